@@ -1,0 +1,8 @@
+"""The dashboard: navigation over pages/, nothing else."""
+
+import streamlit as st
+
+from pages.parts.navigation import navigation
+
+st.session_state["_app"] = True
+navigation().run()

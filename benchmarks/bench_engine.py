@@ -1,0 +1,178 @@
+"""A campaign's calls under load, as a share of the ideal (calls × latency / in flight), beside the bare client's.
+
+The provider is a process of its own that answers after a fixed time, 16 words in 16 events. All rows keep the same
+number of calls in flight; the bare client and the model layer send the same messages, the campaign its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from common import provider, table
+from openai import AsyncOpenAI, DefaultAioHttpClient
+
+from core.agents.casting import Casting, CastNames, craftmd_pack
+from core.campaigns.engine import Engine, Progress, Stop
+from core.campaigns.plan import Campaign, header_of, rules_of, trials_of
+from core.campaigns.run import begin
+from core.datasets.library import library
+from core.models.base import Completion, Message, Sampling
+from core.models.registry import load_registry
+from core.models.settings import SHIPPED
+from core.store.database import Store
+from core.store.fold import fold_if_free
+
+CALLS_A_TRIAL = 5
+"""The patient and the doctor speak twice each (provider.py), then the doctor answers one multiple choice."""
+LOADS = ((0.2, 64, 640), (1.0, 128, 640))
+"""Latency in seconds, calls in flight, calls in all."""
+_NAMES = CastNames("openai/doctor", "openai/patient", "reference/names", "reference/quotes")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Wall seconds and this process's CPU seconds of so many calls."""
+
+    wall_s: float
+    cpu_s: float
+    calls: int
+
+
+async def measured(work: Awaitable[int]) -> Measured:
+    wall, cpu = time.perf_counter(), time.process_time()
+    calls = await work
+    return Measured(time.perf_counter() - wall, time.process_time() - cpu, calls)
+
+
+async def side_by_side(one: Callable[[], Awaitable[object]], in_flight: int, calls: int) -> int:
+    """Make ``calls`` calls, so many at once, each worker one after the other."""
+
+    async def work(tickets: Iterator[int]) -> None:
+        for _ in tickets:
+            await one()
+
+    tickets = iter(range(calls))
+    await asyncio.gather(*(work(tickets) for _ in range(in_flight)))
+    return calls
+
+
+def messages() -> list[Message]:
+    """Return what the doctor is sent in the middle of a conversation."""
+    return [
+        {"role": "system", "content": craftmd_pack().render("doctor", specialty="Dermatology")},
+        {"role": "assistant", "content": "Hello, what symptoms bring you in today?"},
+        {"role": "user", "content": "It began about two weeks ago, and it has been getting worse every day since."},
+    ]
+
+
+@asynccontextmanager
+async def bare_client(url: str) -> AsyncIterator[AsyncOpenAI]:
+    transport = DefaultAioHttpClient(trust_env=False)
+    async with AsyncOpenAI(base_url=url, api_key="none", http_client=transport, max_retries=0) as client:
+        yield client
+
+
+async def bare(url: str, in_flight: int, calls: int) -> Measured:
+    sent = messages()
+    async with bare_client(url) as client:
+        create: Any = client.chat.completions.create
+        streamed = {"stream": True, "stream_options": {"include_usage": True}}
+
+        async def one() -> str:
+            stream = await create(model="doctor", messages=sent, **streamed)
+            return "".join([c.choices[0].delta.content or "" async for c in stream if c.choices])
+
+        return await measured(side_by_side(one, in_flight, calls))
+
+
+async def unstreamed(url: str, in_flight: int, calls: int) -> Measured:
+    sent = messages()
+    async with bare_client(url) as client:
+        create: Any = client.chat.completions.create
+        return await measured(side_by_side(lambda: create(model="doctor", messages=sent), in_flight, calls))
+
+
+async def layer(url: str, in_flight: int, calls: int) -> Measured:
+    sent = messages()
+    async with load_registry([SHIPPED]) as registry:
+        model = registry.open("openai/doctor", base_url=url)
+
+        async def one() -> None:
+            async for item in model.stream(sent, Sampling()):
+                if isinstance(item, Completion):
+                    assert item.attempts == 1
+
+        return await measured(side_by_side(one, in_flight, calls))
+
+
+async def campaign(url: str, in_flight: int, calls: int) -> Measured:
+    """Run a whole campaign: protocol, events, journal, and the database that follows now and then."""
+    store, trials = Store(), calls // CALLS_A_TRIAL
+    plan = Campaign(
+        names=_NAMES, cases=tuple(library()[:16]), case_set="bench", arms=(("multi_turn", "mcq"),), trials=trials // 16
+    )
+
+    async def fold() -> None:
+        await asyncio.to_thread(fold_if_free, store)
+
+    async with load_registry([SHIPPED]) as registry:
+        header = header_of(plan, registry)
+        begin(header)
+        fold_if_free(store)  # as the command line does before it starts
+        cast = Casting(registry, craftmd_pack(), base_url=url).open(plan.names)
+        missing = trials_of(header)
+        engine = Engine(header, cast, rules_of(plan), concurrency=in_flight, fold=fold)
+        return await measured(_calls_of(engine.run(missing, len(missing), Stop())))
+
+
+async def _calls_of(run: Awaitable[Progress]) -> int:
+    return (await run).calls
+
+
+ROWS: tuple[tuple[str, Callable[[str, int, int], Awaitable[Measured]]], ...] = (
+    ("bare client, streaming", bare),
+    ("bare client, whole replies", unstreamed),
+    ("model layer", layer),
+    ("campaign", campaign),
+)
+
+
+def main() -> None:
+    for latency_s, in_flight, calls in LOADS:
+        ideal_s = calls * latency_s / in_flight
+        rows = []
+        with provider(latency_s) as url:
+            for name, work in ROWS:
+                with tempfile.TemporaryDirectory() as folder:
+                    os.environ["ANAMNESIS_DB"] = str(Path(folder) / "bench.duckdb")
+                    taken = asyncio.run(_bounded(work(url, in_flight, calls)))
+                rows.append((name, taken))
+        first = rows[0][1]
+        table(
+            f"{calls} calls, answers after {latency_s:g} s, {in_flight} in flight",
+            ("", "of the ideal", "calls/s", "CPU ms a call", "CPU / bare"),
+            [
+                (
+                    name, f"{ideal_s / m.wall_s:.0%}", f"{m.calls / m.wall_s:.0f}",
+                    f"{1000 * m.cpu_s / m.calls:.1f}", f"{m.cpu_s / first.cpu_s:.2f}",
+                )
+                for name, m in rows
+            ],
+        )  # fmt: skip
+
+
+async def _bounded(work: Awaitable[Measured]) -> Measured:
+    async with asyncio.timeout(60):
+        return await work
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""How long a page of figures takes on the server after a filter was changed, with the authors' release imported.
+
+Needs a copy of the release (or a part of it) in the folder that ANAMNESIS_CRAFTMD_RELEASE names. Each of the 20 changes
+of a page is one not made before, so that only what other states share comes from a cache; no browser is involved.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from common import ROOT, table
+
+VARIABLE = "ANAMNESIS_CRAFTMD_RELEASE"
+CHANGES = 20
+Change = dict[str, Any]
+"""Key of a control → the value it is given; one or two controls change at a time."""
+
+
+def accuracy() -> Iterator[Change]:
+    """Yield every rule, interval and split: what is computed anew."""
+    splits = ("specialty", "dataset", "dermatology", "single", "all")
+    for rule, interval, split in product(("mcq_loose", "mcq_strict"), ("bootstrap", "normal"), splits):
+        yield {"acc_split": split, "acc_interval": interval, "acc_rule": rule}
+
+
+def compare() -> Iterator[Change]:
+    """Yield pairs of models under either rule, on all cases and on some specialties."""
+    from pages.parts.compare_data import Who
+
+    models = [Who(model) for model in ("gpt_3_5", "mistral_v1_7b", "mistral_v2_7b")]
+    specialties = ([], ["Dermatology"], ["Neurology", "Cardiology"], ["Other"])
+    for rule, chosen, first, second in product(("mcq_loose", "mcq_strict"), specialties, models, models):
+        if first != second:
+            yield {"cmp_first": first, "cmp_second": second, "cmp_specialties": chosen, "cmp_rule": rule}
+
+
+def transcripts() -> Iterator[Change]:
+    """Yield words said by either role, verdicts of arms, specialties and endings."""
+    words = ("itchy", "smoke", "fever", "since when", "my mother", "the")
+    for text, speaker in product(words, ("doctor", "patient")):
+        yield {"transcripts_words": text, "transcripts_by": speaker}
+    for name, verdict in product(("multi_turn:frq", "vignette:mcq"), ("correct", "multiple")):
+        yield {"transcripts_words": "", "transcripts_arm": name, "transcripts_verdicts": [verdict]}
+    for specialty, end in product(("Dermatology", "Neurology"), ("turn_cap", "no_question")):
+        yield {"transcripts_verdicts": [], "transcripts_specialties": [specialty], "transcripts_ends": [end]}
+
+
+def endings() -> Iterator[Change]:
+    """Yield arms, specialties and models."""
+    arms = [("multi_turn", "mcq"), ("multi_turn", "frq"), ("summarized", "mcq"), ("summarized", "frq")]
+    specialties = ([], ["Dermatology"], ["Neurology", "Cardiology"], ["Other"], ["Rheumatology"])
+    models: tuple[list[str], ...] = ([], ["mistral_v1_7b"], ["mistral_v1_7b", "mistral_v2_7b"])
+    for shown, chosen, names in product((arms[:2], arms[2:]), specialties, models):
+        yield {"endings_arms": shown, "endings_specialties": chosen, "endings_models": names}
+
+
+PAGES = {"accuracy": accuracy, "compare": compare, "transcripts": transcripts, "endings": endings}
+
+
+def main() -> None:
+    release = os.environ.get(VARIABLE)
+    if not release or not Path(release).is_dir():
+        print(f"Skipped: {VARIABLE} names no folder with the CRAFT-MD authors' release.")
+        return
+    with imported(Path(release)):
+        rows = [measured(page, list(changes())) for page, changes in PAGES.items()]
+    heads = ("", "first visit s", "changed filter: median s", "CPU s", "longest s", "largest table, rows")
+    table(f"Pages on the server, {CHANGES} changed filters each", heads, rows)
+
+
+@contextmanager
+def imported(release: Path) -> Iterator[None]:
+    """Import the release into a database of its own."""
+    from core.datasets.craftmd_release.importing import import_release
+    from core.datasets.craftmd_release.layout import find
+    from core.store.database import Store
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["ANAMNESIS_DB"] = str(Path(folder) / "anamnesis.duckdb")
+        layout = find(release, str(release))
+        import_release(Store(), layout, list(layout.models))
+        yield
+
+
+def measured(page: str, changes: Sequence[Change]) -> tuple[str, ...]:
+    """Open a page, change its filters, and return its line of the table."""
+    from streamlit.testing.v1 import AppTest
+
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=300)
+    start = time.perf_counter()
+    app.switch_page(f"pages/{page}.py").run()
+    first = time.perf_counter() - start
+    taken: list[float] = []
+    busy: list[float] = []
+    rows = 0
+    for change in changes[:: max(1, len(changes) // CHANGES)][:CHANGES]:
+        for key, value in change.items():
+            app.session_state[key] = value
+        start, cpu = time.perf_counter(), time.process_time()
+        app.run()
+        taken.append(time.perf_counter() - start)
+        busy.append(time.process_time() - cpu)
+        if app.exception:
+            raise SystemExit(f"{page} failed at {change}: {app.exception[0].value}")
+        rows = max([rows, *(len(frame.value) for frame in app.dataframe)])
+    medians = (f"{statistics.median(seconds):.2f}" for seconds in (taken, busy))
+    return page, f"{first:.2f}", *medians, f"{max(taken):.2f}", f"{rows:,}"
+
+
+if __name__ == "__main__":
+    main()

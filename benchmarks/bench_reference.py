@@ -1,0 +1,175 @@
+"""The reference cast: trials a second, and where the time of a campaign goes.
+
+Two campaigns over the library with different seeds: the first begins with empty caches, the second has read most
+phrases before. Beside them the same trials without engine, journal and database. Each part is charged with its own
+time only, not with that of the parts it calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from common import table
+
+from core.agents import reference_grader
+from core.agents.base import Cast
+from core.agents.casting import Casting, CastNames, craftmd_pack
+from core.agents.reference_doctor import ReferenceDoctor
+from core.agents.reference_grader import ReferenceGrader
+from core.agents.reference_patient import ReferencePatient
+from core.campaigns.engine import Engine, Stop
+from core.campaigns.journal import JournalWriter
+from core.campaigns.plan import Campaign, header_of, rules_of, trials_of
+from core.campaigns.run import begin
+from core.datasets.library import library
+from core.knowledge.bayes import DiseaseModel
+from core.knowledge.dialogue import Understanding
+from core.knowledge.recognise import Recogniser
+from core.models.registry import load_registry
+from core.protocols import grading
+from core.protocols.craftmd import PAPER_ARMS, Rules, Trial, run_trial
+
+TRIALS = 2
+_REST = "protocol, events, engine"
+_PARTS: dict[str, tuple[tuple[object, str], ...]] = {
+    "recogniser": ((Recogniser, "_read"),),
+    "understanding of replies": (
+        (Understanding, "_asked_findings"), (Understanding, "_reply_findings"),
+        (Understanding, "evidence_of_dialogue"), (Understanding, "evidence_of_text"),
+    ),
+    "posterior": ((DiseaseModel, "log_weights"), (DiseaseModel, "posterior"), (DiseaseModel, "background")),
+    "information gain": ((DiseaseModel, "information_gain"),),
+    "doctor, the rest": (
+        (ReferenceDoctor, "_next_message"), (ReferenceDoctor, "_verdict"), (ReferenceDoctor, "differential")
+    ),
+    "patient": ((ReferencePatient, "_reply"),),
+    "grading": (
+        (reference_grader, "extract_by_rule"), (ReferenceGrader, "_fits"), (grading, "judge_loose"),
+        (grading, "judge_strict"),
+    ),
+    "journal: lines": ((JournalWriter, "append"),),
+    "journal: sync to disk": ((os, "fsync"),),
+}  # fmt: skip
+
+
+@dataclass
+class Clock:
+    """Charges the time that passes to the part that is on top of the stack."""
+
+    spent: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    stack: list[str] = field(default_factory=lambda: [_REST])
+    since: float = field(default_factory=time.perf_counter)
+
+    def start(self) -> None:
+        """Forget what was charged so far."""
+        self.spent, self.since = defaultdict(float), time.perf_counter()
+
+    def charge(self) -> None:
+        """Charge the part on top with the time since the last charge."""
+        now = time.perf_counter()
+        self.spent[self.stack[-1]] += now - self.since
+        self.since = now
+
+    def watch(self, owner: object, name: str, part: str) -> None:
+        """Replace a function by one that charges its time to ``part``."""
+        work: Callable[..., Any] = getattr(owner, name)
+
+        @functools.wraps(work)
+        def watched(*arguments: Any, **named: Any) -> Any:
+            self.charge()
+            self.stack.append(part)
+            try:
+                return work(*arguments, **named)
+            finally:
+                self.charge()
+                self.stack.pop()
+
+        setattr(owner, name, watched)
+
+
+async def whole(plan: Campaign, cast: Cast) -> int:
+    """Run the campaign as `python -m core run` does, but for the database."""
+    header = header_of(plan, load_registry())
+    begin(header)
+    missing = trials_of(header)
+    progress = await Engine(header, cast, rules_of(plan), concurrency=32).run(missing, len(missing), Stop())
+    return progress.done
+
+
+async def alone(plan: Campaign, cast: Cast) -> int:
+    """Run the trials one after the other and forget their events."""
+    trials = trials_of(header_of(plan, load_registry()))
+    rules: Rules = rules_of(plan)
+    for trial in trials:
+        await _forget(trial, cast, rules)
+    return len(trials)
+
+
+async def _forget(trial: Trial, cast: Cast, rules: Rules) -> None:
+    async for _ in run_trial(trial, cast, rules):
+        pass
+
+
+def campaign(seed: int) -> Campaign:
+    names = CastNames("reference/bayes")
+    return Campaign(names=names, cases=library(), arms=PAPER_ARMS, trials=TRIALS, seed=seed)
+
+
+def main() -> None:
+    clock = Clock()
+    for part, functions in _PARTS.items():
+        for owner, name in functions:
+            clock.watch(owner, name, part)
+    start = time.perf_counter()
+    cast = Casting(load_registry(), craftmd_pack()).open(CastNames("reference/bayes"))
+    library()
+    opened_s = time.perf_counter() - start
+    rows: list[tuple[str, float, float, int]] = []
+    spent: list[dict[str, float]] = []
+    columns = (("campaign, caches empty", whole), ("campaign, caches full", whole), ("trials alone", alone))
+    for seed, (label, run) in enumerate(columns):
+        plan = campaign(seed)
+        clock.start()
+        wall, cpu = time.perf_counter(), time.process_time()
+        with tempfile.TemporaryDirectory() as folder:
+            os.environ["ANAMNESIS_DB"] = str(Path(folder) / "bench.duckdb")
+            count = asyncio.run(run(plan, cast))
+        rows.append((label, time.perf_counter() - wall, time.process_time() - cpu, count))
+        clock.charge()
+        spent.append(clock.spent)
+    show(rows, spent, opened_s)
+
+
+def show(rows: Sequence[tuple[str, float, float, int]], spent: Sequence[dict[str, float]], opened_s: float) -> None:
+    """Print the rates and the shares."""
+    best = rows[-1][2] / rows[-1][3]
+    table(
+        f"{rows[0][3]} trials of the paper's eight arms (after {opened_s:.1f} s to read the knowledge and the cases)",
+        ("", "trials/s", "CPU ms a trial", "CPU / alone"),
+        [
+            (name, f"{n / wall:.0f}", f"{1000 * cpu / n:.1f}", f"{cpu / n / best:.2f}")
+            for name, wall, cpu, n in rows
+        ],
+    )  # fmt: skip
+    totals = [sum(part.values()) for part in spent]
+    table(
+        "Share of the wall time",
+        ("", *(name for name, *_ in rows)),
+        [
+            (part, *(f"{own[part] / total:.0%}" for own, total in zip(spent, totals, strict=True)))
+            for part in (*_PARTS, _REST)
+        ],
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""How long it takes to find conversations among 50,000 by words, verdict, ending or case, and to come to the next one.
+
+Needs a copy of the authors' release (or a part of it) in the folder that ANAMNESIS_CRAFTMD_RELEASE names: it is
+imported and its conversations are copied until there are enough. Compared with looking through them in Python.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from bench_pages import VARIABLE, imported
+from common import median_s, table
+
+CONVERSATIONS = 50_000
+WORDS = "itchy"
+
+
+def main() -> None:
+    release = os.environ.get(VARIABLE)
+    if not release or not Path(release).is_dir():
+        print(f"Skipped: {VARIABLE} names no folder with the CRAFT-MD authors' release.")
+        return
+    with imported(Path(release)):
+        _grow()
+        _measure()
+
+
+def _grow() -> None:
+    """Copy the runs, under other names, until there are enough conversations."""
+    from core.store.database import Store
+
+    with Store().write() as connection:
+        (held,) = connection.execute("SELECT count(*) FROM trials").fetchall()[0]
+        for name in ("runs", "run_cases", "trials", "utterances", "answers", "grades"):
+            connection.execute(f"CREATE TEMP TABLE first_{name} AS FROM {name}")
+        for copy in range(1, -(-CONVERSATIONS // held)):
+            for name in ("runs", "run_cases", "trials", "utterances", "answers", "grades"):
+                ids = {"runs": ("run_id",), "run_cases": ("run_id",), "trials": ("run_id", "trial_id")}
+                new = ", ".join(f"{i} || '-{copy}' AS {i}" for i in ids.get(name, ("trial_id",)))
+                connection.execute(f"INSERT INTO {name} BY NAME SELECT * REPLACE ({new}) FROM first_{name}")
+
+
+def _measure() -> None:
+    from core.store.conversations import ConversationFilter, conversation_ids, conversations, count_conversations
+    from core.store.database import Store
+
+    with Store().read() as cursor:
+        (held,) = cursor.execute("SELECT count(*) FROM trials").fetchall()[0]
+        (messages,) = cursor.execute("SELECT count(*) FROM utterances").fetchall()[0]
+
+        def naive() -> int:
+            rows = cursor.execute("SELECT trial_id, text FROM utterances").fetchall()
+            return len({trial_id for trial_id, text in rows if WORDS in text.lower()})
+
+        asked = {
+            "no filter": ConversationFilter(),
+            f"words: {WORDS}": ConversationFilter(text=WORDS),
+            f"words of the patient: {WORDS}": ConversationFilter(text=WORDS, speaker="patient"),
+            "words in nearly all: the": ConversationFilter(text="the"),
+            "words in none: zzzz": ConversationFilter(text="zzzz"),
+            "verdict of an arm": ConversationFilter(verdicts=("correct",)),
+            "choices the rules differ on": ConversationFilter(arm="multi_turn:mcq", rules_differ=True),
+            "ending and specialty": ConversationFilter(end_reasons=("turn_cap",), specialties=("Dermatology",)),
+            "right answer": ConversationFilter(case="psoriasis"),
+        }
+        rows = []
+        for name, wanted in asked.items():
+            found = count_conversations(cursor, wanted)
+            times = (
+                median_s(lambda wanted=wanted: count_conversations(cursor, wanted)),
+                median_s(lambda wanted=wanted: conversations(cursor, wanted, limit=50)),
+                median_s(lambda wanted=wanted: conversation_ids(cursor, wanted)),
+            )
+            rows.append((name, f"{found:,}", *(f"{1000 * seconds:.0f}" for seconds in times)))
+        rows.append((f"in Python: {WORDS}", f"{naive():,}", f"{1000 * median_s(naive):.0f}", "", ""))
+    heads = ("", "found", "count ms", "page of 50 ms", "all ids in order ms")
+    table(f"Finding among {held:,} conversations with {messages:,} messages", heads, rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""What each role can do, whoever fills it: a language model, rules (reference), or a human.
+
+An agent keeps no state of a conversation: it is given the dialogue each time, so that any dialogue, stored or
+running, can be taken up again at any turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from core.case import Case, Fact
+from core.errors import ProviderError
+from core.events import Called, Format, Purpose, QuestionType, Rule, Speaker, Token, Verdict, Waiting
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One message of a dialogue."""
+
+    role: Speaker
+    text: str
+
+
+Dialogue = tuple[Turn, ...]
+
+
+@dataclass(frozen=True)
+class Said:
+    """What an agent finally says, with the call that it came from, if a model was called."""
+
+    text: str
+    call_id: str | None = None
+
+
+Saying = Token | Called | Waiting | Said
+"""What an agent yields while it speaks; ``Said`` is the last."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What surrounds a trial: the doctor's specialty (empty for Other), who speaks, and the seed of the trial."""
+
+    specialty: str
+    seed: int
+    caregiver: bool = False
+
+
+@dataclass(frozen=True)
+class Material:
+    """What the doctor is shown before the question: a dialogue or a text, and perhaps the examination."""
+
+    format: Format
+    dialogue: Dialogue = ()
+    text: str | None = None
+    examination: str | None = None
+
+
+@dataclass(frozen=True)
+class Question:
+    """How the doctor is asked: question type, wording, and the choices it may pick from (none for free response)."""
+
+    question_type: QuestionType
+    text: str
+    choices: tuple[str, ...] = ()
+
+
+class Doctor(Protocol):
+    """The model under test."""
+
+    @property
+    def name(self) -> str:
+        """Full name under which it is stored."""
+        ...
+
+    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+        """Say the next message of the consultation."""
+        ...
+
+    def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
+        """Answer a question on what is shown."""
+        ...
+
+    def differential(self, scene: Scene, dialogue: Dialogue) -> tuple[tuple[str, float], ...] | None:
+        """Return the belief after the dialogue where the doctor can state it at no cost, else ``None``."""
+        ...
+
+
+class Patient(Protocol):
+    """Who answers. It holds the vignette or profile, never the question, the choices or the answer."""
+
+    @property
+    def name(self) -> str:
+        """Full name under which it is stored."""
+        ...
+
+    def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+        """Answer the doctor's last message."""
+        ...
+
+
+@dataclass(frozen=True)
+class Held:
+    """All that a patient may know of a case; made with ``what_patient_holds``."""
+
+    vignette: str
+    told: tuple[Fact, ...]
+    """What the patient can tell without having been examined; empty where the profile is unknown."""
+    shown: tuple[Fact, ...]
+    """What examination and tests showed; the vignette tells it, so a patient who is asked may repeat it."""
+    caregiver: bool
+
+
+def what_patient_holds(case: Case) -> Held:
+    """Return the part of a case that a patient may know."""
+    profile = case.profile
+    told = profile.demographics + profile.basic if profile else ()
+    return Held(case.vignette, told, profile.optional if profile else (), case.speaker == "caregiver")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A grader's last word: the diagnosis it extracted and its verdict, with the calls that led there."""
+
+    rule: Rule
+    extracted: str | None
+    verdict: Verdict
+    call_ids: tuple[str, ...] = ()
+
+
+class Grader(Protocol):
+    """Who judges free responses."""
+
+    @property
+    def name(self) -> str:
+        """Full name under which it is stored."""
+        ...
+
+    def grade(self, case: Case, response: str) -> AsyncIterator[Token | Called | Judgement]:
+        """Extract the diagnosis of a free response and compare it with the answer; ``Judgement`` comes last."""
+        ...
+
+    def grade_top3(self, case: Case, response: str) -> AsyncIterator[Token | Called | Judgement]:
+        """Judge up to three listed diagnoses: correct if any of them is."""
+        ...
+
+
+class Summariser(Protocol):
+    """Who writes one paragraph from the patient's lines."""
+
+    @property
+    def name(self) -> str:
+        """Full name under which it is stored."""
+        ...
+
+    def summarise(self, lines: Sequence[str]) -> AsyncIterator[Saying]:
+        """Rewrite the lines as a vignette in the third person."""
+        ...
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Who plays which role in a trial."""
+
+    doctor: Doctor
+    patient: Patient
+    grader: Grader
+    summariser: Summariser
+
+
+class CallFailed(Exception):
+    """A provider failed within an agent: carries the call to be recorded and the provider's error."""
+
+    def __init__(self, called: Called, error: ProviderError) -> None:
+        super().__init__(str(error))
+        self.called = called
+        self.error = error
+
+
+def token(role: Speaker, purpose: Purpose, text: str) -> Token:
+    """Return a token event of a rule-based agent, which says its text at once."""
+    return Token(role=role, purpose=purpose, text=text)

@@ -1,0 +1,68 @@
+"""One call of a chat model as events: tokens while it streams, then the call's record."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+
+from core.agents.base import CallFailed, Said, Saying
+from core.errors import ProviderError
+from core.events import Called, CallRecord, Purpose, RoleName, Token, new_id
+from core.models.base import ChatModel, Completion, Message, Piece, Restart, Sampling
+
+
+@dataclass(frozen=True)
+class Voice:
+    """A chat model with the sampling it is to use."""
+
+    model: ChatModel
+    sampling: Sampling = field(default=Sampling())
+
+
+async def call(
+    voice: Voice, messages: Sequence[Message], role: RoleName, purpose: Purpose, seed: int | None = None
+) -> AsyncIterator[Saying]:
+    """Stream one reply: ``Token`` events, then ``Called``, then ``Said``; raise ``CallFailed`` if none came."""
+    sent = wire(messages)
+    sampling = voice.sampling if seed is None or voice.sampling.seed is not None else _with_seed(voice.sampling, seed)
+    call_id = new_id()
+    try:
+        async for item in voice.model.stream(sent, sampling):
+            if isinstance(item, Piece):
+                yield Token(role=role, purpose=purpose, text=item.text)
+            elif isinstance(item, Restart):
+                yield Token(role=role, purpose=purpose, text="", restart=True)
+            else:
+                yield Called(call=_record(call_id, role, purpose, voice.model.name, item))
+                yield Said(item.text, call_id)
+    except ProviderError as error:
+        record = CallRecord(
+            call_id=call_id, role=role, purpose=purpose, model=voice.model.name, attempts=error.attempts,
+            request={"messages": list(sent)}, error=f"{error.kind}: {error}",
+        )  # fmt: skip
+        raise CallFailed(Called(call=record), error) from error
+
+
+def wire(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages as they are sent: neighbours of one role are joined, as many chat templates want."""
+    joined: list[Message] = []
+    for message in messages:
+        role = message["role"]
+        if joined and joined[-1]["role"] == role and role != "system":
+            joined[-1] = {"role": role, "content": f"{joined[-1]['content']}\n\n{message['content']}"}
+        else:
+            joined.append({"role": role, "content": message["content"]})
+    return joined
+
+
+def _with_seed(sampling: Sampling, seed: int) -> Sampling:
+    return Sampling(sampling.temperature, sampling.max_tokens, seed, sampling.stop)
+
+
+def _record(call_id: str, role: RoleName, purpose: Purpose, model: str, done: Completion) -> CallRecord:
+    return CallRecord(
+        call_id=call_id, role=role, purpose=purpose, model=model, request=done.request, response=done.text,
+        finish_reason=done.finish_reason, served_by=done.served_by, prompt_tokens=done.usage.prompt_tokens,
+        completion_tokens=done.usage.completion_tokens, tokens_estimated=done.usage.estimated,
+        latency_s=done.latency_s, first_token_s=done.first_token_s, attempts=done.attempts, cost_usd=done.cost_usd,
+    )  # fmt: skip

@@ -1,0 +1,117 @@
+"""Reads a diagnosis out of free text by rule: the reference grader's first step, and lists of three."""
+
+from __future__ import annotations
+
+import re
+
+from core.case import sentences
+from core.knowledge.base import Knowledge, words_of_name
+
+_MARKER = re.compile(r"\*{0,2}\s*final diagnos[ie]s\s*:?\s*\*{0,2}\s*:?(?:\s*\bis\b)?", re.IGNORECASE)
+_MARKUP = re.compile(r"</?[a-z]+>|[*_`#]+", re.IGNORECASE)
+_BULLET = re.compile(r"^[ \t]*[*•][ \t]+", re.MULTILINE)
+_LEAD_IN = re.compile(
+    r"^.{0,80}?\b(?:diagnosis|answer|condition|disease|patient|presentation|picture|he|she|it|this|you)\b.{0,40}?"
+    r"\b(?:is|has|have|with|be)\b(?: most)?"
+    r"(?: (?:likely|probably|consistent with|suggestive of|suffering from))*\s*:?\s*",
+    re.IGNORECASE | re.DOTALL,
+)
+_PATIENT_HAS = re.compile(
+    r"^(?:(?:the|this) patient|he|she|you|this|it)\b.{0,30}?\b(?:is|has|have|with|be)\b\s*", re.IGNORECASE
+)
+_LABEL = re.compile(
+    r"^(?:[-–—:•]+\s*|(?:[Mm]ost likely |[Mm]ain |[Pp]rimary )?[Dd]iagnosis\s*:\s*|\(?[A-E][.)]\s+(?=[A-Z])|\d[.)]\s+)+"
+)
+_HEDGE = re.compile(r"^(?:(?:an?|the|most|very|likely|probable|probably|suspected|presumed)\s+)+(?=\w)", re.IGNORECASE)
+_HEDGE_AFTER = re.compile(r",?\s*\(?(?:most likely|likely|probable|suspected)\)?$", re.IGNORECASE)
+_REASONING = re.compile(r",?\s+(?:because|given|as evidenced by|based on|since)\b.*$", re.IGNORECASE)
+_UNSURE = re.compile(r"\bor\b|\bversus\b|\bvs\.?\b|\beither\b|\bdifferential\b|\bpossibilities\b", re.IGNORECASE)
+_NO_DIAGNOSIS = re.compile(
+    r"(?:cannot|can't|can not|unable to|not able to|impossible to|not enough information|insufficient information|"
+    r"more information|no diagnosis|without (?:further|more)|consult a)",
+    re.IGNORECASE,
+)
+_NOTHING_NAMED = re.compile(
+    r"(?:none|n/a|unknown|undetermined|uncertain|unclear|inconclusive|indeterminate|"
+    r"no (?:definitive |final )?diagnosis)(?: diagnosis)?(?: (?:yet|at this time|possible))?",
+    re.IGNORECASE,
+)
+_MINOR = re.compile(
+    r"\b(?:complicated by|secondary to|due to|caused by|with|leading to|following|after)\b", re.IGNORECASE
+)
+_ITEM = re.compile(r"(?:^|(?<=\s))\d[.):]\s+|^\s*[-*•]\s+", re.MULTILINE)
+_REASON = re.compile(r"\s[-–—]\s|:\s")
+_TRIM = " \t\n.*\"'`:"
+_LONGEST_NAME = 12
+"""A diagnosis name of more words than this is prose, in which known names are looked for."""
+
+
+def after_marker(response: str) -> str:
+    """Return what follows the last ``Final Diagnosis:``, or the whole response where there is none."""
+    return _MARKER.split(response)[-1].strip()
+
+
+def _unmarked(text: str) -> str:
+    """Return the text without bold, headings and tags; bullets become dashes."""
+    return _MARKUP.sub("", _BULLET.sub("- ", text))
+
+
+def extract_by_rule(response: str, knowledge: Knowledge) -> str:
+    """Return a diagnosis name, a comma list, ``Multiple`` or ``None``."""
+    response = _unmarked(response)
+    marked = bool(_MARKER.search(response))
+    text = after_marker(response)
+    if not text.strip(_TRIM) or (_NO_DIAGNOSIS.search(text) and (not marked or not known_names(text, knowledge))):
+        return "None"
+    if len(_ITEM.findall(text)) > 1:
+        return "Multiple"
+    line = _one_line(text, marked)
+    if _NOTHING_NAMED.fullmatch(line):
+        return "None"
+    if _UNSURE.search(line):
+        return "Multiple"
+    if len(line.split()) > _LONGEST_NAME:
+        named = known_names(text, knowledge)
+        return "None" if not named else named[0] if len(named) == 1 else "Multiple"
+    return line
+
+
+def _one_line(text: str, marked: bool) -> str:
+    """Return the first sentence that says something, without labels, lead-in and hedges."""
+    line = next(part.strip() for part in text.splitlines() if part.strip(_TRIM))
+    line = _LABEL.sub("", line)
+    line = (_PATIENT_HAS if marked else _LEAD_IN).sub("", line, count=1)
+    line = sentences(line)[0] if sentences(line) else line
+    return _HEDGE_AFTER.sub("", _HEDGE.sub("", _REASONING.sub("", line).strip(_TRIM))).strip(_TRIM)
+
+
+def known_names(text: str, knowledge: Knowledge) -> list[str]:
+    """Return the known diseases that a text names, longest names first counted, each once.
+
+    Abbreviations count in capitals only: "all" is not "ALL".
+    """
+    haystack = f" {' '.join(words_of_name(text))} "
+    found: dict[str, str] = {}
+    names = [(" ".join(words_of_name(n)), d.name) for d in knowledge.diseases for n in d.names if _written(n, text)]
+    for name, disease in sorted(names, key=lambda pair: -len(pair[0])):
+        if name and f" {name} " in haystack:
+            found.setdefault(disease, name)
+            haystack = haystack.replace(f" {name} ", " | ")
+    return list(found)
+
+
+def _written(name: str, text: str) -> bool:
+    return not name.isupper() or bool(re.search(rf"\b{re.escape(name)}\b", text))
+
+
+def main_part(name: str) -> str:
+    """Return the main diagnosis of a name that mentions a lesser one ("A complicated by B" → "A")."""
+    return _MINOR.split(name)[0].strip(_TRIM) or name
+
+
+def listed_diagnoses(response: str) -> list[str]:
+    """Return the diagnoses of a numbered or comma-separated list, in its order, without reasons."""
+    text = _unmarked(after_marker(response))
+    parts = _ITEM.split(text)[1:] if _ITEM.search(text) else re.split(r"[,;\n]", text)
+    lines = [part.strip(_TRIM).splitlines()[0] for part in parts if part.strip(_TRIM)]
+    return [name for line in lines if (name := _REASON.split(line)[0].strip(_TRIM))]

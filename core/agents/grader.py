@@ -1,0 +1,120 @@
+"""The grader played by a language model: extract the diagnosis, then compare it, asking again when unreadable.
+
+Source: Johri et al. 2025, Methods (grader-AI agent). ``Multiple`` and ``None`` are not sent to the second step.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+
+from core.agents.base import Judgement, Said
+from core.agents.calls import Voice, call
+from core.agents.extraction import listed_diagnoses
+from core.case import Case
+from core.events import Called, Purpose, Token, Verdict
+from core.prompts import PromptPack
+
+MAX_ASKS = 10
+"""An unreadable yes/no is asked for again up to this many times in all, then the answer is ungradable."""
+
+_YES_NO = re.compile(r"^\W*(yes|no)\b", re.IGNORECASE)
+_LEAD_IN = re.compile(r"^(?:the )?(?:final |extracted )?diagnosis(?: is)?\s*:?\s*", re.IGNORECASE)
+_TRIM = " \t\n.*\"'`:-"
+
+Item = Token | Called | Judgement
+
+
+class LLMGrader:
+    """Two-step grader; verdicts are remembered by (answer, extracted), so one pair gets one verdict in a run."""
+
+    def __init__(self, voice: Voice, pack: PromptPack) -> None:
+        self._voice, self._pack = voice, pack
+        self._known: dict[tuple[str, str], Verdict] = {}
+
+    @property
+    def name(self) -> str:
+        """Full name of the model."""
+        return self._voice.model.name
+
+    async def grade(self, case: Case, response: str) -> AsyncIterator[Item]:
+        """Extract and compare; yields the calls and at last the judgement."""
+        calls: list[str] = []
+        extracted = ""
+        async for spoken in self._call(self._pack.render("grader_extract", response=response), "extract"):
+            if isinstance(spoken, Said):
+                extracted = read_extracted(spoken.text)
+                calls += [spoken.call_id] if spoken.call_id else []
+            else:
+                yield spoken
+        special = special_verdict(extracted)
+        if special is not None:
+            yield Judgement("frq", extracted, special, tuple(calls))
+            return
+        async for item in self._judge(case, extracted):
+            yield (
+                Judgement("frq", extracted, item.verdict, (*calls, *item.call_ids))
+                if isinstance(item, Judgement)
+                else item
+            )
+
+    async def grade_top3(self, case: Case, response: str) -> AsyncIterator[Item]:
+        """Judge the listed diagnoses one by one until one fits; what could not be judged leaves it ungradable."""
+        names = named_in_list(response)
+        calls: list[str] = []
+        verdict: Verdict = "incorrect" if names else "no_diagnosis"
+        for name in names:
+            async for item in self._judge(case, name):
+                if isinstance(item, Judgement):
+                    calls += item.call_ids
+                    verdict = item.verdict if item.verdict != "incorrect" else verdict
+                else:
+                    yield item
+            if verdict == "correct":
+                break
+        yield Judgement("frq_top3", ", ".join(names) or None, verdict, tuple(calls))
+
+    async def _judge(self, case: Case, extracted: str) -> AsyncIterator[Item]:
+        pair = (case.answer.lower(), extracted.lower())
+        if pair in self._known:
+            yield Judgement("frq", extracted, self._known[pair])
+            return
+        prompt = self._pack.render("grader_judge", answer=case.answer, extracted=extracted)
+        calls: list[str] = []
+        for _ in range(MAX_ASKS):
+            async for item in self._call(prompt, "judge"):
+                if not isinstance(item, Said):
+                    yield item
+                    continue
+                calls += [item.call_id] if item.call_id else []
+                found = _YES_NO.match(item.text)
+                if found:
+                    self._known[pair] = "correct" if found[1].lower() == "yes" else "incorrect"
+                    yield Judgement("frq", extracted, self._known[pair], tuple(calls))
+                    return
+        yield Judgement("frq", extracted, "ungradable", tuple(calls))
+
+    async def _call(self, prompt: str, purpose: Purpose) -> AsyncIterator[Token | Called | Said]:
+        async for item in call(self._voice, [{"role": "user", "content": prompt}], "grader", purpose):
+            if isinstance(item, Token | Called | Said):
+                yield item
+
+
+def read_extracted(text: str) -> str:
+    """Return the name that the extraction step wrote, without lead-in, quotes or full stop."""
+    lines = [line.strip(_TRIM) for line in text.strip().splitlines() if line.strip(_TRIM)]
+    name = lines[0] if lines else "None"
+    return _LEAD_IN.sub("", name).strip(_TRIM)
+
+
+def named_in_list(response: str) -> list[str]:
+    """Return up to three diagnoses of a list; ``Multiple`` and ``None`` name nothing."""
+    return [name for name in listed_diagnoses(response) if special_verdict(name) is None][:3]
+
+
+def special_verdict(extracted: str) -> Verdict | None:
+    """Return the verdict of ``Multiple`` and ``None``, which need no comparison."""
+    word = extracted.strip().lower()
+    if word == "multiple":
+        return "multiple"
+    return "no_diagnosis" if word in ("none", "") else None

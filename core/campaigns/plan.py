@@ -1,0 +1,229 @@
+"""What a campaign is to do: cast × cases × trials × arms, known by a fingerprint, and what it will cost."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+
+from core import __version__, paths
+from core.agents.casting import CastNames, craftmd_pack, full_names, is_model
+from core.campaigns.journal import RunHeader, journal_path, read_header
+from core.case import Case, case_set_hash
+from core.errors import AnamnesisError, UsageError
+from core.events import FORMATS, QUESTION_TYPES
+from core.models.base import Sampling
+from core.models.registry import Registry
+from core.prompts import PromptPack
+from core.protocols.craftmd import ALL_ARMS, PAPER_ARMS, Arm, Rules, Trial
+
+_LEAST_MESSAGES = 4
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What of a campaign can be set and changes its results; ``base_url`` is where the models were reached."""
+
+    temperature: float | None = None
+    max_tokens: int | None = None
+    model_seed: int | None = None
+    max_messages: int | None = 30
+    base_url: str | None = None
+
+    @property
+    def sampling(self) -> Sampling:
+        """How the doctor is sampled."""
+        return Sampling(self.temperature, self.max_tokens, self.model_seed)
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A whole campaign as asked for."""
+
+    names: CastNames
+    cases: tuple[Case, ...]
+    case_set: str = "library"
+    arms: tuple[Arm, ...] = ALL_ARMS
+    many_choices: tuple[str, ...] = ()
+    """The choices of ``mcq_many``: the answers of the whole data set; empty for those of ``cases``."""
+    trials: int = 5
+    seed: int = 20
+    prompts: str = "craftmd"
+    settings: Settings = field(default_factory=Settings)
+
+
+def parse_arms(text: str) -> tuple[Arm, ...]:
+    """Read ``all``, ``paper``, or ``format:question_type`` pairs with commas; raise ``UsageError`` otherwise."""
+    if text in ("all", "paper"):
+        return ALL_ARMS if text == "all" else PAPER_ARMS
+    arms: list[Arm] = []
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        format_, _, question_type = part.partition(":")
+        formats = [f for f in FORMATS if f == format_ or format_ == "*"]
+        types = [q for q in QUESTION_TYPES if q == question_type or question_type in ("", "*")]
+        if not formats or not types:
+            raise UsageError(
+                f"{part!r} is no arm: write format:question_type with a format of {', '.join(FORMATS)} and a question "
+                f"type of {', '.join(QUESTION_TYPES)}; or all, or paper."
+            )
+        arms += [(f, q) for f in formats for q in types]
+    if not arms:
+        raise UsageError("No arm was named: write for example vignette:mcq,multi_turn:frq, or all, or paper.")
+    return tuple(dict.fromkeys(arms))
+
+
+def header_of(campaign: Campaign, registry: Registry, now: float | None = None) -> RunHeader:
+    """Check a campaign and describe it; raise ``UsageError`` where it cannot be run as asked."""
+    if not campaign.cases:
+        raise UsageError("No case was chosen.")
+    if campaign.trials < 1:
+        raise UsageError("--trials must be at least 1.")
+    _check_settings(campaign.settings)
+    names = full_names(campaign.names, registry)
+    pack = craftmd_pack(campaign.prompts)
+    created = time.time() if now is None else now
+    fields = _identity(campaign, names, pack)
+    fingerprint = hashlib.sha256(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(created))
+    return RunHeader(
+        run_id=f"{stamp}-{fingerprint[:8]}",
+        fingerprint=fingerprint,
+        created_at=created,
+        cases=list(campaign.cases),
+        **fields,
+    )
+
+
+def _check_settings(settings: Settings) -> None:
+    if settings.temperature is not None and not 0 <= settings.temperature < math.inf:
+        raise UsageError("--temperature must be a number of at least 0.")
+    if settings.max_tokens is not None and settings.max_tokens < 1:
+        raise UsageError("--max-tokens must be at least 1.")
+    if settings.max_messages is not None and settings.max_messages < _LEAST_MESSAGES:
+        raise UsageError(
+            f"--max-messages must be at least {_LEAST_MESSAGES} (the doctor's prompt, greeting, reply and a question), "
+            "or 0 for no cap."
+        )
+
+
+def _identity(campaign: Campaign, names: CastNames, pack: PromptPack) -> dict[str, object]:
+    """Return all that makes a campaign what it is; what changes none of its results is left out."""
+    return {
+        "protocol": "craftmd",
+        **vars(names),
+        "prompt_pack": _pack_place(campaign.prompts),
+        "prompt_hash": pack.hash,
+        "case_set": campaign.case_set,
+        "case_set_hash": case_set_hash(list(campaign.cases)),
+        "arms": [list(arm) for arm in campaign.arms],
+        "many_choices": many_choices_of(campaign),
+        "trials": campaign.trials,
+        "seed": campaign.seed,
+        "settings": vars(campaign.settings),
+        "code_version": __version__,
+    }
+
+
+def _pack_place(prompts: str) -> str:
+    """Return the name of one of our packs, or where the folder of another one lies, whoever looks for it."""
+    return prompts if (paths.PROMPTS / prompts).is_dir() else str(Path(prompts).expanduser().resolve())
+
+
+def campaign_of(header: RunHeader) -> Campaign:
+    """Return the campaign that a journal's header describes, to be resumed."""
+    pack = craftmd_pack(header.prompt_pack)
+    if pack.hash != header.prompt_hash:
+        raise AnamnesisError(
+            f"The prompt pack {header.prompt_pack} has changed since run {header.run_id} began "
+            f"({header.prompt_hash} then, {pack.hash} now): restore it, or start a new run."
+        )
+    settings = {key: header.settings.get(key) for key in vars(Settings())}
+    return Campaign(
+        names=CastNames(header.doctor, header.patient, header.grader, header.summariser),
+        cases=tuple(header.cases),
+        case_set=header.case_set,
+        arms=tuple((f, q) for f, q in header.arms),  # type: ignore[misc]
+        many_choices=tuple(header.many_choices),
+        trials=header.trials,
+        seed=header.seed,
+        prompts=header.prompt_pack,
+        settings=Settings(**settings),  # type: ignore[arg-type]
+    )
+
+
+def trials_of(header: RunHeader) -> list[Trial]:
+    """Return every trial of a run, trial by trial over the cases, so that a stopped run covers all cases evenly."""
+    return [
+        Trial(trial_id(header.run_id, case.case_key, number), case, number, seed_of(header.seed, case.case_key, number))
+        for number in range(header.trials)
+        for case in header.cases
+    ]
+
+
+def trial_id(run_id: str, case_key: str, number: int) -> str:
+    """Return the id of a trial: the same for the same run, case and number."""
+    return hashlib.sha256(f"{run_id}\n{case_key}\n{number}".encode()).hexdigest()[:20]
+
+
+def seed_of(seed: int, case_key: str, number: int) -> int:
+    """Return the seed of a trial, which does not depend on the order in which trials run."""
+    return int.from_bytes(hashlib.sha256(f"{seed}\n{case_key}\n{number}".encode()).digest()[:4], "big") >> 1
+
+
+def rules_of(campaign: Campaign) -> Rules:
+    """Return the protocol's rules of a campaign."""
+    greeting = craftmd_pack(campaign.prompts).render("greeting")
+    return Rules(campaign.arms, campaign.settings.max_messages, greeting, tuple(many_choices_of(campaign)))
+
+
+def many_choices_of(campaign: Campaign) -> list[str]:
+    """Return the choices of ``mcq_many``, or none where no arm asks it."""
+    if not any(question_type == "mcq_many" for _, question_type in campaign.arms):
+        return []
+    answers = campaign.many_choices or tuple(case.answer for case in campaign.cases)
+    return sorted(dict.fromkeys(answers), key=str.lower)
+
+
+def unfinished_twin(fingerprint: str, done: dict[str, int]) -> RunHeader | None:
+    """Return the newest run of the same fingerprint that is not complete; ``done`` holds run id → trials done."""
+    candidates: list[RunHeader] = []
+    for path in journals():
+        try:
+            header = read_header(path)
+        except AnamnesisError:
+            continue  # killed before its first line was written, or damaged: no reason not to start another run
+        if header.fingerprint == fingerprint and done.get(header.run_id, 0) < len(header.cases) * header.trials:
+            candidates.append(header)
+    return max(candidates, key=lambda header: header.created_at, default=None)
+
+
+def journals() -> Sequence[Path]:
+    """Return the journals of all runs."""
+    folder = paths.journals_folder()
+    return sorted(folder.glob("*/journal.jsonl")) if folder.is_dir() else []
+
+
+def find_header(run: str) -> RunHeader:
+    """Return the header of a run by its id or the beginning of it; raise ``UsageError`` where that is not one run."""
+    names = [path.parent.name for path in journals()]
+    matches = [name for name in names if name == run] or [name for name in names if name.startswith(run)]
+    if len(matches) == 1:
+        return read_header(journal_path(matches[0]))
+    if not matches:
+        raise UsageError(f"There is no run {run!r}; `python -m core runs` lists them.")
+    raise UsageError(f"{run!r} is the beginning of {len(matches)} runs: {', '.join(matches[:5])}.")
+
+
+def human_seats(names: CastNames) -> bool:
+    """Say whether a human plays in the cast."""
+    return any(name == "human" for name in vars(names).values())
+
+
+def model_roles(names: CastNames) -> list[str]:
+    """Return the roles that a language model plays."""
+    return [role for role, name in vars(names).items() if is_model(name)]

@@ -1,0 +1,134 @@
+"""Starts, resumes and re-grades campaigns: opens the cast, finds what is missing, runs it, folds the result."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from core.agents.casting import Casting, craftmd_pack
+from core.campaigns.engine import Engine, Progress, Stop, running
+from core.campaigns.journal import JournalWriter, RunHeader, done_trials, journal_path
+from core.campaigns.plan import Campaign, campaign_of, human_seats, rules_of, trials_of
+from core.errors import AnamnesisError, UsageError
+from core.models.registry import Registry
+from core.store.database import Store
+from core.store.fold import fold, fold_if_free
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: ``stopped`` holds the reason where it is not complete."""
+
+    header: RunHeader
+    progress: Progress
+    stopped: str | None
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a run is carried out; none of it changes results."""
+
+    concurrency: int = 16
+    budget_usd: float | None = None
+    on_progress: Callable[[Progress], None] = lambda progress: None
+
+
+def begin(header: RunHeader) -> None:
+    """Write the first line of a new run's journal; a run is begun once only."""
+    path = journal_path(header.run_id)
+    try:
+        path.parent.mkdir(parents=True)
+    except FileExistsError:
+        raise AnamnesisError(
+            f"Another process began the same campaign this very second: take it up with "
+            f"`python -m core resume {header.run_id}`, or try again."
+        ) from None
+    with JournalWriter(path) as journal:
+        journal.append(header)
+
+
+def carry_out(header: RunHeader, registry: Registry, options: Options) -> Outcome:
+    """Run whatever a journaled run still misses, until it is complete or stopped by Ctrl-C, file or budget."""
+    return asyncio.run(_carry_out(header, registry, options))
+
+
+async def _carry_out(header: RunHeader, registry: Registry, options: Options) -> Outcome:
+    campaign = campaign_of(header)
+    if human_seats(campaign.names):
+        raise UsageError("A campaign cannot wait for a human: seat humans on the Live page.")
+    stop = Stop()
+    store = Store()
+    with running(header.run_id) as stop_file:
+        done = done_trials(journal_path(header.run_id))
+        trials = trials_of(header)
+        missing = [trial for trial in trials if trial.trial_id not in done]
+        async with registry:
+            _check_budget(campaign, registry, options)
+            engine = _engine(header, campaign, registry, options, store)
+            with _interrupts(stop):
+                progress = await engine.run(missing, len(trials), stop, stop_file)
+    await asyncio.to_thread(fold, store)
+    return Outcome(header, progress, stop.reason if progress.done < progress.planned else None)
+
+
+def _engine(header: RunHeader, campaign: Campaign, registry: Registry, options: Options, store: Store) -> Engine:
+    async def fold_now() -> None:
+        await asyncio.to_thread(fold_if_free, store)
+
+    casting = casting_of(campaign, registry)
+    return Engine(
+        header=header,
+        cast=casting.open(campaign.names),
+        rules=rules_of(campaign),
+        concurrency=options.concurrency,
+        budget_usd=options.budget_usd,
+        fold=fold_now,
+        on_progress=options.on_progress,
+    )
+
+
+def casting_of(campaign: Campaign, registry: Registry) -> Casting:
+    """Return the casting that a campaign asks for."""
+    settings = campaign.settings
+    return Casting(registry, craftmd_pack(campaign.prompts), settings.sampling, settings.base_url)
+
+
+def check_startable(campaign: Campaign, registry: Registry, options: Options) -> None:
+    """Raise ``UsageError`` for a missing key, an unknown price under a budget, or a human's seat, before all else."""
+    if human_seats(campaign.names):
+        raise UsageError("A campaign cannot wait for a human: seat humans on the Live page.")
+    _check_budget(campaign, registry, options)
+    for name in campaign.names.models().values():
+        registry.open(name, base_url=campaign.settings.base_url)
+
+
+def _check_budget(campaign: Campaign, registry: Registry, options: Options) -> None:
+    if options.budget_usd is None:
+        return
+    if not options.budget_usd > 0:
+        raise UsageError("--budget-usd must be more than 0.")
+    unpriced = [name for name in campaign.names.models().values() if registry.spec(name).prices is None]
+    if unpriced:
+        raise UsageError(
+            f"A budget needs prices, and none is known for {', '.join(dict.fromkeys(unpriced))}: "
+            "add them to data/models.local.toml, or leave --budget-usd out."
+        )
+
+
+class _interrupts:
+    """Turns Ctrl-C and SIGTERM into a clean stop while the block runs."""
+
+    def __init__(self, stop: Stop) -> None:
+        self._stop = stop
+
+    def __enter__(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._stop.ask, "It was interrupted.")
+
+    def __exit__(self, *_: object) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)

@@ -1,0 +1,121 @@
+"""``check``: the set-up (keys, endpoints, database, versions), and ``check cases``: faults in cases."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+from core import __version__
+from core.agents.casting import craftmd_pack
+from core.datasets.lint import lint
+from core.datasets.select import cases_of, datasets, select
+from core.errors import AnamnesisError
+from core.knowledge.base import knowledge
+from core.models.registry import Registry, load_registry
+from core.store.database import Store
+from core.store.runs import runs
+
+app = typer.Typer(help="Check the set-up, or cases.", rich_markup_mode=None)
+
+Line = tuple[str, bool, str]
+"""What was checked, whether it is well, and in words how it stands."""
+
+_PACKAGES = ("streamlit", "duckdb", "plotly", "pandas", "openai", "transformers", "torch")
+_REACH_S = 1.0
+
+
+@app.callback(invoke_without_command=True)
+def check(context: typer.Context) -> int:
+    """Check the set-up: versions, database, prompts, keys (never shown), servers on this machine."""
+    if context.invoked_subcommand is not None:
+        return 0
+    lines = [*_versions(), _database(), _prompts(), _library(), *_providers(load_registry())]
+    for name, good, words in lines:
+        print(f"{'ok' if good else '--'}  {name:<14} {words}")
+    # a provider without a key is not a fault: the reference cast needs none
+    return 0 if all(good for name, good, _ in lines if not name.startswith("key")) else 1
+
+
+@app.command("cases")
+def check_cases(
+    selection: Annotated[
+        str | None, typer.Argument(metavar="[DATASET]", help="DATASET or DATASET:SPECIALTY; every data set otherwise.")
+    ] = None,
+) -> int:
+    """Find faults in cases: leaked answers, answers that are no choice, duplicates, missing parts."""
+    severe = 0
+    for name in [selection] if selection else datasets():
+        cases = select(name)
+        # only our own cases promise that the reference doctor knows every choice
+        found = lint(cases, knowledge() if name.partition(":")[0] == "library" else None)
+        for finding in found:
+            print(f"{'fault' if finding.severe else 'note '}  {finding.case_key}: {finding.message}.")
+        severe += sum(finding.severe for finding in found)
+        print(f"{name}: {len(cases)} cases, {len(found)} remarks.")
+    return 1 if severe else 0
+
+
+def _versions() -> Iterator[Line]:
+    yield "anamnesis", True, __version__
+    yield "python", sys.version_info >= (3, 11), ".".join(str(part) for part in sys.version_info[:3])
+    for package in _PACKAGES:
+        try:
+            yield package, True, importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            yield package, False, "is not installed: run make run once, or pip install -r requirements.txt"
+
+
+def _database() -> Line:
+    store = Store()
+    try:
+        with store.read() as cursor:
+            count = len(runs(cursor))
+    except AnamnesisError as error:
+        return "database", False, str(error)
+    return "database", True, f"{store.path} ({count} runs)"
+
+
+def _prompts() -> Line:
+    try:
+        pack = craftmd_pack()
+    except AnamnesisError as error:
+        return "prompts", False, str(error)
+    return "prompts", True, f"{pack.name} {pack.hash}"
+
+
+def _library() -> Line:
+    try:
+        sizes = ", ".join(f"{name} {len(cases_of(name))}" for name in datasets())
+        return "cases", True, f"{sizes}; {len(knowledge().diseases)} diseases"
+    except AnamnesisError as error:
+        return "cases", False, str(error)
+
+
+def _providers(registry: Registry) -> Iterator[Line]:
+    seen: set[str] = set()
+    for spec in registry.specs():
+        if spec.provider in seen:
+            continue
+        seen.add(spec.provider)
+        missing = registry.missing_key(spec.name)
+        if spec.api_key_env:
+            yield f"key {spec.provider}", missing is None, f"{spec.api_key_env} is {'not ' if missing else ''}set"
+    address = os.environ.get("OPENAI_BASE_URL")
+    if address:
+        yield "server", _answers(address), f"{address} {'answers' if _answers(address) else 'does not answer'}"
+
+
+def _answers(address: str) -> bool:
+    parts = urlsplit(address)
+    try:
+        with socket.create_connection((parts.hostname or "", parts.port or 443), timeout=_REACH_S):
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,116 @@
+"""``import craftmd``: brings in the CRAFT-MD authors' release, with its conversations, answers and grades."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from core.datasets.archive import GIGABYTE, Limits, opened
+from core.datasets.craftmd_release.importing import import_release
+from core.datasets.craftmd_release.layout import chosen, find, wanted
+from core.datasets.craftmd_release.report import ImportReport, ModelReport
+from core.datasets.download import archive_url, downloaded, is_url
+from core.errors import UsageError
+from core.store.database import Store
+
+_SHOWN_FAULTS = 20
+
+
+def import_craftmd(
+    source: Annotated[
+        str, typer.Argument(metavar="PATH|URL", help="Folder, .zip or .tar.* of the authors' repository.")
+    ],
+    models: Annotated[str | None, typer.Option(help="Only these models, with commas: labels or folders.")] = None,
+    max_gb: Annotated[float, typer.Option("--max-gb", help="Most gigabytes an archive may unpack to.")] = 4.0,
+) -> int:
+    """Import the CRAFT-MD authors' release; a file that cannot be used is set aside by name, the others go in."""
+    if max_gb <= 0:
+        raise UsageError("--max-gb must be more than 0.")
+    limits = Limits(total_bytes=int(max_gb * GIGABYTE))
+    with _local(source, limits) as path, opened(path, wanted, limits) as folder:
+        layout = find(folder, source)
+        picked = chosen(layout, [name.strip() for name in models.split(",") if name.strip()] if models else None)
+        with _counted("Reading case files", sum(len(model.case_ids) for model in picked)) as on_file:
+            report = import_release(Store(), layout, picked, on_file)
+    _tell(report)
+    return 0
+
+
+@contextmanager
+def _local(source: str, limits: Limits) -> Iterator[Path]:
+    if not is_url(source):
+        yield Path(source).expanduser()
+        return
+    console = Console(stderr=True)
+    columns = (TextColumn("Downloading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+
+        def show(done: int, total: int | None) -> None:
+            bar.update(task, completed=done, total=total)
+
+        with downloaded(archive_url(source), limits.total_bytes, show) as path:
+            bar.stop()
+            yield path
+
+
+@contextmanager
+def _counted(title: str, total: int) -> Iterator[Callable[[], None]]:
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda: None
+        return
+    with Progress(TextColumn(title), BarColumn(), MofNCompleteColumn(), console=console) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda: bar.advance(task)
+
+
+def _tell(report: ImportReport) -> None:
+    for model in report.models:
+        _tell_model(model)
+    for line, reason in report.rejected_cases:
+        print(f"The data set's file, line {line}, was left out: {reason}.")
+    _tell_faults(report)
+    if report.documents:
+        print(f"Kept as they are: {', '.join(report.documents)}.")
+    if report.saved_cases:
+        print(f"The {report.cases:,} cases are now the data set craftmd: `run --cases craftmd`.")
+    if report.changed:
+        print("See them with: python -m core report accuracy, or python -m core runs")
+
+
+def _tell_model(model: ModelReport) -> None:
+    parts = [
+        (model.taken - model.replaced, "files new"),
+        (model.replaced, "changed (their trials were replaced)"),
+        (model.unchanged, "as they were"),
+        (model.kept, "from earlier imports not in this copy (kept)"),
+    ]
+    words = ", ".join(f"{count:,} {what}" for count, what in parts if count) or "no file could be used"
+    trials = f"; {model.trials:,} trials came in" if model.trials else ""
+    print(f"{model.label} (results/{model.folder}): {words}{trials}.")
+    for reason, count in model.excluded.most_common():
+        print(f"  {count:,} answers do not count: {reason}.")
+    if len(model.prompts) > 1:
+        found = ", ".join(f"{hash_} ({count:,})" for hash_, count in model.prompts.most_common())
+        print(f"  Its conversations were held under {len(model.prompts)} different prompts: {found}.")
+    elif model.prompts:
+        print(f"  Doctor's prompt: {next(iter(model.prompts))}.")
+
+
+def _tell_faults(report: ImportReport) -> None:
+    if not report.quarantined:
+        return
+    print(f"Set aside, nothing of them was taken ({len(report.quarantined):,} files):")
+    for file in report.quarantined[:_SHOWN_FAULTS]:
+        print(f"  {file.path}: {file.fault}.")
+    rest = Counter(file.path.rpartition("/")[0] for file in report.quarantined[_SHOWN_FAULTS:])
+    for folder, count in rest.items():
+        print(f"  and {count:,} more in {folder}.")

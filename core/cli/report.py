@@ -1,0 +1,105 @@
+"""``report``: figures as a table, CSV or JSON."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from core.cli.comparisons import report_monitor, report_pairs
+from core.cli.folded import folded_store, run_id_of
+from core.errors import AnamnesisError
+from core.metrics.accuracy import AccuracyRow, Group, IntervalKind, accuracy
+from core.models.registry import load_registry
+from core.store.figures import McqRule, Selection
+
+app = typer.Typer(no_args_is_help=True, help="Figures of what was run.", rich_markup_mode=None)
+
+
+@app.callback()
+def _group() -> None:
+    """Figures of what was run."""
+
+
+app.command("pairs")(report_pairs)
+app.command("monitor")(report_monitor)
+
+
+@app.command("accuracy")
+def report_accuracy(
+    by: Annotated[Group | None, typer.Option(help="Split by specialty or dataset.")] = None,
+    run: Annotated[list[str] | None, typer.Option(help="Only this run (again for more); live ones too.")] = None,
+    models: Annotated[str | None, typer.Option(help="Only these models, with commas.")] = None,
+    interval: Annotated[IntervalKind, typer.Option(help="Interval of the mean.")] = "bootstrap",
+    mcq_rule: Annotated[
+        McqRule, typer.Option(help="Rule for choices: the paper's, or exactly one named.")
+    ] = "mcq_loose",
+    format_: Annotated[Literal["table", "csv", "json"], typer.Option("--format", help="How to print it.")] = "table",
+) -> int:
+    """Mean over trials for each case, then over cases, with a 95 % interval, and what was excluded."""
+    store = folded_store()
+    selection = Selection(
+        runs=[run_id_of(store, name) for name in run] if run else None,
+        models=_full_names(models),
+    )
+    rows = accuracy(store, by, selection, interval=interval, mcq_rule=mcq_rule)
+    if not rows:
+        raise AnamnesisError(
+            "There is nothing to report yet: start with `python -m core run --doctor reference/bayes`."
+        )
+    {"csv": _csv, "json": _json, "table": _table}[format_](rows, by)
+    return 0
+
+
+def _full_names(models: str | None) -> list[str] | None:
+    """Return the names under which models may be stored: as given, and what an alias stands for."""
+    if models is None:
+        return None
+    aliases = {alias.lower(): name for alias, name in load_registry().aliases.items()}
+    given = [name.strip() for name in models.split(",")]
+    return [*given, *(aliases[name.lower()] for name in given if name.lower() in aliases)]
+
+
+_COLUMNS = (
+    "model", "format", "question_type", "group", "mean", "ci_low", "ci_high", "n_cases", "n_trials", "n_excluded",
+    "excluded_by_reason",
+)  # fmt: skip
+
+
+def _plain(row: AccuracyRow, by: Group | None) -> dict[str, Any]:
+    fields = asdict(row)
+    fields["excluded_by_reason"] = " ".join(f"{reason}={n}" for reason, n in row.excluded_by_reason.items())
+    plain = {name: fields[name] for name in _COLUMNS if by or name != "group"}
+    return {(by if name == "group" and by else name): value for name, value in plain.items()}
+
+
+def _csv(rows: Sequence[AccuracyRow], by: Group | None) -> None:
+    plain = [_plain(row, by) for row in rows]
+    writer = csv.DictWriter(sys.stdout, list(plain[0]), lineterminator="\n")
+    writer.writeheader()
+    for row in plain:
+        writer.writerow({k: f"{v:.6f}" if isinstance(v, float) else v for k, v in row.items()})
+
+
+def _json(rows: Sequence[AccuracyRow], by: Group | None) -> None:
+    print(json.dumps([asdict(row) for row in rows], indent=1))
+
+
+def _table(rows: Sequence[AccuracyRow], by: Group | None) -> None:
+    heads = ("Model", "Format", "Question", *([by.capitalize()] if by else []), "Accuracy", "95 % interval")
+    table = Table(*heads, "Cases", "Trials", "Excluded", box=None, pad_edge=False)
+    for row in rows:
+        mean = "–" if row.mean is None else f"{row.mean:.3f}"
+        bounds = "–" if row.ci_low is None or row.ci_high is None else f"{row.ci_low:.3f} – {row.ci_high:.3f}"
+        group = [row.group or "?"] if by else []
+        counts = (str(row.n_cases), str(row.n_trials), str(row.n_excluded))
+        table.add_row(row.model, row.format, row.question_type, *group, mean, bounds, *counts)
+    # a pipe gets every column whole; only a terminal is fitted
+    Console(width=None if sys.stdout.isatty() else 160).print(table)

@@ -1,0 +1,106 @@
+"""``reproduce``: the published tables, cell by cell, against the imported release."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from core.metrics.reproduce.cells import STATUSES, Cell, Reproduction, count
+from core.metrics.reproduce.run import reproduce as recompute
+from core.store.database import Store
+
+_WORDS = {"match": "Match", "misprint": "Misprint", "differs": "Differ", "not_attempted": "Not attempted"}
+_SHOWN_CELLS = 20
+_SHOWN_EVIDENCE = 4
+
+
+def reproduce(
+    format_: Annotated[Literal["table", "json"], typer.Option("--format", help="How to print it.")] = "table",
+) -> int:
+    """Recompute the paper's tables from the imported release; fails where a cell differs that is no listed misprint."""
+    result = recompute(Store())
+    if format_ == "json":
+        print(json.dumps(as_json(result), indent=1))
+    else:
+        _print(result)
+    return 0 if result.succeeded else 1
+
+
+def as_json(result: Reproduction) -> dict[str, Any]:
+    """Return the whole of it as plain data."""
+    return {
+        "paper": "Johri et al., Nature Medicine 2025, doi 10.1038/s41591-024-03328-5",
+        "succeeded": result.succeeded,
+        "summary": result.counts,
+        "models": {label: asdict(data) for label, data in result.models.items()},
+        "tables": [{"table": table, "title": title, **counts} for table, title, counts in _tables(result)],
+        "misprints": [asdict(remark) for remark in result.remarks if remark.kind == "misprint"],
+        "remarks": [asdict(remark) for remark in result.remarks if remark.kind != "misprint"],
+        "cells": [asdict(cell) for cell in result.cells],
+    }
+
+
+def _tables(result: Reproduction) -> list[tuple[int, str, dict[str, int]]]:
+    numbers = dict.fromkeys(cell.table for cell in result.cells)
+    by_table: dict[int, list[Cell]] = {number: [] for number in numbers}
+    for cell in result.cells:
+        by_table[cell.table].append(cell)
+    return [(n, result.titles.get(n, ""), {str(k): v for k, v in count(c).items()}) for n, c in by_table.items()]
+
+
+def _print(result: Reproduction) -> None:
+    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, soft_wrap=True)
+    for label, data in result.models.items():
+        missing = f"; {len(data.missing):,} missing, first {data.missing[0]}" if data.missing else ""
+        console.print(f"{label}: {data.cases:,} cases{missing}")
+    table = Table("", "Table", *(_WORDS[status] for status in STATUSES), box=None, pad_edge=False)
+    for number, title, counts in _tables(result):
+        table.add_row(str(number), title, *(f"{n:,}" if n else "" for n in counts.values()))
+    table.add_row("", "All", *(f"{n:,}" for n in result.counts.values()))
+    console.print(table)
+    _print_remarks(console, result)
+    _print_differing(console, result)
+    _print_left_out(console, result)
+
+
+def _print_remarks(console: Console, result: Reproduction) -> None:
+    for remark in [r for r in result.remarks if r.kind != "note"]:
+        console.print(f"\nTable {remark.table}, {remark.kind}: {remark.title}.")
+        for sentence in remark.evidence[:_SHOWN_EVIDENCE]:
+            console.print(f"  {sentence}")
+        if len(remark.evidence) > _SHOWN_EVIDENCE:
+            console.print(f"  {len(remark.evidence) - _SHOWN_EVIDENCE} more lines of evidence: --format json")
+    console.print("\nNotes:")
+    for remark in [r for r in result.remarks if r.kind == "note"]:
+        console.print(f"  table {remark.table}: {' '.join(remark.evidence)}")
+
+
+def _print_differing(console: Console, result: Reproduction) -> None:
+    differing = [cell for cell in result.cells if cell.status == "differs"]
+    if differing:
+        console.print(f"\n{len(differing):,} cells differ:")
+    for cell in differing[:_SHOWN_CELLS]:
+        console.print(f"  {_place(cell)}: printed {cell.printed}, recomputed {cell.recomputed}")
+    if len(differing) > _SHOWN_CELLS:
+        console.print(f"  {len(differing) - _SHOWN_CELLS:,} more: --format json")
+
+
+def _print_left_out(console: Console, result: Reproduction) -> None:
+    reasons = Counter((c.table, c.reason) for c in result.cells if c.status == "not_attempted")
+    if reasons:
+        console.print("\nNot attempted:")
+    for (table, reason), number in reasons.items():
+        console.print(f"  table {table}, {number:,} cells: {reason}")
+
+
+def _place(cell: Cell) -> str:
+    arms = f"{cell.arm_a} against {cell.arm_b}" if cell.arm_a else cell.format
+    parts = (cell.model, cell.question_type, arms, cell.specialty, cell.dataset, cell.quantity)
+    return f"table {cell.table} " + " ".join(part for part in parts if part)

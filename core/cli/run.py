@@ -1,0 +1,214 @@
+"""``run``, ``resume``, ``regrade`` and ``runs``: campaigns from the command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from core.agents.casting import REFERENCE, CastNames
+from core.campaigns.engine import Progress, is_running
+from core.campaigns.estimate import Estimate, estimate
+from core.campaigns.journal import RunHeader
+from core.campaigns.plan import Campaign, Settings, find_header, header_of, parse_arms, unfinished_twin
+from core.campaigns.regrade import regrade_run
+from core.campaigns.run import Options, Outcome, begin, carry_out, check_startable
+from core.cli.folded import folded_store
+from core.cli.progress import progress_bar
+from core.datasets.select import answers_of, select
+from core.events import COUNTED
+from core.models.registry import Registry, load_registry
+from core.store.runs import Run
+from core.store.runs import runs as stored_runs
+
+Doctor = Annotated[str, typer.Option(help="Model under test: provider/model, an alias, or reference/bayes.")]
+Concurrency = Annotated[int, typer.Option(min=1, help="Trials under way at once.")]
+Budget = Annotated[float | None, typer.Option(help="Stop when this many US dollars are spent.")]
+
+
+def run(
+    doctor: Doctor,
+    patient: Annotated[str, typer.Option(help="Who plays the patient.")] = REFERENCE["patient"],
+    grader: Annotated[str, typer.Option(help="Who grades free responses.")] = REFERENCE["grader"],
+    summariser: Annotated[str, typer.Option(help="Who summarises conversations.")] = REFERENCE["summariser"],
+    protocol: Annotated[str, typer.Option(help="The protocol: craftmd.")] = "craftmd",
+    cases: Annotated[str, typer.Option(help="DATASET, DATASET:SPECIALTY, or DATASET:id,id,…")] = "library",
+    limit: Annotated[int | None, typer.Option(help="Only the first N of these cases.")] = None,
+    arms: Annotated[str, typer.Option(help="all, paper, or format:question_type,…")] = "all",
+    trials: Annotated[int, typer.Option(help="Repetitions of each case.")] = 5,
+    seed: Annotated[int, typer.Option(help="Seed of the campaign.")] = 20,
+    prompts: Annotated[str, typer.Option(help="A prompt pack: its name, or a folder.")] = "craftmd",
+    base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
+    temperature: Annotated[float | None, typer.Option(help="The doctor's temperature.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="The doctor's longest reply in tokens.")] = None,
+    max_messages: Annotated[int, typer.Option(help="Cap of a conversation's messages; 0 for none.")] = 30,
+    concurrency: Concurrency = 32,
+    budget_usd: Budget = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and start nothing.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start anew even where the same campaign is unfinished.")
+    ] = False,
+) -> int:
+    """Run a campaign: cases × trials × arms; an unfinished one of the same fingerprint is taken up again."""
+    if protocol != "craftmd":
+        raise typer.BadParameter(f"there is no protocol {protocol!r}: choose craftmd", param_hint="--protocol")
+    registry = load_registry()
+    campaign = Campaign(
+        names=CastNames(doctor, patient, grader, summariser),
+        cases=tuple(select(cases, limit)),
+        case_set=cases if limit is None else f"{cases} (first {limit})",
+        arms=parse_arms(arms),
+        many_choices=answers_of(cases),
+        trials=trials,
+        seed=seed,
+        prompts=prompts,
+        settings=Settings(temperature, max_tokens, None, max_messages or None, base_url),
+    )
+    header = header_of(campaign, registry)
+    size = estimate(campaign, registry, concurrency)
+    if dry_run:
+        print("\n".join(describe(size)))
+        return 0
+    check_startable(campaign, registry, Options(concurrency, budget_usd))
+    twin = None if fresh else unfinished_twin(header.fingerprint, _done())
+    if twin is not None and not is_running(twin.run_id):
+        print(f"Taking up the unfinished run {twin.run_id} of the same campaign.", file=sys.stderr)
+        header = twin
+    else:
+        begin(header)
+    return _carry_out(header, registry, concurrency, budget_usd)
+
+
+def resume(
+    run_id: Annotated[str, typer.Argument(metavar="RUN")], concurrency: Concurrency = 32, budget_usd: Budget = None
+) -> int:
+    """Run what an interrupted run still misses; finished trials are kept as they are."""
+    return _carry_out(find_header(run_id), load_registry(), concurrency, budget_usd)
+
+
+def regrade(
+    run_id: Annotated[str, typer.Argument(metavar="RUN")],
+    grader: Annotated[str, typer.Option(help="Who grades: a model, or reference/names.")],
+    prompts: Annotated[str | None, typer.Option(help="Another prompt pack for the grader.")] = None,
+    base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
+    concurrency: Concurrency = 32,
+) -> int:
+    """Grade the stored free responses of a run again; earlier verdicts are kept as history."""
+    header = find_header(run_id)
+    outcome = regrade_run(header, load_registry(), grader, prompts, base_url, concurrency)
+    print(
+        f"Graded {outcome.answers} answers of {header.run_id} by {outcome.grader}: {outcome.changed} verdicts changed."
+    )
+    if outcome.failed:
+        print(
+            f"{outcome.failed} answers could not be graded because the provider failed; they keep their verdicts.",
+            file=sys.stderr,
+        )
+    return 0 if outcome.answers else 1
+
+
+def runs(
+    format_: Annotated[str, typer.Option("--format", help="table or json.")] = "table",
+) -> int:
+    """List all runs with their progress."""
+    listed = [_run_fields(row) for row in _stored_runs()]
+    if format_ == "json":
+        print(json.dumps(listed, indent=1))
+        return 0
+    if not listed:
+        print("No run yet. Start one with: python -m core run --doctor reference/bayes")
+    for row in listed:
+        done = f"{row['trials_done']}/{row['trials_planned']} trials"
+        print(f"{row['run_id']}  {row['state']:<9} {done:>16}  {row['doctor']}")
+    return 0
+
+
+def _stored_runs() -> list[Run]:
+    store = folded_store()
+    with store.read() as cursor:
+        return stored_runs(cursor)
+
+
+def _run_fields(row: Run) -> dict[str, Any]:
+    return {
+        "run_id": row.run_id,
+        "state": state_of(row),
+        "doctor": row.doctor,
+        "patient": row.patient,
+        "grader": row.grader,
+        "trials_done": row.done,
+        "trials_planned": row.planned,
+    }
+
+
+def state_of(row: Run) -> str:
+    """Return ``running``, ``complete`` or ``stopped``."""
+    if is_running(row.run_id):
+        return "running"
+    return "complete" if row.state == "complete" else "stopped"
+
+
+def _done() -> dict[str, int]:
+    return {row.run_id: row.done for row in _stored_runs()}
+
+
+def _carry_out(header: RunHeader, registry: Registry, concurrency: int, budget_usd: float | None) -> int:
+    with progress_bar(header.run_id) as show:
+        outcome = carry_out(header, registry, Options(concurrency, budget_usd, show))
+    return conclude(outcome)
+
+
+def conclude(outcome: Outcome) -> int:
+    """Print how a run ended and return the exit status."""
+    progress, run_id = outcome.progress, outcome.header.run_id
+    if outcome.stopped is not None:
+        print(
+            f"{outcome.stopped} {progress.done} of {progress.planned} trials are kept; "
+            f"go on with: python -m core resume {run_id}",
+            file=sys.stderr,
+        )
+        return 1
+    cost = f", ${progress.cost_usd:.2f}" if progress.cost_usd else ""
+    tokens = f", {progress.tokens:,} tokens{cost}" if progress.tokens else ""
+    print(f"Run {run_id} is complete: {progress.done} trials{tokens}.")
+    if progress.verdicts:
+        print(f"Verdicts: {', '.join(f'{n} {verdict}' for verdict, n in progress.verdicts.most_common())}.")
+    print(f"See: python -m core report accuracy --run {run_id}")
+    return _warn_of_failures(progress)
+
+
+def _warn_of_failures(progress: Progress) -> int:
+    """Say what providers broke; the status is 1 where nothing at all came of the run."""
+    if not progress.failures:
+        return 0
+    message, _ = progress.failures.most_common(1)[0]
+    lost = progress.failures.total()
+    print(f"{lost} answers are excluded because a provider failed, most often: {message}", file=sys.stderr)
+    return 0 if any(progress.verdicts[verdict] for verdict in COUNTED) else 1
+
+
+def describe(size: Estimate) -> list[str]:
+    """Return an estimate in lines of plain words."""
+    cost = size.cost_usd
+    lines = [
+        f"{size.cases} cases × {size.trials} trials = {size.cases * size.trials} trials, "
+        f"{size.conversations} conversations, {size.answers} answers.",
+        f"About {size.calls:,} calls, {size.tokens:,} tokens, "
+        f"{'cost unknown (no price is known for a model)' if cost is None else f'${cost:,.2f}'}, "
+        f"{_duration(size.seconds)}.",
+    ]
+    for role in size.roles:
+        price = "price unknown" if role.cost_usd is None else f"${role.cost_usd:,.2f}"
+        lines.append(
+            f"  {role.role:<11} {role.model:<40} {role.calls:>8,} calls "
+            f"{role.prompt_tokens:>12,} + {role.completion_tokens:,} tokens  {price}"
+        )
+    return lines
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

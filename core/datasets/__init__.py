@@ -1,0 +1,1 @@
+"""Readers of cases: our own library, and files that the user brings."""

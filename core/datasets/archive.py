@@ -1,0 +1,176 @@
+"""Lends the folder behind a path: the folder itself, or a temporary one with what is wanted of a .zip or .tar archive.
+
+An archive is judged by its contents, not its name. Nothing of it is written outside the temporary folder: paths that
+lead out of it, links, and more bytes than allowed end the whole in one sentence before anything is used.
+"""
+
+from __future__ import annotations
+
+import lzma
+import stat
+import tarfile
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Protocol
+
+from core.errors import AnamnesisError, UsageError
+
+GIGABYTE = 1_000_000_000
+_BLOCK = 1 << 20
+_BROKEN = (zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, RuntimeError, OSError)
+
+
+class Readable(Protocol):
+    """What can be read piece by piece."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return at most ``size`` bytes, none at the end."""
+        ...
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What an archive may hold at most, unpacked: bytes in all, and members."""
+
+    total_bytes: int = 4 * GIGABYTE
+    members: int = 200_000
+
+
+@contextmanager
+def opened(path: Path, wanted: Callable[[PurePosixPath], bool], limits: Limits | None = None) -> Iterator[Path]:
+    """Lend a folder with the contents of ``path``; of an archive only the members that are ``wanted``.
+
+    Raises ``UsageError`` where nothing is there, ``AnamnesisError`` where it is neither a folder nor an archive, is
+    damaged, too large, or not safe to unpack.
+    """
+    if path.is_dir():
+        yield path
+        return
+    if not path.is_file():
+        raise UsageError(f"There is no file or folder {path}.")
+    with tempfile.TemporaryDirectory(prefix="anamnesis-") as folder:
+        _unpack(path, Path(folder), wanted, limits or Limits())
+        yield Path(folder)
+
+
+def safe_name(name: str, archive: str) -> PurePosixPath:
+    """Return a member's path; raise ``AnamnesisError`` where it would lead out of the folder it is unpacked into."""
+    pure = PurePosixPath(name)
+    drive = len(name) > 1 and name[1] == ":"
+    if pure.is_absolute() or ".." in pure.parts or "\\" in name or "\0" in name or drive:
+        raise AnamnesisError(
+            f"{archive} holds a path outside itself ({name!r}): it is not safe to unpack; nothing was imported."
+        )
+    return pure
+
+
+def _unpack(path: Path, folder: Path, wanted: Callable[[PurePosixPath], bool], limits: Limits) -> None:
+    if zipfile.is_zipfile(path):
+        unpack = _unpack_zip
+    elif _is_tar(path):
+        unpack = _unpack_tar
+    else:
+        raise AnamnesisError(f"{path} is neither a folder nor a .zip or .tar archive.")
+    try:
+        unpack(path, _Folder(folder, path.name, wanted, limits))
+    except _BROKEN as error:
+        raise AnamnesisError(
+            f"{path.name} cannot be unpacked ({_reason(error)}): it may be damaged or not whole. Nothing was imported."
+        ) from error
+
+
+class _Folder:
+    """Where members go, and the account of what was declared so far."""
+
+    def __init__(self, root: Path, archive: str, wanted: Callable[[PurePosixPath], bool], limits: Limits) -> None:
+        self._root, self._archive, self._wanted, self._limits = root, archive, wanted, limits
+        self._bytes = self._members = 0
+
+    def admit(self, name: str, size: int, *, link: bool) -> PurePosixPath | None:
+        """Check a member by what its header declares; return its path if it is a wanted one."""
+        pure = safe_name(name, self._archive)
+        if link:
+            raise AnamnesisError(
+                f"{self._archive} holds a link ({name!r}): it is not safe to unpack; nothing was imported."
+            )
+        self._bytes += size
+        self._members += 1
+        if self._bytes > self._limits.total_bytes or self._members > self._limits.members:
+            raise AnamnesisError(
+                f"{self._archive} declares more than {self._limits.total_bytes / GIGABYTE:g} GB or "
+                f"{self._limits.members:,} files ({name!r} alone {size / GIGABYTE:.2f} GB): nothing was imported. "
+                "If you trust it, allow more with --max-gb."
+            )
+        return pure if self._wanted(pure) else None
+
+    def read_to_end(self, source: Readable | None) -> None:
+        """Read what follows the last member: the checksum of a compressed archive is only compared at its end."""
+        padding = 0
+        while source is not None and (block := source.read(_BLOCK)):
+            padding += len(block)
+            if padding > self._limits.total_bytes:
+                raise EOFError("endless padding")
+
+    def write(self, pure: PurePosixPath, source: Readable, size: int) -> None:
+        """Write a member, never more than it declared."""
+        target = self._root.joinpath(*pure.parts)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        left = size
+        with target.open("wb") as file:
+            while left:
+                block = source.read(min(_BLOCK, left))
+                if not block:
+                    raise EOFError(f"{pure} ends early")
+                left -= file.write(block)
+
+
+def _unpack_zip(path: Path, folder: _Folder) -> None:
+    with zipfile.ZipFile(path) as archive:
+        admitted = []
+        for info in archive.infolist():
+            link = stat.S_ISLNK(info.external_attr >> 16)
+            pure = folder.admit(info.orig_filename, info.file_size, link=link)
+            if pure is not None and not info.is_dir():
+                admitted.append((pure, info))
+        for pure, info in admitted:
+            with archive.open(info) as source:
+                folder.write(pure, source, info.file_size)
+                source.read(1)  # the checksum is only compared at the end
+
+
+def _unpack_tar(path: Path, folder: _Folder) -> None:
+    with tarfile.open(path, "r:*") as archive:
+        for member in archive:
+            link = member.issym() or member.islnk()
+            pure = folder.admit(member.name, member.size, link=link)
+            source = archive.extractfile(member) if pure is not None and member.isfile() else None
+            if pure is not None and source is not None:
+                folder.write(pure, source, member.size)
+        folder.read_to_end(archive.fileobj)
+
+
+def _is_tar(path: Path) -> bool:
+    """Say whether a file begins as a tar archive does, compressed or not; a damaged one may still do so."""
+    try:
+        with tarfile.open(path, "r|*") as archive:
+            return archive.next() is not None
+    except (tarfile.TarError, OSError, EOFError, lzma.LZMAError, zlib.error):
+        return _compressed_tar_name(path)
+
+
+def _compressed_tar_name(path: Path) -> bool:
+    """Say whether what cannot be read at all was at least meant as a tar archive."""
+    with path.open("rb") as file:
+        begins = file.read(6)
+    return begins.startswith((b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh"))
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error).rstrip(".") or type(error).__name__

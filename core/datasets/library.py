@@ -1,0 +1,50 @@
+"""The project's own cases (data/cases/*.jsonl), written for it."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import orjson
+from pydantic import ValidationError
+
+from core import paths
+from core.case import Case
+from core.errors import AnamnesisError
+
+DATASET = "library"
+LICENCE = "MIT"
+
+
+def read_library(folder: Path) -> list[Case]:
+    """Read every case of a folder; a fault names file and line."""
+    cases: list[Case] = []
+    for path in sorted(folder.glob("*.jsonl")):
+        for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+            if line.strip():
+                cases.append(_case(line, f"{path.name}, line {number}"))
+    return cases
+
+
+def _case(line: bytes, where: str) -> Case:
+    try:
+        fields = orjson.loads(line)
+        fields["case_key"] = f"{DATASET}/{fields.pop('id')}"
+        return Case(dataset=DATASET, source="written for Anamnesis", licence=LICENCE, **fields)
+    except orjson.JSONDecodeError as error:
+        raise AnamnesisError(f"{where}: this is not JSON ({error}).") from error
+    except (ValidationError, KeyError, TypeError) as error:
+        raise AnamnesisError(f"{where}: {_reason(error)}.") from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"{'.'.join(str(part) for part in first['loc']) or 'case'}: {first['msg']}"
+    return f"a case needs {error}" if isinstance(error, KeyError) else str(error)
+
+
+@functools.cache
+def library() -> tuple[Case, ...]:
+    """Return the library, read once."""
+    return tuple(read_library(paths.CASES))

@@ -1,0 +1,177 @@
+"""The papers' printed figures, tidy: every table of CRAFT-MD cell by cell, its leaderboard, and the other papers' rows.
+
+Labels of models, formats and groups are those of data/published (its README explains them); numbers are as printed.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from core import paths
+from core.case import SPECIALTIES
+from core.errors import AnamnesisError
+from core.events import Format, QuestionType
+
+FOLDER = paths.DATA / "published"
+RowFile = Literal["craftmd_expert", "craftmd_intext", "craftmd_preprint", "consultation", "automedic"]
+
+SPECIALTY_NAMES = {name.lower().replace(" ", "_"): name for name in SPECIALTIES}
+"""Label of a specialty → our name of it."""
+RELEASE_DATASETS = {
+    "medqa_usmle": "MedQA_USMLE", "derm_public": "dermatology_public", "derm_private": "dermatology_private"
+}  # fmt: skip
+"""Label of a data set → how the authors' case file spells it. In the tables by data set it means dermatology only."""
+
+
+@dataclass(frozen=True)
+class AccuracyFigure:
+    """One bar of CRAFT-MD: mean accuracy and the bounds of its 95 % interval, between 0 and 1, to three decimals.
+
+    ``scope``: overall, specialty, dataset, dataset_single_dx, multimodal or monitoring. ``specialty`` and ``dataset``
+    are labels, ``None`` where the table is not split by them. Source: supplementary table ``table``.
+    """
+
+    table: int
+    scope: str
+    model: str
+    question_type: QuestionType
+    format: Format
+    specialty: str | None
+    dataset: str | None
+    mean: float
+    ci_low: float
+    ci_high: float
+
+    @property
+    def specialty_name(self) -> str | None:
+        """Our name of the specialty."""
+        return SPECIALTY_NAMES[self.specialty] if self.specialty else None
+
+
+@dataclass(frozen=True)
+class PublishedTest:
+    """One test of CRAFT-MD: two arms, the p-value and the adjusted one, to four decimals.
+
+    ``p_text`` is what is printed (``<0.0001`` in table 18, where ``p_value`` is ``None``). ``model`` is ``None`` where
+    the arms are models, ``question_type`` where they are question types.
+    """
+
+    table: int
+    model: str | None
+    question_type: str | None
+    specialty: str | None
+    dataset: str | None
+    arm_a: str
+    arm_b: str
+    p_value: float | None
+    p_text: str
+    p_adjusted: float | None
+
+    @property
+    def specialty_name(self) -> str | None:
+        """Our name of the specialty."""
+        return SPECIALTY_NAMES[self.specialty] if self.specialty else None
+
+
+@dataclass(frozen=True)
+class LeaderboardRow:
+    """One model of the authors' public leaderboard: its mean accuracy in each format, without intervals."""
+
+    question_type: QuestionType
+    rank: int
+    year: int
+    model: str
+    organisation: str
+    means: dict[str, float]
+
+
+@lru_cache
+def accuracy_figures() -> tuple[AccuracyFigure, ...]:
+    """Return the 640 figures of supplementary tables 1, 4, 6, 8, 10, 12, 14, 16, 19 and 22, in printed order."""
+    return tuple(
+        AccuracyFigure(
+            table=int(row["table"]),
+            scope=row["scope"],
+            model=row["model"],
+            question_type=row["question_type"],  # type: ignore[arg-type]
+            format=row["format"],  # type: ignore[arg-type]
+            specialty=row["specialty"] or None,
+            dataset=row["dataset"] or None,
+            mean=float(row["mean"]),
+            ci_low=float(row["ci_low"]),
+            ci_high=float(row["ci_high"]),
+        )
+        for row in _read("craftmd_accuracy")
+    )
+
+
+@lru_cache
+def published_tests() -> tuple[PublishedTest, ...]:
+    """Return the 984 tests of supplementary tables 2, 3, 5, 7, 9, 11, 13, 15, 17, 18, 20, 21 and 23."""
+    return tuple(
+        PublishedTest(
+            table=int(row["table"]),
+            model=row["model"] or None,
+            question_type=row["question_type"] or None,
+            specialty=row["specialty"] or None,
+            dataset=row["dataset"] or None,
+            arm_a=row["arm_a"],
+            arm_b=row["arm_b"],
+            p_value=_number(row["p_value"]),
+            p_text=row["p_value"],
+            p_adjusted=_number(row["p_adjusted"]),
+        )
+        for row in _read("craftmd_pvalues")
+    )
+
+
+@lru_cache
+def leaderboard() -> tuple[LeaderboardRow, ...]:
+    """Return the authors' leaderboard of 2025-01-02: 12 models, both question types, best first within each."""
+    formats = ("vignette", "multi_turn", "single_turn", "summarized")
+    return tuple(
+        LeaderboardRow(
+            question_type=row["question_type"],  # type: ignore[arg-type]
+            rank=int(row["rank"]),
+            year=int(row["year"]),
+            model=row["model"],
+            organisation=row["organisation"],
+            means={name: float(row[name]) for name in formats},
+        )
+        for row in _read("craftmd_leaderboard")
+    )
+
+
+@lru_cache
+def inferred_single_diagnosis() -> dict[str, bool]:
+    """Return case id → whether one diagnosis is the most likely, for the MedQA dermatology cases.
+
+    Nobody has published these labels: they are the only ones that fit the means and intervals of tables 14 and 16.
+    """
+    rows = _read("derived_usmle_dermatology_single_dx")
+    return {row["case_id"]: row["single_most_likely_diagnosis_inferred"] == "1" for row in rows}
+
+
+@lru_cache
+def rows(name: RowFile) -> tuple[dict[str, str], ...]:
+    """Return another file of data/published as it stands: column → text, empty where nothing applies."""
+    return tuple(_read(name))
+
+
+def _read(name: str) -> Iterator[dict[str, str]]:
+    path = FOLDER / f"{name}.csv"
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            yield from csv.DictReader(file)
+    except FileNotFoundError as error:
+        raise AnamnesisError(
+            f"{path} is missing, which belongs to Anamnesis: restore it from the repository."
+        ) from error
+
+
+def _number(text: str) -> float | None:
+    return float(text) if text and not text.startswith("<") else None

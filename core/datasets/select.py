@@ -1,0 +1,64 @@
+"""Chooses cases by DATASET, DATASET:SPECIALTY or DATASET:id,id,…, optionally only the first N."""
+
+from __future__ import annotations
+
+import difflib
+
+from core.case import SPECIALTIES, Case
+from core.datasets import imported
+from core.datasets.library import library
+from core.errors import UsageError
+
+
+def datasets() -> list[str]:
+    """Return the names of all data sets at hand, our library first."""
+    return ["library", *imported.names()]
+
+
+def cases_of(dataset: str) -> list[Case]:
+    """Return all cases of a data set; an unknown name raises ``UsageError``."""
+    if dataset == "library":
+        return list(library())
+    if dataset in imported.names():
+        return imported.load(dataset)
+    known = ", ".join(datasets())
+    raise UsageError(
+        f"There is no data set {dataset!r}: choose one of {known}, "
+        "or import it with `python -m core import cases PATH`."
+    )
+
+
+def answers_of(selection: str) -> tuple[str, ...]:
+    """Return every answer of the whole data set that a selection is made from: the choices of ``mcq_many``."""
+    return tuple(dict.fromkeys(case.answer for case in cases_of(selection.partition(":")[0])))
+
+
+def select(selection: str, limit: int | None = None) -> list[Case]:
+    """Return the cases that a selection names, in the order of the data set."""
+    dataset, _, part = selection.partition(":")
+    cases = cases_of(dataset)
+    if part:
+        cases = _narrow(cases, dataset, part)
+    if limit is not None:
+        if limit < 1:
+            raise UsageError("--limit must be at least 1.")
+        cases = cases[:limit]
+    return cases
+
+
+def _narrow(cases: list[Case], dataset: str, part: str) -> list[Case]:
+    specialty = next((s for s in SPECIALTIES if s.lower() == part.strip().lower()), None)
+    if specialty is not None:
+        chosen = [case for case in cases if case.specialty == specialty]
+        if not chosen:
+            raise UsageError(f"The data set {dataset} has no case of {specialty}.")
+        return chosen
+    by_id = {case.case_key.partition("/")[2]: case for case in cases}
+    wanted = [name.strip() for name in part.split(",") if name.strip()]
+    unknown = [name for name in wanted if name not in by_id]
+    if unknown:
+        spelt = {name.lower(): name for name in (*SPECIALTIES, *by_id)}
+        near = [spelt[name] for name in difflib.get_close_matches(unknown[0].lower(), spelt, n=3)]
+        hint = f" Did you mean {' or '.join(near)}?" if near else ""
+        raise UsageError(f"{unknown[0]!r} is neither a specialty nor a case of {dataset}.{hint}")
+    return [by_id[name] for name in wanted]

@@ -1,0 +1,31 @@
+"""The errors a user can cause or meet, each one plain sentence that says what to do."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+FailureKind = Literal[
+    "refused", "rate_limit", "timeout", "server", "connection", "malformed", "empty", "auth", "bad_request", "cancelled"
+]
+
+
+class AnamnesisError(Exception):
+    """Something went wrong that the user can understand: the message is shown as it is (exit status 1)."""
+
+
+class UsageError(AnamnesisError):
+    """The request itself cannot be carried out as worded (exit status 2)."""
+
+
+class ProviderError(AnamnesisError):
+    """A model's provider failed. It is never a wrong answer: what depended on it is excluded, with this reason.
+
+    kind says what failed: ``refused`` (content filter), ``rate_limit`` (429), ``timeout``, ``server`` (5xx),
+    ``connection``, ``malformed`` (the body cannot be read), ``empty`` (no text came), ``auth`` (401/403),
+    ``bad_request`` (400 and other 4xx), ``cancelled``. ``attempts`` counts the requests that were made.
+    """
+
+    def __init__(self, kind: FailureKind, message: str, *, attempts: int = 1) -> None:
+        super().__init__(message)
+        self.kind: FailureKind = kind
+        self.attempts = attempts

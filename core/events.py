@@ -1,0 +1,186 @@
+"""The vocabulary of everything that happens: a protocol yields events, and whoever looks decides what they are for.
+
+The live page draws them, the journal keeps them (all but tokens), the store reads them back for playback.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+Speaker = Literal["doctor", "patient"]
+RoleName = Literal["doctor", "patient", "grader", "summariser"]
+Purpose = Literal["dialogue", "answer", "extract", "judge", "summarise"]
+EndReason = Literal["final_diagnosis", "no_question", "turn_cap", "refusal", "error"]
+Verdict = Literal[
+    "correct", "incorrect", "no_diagnosis", "multiple", "ungradable", "refused", "provider_error", "not_applicable"
+]
+COUNTED: tuple[Verdict, ...] = ("correct", "incorrect", "no_diagnosis", "multiple")
+"""Verdicts that count in an accuracy; all others are excluded and shown with their number."""
+Rule = Literal["mcq_loose", "mcq_strict", "frq", "frq_top3"]
+
+Format = Literal["vignette", "multi_turn", "multi_turn_exam", "single_turn", "summarized", "exam_only"]
+FORMATS: tuple[Format, ...] = (
+    "vignette", "multi_turn", "multi_turn_exam", "single_turn", "summarized", "exam_only"
+)  # fmt: skip
+QuestionType = Literal["mcq", "mcq_many", "frq", "frq_top3"]
+QUESTION_TYPES: tuple[QuestionType, ...] = ("mcq", "mcq_many", "frq", "frq_top3")
+
+
+class _Event(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class CallRecord(_Event):
+    """One call of a model as the ledger keeps it: what was sent, what came back, tokens, seconds, US dollars."""
+
+    call_id: str
+    role: RoleName
+    purpose: Purpose
+    model: str
+    request: dict[str, Any] = Field(default_factory=dict)
+    response: str | None = None
+    finish_reason: str | None = None
+    served_by: str | None = None
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    tokens_estimated: bool = False
+    latency_s: float = 0.0
+    first_token_s: float | None = None
+    attempts: int = 1
+    cost_usd: float | None = None
+    error: str | None = None
+
+
+class Started(_Event):
+    """A trial begins."""
+
+    kind: Literal["started"] = "started"
+    trial_id: str
+    case_key: str
+    trial: int
+    seed: int
+    at: float = Field(default_factory=time.time)
+
+
+class Token(_Event):
+    """A bit of text streams in; ``restart`` means that what came before for this reply is void."""
+
+    kind: Literal["token"] = "token"
+    role: RoleName
+    purpose: Purpose
+    text: str
+    restart: bool = False
+
+
+class Called(_Event):
+    """A model was called, successfully or not."""
+
+    kind: Literal["called"] = "called"
+    call: CallRecord
+
+
+class Waiting(_Event):
+    """A human seat is to speak next."""
+
+    kind: Literal["waiting"] = "waiting"
+    role: Speaker
+    purpose: Purpose = "dialogue"
+    prompt: str = ""
+
+
+class Utterance(_Event):
+    """A finished message of the dialogue; turn 0 is the greeting."""
+
+    kind: Literal["utterance"] = "utterance"
+    turn: int
+    role: Speaker
+    text: str
+    call_id: str | None = None
+
+
+class Probed(_Event):
+    """What the doctor believes after a turn: (diagnosis, probability), likeliest first."""
+
+    kind: Literal["probed"] = "probed"
+    turn: int
+    differential: tuple[tuple[str, float], ...]
+
+
+class Ended(_Event):
+    """The conversation is over. ``doctor_turns`` counts the doctor's messages without the greeting."""
+
+    kind: Literal["ended"] = "ended"
+    reason: EndReason
+    doctor_turns: int
+    detail: str = ""
+
+
+class Summarised(_Event):
+    """The summariser's paragraph of the patient's lines."""
+
+    kind: Literal["summarised"] = "summarised"
+    text: str
+    call_id: str | None = None
+
+
+class Answered(_Event):
+    """The doctor's answer in one arm; ``invalid`` with a reason where there is none to grade."""
+
+    kind: Literal["answered"] = "answered"
+    format: Format
+    question_type: QuestionType
+    response: str | None
+    status: Literal["answered", "invalid"] = "answered"
+    reason: Verdict | None = None
+    detail: str = ""
+    call_id: str | None = None
+
+
+class Graded(_Event):
+    """A verdict on one answer under one rule. Verdicts are a history: the newest of a rule counts."""
+
+    kind: Literal["graded"] = "graded"
+    format: Format
+    question_type: QuestionType
+    grader: str
+    rule: Rule
+    extracted: str | None
+    verdict: Verdict
+    call_ids: tuple[str, ...] = ()
+    at: float = Field(default_factory=time.time)
+
+
+class Failed(_Event):
+    """Something broke; what depended on it is excluded, never wrong."""
+
+    kind: Literal["failed"] = "failed"
+    where: str
+    failure: str
+    message: str
+
+
+class Finished(_Event):
+    """The trial is complete."""
+
+    kind: Literal["finished"] = "finished"
+    at: float = Field(default_factory=time.time)
+
+
+Event = (
+    Started | Token | Called | Waiting | Utterance | Probed | Ended | Summarised | Answered | Graded | Failed | Finished
+)
+EVENT: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="kind")])
+"""Reads an event back from its dictionary."""
+EVENTS: TypeAdapter[list[Event]] = TypeAdapter(list[Annotated[Event, Field(discriminator="kind")]])
+
+PASSING = (Token, Waiting)
+"""Events that matter only while they happen and are not journaled."""
+
+
+def new_id() -> str:
+    """Return a short random id for a call."""
+    return uuid.uuid4().hex[:16]

@@ -1,0 +1,162 @@
+"""Diseases and findings as they lie in data/knowledge, and their names.
+
+The figures are rough, made for a reference baseline, and never for care.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from core import paths
+from core.errors import AnamnesisError
+
+Kind = Literal["symptom", "history", "family", "sign", "lab", "imaging"]
+T = TypeVar("T", bound=BaseModel)
+ASKABLE: tuple[Kind, ...] = ("symptom", "history", "family")
+"""Kinds of finding that a patient can know and a doctor can ask for."""
+
+
+class Finding(BaseModel):
+    """One observable thing. ``base`` is its probability in a patient of whom nothing is known.
+
+    ``phrases`` tell it in text; where one lies within an ``unless`` phrase ("scale" in "coma scale") it does not count.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    name: str
+    kind: Kind
+    base: float = Field(gt=0, lt=1)
+    ask: str | None = None
+    phrases: tuple[str, ...] = Field(min_length=1)
+    unless: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _askable_has_question(self) -> Finding:
+        if (self.ask is not None) != (self.kind in ASKABLE):
+            raise ValueError(f"finding {self.id}: kinds {', '.join(ASKABLE)} need 'ask', the others must not have it")
+        return self
+
+
+class Disease(BaseModel):
+    """One disease: ``findings`` holds P(finding | disease); what is not listed is as likely as in anybody."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    name: str
+    specialty: str
+    synonyms: tuple[str, ...] = ()
+    supertypes: tuple[str, ...] = ()
+    age: tuple[float, float]
+    female: float = Field(ge=0, le=1)
+    prevalence: int = Field(ge=1, le=5)
+    findings: dict[str, float]
+    use: Literal["reference baseline only, not for care"]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name and its synonyms."""
+        return (self.name, *self.synonyms)
+
+
+class Knowledge:
+    """All diseases and findings, looked up by id or by name."""
+
+    def __init__(self, diseases: Iterable[Disease], findings: Iterable[Finding]) -> None:
+        self.diseases: tuple[Disease, ...] = tuple(diseases)
+        self.findings: tuple[Finding, ...] = tuple(findings)
+        self.finding = {f.id: f for f in self.findings}
+        self._by_name: dict[str, Disease] = {}
+        for disease in self.diseases:
+            for name in disease.names:
+                self._by_name.setdefault(normalise_name(name), disease)
+
+    def disease(self, name: str) -> Disease | None:
+        """Return the disease of that name or synonym, or ``None``."""
+        return self._by_name.get(normalise_name(name))
+
+
+_PARENTHESES = re.compile(r"\([^)]*\)")
+_NOT_WORD = re.compile(r"[^a-z0-9 ]+")
+_FILLER = {"the", "a", "an", "of", "disease", "disorder", "syndrome", "acute", "primary", "likely", "probable"}
+_SPELLING = {
+    "anaemia": "anemia",
+    "oesophageal": "esophageal",
+    "oesophagitis": "esophagitis",
+    "haemorrhage": "hemorrhage",
+    "haemorrhoids": "hemorrhoids",
+    "leukaemia": "leukemia",
+    "tumour": "tumor",
+    "coeliac": "celiac",
+    "diarrhoea": "diarrhea",
+    "haemolytic": "hemolytic",
+    "ischaemic": "ischemic",
+    "foetal": "fetal",
+    "anaesthesia": "anesthesia",
+    "oedema": "edema",
+}
+
+
+def words_of_name(name: str) -> list[str]:
+    """Return the words of a disease name: lower case, one spelling, no punctuation, apostrophe-s dropped."""
+    plain = name.lower().replace("’", "'").replace("'s", "").replace("'", "")
+    plain = _NOT_WORD.sub(" ", plain.replace("-", " "))
+    return [_SPELLING.get(w, w) for w in plain.split()]
+
+
+@functools.cache
+def normalise_name(name: str) -> str:
+    """Return a form under which spellings of one disease name meet.
+
+    Filler words ("disease", "acute", "syndrome"…), parentheses, plurals and order of spelling are ironed out;
+    where nothing would remain, the plain words stay.
+    """
+    words = words_of_name(_PARENTHESES.sub(" ", name)) or words_of_name(name)
+    kept = [w for w in words if w not in _FILLER] or words
+    return " ".join(_singular(w) for w in kept)
+
+
+def _singular(word: str) -> str:
+    if len(word) > 4 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-1]
+    return word
+
+
+def _read(folder: Path, model: type[T]) -> list[T]:
+    found: list[T] = []
+    for path in sorted(folder.glob("*.jsonl")):
+        for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+            if not line.strip():
+                continue
+            try:
+                found.append(model.model_validate(orjson.loads(line)))
+            except (ValidationError, orjson.JSONDecodeError) as error:
+                raise AnamnesisError(f"{path.name}, line {number}: {_first_line(error)}") from error
+    return found
+
+
+def _first_line(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc'])) or 'record'}: {first['msg']}"
+    return str(error).splitlines()[0]
+
+
+def read_knowledge(folder: Path) -> Knowledge:
+    """Read a knowledge folder with sub-folders diseases/ and findings/ (JSONL); names the line of a fault."""
+    return Knowledge(_read(folder / "diseases", Disease), _read(folder / "findings", Finding))
+
+
+@functools.cache
+def knowledge() -> Knowledge:
+    """Return the project's own knowledge, read once."""
+    return read_knowledge(paths.KNOWLEDGE)

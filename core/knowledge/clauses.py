@@ -1,0 +1,165 @@
+"""Words of a sentence with what is said about them: what negates them, whether a relative is meant, which clause.
+
+Negation is followed through a clause (after the idea of NegEx).
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import snowballstemmer
+
+_WORD = re.compile(r"[a-z]*\d+\.\d+|[a-z0-9]+|[,;:]")
+_STOP = frozenset(
+    "a an the my his her our your their its of in on with and or is are was were be been being has have had i he she "
+    "it they we you me him them to for at this that these those some any very also do does did can could would will "
+    "just really there as from by am get gets got im ive s m ve re d ll quite bit little much lot so when "
+    "during".split()
+)
+NEGATORS = frozenset(
+    "no not denies denied deny denying without never none nobody neither nor negative absent absence lacks".split()
+)
+_STATES = frozenset("negative absent absence".split())
+"""Negators that end at "with" ("absent reflexes with marked weakness")."""
+_BREAKS = frozenset(
+    "but however except although though which who because since until after before while then except only despite "
+    "due yet unless than positive ; :".split()
+)
+_SUBJECTS = frozenset("he she i it they we his her my".split())
+_VERBS = frozenset(
+    "takes drinks smokes uses works lives eats reports endorses complains admits shows reveals appears has is was had "
+    "were feels states says notes".split()
+)
+_NO_EFFECT = frozenset("improve improved improving improvement respond responded relieve relieved relief".split()) | (
+    frozenset("response resolve resolved help helped better subside subsided".split())
+)
+"""After "not improve with ibuprofen" the ibuprofen itself is not denied."""
+AFTERWARDS_ABSENT = frozenset("negative absent normal unremarkable noncontributory none denied".split())
+QUALIFIED = frozenset("a an and or with the but".split())
+"""A word for absence after one of these speaks of what follows it ("and a normal blood count")."""
+_RELATIVES = frozenset(
+    "mother father brother sister parent parents uncle aunt grandmother grandfather grandparent cousin sibling "
+    "siblings relatives relative brothers sisters uncles aunts cousins mom dad mum".split()
+)
+_HOLDING = frozenset(
+    "has had have having died dies with suffers suffered developed was is were are takes gets got underwent also both "
+    "who".split()
+)
+_REPORTING = frozenset(
+    "says said reports reported states stated noticed notices brings brought describes denies worried concerned thinks "
+    "tells told recalls mentions noted notes adds gave believes feels afraid endorses admits claims physician doctor "
+    "friend friends members".split()
+)
+
+
+@dataclass(frozen=True)
+class Token:
+    """A content word: ``negated_by`` is the position of what negates it, ``before`` the word before it."""
+
+    stem: str
+    negated_by: int | None
+    relative: bool
+    position: int
+    clause: int
+    before: str
+
+
+_stemmer = snowballstemmer.stemmer("english")
+
+
+@functools.lru_cache(maxsize=50_000)
+def stem_of(word: str) -> str:
+    """Return the stem of a word (Snowball English)."""
+    return str(_stemmer.stemWord(word))
+
+
+def words_in(text: str) -> list[str]:
+    """Return lower-case words, numbers and commas, contractions spelt out."""
+    plain = text.lower().replace("’", "'").replace("cannot", "can not").replace("can't", "can not")
+    plain = plain.replace("won't", "will not").replace("n't", " not").replace("'s", "")
+    return _WORD.findall(plain)
+
+
+def is_content(word: str) -> bool:
+    """Say whether a word counts in matching."""
+    return word not in _STOP and word[0] not in ",;:"
+
+
+def tokens_of(words: list[str]) -> Iterator[Token]:
+    """Yield content words with what negates them, whether a relative is spoken of, and their clause."""
+    of_relatives = _said_of_relatives(words)
+    negator: int | None = None
+    stating = False
+    position = clause = 0
+    for index, word in enumerate(words):
+        before = words[index - 1] if index else ""
+        joined = before in (",", "and", "or")
+        if word in _BREAKS or (joined and word in _SUBJECTS | _VERBS) or (stating and word == "with"):
+            negator = None
+        if word in _BREAKS - {":"} or word in (",", "with"):
+            clause += 1
+        hyphenated = before == "non"  # "non-tender" denies this one word
+        if is_content(word):
+            negated_by = position - 1 if hyphenated else negator
+            stem = "" if _brings(words, index) else stem_of(word)
+            yield Token(stem, negated_by, of_relatives[index], position, clause, before)
+            if negator is not None and word in _NO_EFFECT and position - negator <= 2:
+                negator = None
+        follows = words[index + 1] if index + 1 < len(words) else ""
+        if word in NEGATORS and not (word in ("not", "no") and follows in ("only", ",")):
+            negator, stating = position, word in _STATES
+        if is_content(word):
+            position += 1
+
+
+def _said_of_relatives(words: list[str]) -> list[bool]:
+    """Say of each word whether it is said of a relative of the patient.
+
+    That is what follows "his father had", "family history" or "run in the family" up to the next subject, and what
+    stands before "in his mother". Relatives who only report or bring the patient do not count.
+    """
+    said = [False] * len(words)
+    holding = False
+    for index, word in enumerate(words):
+        before = words[index - 1] if index else ""
+        if word in ("but", "however", ";", "because", "although", "presents", "comes") or (
+            word in _SUBJECTS - {"his", "her", "my"} and before in (",", "and", "that", "but")
+        ):
+            holding = False
+        nearby = words[index + 1 : index + 5]
+        if word in _RELATIVES and not _REPORTING.intersection(nearby):
+            holding = holding or _holds(words, index)
+            if _mentioned_in(words, index):
+                holding = True
+                for earlier in range(index - 1, -1, -1):
+                    if words[earlier] in _SUBJECTS - {"his", "her", "my"} or words[earlier] in _BREAKS:
+                        break
+                    said[earlier] = True
+        elif word == "family" and not _REPORTING.intersection(nearby[:2]):
+            holding = True
+        said[index] = holding
+    return said
+
+
+def _brings(words: list[str], index: int) -> bool:
+    """Say whether a relative is only the one by whom the patient is brought: nothing is told of them."""
+    return words[index] in _RELATIVES and "by" in words[max(0, index - 2) : index]
+
+
+def _holds(words: list[str], index: int) -> bool:
+    """Say whether the relative is the one who has what follows."""
+    following = [w for w in words[index + 1 : index + 9] if w not in _RELATIVES and w not in _LINKS]
+    first = following[0] if following else ""
+    return first in _HOLDING or words[index - 1 : index] == ["a"]
+
+
+_LINKS = frozenset(", and or his her my the maternal paternal older younger".split())
+
+
+def _mentioned_in(words: list[str], index: int) -> bool:
+    """Say whether the relative stands after "in", as in "colon cancer in his father"."""
+    earlier = [w for w in words[max(0, index - 5) : index] if w not in _RELATIVES and w not in _LINKS]
+    return bool(earlier) and earlier[-1] == "in"

@@ -1,0 +1,85 @@
+"""Opens a watched consultation: a new one, which is stored when it is complete, or a stored one played again."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+
+from core.agents.casting import Casting, CastNames, craftmd_pack
+from core.campaigns.journal import JournalWriter, TrialLine, journal_path
+from core.campaigns.plan import Campaign, header_of, rules_of, seed_of, trial_id
+from core.case import Case
+from core.events import PASSING, Event, Finished
+from core.live.session import Session, replay
+from core.models.registry import load_registry
+from core.protocols.craftmd import Trial, run_trial
+from core.store.database import Store
+from core.store.fold import fold_if_free
+
+
+def start_consultation(campaign: Campaign) -> Session:
+    """Start the first case of a campaign as one watched trial; raise ``UsageError`` where it cannot be run."""
+    registry = load_registry()
+    header = header_of(campaign, registry)
+    header = header.model_copy(update={"run_id": f"live-{header.run_id}-{uuid.uuid4().hex[:4]}", "source": "live"})
+    case = campaign.cases[0]
+    trial = Trial(trial_id(header.run_id, case.case_key, 0), case, 0, seed_of(campaign.seed, case.case_key, 0))
+    session = Session(key=trial.trial_id, title=case.case_key, paced=not _streams(campaign.names))
+    session.meta.update(vars(campaign.names))
+    casting = Casting(
+        registry, craftmd_pack(campaign.prompts), campaign.settings.sampling, campaign.settings.base_url, session.listen
+    )
+    cast = casting.open(campaign.names)
+
+    async def source(session: Session) -> AsyncIterator[Event]:
+        async with registry:
+            async for event in run_trial(trial, cast, rules_of(campaign)):
+                yield event
+
+    def store(session: Session) -> None:
+        events = session.snapshot()
+        if any(isinstance(event, Finished) for event in events):
+            _keep(header.run_id, [header, _line(header.run_id, trial, events)])
+
+    session.on_finish = store
+    session.start(source)
+    return session
+
+
+def start_replay(case: Case | None, events: Sequence[Event], key: str) -> Session:
+    """Play a stored conversation again."""
+    session = Session(key=f"replay-{key}-{uuid.uuid4().hex[:6]}", title=case.case_key if case else key)
+    session.start(lambda _: replay(events))
+    return session
+
+
+def one_case(campaign: Campaign, case: Case) -> Campaign:
+    """Return the campaign narrowed to one trial of one case."""
+    return replace(campaign, cases=(case,), case_set=case.case_key.replace("/", ":", 1), trials=1)
+
+
+def _streams(names: CastNames) -> bool:
+    """Say whether the doctor is a model, whose words come at their own pace."""
+    return "doctor" in names.models()
+
+
+def _line(run_id: str, trial: Trial, events: list[Event]) -> TrialLine:
+    kept = [event for event in events if not isinstance(event, PASSING)]
+    return TrialLine(
+        run_id=run_id,
+        trial_id=trial.trial_id,
+        case_key=trial.case.case_key,
+        trial=trial.number,
+        seed=trial.seed,
+        events=kept,
+        finished_at=time.time(),
+    )
+
+
+def _keep(run_id: str, lines: Sequence[object]) -> None:
+    with JournalWriter(journal_path(run_id)) as journal:
+        for line in lines:
+            journal.append(line)  # type: ignore[arg-type]
+    fold_if_free(Store())

@@ -1,0 +1,1 @@
+"""The figures: computed from what the store hands over, with the numbers behind them."""

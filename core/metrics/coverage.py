@@ -1,0 +1,65 @@
+"""Which of a case's facts a conversation has uncovered, and at which turn.
+
+A fact counts as uncovered by the first message of the patient that holds most of its telling words, in clinical
+or in lay wording. A rule on words, not a judgement: it misses free paraphrases.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import snowballstemmer
+
+from core.agents.base import Turn
+from core.case import Case, Fact, sentences
+
+THRESHOLD = 0.6
+"""Share of a fact's telling words that one message must hold."""
+
+_WORD = re.compile(r"[a-z]+|\d+")
+_COMMON = frozenset(
+    "a an the my his her our your their i he she it they we you me him them is are was were be been am has have had do "
+    "does did of in on at to for from with and or but not no any some this that there as by so very just about than "
+    "then when which who s t ve m re ll d yes".split()
+)
+_stemmer = snowballstemmer.stemmer("english")
+
+
+@dataclass(frozen=True)
+class Uncovered:
+    """A fact, whether the patient can tell it, and the turn that uncovered it (``None`` if none has)."""
+
+    fact: Fact
+    told: bool
+    turn: int | None
+
+
+def facts_of(case: Case) -> list[tuple[Fact, bool]]:
+    """Return (fact, whether the patient can tell it without examination); sentences where no profile is known."""
+    if case.profile is None:
+        return [(Fact(key="sentence", value=text, lay=text), True) for text in sentences(case.vignette)]
+    told = [(fact, True) for fact in (*case.profile.demographics, *case.profile.basic)]
+    return told + [(fact, False) for fact in case.profile.optional]
+
+
+def uncovered(case: Case, dialogue: Sequence[Turn]) -> list[Uncovered]:
+    """Return every fact of the case with the turn that uncovered it."""
+    said = [(number, _telling(turn.text)) for number, turn in enumerate(dialogue) if turn.role == "patient"]
+    return [Uncovered(fact, told, _first(fact, said)) for fact, told in facts_of(case)]
+
+
+def _first(fact: Fact, said: Sequence[tuple[int, frozenset[str]]]) -> int | None:
+    wordings = [words for words in (_telling(fact.value), _telling(fact.lay)) if words]
+    for number, words in said:
+        if any(len(words & wording) >= THRESHOLD * len(wording) for wording in wordings):
+            return number
+    return None
+
+
+@functools.lru_cache(maxsize=20_000)
+def _telling(text: str) -> frozenset[str]:
+    plain = text.lower().replace("n't", "").replace("’", "'")
+    return frozenset(_stemmer.stemWord(word) for word in _WORD.findall(plain) if word not in _COMMON)

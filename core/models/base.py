@@ -1,0 +1,100 @@
+"""What every model that can speak has in common: one streaming interface, messages, sampling and usage.
+
+A ``ChatModel`` knows nothing of doctors or patients; roles live in ``core.agents``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypedDict
+
+Role = Literal["system", "user", "assistant"]
+
+
+class Message(TypedDict):
+    """One message of a chat as it goes over the wire."""
+
+    role: Role
+    content: str
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the model is asked to sample. ``None`` leaves a setting to the provider and sends nothing for it."""
+
+    temperature: float | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens of one call. ``estimated`` is true where the provider sent no figures and words were counted."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    estimated: bool = False
+
+    @property
+    def total_tokens(self) -> int:
+        """Tokens of prompt and completion together."""
+        return self.prompt_tokens + self.completion_tokens
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The next bit of text of a reply that is streaming in."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Restart:
+    """The stream broke and the call is made again: forget the pieces so far."""
+
+    reason: str
+    attempt: int
+
+
+@dataclass(frozen=True)
+class Completion:
+    """A finished reply: always the last item of a stream.
+
+    ``latency_s`` is the wall time in seconds of the successful attempt, ``first_token_s`` the time to its first
+    piece; ``attempts`` counts all requests made; ``cost_usd`` is ``None`` where no price is known.
+    ``request`` is the body that was sent (never a key or a header); ``served_by`` the model name the provider
+    reports.
+    """
+
+    text: str
+    finish_reason: str
+    usage: Usage
+    model: str
+    latency_s: float = 0.0
+    first_token_s: float | None = None
+    attempts: int = 1
+    cost_usd: float | None = None
+    served_by: str | None = None
+    request: dict[str, Any] = field(default_factory=dict)
+
+
+StreamItem = Piece | Restart | Completion
+
+
+class ChatModel(Protocol):
+    """A model that answers a list of messages, piece by piece."""
+
+    @property
+    def name(self) -> str:
+        """The full name ``provider/model`` under which it is stored and shown."""
+        ...
+
+    def stream(self, messages: Sequence[Message], sampling: Sampling) -> AsyncIterator[StreamItem]:
+        """Yield pieces and at last one ``Completion``; raise ``ProviderError`` when no reply can be had."""
+        ...
+
+    async def aclose(self) -> None:
+        """Give back connections and child processes. Safe to call twice."""
+        ...

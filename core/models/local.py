@@ -1,0 +1,137 @@
+"""Local Hugging Face models: a ``ChatModel`` whose server is a child process, started with the first call.
+
+Neither torch nor transformers is imported into this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any, cast
+
+from core.errors import ProviderError
+from core.models import local_server
+from core.models.base import Message, Sampling, StreamItem
+from core.models.clients import ClientPool
+from core.models.local_server import LocalServer
+from core.models.openai_compatible import OpenAICompatibleModel
+from core.models.retry import RetryPolicy
+from core.models.spec import ModelSpec
+
+_DEFAULT_REPLY_TOKENS = 1024
+
+
+class LocalModel:
+    """``hf/<repository or folder>``, answered by ``transformers serve`` on this machine."""
+
+    def __init__(self, spec: ModelSpec, *, pool: ClientPool | None = None, retry: RetryPolicy | None = None) -> None:
+        self.spec = spec
+        self._pool = pool
+        self._retry = retry
+        self._server: LocalServer | None = None
+        self._client: OpenAICompatibleModel | None = None
+
+    @property
+    def name(self) -> str:
+        """The full name ``hf/…``."""
+        return self.spec.name
+
+    @property
+    def server(self) -> LocalServer | None:
+        """The child process, once a call has been made."""
+        return self._server
+
+    def __repr__(self) -> str:
+        return f"<LocalModel {self.name}>"
+
+    async def start(self) -> None:
+        """Start the server now instead of with the first call."""
+        await self._ready()
+
+    async def stream(self, messages: Sequence[Message], sampling: Sampling) -> AsyncIterator[StreamItem]:
+        """Yield pieces and at last one ``Completion``; raise ``ProviderError`` when no reply can be had."""
+        client, server = await self._ready()
+        if (gone := server.obituary()) is not None:
+            raise gone
+        mark = server.mark()
+        try:
+            async with aclosing(cast(Any, client.stream(messages, sampling))) as items:
+                async for item in items:
+                    yield item
+        except ProviderError as error:
+            raise _explained(error, server, mark) from None
+
+    async def aclose(self) -> None:
+        """Close the connections and give the server back; its last user's end stops it."""
+        client, self._client = self._client, None
+        server, self._server = self._server, None
+        if client is not None:
+            await client.aclose()
+        if server is not None:
+            await _in_thread(lambda: local_server.release(server))
+
+    async def _ready(self) -> tuple[OpenAICompatibleModel, LocalServer]:
+        if self._server is None:
+            self._server = local_server.acquire(self.spec)
+        server = self._server
+        if self._client is None:
+            await _in_thread(server.ensure_ready)
+            # Someone else may have come first while this call was waiting.
+            self._client = self._client or self._make_client(server)
+        return self._client, server
+
+    def _make_client(self, server: LocalServer) -> OpenAICompatibleModel:
+        served = replace(self.spec, base_url=server.base_url, limits_scope=f"{self.name} {server.base_url}")
+        return OpenAICompatibleModel(served, pool=self._pool, retry=self._retry, extras=_sampled)
+
+
+def _explained(error: ProviderError, server: LocalServer, mark: int) -> ProviderError:
+    """Name the true cause where the server has died, or has printed one since ``mark``."""
+    obituary = server.obituary()
+    if obituary is not None:
+        obituary.attempts = error.attempts
+        return obituary
+    words = server.last_words(mark) if error.kind == "server" else ""
+    if not words:
+        return error
+    told = f"{str(error).rstrip('.')} (its server printed: {words})."
+    return ProviderError("server", told, attempts=error.attempts)
+
+
+async def _in_thread(work: Callable[[], None]) -> None:
+    """Run blocking work in a daemon thread: unlike the event loop's own, it never holds up the process's end."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def settle(error: BaseException | None) -> None:
+        if not done.done():
+            done.set_exception(error) if error else done.set_result(None)
+
+    def run() -> None:
+        outcome: BaseException | None = None
+        try:
+            work()
+        except BaseException as error:
+            outcome = error
+        with contextlib.suppress(RuntimeError):  # the loop is gone, and with it whoever waited
+            loop.call_soon_threadsafe(settle, outcome)
+
+    threading.Thread(target=run, daemon=True, name="model-server-start").start()
+    await done
+
+
+def _sampled(sampling: Sampling) -> Mapping[str, Any]:
+    """Ask for sampling in so many words: `transformers serve` takes a temperature and decodes greedily all the same."""
+    if not sampling.temperature:
+        return {}
+    wanted = {
+        "do_sample": True,
+        "temperature": sampling.temperature,
+        "max_new_tokens": sampling.max_tokens or _DEFAULT_REPLY_TOKENS,
+    }
+    return {"generation_config": json.dumps(wanted)}

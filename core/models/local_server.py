@@ -1,0 +1,203 @@
+"""A ``transformers serve`` child on a free loopback port, one a model, shared by everyone in this process.
+
+It ends with its last user, with this process, and even when this process is killed (see ``supervise``).
+"""
+
+from __future__ import annotations
+
+import atexit
+import http.client
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from core.errors import ProviderError
+from core.models.serve_log import ServeLog, advice
+from core.models.spec import LocalServing, ModelSpec
+
+_HOST = "127.0.0.1"
+_POLL_S = 0.2
+_STOP_S = 15.0
+_SUPERVISOR = Path(__file__).with_name("supervise.py")
+
+
+class LocalServer:
+    """One model's server. Its first user starts it, its last user's ``release`` stops it."""
+
+    def __init__(self, name: str, model_id: str, serving: LocalServing) -> None:
+        self.name = name
+        self.users = 0
+        self.port = 0
+        self._model_id = model_id
+        self._serving = serving
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+        self._log: ServeLog | None = None
+        self._failure: ProviderError | None = None
+        self._stopped = threading.Event()
+
+    @property
+    def base_url(self) -> str:
+        """The address to send requests to."""
+        return f"http://{_HOST}:{self.port}/v1"
+
+    @property
+    def pid(self) -> int | None:
+        """The supervisor's process id, once started."""
+        return self._process.pid if self._process else None
+
+    def ensure_ready(self) -> None:
+        """Start the server unless it runs, and block until it answers; a failed start is not tried again."""
+        with self._lock:
+            if self._failure is not None:
+                raise ProviderError(self._failure.kind, str(self._failure), attempts=0)
+            if self._process is None:
+                try:
+                    self._start()
+                except ProviderError as error:
+                    self._failure = error
+                    self._end()
+                    raise
+
+    def obituary(self) -> ProviderError | None:
+        """Say why the server is gone, if it is."""
+        if self._process is None or self._process.poll() is None:
+            return None
+        return self._died("stopped")
+
+    def mark(self) -> int:
+        """Return where the server's log stands now."""
+        return self._log.mark if self._log else 0
+
+    def last_words(self, since: int = 0) -> str:
+        """Return the most telling line the server printed after a mark."""
+        return self._log.last_words(since) if self._log else ""
+
+    def stop(self) -> None:
+        """End the server and wait until it is gone."""
+        self._stopped.set()
+        with self._lock:
+            self._end()
+
+    def _start(self) -> None:
+        self.port = _free_port()
+        # An own session keeps Ctrl+C from the supervisor, which then ends the server in order.
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", str(_SUPERVISOR), str(os.getpid()), *self._command()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=_environment(),
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        self._log = ServeLog(self._process.stdout)
+        self._wait_until_healthy(self._process)
+
+    def _command(self) -> list[str]:
+        serve = [sys.executable, "-P", "-m", "transformers.cli.transformers", "serve", self._model_id]
+        return [*serve, "--host", _HOST, "--port", str(self.port), *self._serving.args]
+
+    def _wait_until_healthy(self, process: subprocess.Popen[str]) -> None:
+        deadline = time.monotonic() + self._serving.start_timeout_s
+        while not self._stopped.wait(_POLL_S):
+            if process.poll() is not None:
+                raise self._died("could not be started")
+            if _healthy(self.port):
+                return
+            if time.monotonic() > deadline:
+                raise self._too_slow()
+        raise ProviderError("cancelled", f"The start of the local model {self.name} was called off.", attempts=0)
+
+    def _died(self, what: str) -> ProviderError:
+        assert self._log is not None
+        self._log.finish()
+        words = self._log.last_words() or "it printed nothing"
+        return ProviderError("server", f"The local model {self.name} {what} ({words}); {advice(words)}.", attempts=0)
+
+    def _too_slow(self) -> ProviderError:
+        words = self.last_words()
+        said = f" (its last words: {words})" if words else ""
+        limit = f"{self._serving.start_timeout_s:g} seconds"
+        return ProviderError(
+            "timeout",
+            f"The local model {self.name} was not ready within {limit}{said}; raise start_timeout_s in the models "
+            f"file if it is still loading.",
+            attempts=0,
+        )
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if self._log is not None:
+            self._log.finish()
+
+
+_servers: dict[tuple[str, LocalServing], LocalServer] = {}
+_servers_lock = threading.Lock()
+
+
+def acquire(spec: ModelSpec) -> LocalServer:
+    """Return the process's one server for this model; give it back with ``release``."""
+    with _servers_lock:
+        server = _servers.get((spec.model_id, spec.serving))
+        if server is None:
+            server = _servers[spec.model_id, spec.serving] = LocalServer(spec.name, spec.model_id, spec.serving)
+        server.users += 1
+        return server
+
+
+def release(server: LocalServer) -> None:
+    """Give a server back; the last user's stops it."""
+    with _servers_lock:
+        server.users -= 1
+        last = server.users == 0
+        for place in [key for key, value in _servers.items() if last and value is server]:
+            del _servers[place]
+    if last:
+        server.stop()
+
+
+@atexit.register
+def _stop_all() -> None:
+    for server in list(_servers.values()):
+        server.stop()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((_HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def _healthy(port: int) -> bool:
+    connection = http.client.HTTPConnection(_HOST, port, timeout=2)
+    try:
+        connection.request("GET", "/health")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _environment() -> dict[str, str]:
+    """Hand the environment on without other providers' keys, and keep the child from calling home."""
+    kept = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+    quiet = {"HF_HUB_DISABLE_UPDATE_CHECK": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+    plain = {"NO_COLOR": "1", "TYPER_STANDARD_TRACEBACK": "1", "PYTHONUNBUFFERED": "1"}
+    return kept | quiet | plain

@@ -1,0 +1,216 @@
+"""A ``ChatModel`` over any OpenAI-compatible server: streams, retries what can heal, words what cannot.
+
+A key enters as ``SecretStr`` and leaves only in the request's header.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from openai import AsyncOpenAI, AsyncStream
+from pydantic import SecretStr
+
+from core.models.base import Completion, Message, Piece, Restart, Sampling, StreamItem
+from core.models.classify import classify
+from core.models.clients import ClientPool
+from core.models.failures import AttemptFailed, Failure, empty, malformed, refused, timed_out
+from core.models.limits import RateLimiter, Sleep, Ticket, shared_limiter
+from core.models.retry import Retries, RetryPolicy
+from core.models.spec import ModelSpec, cost
+from core.models.transport import openai_client
+from core.models.wire import Reply, expected_tokens, merged, request_body
+
+log = logging.getLogger(__name__)
+
+_PATH = "/chat/completions"
+_AFTER_FINISH_S = 5.0
+
+Extras = Callable[[Sampling], Mapping[str, Any]]
+
+
+class OpenAICompatibleModel:
+    """One model behind ``/chat/completions`` of ``spec.base_url``.
+
+    ``extras`` adds fields of the server's own to the body. ``sleep`` and ``jitter`` are there for tests.
+    """
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        *,
+        key: SecretStr | None = None,
+        retry: RetryPolicy | None = None,
+        pool: ClientPool | None = None,
+        limiter: RateLimiter | None = None,
+        extras: Extras | None = None,
+        sleep: Sleep = asyncio.sleep,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        if spec.base_url is None:
+            raise ValueError(f"{spec.name} has no base URL")
+        self.spec = spec
+        self._base_url = spec.base_url
+        self._key = key
+        self._retry = retry or RetryPolicy()
+        self._pool = pool or ClientPool()
+        self._limiter = limiter or shared_limiter(spec.limits_scope or self._base_url, spec.limits)
+        self._extras = extras
+        self._sleep = sleep
+        self._jitter = jitter
+        self._ask_for_usage = True
+
+    @property
+    def name(self) -> str:
+        """The full name ``provider/model``."""
+        return self.spec.name
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} at {self._base_url}>"
+
+    async def aclose(self) -> None:
+        """Give the connections back; a later call opens new ones."""
+        await self._pool.release(self)
+
+    async def stream(self, messages: Sequence[Message], sampling: Sampling) -> AsyncIterator[StreamItem]:
+        """Yield pieces and at last one ``Completion``; raise ``ProviderError`` when no reply can be had."""
+        sampling = merged(sampling, self.spec.sampling)
+        retries = Retries(self._retry, self._jitter)
+        while True:
+            body = self._body(messages, sampling)
+            reply = Reply()
+            retries.attempts += 1
+            try:
+                async with aclosing(self._attempt(body, reply)) as texts:
+                    async for text in texts:
+                        yield Piece(text)
+            except AttemptFailed as failed:
+                failure = failed.failure
+            else:
+                yield self._completion(body, reply, retries.attempts)
+                return
+            wait = 0.0 if self._drop_rejected_option(body, failure) else self._wait_or_give_up(retries, failure)
+            if reply.pieces:
+                yield Restart(failure.what, retries.attempts + 1)
+            await self._sleep(wait)
+
+    def _body(self, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
+        body = request_body(self.spec, messages, sampling)
+        if self._ask_for_usage:
+            body["stream_options"] = {"include_usage": True}
+        return body | dict(self._extras(sampling) if self._extras else {})
+
+    def _drop_rejected_option(self, body: Mapping[str, Any], failure: Failure) -> bool:
+        """Note that the server knows no ``stream_options``, so that the call is made again without."""
+        rejected = failure.kind == "bad_request" and "stream_options" in failure.detail and "stream_options" in body
+        self._ask_for_usage = self._ask_for_usage and not rejected
+        return rejected
+
+    def _wait_or_give_up(self, retries: Retries, failure: Failure) -> float:
+        if failure.kind == "rate_limit" and failure.retry_after_s:
+            self._limiter.pause(min(failure.retry_after_s, self._retry.max_wait_s))
+        wait = retries.next_wait(failure)
+        if wait is None:
+            raise failure.error(self.name, retries.attempts)
+        log.info("%s: %s, next request in %.1f s", self.name, failure.kind, wait)
+        return wait
+
+    async def _attempt(self, body: Mapping[str, Any], reply: Reply) -> AsyncGenerator[str]:
+        """Make one request; yield its texts and leave the rest in ``reply``."""
+        ticket = await self._limiter.acquire(expected_tokens(body))
+        reply.sent_s = time.monotonic()
+        try:
+            async with aclosing(self._texts(body, reply)) as texts:
+                async for text in texts:
+                    yield text
+        except Exception as error:
+            failure = error.failure if isinstance(error, AttemptFailed) else classify(error, self._secrets())
+            if failure is None:
+                raise
+            if reply.finish_reason is None:
+                # The cause is dropped: a provider's own words may quote the key.
+                raise AttemptFailed(failure) from None
+        self._settle(body, reply, ticket)
+
+    def _settle(self, body: Mapping[str, Any], reply: Reply, ticket: Ticket) -> None:
+        reply.latency_s = time.monotonic() - reply.sent_s
+        ticket.correct(reply.usage_or_estimate(body).total_tokens)
+        if failure := _fault_of(reply):
+            raise AttemptFailed(failure)
+
+    async def _texts(self, body: Mapping[str, Any], reply: Reply) -> AsyncGenerator[str]:
+        client = self._pool.get(self, self._base_url, self._key, self._make_client)
+        stream = await self._timed(reply, _post(client, body))
+        try:
+            while (chunk := await self._timed(reply, anext(stream, None))) is not None:
+                if text := reply.take(chunk):
+                    if reply.first_token_s is None:
+                        reply.first_token_s = time.monotonic() - reply.sent_s
+                    yield text
+        finally:
+            await stream.close()
+
+    async def _timed(self, reply: Reply, awaitable: Any) -> Any:
+        """Await the next step of a reply under the timeout that applies to it."""
+        limit, what = self._patience(reply)
+        try:
+            async with asyncio.timeout(limit):
+                return await awaitable
+        except TimeoutError:
+            raise AttemptFailed(timed_out(what)) from None
+
+    def _patience(self, reply: Reply) -> tuple[float, str]:
+        times = self.spec.timeouts
+        left = max(0.0, times.call_s - (time.monotonic() - reply.sent_s))
+        whole = (left, f"the reply was not complete within {times.call_s:g} seconds")
+        if reply.finish_reason is not None:
+            return min(left, _AFTER_FINISH_S), whole[1]
+        if reply.first_token_s is None:
+            waited = time.monotonic() - reply.sent_s
+            begin = (max(0.0, times.first_piece_s - waited), f"no text came within {times.first_piece_s:g} seconds")
+            return min(whole, begin)
+        return min(whole, (times.stall_s, f"the reply stood still for {times.stall_s:g} seconds"))
+
+    def _completion(self, body: Mapping[str, Any], reply: Reply, attempts: int) -> Completion:
+        usage = reply.usage_or_estimate(body)
+        return Completion(
+            text=reply.text,
+            finish_reason=reply.finish_reason or "stop",
+            usage=usage,
+            model=self.name,
+            latency_s=reply.latency_s,
+            first_token_s=reply.first_token_s,
+            attempts=attempts,
+            cost_usd=cost(self.spec, usage),
+            served_by=reply.served_by,
+            request=dict(body),
+        )
+
+    def _make_client(self) -> AsyncOpenAI:
+        return openai_client(self._base_url, self._key)
+
+    def _secrets(self) -> tuple[str, ...]:
+        return (self._key.get_secret_value(),) if self._key else ()
+
+
+async def _post(client: AsyncOpenAI, body: Mapping[str, Any]) -> AsyncStream[object]:
+    """Send a body as it is and take the chunks as plain JSON: the client's typed objects cost most of a call's CPU."""
+    return await client.post(_PATH, cast_to=object, body=body, stream=True, stream_cls=AsyncStream[object])
+
+
+def _fault_of(reply: Reply) -> Failure | None:
+    """Say why a reply that came through whole cannot be used."""
+    if reply.refused:
+        return refused("the model refused to answer")
+    if reply.finish_reason == "content_filter":
+        return refused("the provider's content filter stopped the reply")
+    if reply.finish_reason is None:
+        return malformed("the reply ended before it was complete")
+    if not reply.text.strip():
+        return empty(reply.finish_reason)
+    return None

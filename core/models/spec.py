@@ -1,0 +1,101 @@
+"""What is known of one model: where it is served, what it costs, what may be sent to it.
+
+A ``ModelSpec`` holds names of environment variables, never a key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Literal
+from urllib.parse import urlsplit
+
+from core.models.base import Sampling, Usage
+from core.models.limits import Limits
+
+ProviderKind = Literal["openai", "azure", "hf"]
+MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
+SystemRole = Literal["system", "user", "before_user"]
+SamplingField = Literal["temperature", "max_tokens", "seed", "stop"]
+
+
+@dataclass(frozen=True)
+class Prices:
+    """US dollars a million tokens, as listed in the month ``as_of``."""
+
+    input: float
+    output: float
+    as_of: str | None = None
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """Seconds one request may take in all, until its first text, and between two pieces of text."""
+
+    call_s: float = 600.0
+    first_piece_s: float = 300.0
+    stall_s: float = 60.0
+
+
+@dataclass(frozen=True)
+class LocalServing:
+    """How a local model's server is started."""
+
+    args: tuple[str, ...] = ()
+    start_timeout_s: float = 900.0
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """One model of one provider.
+
+    ``base_url`` is ``None`` for a local model that is served by a child process, and for a provider whose address
+    is not set up yet. ``system_role`` says how a system message is sent: as such, always as the user's words, or as
+    such only where a user's message follows it. ``unsupported`` names the sampling settings that are not sent.
+    ``limits_scope`` says with whom the model shares its rate limits.
+    """
+
+    name: str
+    provider: str
+    kind: ProviderKind
+    model_id: str
+    display: str
+    base_url: str | None = None
+    api_key_env: str | None = None
+    api_version: str | None = None
+    prices: Prices | None = None
+    limits: Limits = field(default=Limits())
+    limits_scope: str = ""
+    context: int | None = None
+    sampling: Sampling = field(default=Sampling())
+    max_tokens_field: MaxTokensField = "max_tokens"
+    system_role: SystemRole = "system"
+    unsupported: tuple[SamplingField, ...] = ()
+    timeouts: Timeouts = field(default=Timeouts())
+    serving: LocalServing = field(default=LocalServing())
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def served_locally(self) -> bool:
+        """Whether a child process of ours serves the model."""
+        return self.kind == "hf" and self.base_url is None
+
+
+def cost(spec: ModelSpec, usage: Usage) -> float | None:
+    """Return the US dollars a call took, or ``None`` where the model has no known price."""
+    if spec.prices is None:
+        return None
+    return (usage.prompt_tokens * spec.prices.input + usage.completion_tokens * spec.prices.output) / 1_000_000
+
+
+def is_loopback(url: str | None) -> bool:
+    """Say whether ``url`` stays on this machine."""
+    host = urlsplit(url or "").hostname
+    if not host:
+        return False
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

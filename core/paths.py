@@ -1,0 +1,28 @@
+"""Where things lie: the project's own data, and the user's local folder (``ANAMNESIS_DB`` moves the database)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = ROOT / "data"
+CASES = DATA / "cases"
+KNOWLEDGE = DATA / "knowledge"
+PROMPTS = ROOT / "prompts"
+
+
+def database_path() -> Path:
+    """Return the DuckDB file: ``ANAMNESIS_DB`` or data/local/anamnesis.duckdb."""
+    configured = os.environ.get("ANAMNESIS_DB")
+    return Path(configured).expanduser() if configured else DATA / "local" / "anamnesis.duckdb"
+
+
+def local_folder() -> Path:
+    """Return the folder beside the database that holds journals and imported case files."""
+    return database_path().parent
+
+
+def journals_folder() -> Path:
+    """Return the folder with one sub-folder per run."""
+    return local_folder() / f"{database_path().stem}.journals"

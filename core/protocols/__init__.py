@@ -1,0 +1,1 @@
+"""Protocols: in which order agents speak. A framework is one module here that yields events."""

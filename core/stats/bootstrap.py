@@ -1,0 +1,181 @@
+"""Percentile bootstrap interval of a mean over cases (Johri et al. 2025, Methods: cases are resampled, not trials).
+
+Exact where the values lie on a lattice, as shares of a few trials do: the resampled sum is then a convolution of one
+small distribution with itself, and needs no random numbers. Other values are resampled with a fixed seed.
+Intervals are expanded (``core.stats.small_sample``): plain percentiles cover 93 % of the time at 20 cases, not 95 %.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import fft  # type: ignore[import-untyped]
+
+from core.stats.intervals import NOTHING, Interval
+from core.stats.small_sample import expansion_of_mean
+
+Floats = NDArray[np.float64]
+
+MAX_POINTS = 1 << 20
+"""Support points of the resampled sum beyond which resampling is cheaper than the exact way."""
+MAX_DENOMINATOR = 1_000
+RESAMPLES = 10_000
+SEED = 20
+_BLOCK = 2_000_000
+_ROUNDING = 1e-12
+_TIE = 1e-6
+"""Two means this much closer than neighbours on the lattice are the same one."""
+_FEW = 8
+
+
+class Lattice(NamedTuple):
+    """Values as ``low + step · ticks``."""
+
+    low: float
+    step: float
+    ticks: NDArray[np.int64]
+
+    @property
+    def points(self) -> int:
+        """How many values the sum of a resample can take."""
+        return int(self.ticks.max()) * self.ticks.size + 1
+
+
+class Chance(NamedTuple):
+    """Probability of lying beyond a distance, and of lying at it exactly."""
+
+    beyond: float
+    tied: float
+
+
+class MeanDistribution(NamedTuple):
+    """What means a resample can have, in rising order, and how likely each is."""
+
+    means: Floats
+    probabilities: Floats
+
+    def interval(self, tail: float) -> Interval:
+        """Return the means that leave at most the share ``tail`` beyond either end."""
+        cumulated = np.cumsum(self.probabilities)
+        low, high = np.searchsorted(cumulated, [tail - _ROUNDING, 1 - tail - _ROUNDING])
+        last = self.means.size - 1
+        return Interval(float(self.means[min(low, last)]), float(self.means[min(high, last)]))
+
+    def chance_beyond(self, centre: float, distance: float) -> Chance:
+        """Return the probability of a mean farther than ``distance`` from ``centre``, to either side."""
+        spacing = self.means[1] - self.means[0] if self.means.size > 1 else 1.0
+        excess = np.abs(self.means - centre) - distance
+        tied = np.abs(excess) <= _TIE * spacing
+        return Chance(float(self.probabilities[(excess > 0) & ~tied].sum()), float(self.probabilities[tied].sum()))
+
+
+def bootstrap_interval(values: ArrayLike, level: float = 0.95, *, expanded: bool = True) -> Interval:
+    """Return the percentile bootstrap interval of the mean: exact on a lattice, else resampled; NaN without values.
+
+    ``expanded`` corrects for few cases; without it the percentiles are the plain ones of the publication.
+    """
+    exact = exact_interval(values, level, expanded=expanded)
+    return resampled_interval(values, level, expanded=expanded) if exact is None else exact
+
+
+def exact_interval(values: ArrayLike, level: float = 0.95, *, expanded: bool = True) -> Interval | None:
+    """Return the interval that endless resampling would give, or ``None`` where the values fit no small lattice."""
+    sample = np.asarray(values, dtype=float)
+    if sample.size == 0:
+        return NOTHING
+    distribution = mean_distribution(sample)
+    return None if distribution is None else distribution.interval(tail_of(sample.size, level, expanded))
+
+
+def resampled_interval(
+    values: ArrayLike,
+    level: float = 0.95,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+    expanded: bool = True,
+) -> Interval:
+    """Return the interval from ``resamples`` random resamples; the same seed gives the same interval."""
+    sample = np.asarray(values, dtype=float)
+    if sample.size == 0:
+        return NOTHING
+    tail = tail_of(sample.size, level, expanded)
+    low, high = np.quantile(resampled_means(sample, resamples, seed), [tail, 1 - tail])
+    return Interval(float(low), float(high))
+
+
+def tail_of(n: int, level: float, expanded: bool) -> float:
+    """Return the share of resamples beyond either bound of an interval of this level."""
+    return expansion_of_mean(n).tail(level) if expanded and n > 1 else (1 - level) / 2
+
+
+def resampled_means(sample: Floats, resamples: int, seed: int) -> Floats:
+    """Return the means of random resamples.
+
+    Few distinct values: how often each is drawn, by one multinomial draw a resample. Otherwise case by case, in
+    blocks to bound memory.
+    """
+    generator = np.random.default_rng(seed)
+    n = sample.size
+    distinct, counts = np.unique(sample, return_counts=True)
+    if distinct.size * _FEW <= n:
+        return np.asarray(generator.multinomial(n, counts / n, resamples) @ distinct / n)
+    block = max(1, _BLOCK // n)
+    sizes = [min(block, resamples - start) for start in range(0, resamples, block)]
+    draws = (generator.integers(0, n, (size, n)) for size in sizes)
+    return np.concatenate([sample[index].mean(axis=1) for index in draws])
+
+
+def mean_distribution(sample: Floats, max_points: int = MAX_POINTS) -> MeanDistribution | None:
+    """Return the distribution of a bootstrap mean, or ``None`` where the values fit no small lattice.
+
+    The sum of n draws is distributed as the n-fold convolution of the distribution of one draw: its Fourier
+    transform to the power n. The transform is accurate to about 1e-15, so smaller probabilities are noise.
+    """
+    lattice = find_lattice(sample)
+    if lattice is None or lattice.points > max_points:
+        return None
+    points, n = lattice.points, sample.size
+    one_draw = np.bincount(lattice.ticks) / n
+    size = fft.next_fast_len(points, real=True)
+    raised = fft.irfft(_power(fft.rfft(one_draw, size), n), size)[:points]
+    probabilities = np.clip(raised, 0, None)
+    means = lattice.low + lattice.step * np.arange(points) / n
+    return MeanDistribution(means, probabilities / probabilities.sum())
+
+
+def _power(base: NDArray[np.complex128], exponent: int) -> NDArray[np.complex128]:
+    """Return base to a whole power ≥ 1 by repeated squaring: ten times as fast as numpy's power, and as accurate."""
+    result = None
+    while True:
+        if exponent & 1:
+            result = base if result is None else result * base
+        exponent >>= 1
+        if not exponent:
+            break
+        base = base * base
+    assert result is not None
+    return result
+
+
+def find_lattice(sample: Floats, max_denominator: int = MAX_DENOMINATOR) -> Lattice | None:
+    """Return the widest lattice through the values, or ``None`` where they are no fractions with a small denominator.
+
+    With 5 trials a case the steps are 1/5; where the numbers of trials differ, 1 over their least common multiple.
+    """
+    distinct, position = np.unique(sample, return_inverse=True)
+    fractions = [Fraction(float(v)).limit_denominator(max_denominator) for v in distinct]
+    if any(abs(float(f) - v) > _ROUNDING * max(1, abs(v)) for f, v in zip(fractions, distinct, strict=True)):
+        return None
+    denominator = math.lcm(*(f.denominator for f in fractions))
+    numerators = [int(f * denominator) for f in fractions]
+    ticks = [n - numerators[0] for n in numerators]
+    width = math.gcd(*ticks) or 1
+    if ticks[-1] // width > MAX_POINTS:
+        return None
+    steps = np.array([tick // width for tick in ticks], dtype=np.int64)
+    return Lattice(float(fractions[0]), width / denominator, steps[position])

@@ -1,0 +1,128 @@
+"""How many cases and trials it takes to see a difference between two models on the same cases.
+
+The paired difference of N cases with T trials each has the variance (between + within / T) / N: more trials quiet the
+noise of sampling, only more cases quiet how differently cases treat the two models. Power is that of the t-test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special  # type: ignore[import-untyped]
+
+from core.errors import UsageError
+from core.stats.trials import VarianceComponents
+
+CORRELATION = 0.5
+"""Between the true scores of two models on a case: 0.3 to 0.7 among the three open-sourced models of CRAFT-MD's
+release, median 0.5, over 4 formats and 2 question types."""
+MOST_CASES = 10_000_000
+
+
+class PairedComponents(NamedTuple):
+    """Variance of cases' true differences, and of the difference of a single trial of either model around it."""
+
+    between: float
+    within: float
+
+    def standard_error(self, cases: int, trials: int) -> float:
+        """Return that of the mean difference, in the unit of the scores."""
+        return float(((max(self.between, 0.0) + self.within / trials) / cases) ** 0.5)
+
+
+class Plan(NamedTuple):
+    """Cases needed with so many trials each, and conversations in all for one model."""
+
+    trials: int
+    cases: int
+    conversations: int
+
+
+def components_of_run(run: VarianceComponents, correlation: float = CORRELATION) -> PairedComponents:
+    """Expect a second model as variable as the run's, whose true scores correlate with the run's by ``correlation``."""
+    if not -1 <= correlation <= 1:
+        raise UsageError("A correlation lies between -1 and 1.")
+    return PairedComponents(2 * max(run.between, 0.0) * (1 - correlation), 2 * run.within)
+
+
+def components_of_pair(
+    first_correct: ArrayLike, first_counted: ArrayLike, second_correct: ArrayLike, second_counted: ArrayLike
+) -> PairedComponents:
+    """Estimate the components from two runs on the same cases, in the same order, without a guess at correlation.
+
+    By moments, over cases with at least two trials in both: the variance of the differences of case means, less what
+    trials alone would make of it. NaN with fewer than two such cases.
+    """
+    counts = (np.asarray(x, dtype=np.float64) for x in (first_correct, first_counted, second_correct, second_counted))
+    a, n, b, m = counts
+    used = (n >= 2) & (m >= 2)
+    if used.sum() < 2:
+        return PairedComponents(float("nan"), float("nan"))
+    a, n, b, m = a[used], n[used], b[used], m[used]
+    noise_a, noise_b = (right * (all_ - right) / (all_ * (all_ - 1)) for right, all_ in ((a, n), (b, m)))
+    observed = (a / n - b / m).var(ddof=1)
+    between = observed - (noise_a / n + noise_b / m).mean()
+    return PairedComponents(float(between), float((noise_a + noise_b).mean()))
+
+
+def power(components: PairedComponents, difference: float, cases: int, trials: int, level: float = 0.05) -> float:
+    """Return the chance that a true ``difference`` (0 to 1) is found significant at ``level``, two-sided."""
+    if cases < 2:
+        return 0.0
+    error = components.standard_error(cases, trials)
+    if not error:
+        return 1.0 if difference else 0.0
+    df = cases - 1
+    threshold = float(special.stdtrit(df, 1 - level / 2))
+    missed, reversed_sign = special.nctdtr(df, abs(difference) / error, [threshold, -threshold])
+    # Far out the distribution function gives NaN instead of less than 1e-16.
+    return float(1 - np.nan_to_num(missed) + np.nan_to_num(reversed_sign))
+
+
+def cases_needed(
+    components: PairedComponents, difference: float, trials: int, target: float = 0.8, level: float = 0.05
+) -> int:
+    """Return the smallest number of cases that finds ``difference`` with the power ``target``.
+
+    Raises ``UsageError`` where no number would do: without a difference, or beyond ten million cases.
+    """
+    if not difference or not 0 < target < 1 or trials < 1:
+        raise UsageError("Planning needs a difference other than 0, a power between 0 and 1, and at least one trial.")
+    high = 2
+    while power(components, difference, high, trials, level) < target:
+        high *= 2
+        if high > MOST_CASES:
+            raise UsageError("This difference is too small to be planned for: over ten million cases.")
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        enough = power(components, difference, middle, trials, level) >= target
+        low, high = (low, middle) if enough else (middle, high)
+    return high
+
+
+def detectable_difference(
+    components: PairedComponents, cases: int, trials: int, target: float = 0.8, level: float = 0.05
+) -> float:
+    """Return the smallest difference (0 to 1) found with the power ``target``; 1 where not even that is enough."""
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        enough = power(components, middle, cases, trials, level) >= target
+        low, high = (low, middle) if enough else (middle, high)
+    return high
+
+
+def plans(
+    components: PairedComponents,
+    difference: float,
+    trials: Sequence[int] = (1, 2, 3, 5, 10),
+    target: float = 0.8,
+    level: float = 0.05,
+) -> list[Plan]:
+    """Return, for each number of trials, the cases needed and the conversations that makes."""
+    needed = [(t, cases_needed(components, difference, t, target, level)) for t in trials]
+    return [Plan(t, cases, t * cases) for t, cases in needed]

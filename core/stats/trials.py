@@ -1,0 +1,102 @@
+"""What repeated trials of a case say: reliability (pass^k), flips, and how much of the variance lies between cases.
+
+All functions take counts by case: of ``counted`` trials, ``correct`` were right. Cases without the trials that a
+figure needs are left out, and their number comes with it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from core.errors import UsageError
+
+Floats = NDArray[np.float64]
+
+
+class Share(NamedTuple):
+    """A mean over cases, between 0 and 1 (NaN without cases), the cases in it and those left out."""
+
+    value: float
+    n_cases: int
+    n_left_out: int
+
+
+class VarianceComponents(NamedTuple):
+    """Variance of scores (0 to 1) of single trials: of cases' true means, and of the trials of one case.
+
+    ``between`` is an unbiased estimate and can come out below 0. ``trials_per_case`` is the mean that counts where
+    cases have unequal numbers. NaN where no case has two trials or there is one case only.
+    """
+
+    between: float
+    within: float
+    trials_per_case: float
+    n_cases: int
+
+    @property
+    def icc(self) -> float:
+        """Intraclass correlation: the share of variance between cases; 1 where trials of a case always agree."""
+        total = self.between + self.within
+        return self.between / total if total else float("nan")
+
+
+def pass_hat_k(correct: ArrayLike, counted: ArrayLike, k: int) -> Share:
+    """Return pass^k: the chance that ``k`` trials of a case are all right, then the mean over cases.
+
+    Unbiased for each case: C(correct, k) / C(counted, k) (Yao et al. 2024, τ-bench). Cases with fewer than ``k``
+    trials are left out. ``k`` = 1 is accuracy.
+    """
+    if k < 1:
+        raise UsageError("pass^k needs k of at least 1.")
+    right, trials = _counts(correct, counted)
+    enough = trials >= k
+    steps = np.arange(k)
+    chances = (right[enough, None] - steps).clip(0) / (trials[enough, None] - steps)
+    return _share(chances.prod(axis=1), trials)
+
+
+def flip_rate(correct: ArrayLike, counted: ArrayLike) -> Share:
+    """Return the share of cases whose trials disagree, of those with at least two trials."""
+    right, trials = _counts(correct, counted)
+    enough = trials >= 2
+    return _share(((right > 0) & (right < trials))[enough].astype(np.float64), trials)
+
+
+def intraclass_correlation(correct: ArrayLike, counted: ArrayLike) -> float:
+    """Return the one-way intraclass correlation of single trials; unequal numbers of trials are allowed."""
+    return variance_components(correct, counted).icc
+
+
+def variance_components(sums: ArrayLike, counted: ArrayLike, squares: ArrayLike | None = None) -> VarianceComponents:
+    """Return the components of a one-way random-effects analysis of variance, cases as groups.
+
+    ``sums`` and ``squares`` are of a case's scores; for right or wrong (1 or 0) both are the number of right ones.
+    """
+    totals, trials = _counts(sums, counted, binary=squares is None)
+    squared = totals if squares is None else np.asarray(squares, dtype=np.float64)
+    used = trials > 0
+    totals, trials, squared = totals[used], trials[used], squared[used]
+    k, n = trials.size, trials.sum()
+    if k < 2 or n == k:
+        nan = float("nan")
+        return VarianceComponents(nan, nan, nan, k)
+    within = float((squared - totals**2 / trials).sum() / (n - k))
+    mean_square = float((trials * (totals / trials - totals.sum() / n) ** 2).sum() / (k - 1))
+    per_case = float((n - (trials**2).sum() / n) / (k - 1))
+    return VarianceComponents((mean_square - within) / per_case, within, per_case, k)
+
+
+def _counts(correct: ArrayLike, counted: ArrayLike, *, binary: bool = True) -> tuple[Floats, Floats]:
+    right, trials = np.asarray(correct, dtype=np.float64), np.asarray(counted, dtype=np.float64)
+    if right.ndim != 1 or right.shape != trials.shape:
+        raise UsageError("Trials are counted case by case: one number of right ones and one of all for each.")
+    if binary and ((right < 0) | (right > trials)).any():
+        raise UsageError("A case cannot have more right trials than trials.")
+    return right, trials
+
+
+def _share(values: Floats, trials: Floats) -> Share:
+    return Share(float(values.mean()) if values.size else float("nan"), values.size, trials.size - values.size)

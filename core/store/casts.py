@@ -1,0 +1,49 @@
+"""Who played in each run and under which settings, without counting its answers: what a comparison says differs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import orjson
+
+from core.store.figures import CAMPAIGNS
+from core.store.records import records
+
+
+@dataclass(frozen=True)
+class RunCast:
+    """The cast and the settings of one run. ``trials`` is repetitions of a case, ``cases`` how many it has."""
+
+    run_id: str
+    protocol: str
+    doctor: str
+    patient: str
+    grader: str
+    summariser: str
+    prompt_pack: str
+    prompt_hash: str
+    case_set: str
+    case_set_hash: str
+    trials: int
+    seed: int
+    settings: dict[str, Any]
+    code_version: str
+    source: str
+    created_at: float
+    cases: int
+
+
+def casts(cursor: duckdb.DuckDBPyConnection) -> list[RunCast]:
+    """Return the campaigns and releases, the newest first."""
+    found = records(cursor.execute(_CASTS, {"sources": list(CAMPAIGNS)}))
+    return [RunCast(**{**row, "settings": orjson.loads(row["settings"])}) for row in found]
+
+
+_CASTS = """
+    SELECT run_id, protocol, doctor, patient, grader, summariser, prompt_pack, prompt_hash, case_set, case_set_hash,
+        trials, seed, settings, code_version, source, created_at, coalesce(held.cases, 0) AS cases
+    FROM runs LEFT JOIN (SELECT run_id, count(*) AS cases FROM run_cases GROUP BY run_id) AS held USING (run_id)
+    WHERE list_contains($sources, source)
+    ORDER BY created_at DESC, run_id"""

@@ -1,0 +1,185 @@
+"""Takes what the journals have grown by into the database: idempotent, safe in many processes at once.
+
+Journals are read without any lease; only the inserts hold the database, some thousand trials at a time, and in one
+transaction with the positions that were reached. Killed at any point, the next fold goes on from there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import duckdb
+
+from core.campaigns.journal import Line, RunHeader, TrialLine, read_lines
+from core.errors import AnamnesisError
+from core.store import rows
+from core.store.cases import ADD_CASES
+from core.store.database import TIMEOUT_S, Store
+from core.store.lease import DatabaseBusyError
+from core.store.tables import Row, insert
+
+CHUNK_TRIALS = 2_000
+CHUNK_BYTES = 64_000_000
+"""A transaction takes at most about so much of the journals: bounds memory and how long others wait."""
+
+
+@dataclass(frozen=True)
+class Damaged:
+    """A journal that cannot be read to its end, and why; what comes before the damage is in the database."""
+
+    path: Path
+    message: str
+
+
+@dataclass(frozen=True)
+class FoldReport:
+    """What a fold added. ``journals`` counts those that had grown."""
+
+    journals: int = 0
+    runs: int = 0
+    trials: int = 0
+    grades: int = 0
+    damaged: tuple[Damaged, ...] = ()
+
+
+@dataclass
+class _Chunk:
+    """What is to go into the database in one transaction."""
+
+    rows: dict[str, list[Row]] = field(default_factory=dict)
+    positions: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    trial_ids: set[str] = field(default_factory=set)
+    size: int = 0
+
+    def add(self, name: str, new: list[Row]) -> None:
+        self.rows.setdefault(name, []).extend(new)
+
+    @property
+    def full(self) -> bool:
+        return len(self.trial_ids) >= CHUNK_TRIALS or self.size >= CHUNK_BYTES
+
+
+def fold(store: Store, folder: Path | None = None, *, timeout: float = TIMEOUT_S) -> FoldReport:
+    """Insert every whole line that is new in the journals under ``folder`` (default: the store's own journals).
+
+    Takes no write lease where nothing grew. A damaged journal is reported, and the others still go in. Raises
+    ``DatabaseBusyError`` where the database stayed in use for ``timeout`` seconds.
+    """
+    grown = _grown(store, folder or store.journals, timeout)
+    report = FoldReport(journals=len(grown))
+    damaged: list[Damaged] = []
+    for chunk in _chunks(grown, damaged):
+        with store.write(timeout) as connection:
+            runs, trials, grades = _insert_chunk(connection, chunk)
+        report = replace(
+            report, runs=report.runs + runs, trials=report.trials + trials, grades=report.grades + grades
+        )  # fmt: skip
+    return replace(report, damaged=tuple(damaged))
+
+
+def fold_if_free(store: Store, folder: Path | None = None) -> FoldReport | None:
+    """Fold without waiting for others: ``None`` where the database is in use, and it can be tried again later."""
+    try:
+        return fold(store, folder, timeout=0.2)
+    except DatabaseBusyError:
+        return None
+
+
+def _grown(store: Store, folder: Path, timeout: float) -> dict[Path, tuple[int, int]]:
+    """Return journal → (where to read on, size now) for those with more than the database has of them."""
+    journals = sorted(p.resolve() for p in folder.glob("*/journal.jsonl"))
+    if not journals:
+        return {}
+    with store.read(timeout) as cursor:
+        known = dict(cursor.execute(_POSITIONS).fetchall())
+    sizes = {path: path.stat().st_size for path in journals if path.exists()}
+    # a journal that is shorter than what was read of it was replaced by hand: read it again
+    starts = {path: known.get(str(path), 0) if known.get(str(path), 0) <= size else 0 for path, size in sizes.items()}
+    return {path: (starts[path], size) for path, size in sizes.items() if size > starts[path]}
+
+
+def _chunks(grown: dict[Path, tuple[int, int]], damaged: list[Damaged]) -> Iterator[_Chunk]:
+    chunk = _Chunk()
+    for path, (start, size) in grown.items():
+        position = start
+        try:
+            for offset, line in read_lines(path, start):
+                _take(chunk, line)
+                chunk.size += offset - position
+                position = offset
+                chunk.positions[path] = (position, size)
+                if chunk.full:
+                    yield chunk
+                    chunk = _Chunk()
+        except (AnamnesisError, OSError) as error:
+            damaged.append(Damaged(path, str(error)))
+    if chunk.positions:
+        yield chunk
+
+
+def _take(chunk: _Chunk, line: Line) -> None:
+    if isinstance(line, RunHeader):
+        now = time.time()
+        chunk.add("runs", [rows.run_row(line)])
+        chunk.add("run_cases", rows.run_case_rows(line))
+        chunk.add("cases", [rows.case_row(case, now) for case in line.cases])
+    elif isinstance(line, TrialLine):
+        if line.trial_id not in chunk.trial_ids:  # two engines may have run one trial: the first counts
+            chunk.trial_ids.add(line.trial_id)
+            chunk.add("trials", [rows.trial_row(line)])
+            for name, new in rows.child_rows(line).items():
+                chunk.add(name, new)
+    else:
+        chunk.add("grades", rows.grade_rows(line))
+        chunk.add("regrading calls", rows.regrading_call_rows(line))
+
+
+def _insert_chunk(connection: duckdb.DuckDBPyConnection, chunk: _Chunk) -> tuple[int, int, int]:
+    """Insert what is not there yet and return the numbers of new runs, trials and grades."""
+    added = {
+        name: insert(connection, sql, name.split()[-1], chunk.rows.get(name, [])) for name, sql in _INSERTS.items()
+    }
+    now = time.time()
+    positions = [(str(path), *place, now) for path, place in chunk.positions.items()]
+    insert(connection, _ADD_POSITIONS, "journal_positions", positions)
+    return added["runs"], added["trials"], added["grades"]
+
+
+_POSITIONS = "SELECT path, arg_max(position, ordinal) FROM journal_positions GROUP BY path"
+
+# Of two processes that fold the same lines, the slower one must not set the position back.
+_ADD_POSITIONS = f"""
+    INSERT INTO journal_positions BY NAME
+    SELECT incoming.path, incoming.position, incoming.folded_at
+    FROM incoming LEFT JOIN ({_POSITIONS}) AS known (path, position) ON known.path = incoming.path
+    WHERE known.position IS NULL OR known.position < incoming.position OR known.position > incoming.size"""
+
+_OF_NEW_TRIALS = "INSERT INTO {0} BY NAME SELECT * FROM incoming ANTI JOIN trials USING (trial_id)"
+
+_TABLES = {"regrading calls": "calls"}
+"""Where rows go that are not named after their table."""
+
+# The trials come last: the rows that hang on a trial go in where the trial is not there yet.
+_INSERTS = {
+    "runs": "INSERT INTO runs BY NAME SELECT DISTINCT ON (run_id) * FROM incoming ANTI JOIN runs USING (run_id)",
+    "cases": ADD_CASES,
+    "run_cases": """
+        INSERT INTO run_cases BY NAME
+        SELECT DISTINCT ON (run_id, case_key) * FROM incoming ANTI JOIN run_cases USING (run_id, case_key)""",
+    **{name: _OF_NEW_TRIALS.format(name) for name in ("utterances", "answers", "calls", "probes")},
+    "grades": """
+        INSERT INTO grades BY NAME
+        SELECT DISTINCT * FROM incoming
+        ANTI JOIN grades USING (trial_id, format, question_type, rule, grader, graded_at)""",
+    "regrading calls": """
+        INSERT INTO calls BY NAME
+        SELECT DISTINCT ON (trial_id, call_id) * FROM incoming ANTI JOIN calls USING (trial_id, call_id)""",
+    "trials": """
+        INSERT INTO trials BY NAME
+        SELECT incoming.*, run_cases.content_hash
+        FROM incoming LEFT JOIN run_cases USING (run_id, case_key)
+        ANTI JOIN trials ON trials.trial_id = incoming.trial_id""",
+}

@@ -1,0 +1,154 @@
+"""Turns the lines of a journal into rows of the database, and the stored stream of a trial back into its events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+import orjson
+
+from core.campaigns.journal import GradesLine, RunHeader, TrialLine
+from core.case import Case
+from core.events import (
+    EVENTS,
+    PASSING,
+    Answered,
+    Called,
+    CallRecord,
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    Graded,
+    Probed,
+    Started,
+    Summarised,
+    Utterance,
+)
+from core.store.tables import Row
+
+E = TypeVar("E")
+_AFTER_THE_TRIAL = 1_000_000
+"""Position of the first call of a re-grading: later than any event of a trial."""
+
+
+def run_row(header: RunHeader) -> Row:
+    """Return the row of ``runs``."""
+    h = header
+    return (
+        h.run_id, h.fingerprint, h.protocol, h.doctor, h.patient, h.grader, h.summariser, h.prompt_pack, h.prompt_hash,
+        h.case_set, h.case_set_hash, [":".join(arm) for arm in h.arms], h.trials, h.seed, _json(h.settings),
+        h.code_version, h.source, h.created_at,
+    )  # fmt: skip
+
+
+def case_row(case: Case, added_at: float) -> Row:
+    """Return the row of ``cases``."""
+    c = case
+    profile = None if c.profile is None else c.profile.model_dump_json()
+    return (
+        c.case_key, c.content_hash, c.dataset, c.specialty, c.vignette, c.question, list(c.choices), c.answer,
+        list(c.synonyms), list(c.supertypes), list(c.subtypes), c.single_diagnosis, c.difficulty, c.age, c.sex,
+        c.speaker, profile, c.source, c.licence, added_at,
+    )  # fmt: skip
+
+
+def run_case_rows(header: RunHeader) -> list[Row]:
+    """Return the rows of ``run_cases``."""
+    return [(header.run_id, c.case_key, c.content_hash, n) for n, c in enumerate(header.cases)]
+
+
+def trial_row(line: TrialLine) -> Row:
+    """Return the row of ``trials``. A trial that never came to its end is a failed one."""
+    started = _first(line.events, Started)
+    ended = _first(line.events, Ended)
+    failed = _first(line.events, Failed)
+    summary = _first(line.events, Summarised)
+    status = "finished" if _first(line.events, Finished) else "failed"
+    ending = (ended.reason, ended.detail, ended.doctor_turns) if ended else (None, None, None)
+    failure = (failed.where, failed.failure, failed.message) if failed else (None, None, None)
+    return (
+        line.trial_id, line.run_id, line.case_key, line.trial, line.seed, status, *ending,
+        summary.text if summary else None, *failure, started.at if started else None, line.finished_at,
+        stream_text(line.events),
+    )  # fmt: skip
+
+
+def child_rows(line: TrialLine) -> dict[str, list[Row]]:
+    """Return the rows of the tables that hang on a trial."""
+    rows: dict[str, list[Row]] = {"utterances": [], "answers": [], "grades": [], "calls": [], "probes": []}
+    for position, event in enumerate(line.events):
+        match event:
+            case Utterance():
+                e = event
+                rows["utterances"].append((line.trial_id, position, e.turn, e.role, e.text, e.call_id))
+            case Answered():
+                rows["answers"].append(_answer_row(line.trial_id, event))
+            case Graded():
+                rows["grades"].append(grade_row(line.trial_id, event))
+            case Called():
+                rows["calls"].append(_call_row(line.trial_id, position, event.call))
+            case Probed():
+                ranked = enumerate(event.differential, start=1)
+                rows["probes"].extend((line.trial_id, event.turn, rank, name, p) for rank, (name, p) in ranked)
+            case _:
+                pass
+    return rows
+
+
+def grade_rows(line: GradesLine) -> list[Row]:
+    """Return the rows of ``grades`` of a re-grading."""
+    return [grade_row(line.trial_id, grade) for grade in line.grades]
+
+
+def regrading_call_rows(line: GradesLine) -> list[Row]:
+    """Return the rows of ``calls`` of a re-grading, behind those of the trial itself."""
+    return [_call_row(line.trial_id, _AFTER_THE_TRIAL + n, call) for n, call in enumerate(line.calls)]
+
+
+def grade_row(trial_id: str, grade: Graded) -> Row:
+    """Return the row of ``grades``."""
+    g = grade
+    return (
+        trial_id, g.format, g.question_type, g.rule, g.grader, g.extracted, g.verdict, list(g.call_ids), g.at
+    )  # fmt: skip
+
+
+def stream_text(events: Iterable[Event]) -> str:
+    """Return the stream as JSON, a call by its id only: its record is kept in ``calls``."""
+    return _json([_compact(e) for e in events if not isinstance(e, PASSING)])
+
+
+def stream_events(text: str, calls: Mapping[str, CallRecord]) -> list[Event]:
+    """Return the events of a stored stream, in the order in which they happened."""
+    stored: list[dict[str, Any]] = orjson.loads(text)
+    for event in stored:
+        if event["kind"] == "called":
+            event["call"] = calls[event.pop("call_id")]
+    return EVENTS.validate_python(stored)
+
+
+def _compact(event: Event) -> dict[str, Any]:
+    if isinstance(event, Called):
+        return {"kind": "called", "call_id": event.call.call_id}
+    return event.model_dump(mode="json")
+
+
+def _answer_row(trial_id: str, a: Answered) -> Row:
+    return (trial_id, a.format, a.question_type, a.response, a.status, a.reason, a.detail, a.call_id)
+
+
+def _call_row(trial_id: str, position: int, c: CallRecord) -> Row:
+    return (
+        trial_id, position, c.call_id, c.role, c.purpose, c.model, _json(c.request), c.response, c.finish_reason,
+        c.served_by, c.prompt_tokens, c.completion_tokens, c.tokens_estimated, c.latency_s, c.first_token_s,
+        c.attempts, c.cost_usd, c.error,
+    )  # fmt: skip
+
+
+def _first(events: Iterable[Event], kind: type[E]) -> E | None:
+    return next((e for e in events if isinstance(e, kind)), None)
+
+
+def _json(value: object) -> str:
+    return orjson.dumps(value).decode()

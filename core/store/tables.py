@@ -1,0 +1,85 @@
+"""The columns that go into the database as Arrow tables, and how rows become one: bulk inserts, never row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+Row = tuple[Any, ...]
+
+_TYPES: dict[str, pa.DataType] = {
+    "text": pa.string(),
+    "texts": pa.list_(pa.string()),
+    "int": pa.int64(),
+    "real": pa.float64(),
+    "bool": pa.bool_(),
+}
+
+
+def _schema(columns: str) -> pa.Schema:
+    pairs = (column.split(":") for column in columns.split())
+    return pa.schema([(name, _TYPES[kind]) for name, kind in pairs])
+
+
+SCHEMAS: dict[str, pa.Schema] = {
+    "runs": _schema(
+        "run_id:text fingerprint:text protocol:text doctor:text patient:text grader:text summariser:text "
+        "prompt_pack:text prompt_hash:text case_set:text case_set_hash:text arms:texts trials:int seed:int "
+        "settings:text code_version:text source:text created_at:real"
+    ),
+    "cases": _schema(
+        "case_key:text content_hash:text dataset:text specialty:text vignette:text question:text choices:texts "
+        "answer:text synonyms:texts supertypes:texts subtypes:texts single_diagnosis:bool difficulty:text age:real "
+        "sex:text speaker:text profile:text source:text licence:text added_at:real"
+    ),
+    "run_cases": _schema("run_id:text case_key:text content_hash:text position:int"),
+    "trials": _schema(
+        "trial_id:text run_id:text case_key:text trial:int seed:int status:text end_reason:text end_detail:text "
+        "doctor_turns:int summary:text failed_where:text failure:text failure_message:text started_at:real "
+        "finished_at:real events:text"
+    ),
+    "utterances": _schema("trial_id:text position:int turn:int role:text text:text call_id:text"),
+    "answers": _schema(
+        "trial_id:text format:text question_type:text response:text status:text reason:text detail:text call_id:text"
+    ),
+    "grades": _schema(
+        "trial_id:text format:text question_type:text rule:text grader:text extracted:text verdict:text "
+        "call_ids:texts graded_at:real"
+    ),
+    "calls": _schema(
+        "trial_id:text position:int call_id:text role:text purpose:text model:text request:text response:text "
+        "finish_reason:text served_by:text prompt_tokens:int completion_tokens:int tokens_estimated:bool "
+        "latency_s:real first_token_s:real attempts:int cost_usd:real error:text"
+    ),
+    "probes": _schema("trial_id:text turn:int rank:int diagnosis:text probability:real"),
+    "journal_positions": _schema("path:text position:int size:int folded_at:real"),
+    "annotations": _schema("item:text annotator:text question:text value:text comment:text annotated_at:real"),
+    "release_files": _schema(
+        "run_id:text path:text case_key:text digest:text prompts:texts fault:text imported_at:real"
+    ),
+    "release_prompts": _schema("prompt_hash:text template:text"),
+}
+"""Table → the columns of its incoming rows, in the order of the tuples."""
+
+
+def arrow_table(name: str, rows: Sequence[Row]) -> pa.Table:
+    """Return the rows of a table in Arrow's columns."""
+    schema = SCHEMAS[name]
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def insert(connection: duckdb.DuckDBPyConnection, sql: str, name: str, rows: Sequence[Row]) -> int:
+    """Run an INSERT that selects from ``incoming``, the rows of table ``name``, and return how many rows it added."""
+    if not rows:
+        return 0
+    connection.register("incoming", arrow_table(name, rows))
+    try:
+        (count,) = connection.execute(sql).fetchall()[0]
+    finally:
+        connection.unregister("incoming")
+    return int(count)

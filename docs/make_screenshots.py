@@ -1,0 +1,126 @@
+"""Remakes the pictures in docs/: starts the dashboard on an empty database, uses it, and takes its picture.
+
+Needs Chromium (Debian's package chromium, or the path in CHROMIUM).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+WIDE = {"width": 1440, "height": 900}
+NARROW = {"width": 390, "height": 844}
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+
+
+@contextmanager
+def dashboard(folder: Path) -> Iterator[str]:
+    """Serve the dashboard on a free port with its database in ``folder``; yields its address."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = {**os.environ, "ANAMNESIS_DB": str(folder / "anamnesis.duckdb")}
+    log = (folder / "server.log").open("wb")
+    command = [sys.executable, "-m", "core", "serve", "--port", str(port), "--no-browser"]
+    server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        address = f"http://127.0.0.1:{port}"
+        _await(f"{address}/_stcore/health")
+        yield address
+    finally:
+        server.terminate()
+        server.wait(10)
+        log.close()
+
+
+def _await(url: str, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(url, timeout=2):
+                return
+        except OSError:
+            time.sleep(0.3)
+    raise SystemExit(f"{url} did not answer within {seconds:.0f} s.")
+
+
+def settle(page: Page) -> None:
+    """Wait until the page has finished drawing."""
+    page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]', timeout=60_000)
+    page.wait_for_timeout(700)
+
+
+def take(page: Page, name: str) -> None:
+    """Save a picture of the page."""
+    page.screenshot(path=str(DOCS / f"{name}.png"))
+
+
+def live(page: Page, address: str) -> None:
+    """Take Live as a first visitor sees it, in the middle of a consultation, and at its end."""
+    page.goto(f"{address}/live")
+    settle(page)
+    take(page, "live-start")
+    page.get_by_role("button", name="Start the consultation").click()
+    page.get_by_role("button", name="Pause").wait_for(timeout=20_000)
+    page.wait_for_timeout(6_000)
+    take(page, "live-running")
+    page.get_by_text("4×", exact=True).click()
+    page.get_by_role("button", name="New consultation").wait_for(timeout=120_000)
+    settle(page)
+    take(page, "live")
+
+
+def runs(page: Page, address: str) -> None:
+    """Start a campaign on the page and take its picture when it is complete."""
+    page.goto(f"{address}/runs")
+    settle(page)
+    page.get_by_role("button", name="Start the campaign").click()
+    page.get_by_text("Complete:", exact=False).first.wait_for(timeout=180_000)
+    settle(page)
+    take(page, "runs")
+
+
+def figures(page: Page, address: str, *names: str) -> None:
+    """Take pages of figures: on an empty database they show what is published."""
+    for name in names:
+        page.goto(f"{address}/{name}")
+        settle(page)
+        page.wait_for_timeout(2_000)
+        take(page, name)
+
+
+def main() -> None:
+    """Take every picture."""
+    with tempfile.TemporaryDirectory() as folder, dashboard(Path(folder)) as address, sync_playwright() as playwright:
+        executable = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+        browser = playwright.chromium.launch(executable_path=executable, args=FLAGS)
+        page = browser.new_page(viewport=WIDE)
+        figures(page, address, "accuracy", "monitoring")
+        live(page, address)
+        runs(page, address)
+        figures(page, address, "transcripts", "endings")
+        narrow = browser.new_page(viewport=NARROW)
+        narrow.goto(f"{address}/live")
+        settle(narrow)
+        take(narrow, "live-narrow")
+        browser.close()
+    print(f"Pictures are in {DOCS.relative_to(ROOT)}/.")
+
+
+if __name__ == "__main__":
+    main()

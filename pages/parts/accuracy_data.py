@@ -1,0 +1,94 @@
+"""What the Accuracy page shows: cells and pairs, computed once for each state of the database and each rule."""
+
+from dataclasses import dataclass, replace
+
+import streamlit as st
+
+from core.datasets.published import inferred_single_diagnosis
+from core.metrics.cells import (
+    PUBLISHED_CASES,
+    Cell,
+    Split,
+    case_sets,
+    group_of,
+    own_cells,
+    published_cells,
+    scores_of,
+    with_published,
+)
+from core.metrics.compare import FormatPair, format_pairs
+from core.store.cases import single_diagnosis_keys
+from core.store.database import Store
+from core.store.figures import CaseScore
+from pages.parts.figure_controls import Statistics
+from pages.parts.figures import label_of, scores
+
+
+@dataclass(frozen=True)
+class View:
+    """Which cases are looked at, split how, under which statistics."""
+
+    case_set: str
+    split: Split
+    statistics: Statistics
+
+
+def known_case_sets() -> dict[str, int]:
+    """Return case set → cases with a score, the largest first; the published one is always there."""
+    store = Store()
+    return _case_sets(str(store.path), store.version)
+
+
+def viewed_scores(view: View) -> list[CaseScore]:
+    """Return the scores that a view is about."""
+    single = single_diagnosis() if view.split == "single" else frozenset()
+    return scores_of(scores(view.statistics.rule), view.case_set, view.split, single)
+
+
+def cells(view: View) -> list[Cell]:
+    """Return the cells of a view, with the published ones where nothing of ours covers them."""
+    store = Store()
+    return _cells(str(store.path), store.version, _without_correction(view))
+
+
+def pairs(view: View) -> list[FormatPair]:
+    """Return each format against the same model's vignette."""
+    store = Store()
+    return _pairs(str(store.path), store.version, _without_correction(view))
+
+
+def single_diagnosis() -> frozenset[str]:
+    """Return the cases with one single most likely diagnosis, by key."""
+    store = Store()
+    return _single(str(store.path), store.version)
+
+
+def _without_correction(view: View) -> View:
+    """Return the view as far as cells and pairs depend on it: p-values are corrected over what is shown of them."""
+    return replace(view, statistics=replace(view.statistics, correction="none"))
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _case_sets(path: str, version: str) -> dict[str, int]:
+    found = case_sets(scores())
+    return found if PUBLISHED_CASES in found else {**found, PUBLISHED_CASES: 0}
+
+
+@st.cache_resource(max_entries=48, show_spinner=False)
+def _cells(path: str, version: str, view: View) -> list[Cell]:
+    own = own_cells(viewed_scores(view), view.split, view.statistics.interval)
+    published = published_cells(view.split) if view.case_set == PUBLISHED_CASES else []
+    return with_published(own, published, label_of)
+
+
+@st.cache_resource(max_entries=48, show_spinner=False)
+def _pairs(path: str, version: str, view: View) -> list[FormatPair]:
+    return format_pairs(viewed_scores(view), group_of(view.split), view.statistics.interval)
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _single(path: str, version: str) -> frozenset[str]:
+    with Store().read() as cursor:
+        stored = single_diagnosis_keys(cursor)
+    inferred = {f"{PUBLISHED_CASES}/{case}" for case, single in inferred_single_diagnosis().items() if single}
+    return frozenset(stored | inferred)

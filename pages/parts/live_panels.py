@@ -1,0 +1,86 @@
+"""What stands beside a consultation: figures, the facts as they are uncovered, the doctor's differential."""
+
+import time
+from collections.abc import Sequence
+
+import streamlit as st
+
+from core.agents.base import Turn
+from core.case import Case
+from core.events import Called, Event, Probed, Utterance
+from core.live.session import Session
+from core.metrics.coverage import Uncovered, uncovered
+from pages.parts.look import money, plain
+
+
+def draw_figures(session: Session, events: Sequence[Event]) -> None:
+    """Draw turns, tokens, cost and time."""
+    calls = [event.call for event in events if isinstance(event, Called)]
+    seconds = (session.finished_at or time.time()) - session.started_at
+    turns = max(0, sum(isinstance(e, Utterance) and e.role == "doctor" for e in events) - 1)
+    tokens = sum(call.prompt_tokens + call.completion_tokens for call in calls)
+    priced = [call.cost_usd for call in calls if call.cost_usd is not None]
+    cost = money(sum(priced)) if priced or not calls else "unknown"
+    with st.container(border=True):
+        columns = st.columns(4, gap="xsmall")
+        columns[0].metric("Questions", turns, help="The doctor's messages after the greeting.")
+        columns[1].metric("Tokens", f"{tokens:,}", help="Prompt and completion of all roles.")
+        columns[2].metric("Cost", cost, help="By the prices in data/models.toml; the reference cast costs nothing.")
+        columns[3].metric("Time", f"{seconds:.0f} s" if seconds < 6000 else "—")
+
+
+def draw_differential(events: Sequence[Event]) -> None:
+    """Draw what the doctor believes after the last turn, where it can say so."""
+    probes = [event for event in events if isinstance(event, Probed)]
+    st.subheader("Differential", anchor=False, help="What the reference doctor holds likeliest after each reply.")
+    if not probes:
+        st.caption("Shown for the reference doctor, from the patient's first reply on.")
+        return
+    before = dict(probes[-2].differential) if len(probes) > 1 else {}
+    for diagnosis, probability in probes[-1].differential:
+        change = probability - before.get(diagnosis, 0.0)
+        arrow = "↑" if change > 0.01 else "↓" if change < -0.01 else ""
+        st.progress(min(1.0, probability), text=f"{plain(diagnosis)} — {probability:.0%} {arrow}")
+
+
+def draw_facts(case: Case, dialogue: Sequence[Turn]) -> None:
+    """Draw the case's facts, lit up as the patient gives them away."""
+    facts = uncovered(case, dialogue)
+    told = [fact for fact in facts if fact.told]
+    found = sum(fact.turn is not None for fact in told)
+    st.subheader(
+        "Facts uncovered", anchor=False,
+        help="A fact counts as uncovered when one reply of the patient holds most of its telling words.",
+    )  # fmt: skip
+    st.progress(found / max(1, len(told)), text=f"{found} of {len(told)} facts that the patient can tell")
+    with st.container(height=300, border=True, gap="xsmall"):
+        for fact in told:
+            _fact(fact)
+        examined = [fact for fact in facts if not fact.told]
+        if examined:
+            st.caption("Only examination and tests show:")
+            for fact in examined:
+                _fact(fact)
+
+
+def _fact(item: Uncovered) -> None:
+    key = item.fact.key
+    name = "" if key == "sentence" else f"{plain(key[:1].upper() + key[1:])}: "
+    text = f"{name}{plain(item.fact.value)}"
+    if item.turn is None:
+        st.markdown(f":gray[:material/radio_button_unchecked: {text}]")
+    else:
+        st.markdown(f":green[:material/check_circle:] **{text}** :gray[· message {item.turn + 1}]")
+
+
+def draw_case(case: Case, *, open_: bool) -> None:
+    """Draw the case itself, with its answer out of sight until asked for."""
+    with st.expander("The case as the patient holds it", expanded=open_):
+        st.markdown(plain(case.vignette))
+    with st.expander("Question, choices and answer"):
+        st.markdown(plain(case.question))
+        for letter, choice in case.letters.items():
+            mark = " :green-badge[answer]" if choice == case.answer else ""
+            st.markdown(f"{letter}. {plain(choice)}{mark}")
+        if case.answer not in case.choices:
+            st.markdown(f"Answer: **{plain(case.answer)}**")

@@ -1,0 +1,141 @@
+"""What the Monitoring page asks core for."""
+
+import pandas as pd
+import streamlit as st
+
+from core.metrics.accuracy import accuracy_of
+from core.metrics.monitoring import Step, published_versions, recorrected, steps
+from core.metrics.provenance import Setting, side_by_side
+from core.metrics.scores import chosen
+from core.stats.corrections import LABELS, Correction, format_p, stars
+from core.store.casts import casts
+from core.store.database import Store
+from core.store.figures import McqRule
+from core.store.versions import Course, courses
+from pages.parts.figures import label_of, model_name, scores
+from pages.parts.look import END_SHORT, FORMAT, QUESTION_TYPE
+from pages.parts.monitoring_charts import Bar
+
+_WORDS = {"rose": "▲ rose", "fell": "▼ fell", "unclear": "no clear change"}
+
+
+def held_models(mcq_rule: McqRule) -> list[str]:
+    """Return the models of which the database holds answers."""
+    return sorted({score.model for score in scores(mcq_rule)})
+
+
+def bars(versions: list[str], mcq_rule: McqRule) -> list[Bar]:
+    """Return accuracy by version and arm: ours where the database holds it, else the published figure."""
+    own = [
+        Bar(r.model, r.format, r.question_type, r.mean, r.ci_low, r.ci_high, published=False)
+        for r in _accuracy(_version(), tuple(versions), mcq_rule)
+        if r.mean is not None
+    ]
+    lacking = [version for version in versions if not any(bar.version == version for bar in own)]
+    by_label = {label_of(version): version for version in lacking}
+    figures = published_versions(lacking, label_of)
+    return own + [
+        Bar(by_label[f.model], f.format, f.question_type, f.mean, f.ci_low, f.ci_high, published=True)
+        for f in figures
+        if f.model in by_label
+    ]
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _accuracy(version: str, versions: tuple[str, ...], mcq_rule: McqRule) -> list:  # type: ignore[type-arg]
+    return accuracy_of(chosen(scores(mcq_rule), models=versions))
+
+
+def version_steps(
+    version: str, versions: tuple[str, ...], by_specialty: bool, correction: Correction, mcq_rule: McqRule
+) -> list[Step]:
+    """Return the steps between the versions; another correction does not compare anew."""
+    return recorrected(_compared(version, versions, by_specialty, mcq_rule), correction)
+
+
+@st.cache_data(max_entries=32, show_spinner="Comparing versions…")
+def _compared(version: str, versions: tuple[str, ...], by_specialty: bool, mcq_rule: McqRule) -> list[Step]:
+    found = chosen(scores(mcq_rule), models=versions)
+    return steps(found, list(versions), "specialty" if by_specialty else None, "none")
+
+
+@st.cache_data(max_entries=4, show_spinner=False)
+def version_courses(version: str) -> dict[str, Course]:
+    """Return how the conversations of each model went."""
+    with Store().read() as cursor:
+        return courses(cursor)
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def what_differs(version: str, versions: tuple[str, ...]) -> list[Setting]:
+    """Return the settings in which the runs of the versions differ."""
+    with Store().read() as cursor:
+        held = casts(cursor)
+    sides = [[run for run in held if run.doctor == name] for name in versions]
+    return [s for s in side_by_side(sides) if not s.same]
+
+
+def _version() -> str:
+    return Store().version
+
+
+def steps_table(found: list[Step], correction: Correction) -> pd.DataFrame:
+    """Return steps with plain heads."""
+    several = len({(step.before, step.after) for step in found}) > 1
+    return pd.DataFrame(
+        [
+            {
+                **({"Step": f"{model_name(step.before)} → {model_name(step.after)}"} if several else {}),
+                "Format": FORMAT[step.format],
+                "Question": QUESTION_TYPE[step.question_type],
+                "Before": round(step.result.first_mean, 3),
+                "After": round(step.result.second_mean, 3),
+                "Difference": round(step.result.difference, 3),
+                "95 % interval": f"{step.result.ci_low:+.3f} to {step.result.ci_high:+.3f}",
+                f"p ({LABELS[correction]})": f"{format_p(step.adjusted_p)} {stars(step.adjusted_p)}",
+                "Change": _WORDS[step.verdict],
+                "Cases improved": step.result.improved,
+                "Cases regressed": step.result.regressed,
+                "Cases equal": step.result.equal,
+                "Invalid before": step.invalid_before,
+                "Invalid after": step.invalid_after,
+            }
+            for step in found
+        ]
+    )
+
+
+def published_table(shown: list[Bar], versions: list[str]) -> pd.DataFrame:
+    """Return published accuracies side by side, with the difference between the first and the last version."""
+    arms = list(dict.fromkeys((bar.format, bar.question_type) for bar in shown))
+    means = {(bar.version, bar.format, bar.question_type): bar.mean for bar in shown}
+    rows = []
+    for format_, question_type in arms:
+        values = [means.get((version, format_, question_type)) for version in versions]
+        first, last = values[0], values[-1]
+        rows.append(
+            {
+                "Format": FORMAT[format_],
+                "Question": QUESTION_TYPE[question_type],
+                **{model_name(v): value for v, value in zip(versions, values, strict=True)},
+                "Difference": None if first is None or last is None else round(last - first, 3),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def courses_table(versions: list[str], held: dict[str, Course]) -> pd.DataFrame:
+    """Return how conversations went, a row a version, with the share of each ending."""
+    reasons = [r for r in END_SHORT if any(r in held[v].endings for v in versions if v in held)]
+    return pd.DataFrame(
+        [
+            {
+                "Version": model_name(version),
+                "Conversations": held[version].conversations,
+                "Doctor's turns (mean)": round(held[version].mean_turns or 0.0, 2),
+                **{END_SHORT[r]: held[version].endings.get(r, 0) / held[version].conversations for r in reasons},
+            }
+            for version in versions
+            if version in held
+        ]
+    )

@@ -1,0 +1,51 @@
+"""The pages by name, and the guard that sends a bare page file through the app."""
+
+from pathlib import Path
+
+import streamlit as st
+from streamlit.navigation.page import StreamlitPage
+
+ICON = str(Path(__file__).with_name("icon.png"))
+LIVE = "pages/live.py"
+RUNS = "pages/runs.py"
+ACCURACY = "pages/accuracy.py"
+COMPARE = "pages/compare.py"
+MONITORING = "pages/monitoring.py"
+TRANSCRIPTS = "pages/transcripts.py"
+ENDINGS = "pages/endings.py"
+REPRODUCE = "pages/reproduce.py"
+
+
+def pages() -> list[StreamlitPage]:
+    """Return all pages. Whoever comes without a path is sent on, so that each page has one address of its own."""
+    return [
+        st.Page(_welcome, title="Anamnesis", default=True, visibility="hidden"),
+        st.Page(LIVE, title="Live consultation", url_path="live"),
+        st.Page(RUNS, title="Runs", url_path="runs"),
+        st.Page(ACCURACY, title="Accuracy", url_path="accuracy"),
+        st.Page(COMPARE, title="Compare", url_path="compare"),
+        st.Page(MONITORING, title="Monitoring", url_path="monitoring"),
+        st.Page(TRANSCRIPTS, title="Transcripts", url_path="transcripts"),
+        st.Page(ENDINGS, title="Endings", url_path="endings"),
+        st.Page(REPRODUCE, title="Reproduce", url_path="reproduce"),
+    ]
+
+
+def _welcome() -> None:
+    st.switch_page(LIVE, query_params=dict(st.query_params))
+
+
+def navigation() -> StreamlitPage:
+    """Set up the page and return the one to run."""
+    page = st.navigation(pages())
+    # pages have no icons of their own: the browser would fetch a Material one for its tab from a font server
+    st.set_page_config(page_title=f"{page.title} · Anamnesis", page_icon=ICON, layout="wide")
+    st.logo(ICON, size="large")
+    return page
+
+
+def require_app() -> None:
+    """Route a page that was opened by its bare path through app.py, with its query parameters kept."""
+    if not st.session_state.get("_app"):
+        st.navigation(pages())
+        st.rerun()

@@ -1,0 +1,76 @@
+"""What the Runs page asks core for, read once for each version of the database."""
+
+import streamlit as st
+
+from core.campaigns.engine import is_running
+from core.metrics.accuracy import AccuracyRow, accuracy
+from core.store.conversations import Conversation, ConversationFilter, conversations
+from core.store.database import Store
+from core.store.figures import Selection
+from core.store.fold import fold_if_free
+from core.store.runs import Run, runs
+
+PAGE = 50
+"""Conversations on one page of the list."""
+_RECENT = 8
+
+
+def all_runs() -> list[Run]:
+    """Return the runs with what the journals hold by now."""
+    store = Store()
+    fold_if_free(store)
+    return _runs(str(store.path), store.version)
+
+
+def campaigns() -> list[Run]:
+    """Return the runs that are campaigns, without single live consultations."""
+    return [run for run in all_runs() if run.source != "live"]
+
+
+def recent_consultations() -> list[Conversation]:
+    """Return the newest consultations that were watched live."""
+    store = Store()
+    fold_if_free(store)
+    return _recent(str(store.path), store.version)
+
+
+def accuracy_rows(run_id: str) -> list[AccuracyRow]:
+    """Return the accuracy of every arm of a run."""
+    store = Store()
+    return _accuracy(str(store.path), store.version, run_id)
+
+
+def run_conversations(run_id: str, page: int) -> list[Conversation]:
+    """Return one page of a run's conversations."""
+    store = Store()
+    return _conversations(str(store.path), store.version, run_id, page)
+
+
+def state_of(run: Run) -> str:
+    """Return ``running``, ``complete`` or ``stopped``."""
+    if is_running(run.run_id):
+        return "running"
+    return "complete" if run.state == "complete" else "stopped"
+
+
+@st.cache_data(max_entries=4, show_spinner=False)
+def _runs(path: str, version: str) -> list[Run]:
+    with Store().read() as cursor:
+        return runs(cursor)
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _accuracy(path: str, version: str, run_id: str) -> list[AccuracyRow]:
+    return accuracy(Store(), selection=Selection(runs=[run_id]))
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _conversations(path: str, version: str, run_id: str, page: int) -> list[Conversation]:
+    with Store().read() as cursor:
+        return conversations(cursor, ConversationFilter(runs=[run_id]), limit=PAGE, offset=page * PAGE)
+
+
+@st.cache_data(max_entries=4, show_spinner=False)
+def _recent(path: str, version: str) -> list[Conversation]:
+    with Store().read() as cursor:
+        return conversations(cursor, ConversationFilter(sources=["live"]), limit=_RECENT)

@@ -1,0 +1,63 @@
+"""What pages of figures read of single runs, cases and trials; once for each state of the database."""
+
+import streamlit as st
+
+from core.case import Case
+from core.events import Event
+from core.store.cases import case
+from core.store.casts import RunCast, casts
+from core.store.conversations import Conversation, ConversationFilter, conversations
+from core.store.database import Store
+from core.store.figures import CAMPAIGNS
+from core.store.trials import trial_events
+
+
+def run_casts() -> list[RunCast]:
+    """Return cast and settings of every campaign and release, the newest first."""
+    store = Store()
+    return _casts(str(store.path), store.version)
+
+
+def case_conversations(model: str, run_id: str | None, case_key: str) -> list[Conversation]:
+    """Return the trials of one case under a model, in all its runs or in one."""
+    store = Store()
+    return _conversations(str(store.path), store.version, model, run_id, case_key)
+
+
+def stored_case(case_key: str) -> Case | None:
+    """Return a case as it came in last."""
+    store = Store()
+    return _case(str(store.path), store.version, case_key)
+
+
+def events_of(trial_id: str) -> list[Event]:
+    """Return what happened in a trial."""
+    store = Store()
+    return _events(str(store.path), store.version, trial_id)
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _casts(path: str, version: str) -> list[RunCast]:
+    with Store().read() as cursor:
+        return casts(cursor)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _conversations(path: str, version: str, model: str, run_id: str | None, case_key: str) -> list[Conversation]:
+    runs = None if run_id is None else [run_id]
+    wanted = ConversationFilter(models=[model], runs=runs, cases=[case_key], sources=CAMPAIGNS)
+    with Store().read() as cursor:
+        found = conversations(cursor, wanted, limit=200)
+    return sorted(found, key=lambda talk: (talk.run_id, talk.trial))
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _case(path: str, version: str, case_key: str) -> Case | None:
+    with Store().read() as cursor:
+        return case(cursor, case_key)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _events(path: str, version: str, trial_id: str) -> list[Event]:
+    with Store().read() as cursor:
+        return trial_events(cursor, trial_id)

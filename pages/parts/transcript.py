@@ -1,0 +1,91 @@
+"""A consultation as a chat: finished messages, the one being said, and what the doctor answers in each arm."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from core.events import Answered, Ended, Event, Failed, Graded, Summarised, Utterance
+from core.live.session import Draft, Session
+from pages.parts.look import END, FORMAT, QUESTION_TYPE, ROLE_ICON, RULE, RULE_SHORT, arm, badge, plain
+
+
+def draw_chat(events: Sequence[Event], draft: Draft | None) -> None:
+    """Draw the dialogue."""
+    for event in events:
+        if isinstance(event, Utterance):
+            message(event.role, event.text)
+        elif isinstance(event, Ended):
+            st.caption(
+                f":material/flag: The conversation ended because {END[event.reason]}; "
+                f"the doctor spoke {_times(event.doctor_turns)} after the greeting."
+            )
+        elif isinstance(event, Failed):
+            st.warning(f"{_where(event.where)}: {plain(event.message)}", icon=":material/cloud_off:")
+    if draft is not None and draft.purpose == "dialogue":
+        message(draft.role, draft.text + " ▌")
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _where(where: str) -> str:
+    """Return what broke in words: a role, and the arm where it was at work on one."""
+    role, _, at = where.partition(" ")
+    format_, _, question_type = at.partition(":")
+    known = format_ in FORMAT and question_type in QUESTION_TYPE
+    return f"{role.capitalize()} ({arm(format_, question_type)})" if known else plain(where.capitalize())  # type: ignore[arg-type]
+
+
+def message(role: str, text: str) -> None:
+    """Draw one message of the dialogue."""
+    # the name "user" gives the patient's side the shaded bubble
+    with st.chat_message("user" if role == "patient" else "assistant", avatar=ROLE_ICON.get(role)):
+        st.markdown(plain(text))
+
+
+def draw_answers(session: Session, events: Sequence[Event]) -> None:
+    """Draw the doctor's answers with their verdicts as they come in."""
+    answers = [event for event in events if isinstance(event, Answered)]
+    draft = session.draft  # once: the session's own thread changes it
+    if not answers and not (draft and draft.purpose != "dialogue"):
+        return
+    st.subheader("Diagnosis", anchor=False)
+    for event in events:
+        if isinstance(event, Summarised):
+            with st.expander("The conversation in one paragraph"):
+                st.markdown(plain(event.text))
+    # a human who still has to answer is not told how the answers before were judged
+    blind = session.running and session.meta.get("doctor") == "human"
+    for answer in answers:
+        _answer(answer, [] if blind else [e for e in events if isinstance(e, Graded) and _same_arm(e, answer)])
+    if draft and draft.purpose == "answer":
+        st.caption(f"Answering: {plain(draft.text)} ▌")
+
+
+def _same_arm(grade: Graded, answer: Answered) -> bool:
+    return (grade.format, grade.question_type) == (answer.format, answer.question_type)
+
+
+def _answer(answer: Answered, grades: Sequence[Graded]) -> None:
+    with st.container(border=True, gap="small"):
+        left, right = st.columns(2, vertical_alignment="center")
+        left.markdown(f"**{arm(answer.format, answer.question_type)}**  \n{plain(_short(answer))}")
+        if answer.reason is not None:
+            right.markdown(badge(answer.reason))
+        newest = {grade.rule: grade for grade in grades}
+        for rule, grade in newest.items():
+            note = f" :gray[{RULE_SHORT[rule]}]" if len(newest) > 1 else ""
+            right.markdown(f"{badge(grade.verdict)}{note}", help=_grade_help(grade))
+
+
+def _short(answer: Answered) -> str:
+    if answer.response is None:
+        return answer.detail or "no answer"
+    text = answer.response.replace("**", "").removeprefix("Final Diagnosis:").strip()
+    return text if len(text) <= 240 else f"{text[:240]}…"
+
+
+def _grade_help(grade: Graded) -> str:
+    extracted = f" read as “{plain(grade.extracted)}”," if grade.extracted else ""
+    return f"{RULE[grade.rule]}:{extracted} judged by {plain(grade.grader)}."

@@ -1,0 +1,205 @@
+"""One conversation to be read: the chat, every answer with its verdicts, the other trials of the case."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import orjson
+import pandas as pd
+import streamlit as st
+
+from core.events import FORMATS, QUESTION_TYPES, Answered, Called, Event, Graded, Summarised, Utterance
+from core.store.conversations import Conversation, ConversationFilter
+from pages.parts.endings_charts import REASON
+from pages.parts.figure_controls import dataset_name, unique_names
+from pages.parts.figures import model_name
+from pages.parts.live_panels import draw_case
+from pages.parts.look import ROLE_ICON, RULE, RULE_SHORT, arm, badge, plain
+from pages.parts.navigation import LIVE
+from pages.parts.transcript import draw_chat
+from pages.parts.transcripts_data import PAGE, Reading, found_ids, reading, trials_of_case
+from pages.parts.transcripts_find import PAGE_NAME
+from pages.parts.transcripts_list import arm_words, verdict_words
+
+_LONG = 240
+"""Characters of an answer that are shown at once."""
+_CHAT = 640
+
+
+def draw_reading(trial_id: str, wanted: ConversationFilter) -> None:
+    """Draw a conversation with the way to its neighbours in the found list."""
+    shown = reading(trial_id)
+    _steps(trial_id, wanted, shown)
+    if shown is None:
+        st.info("The conversation in this address is not stored here.", icon=":material/search_off:")
+        return
+    _head(shown)
+    left, right = st.columns([6, 5], gap="medium")
+    with left:
+        # from its beginning: a chat of fixed height would else be scrolled to its end
+        with st.container(height=_CHAT, border=True, gap="xxsmall", autoscroll=False, key=f"read_{trial_id}"):
+            _chat(shown.events, wanted.text)
+        _background(shown)
+    with right:
+        _answers(shown)
+    _other_trials(shown.talk)
+
+
+def _steps(trial_id: str, wanted: ConversationFilter, shown: Reading | None) -> None:
+    places = found_ids(wanted)
+    ids = list(places)
+    place = places.get(trial_id)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button("Back to the list", icon=":material/arrow_back:", on_click=_back, args=(place,))
+        before = ids[place - 1] if place else None
+        after = ids[place + 1] if place is not None and place + 1 < len(ids) else None
+        for label, icon, key, target in (("Previous", "up", "k", before), ("Next", "down", "j", after)):
+            st.button(
+                label, icon=f":material/keyboard_arrow_{icon}:", shortcut=key, disabled=target is None, on_click=_open,
+                args=(target,),
+            )  # fmt: skip
+        where = f"{place + 1:,} of {len(ids):,} found" if place is not None else "Not among those found"
+        st.markdown(f":gray[{where}]")
+        if shown is not None:
+            st.page_link(
+                LIVE, label="Watch it again", icon=":material/smart_display:", query_params={"trial": trial_id}
+            )  # fmt: skip
+            st.download_button(
+                "Download", lambda: _json(shown), f"{re.sub(r'[^A-Za-z0-9_-]+', '-', trial_id)}.json",
+                "application/json", icon=":material/download:", on_click="ignore", help="The conversation as JSON.",
+            )  # fmt: skip
+
+
+def _open(trial_id: str | None) -> None:
+    if trial_id:
+        st.query_params["trial"] = trial_id
+
+
+def _back(place: int | None) -> None:
+    st.query_params.pop("trial", None)
+    if place is not None:
+        st.query_params[PAGE_NAME] = str(place // PAGE + 1)
+
+
+def _head(shown: Reading) -> None:
+    talk = shown.talk
+    name = unique_names([talk.doctor])[talk.doctor]
+    st.subheader(
+        f"{plain(name)} · {plain(talk.case_key.partition('/')[2] or talk.case_key)} · trial {talk.trial + 1}",
+        anchor=False,
+    )
+    ended = f"ended by: {REASON[talk.end_reason].lower()}" if talk.end_reason else "no conversation"
+    turns = f", {talk.doctor_turns} doctor turns" if talk.doctor_turns is not None else ""
+    st.markdown(
+        f"Right answer **{plain(talk.answer or 'unknown')}** :gray[· {talk.specialty or 'no specialty'} · "
+        f"{plain(dataset_name(talk.dataset))} · {ended}{turns} · patient {plain(model_name(talk.patient))} · run "
+        f"{plain(talk.run_id)}]"
+    )
+
+
+def _chat(events: Sequence[Event], words: str | None) -> None:
+    if not any(isinstance(event, Utterance) for event in events):
+        st.caption("This trial held no conversation.")
+    for event in events:
+        if isinstance(event, Utterance) and words and words.lower() in event.text.lower():
+            # the name "user" gives the patient's side the shaded bubble
+            name = "user" if event.role == "patient" else "assistant"
+            with st.chat_message(name, avatar=ROLE_ICON.get(event.role)):
+                st.markdown(marked(event.text, words))
+        else:
+            draw_chat([event], None)
+
+
+def marked(text: str, words: str) -> str:
+    """Return a message as harmless Markdown with the words on a coloured ground."""
+    parts = re.split(f"({re.escape(words)})", text, flags=re.IGNORECASE)
+    return "".join(f":orange-background[{plain(part)}]" if n % 2 else plain(part) for n, part in enumerate(parts))
+
+
+def _answers(shown: Reading) -> None:
+    answers = {(e.format, e.question_type): e for e in shown.events if isinstance(e, Answered)}
+    if not answers:
+        st.info("This trial broke off before any answer.", icon=":material/cloud_off:")
+    for format_ in FORMATS:
+        for question_type in QUESTION_TYPES:
+            answer = answers.get((format_, question_type))
+            if answer is not None:
+                grades = [g for g in shown.grades if (g.format, g.question_type) == (format_, question_type)]
+                _answer(answer, grades)
+
+
+def _background(shown: Reading) -> None:
+    summary = next((event.text for event in shown.events if isinstance(event, Summarised)), None)
+    if summary is not None:
+        with st.expander("The summary that the doctor was shown"):
+            st.markdown(plain(summary))
+    if shown.case is not None:
+        draw_case(shown.case, open_=False)
+
+
+def _answer(answer: Answered, grades: Sequence[Graded]) -> None:
+    response = (answer.response or "").replace("**", "").strip()
+    with st.container(border=True, gap="xsmall"):
+        badges = [badge(answer.reason)] if answer.reason is not None else []
+        for grade in sorted(grades, key=lambda g: g.rule):
+            note = f":gray[{RULE_SHORT[grade.rule]}] " if len(grades) > 1 else ""
+            badges.append(f"{note}{badge(grade.verdict)}")
+        verdicts = " · ".join(badges) or ":gray-badge[Not graded]"
+        st.markdown(f"**{arm(answer.format, answer.question_type)}**  \n{verdicts}", help=_judges(grades) or None)
+        short = response if len(response) <= _LONG else f"{response[:_LONG]}…"
+        st.markdown(plain(short) if response else f":gray[{plain(answer.detail or 'no answer')}]")
+        read = list(dict.fromkeys(grade.extracted for grade in grades if grade.extracted))
+        if read:
+            st.caption(f"Read as: {plain('; '.join(read))}")
+        if len(response) > _LONG:
+            with st.popover("The whole answer", type="tertiary"):
+                st.markdown(plain(response))
+
+
+def _judges(grades: Sequence[Graded]) -> str:
+    return "; ".join(f"{RULE[grade.rule]}: judged by {plain(grade.grader)}" for grade in grades)
+
+
+def _other_trials(talk: Conversation) -> None:
+    trials = trials_of_case(talk.case_key)
+    st.subheader("All trials of this case", anchor=False)
+    key = f"read_trials_{talk.trial_id}"
+
+    def choose() -> None:
+        rows = st.session_state[key].selection.rows
+        if rows and rows[0] < len(trials):
+            _open(trials[rows[0]].trial_id)
+
+    here = next((n for n, other in enumerate(trials) if other.trial_id == talk.trial_id), 0)
+    st.dataframe(
+        trials_table(trials), hide_index=True, key=key, on_select=choose, selection_mode="single-row",
+        selection_default={"selection": {"rows": [here]}}, height="content" if len(trials) <= 15 else 420,
+        alt="All trials of this case with the verdicts of their answers",
+    )  # fmt: skip
+    st.caption("Choose a row to read it. Four choices are judged by the paper’s rule; both rules stand above.")
+
+
+def trials_table(trials: Sequence[Conversation]) -> pd.DataFrame:
+    """Return the trials of a case with the verdict of every arm."""
+    names = unique_names({talk.doctor for talk in trials})
+    held = {name for talk in trials for name in talk.verdicts}
+    arms = [f"{f}:{q}" for f in FORMATS for q in QUESTION_TYPES if f"{f}:{q}" in held]
+    return pd.DataFrame(
+        [
+            {
+                "Model": names[talk.doctor],
+                "Trial": talk.trial + 1,
+                "Turns": talk.doctor_turns,
+                "Ended by": REASON[talk.end_reason] if talk.end_reason else "No conversation",
+                **{arm_words(name): verdict_words(talk, name) for name in arms},
+                "Run": talk.run_id,
+            }
+            for talk in trials
+        ]
+    )
+
+
+def _json(shown: Reading) -> bytes:
+    talk: Mapping[str, object] = vars(shown.talk)
+    events = [event.model_dump(mode="json") for event in shown.events if not isinstance(event, Called)]
+    grades = [grade.model_dump(mode="json") for grade in shown.grades]
+    return orjson.dumps({**talk, "events": events, "grades_that_count": grades}, option=orjson.OPT_INDENT_2)

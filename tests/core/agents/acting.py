@@ -1,0 +1,114 @@
+"""What the tests of agents share: a small case, a scripted model, and ways to hear an agent out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.agents.base import Dialogue, Grader, Held, Judgement, Said, Scene, Turn, what_patient_holds
+from core.agents.calls import Voice
+from core.case import Case, Fact, Profile
+from core.errors import ProviderError
+from core.events import Called
+from core.models.base import Completion, Message, Piece, Sampling, StreamItem, Usage
+
+GREETING = Turn("doctor", "Hello, what symptoms bring you in today?")
+SCENE = Scene("Dermatology", seed=20)
+
+
+def case_with(answer: str = "Psoriasis", **changes: object) -> Case:
+    """Make a case with a small profile."""
+    basic = (
+        Fact(key="chief complaint", value="scaly plaques on the elbows", lay="I have scaly patches on my elbows."),
+        Fact(key="duration", value="for 3 months", lay="It began three months ago."),
+        Fact(key="fever", value="no fever", lay="I haven't had a fever."),
+        Fact(key="medication", value="takes lithium", lay="I take lithium for my mood."),
+        Fact(key="joint pain", value="joint pain in the fingers", lay="My finger joints hurt."),
+    )
+    people = (Fact(key="age", value="40-year-old", lay="I'm 40."), Fact(key="sex", value="male", lay="I'm a man."))
+    shown = (
+        Fact(key="nails", value="nail pitting", lay="They saw tiny pits in my nails.", section="examination"),
+        Fact(key="biopsy", value="acanthosis", lay="They told me nothing of it.", section="other_tests"),
+    )
+    fields: dict[str, object] = {
+        "case_key": "t/1", "dataset": "t", "specialty": "Dermatology", "answer": answer, "age": 40, "sex": "male",
+        "vignette": "A 40-year-old man has scaly plaques on his elbows. He takes lithium. He denies fever.",
+        "question": "What ails him?", "choices": (answer, "Eczema", "Tinea corporis", "Scabies"),
+        "profile": Profile(demographics=people, basic=basic, optional=shown),
+    }  # fmt: skip
+    return Case.model_validate({**fields, **changes})
+
+
+@dataclass
+class Script:
+    """A chat model that answers from a script, and remembers what it was sent."""
+
+    replies: Sequence[str] | Callable[[list[Message]], str] = ("",)
+    name: str = "openai/scripted"
+    sent: list[list[Message]] = field(default_factory=list)
+    samplings: list[Sampling] = field(default_factory=list)
+    fail: ProviderError | None = None
+
+    async def stream(self, messages: Sequence[Message], sampling: Sampling) -> AsyncIterator[StreamItem]:
+        """Say the next reply of the script, the last one again and again."""
+        self.sent.append(list(messages))
+        self.samplings.append(sampling)
+        if self.fail is not None:
+            raise self.fail
+        if callable(self.replies):
+            text = self.replies(list(messages))
+        else:
+            text = self.replies[min(len(self.sent), len(self.replies)) - 1]
+        yield Piece(text)
+        yield Completion(text, "stop", Usage(3, 2), self.name, request={"messages": list(messages)})
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
+
+    def voice(self) -> Voice:
+        """Return a voice with the model."""
+        return Voice(self)
+
+    @property
+    def prompts(self) -> list[str]:
+        """The text of everything that was ever sent."""
+        return [message["content"] for messages in self.sent for message in messages]
+
+
+def hear(speaking: AsyncIterator[Any]) -> str:
+    """Return what an agent finally says."""
+
+    async def listen() -> str:
+        said = [item async for item in speaking]
+        assert isinstance(said[-1], Said)
+        return said[-1].text
+
+    return asyncio.run(listen())
+
+
+def judge(grader: Grader, case: Case, response: str, top3: bool = False) -> Judgement:
+    """Return a grader's judgement, and check that it names every call it made."""
+
+    async def listen() -> Judgement:
+        items = [item async for item in (grader.grade_top3 if top3 else grader.grade)(case, response)]
+        last = items[-1]
+        assert isinstance(last, Judgement)
+        assert tuple(item.call.call_id for item in items if isinstance(item, Called)) == last.call_ids
+        return last
+
+    return asyncio.run(listen())
+
+
+def consult(doctor: Any, patient: Any, case: Case, seed: int = 20, most: int = 40) -> Dialogue:
+    """Run a consultation until the doctor concludes."""
+    scene = Scene("" if case.specialty == "Other" else case.specialty, seed)
+    held: Held = what_patient_holds(case)
+    dialogue: Dialogue = (GREETING,)
+    while len(dialogue) < most:
+        dialogue = (*dialogue, Turn("patient", hear(patient.reply(held, scene, dialogue))))
+        dialogue = (*dialogue, Turn("doctor", hear(doctor.ask(scene, dialogue))))
+        if "Final Diagnosis" in dialogue[-1].text:
+            break
+    return dialogue

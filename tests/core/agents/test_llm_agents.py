@@ -1,0 +1,231 @@
+"""What language models are sent in each role, and how the two-step grader deals with their replies."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from core.agents.base import CallFailed, Material, Question, Scene, Turn, what_patient_holds
+from core.agents.calls import wire
+from core.agents.casting import craftmd_pack
+from core.agents.grader import MAX_ASKS, LLMGrader, read_extracted
+from core.agents.llm import LLMDoctor, LLMPatient, LLMSummariser
+from core.errors import ProviderError
+from core.models.base import Message
+from tests.core.agents.acting import GREETING, SCENE, Script, case_with, hear, judge
+
+PACK = craftmd_pack()
+DIALOGUE = (GREETING, Turn("patient", "I itch."), Turn("doctor", "Where?"), Turn("patient", "On my arm."))
+
+
+def grader(script: Script) -> LLMGrader:
+    return LLMGrader(script.voice(), PACK)
+
+
+# doctor
+
+
+def test_the_doctor_sees_the_greeting_as_its_own_first_message() -> None:
+    script = Script(("Since when?",))
+
+    assert hear(LLMDoctor(script.voice(), PACK).ask(SCENE, DIALOGUE)) == "Since when?"
+    assert [m["role"] for m in script.sent[0]] == ["system", "assistant", "user", "assistant", "user"]
+    assert script.sent[0][1]["content"] == GREETING.text
+    assert "Dermatology" in script.sent[0][0]["content"]
+    assert script.samplings[0].seed == SCENE.seed
+
+
+def test_the_doctor_of_a_written_case_is_shown_the_case_and_the_question_in_one_message() -> None:
+    script = Script(("Eczema",))
+    question = Question("mcq", "What ails him?", ("Eczema", "Gout"))
+
+    hear(LLMDoctor(script.voice(), PACK).answer(SCENE, Material("vignette", text="A man itches."), question))
+
+    assert [m["role"] for m in script.sent[0]] == ["system", "user"]
+    shown = script.sent[0][1]["content"]
+    assert (
+        shown.index("A man itches.") < shown.index("What ails him?") < shown.index("A. Eczema") < shown.index("B. Gout")
+    )
+
+
+def test_the_examination_follows_the_conversation_and_precedes_the_question() -> None:
+    script = Script(("Eczema",))
+    material = Material("multi_turn_exam", dialogue=DIALOGUE, examination="Skin: red.")
+
+    hear(LLMDoctor(script.voice(), PACK).answer(SCENE, material, Question("frq", "What is it?")))
+
+    last = script.sent[0][-1]["content"]
+    assert last.index("On my arm.") < last.index("Skin: red.") < last.index("What is it?")
+
+
+@pytest.mark.parametrize("kind", ["frq", "frq_top3"])
+def test_free_questions_name_no_choice(kind: str) -> None:
+    script = Script(("Eczema",))
+    question = Question(kind, "What is it?", ())  # type: ignore[arg-type]
+
+    hear(LLMDoctor(script.voice(), PACK).answer(SCENE, Material("vignette", text="A man itches."), question))
+
+    assert "Scabies" not in "".join(script.prompts)
+    assert ("three likeliest" in script.prompts[-1]) is (kind == "frq_top3")
+
+
+# patient
+
+
+def test_the_patient_holds_the_vignette_and_never_question_choices_or_answer() -> None:
+    case = case_with("Guttate psoriasis")
+    script = Script(("On my arm.",))
+
+    hear(LLMPatient(script.voice(), PACK).reply(what_patient_holds(case), SCENE, DIALOGUE[:3]))
+
+    sent = " ".join(script.prompts)
+    assert case.vignette in sent
+    assert not any(secret in sent for secret in (case.question, *case.choices, case.answer))
+    assert [m["role"] for m in script.sent[0]] == ["system", "user", "assistant", "user"]
+
+
+def test_a_caregiver_is_told_to_speak_for_the_patient() -> None:
+    texts = []
+    for speaker in ("patient", "caregiver"):
+        script = Script(("Yes.",))
+        held = what_patient_holds(case_with(speaker=speaker))
+        hear(LLMPatient(script.voice(), PACK).reply(held, SCENE, DIALOGUE[:1]))
+        texts.append(script.prompts[0])
+
+    assert "speak for them" not in texts[0]
+    assert "speak for them" in texts[1]
+
+
+def test_the_summariser_is_given_the_patients_lines_alone() -> None:
+    script = Script(("A man itches.",))
+
+    assert hear(LLMSummariser(script.voice(), PACK).summarise(["I itch.", "On my arm."])) == "A man itches."
+    assert "I itch. On my arm." in script.prompts[0]
+    assert "Where?" not in script.prompts[0]
+
+
+# calls
+
+
+def test_neighbours_of_one_role_are_joined_and_system_stays_apart() -> None:
+    messages: list[Message] = [
+        {"role": "system", "content": "s"}, {"role": "user", "content": "a"}, {"role": "user", "content": "b"},
+        {"role": "assistant", "content": "c"}, {"role": "user", "content": "d"},
+    ]  # fmt: skip
+
+    assert [m["content"] for m in wire(messages)] == ["s", "a\n\nb", "c", "d"]
+    assert [m["content"] for m in messages] == ["s", "a", "b", "c", "d"]
+
+
+def test_a_failed_call_is_recorded_with_what_was_sent() -> None:
+    script = Script(fail=ProviderError("rate_limit", "too many", attempts=4))
+
+    async def listen() -> CallFailed:
+        with pytest.raises(CallFailed) as caught:
+            [item async for item in LLMDoctor(script.voice(), PACK).ask(Scene("", 1), DIALOGUE)]
+        return caught.value
+
+    record = asyncio.run(listen()).called.call
+    assert record.error == "rate_limit: too many"
+    assert record.attempts == 4
+    assert record.request["messages"][1]["content"] == GREETING.text
+    assert record.response is None
+
+
+# grader
+
+
+def test_extract_then_compare() -> None:
+    script = Script(("Verruca vulgaris.", "Yes"))
+
+    found = judge(grader(script), case_with("Wart"), "I think verruca vulgaris.")
+
+    assert (found.extracted, found.verdict, len(found.call_ids)) == ("Verruca vulgaris", "correct", 2)
+    assert "I think verruca vulgaris." in script.prompts[0]
+    assert "1: Wart | 2: Verruca vulgaris" in script.prompts[1]
+
+
+@pytest.mark.parametrize(
+    ("reply", "verdict"), [("None", "no_diagnosis"), ("Multiple.", "multiple"), ("", "no_diagnosis")]
+)
+def test_multiple_and_none_are_never_sent_to_the_second_step(reply: str, verdict: str) -> None:
+    script = Script((reply,))
+
+    assert judge(grader(script), case_with("Wart"), "Hm.").verdict == verdict
+    assert len(script.sent) == 1
+
+
+def test_multiple_myeloma_is_a_diagnosis() -> None:
+    script = Script(("Multiple myeloma", "No"))
+
+    assert judge(grader(script), case_with("Wart"), "Multiple myeloma").verdict == "incorrect"
+    assert len(script.sent) == 2
+
+
+def test_an_unreadable_verdict_is_asked_for_again_ten_times_and_then_given_up() -> None:
+    script = Script(("Wart", "Perhaps"))
+
+    found = judge(grader(script), case_with("Wart"), "Wart")
+
+    assert found.verdict == "ungradable"
+    assert len(script.sent) == 1 + MAX_ASKS == 11
+    assert len(found.call_ids) == 11
+
+
+def test_the_first_readable_verdict_counts() -> None:
+    script = Script(("Wart", "Well…", "**No**, because", "Yes"))
+
+    assert judge(grader(script), case_with("Wart"), "Wart").verdict == "incorrect"
+    assert len(script.sent) == 3
+
+
+def test_one_pair_gets_one_verdict_whatever_its_capitals() -> None:
+    script = Script(("Verruca", "Yes", "VERRUCA", "No"))
+    one = grader(script)
+
+    assert [judge(one, case_with(answer), "…").verdict for answer in ("Wart", "wart")] == ["correct", "correct"]
+    assert len(script.sent) == 3
+    assert judge(one, case_with("Scabies"), "…").verdict == "incorrect"
+
+
+def test_an_ungradable_pair_is_asked_again_next_time() -> None:
+    script = Script(("Wart", *["?"] * MAX_ASKS, "Wart", "Yes"))
+    one = grader(script)
+
+    assert judge(one, case_with("Wart"), "…").verdict == "ungradable"
+    assert judge(one, case_with("Wart"), "…").verdict == "correct"
+
+
+def test_top_three_stops_at_the_first_that_fits() -> None:
+    script = Script(("No", "Yes"))
+
+    found = judge(grader(script), case_with("Wart"), "1. Gout\n2. Verruca\n3. Scabies", top3=True)
+
+    assert (found.rule, found.verdict) == ("frq_top3", "correct")
+    assert found.extracted == "Gout, Verruca, Scabies"
+    assert len(script.sent) == 2
+
+
+def test_top_three_goes_on_after_an_unreadable_verdict() -> None:
+    fits = Script((*["?"] * MAX_ASKS, "Yes"))
+    none_fits = Script((*["?"] * MAX_ASKS, "No"))
+
+    assert judge(grader(fits), case_with("Wart"), "1. Gout\n2. Verruca", top3=True).verdict == "correct"
+    assert judge(grader(none_fits), case_with("Wart"), "1. Gout\n2. Scabies", top3=True).verdict == "ungradable"
+
+
+def test_top_three_of_nothing_asks_nothing() -> None:
+    script = Script(("Yes",))
+
+    assert judge(grader(script), case_with("Wart"), "None", top3=True).verdict == "no_diagnosis"
+    assert script.sent == []
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("Gout", "Gout"), ("**Gout**.", "Gout"), ("Diagnosis: Gout", "Gout"), ("The final diagnosis is: gout", "gout"),
+     ('"Gout"\nbecause', "Gout"), ("\n\n- \n- Gout", "Gout"), ("", "None")],
+)  # fmt: skip
+def test_the_extracted_name_is_read_from_the_reply(text: str, name: str) -> None:
+    assert read_extracted(text) == name

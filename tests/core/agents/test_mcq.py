@@ -1,0 +1,54 @@
+"""The paper's loose rule for multiple choice, and the strict one beside it."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.agents.mcq import judge_loose, judge_strict, named_choices
+
+CHOICES = ("Migraine", "Migraine with aura", "Cluster headache", "Crohn's disease")
+
+
+@pytest.mark.parametrize(
+    ("response", "answer", "loose", "strict"),
+    [
+        ("**Final Diagnosis:** Cluster headache", "Cluster headache", "correct", "correct"),
+        ("cluster HEADACHE.", "Cluster headache", "correct", "correct"),
+        ("**Final Diagnosis:** Migraine", "Cluster headache", "incorrect", "incorrect"),
+        # the loose rule counts a response that lists every choice; the strict one does not
+        ("Migraine, Migraine with aura, Cluster headache, Crohn's disease", "Cluster headache", "correct", "multiple"),
+        ("It is not cluster headache but migraine.", "Cluster headache", "correct", "multiple"),
+        # a name within a longer one
+        ("Migraine with aura", "Migraine", "correct", "incorrect"),
+        ("Migraine with aura", "Migraine with aura", "correct", "correct"),
+        ("Migraine, not migraine with aura", "Migraine", "correct", "multiple"),
+        ("Migraines", "Migraine", "correct", "no_diagnosis"),
+        # letters
+        ("C", "Cluster headache", "incorrect", "correct"), ("(c)", "Cluster headache", "incorrect", "correct"),
+        ("**Final Diagnosis:** C.", "Cluster headache", "incorrect", "correct"),
+        ("The correct answer is B", "Migraine with aura", "incorrect", "correct"),
+        ("Option A: it fits", "Migraine", "incorrect", "correct"), ("E", "Migraine", "incorrect", "no_diagnosis"),
+        ("A headache of the tension type", "Migraine", "incorrect", "no_diagnosis"),
+        ("A. Cluster headache", "Cluster headache", "correct", "correct"),
+        # spelling that only the strict rule forgives, as the loose one is the paper's
+        ("Crohn’s disease", "Crohn's disease", "incorrect", "correct"),
+        ("I cannot say.", "Migraine", "incorrect", "no_diagnosis"), ("", "Migraine", "incorrect", "no_diagnosis"),
+    ],
+)  # fmt: skip
+def test_loose_and_strict(response: str, answer: str, loose: str, strict: str) -> None:
+    by_loose, by_strict = judge_loose(response, answer), judge_strict(response, answer, CHOICES)
+
+    assert (by_loose.rule, by_loose.verdict) == ("mcq_loose", loose)
+    assert (by_strict.rule, by_strict.verdict) == ("mcq_strict", strict)
+
+
+def test_the_strict_rule_says_what_it_read() -> None:
+    assert judge_strict("Migraine or cluster headache", "Migraine", CHOICES).extracted == "Migraine, Cluster headache"
+    assert judge_strict("B", "Migraine", CHOICES).extracted == "Migraine with aura"
+    assert judge_strict("?", "Migraine", CHOICES).extracted is None
+
+
+def test_a_choice_with_signs_of_its_own_is_found() -> None:
+    choices = ("ADHD (inattentive type)", "C. difficile colitis", "Stage 3+ disease")
+
+    assert [named_choices(choice, choices) for choice in choices] == [[choice] for choice in choices]

@@ -1,0 +1,158 @@
+"""The reference doctor: it asks what it does not know yet, stops, and never sees a case's answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.agents.base import Material, Question, Scene, Turn, what_patient_holds
+from core.agents.reference_doctor import DEMOGRAPHICS_QUESTION, MAX_QUESTIONS, ReferenceDoctor
+from core.agents.reference_patient import ReferencePatient
+from core.case import Case
+from core.datasets.library import library
+from core.knowledge.base import knowledge
+from core.knowledge.dialogue import understanding
+from tests.core.agents.acting import GREETING, SCENE, case_with, consult, hear
+
+SOME = [next(case for case in library() if case.specialty == name) for name in ("Cardiology", "Neurology", "Other")]
+DOCTOR, PATIENT = ReferenceDoctor(), ReferencePatient()
+
+
+def questions(dialogue: tuple[Turn, ...]) -> list[str]:
+    return [turn.text for turn in dialogue[1:] if turn.role == "doctor" and "Final Diagnosis" not in turn.text]
+
+
+@pytest.mark.parametrize("case", SOME, ids=lambda case: case.case_key)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_consultation_ends_with_one_known_disease(case: Case, seed: int) -> None:
+    dialogue = consult(DOCTOR, PATIENT, case, seed)
+
+    assert dialogue[-1].text.startswith("**Final Diagnosis:** ")
+    assert knowledge().disease(dialogue[-1].text.removeprefix("**Final Diagnosis:** ")) is not None
+    assert 1 <= len(questions(dialogue)) <= MAX_QUESTIONS + 1
+
+
+@pytest.mark.parametrize("case", SOME, ids=lambda case: case.case_key)
+def test_no_finding_is_asked_for_twice(case: Case) -> None:
+    for seed in range(5):
+        asked = [understanding().asked_findings(text)[:1] for text in questions(consult(DOCTOR, PATIENT, case, seed))]
+        findings = [finding[0] for finding in asked if finding]
+        assert len(findings) == len(set(findings))
+
+
+def test_every_question_is_one_line_with_a_question_mark() -> None:
+    for text in questions(consult(DOCTOR, PATIENT, SOME[0])):
+        assert text.count("?") == 1
+        assert "\n" not in text
+
+
+def test_the_same_seed_says_the_same_words_and_another_seed_others() -> None:
+    again = [consult(DOCTOR, PATIENT, SOME[0], seed=7) for _ in range(2)]
+    texts = {tuple(turn.text for turn in consult(DOCTOR, PATIENT, SOME[0], seed)) for seed in range(6)}
+    asked = {tuple(questions(consult(DOCTOR, PATIENT, SOME[0], seed))) for seed in range(6)}
+
+    assert again[0] == again[1]
+    assert len(texts) >= 5
+    assert len(asked) >= 3
+
+
+def test_age_and_sex_are_asked_for_where_they_are_not_known_and_only_once() -> None:
+    unhelpful = (GREETING, Turn("patient", "I feel ill."))
+    first = hear(DOCTOR.ask(SCENE, unhelpful))
+    second = hear(DOCTOR.ask(SCENE, (*unhelpful, Turn("doctor", first), Turn("patient", "I won't say."))))
+    told = (GREETING, Turn("patient", "I'm a 30-year-old woman. I have a rash."))
+
+    assert first.endswith(DEMOGRAPHICS_QUESTION)
+    assert DEMOGRAPHICS_QUESTION not in second
+    assert DEMOGRAPHICS_QUESTION not in hear(DOCTOR.ask(SCENE, told))
+
+
+def test_it_stops_at_the_cap_though_it_learns_nothing() -> None:
+    dialogue: tuple[Turn, ...] = (GREETING, Turn("patient", "I don't know."))
+    asked = 0
+    while "Final Diagnosis" not in (text := hear(DOCTOR.ask(SCENE, dialogue))):
+        asked += 1
+        dialogue = (*dialogue, Turn("doctor", text), Turn("patient", "I don't know."))
+        assert asked <= MAX_QUESTIONS
+
+    assert asked == MAX_QUESTIONS
+
+
+@pytest.mark.parametrize("case", SOME, ids=lambda case: case.case_key)
+def test_nothing_it_says_depends_on_the_answer(case: Case) -> None:
+    changed = case.model_copy(update={"answer": "Scabies", "synonyms": (), "supertypes": (), "subtypes": ()})
+
+    assert consult(DOCTOR, PATIENT, case) == consult(DOCTOR, PATIENT, changed)
+    assert what_patient_holds(case) == what_patient_holds(changed)
+
+
+def answer(
+    text: str, choices: tuple[str, ...], kind: str = "mcq", seed: int = 20, specialty: str = "Dermatology"
+) -> str:
+    question = Question(kind, "Which is it?", choices)  # type: ignore[arg-type]
+    return hear(DOCTOR.answer(Scene(specialty, seed), Material("vignette", text=text), question))
+
+
+PLAQUES = (
+    "A 40-year-old man has well-demarcated red plaques with silvery scale on his elbows and knees, and nail pitting."
+)
+
+
+def test_a_choice_is_picked_whatever_the_order_of_the_choices() -> None:
+    choices = ("Plaque psoriasis", "Scabies", "Measles", "Rosacea")
+    given = {answer(PLAQUES, choices), answer(PLAQUES, choices[::-1])}
+
+    assert given == {"**Final Diagnosis:** Plaque psoriasis"}
+
+
+def test_choices_that_nobody_knows_are_picked_by_the_seed_among_themselves() -> None:
+    unknown = ("Florble", "Wibble", "Zorp", "Quux")
+    given = {answer("He is ill.", unknown, seed=seed).removeprefix("**Final Diagnosis:** ") for seed in range(40)}
+
+    assert given == set(unknown)
+    assert answer("He is ill.", unknown, seed=3) == answer("He is ill.", unknown, seed=3)
+
+
+def test_an_unknown_choice_beats_known_ones_that_fit_badly() -> None:
+    assert answer(PLAQUES, ("Florble", "Measles")) == "**Final Diagnosis:** Florble"
+    assert answer(PLAQUES, ("Florble", "Plaque psoriasis")) == "**Final Diagnosis:** Plaque psoriasis"
+
+
+def test_free_answers_name_one_disease_or_three_different_ones() -> None:
+    one = answer(PLAQUES, (), "frq").removeprefix("**Final Diagnosis:** ")
+    three = answer(PLAQUES, (), "frq_top3").splitlines()
+
+    assert one == "Plaque psoriasis"
+    assert three[0] == "**Final Diagnosis:**"
+    assert three[1] == "1. Plaque psoriasis"
+    assert len(set(three[1:])) == 3
+
+
+def test_the_examination_counts_beside_the_conversation() -> None:
+    dialogue = (GREETING, Turn("patient", "I have a cough and fever."))
+    material = Material("multi_turn_exam", dialogue=dialogue, examination="There is a barking cough with stridor.")
+    plain = Material("multi_turn", dialogue=dialogue)
+    question = Question("mcq", "Which?", ("Croup", "Community-acquired pneumonia"))
+    croup = knowledge().disease("Croup")
+    if croup is None:
+        pytest.skip("the knowledge has no croup")
+
+    assert hear(DOCTOR.answer(Scene("", 1), material, question)).endswith("Croup")
+    assert DOCTOR._evidence(plain).findings.get("stridor") is None
+    assert DOCTOR._evidence(material).findings["stridor"] is True
+
+
+def test_the_differential_falls_and_follows_the_dialogue() -> None:
+    said = DOCTOR.differential(SCENE, (GREETING, Turn("patient", PLAQUES)))
+    nothing = DOCTOR.differential(SCENE, (GREETING,))
+
+    assert said[0][0] == "Plaque psoriasis"
+    assert [p for _, p in said] == sorted((p for _, p in said), reverse=True)
+    assert sum(p for _, p in nothing) < 1
+    assert said != nothing
+
+
+def test_a_case_of_its_own_is_not_known_by_heart() -> None:
+    """A case whose findings are those of another disease gets the other disease, whatever its label says."""
+    case = case_with("Scabies", choices=("Scabies", "Plaque psoriasis"), vignette=PLAQUES)
+
+    assert answer(case.vignette, case.choices) == "**Final Diagnosis:** Plaque psoriasis"

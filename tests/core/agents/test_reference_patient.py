@@ -1,0 +1,219 @@
+"""The reference patient answers what it is asked, from what it may know, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.agents.base import Held, Scene, Turn, what_patient_holds
+from core.agents.first_person import first_person
+from core.agents.reference_patient import ReferencePatient
+from core.case import Case
+from core.datasets.library import library
+from core.knowledge.base import words_of_name
+from tests.core.agents.acting import GREETING, SCENE, case_with, hear
+
+PATIENT = ReferencePatient()
+UNSURE = {
+    "I'm not sure about that.", "I don't know, to be honest.", "I couldn't say.", "I don't know about that.",
+    "I'm really not sure.",
+}  # fmt: skip
+
+
+def ask(held: Held, question: str, seed: int = 20, before: str = "I have scaly patches on my elbows.") -> str:
+    dialogue = (GREETING, Turn("patient", before), Turn("doctor", question))
+    return hear(PATIENT.reply(held, Scene("Dermatology", seed), dialogue))
+
+
+HELD = what_patient_holds(case_with())
+
+
+def test_it_opens_with_the_chief_complaint_alone() -> None:
+    first = hear(PATIENT.reply(HELD, SCENE, (GREETING,)))
+
+    assert first.endswith("I have scaly patches on my elbows.")
+    assert "three months" not in first
+
+
+@pytest.mark.parametrize(
+    ("question", "telling"),
+    [
+        ("How old are you, and are you a man or a woman?", "I'm 40. I'm a man."),
+        ("Have you had a fever?", "I haven't had a fever."),
+        ("How long have you had this?", "It began three months ago."),
+        ("Do you take any medicines?", "I take lithium for my mood."),
+        ("Do you have joint pain?", "My finger joints hurt."),
+        ("Are there pits in your nails?", "They saw tiny pits in my nails."),
+    ],
+)
+def test_it_answers_with_the_one_fact_that_was_asked_for(question: str, telling: str) -> None:
+    reply = ask(HELD, question)
+
+    assert reply.lower().endswith(telling.lower())
+    others = {fact.lay for fact in HELD.told + HELD.shown} - {telling}
+    assert not any(other in reply for other in others if other not in telling)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Do you own a parrot?",
+        "Have you traveled recently?",
+        "Do you smoke?",
+        "Does cancer run in your family?",
+        "Have you had any surgeries?",
+        "What is your diagnosis?",
+        "Are your stools black?",
+    ],
+)
+def test_what_the_case_does_not_tell_it_does_not_know(question: str) -> None:
+    assert {ask(HELD, question, seed) for seed in range(8)} <= UNSURE
+
+
+def test_wording_follows_the_seed_and_nothing_else() -> None:
+    replies = [ask(HELD, "Do you own a parrot?", seed) for seed in range(20)]
+
+    assert len(set(replies)) > 1
+    assert ask(HELD, "Do you own a parrot?", 3) == ask(HELD, "Do you own a parrot?", 3)
+
+
+def test_asked_for_more_it_tells_what_it_has_not_told_until_nothing_is_left() -> None:
+    dialogue: tuple[Turn, ...] = (GREETING, Turn("patient", "I have scaly patches on my elbows."))
+    told = []
+    for _ in range(8):
+        dialogue = (*dialogue, Turn("doctor", "Is there anything else?"))
+        told.append(hear(PATIENT.reply(HELD, SCENE, dialogue)))
+        dialogue = (*dialogue, Turn("patient", told[-1]))
+
+    assert told[0] == "It began three months ago."
+    assert len(set(told[:4])) == 4
+    assert told[-1] == "No, I think that's everything."
+    assert not any("nails" in text for text in told)
+
+
+PROBES = [
+    "What do you have?",
+    "Which disease is it?",
+    "What did the doctors find?",
+    "Can you tell me more?",
+    "Anything else?",
+    "What did the tests show?",
+    "What is your final diagnosis?",
+    "How long have you had this?",
+    "Do you take any medicines?",
+]
+
+
+@pytest.mark.parametrize("case", library(), ids=lambda case: case.case_key)
+def test_it_never_says_the_answer(case: Case) -> None:
+    held = what_patient_holds(case)
+    names = [" ".join(words_of_name(name)) for name in (case.answer, *case.synonyms)]
+    replies = [hear(PATIENT.reply(held, SCENE, (GREETING,)))] + [ask(held, probe) for probe in PROBES]
+
+    for reply in replies:
+        plain = f" {' '.join(words_of_name(reply))} "
+        assert not any(f" {name} " in plain for name in names)
+
+
+def test_a_caregiver_speaks_of_the_child() -> None:
+    case = next(case for case in library() if case.speaker == "caregiver")
+    held = what_patient_holds(case)
+    first = hear(PATIENT.reply(held, SCENE, (GREETING,)))
+
+    assert held.caregiver
+    assert any(word in first.lower() for word in ("my son", "my daughter", "my baby", "my child", "he ", "she "))
+
+
+IMPORTED = Case(
+    case_key="x/1", dataset="x", specialty="Neurology", answer="Parkinson disease",
+    vignette="A 70-year-old man is brought to the clinic by his wife for hand tremors. He says that he first noticed "
+    "the tremor of his left hand 1 year ago. His wife says that she is worried about his memory. He takes aspirin and "
+    "amlodipine. He denies smoking and has no headache. His mother had schizophrenia. He works as a cook. On physical "
+    "examination, he has a resting tremor. Hemoglobin is 14 g/dL.",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("question", "reply"),
+    [
+        ("How old are you, and are you a man or a woman?", "I'm a 70-year-old man."),
+        ("Do you take any medicines?", "I take aspirin and amlodipine."),
+        ("How long have you had this?", "I first noticed the tremor of my left hand 1 year ago."),
+        ("What do you do for a living?", "I work as a cook."),
+        ("Have you traveled recently?", None),
+        ("Do you cough?", None),
+        ("Have you had a fever?", None),
+        ("Do you have chest pain?", None),
+        ("Have you lost weight without trying?", None),
+        ("Do you drink alcohol?", None),
+        ("Any allergies?", None),
+        ("Do you have diarrhea?", None),
+        ("Is your skin itchy?", None),
+        ("Do you own a parrot?", None),
+        ("Do your ankles swell?", None),
+        ("Have you fainted?", None),
+        ("Do you see double?", None),
+        ("Is your neck stiff?", None),
+    ],
+)
+def test_without_a_profile_the_vignette_answers_in_the_first_person(question: str, reply: str | None) -> None:
+    said = ask(what_patient_holds(IMPORTED), question, before="I have hand tremors.")
+
+    assert said == reply if reply else said in UNSURE
+
+
+def test_without_a_profile_a_denial_stays_a_denial() -> None:
+    said = ask(what_patient_holds(IMPORTED), "Have you had headaches?", before="I have hand tremors.")
+
+    assert said.startswith(("No", "Not"))
+    assert "have no headache" in said
+
+
+def test_without_a_profile_it_does_not_open_with_what_the_examination_showed() -> None:
+    first = hear(PATIENT.reply(what_patient_holds(IMPORTED), SCENE, (GREETING,)))
+
+    assert "hand tremors" in first
+    assert "Hemoglobin" not in first
+
+
+@pytest.mark.parametrize(
+    ("sentence", "sex", "own"),
+    [
+        ("He has a rash.", "male", "I have a rash."),
+        ("She denies fever.", "female", "I don't have fever."),
+        ("She denies being pregnant.", "female", "I'm not pregnant."),
+        ("The patient walks 2 miles a day.", None, "I walk 2 miles a day."),
+        ("He frequently enjoys gardening.", "male", "I frequently enjoy gardening."),
+        ("He carries a bag and takes aspirin.", "male", "I carry a bag and take aspirin."),
+        ("The patient's wife left him.", "male", "My wife left me."),
+        ("Her husband brought her to the clinic.", "female", "My husband brought me to the clinic."),
+        ("His wife says that she noticed he snores.", "male", "My wife says that she noticed I snore."),
+        ("He reports that the boils come up twice a week.", "male", "The boils come up twice a week."),
+        ("She says she has a cough.", "female", "I have a cough."),
+        ("He hurt himself.", "male", "I hurt myself."),
+        (
+            "A 26-year-old man presents to his physician for a check.",
+            "male",
+            "I'm a 26-year-old man. I came to my physician for a check.",
+        ),
+        ("An 11-year-old girl has a rash.", "female", "I'm an 11-year-old girl. I have a rash."),
+        (
+            "A 32-year-old woman, gravida 2, at 28 weeks' gestation, comes to the office because of bleeding.",
+            "female",
+            "I'm a 32-year-old woman, gravida 2, at 28 weeks' gestation. I came to the office because of bleeding.",
+        ),
+        ("The rash is red.", "male", "The rash is red."),
+        ("Six years ago, he was ill.", "male", "Six years ago, I was ill."),
+        ("Hemoglobin is 14 g/dL.", "male", "Hemoglobin is 14 g/dL."),
+    ],
+)
+def test_sentences_change_person_and_nothing_else(sentence: str, sex: str | None, own: str) -> None:
+    assert first_person(sentence, sex) == own  # type: ignore[arg-type]
+
+
+def test_a_small_child_does_not_speak_for_itself() -> None:
+    vignette = "A 2-year-old boy is brought by his mother because of a rash. He has no fever."
+    child = IMPORTED.model_copy(update={"vignette": vignette})
+
+    first = hear(PATIENT.reply(what_patient_holds(child), SCENE, (GREETING,)))
+
+    assert first.endswith("A 2-year-old boy is brought by his mother because of a rash.")

@@ -1,0 +1,336 @@
+"""Cases in, a campaign, its figures and its data out: the command line from end to end, by child processes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.parquet
+import pytest
+
+from core.cli.app import main
+from core.metrics.accuracy import accuracy
+from core.store.database import Store
+from tests.core.campaigns.workshop import core, run_ids, spawn
+from tests.support.fake_provider import FakeProvider, running
+from tests.support.replies import Reply, failing
+
+HEADER = "case_vignette,choice_1,choice_2,choice_3,choice_4,answer,category,dataset,case_id"
+TOE = "A {} man has had a swollen big toe since last night. What is the most likely diagnosis?"
+
+
+def row(number: int, answer: str, category: str, dataset: str) -> str:
+    vignette = TOE.format(f"{40 + number}-year-old")
+    return f"{vignette},Gout,Cellulitis,Bunion,Fracture,{answer},{category},{dataset},{number}"
+
+
+CASES = "\n".join([
+    HEADER,
+    row(0, "Gout", "Rheumatology", "MedQA-USMLE"),
+    row(1, "Gout", "Rheumatology", "MedQA-USMLE"),
+    row(2, "Gout", "Cardiovascular System", "Derm-Public"),
+    row(3, "Cellulitis", "Cardiovascular System", "Derm-Public"),
+    row(4, "Gout", "Cardiovascular System", "Derm-Public"),
+])  # fmt: skip
+
+
+def says_gout(body: dict[str, Any]) -> Reply | str:
+    """A doctor that always says gout, and whose provider fails over the fifth case."""
+    return failing(400, "too old") if "A 44-year-old" in str(body) else "**Final Diagnosis:** Gout"
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[FakeProvider]:
+    with running(says_gout) as provider:
+        yield provider
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory, provider: FakeProvider) -> dict[str, str]:
+    """What importing and running said; five cases, two trials, two arms, ten trials in all."""
+    folder = tmp_path_factory.mktemp("campaign")
+    db, file = folder / "anamnesis.duckdb", folder / "Toes 1.csv"
+    file.write_text(CASES)
+    imported = core(db, "import", "cases", str(file))
+    assert (imported.returncode, imported.stderr) == (0, "")
+    ran = core(
+        db, "run", "--doctor", "openai/doctor", "--cases", "toes-1", "--trials", "2", "--base-url", provider.base_url,
+        "--arms", "vignette:mcq,vignette:frq", "--concurrency", "4",
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    (run_id,) = run_ids(db)
+    return {"db": str(db), "import": imported.stdout, "run": ran.stdout, "progress": ran.stderr, "id": run_id}
+
+
+@pytest.fixture
+def at(told: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Go to the database of the run."""
+    monkeypatch.setenv("ANAMNESIS_DB", told["db"])
+    return Path(told["db"])
+
+
+def words(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> str:
+    """Run a command in this process and return what it printed."""
+    returned = main(list(arguments))
+    said = capsys.readouterr()
+    assert returned == status, said.err
+    if status == 0:
+        assert said.err == ""
+    return said.out if status == 0 else said.err
+
+
+def test_an_import_says_what_came_in(told: dict[str, str]) -> None:
+    lines = told["import"].splitlines()
+    assert lines[0] == "Imported 5 cases as data set 'toes-1'."
+    assert [line.split() for line in lines[1:3]] == [["Cardiology", "3"], ["Rheumatology", "2"]]
+    assert lines[-1] == "Run them with: python -m core run --doctor reference/bayes --cases toes-1 --limit 20"
+
+
+def test_a_run_says_how_it_ended(told: dict[str, str]) -> None:
+    """Four cases are answered in two arms twice; over the fifth the provider fails four times."""
+    lines = told["run"].splitlines()
+    assert lines[0] == f"Run {told['id']} is complete: 10 trials, {16 * 18} tokens."
+    # 6 right and 2 wrong under each of the two rules of choices, and as many free responses
+    assert lines[1] == "Verdicts: 18 correct, 6 incorrect, 4 provider_error."
+    assert lines[2] == f"See: python -m core report accuracy --run {told['id']}"
+    *progress, warning = told["progress"].splitlines()
+    assert progress[-1] == f"{told['id']}: 10 of 10 trials"
+    assert warning.startswith("4 answers are excluded because a provider failed, most often: The model openai/doctor ")
+    assert "HTTP 400 (too old)" in warning
+
+
+def test_a_run_of_which_nothing_came_has_failed(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The grader's provider fails over every answer: status 1, with its words."""
+    with running(lambda body: failing(400, "no") if body["model"] == "grader" else "Gout") as provider:
+        status = main([
+            "run", "--doctor", "openai/doctor", "--grader", "openai/grader", "--base-url", provider.base_url,
+            "--limit", "2", "--trials", "1", "--arms", "vignette:frq",
+        ])  # fmt: skip
+    said = capsys.readouterr()
+    assert status == 1
+    assert "2 answers are excluded because a provider failed, most often: The model openai/grader " in said.err
+    assert "Verdicts: 2 provider_error." in said.out
+
+
+def test_accuracy_as_csv_by_hand(told: dict[str, str], at: Path) -> None:
+    done = core(at, "report", "accuracy", "--format", "csv")
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert [(r["model"], r["format"], r["question_type"]) for r in rows] == [
+        ("openai/doctor", "vignette", "mcq"), ("openai/doctor", "vignette", "frq"),
+    ]  # fmt: skip
+    for r in rows:  # three of four cases, each twice; the fifth has no counted trial
+        assert (r["mean"], r["n_cases"], r["n_trials"]) == ("0.750000", "4", "8")
+        assert (r["n_excluded"], r["excluded_by_reason"]) == ("2", "provider_error=2")
+        assert 0 <= float(r["ci_low"]) < 0.75 < float(r["ci_high"]) <= 1
+
+
+@pytest.mark.parametrize(
+    ("by", "means"),
+    [
+        ("specialty", {"Cardiology": (0.5, 2, 2), "Rheumatology": (1.0, 2, 0)}),
+        ("dataset", {"Derm-Public": (0.5, 2, 2), "MedQA-USMLE": (1.0, 2, 0)}),
+    ],
+)
+def test_accuracy_by_group(
+    at: Path, capsys: pytest.CaptureFixture[str], by: str, means: dict[str, tuple[float, int, int]]
+) -> None:
+    rows = json.loads(words(capsys, "report", "accuracy", "--by", by, "--format", "json"))
+    for question_type in ("mcq", "frq"):
+        found = {
+            r["group"]: (r["mean"], r["n_cases"], r["n_excluded"]) for r in rows if r["question_type"] == question_type
+        }
+        assert found == means
+    plain = list(csv.DictReader(io.StringIO(words(capsys, "report", "accuracy", "--by", by, "--format", "csv"))))
+    assert [(r[by], float(r["mean"])) for r in plain] == [(r["group"], r["mean"]) for r in rows]
+    table = words(capsys, "report", "accuracy", "--by", by).splitlines()
+    assert len(table) == 1 + len(rows)
+    for line, r in zip(table[1:], rows, strict=True):
+        assert r["group"] in line
+        assert f" {r['mean']:.3f} " in line
+
+
+def test_a_report_of_one_run_or_model(told: dict[str, str], at: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = words(capsys, "report", "accuracy", "--format", "csv")
+    assert words(capsys, "report", "accuracy", "--format", "csv", "--run", told["id"]) == whole
+    assert words(capsys, "report", "accuracy", "--format", "csv", "--models", "openai/doctor") == whole
+    assert "nothing to report" in words(capsys, "report", "accuracy", "--models", "openai/other", status=1)
+    assert "There is no run '1999'" in words(capsys, "report", "accuracy", "--run", "1999", status=2)
+    strict = words(capsys, "report", "accuracy", "--format", "csv", "--mcq-rule", "mcq_strict")
+    assert strict == whole  # the doctor names one choice only
+    normal = words(capsys, "report", "accuracy", "--format", "csv", "--interval", "normal")
+    first = next(csv.DictReader(io.StringIO(normal)))
+    # 0.75 ± t(0.975, 3) · 0.5 / 2 = 0.75 ± 3.182446 · 0.25
+    assert float(first["ci_low"]) == pytest.approx(0.75 - 3.182446 * 0.25, abs=1e-5)
+
+
+def test_runs_are_listed(told: dict[str, str], at: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    done = core(at, "runs")
+    assert done.stdout.split() == [told["id"], "complete", "10/10", "trials", "openai/doctor"]
+    (listed,) = json.loads(words(capsys, "runs", "--format", "json"))
+    assert listed["run_id"] == told["id"]
+    assert (listed["state"], listed["trials_done"], listed["trials_planned"]) == ("complete", 10, 10)
+
+
+def test_resuming_a_complete_run_asks_nobody(told: dict[str, str], at: Path, provider: FakeProvider) -> None:
+    before = len(provider.requests)
+    done = core(at, "resume", told["id"][:13])
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[0] == f"Run {told['id']} is complete: 10 trials."
+    assert len(provider.requests) == before
+
+
+def test_results_are_exported(at: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "results.csv"
+    done = core(at, "export", "results", "--out", str(out))
+    assert (done.returncode, done.stdout) == (0, f"Wrote 30 rows to {out}.\n")  # ten answers × two rules, ten × one
+    rows = list(csv.DictReader(out.open()))
+    assert len(rows) == 30
+    right = [r for r in rows if r["verdict"] == "correct"]
+    assert {(r["rule"], r["case_key"]) for r in right} == {
+        (rule, f"toes-1/{n}") for rule in ("mcq_loose", "mcq_strict", "frq") for n in range(3)
+    }
+    assert {r["response"] for r in rows if r["case_key"] != "toes-1/4"} == {"**Final Diagnosis:** Gout"}
+    assert f"Wrote 30 rows to {tmp_path / 'r.parquet'}." in words(
+        capsys, "export", "results", "--out", str(tmp_path / "r.parquet")
+    )
+    assert pyarrow.parquet.read_table(tmp_path / "r.parquet").num_rows == 30
+    assert sorted(p.name for p in tmp_path.iterdir() if p.name.startswith(".")) == []
+
+
+def test_transcripts_are_exported(told: dict[str, str], at: Path, tmp_path: Path) -> None:
+    out = tmp_path / "talks.jsonl"
+    done = core(at, "export", "transcripts", told["id"], "--out", str(out), "--calls")
+    assert (done.returncode, done.stdout) == (0, f"Wrote 10 transcripts to {out}.\n")
+    trials = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [(t["case_key"], t["trial"]) for t in trials] == [(f"toes-1/{n}", t) for n in range(5) for t in range(2)]
+    calls = [e["call"] for e in trials[0]["events"] if e["kind"] == "called"]
+    assert [c["response"] for c in calls] == ["**Final Diagnosis:** Gout"] * 2
+    assert "A 40-year-old man" in calls[0]["request"]["messages"][-1]["content"]
+
+
+def test_the_database_is_exported(at: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "copy.duckdb"
+    words(capsys, "export", "duckdb", "--out", str(out))
+    with duckdb.connect(str(out), read_only=True) as copy:
+        assert copy.execute("SELECT count(*) FROM trials").fetchall() == [(10,)]
+
+
+def test_a_stored_run_is_graded_again(told: dict[str, str], tmp_path: Path, provider: FakeProvider) -> None:
+    """On a copy of the journal: a grader that says no to everything."""
+    source, db = Path(told["db"]), tmp_path / "again.duckdb"
+    journal = db.parent / "again.journals" / told["id"] / "journal.jsonl"
+    journal.parent.mkdir(parents=True)
+    journal.write_bytes((source.parent / f"{source.stem}.journals" / told["id"] / "journal.jsonl").read_bytes())
+    with running(lambda body: "Gout" if "what a doctor wrote" in str(body) else "No") as grader:
+        done = core(db, "regrade", told["id"], "--grader", "openai/grader", "--base-url", grader.base_url)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"Graded 8 answers of {told['id']} by openai/grader: 6 verdicts changed.\n"
+    rows = list(csv.DictReader(io.StringIO(core(db, "report", "accuracy", "--format", "csv").stdout)))
+    assert [(r["question_type"], r["mean"]) for r in rows] == [("mcq", "0.750000"), ("frq", "0.000000")]
+
+
+DRY = ["run", "--doctor", "openai/gpt-4o", "--cases", "toes", "--trials", "2", "--dry-run",
+       "--arms", "vignette:mcq,multi_turn:frq"]  # fmt: skip
+
+
+def test_a_dry_run_starts_nothing_and_counts_by_hand(db: Path, tmp_path: Path) -> None:
+    file = tmp_path / "toes.csv"
+    file.write_text(CASES)
+    assert main(["import", "cases", str(file)]) == 0
+    done = core(db, *DRY)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "5 cases × 2 trials = 10 trials, 10 conversations, 20 answers."
+    # 10 × 7 questions and 20 answers; a conversation of seven questions sends 7 system prompts of 230 tokens and
+    # 7 · 6 / 2 · 2 earlier messages of 22; an answer is asked on the conversation, 14 · 22 tokens, and a question of 90
+    prompt = 10 * (7 * 230 + 42 * 22) + 20 * (14 * 22 + 90)
+    completion = 70 * 22 + 20 * 14
+    dollars = (prompt * 2.5 + completion * 10) / 1e6
+    assert (prompt, completion) == (33_300, 1_820)
+    assert lines[1] == f"About 90 calls, 35,120 tokens, ${dollars:.2f}, 14 s."  # one wave, 9 calls a trial, 1.5 s each
+    assert lines[2].split() == ["doctor", "openai/gpt-4o", "90", "calls", "33,300", "+", "1,820", "tokens", "$0.10"]
+    assert [line.split()[0] for line in lines[2:]] == ["doctor", "patient", "grader", "summariser"]
+    assert all("0 calls" in line for line in lines[3:])
+    assert run_ids(db) == []
+    assert not db.exists()
+
+
+def test_a_dry_run_names_an_unknown_price(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = words(capsys, "run", "--doctor", "openai/no-price", "--limit", "2", "--dry-run")
+    assert "cost unknown (no price is known for a model)" in said
+    assert "price unknown" in said
+
+
+def test_an_unfinished_campaign_is_taken_up_by_running_it_again(
+    db: Path, tmp_path: Path, provider: FakeProvider, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same campaign with another concurrency is the same campaign; with --fresh it is begun anew."""
+    file = tmp_path / "toes.csv"
+    file.write_text(CASES)
+    words(capsys, "import", "cases", str(file))
+    run = ["run", "--doctor", "openai/doctor", "--cases", "toes", "--trials", "2", "--arms", "vignette:mcq",
+           "--base-url", provider.base_url]  # fmt: skip
+    assert main([*run, "--concurrency", "1"]) == 0
+    (run_id,) = run_ids(db)
+    journal = db.parent / "anamnesis.journals" / run_id / "journal.jsonl"
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:5]))
+    db.unlink()
+    before = len(provider.requests)
+    capsys.readouterr()
+    assert main([*run, "--concurrency", "7"]) == 0
+    said = capsys.readouterr()
+    assert said.err.splitlines()[0] == f"Taking up the unfinished run {run_id} of the same campaign."
+    assert f"Run {run_id} is complete: 10 trials" in said.out
+    assert len(provider.requests) - before == 6
+    assert run_ids(db) == [run_id]
+
+
+def test_readers_and_a_running_campaign_do_not_disturb_each_other(db: Path) -> None:
+    """Reports by other processes, and this one reading as a dashboard does, all the time that a campaign runs."""
+    campaign = spawn(
+        db, "run", "--doctor", "reference/bayes", "--limit", "12", "--trials", "2", "--arms", "multi_turn:frq",
+        "--concurrency", "4",
+    )  # fmt: skip
+    over = threading.Event()
+    faults: list[BaseException] = []
+    looks: list[int] = []
+
+    def look() -> None:
+        while not over.is_set():
+            try:
+                looks.append(len(accuracy(Store())))
+            except BaseException as error:
+                faults.append(error)
+            over.wait(0.05)
+
+    watching = threading.Thread(target=look)
+    watching.start()
+    reports = []
+    try:
+        while campaign.poll() is None:
+            reports.append(core(db, "report", "accuracy", "--format", "csv"))
+    finally:
+        over.set()
+        watching.join()
+    out, err = campaign.communicate()
+    assert campaign.returncode == 0, err
+    assert "is complete: 24 trials" in out
+    assert faults == []
+    assert len(looks) > 5
+    assert reports
+    for report in reports:
+        assert report.returncode in (0, 1)
+        early = "There is nothing to report yet: start with `python -m core run --doctor reference/bayes`.\n"
+        assert report.stderr == ("" if report.returncode == 0 else early)
+    for text in (err, *(r.stderr for r in reports)):
+        assert "lock" not in text.lower()
+        assert "Traceback" not in text
+    final = core(db, "report", "accuracy", "--format", "csv")
+    assert next(csv.DictReader(io.StringIO(final.stdout)))["n_trials"] == "24"

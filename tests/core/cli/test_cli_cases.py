@@ -1,0 +1,154 @@
+"""``import cases``, ``check cases`` and ``check``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from core.cli.app import main
+from core.datasets.imported import load, names
+from core.datasets.library import library
+from tests.core.campaigns.workshop import core
+
+HEADER = "case_vignette,choice_1,choice_2,choice_3,choice_4,answer,category,dataset,case_id"
+VIGNETTES = (
+    "A 50-year-old man has a swollen big toe that woke him at night. What is it?",
+    "A 20-year-old woman has burning pain when she passes urine. What is it?",
+    "A 6-year-old boy has a barking cough that is worse at night. What is it?",
+)
+ANSWERS = ("Gout", "Cystitis", "Croup")
+
+
+def table(*changes: tuple[int, str, str]) -> str:
+    """Three good rows, in which (row, old, new) are changed; row 0 is the header."""
+    rows = [HEADER] + [
+        f"{vignette},{','.join((*ANSWERS, 'Scabies'))},{answer},Other,MedQA-USMLE,{n}"
+        for n, (vignette, answer) in enumerate(zip(VIGNETTES, ANSWERS, strict=True))
+    ]
+    for number, old, new in changes:
+        assert old in rows[number]
+        rows[number] = rows[number].replace(old, new, 1)
+    return "\n".join(rows) + "\n"
+
+
+def bring_in(tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, str, str]:
+    path = tmp_path / "mine.csv"
+    path.write_text(text)
+    status = main(["import", "cases", str(path), *more])
+    said = capsys.readouterr()
+    return status, said.out, said.err
+
+
+def test_good_cases_come_in_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = bring_in(tmp_path, table(), capsys)
+    assert (status, err) == (0, "")
+    assert out.splitlines()[0] == "Imported 3 cases as data set 'mine'."
+    gout, _, croup = load("mine")
+    assert gout.vignette == "A 50-year-old man has a swollen big toe that woke him at night."
+    assert (gout.question, gout.answer, gout.age, gout.sex) == ("What is it?", "Gout", 50, "male")
+    assert croup.choices == ("Gout", "Cystitis", "Croup", "Scabies")
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "reason"),
+    [
+        ((0, "answer", "anwser"), 1, "the column answer is missing; a CRAFT-MD case file has case_vignette"),
+        ((0, "choice_1,choice_2", "a,b"), 1, "the columns choice_1, choice_2 are missing"),
+        ((2, ",MedQA-USMLE", ""), 3, "8 fields instead of 9"),
+        ((2, "Scabies,Cystitis", "Scabies,"), 3, "answer is empty"),
+        ((3, VIGNETTES[2], " "), 4, "case_vignette is empty"),
+        ((3, "Other", "Alchemy"), 4, "the category 'Alchemy' is none of the specialties"),
+        ((2, "USMLE,1", "USMLE,0"), 3, "the case id 0 stands already in line 2"),
+        ((1, VIGNETTES[0], '"' + VIGNETTES[0]), 4, ""),
+    ],
+)
+def test_a_broken_file_is_named_by_line_and_nothing_comes_in(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: tuple[int, str, str], line: int, reason: str
+) -> None:
+    status, out, err = bring_in(tmp_path, table(change), capsys)
+    assert (status, out) == (1, "")
+    assert err.startswith(f"mine.csv, line {line}: ")
+    assert reason in err
+    assert err.count("\n") == 1
+    assert names() == []
+
+
+def test_bad_rows_are_left_out_when_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = table((2, "Scabies,Cystitis", "Scabies,"), (3, "Other", "Alchemy"))
+    status, _, err = bring_in(tmp_path, broken, capsys)
+    assert status == 1
+    assert "(1 more row cannot be used). Nothing was imported; correct the file, or leave such rows out" in err
+    status, out, err = bring_in(tmp_path, broken, capsys, "--skip-bad", "--name", "some")
+    assert (status, err) == (0, "")
+    assert "Imported 1 cases as data set 'some'." in out
+    assert "Left out line 3: answer is empty." in out
+    assert "Left out line 4: the category 'Alchemy' is none of the specialties." in out
+    assert [case.answer for case in load("some")] == ["Gout"]
+
+
+def test_a_bad_import_leaves_the_earlier_one_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bring_in(tmp_path, table(), capsys)
+    before = load("mine")
+    assert bring_in(tmp_path, table((2, "Scabies,Cystitis", "Scabies,")), capsys)[0] == 1
+    assert load("mine") == before
+
+
+@pytest.mark.parametrize("text", ["", HEADER + "\n", "\n\n"])
+def test_an_empty_file_is_no_data_set(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    status, out, err = bring_in(tmp_path, text, capsys)
+    assert (status, out) == (1, "")
+    assert err.startswith("mine.csv")
+    assert names() == []
+
+
+def test_our_own_format_comes_in_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fields = {"id": "a", "specialty": "Other", "vignette": VIGNETTES[0], "answer": "Gout"}
+    path = tmp_path / "own.jsonl"
+    path.write_text(json.dumps(fields) + "\n" + '{"id": "b"}\n')
+    assert main(["import", "cases", str(path)]) == 1
+    assert capsys.readouterr().err.startswith("own.jsonl, line 2: ")
+    assert main(["import", "cases", str(path), "--skip-bad"]) == 0
+    assert [case.case_key for case in load("own")] == ["own/a"]
+
+
+@pytest.mark.parametrize("name", ["library", "Mine!", "../up"])
+def test_a_data_set_needs_a_plain_name(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    status, _, err = bring_in(tmp_path, table(), capsys, "--name", name)
+    assert status == 2
+    assert err == f"A data set cannot be called {name!r}: use lower-case letters, digits, - and _.\n"
+
+
+def test_check_cases_finds_faults(tmp_path: Path, db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    faulty = table((1, "Scabies,Gout", "Scabies,Sprain"), (2, "burning pain", "cystitis with burning pain"))
+    bring_in(tmp_path, faulty, capsys)
+    done = core(db, "check", "cases", "mine")
+    assert (done.returncode, done.stderr) == (1, "")
+    lines = done.stdout.splitlines()
+    assert "fault  mine/0: the answer 'Sprain' is no choice." in lines
+    assert "fault  mine/1: 'Cystitis' stands in the vignette." in lines
+    assert not any("mine/2" in line for line in lines)
+    assert lines[-1] == "mine: 3 cases, 2 remarks."
+
+
+def test_our_own_cases_are_without_fault(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "cases", "library"]) == 0
+    assert f"library: {len(library())} cases, 0 remarks." in capsys.readouterr().out
+
+
+def test_check_tells_which_keys_are_set_and_never_their_values(db: Path) -> None:
+    done = core(db, "check", OPENAI_API_KEY="sk-do-not-show-me-12345", OPENAI_BASE_URL="http://127.0.0.1:9/v1")
+    said = done.stdout + done.stderr
+    assert "Traceback" not in said
+    assert "sk-do-not-show" not in said
+    assert "OPENAI_API_KEY is set" in said
+    assert "ANTHROPIC_API_KEY is not set" in said
+    assert "http://127.0.0.1:9/v1 does not answer" in said
+    assert f"{db} (0 runs)" in said
+    assert done.returncode == 1  # the server that was named does not answer
+
+
+def test_check_is_well_without_any_key(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check"]) == 0
+    assert f"library {len(library())}" in capsys.readouterr().out

@@ -1,0 +1,62 @@
+"""``report pairs`` and ``report monitor`` on a campaign that was really run."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from core.cli.app import main
+
+
+@pytest.fixture
+def campaign(db: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """Ten cases, one trial, the reference doctor on vignettes and in conversation."""
+    arms = "vignette:mcq,multi_turn:mcq,single_turn:mcq"
+    assert main(["run", "--doctor", "reference/bayes", "--limit", "10", "--trials", "1", "--arms", arms]) == 0
+    capsys.readouterr()
+    return db
+
+
+def test_pairs_compare_each_format_with_the_vignette(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "pairs", "--format", "csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(row["first"], row["second"]) for row in rows] == [("vignette", "multi_turn"), ("vignette", "single_turn")]
+    assert main(["report", "accuracy", "--format", "json"]) == 0
+    means = {row["format"]: row["mean"] for row in json.loads(capsys.readouterr().out)}
+    for row in rows:
+        assert float(row["difference"]) == pytest.approx(means[row["second"]] - means["vignette"], abs=1e-6)
+        assert int(row["improved"]) + int(row["regressed"]) + int(row["equal"]) == 10
+
+
+def test_holm_is_never_below_the_plain_p(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "pairs", "--format", "json", "--correction", "holm"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert all(row["p_adjusted"] >= row["p"] for row in rows)
+    smallest = min(rows, key=lambda row: row["p"])
+    assert smallest["p_adjusted"] == pytest.approx(min(1.0, len(rows) * smallest["p"]))
+
+
+def test_monitor_needs_versions_that_are_held(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "monitor", "--versions", "reference/bayes,gpt_4"]) == 2
+    error = capsys.readouterr().err
+    assert "gpt_4" in error
+    assert "reference/bayes" in error
+    assert main(["report", "monitor", "--versions", "reference/bayes"]) == 2
+    assert "at least two" in capsys.readouterr().err
+
+
+def test_a_model_against_itself_changes_nothing(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    versions = "reference/bayes,reference/bayes"
+    assert main(["report", "monitor", "--versions", versions, "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["format"] for row in rows} == {"vignette", "multi_turn", "single_turn"}
+    assert all((row["difference"], row["change"], row["equal"]) == (0.0, "unclear", 10) for row in rows)
+
+
+def test_without_any_answer_both_say_what_to_do(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "pairs"]) == 1
+    assert "run a campaign" in capsys.readouterr().err

@@ -1,0 +1,172 @@
+"""What goes wrong at the command line: one plain sentence on stderr, status 2 for misuse and 1 for a failure."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from core.cli.app import main
+from tests.core.campaigns.workshop import core
+
+KEY = "sk-this-is-a-secret-1234567890"
+RUN = ("run", "--doctor", "reference/bayes", "--limit", "1", "--trials", "1")
+OWN = """
+[providers.own]
+kind = "openai"
+base_url = "https://models.invalid/v1"
+api_key_env = "ANAMNESIS_TEST_NO_SUCH_KEY"
+"""
+
+CHILDREN: dict[str, tuple[tuple[str, ...], int, str]] = {
+    "unknown model": (
+        ("run", "--doctor", "openai/gpt4o", "--base-url", "http://x", "--patient", "gpt-4p"), 2,
+        r"No model is called “gpt-4p”; did you mean .*gpt.*\?",
+    ),
+    "missing key": (
+        ("run", "--doctor", "own/any", "--limit", "1"), 2,
+        r"The key for own/any is missing: set the environment variable ANAMNESIS_TEST_NO_SUCH_KEY, .*",
+    ),
+    "bad arms": ((*RUN, "--arms", "vignette:mcq,vignette:mqc"), 2, r"'vignette:mqc' is no arm: write format:.*"),
+    "missing file": (("import", "cases", "/nowhere/cases.csv"), 2, r"There is no file /nowhere/cases\.csv\."),
+    "no such command": (("rnu",), 2, r"No such command 'rnu'.* \(--help tells more\)\."),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str, str]]:
+    """Name → status, stdout and stderr of the children, two of which run at a time."""
+    folder = tmp_path_factory.mktemp("errors")
+    (folder / "own.toml").write_text(OWN)
+    env = {"ANAMNESIS_MODELS": str(folder / "own.toml"), "OPENAI_API_KEY": KEY}
+
+    def go(name: str) -> tuple[int, str, str]:
+        done = core(folder / f"{name}.duckdb", *CHILDREN[name][0], **env)
+        return done.returncode, done.stdout, done.stderr
+
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(CHILDREN, pool.map(go, CHILDREN), strict=True))
+
+
+@pytest.mark.parametrize("name", CHILDREN)
+def test_a_child_process_ends_with_one_sentence(ended: dict[str, tuple[int, str, str]], name: str) -> None:
+    status, out, err = ended[name]
+    _, wanted, sentence = CHILDREN[name]
+    assert (status, out) == (wanted, "")
+    assert re.fullmatch(sentence + r"\n", err), err
+    assert "Traceback" not in err
+    assert KEY not in err
+
+
+def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    """Run a command in this process and return its status and the one line that it wrote to stderr."""
+    status = main(list(arguments))
+    said = capsys.readouterr()
+    assert said.err.count("\n") == 1, said.err
+    assert said.err.rstrip("\n").endswith((".", "?", "!"))
+    return status, said.err.rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "sentence"),
+    [
+        ((*RUN[:3], "--trials", "0"), 2, "--trials must be at least 1"),
+        ((*RUN[:3], "--trials", "many"), 2, "Invalid value for '--trials'"),
+        ((*RUN[:3], "--limit", "0"), 2, "--limit must be at least 1"),
+        ((*RUN, "--concurrency", "0"), 2, "Invalid value for '--concurrency'"),
+        ((*RUN, "--protocol", "other"), 2, "there is no protocol 'other': choose craftmd"),
+        ((*RUN, "--arms", ""), 2, "No arm was named"),
+        ((*RUN, "--cases", "libary"), 2, "There is no data set 'libary': choose one of library"),
+        ((*RUN, "--cases", "library:Cardiolgy"), 2, "Did you mean Cardiology"),
+        ((*RUN, "--prompts", "nowhere"), 2, "There is no prompt pack 'nowhere'"),
+        ((*RUN, "--temperature", "-1"), 2, "--temperature must be a number of at least 0"),
+        ((*RUN, "--max-messages", "2"), 2, "--max-messages must be at least 4"),
+        (("run", "--doctor", "human"), 2, "A campaign cannot wait for a human"),
+        (("run", "--doctor", "reference/names"), 2, "the reference kind is called reference/bayes"),
+        (("run", "--doctor", "openai/doctor", "--base-url", "http://127.0.0.1:9/v1", "--budget-usd", "1"), 2,
+         "A budget needs prices, and none is known for openai/doctor"),
+        (("run", "--doctor", "openai/doctor", "--base-url", "nowhere"), 2, "must look like http://127.0.0.1:8000/v1"),
+        (("run",), 2, "Missing option '--doctor'"),
+        (("resume", "20200101"), 2, "There is no run '20200101'; `python -m core runs` lists them."),
+        (("report", "accuracy"), 1, "There is nothing to report yet: start with `python -m core run"),
+        (("regrade", "2020", "--grader", "reference/names"), 2, "There is no run '2020'"),
+        (("report", "accuracy", "--by", "age"), 2, "Invalid value for '--by'"),
+        (("report", "accuracy", "--format", "xml"), 2, "Invalid value for '--format'"),
+        (("report", "accuracy", "--run", "2020"), 2, "There is no run '2020'"),
+        (("export", "results", "--out", "/nowhere/results.csv"), 2, "There is no folder /nowhere"),
+        (("export", "results", "--out", "results.xls"), 2, "the name must end in .csv or .parquet"),
+        (("export", "transcripts", "2020", "--out", "t.jsonl"), 2, "There is no run '2020'"),
+        (("check", "cases", "nothing"), 2, "There is no data set 'nothing'"),
+        (("serve", "--port", "0"), 2, "Invalid value for '--port'"),
+    ],
+)  # fmt: skip
+def test_misuse(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], status: int, sentence: str) -> None:
+    ended, said = complaint(capsys, *arguments)
+    assert ended == status
+    assert sentence in said
+
+
+def test_nothing_is_begun_where_a_run_cannot_start(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    complaint(capsys, "run", "--doctor", "openai/gpt-4o", "--limit", "1")
+    assert not (db.parent / "anamnesis.journals").exists()
+
+
+@pytest.fixture
+def busy_port() -> Iterator[int]:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        yield taken.getsockname()[1]
+
+
+def test_a_port_in_use_is_named(capsys: pytest.CaptureFixture[str], busy_port: int) -> None:
+    status, said = complaint(capsys, "serve", "--port", str(busy_port), "--no-browser")
+    assert status == 1
+    assert said.startswith(f"Port {busy_port} is in use: ")
+    assert f"--port {busy_port + 1}" in said
+
+
+def test_a_file_that_is_no_database_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("these are notes\n" * 1000)
+    monkeypatch.setenv("ANAMNESIS_DB", str(path))
+    status, said = complaint(capsys, "runs")
+    assert status == 1
+    assert said.startswith(f"The database {path} cannot be opened: ")
+    assert path.read_text() == "these are notes\n" * 1000
+
+
+def test_a_models_file_that_cannot_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "models.toml"
+    path.write_text("[providers.openai\n")
+    monkeypatch.setenv("ANAMNESIS_MODELS", str(path))
+    status, said = complaint(capsys, *RUN)
+    assert status == 2
+    assert said.startswith(f"The models file {path} is no valid TOML")
+
+
+def test_an_export_never_overwrites(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "results.csv"
+    out.write_text("mine")
+    status, said = complaint(capsys, "export", "results", "--out", str(out))
+    assert (status, said) == (1, f"{out} exists already: choose another name.")
+    assert out.read_text() == "mine"
+
+
+def test_a_damaged_journal_is_named_when_its_run_is_resumed(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*RUN, "--arms", "vignette:mcq"]) == 0
+    (journal,) = db.parent.glob("*/*/journal.jsonl")
+    first, second = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(first + b"damaged\n" + second)
+    capsys.readouterr()
+    status, said = complaint(capsys, "resume", journal.parent.name)
+    assert status == 1
+    assert f"{journal} is damaged in the line that ends at byte {len(first) + 8}" in said

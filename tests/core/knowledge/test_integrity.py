@@ -1,0 +1,197 @@
+"""The shipped knowledge and the shipped cases hang together: nothing undefined, nothing defined twice."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import orjson
+import pytest
+
+from core import paths
+from core.case import SPECIALTIES, Case
+from core.datasets.library import library
+from core.datasets.lint import lint
+from core.errors import AnamnesisError
+from core.knowledge.base import ASKABLE, knowledge, normalise_name, read_knowledge
+from core.knowledge.clauses import is_content, stem_of, words_in
+from core.knowledge.dialogue import understanding
+
+DELIBERATE = {("hepatosplenomegali",), ("pancytopenia",)}
+"""One word that tells of two findings at once (both organs, both cell lines)."""
+
+
+def lines(kind: str) -> list[tuple[str, dict[str, object]]]:
+    folder = paths.KNOWLEDGE / kind
+    return [
+        (path.stem, orjson.loads(line))
+        for path in sorted(folder.glob("*.jsonl"))
+        for line in path.read_bytes().splitlines()
+        if line.strip()
+    ]
+
+
+def twice(keys: list[str]) -> list[str]:
+    return [key for key, count in Counter(keys).items() if count > 1]
+
+
+def test_there_are_enough_diseases_of_every_specialty() -> None:
+    counts = Counter(disease.specialty for disease in knowledge().diseases)
+
+    assert sum(counts.values()) >= 150
+    assert set(counts) == set(SPECIALTIES)
+    assert min(counts.values()) >= 14
+
+
+def test_every_disease_says_what_its_figures_are_for() -> None:
+    assert {fields["use"] for _, fields in lines("diseases")} == {"reference baseline only, not for care"}
+
+
+@pytest.mark.parametrize("kind", ["diseases", "findings"])
+def test_no_id_is_defined_twice(kind: str) -> None:
+    assert twice([str(fields["id"]) for _, fields in lines(kind)]) == []
+
+
+def test_no_disease_uses_an_undefined_finding_or_an_impossible_likelihood() -> None:
+    defined = set(knowledge().finding)
+    undefined = {(d.id, f) for d in knowledge().diseases for f in d.findings if f not in defined}
+    impossible = {(d.id, f) for d in knowledge().diseases for f, p in d.findings.items() if not 0 < p < 1}
+
+    assert undefined == set()
+    assert impossible == set()
+
+
+def test_every_finding_is_used_by_some_disease() -> None:
+    used = {finding for disease in knowledge().diseases for finding in disease.findings}
+
+    assert {f.id for f in knowledge().findings} - used == set()
+
+
+def test_every_disease_can_be_asked_about() -> None:
+    findings = knowledge().finding
+    few = [d.id for d in knowledge().diseases if sum(findings[f].kind in ASKABLE for f in d.findings) < 6]
+
+    assert few == []
+
+
+def test_no_name_or_synonym_belongs_to_two_diseases() -> None:
+    owners: dict[str, set[str]] = defaultdict(set)
+    for disease in knowledge().diseases:
+        for name in disease.names:
+            owners[normalise_name(name)].add(disease.id)
+
+    assert {name: ids for name, ids in owners.items() if len(ids) > 1} == {}
+
+
+def test_no_phrase_tells_of_two_findings() -> None:
+    owners: dict[tuple[tuple[str, ...], str], set[str]] = defaultdict(set)
+    for finding in knowledge().findings:
+        for phrase in finding.phrases:
+            stems = tuple(stem_of(word) for word in words_in(phrase) if is_content(word))
+            literal = phrase if phrase.startswith('"') or len(stems) == 1 < len(words_in(phrase)) else ""
+            assert stems, f"{finding.id}: nothing is left of {phrase!r}"
+            owners[stems, literal].add(finding.id)
+
+    assert {key[0]: ids for key, ids in owners.items() if len(ids) > 1 and key[0] not in DELIBERATE} == {}
+
+
+def test_no_two_findings_ask_the_same_question() -> None:
+    assert twice([str(fields["ask"]) for _, fields in lines("findings") if fields.get("ask")]) == []
+
+
+def test_every_question_is_recognised_as_asking_for_its_own_finding() -> None:
+    reader = understanding()
+    astray = {
+        f.id: reader.asked_findings(f.ask)[:2]
+        for f in knowledge().findings
+        if f.ask and reader.asked_findings(f.ask)[:1] != (f.id,)
+    }
+
+    assert astray == {}
+
+
+def test_questions_are_one_line_and_end_with_a_question_mark() -> None:
+    asks = [f.ask for f in knowledge().findings if f.ask]
+
+    assert [ask for ask in asks if not ask.endswith("?") or "\n" in ask or len(ask) > 120] == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "line", "reason"),
+    [
+        ("findings", '{"id":"a","name":"a","kind":"symptom","base":0.1,"phrases":["a"]}', "need 'ask'"),
+        ("findings", '{"id":"a","name":"a","kind":"lab","base":0.1,"ask":"A?","phrases":["a"]}', "must not have it"),
+        ("findings", '{"id":"a","name":"a","kind":"lab","base":1.0,"phrases":["a"]}', "base"),
+        ("findings", '{"id":"a","name":"a","kind":"lab","base":0.1,"phrases":[]}', "phrases"),
+        ("diseases", "{oops", "line 2"),
+    ],
+)
+def test_a_faulty_line_of_knowledge_is_named(tmp_path: Path, folder: str, line: str, reason: str) -> None:
+    for name in ("findings", "diseases"):
+        (tmp_path / name).mkdir()
+    (tmp_path / folder / "x.jsonl").write_text(f"\n{line}\n")
+
+    with pytest.raises(AnamnesisError, match=r"x\.jsonl, line 2") as caught:
+        read_knowledge(tmp_path)
+    assert reason in str(caught.value)
+
+
+# the library of cases
+
+
+def test_the_library_has_five_cases_of_each_specialty() -> None:
+    assert Counter(case.specialty for case in library()) == dict.fromkeys(SPECIALTIES, 5)
+
+
+def test_case_keys_and_answers_of_the_library_are_unique() -> None:
+    assert twice([case.case_key for case in library()]) == []
+    assert twice([normalise_name(case.answer) for case in library()]) == []
+
+
+@pytest.mark.parametrize("case", library(), ids=lambda case: case.case_key)
+def test_a_library_case_is_complete(case: Case) -> None:
+    assert 120 <= len(case.vignette.split()) <= 180
+    assert "?" in case.question
+    assert len(case.choices) == 4
+    assert case.answer in case.choices
+    assert case.age is not None
+    assert case.sex is not None
+    assert case.difficulty is not None
+    assert case.single_diagnosis is not None
+    assert case.profile is not None
+    assert {"age", "sex"} <= {fact.key for fact in case.profile.demographics}
+    assert case.profile.basic[0].key == "chief complaint"
+    assert len(case.profile.basic) >= 8
+    assert len(case.profile.optional) >= 3
+    assert all(fact.section for fact in case.profile.optional)
+    assert not any(fact.section for fact in case.profile.basic + case.profile.demographics)
+    assert all(fact.lay.strip().endswith((".", "!")) for fact in case.profile.facts)
+
+
+def test_the_library_has_no_fault_the_linter_knows() -> None:
+    assert lint(library(), knowledge()) == []
+
+
+def test_a_quarter_of_the_library_at_most_is_ambiguous_but_some_of_it_is() -> None:
+    ambiguous = [case for case in library() if case.single_diagnosis is False]
+
+    assert 6 <= len(ambiguous) <= 15
+
+
+def test_positions_of_the_answers_do_not_give_them_away() -> None:
+    positions = Counter(case.choices.index(case.answer) for case in library())
+
+    assert set(positions) == {0, 1, 2, 3}
+    assert max(positions.values()) <= 0.4 * len(library())
+
+
+def test_reading_knowledge_needs_neither_torch_nor_streamlit() -> None:
+    code = (
+        "import core.knowledge.dialogue as dialogue, sys; dialogue.understanding();"
+        "print(sorted({'torch', 'streamlit'} & set(sys.modules)))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=paths.ROOT, check=True)
+
+    assert shown.stdout.strip() == "[]"

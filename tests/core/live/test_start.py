@@ -1,0 +1,106 @@
+"""Watched consultations of the reference cast, from start to the stored trial and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.agents.casting import CastNames
+from core.campaigns.plan import Campaign
+from core.case import Case
+from core.datasets.select import cases_of
+from core.errors import UsageError
+from core.events import PASSING, Finished, Graded, Started, Utterance
+from core.live.session import Session
+from core.live.start import one_case, start_consultation, start_replay
+from core.live.stored import load_trial
+
+CAST = CastNames("reference/bayes")
+
+
+@pytest.fixture(autouse=True)
+def _own_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
+
+
+@pytest.fixture(scope="module")
+def case() -> Case:
+    return cases_of("library")[0]
+
+
+def begin(case: Case, names: CastNames = CAST) -> Session:
+    arms = (("multi_turn", "frq"), ("vignette", "mcq"))
+    session = start_consultation(one_case(Campaign(names=names, cases=(case,), arms=arms), case))
+    session.speed = 1000.0
+    return session
+
+
+def test_a_finished_consultation_is_stored_and_loads_as_the_same_events(case: Case) -> None:
+    session = begin(case)
+    session.join(60)
+    assert session.error is None
+    events = session.snapshot()
+    assert isinstance(events[0], Started)
+    assert isinstance(events[-1], Finished)
+    assert {event.verdict for event in events if isinstance(event, Graded)} <= {"correct", "incorrect"}
+    assert not any(isinstance(event, PASSING) for event in events)
+
+    loaded = load_trial(session.key)
+    assert loaded is not None
+    stored_case, stored = loaded
+    assert stored_case == case
+    assert stored == events
+
+    again = start_replay(case, stored, session.key)
+    again.speed = 1000.0
+    again.join(60)
+    assert again.snapshot() == events
+    assert again.key != session.key
+
+
+def test_a_stopped_consultation_is_not_stored(case: Case) -> None:
+    session = begin(case)
+    session.pause()
+    session.stop()
+    session.join(30)
+    assert not session.running
+    assert load_trial(session.key) is None
+
+
+def test_the_same_seed_holds_the_same_conversation_under_another_name(case: Case) -> None:
+    first, second = begin(case), begin(case)
+    first.join(60)
+    second.join(60)
+    assert first.key != second.key
+    said = [[event.text for event in s.snapshot() if isinstance(event, Utterance)] for s in (first, second)]
+    assert said[0] == said[1]
+    assert load_trial(first.key) is not None
+    assert load_trial(second.key) is not None
+
+
+def test_humans_in_both_seats_hold_a_consultation_that_is_stored(case: Case) -> None:
+    session = begin(case, CastNames("human", "human"))
+    lines = {"patient": iter(["My chest hurts.", "Yes."]), "doctor": iter(["Is it worse lying down?"])}
+    while session.running:
+        waiting = session.waiting
+        if waiting is not None:
+            # the doctor ends the conversation at once, then answers whatever is asked
+            words = next(lines[waiting.role], f"Final Diagnosis: {case.answer}")
+            session.say(waiting.role, words)
+        session.join(0.05)
+    assert session.error is None
+    assert [turn.text for turn in session.dialogue][1:4] == ["My chest hurts.", "Is it worse lying down?", "Yes."]
+    loaded = load_trial(session.key)
+    assert loaded is not None
+    assert loaded[1] == session.snapshot()
+
+
+def test_a_model_without_its_key_does_not_start(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(UsageError, match="OPENAI_API_KEY"):
+        begin(case, CastNames("openai/gpt-4o"))
+
+
+def test_a_trial_that_is_not_there_is_none() -> None:
+    assert load_trial("0" * 20) is None

@@ -1,0 +1,220 @@
+"""Local models: the words of a failing server, and the whole life of a real one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from core.errors import ProviderError
+from core.models import local_server
+from core.models.base import Completion, Piece, Sampling
+from core.models.local import LocalModel
+from core.models.registry import load_registry
+from core.models.serve_log import advice, last_words
+from core.models.settings import SHIPPED
+from core.models.spec import LocalServing, ModelSpec
+from tests.support.talking import ask, hear
+from tests.support.tiny_model import make_tiny_model
+
+ROOT = Path(__file__).resolve().parents[3]
+SUPERVISOR = ROOT / "core" / "models" / "supervise.py"
+
+
+@pytest.mark.parametrize(
+    ("lines", "words", "hint"),
+    [
+        (
+            [
+                "Traceback (most recent call last):",
+                "OSError: We couldn't connect to 'https://huggingface.co' to load the files.",
+                "Check your internet connection.",
+            ],
+            "We couldn't connect to 'https://huggingface.co' to load the files",
+            "HF_HUB_OFFLINE",
+        ),
+        (["x", "torch.OutOfMemoryError: CUDA out of memory. Tried 2 GiB", "INFO: bye"], "Tried 2 GiB", "smaller model"),
+        (["ImportError: Missing dependencies: pip install transformers[serving]"], "Missing", "requirements.txt"),
+        (["Segmentation fault", "", "INFO:     done"], "Segmentation fault", "by hand"),
+        (["KeyError:"], "KeyError:", "by hand"),
+        ([], "", "by hand"),
+    ],
+)
+def test_the_telling_line_is_found(lines: list[str], words: str, hint: str) -> None:
+    found = last_words(lines)
+    assert words in found
+    assert hint in advice(found)
+
+
+def gone(pid: int, patience_s: float = 10) -> bool:
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def child_of(pid: int, patience_s: float = 10) -> int:
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        if children:
+            return int(children[0])
+        time.sleep(0.05)
+    raise AssertionError("no child was started")
+
+
+@pytest.fixture
+def supervised() -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-I", str(SUPERVISOR), str(os.getpid()), "sh", "-c", "sleep 300 & sleep 300; :"]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda process: process.stdin.close(),
+        lambda process: process.kill(),
+    ],
+    ids=["owner gone", "supervisor killed"],
+)
+def test_the_supervised_server_ends(
+    supervised: subprocess.Popen[bytes], end: Callable[[subprocess.Popen[bytes]], None]
+) -> None:
+    server = child_of(supervised.pid)
+    end(supervised)
+    assert gone(server)
+    supervised.wait(10)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_servers_own_children_end_with_it(supervised: subprocess.Popen[bytes]) -> None:
+    grandchild = child_of(child_of(supervised.pid))
+    assert supervised.stdin is not None
+    supervised.stdin.close()
+    assert gone(grandchild)
+    supervised.wait(10)
+
+
+def spec_of(directory: Path, **serving: object) -> ModelSpec:
+    spec = load_registry([SHIPPED]).spec(f"hf/{directory}")
+    return ModelSpec(**{**vars(spec), "serving": LocalServing(**serving)})  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_tiny_model(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.mark.local_model
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+class TestRealServer:
+    @pytest.fixture(autouse=True)
+    def _offline(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+    async def test_it_streams_samples_and_is_gone_after_closing(self, tiny: Path) -> None:
+        async with load_registry([SHIPPED]) as registry:
+            model, again = registry.open(f"hf/{tiny}"), registry.open(f"hf/{tiny}")
+            assert isinstance(model, LocalModel)
+            assert isinstance(again, LocalModel)
+            items = await hear(model, sampling=Sampling(temperature=0.0, max_tokens=8))
+            completion = items[-1]
+            assert isinstance(completion, Completion)
+            assert len([item for item in items if isinstance(item, Piece)]) > 1
+            assert completion.finish_reason == "length"
+            assert completion.usage.completion_tokens == 8
+            assert not completion.usage.estimated
+            assert completion.cost_usd is None
+            same = await ask(again, sampling=Sampling(temperature=0.0, max_tokens=8))
+            assert same.text == completion.text, "temperature 0 is greedy"
+            assert again.server is model.server, "one server serves both"
+            hot = {(await ask(model, sampling=Sampling(temperature=2.0, max_tokens=8, seed=s))).text for s in range(3)}
+            assert len(hot) == 3, "a temperature is really sampled with"
+            assert model.server is not None
+            supervisor = model.server.pid
+            assert supervisor is not None
+            server = child_of(supervisor)
+            await model.aclose()
+            assert not gone(server, 0.2), "the other user still has it"
+        assert gone(server, 0.2)
+        assert gone(supervisor, 0.2)
+        assert not local_server._servers
+
+    def test_the_server_dies_with_a_killed_owner(self, tiny: Path) -> None:
+        owner_code = """
+            import asyncio, sys
+            from core.models.base import Sampling
+            from core.models.registry import load_registry
+            async def main():
+                model = load_registry().open(sys.argv[1])
+                await model.start()
+                print(model.server.pid, flush=True)
+                await asyncio.sleep(300)
+            asyncio.run(main())
+        """
+        command = [sys.executable, "-c", textwrap.dedent(owner_code), f"hf/{tiny}"]
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as owner:
+            assert owner.stdout is not None
+            supervisor = int(owner.stdout.readline())
+            server = child_of(supervisor)
+            os.kill(owner.pid, signal.SIGKILL)
+            assert gone(server)
+            assert gone(supervisor)
+
+    async def test_a_broken_folder_is_explained_once_for_all_callers(self, tmp_path: Path) -> None:
+        (tmp_path / "config.json").write_text("{}")
+        model = LocalModel(spec_of(tmp_path))
+        outcomes = await asyncio.gather(ask(model), ask(model), return_exceptions=True)
+        for outcome in outcomes:
+            assert isinstance(outcome, ProviderError)
+            assert "check that the folder holds a whole model" in str(outcome)
+            assert "Traceback" not in str(outcome)
+            assert "\n" not in str(outcome)
+        began = time.monotonic()
+        with pytest.raises(ProviderError, match="could not be started"):
+            await ask(model)
+        assert time.monotonic() - began < 1, "a failed start is not repeated for every trial"
+        await model.aclose()
+
+    async def test_a_server_that_dies_is_named_and_one_too_slow_is_ended(self, tiny: Path) -> None:
+        model = LocalModel(spec_of(tiny))
+        await model.start()
+        assert model.server is not None
+        assert model.server.pid is not None
+        os.kill(child_of(model.server.pid), signal.SIGKILL)
+        assert gone(model.server.pid)
+        with pytest.raises(ProviderError, match="stopped"):
+            await ask(model)
+        await model.aclose()
+        slow = LocalModel(spec_of(tiny, start_timeout_s=0.5))
+        with pytest.raises(ProviderError, match=r"not ready within 0\.5 seconds") as caught:
+            await ask(slow)
+        assert caught.value.kind == "timeout"
+        await slow.aclose()
+        assert not local_server._servers
+
+    async def test_closing_calls_off_a_start(self, tiny: Path) -> None:
+        model = LocalModel(spec_of(tiny))
+        call = asyncio.create_task(ask(model))
+        await asyncio.sleep(1)
+        began = time.monotonic()
+        await model.aclose()
+        with pytest.raises(ProviderError) as caught:
+            await call
+        assert caught.value.kind == "cancelled"
+        assert time.monotonic() - began < 8

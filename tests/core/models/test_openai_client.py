@@ -1,0 +1,226 @@
+"""One call to an OpenAI-compatible server: what is sent, what comes back."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from core.errors import ProviderError
+from core.models.base import Completion, Message, Piece, Sampling, Usage
+from core.models.clients import ClientPool
+from core.models.retry import RetryPolicy
+from core.models.spec import Prices, Timeouts
+from tests.support.fake_provider import FakeProvider
+from tests.support.replies import Reply, failing
+from tests.support.talking import HELLO, ask, hear, heard_text, make_model, make_spec
+
+
+async def test_streams_pieces_then_one_completion(fake_provider: FakeProvider) -> None:
+    fake_provider.script = [Reply("It itches a lot.", usage=(11, 7), model="fake-0613")]
+    model = make_model(make_spec(fake_provider.base_url, prices=Prices(2.0, 10.0)))
+    items = await hear(model)
+    assert [item.text for item in items if isinstance(item, Piece)] == ["It", " itches", " a", " lot."]
+    completion = items[-1]
+    assert isinstance(completion, Completion)
+    assert completion.text == "It itches a lot." == heard_text(items)
+    assert completion.usage == Usage(11, 7, estimated=False)
+    assert completion.cost_usd == pytest.approx((11 * 2 + 7 * 10) / 1e6)
+    assert (completion.finish_reason, completion.served_by, completion.attempts) == ("stop", "fake-0613", 1)
+    assert completion.model == "openai/test"
+    assert completion.first_token_s is not None
+    assert 0 < completion.first_token_s <= completion.latency_s
+    await model.aclose()
+
+
+async def test_a_reply_arrives_while_it_is_spoken(fake_provider: FakeProvider) -> None:
+    fake_provider.script = [Reply("one two", stall_after=1)]
+    model = make_model(make_spec(fake_provider.base_url))
+    stream = aiter(model.stream(HELLO, Sampling()))
+    async with asyncio.timeout(5):
+        assert await anext(stream) == Piece("one")
+    await stream.aclose()
+    await model.aclose()
+
+
+async def test_the_whole_request_is_sent_and_kept(fake_provider: FakeProvider) -> None:
+    model = make_model(make_spec(fake_provider.base_url), key="sk-secret-123456")
+    sampling = Sampling(temperature=0.0, max_tokens=40, seed=7, stop=("END",))
+    completion = await ask(model, sampling=sampling)
+    assert fake_provider.bodies == [
+        {
+            "model": "test",
+            "messages": HELLO,
+            "temperature": 0.0,
+            "max_tokens": 40,
+            "seed": 7,
+            "stop": ["END"],
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+    ]
+    assert completion.request == fake_provider.bodies[0]
+    assert fake_provider.requests[0].key == "sk-secret-123456"
+    await model.aclose()
+
+
+async def test_what_is_left_open_is_not_sent_and_defaults_fill_it(fake_provider: FakeProvider) -> None:
+    plain = make_model(make_spec(fake_provider.base_url))
+    await ask(plain)
+    assert not {"temperature", "max_tokens", "seed", "stop"} & set(fake_provider.bodies[0])
+    tuned = make_model(make_spec(fake_provider.base_url, sampling=Sampling(temperature=0.7, max_tokens=9)))
+    await ask(tuned, sampling=Sampling(max_tokens=5))
+    assert (fake_provider.bodies[1]["temperature"], fake_provider.bodies[1]["max_tokens"]) == (0.7, 5)
+    await plain.aclose()
+    await tuned.aclose()
+
+
+async def test_reasoning_models_get_their_own_fields(fake_provider: FakeProvider) -> None:
+    quirks = {"max_tokens_field": "max_completion_tokens", "unsupported": ("temperature",), "system_role": "user"}
+    model = make_model(make_spec(fake_provider.base_url, **quirks))
+    await ask(model, sampling=Sampling(temperature=0.0, max_tokens=50))
+    body = fake_provider.bodies[0]
+    assert body["max_completion_tokens"] == 50
+    assert not {"max_tokens", "temperature"} & set(body)
+    assert body["messages"] == [{"role": "user", "content": "Be brief.\n\nHow are you?"}]
+    await model.aclose()
+
+
+@pytest.mark.parametrize(
+    ("roles", "sent"),
+    [(["system", "user"], ["system", "user"]), (["system", "assistant", "user"], ["user", "assistant", "user"])],
+)
+async def test_a_strict_template_keeps_the_system_message_where_it_can(
+    fake_provider: FakeProvider, roles: list[str], sent: list[str]
+) -> None:
+    model = make_model(make_spec(fake_provider.base_url, system_role="before_user"))
+    await ask(model, [Message(role=role, content=role) for role in roles])  # type: ignore[typeddict-item]
+    assert [message["role"] for message in fake_provider.bodies[0]["messages"]] == sent
+    await model.aclose()
+
+
+async def test_missing_usage_is_estimated_and_says_so(fake_provider: FakeProvider) -> None:
+    fake_provider.script = [Reply("one two three four five six", usage=None)]
+    model = make_model(make_spec(fake_provider.base_url))
+    usage = (await ask(model)).usage
+    assert usage == Usage(prompt_tokens=3 + 4, completion_tokens=8, estimated=True)
+    await model.aclose()
+
+
+async def test_a_server_that_knows_no_stream_options_is_asked_without(fake_provider: FakeProvider) -> None:
+    def old_server(body: dict[str, object]) -> Reply:
+        return failing(400, "Unrecognized field: stream_options") if "stream_options" in body else Reply("Fine.")
+
+    fake_provider.script = old_server
+    model = make_model(make_spec(fake_provider.base_url))
+    first = await ask(model)
+    assert (first.text, first.usage.estimated) == ("Fine.", True)
+    assert "stream_options" not in first.request
+    await ask(model)
+    assert len(fake_provider.requests) == 3, "the second call has learnt it"
+    await model.aclose()
+
+
+async def test_a_break_after_the_end_does_not_spoil_the_reply(fake_provider: FakeProvider) -> None:
+    fake_provider.script = [Reply("Done now.", finish_reason="length", cut_after=3)]
+    model = make_model(make_spec(fake_provider.base_url))
+    completion = await ask(model)
+    assert (completion.text, completion.finish_reason, completion.attempts) == ("Done now.", "length", 1)
+    assert completion.usage.estimated
+    await model.aclose()
+
+
+async def test_models_of_one_address_and_key_share_a_client_until_the_last_closes(fake_provider: FakeProvider) -> None:
+    pool = ClientPool()
+    spec = make_spec(fake_provider.base_url)
+    one, two, other = (make_model(spec, key=key, pool=pool) for key in ("k1", "k1", "k2"))
+    for model in (one, two, other):
+        await ask(model)
+    clients = [shared.client for shared in pool._shared.values()]
+    assert len(clients) == 2
+    await one.aclose()
+    assert not clients[0].is_closed()
+    await two.aclose()
+    await two.aclose()
+    assert clients[0].is_closed()
+    assert not clients[1].is_closed()
+    await other.aclose()
+    assert not pool._shared
+
+
+async def test_a_closed_model_can_speak_again(fake_provider: FakeProvider) -> None:
+    model = make_model(make_spec(fake_provider.base_url))
+    await ask(model)
+    await model.aclose()
+    assert (await ask(model)).text
+    await model.aclose()
+
+
+async def test_sixty_four_calls_at_once(fake_provider: FakeProvider) -> None:
+    fake_provider.script = lambda body: Reply(f"to {body['messages'][0]['content']}", delay_s=0.05)
+    model = make_model(make_spec(fake_provider.base_url))
+    answers = await asyncio.gather(*(ask(model, [Message(role="user", content=str(n))]) for n in range(64)))
+    assert [answer.text for answer in answers] == [f"to {n}" for n in range(64)]
+    await model.aclose()
+
+
+async def test_an_abandoned_stream_frees_its_connection(fake_provider: FakeProvider) -> None:
+    fake_provider.script = [Reply("one two three", piece_delay_s=0.2)]
+    model = make_model(make_spec(fake_provider.base_url))
+    stream = aiter(model.stream(HELLO, Sampling()))
+    await anext(stream)
+    await stream.aclose()
+    fake_provider.script = [Reply("again")]
+    assert (await ask(model)).text == "again"
+    await model.aclose()
+
+
+async def test_a_cancelled_call_ends_at_once(fake_provider: FakeProvider) -> None:
+    arrived = asyncio.Event()
+
+    def never(body: dict[str, object]) -> Reply:
+        arrived.set()
+        return Reply(delay_s=30)
+
+    fake_provider.script = never
+    model = make_model(make_spec(fake_provider.base_url))
+    call = asyncio.create_task(ask(model))
+    await arrived.wait()
+    call.cancel()
+    async with asyncio.timeout(5):
+        with pytest.raises(asyncio.CancelledError):
+            await call
+    await model.aclose()
+
+
+@pytest.mark.parametrize(
+    ("times", "reply", "what"),
+    [
+        (Timeouts(call_s=0.3, first_piece_s=9), Reply(delay_s=30), "not complete within 0.3 seconds"),
+        (Timeouts(call_s=9, first_piece_s=0.3), Reply(delay_s=30), "no text came within 0.3 seconds"),
+        (Timeouts(call_s=9, stall_s=0.3), Reply("one two", stall_after=1), "stood still for 0.3 seconds"),
+        (Timeouts(call_s=0.4), Reply("one two three four", piece_delay_s=0.25), "not complete within 0.4 seconds"),
+    ],
+)
+async def test_slow_replies_time_out(fake_provider: FakeProvider, times: Timeouts, reply: Reply, what: str) -> None:
+    fake_provider.script = [reply, Reply("Quick.")]
+    model = make_model(make_spec(fake_provider.base_url, timeouts=times))
+    items = await hear(model)
+    assert heard_text(items) == "Quick."
+    fake_provider.script = [reply]
+    with pytest.raises(ProviderError, match=what) as caught:
+        await hear(make_model(make_spec(fake_provider.base_url, timeouts=times), retry=RetryPolicy(attempts=1)))
+    assert caught.value.kind == "timeout"
+    await model.aclose()
+
+
+async def test_a_slow_listener_is_not_a_slow_provider(fake_provider: FakeProvider) -> None:
+    fake_provider.script = [Reply("one two three")]
+    model = make_model(make_spec(fake_provider.base_url, timeouts=Timeouts(stall_s=0.2)))
+    heard = []
+    async for item in model.stream(HELLO, Sampling()):
+        heard.append(item)
+        await asyncio.sleep(0.3)
+    assert isinstance(heard[-1], Completion)
+    assert heard[-1].attempts == 1
+    await model.aclose()

@@ -1,0 +1,224 @@
+"""When a provider fails: what is asked again, how long is waited, what the user is told."""
+
+from __future__ import annotations
+
+import logging
+import time
+import traceback
+from email.utils import formatdate
+
+import aiohttp
+import httpx2
+import openai
+import pytest
+
+from core.errors import ProviderError
+from core.models.base import Completion, Restart
+from core.models.classify import classify, clean
+from core.models.limits import Limits, RateLimiter
+from core.models.retry import RetryPolicy, retry_after
+from tests.support.fake_provider import FakeProvider
+from tests.support.replies import Reply, content_filtered, failing, rate_limited
+from tests.support.talking import Clock, Naps, ask, hear, heard_text, make_model, make_spec
+
+GOOD = Reply("All better now.")
+
+
+@pytest.mark.parametrize(
+    ("bad", "kind"),
+    [
+        (failing(500), "server"),
+        (failing(503), "server"),
+        (failing(408), "timeout"),
+        (failing(504), "timeout"),
+        (rate_limited(), "rate_limit"),
+        (Reply(cut_after=0), "connection"),
+        (Reply("one two three", cut_after=2), "connection"),
+        (Reply("one two three", end_after=2), "malformed"),
+        (Reply("one two three", garbage_after=1), "malformed"),
+        (Reply("one two", error_after=1, error={"message": "overloaded", "code": "busy"}), "server"),
+        (Reply(""), "empty"),
+        (Reply("  \n"), "empty"),
+    ],
+)
+async def test_what_can_heal_is_asked_again(fake_provider: FakeProvider, bad: Reply, kind: str) -> None:
+    fake_provider.script = [bad, GOOD]
+    naps = Naps()
+    model = make_model(make_spec(fake_provider.base_url), naps=naps)
+    items = await hear(model)
+    completion = items[-1]
+    assert isinstance(completion, Completion)
+    assert (completion.text, completion.attempts) == (GOOD.text, 2)
+    assert heard_text(items) == GOOD.text
+    assert len(fake_provider.requests) == 2
+    assert fake_provider.bodies[0] == fake_provider.bodies[1]
+    assert naps.seconds == [0.5]
+    fake_provider.script = [bad]
+    with pytest.raises(ProviderError) as caught:
+        await hear(model)
+    assert caught.value.kind == kind
+    assert caught.value.attempts == (2 if kind == "empty" else 5)
+    await model.aclose()
+
+
+@pytest.mark.parametrize(
+    ("bad", "kind", "said"),
+    [
+        (failing(400, "temperature is too high"), "bad_request", "temperature is too high"),
+        (failing(400, "too long", code="context_length_exceeded"), "bad_request", "shorten the conversation"),
+        (failing(404, "no such model"), "bad_request", "check the model's name"),
+        (failing(422), "bad_request", "HTTP 422"),
+        (failing(401), "auth", "check the key"),
+        (failing(403), "auth", "check the key"),
+        (failing(429, code="insufficient_quota"), "rate_limit", "quota is used up"),
+        (content_filtered(), "refused", "content filter"),
+        (failing(400, code="content_filter"), "refused", "content filter"),
+        (Reply("I will", finish_reason="content_filter"), "refused", "content filter"),
+        (Reply("", refusal="I cannot help with that."), "refused", "refused to answer"),
+        (Reply("x", error_after=1, error={"message": "no", "code": "content_filter"}), "refused", "content filter"),
+    ],
+)
+async def test_what_cannot_heal_is_asked_once(fake_provider: FakeProvider, bad: Reply, kind: str, said: str) -> None:
+    fake_provider.script = [bad, GOOD]
+    naps = Naps()
+    model = make_model(make_spec(fake_provider.base_url), naps=naps)
+    with pytest.raises(ProviderError, match=said) as caught:
+        await hear(model)
+    assert (caught.value.kind, caught.value.attempts) == (kind, 1)
+    assert len(fake_provider.requests) == 1
+    assert naps.seconds == []
+    sentence = str(caught.value)
+    assert "openai/test" in sentence
+    assert sentence.endswith(".")
+    assert "\n" not in sentence
+    await model.aclose()
+
+
+async def test_a_listener_hears_of_a_restart_only_after_it_heard_words(fake_provider: FakeProvider) -> None:
+    fake_provider.script = [failing(500), Reply("one two three", cut_after=2), GOOD]
+    items = await hear(make_model(make_spec(fake_provider.base_url)))
+    restarts = [item for item in items if isinstance(item, Restart)]
+    assert [restart.attempt for restart in restarts] == [3]
+    assert "connection" in restarts[0].reason
+
+
+async def test_a_server_that_is_not_there(unused_port: int) -> None:
+    naps = Naps()
+    model = make_model(make_spec(f"http://127.0.0.1:{unused_port}/v1"), naps=naps)
+    with pytest.raises(ProviderError, match="check that the server runs") as caught:
+        await hear(model)
+    assert (caught.value.kind, caught.value.attempts) == ("connection", 5)
+    await model.aclose()
+
+
+async def test_waits_grow_and_stay_bounded(fake_provider: FakeProvider) -> None:
+    fake_provider.script = [failing(500)]
+    naps = Naps()
+    policy = RetryPolicy(attempts=6, base_s=1, cap_s=4, max_wait_s=100)
+    model = make_model(make_spec(fake_provider.base_url), naps=naps, retry=policy, jitter=lambda: 1.0)
+    with pytest.raises(ProviderError, match="after 6 requests"):
+        await hear(model)
+    assert naps.seconds == [1, 2, 4, 4, 4]
+    naps.seconds.clear()
+    hasty = RetryPolicy(attempts=6, base_s=1, cap_s=4, max_wait_s=3.5)
+    with pytest.raises(ProviderError, match="after 3 requests"):
+        await hear(make_model(make_spec(fake_provider.base_url), naps=naps, retry=hasty, jitter=lambda: 1.0))
+    assert naps.seconds == [1, 2]
+    await model.aclose()
+
+
+async def test_retry_after_is_honoured(fake_provider: FakeProvider) -> None:
+    in_twenty = formatdate(time.time() + 20, usegmt=True)
+    fake_provider.script = [rate_limited("7"), failing(503, retry_after=in_twenty), rate_limited("0.25"), GOOD]
+    naps = Naps()
+    assert (await ask(make_model(make_spec(fake_provider.base_url), naps=naps))).attempts == 4
+    assert naps.seconds[0] == 7
+    assert 15 < naps.seconds[1] <= 20
+    assert naps.seconds[2] == 0.25
+
+
+async def test_a_rest_longer_than_the_bound_is_not_waited_for(fake_provider: FakeProvider) -> None:
+    fake_provider.script = [rate_limited("3600"), GOOD]
+    naps = Naps()
+    with pytest.raises(ProviderError, match="HTTP 429") as caught:
+        await ask(make_model(make_spec(fake_provider.base_url), naps=naps))
+    assert (caught.value.kind, caught.value.attempts, naps.seconds) == ("rate_limit", 1, [])
+
+
+async def test_a_rate_limit_holds_back_every_call_of_the_provider(fake_provider: FakeProvider) -> None:
+    fake_provider.script = [rate_limited("30"), GOOD]
+    clock = Clock()
+    limiter = RateLimiter(Limits(), clock=clock, sleep=clock.sleep)
+    spec = make_spec(fake_provider.base_url)
+    await ask(make_model(spec, limiter=limiter))
+    assert clock.now == 1030, "the retry itself waits in its own sleep, and in the limiter until the rest is over"
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "12"}, 12),
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"retry-after": "-3"}, 0),
+        ({"retry-after": "Thu, 01 Jan 1970 00:02:00 GMT"}, 20),
+        ({"retry-after": "Thu, 01 Jan 1970 00:00:01 GMT"}, 0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "inf"}, None),
+        ({}, None),
+    ],
+)
+def test_reading_retry_after(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after(headers, now=lambda: 100.0) == seconds
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 429, 500])
+async def test_the_key_never_leaks(
+    fake_provider: FakeProvider, status: int, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = "opaque+value/42"
+    caplog.set_level(logging.DEBUG)
+    fake_provider.script = [failing(status, f"Incorrect API key provided: {key}, also sk-proj-abcdef123456")]
+    model = make_model(make_spec(fake_provider.base_url), key=key)
+    with pytest.raises(ProviderError) as caught:
+        await hear(model)
+    assert fake_provider.requests[0].key == key, "it was sent"
+    written = "".join(traceback.format_exception(caught.value)) + caplog.text + "".join(capsys.readouterr())
+    shown = [written, repr(model), repr(model.spec), str(vars(model)), repr(fake_provider.requests)]
+    for text in shown:
+        assert key not in text
+        assert "abcdef123456" not in text
+    await model.aclose()
+
+
+async def test_the_key_is_not_in_the_record_of_a_good_call(fake_provider: FakeProvider) -> None:
+    model = make_model(make_spec(fake_provider.base_url), key="sk-verysecret99")
+    assert "verysecret99" not in repr(await ask(model))
+    await model.aclose()
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (openai.APITimeoutError(httpx2.Request("POST", "http://h/v1")), "timeout"),
+        (TimeoutError(), "timeout"),
+        (openai.APIConnectionError(request=httpx2.Request("POST", "http://h/v1")), "connection"),
+        (aiohttp.ClientPayloadError(), "connection"),
+        (ConnectionResetError(), "connection"),
+        (UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"), "malformed"),
+    ],
+)
+def test_every_way_to_break_off_has_its_kind(error: Exception, kind: str) -> None:
+    failure = classify(error)
+    assert failure is not None
+    assert (failure.kind, failure.retry) == (kind, True)
+
+
+def test_a_mistake_of_ours_is_not_the_providers() -> None:
+    assert classify(KeyError("ours")) is None
+
+
+def test_details_are_one_short_clean_line() -> None:
+    assert clean("api-version is not supported") == "api-version is not supported"
+    assert clean("bad\n  thing happened.") == "bad thing happened"
+    assert "tok" not in clean("Authorization: Bearer tok_1234567")
+    assert len(clean("word " * 500)) <= 240

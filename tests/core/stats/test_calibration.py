@@ -1,0 +1,61 @@
+"""Do intervals cover, and tests reject, as often as they say? In small; benchmarks/bench_stats.py is the full one.
+
+Tolerances: 94–96 % and 4–6 %, and 3.3 binomial standard errors for the number of simulations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from core.stats.bootstrap import bootstrap_interval
+from core.stats.differences import paired_difference
+from core.stats.intervals import Interval
+
+TRIALS = 5
+SIZES = [(20, 1_500), (100, 1_200), (2_000, 300)]
+
+
+def arms(n: int, runs: int, a: float = 1, b: float = 1) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Two models equally good on average; on half of the cases the second one's chances are drawn anew."""
+    rng = np.random.default_rng(n)
+    for _ in range(runs):
+        chance = rng.beta(a, b, n)
+        other = np.where(rng.random(n) < 0.5, chance, rng.beta(a, b, n))
+        yield rng.binomial(TRIALS, chance, n) / TRIALS, rng.binomial(TRIALS, other, n) / TRIALS
+
+
+def error(share: float, runs: int) -> float:
+    return 3.3 * (share * (1 - share) / runs) ** 0.5
+
+
+def covers(interval: Interval, truth: float) -> bool:
+    return interval.low - 1e-9 <= truth <= interval.high + 1e-9
+
+
+@pytest.mark.parametrize(("n", "runs"), SIZES)
+def test_intervals_cover_and_tests_reject_as_often_as_they_say(n: int, runs: int) -> None:
+    mean = difference = rejected = 0
+    for first, second in arms(n, runs):
+        compared = paired_difference(first, second)
+        mean += covers(bootstrap_interval(first), 0.5)
+        difference += covers(compared.interval, 0)
+        rejected += compared.p <= 0.05
+    for covered in (mean / runs, difference / runs):
+        assert 0.94 - error(0.94, runs) <= covered <= 0.96 + error(0.96, runs)
+    assert 0.04 - error(0.04, runs) <= rejected / runs <= 0.06 + error(0.06, runs)
+
+
+def test_without_expansion_twenty_cases_are_covered_too_seldom() -> None:
+    runs = 1_500
+    covered, rejected = {True: 0, False: 0}, {True: 0, False: 0}
+    for first, second in arms(20, runs):
+        for expanded in (True, False):
+            compared = paired_difference(first, second, expanded=expanded)
+            covered[expanded] += covers(compared.interval, 0)
+            rejected[expanded] += compared.p <= 0.05
+    assert covered[True] - covered[False] > 0.01 * runs
+    assert rejected[False] - rejected[True] > 0.01 * runs
+    assert rejected[False] > 0.055 * runs

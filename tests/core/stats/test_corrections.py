@@ -1,0 +1,82 @@
+"""Multiplicity by hand and by the published tables, stars, and how p-values read."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from statsmodels.stats.multitest import multipletests
+
+from core.paths import ROOT
+from core.stats.corrections import adjusted, benjamini_hochberg, format_p, holm, stars
+
+PUBLISHED = ROOT / "data" / "published" / "craftmd_pvalues.csv"
+
+
+def test_four_p_values_by_hand() -> None:
+    p_values = [0.01, 0.04, 0.03, 0.005]
+    # in rising order: .005·4, .01·3, .03·2, .04·1, never below the one before
+    assert holm(p_values) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    # .005·4/1, .01·4/2, .03·4/3, .04·4/4, never above the one after
+    assert benjamini_hochberg(p_values) == pytest.approx([0.02, 0.04, 0.04, 0.02])
+    assert adjusted(p_values, "none") == p_values
+
+
+@pytest.mark.parametrize(("correct", "method"), [(holm, "holm"), (benjamini_hochberg, "fdr_bh")])
+@pytest.mark.parametrize("size", [1, 2, 24, 200])
+def test_statsmodels_agrees_ties_included(correct, method: str, size: int) -> None:
+    p_values = np.random.default_rng(size).beta(0.3, 1, size).round(3)
+    assert correct(p_values) == pytest.approx(multipletests(p_values, method=method)[1], abs=1e-15)
+
+
+def test_tests_that_could_not_be_made_are_no_part_of_the_family() -> None:
+    got = holm([0.02, math.nan, 0.04])
+    assert got[::2] == pytest.approx([0.04, 0.04])
+    assert math.isnan(got[1])
+    assert holm([]) == []
+    assert all(map(math.isnan, benjamini_hochberg([math.nan])))
+
+
+@pytest.mark.skipif(not PUBLISHED.exists(), reason="data/published/craftmd_pvalues.csv is not there")
+@pytest.mark.parametrize("table", ["2", "5", "7", "9", "11", "13", "17"])
+def test_the_printed_tables_hold_benjamini_hochberg_not_holm(table: str) -> None:
+    with PUBLISHED.open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["table"] == table]
+    raw, printed = ([float(row[column]) for row in rows] for column in ("p_value", "p_adjusted"))
+    # raw values are printed to four decimals, so adjusted ones can be off in the last
+    assert benjamini_hochberg(raw) == pytest.approx(printed, abs=1.01e-4)
+    assert holm(raw) != pytest.approx(printed, abs=1.01e-4)
+
+
+@pytest.mark.parametrize(
+    ("p", "mark"),
+    [(1, "ns"), (0.0501, "ns"), (0.05, "*"), (0.01, "**"), (0.001, "***"), (0.00011, "***"), (0.0001, "****")],
+)
+def test_stars(p: float, mark: str) -> None:
+    assert stars(p) == mark
+
+
+def test_stars_and_text_of_no_p_value() -> None:
+    assert (stars(math.nan), format_p(math.nan)) == ("", "–")
+
+
+@pytest.mark.parametrize(
+    ("p", "text"), [(0.03341, "0.0334"), (1.0, "1.0000"), (0.0001, "0.0001"), (9.9e-5, "< 0.0001"), (0.0, "< 0.0001")]
+)
+def test_p_values_are_printed_to_four_decimals(p: float, text: str) -> None:
+    assert format_p(p) == text
+
+
+def test_under_no_difference_holm_rarely_finds_any_and_bh_finds_few() -> None:
+    rng = np.random.default_rng(2)
+    found = defaultdict(int)
+    for _ in range(400):
+        p_values = rng.random(20)
+        for name, correct in (("holm", holm), ("bh", benjamini_hochberg), ("none", list)):
+            found[name] += min(correct(p_values)) <= 0.05
+    # 5 % ± 3.3 standard errors; uncorrected 1 − .95^20 = 64 %
+    assert found["holm"] <= found["bh"] < 400 * (0.05 + 3.3 * (0.05 * 0.95 / 400) ** 0.5)
+    assert found["none"] > 400 * 0.5

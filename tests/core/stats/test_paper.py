@@ -1,0 +1,93 @@
+"""The published test: identical to drawing one resample after the other, to the last digit, ties included."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from core.errors import UsageError
+from core.stats.paper import paper_p, paper_p_by_loop, paper_p_values, resamples_of
+
+
+def literal(first: np.ndarray, second: np.ndarray) -> float:
+    """The procedure as it stands, on numpy's global generator, for comparison."""
+    state = np.random.get_state()
+    try:
+        np.random.seed(20)
+        differences = first - second
+        observed = np.abs(np.mean(differences))
+        hits = 0
+        for _ in range(10_000):
+            resample = second + np.random.choice(differences, size=len(differences), replace=True)
+            hits += bool(np.abs(np.mean(resample - first)) >= observed)
+    finally:
+        np.random.set_state(state)
+    return round((hits + 1) / 10_001, 4)
+
+
+def arms(seed: int, n: int, trials: int = 5) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    chance = rng.beta(0.5, 0.7, n)
+    return tuple(np.array([np.mean(rng.random(trials) < c) for c in chance]) for _ in range(2))
+
+
+CASES = [(1, 2), (2, 7), (3, 20), (4, 100), (5, 117), (6, 300), (7, 301), (8, 700)]
+
+
+@pytest.mark.parametrize(("seed", "n"), CASES)
+def test_it_is_the_loop_to_the_last_digit(seed: int, n: int) -> None:
+    first, second = arms(seed, n)
+    assert paper_p(first, second) == paper_p_by_loop(first, second) == literal(first, second)
+
+
+def test_many_tests_together_give_what_each_gives_alone() -> None:
+    pairs = [arms(seed, n) for seed, n in CASES] + [arms(20, 100), arms(21, 100), arms(22, 100, trials=3)]
+    assert paper_p_values(pairs) == [paper_p(*pair) for pair in pairs]
+
+
+def test_rounding_decides_ties_as_it_did_in_print() -> None:
+    # In whole fifths a tie is a tie; in floating point some ties count and some do not. Both bounds are off here.
+    first, second = arms(4, 100)
+    ticks = np.rint((first - second) * 5).astype(int)
+    sums = resamples_of(100).counts.astype(int) @ ticks
+    beyond = np.abs(sums - ticks.sum()) - abs(ticks.sum())
+    all_ties, no_ties = ((np.sum(hits) + 1) / 10_001 for hits in (beyond >= 0, beyond > 0))
+    assert all_ties - no_ties > 0.01
+    assert no_ties < paper_p(first, second) < all_ties
+
+
+def test_the_order_of_cases_and_of_arms_is_part_of_the_result() -> None:
+    first, second = arms(7, 301)
+    shuffled = np.random.default_rng(0).permutation(301)
+    assert paper_p(first[shuffled], second[shuffled]) != paper_p(first, second)
+    assert paper_p(second, first) == literal(second, first)
+
+
+def test_a_value_off_the_lattice_changes_nothing_about_identity() -> None:
+    rng = np.random.default_rng(9)
+    first, second = rng.random(150), rng.random(150)
+    assert paper_p(first, second) == literal(first, second)
+
+
+@pytest.mark.parametrize(("second", "p"), [([0.2] * 30, 1.0), ([1.0] * 30, 0.0001)])
+def test_arms_that_never_and_always_differ_alike(second: list[float], p: float) -> None:
+    assert paper_p([0.2] * 30, second) == literal(np.full(30, 0.2), np.array(second)) == p
+
+
+def test_no_cases_and_gaps() -> None:
+    assert math.isnan(paper_p([], []))
+    assert [math.isnan(p) for p in paper_p_values([([], []), ([0.0, 1.0], [1.0, 1.0])])] == [True, False]
+    for wrong in ([0.2, math.nan], [0.2], [[0.2, 0.4]]):
+        with pytest.raises(UsageError, match="one score of either arm for each case"):
+            paper_p(wrong, [0.2, 0.4])
+
+
+def test_resamples_are_those_of_the_legacy_generator_and_counted_right() -> None:
+    drawn, counts = resamples_of(37)
+    generator = np.random.RandomState(20)
+    for row in drawn[:50]:
+        assert (row == generator.choice(np.arange(37), 37)).all()
+    assert (counts[123] == np.bincount(drawn[123], minlength=37)).all()
+    assert (counts.sum(axis=1) == 37).all()

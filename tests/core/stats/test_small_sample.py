@@ -1,0 +1,42 @@
+"""The small-sample correction: against tables of t, and where it must change nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from core.stats.small_sample import expansion_of_mean, expansion_of_unpaired
+
+
+def test_tails_of_twenty_cases_by_the_tables() -> None:
+    # t(0.975, 19) = 2.0930; · √(20/19) = 2.1474; P(Z > 2.1474) = 0.01588
+    assert expansion_of_mean(20).tail(0.95) == pytest.approx(0.01588, abs=5e-6)
+    assert expansion_of_mean(100_000).tail(0.95) == pytest.approx(0.025, abs=1e-5)
+
+
+@pytest.mark.parametrize("n", [5, 20, 100, 2_004])
+@pytest.mark.parametrize("level", [0.8, 0.95, 0.999])
+def test_p_and_tail_are_two_sides_of_one_correction(n: int, level: float) -> None:
+    expansion = expansion_of_mean(n)
+    assert expansion.p(2 * expansion.tail(level)) == pytest.approx(1 - level)
+
+
+@pytest.mark.parametrize("p", [1.0, 0.5, 0.05, 1e-4, 1e-10])
+def test_p_is_that_of_t_and_never_smaller(p: float) -> None:
+    z = stats.norm.isf(p / 2)
+    assert expansion_of_mean(20).p(p) == pytest.approx(2 * stats.t.sf(z * (19 / 20) ** 0.5, 19))
+    assert expansion_of_mean(20).p(p) >= p
+
+
+def test_unpaired_degrees_of_freedom_are_welchs() -> None:
+    rng = np.random.default_rng(1)
+    first, second = rng.normal(size=12), rng.normal(scale=3, size=30)
+    expansion = expansion_of_unpaired(first, second)
+    assert expansion.df == pytest.approx(stats.ttest_ind(first, second, equal_var=False).df)
+    plain = (first.var() / 12 + second.var() / 30) ** 0.5
+    assert plain / expansion.shrinkage == pytest.approx((first.var(ddof=1) / 12 + second.var(ddof=1) / 30) ** 0.5)
+
+
+def test_arms_without_variance_are_corrected_by_the_smaller_one() -> None:
+    assert expansion_of_unpaired(np.ones(5), np.zeros(9)) == expansion_of_mean(5)

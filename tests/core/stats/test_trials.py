@@ -1,0 +1,95 @@
+"""Reliability over trials: pass^k and flips by enumeration, variance components by a textbook and by simulation."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from core.errors import UsageError
+from core.stats.trials import flip_rate, intraclass_correlation, pass_hat_k, variance_components
+
+CORRECT = [5, 3, 0, 1, 2]
+COUNTED = [5, 5, 5, 1, 4]
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 5])
+def test_pass_hat_k_is_the_share_of_draws_that_are_all_right(k: int) -> None:
+    shares = []
+    for right, trials in zip(CORRECT, COUNTED, strict=True):
+        draws = list(itertools.combinations([1] * right + [0] * (trials - right), k))
+        shares += [sum(map(all, draws)) / len(draws)] if draws else []
+    got = pass_hat_k(CORRECT, COUNTED, k)
+    assert got.value == pytest.approx(np.mean(shares))
+    assert (got.n_cases, got.n_left_out) == (len(shares), 5 - len(shares))
+
+
+def test_pass_hat_k_by_hand() -> None:
+    # 3 of 5 right: 3 of the 10 pairs are both right
+    assert pass_hat_k([3], [5], 2).value == pytest.approx(0.3)
+    assert pass_hat_k(CORRECT, COUNTED, 1).value == pytest.approx((1 + 0.6 + 0 + 1 + 0.5) / 5)
+
+
+def test_pass_hat_k_is_unbiased() -> None:
+    chance = np.random.default_rng(1).random(40_000)
+    correct = np.random.default_rng(2).binomial(5, chance)
+    assert pass_hat_k(correct, np.full(40_000, 5), 3).value == pytest.approx(1 / 4, abs=0.008)
+
+
+def test_flip_rate_by_hand() -> None:
+    # cases 2 and 5 disagree; case 4 has one trial only
+    assert flip_rate(CORRECT, COUNTED) == (0.5, 4, 1)
+
+
+def test_nothing_to_go_by_is_said_so() -> None:
+    assert math.isnan(pass_hat_k([1], [1], 2).value)
+    assert math.isnan(flip_rate([], []).value)
+    assert math.isnan(intraclass_correlation([1, 0], [1, 1]))
+    assert math.isnan(intraclass_correlation([3], [5]))
+    assert math.isnan(intraclass_correlation([5, 5], [5, 5]))
+
+
+def test_impossible_counts_are_refused() -> None:
+    for correct, counted in (([2], [1]), ([-1], [1]), ([1, 1], [1])):
+        with pytest.raises(UsageError):
+            flip_rate(correct, counted)
+    with pytest.raises(UsageError, match="at least 1"):
+        pass_hat_k([1], [1], 0)
+
+
+def test_the_textbook_example_of_shrout_and_fleiss() -> None:
+    # Psychological Bulletin 86 (1979), table 2: between 11.24, within 6.26, ICC(1,1) = .17
+    ratings = np.array([[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]])
+    got = variance_components(ratings.sum(axis=1), np.full(6, 4), (ratings**2).sum(axis=1))
+    assert got.within == pytest.approx(6.26, abs=0.005)
+    assert 4 * got.between + got.within == pytest.approx(11.24, abs=0.005)
+    assert got.icc == pytest.approx(0.166, abs=0.001)
+    assert (got.trials_per_case, got.n_cases) == (4, 6)
+
+
+def test_unequal_numbers_of_trials_by_hand() -> None:
+    # scores (1, 0), (1, 1, 1), (0): mean 4/6; squares within 1/2 on 3 degrees of freedom;
+    # between 2·(1/2 − 2/3)² + 3·(1/3)² + (2/3)² = 5/6 on 2; mean that counts (6 − 14/6)/2
+    got = variance_components([1, 3, 0, 0], [2, 3, 1, 0])
+    assert got.within == pytest.approx(1 / 6)
+    assert got.trials_per_case == pytest.approx(11 / 6)
+    assert got.between == pytest.approx((5 / 12 - 1 / 6) / (11 / 6))
+    assert got.n_cases == 3
+
+
+def test_trials_that_always_agree_and_that_agree_by_chance() -> None:
+    assert intraclass_correlation([5, 0, 5, 0], [5, 5, 5, 5]) == 1
+    by_chance = np.random.default_rng(3).binomial(5, 0.6, 20_000)
+    assert intraclass_correlation(by_chance, np.full(20_000, 5)) == pytest.approx(0, abs=0.02)
+
+
+def test_components_are_those_that_made_the_data() -> None:
+    # beta(1, 2): variance of chances 1/18, of trials around them E[p(1 − p)] = 1/6
+    rng = np.random.default_rng(4)
+    counted = rng.integers(1, 7, 60_000)
+    correct = rng.binomial(counted, rng.beta(1, 2, 60_000))
+    got = variance_components(correct, counted)
+    assert got.between == pytest.approx(1 / 18, rel=0.05)
+    assert got.within == pytest.approx(1 / 6, rel=0.05)

@@ -1,0 +1,158 @@
+"""Finding conversations: by case or answer, by words and who said them, by verdict under either rule; their order."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.store.conversations import (
+    ConversationFilter,
+    Offer,
+    conversation_ids,
+    conversations,
+    count_conversations,
+    counted_page,
+    first_matches,
+    offer,
+)
+from core.store.database import Store
+from core.store.fold import fold
+from tests.core.store.builders import (
+    Ended,
+    Utterance,
+    a_case,
+    a_header,
+    a_trial,
+    answered,
+    graded,
+    grades,
+    invalid,
+    write_journal,
+)
+
+MCQ = "multi_turn:mcq"
+
+
+def trial(case: int, said: str, *events, number: int = 0):
+    stream = [
+        Utterance(turn=0, role="doctor", text="Hello, does it itch?"), Utterance(turn=1, role="patient", text=said),
+        Ended(reason="no_question", doctor_turns=0), *events,
+    ]  # fmt: skip
+    return a_trial(stream, trial_id=f"run/{case}/{number}", case_key=f"ours/case_{case}", trial=number)
+
+
+def mcq(loose: str, strict: str):
+    rules = (("mcq_loose", loose), ("mcq_strict", strict))
+    return [answered("multi_turn", "mcq"), *(graded(v, "multi_turn", "mcq", rule=r) for r, v in rules)]
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    """Cases 2, 10 and 1 (eczema, plaque psoriasis, guttate psoriasis), in that order; case 1 with two trials."""
+    named = {2: "Eczema", 10: "Plaque psoriasis", 1: "Guttate psoriasis"}
+    cases = [a_case(n, case_key=f"ours/case_{n}", answer=a, choices=(a, "Lupus")) for n, a in named.items()]
+    write_journal(
+        store.journals, "run", a_header(cases=cases, arms=[("multi_turn", "mcq")]),
+        trial(2, "It ITCHES (a lot).", *mcq("correct", "multiple")),
+        trial(10, "Nothing itches.", *mcq("incorrect", "incorrect")),
+        trial(1, "Straße", *mcq("correct", "correct")),
+        trial(1, "A rash", invalid("refused", "multi_turn", "mcq"), number=1),
+    )  # fmt: skip
+    fold(store)
+    return store
+
+
+def ids(store: Store, **wanted: object) -> list[str]:
+    with store.read() as cursor:
+        asked = ConversationFilter(**wanted)  # type: ignore[arg-type]
+        found = conversation_ids(cursor, asked)
+        assert [c.trial_id for c in conversations(cursor, asked)] == found
+        assert count_conversations(cursor, asked) == len(found)
+        assert counted_page(cursor, asked, limit=1)[0] == len(found)
+    return found
+
+
+def test_cases_come_in_the_order_of_their_numbers(filled: Store) -> None:
+    assert ids(filled) == ["run/1/0", "run/1/1", "run/2/0", "run/10/0"]
+
+
+@pytest.mark.parametrize(
+    ("case", "found"),
+    [
+        ("case_1", ["run/1/0", "run/1/1"]),  # not case_10 as well
+        ("ours/CASE_10", ["run/10/0"]),
+        ("case_", ["run/1/0", "run/1/1", "run/2/0", "run/10/0"]),
+        ("Psoriasis", ["run/1/0", "run/1/1", "run/10/0"]),
+        ("%", []),
+        ("gout", []),
+    ],
+)
+def test_a_case_is_found_by_its_id_or_else_by_parts_of_it_and_of_the_answer(
+    filled: Store, case: str, found: list[str]
+) -> None:
+    assert ids(filled, case=case) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "speaker", "found"),
+    [
+        ("itch", None, ["run/1/0", "run/1/1", "run/2/0", "run/10/0"]),
+        ("itch", "patient", ["run/2/0", "run/10/0"]),
+        ("it itches (a lot).", "patient", ["run/2/0"]),
+        ("STRASSE", None, []),
+        ("straße", None, ["run/1/0"]),
+        (".*", None, []),
+        ("\\E.*", None, []),
+    ],
+)
+def test_words_are_taken_as_they_stand_in_any_case_of_letters(
+    filled: Store, text: str, speaker: str | None, found: list[str]
+) -> None:
+    assert ids(filled, text=text, speaker=speaker) == found
+
+
+def test_verdicts_are_those_of_the_chosen_rule(filled: Store) -> None:
+    assert ids(filled, arm=MCQ, verdicts=("correct",)) == ["run/1/0", "run/2/0"]
+    assert ids(filled, arm=MCQ, verdicts=("correct",), mcq_rule="mcq_strict") == ["run/1/0"]
+    assert ids(filled, arm=MCQ, verdicts=("multiple", "refused"), mcq_rule="mcq_strict") == ["run/1/1", "run/2/0"]
+    assert ids(filled, arm=MCQ, rules_differ=True) == ["run/2/0"]
+    assert ids(filled, arm="multi_turn:frq", rules_differ=True) == []
+
+
+def test_the_list_shows_the_verdict_of_the_chosen_rule_and_the_newest(filled: Store) -> None:
+    def listed(**wanted) -> list[dict[str, str]]:
+        with filled.read() as cursor:
+            return [c.verdicts for c in conversations(cursor, ConversationFilter(**wanted))]
+
+    assert [v[MCQ] for v in listed()] == ["correct", "refused", "correct", "incorrect"]
+    assert [v[MCQ] for v in listed(mcq_rule="mcq_strict")] == ["correct", "refused", "multiple", "incorrect"]
+    write_journal(
+        filled.journals, "run", grades("run/10/0", graded("correct", "multi_turn", "mcq", rule="mcq_loose", at=99.0))
+    )
+    fold(filled)
+    assert [v[MCQ] for v in listed(case="case_10")] == ["correct"]
+
+
+def test_all_of_them_without_a_limit_are_as_the_pages(filled: Store) -> None:
+    with filled.read() as cursor:
+        pages = [c for offset in (0, 3) for c in conversations(cursor, limit=3, offset=offset)]
+        assert conversations(cursor, limit=None) == pages
+        assert counted_page(cursor, limit=3, offset=3) == (4, pages[3:])
+        assert counted_page(cursor, limit=3, offset=4) == (0, [])
+
+
+def test_the_first_message_with_the_words_is_named(filled: Store) -> None:
+    with filled.read() as cursor:
+        held = ["run/2/0", "run/1/0"]
+        assert first_matches(cursor, held, "itch", "patient") == {"run/2/0": "It ITCHES (a lot)."}
+        assert first_matches(cursor, held, "ITCH") == dict.fromkeys(held, "Hello, does it itch?")
+
+
+def test_filters_offer_what_is_stored(filled: Store, tmp_path) -> None:
+    write_journal(filled.journals, "none", a_header("none", doctor="openai/idle", arms=[("vignette", "frq")]))
+    fold(filled)
+    with filled.read() as cursor:
+        held = offer(cursor)
+    assert held == Offer(4, {"run": "openai/a"}, ("ours",), ("Dermatology",), ("no_question",), (MCQ,))
+    assert held.models == ["openai/a"]
+    with Store(tmp_path / "empty.duckdb").read() as cursor:
+        assert offer(cursor) == Offer(0, {}, (), (), (), ())

@@ -1,0 +1,245 @@
+"""Journals into the database: once each, whatever is killed, torn, damaged or done twice."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.campaigns.journal import JournalWriter, journal_path
+from core.store.database import Store
+from core.store.fold import FoldReport, fold, fold_if_free
+from core.store.runs import done_trial_ids, run
+from core.store.trials import calls_of, grade_history, latest_grades
+from tests.core.store.builders import (
+    a_call,
+    a_case,
+    a_header,
+    a_stream,
+    a_trial,
+    as_bytes,
+    graded,
+    grades,
+    write_journal,
+)
+from tests.core.store.leasing import HOLD, ROOT, other_process
+
+TABLES = ("runs", "cases", "run_cases", "trials", "utterances", "answers", "grades", "calls", "probes")
+
+
+def counts(store: Store) -> dict[str, int]:
+    with store.read() as cursor:
+        return {t: cursor.execute(f"SELECT count(*) FROM {t}").fetchall()[0][0] for t in TABLES}
+
+
+def stored_trials(store: Store, run_id: str = "run") -> set[str]:
+    with store.read() as cursor:
+        return done_trial_ids(cursor, run_id)
+
+
+def test_every_table_gets_its_rows(store: Store) -> None:
+    write_journal(store.journals, "run", a_header(cases=[a_case()]), a_trial())
+    assert fold(store) == FoldReport(journals=1, runs=1, trials=1, grades=3)
+    assert counts(store) == {
+        "runs": 1, "cases": 1, "run_cases": 1, "trials": 1, "utterances": 3, "answers": 2, "grades": 3, "calls": 2,
+        "probes": 2,
+    }  # fmt: skip
+
+
+def test_folding_again_adds_nothing_and_takes_no_write_lease(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_journal(store.journals, "run", a_header(), a_trial())
+    fold(store)
+    before = counts(store)
+    monkeypatch.setattr(Store, "write", None)
+    assert fold(store) == FoldReport()
+    assert counts(store) == before
+
+
+def test_without_journals_nothing_is_opened(store: Store) -> None:
+    assert fold(store) == FoldReport()
+    assert not store.path.exists()
+
+
+def test_what_a_journal_grew_by_comes_in(store: Store) -> None:
+    write_journal(store.journals, "run", a_header(cases=[a_case()]), a_trial())
+    fold(store)
+    write_journal(store.journals, "run", a_trial(trial_id="run/1/1", trial=1))
+    assert fold(store) == FoldReport(journals=1, trials=1, grades=3)
+    with store.read() as cursor:
+        hashes = cursor.execute("SELECT DISTINCT content_hash FROM trials").fetchall()
+    assert hashes == [(a_case().content_hash,)]
+
+
+def test_a_torn_last_line_waits_until_it_is_whole(store: Store) -> None:
+    path = write_journal(store.journals, "run", a_header())
+    line = as_bytes(a_trial())
+    with path.open("ab") as file:
+        file.write(line[:100])
+    assert fold(store).trials == 0
+    with path.open("ab") as file:
+        file.write(line[100:])
+    assert fold(store).trials == 1
+
+
+def test_a_damaged_journal_is_reported_and_the_others_go_in(store: Store) -> None:
+    broken = write_journal(store.journals, "a", a_header("a"), a_trial(trial_id="a/1", run_id="a"))
+    with broken.open("ab") as file:
+        file.write(b'{"type": "trial"}\n')
+    write_journal(store.journals, "a", a_trial(trial_id="a/2", run_id="a"))
+    write_journal(store.journals, "b", a_header("b"), a_trial(trial_id="b/1", run_id="b"))
+    report = fold(store)
+    assert [d.path for d in report.damaged] == [broken]
+    assert "damaged" in report.damaged[0].message
+    assert (stored_trials(store, "a"), stored_trials(store, "b")) == ({"a/1"}, {"b/1"})
+    assert len(fold(store).damaged) == 1
+
+
+def test_the_same_lines_read_again_from_the_start_add_nothing(store: Store) -> None:
+    path = write_journal(
+        store.journals, "run", a_header(cases=[a_case()]), a_trial(), grades("run/1/0", graded("correct"))
+    )
+    fold(store)
+    before = counts(store)
+    moved = store.path.parent / "moved"
+    shutil.copytree(path.parent, moved / "run")
+    report = fold(store, moved)
+    assert (report.runs, report.trials, report.grades) == (0, 0, 0)
+    assert counts(store) == before
+
+
+def test_a_journal_replaced_by_a_shorter_one_is_read_again(store: Store) -> None:
+    path = write_journal(store.journals, "run", a_header(), a_trial(), a_trial(trial_id="run/1/1"))
+    fold(store)
+    path.unlink()
+    write_journal(store.journals, "run", a_header(), a_trial(trial_id="run/1/2"))
+    assert fold(store).trials == 1
+    assert stored_trials(store) == {"run/1/0", "run/1/1", "run/1/2"}
+    assert fold(store) == FoldReport()
+
+
+def test_of_two_lines_for_one_trial_the_first_counts(store: Store) -> None:
+    write_journal(store.journals, "run", a_header(), a_trial(), a_trial(a_stream()[:4]))
+    assert fold(store).trials == 1
+    write_journal(store.journals, "run", a_trial(a_stream()[:4]))
+    assert fold(store).trials == 0
+    assert counts(store)["utterances"] == 3
+
+
+def test_regrading_adds_to_the_history_and_the_newest_counts(store: Store) -> None:
+    write_journal(store.journals, "run", a_header(), a_trial())
+    fold(store)
+    late, early = graded("correct", at=30.0, grader="openai/g2"), graded("incorrect", at=20.0)
+    write_journal(store.journals, "run", grades("run/1/0", late), grades("run/1/0", early))
+    assert fold(store).grades == 2
+    with store.read() as cursor:
+        history = [g for g in grade_history(cursor, "run/1/0") if g.rule == "frq"]
+        newest = [g for g in latest_grades(cursor, "run/1/0") if g.rule == "frq"]
+    assert [g.verdict for g in history] == ["provider_error", "incorrect", "correct"]
+    assert newest == [late]
+
+
+def test_the_calls_of_a_regrading_are_kept_and_counted_once(store: Store) -> None:
+    judged = grades("run/1/0", graded("correct", at=30.0, grader="openai/g2"))
+    again = judged.model_copy(update={"calls": [a_call("judge-1").call]})
+    write_journal(store.journals, "run", a_header(), a_trial(), again, again)
+    fold(store)
+    with store.read() as cursor:
+        kept = [call.call_id for call in calls_of(cursor, "run/1/0")]
+    assert kept.count("judge-1") == 1
+    assert kept[-1] == "judge-1", "they come after the calls of the trial itself"
+
+
+def test_a_case_that_changed_is_another_row_and_trials_keep_theirs(store: Store) -> None:
+    changed = a_case(answer="Psoriasis")
+    write_journal(store.journals, "run", a_header(cases=[a_case()]), a_trial())
+    write_journal(store.journals, "new", a_header("new", cases=[changed]), a_trial(trial_id="new/1", run_id="new"))
+    fold(store)
+    with store.read() as cursor:
+        found = cursor.execute(
+            "SELECT run_id, answer FROM trials JOIN cases USING (case_key, content_hash) ORDER BY run_id"
+        ).fetchall()
+    assert found == [("new", "Psoriasis"), ("run", "Eczema")]
+
+
+def test_a_trial_without_its_end_is_a_failed_one(store: Store) -> None:
+    stream = [*a_stream()[:4], a_stream()[13]]
+    write_journal(store.journals, "run", a_header(), a_trial(stream))
+    fold(store)
+    with store.read() as cursor:
+        row = cursor.execute("SELECT status, end_reason, failure, failure_message FROM trials").fetchall()
+        assert done_trial_ids(cursor, "run", failed=False) == set()
+    assert row == [("failed", None, "timeout", "too slow")]
+
+
+FOLD = """
+import sys
+from pathlib import Path
+from core.store.database import Store
+from core.store.fold import fold
+print(fold(Store(Path(sys.argv[1]))).trials)
+"""
+
+
+def test_two_processes_that_fold_at_once_take_every_trial_once(store: Store) -> None:
+    for name in ("a", "b"):
+        lines = [a_trial(trial_id=f"{name}/{n}", run_id=name) for n in range(300)]
+        write_journal(store.journals, name, a_header(name), *lines)
+    command = [sys.executable, "-c", FOLD, str(store.path)]
+    pair = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    numbers = [int(process.communicate(timeout=60)[0]) for process in pair]
+    assert [p.returncode for p in pair] == [0, 0]
+    assert sum(numbers) == 600
+    assert counts(store)["trials"] == 600
+    assert counts(store)["grades"] == 1_800
+    assert fold(store) == FoldReport()
+
+
+def test_many_trials_come_in_several_transactions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.store.fold.CHUNK_TRIALS", 40)
+    lines = [a_trial(trial_id=f"run/{n}") for n in range(100)]
+    write_journal(store.journals, "run", a_header(), *lines)
+    assert fold(store).trials == 100
+    with store.read() as cursor:
+        assert cursor.execute("SELECT count(*) FROM journal_positions").fetchall() == [(3,)]
+
+
+def test_a_fold_that_was_stopped_goes_on_where_it_was(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.store.fold.CHUNK_TRIALS", 40)
+    write_journal(store.journals, "run", a_header(), *[a_trial(trial_id=f"run/{n}") for n in range(100)])
+    write = Store.write
+    allowed = iter([write, write])
+    monkeypatch.setattr(Store, "write", lambda *given: next(allowed)(*given))
+    with pytest.raises(StopIteration):
+        fold(store)
+    monkeypatch.setattr(Store, "write", write)
+    assert fold(store).trials == 20
+    assert counts(store)["trials"] == 100
+
+
+def test_fold_if_free_does_not_wait(store: Store) -> None:
+    write_journal(store.journals, "run", a_header(), a_trial())
+    with store.write():
+        pass
+    with other_process(store, HOLD.format(mode="read", seconds=60)):
+        assert fold_if_free(store) is None
+    report = fold_if_free(store)
+    assert report is not None
+    assert report.trials == 1
+
+
+def test_what_the_journal_writer_wrote_comes_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "mine.duckdb"))
+    header, trial = a_header(cases=[a_case()]), a_trial()
+    with JournalWriter(journal_path("run")) as journal:
+        journal.append(header)
+        journal.append(trial)
+    report = fold(Store())
+    assert not report.damaged
+    assert report.trials == 1
+    with Store().read() as cursor:
+        found = run(cursor, "run")
+    assert found is not None
+    assert found.cases == 1

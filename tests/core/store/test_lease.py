@@ -1,0 +1,194 @@
+"""The database as a lease among the threads of a process, and what may be found in its place."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from core.errors import AnamnesisError
+from core.store import database
+from core.store.database import Store
+from core.store.lease import DatabaseBusyError
+from tests.core.store.leasing import NOTE, count, note
+
+
+def test_the_file_is_made_by_whoever_comes_first(store: Store) -> None:
+    assert not store.path.exists()
+    assert count(store) == 0
+    assert [p.name for p in store.path.parent.iterdir()] == ["results.duckdb"]
+
+
+def test_what_is_written_is_read_and_an_exception_undoes_it(store: Store) -> None:
+    note(store, "kept")
+    with suppress(ZeroDivisionError), store.write() as connection:
+        connection.execute(NOTE, ["lost"])
+        raise ZeroDivisionError
+    assert count(store) == 1
+
+
+def test_a_refused_statement_undoes_the_transaction_and_frees_the_database(store: Store) -> None:
+    with suppress(duckdb.CatalogException), store.write() as connection:
+        connection.execute(NOTE, ["lost"])
+        connection.execute("SELECT * FROM no_such_table")
+    assert count(store) == 0
+
+
+def test_readers_cannot_write(store: Store) -> None:
+    with store.read() as cursor, pytest.raises(duckdb.InvalidInputException):
+        cursor.execute(NOTE, ["x"])
+
+
+def test_reading_inside_reading_is_fine_even_while_a_writer_waits(store: Store) -> None:
+    with store.read() as outer:
+        writer = threading.Thread(target=note, args=(store, "x"))
+        writer.start()
+        time.sleep(0.1)
+        with store.read(timeout=1) as inner:
+            assert inner.execute("SELECT count(*) FROM annotations").fetchall() == [(0,)]
+        assert outer.execute("SELECT 1").fetchall() == [(1,)]
+    writer.join()
+    assert count(store) == 1
+
+
+@pytest.mark.parametrize(("outer", "inner"), [("read", "write"), ("write", "write"), ("write", "read")])
+def test_other_nesting_is_a_programming_error_and_no_deadlock(store: Store, outer: str, inner: str) -> None:
+    with pytest.raises(RuntimeError, match="This thread"), getattr(store, outer)(), getattr(store, inner)():
+        pass
+    note(store, "x")
+    assert count(store) == 1
+
+
+def test_two_stores_of_one_file_share_its_gate(store: Store) -> None:
+    with store.read(), pytest.raises(RuntimeError), Store(store.path).write():
+        pass
+
+
+def test_eight_threads_read_while_one_writes(store: Store) -> None:
+    problems: list[BaseException] = []
+    stop = threading.Event()
+
+    def read_on() -> None:
+        seen = 0
+        try:
+            while not stop.is_set():
+                with store.read() as cursor:
+                    now = cursor.execute("SELECT count(*), count(DISTINCT item) FROM annotations").fetchall()[0]
+                assert now[0] == now[1] >= seen
+                seen = now[0]
+        except BaseException as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=read_on) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    started = time.monotonic()
+    for number in range(15):
+        note(store, str(number))
+    taken = time.monotonic() - started
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not problems
+    assert count(store) == 15
+    assert taken < 15, "the writer was starved by readers"
+
+
+def test_a_thread_that_gives_up_says_that_this_program_is_busy(store: Store) -> None:
+    inside, leave = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with store.read():
+            inside.set()
+            leave.wait(10)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    inside.wait(10)
+    with pytest.raises(DatabaseBusyError, match="another part of this program"), store.write(timeout=0.2):
+        pass
+    leave.set()
+    holder.join()
+    note(store, "x")
+
+
+def test_a_newer_database_is_refused_in_words(store: Store) -> None:
+    with store.write() as connection:
+        connection.execute("INSERT INTO meta VALUES (99, 0)")
+    with pytest.raises(AnamnesisError, match="newer Anamnesis"), store.read():
+        pass
+
+
+def test_an_older_database_is_brought_up_to_date(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    note(store, "x")
+    added = (*database.MIGRATIONS, "ALTER TABLE annotations ADD COLUMN colour VARCHAR")
+    monkeypatch.setattr(database, "MIGRATIONS", added)
+    with store.read() as cursor:
+        assert cursor.execute("SELECT colour FROM annotations").fetchall() == [(None,)]
+        assert cursor.execute("SELECT max(schema_version) FROM meta").fetchall() == [(len(added),)]
+
+
+@pytest.mark.parametrize("content", [b"", b"not a database"])
+def test_a_file_that_is_no_database_is_named(store: Store, content: bytes) -> None:
+    store.path.write_bytes(content)
+    with pytest.raises(AnamnesisError, match="cannot be opened"), store.read():
+        pass
+    assert store.path.read_bytes() == content
+
+
+def test_a_foreign_duckdb_file_is_refused(store: Store) -> None:
+    duckdb.connect(str(store.path)).close()
+    with pytest.raises(AnamnesisError, match="not a database of Anamnesis"), store.read():
+        pass
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT * FROM read_text('/etc/hostname')",
+        "COPY annotations TO '/tmp/out.csv'",
+        "ATTACH '/tmp/other.duckdb'",
+        "INSTALL httpfs",
+        "SET enable_external_access = true",
+        "SELECT * FROM secret",
+    ],
+)
+def test_sql_reaches_nothing_but_the_database(store: Store, statement: str) -> None:
+    secret = {"a": [1]}  # noqa: F841  a Python variable that SQL could see
+    with store.read() as cursor, pytest.raises(duckdb.Error):
+        cursor.execute(statement).fetchall()
+
+
+def test_the_version_changes_with_the_data_only(store: Store) -> None:
+    note(store, "x")
+    before = store.version
+    count(store)
+    with store.write() as connection:
+        connection.execute("SELECT 1").fetchall()
+    assert store.version == before
+    note(store, "y")
+    assert store.version != before
+
+
+def test_a_copy_holds_everything_and_never_overwrites(store: Store, tmp_path: Path) -> None:
+    note(store, "x")
+    target = tmp_path / "it's a copy.duckdb"
+    store.copy_to(target)
+    assert count(Store(target)) == 1
+    note(Store(target), "y")
+    assert count(store) == 1
+    with pytest.raises(AnamnesisError, match="exists already"):
+        store.copy_to(target)
+
+
+def test_the_configured_path_is_the_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ANAMNESIS_DB", os.fspath(tmp_path / "there" / "mine.duckdb"))
+    store = Store()
+    assert count(store) == 0
+    assert store.path == tmp_path / "there" / "mine.duckdb"
+    assert store.journals == tmp_path / "there" / "mine.journals"

@@ -1,0 +1,206 @@
+"""The questions that pages ask of the database."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.events import Called, CallRecord
+from core.store.annotations import Annotation, add_annotations, annotations_of
+from core.store.cases import add_cases, case, cases
+from core.store.conversations import ConversationFilter, conversations, count_conversations
+from core.store.database import Store
+from core.store.exports import results, transcripts
+from core.store.figures import Selection
+from core.store.fold import fold
+from core.store.runs import run, run_cases, runs
+from core.store.trials import answers_to_grade, calls_of, latest_grades, probes_of, trial_events, utterances_of
+from tests.core.store.builders import (
+    a_call,
+    a_case,
+    a_header,
+    a_stream,
+    a_trial,
+    answered,
+    graded,
+    grades,
+    invalid,
+    write_journal,
+)
+
+TRIAL = "run/1/0"
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    """Run ``run``: two cases × two trials, two trials done. Run ``later``: another model, one trial that failed."""
+    second = a_trial(
+        [*a_stream("run/2/0")[:-1], invalid("refused", "vignette", "frq"), a_stream()[-1]],
+        trial_id="run/2/0", case_key="ours/2", finished_at=50.0,
+    )  # fmt: skip
+    two = [a_case(2, specialty="Cardiology", dataset="other", answer="Asthma"), a_case(1)]
+    write_journal(store.journals, "run", a_header(cases=two), a_trial(), second)
+    write_journal(
+        store.journals, "later", a_header("later", doctor="openai/b", created_at=200.0),
+        a_trial(a_stream()[:4], trial_id="later/1/0", run_id="later"),
+    )  # fmt: skip
+    fold(store)
+    return store
+
+
+def test_a_conversation_is_read_back_as_the_events_that_happened(filled: Store) -> None:
+    with filled.read() as cursor:
+        assert trial_events(cursor, TRIAL) == a_stream()
+        assert trial_events(cursor, "no such trial") == []
+
+
+def test_its_parts_are_the_same_objects(filled: Store) -> None:
+    stream = a_stream()
+    with filled.read() as cursor:
+        assert utterances_of(cursor, TRIAL) == [stream[1], stream[3], stream[6]]
+        assert probes_of(cursor, TRIAL) == [stream[4]]
+        assert [Called(call=c) for c in calls_of(cursor, TRIAL)] == [stream[2], stream[5]]
+        assert latest_grades(cursor, TRIAL)[0].at == 10.0
+
+
+def test_runs_tell_how_far_they_are(filled: Store) -> None:
+    with filled.read() as cursor:
+        later, first = runs(cursor)
+    assert (later.run_id, first.run_id) == ("later", "run")
+    assert (first.planned, first.done, first.failed, first.state) == (4, 2, 0, "partial")
+    assert (first.answers, first.excluded, first.ungraded) == (5, 3, 0)
+    assert (first.last_activity, first.settings, first.arms[0]) == (50.0, {"max_messages": 30}, ("vignette", "mcq"))
+    assert (later.planned, later.done, later.failed) == (None, 1, 1)
+
+
+def test_runs_tell_what_each_role_used(filled: Store) -> None:
+    with filled.read() as cursor:
+        found = run(cursor, "run")
+        assert run(cursor, "no such run") is None
+    assert found is not None
+    doctor, patient = found.use["doctor"], found.use["patient"]
+    assert (doctor.calls, doctor.prompt_tokens, doctor.completion_tokens, doctor.cost_usd) == (2, 20, 6, 0.5)
+    assert patient.cost_usd is None
+    assert found.cost_usd is None
+
+
+def test_a_call_that_failed_costs_nothing(store: Store) -> None:
+    failed = a_call("c9", error="timeout: too slow", cost_usd=None, response=None)
+    write_journal(store.journals, "run", a_header(), a_trial([a_call("c1"), failed]))
+    fold(store)
+    with store.read() as cursor:
+        (found,) = runs(cursor)
+    assert found.use["doctor"].failed == 1
+    assert found.cost_usd == 0.25
+
+
+def test_cases_come_back_as_they_were(filled: Store) -> None:
+    with filled.read() as cursor:
+        assert case(cursor, "ours/1") == a_case(1)
+        assert case(cursor, "nobody") is None
+        assert [c.case_key for c in run_cases(cursor, "run")] == ["ours/2", "ours/1"]
+        assert [c.case_key for c in cases(cursor, "ours")] == ["ours/1"]
+        assert len(cases(cursor)) == 2
+
+
+def test_the_newest_content_of_a_case_is_the_default(filled: Store) -> None:
+    changed = a_case(1, vignette="Rewritten.", profile=None, age=None, single_diagnosis=None)
+    with filled.write() as connection:
+        assert add_cases(connection, [changed, changed, a_case(1)]) == 1
+    with filled.read() as cursor:
+        assert case(cursor, "ours/1") == changed
+        assert case(cursor, "ours/1", a_case(1).content_hash) == a_case(1)
+
+
+def test_conversations_are_listed_with_their_verdicts(filled: Store) -> None:
+    with filled.read() as cursor:
+        newest, first, second = conversations(cursor)
+    assert (newest.trial_id, newest.status, newest.verdicts) == ("later/1/0", "failed", {})
+    assert (first.trial_id, first.answer, first.specialty) == (TRIAL, "Eczema", "Dermatology")
+    assert first.verdicts == {"vignette:mcq": "correct", "multi_turn:frq": "provider_error"}
+    assert second.verdicts["vignette:frq"] == "refused"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        (ConversationFilter(runs=["run"]), ["run/1/0", "run/2/0"]),
+        (ConversationFilter(models=["openai/b"]), ["later/1/0"]),
+        (ConversationFilter(specialties=["Cardiology"]), ["run/2/0"]),
+        (ConversationFilter(datasets=["ours"]), ["run/1/0"]),
+        (ConversationFilter(statuses=["failed"]), ["later/1/0"]),
+        (ConversationFilter(end_reasons=["final_diagnosis"], cases=["ours/1"]), ["run/1/0"]),
+        (ConversationFilter(verdicts=["refused"], arm="vignette:frq"), ["run/2/0"]),
+        (ConversationFilter(verdicts=["correct"]), []),
+        (ConversationFilter(text="Lump on my neck", runs=["run"]), ["run/1/0", "run/2/0"]),
+        (ConversationFilter(text="lump", speaker="doctor"), []),
+        (ConversationFilter(text="100%_'; DROP TABLE trials"), []),
+    ],
+)
+def test_conversations_are_found(filled: Store, wanted: ConversationFilter, found: list[str]) -> None:
+    with filled.read() as cursor:
+        assert [c.trial_id for c in conversations(cursor, wanted)] == found
+        assert count_conversations(cursor, wanted) == len(found)
+
+
+def test_conversations_come_by_the_page(filled: Store) -> None:
+    with filled.read() as cursor:
+        pages = [[c.trial_id for c in conversations(cursor, limit=2, offset=o)] for o in (0, 2, 4)]
+    assert pages == [["later/1/0", "run/1/0"], ["run/2/0"], []]
+
+
+def test_answers_to_grade_leave_out_what_a_grader_has_judged(filled: Store) -> None:
+    def left(grader: str | None) -> list[str]:
+        with filled.read() as cursor:
+            return [a.trial_id for a in answers_to_grade(cursor, "run", ["frq"], grader)]
+
+    assert left(None) == left("openai/new") == ["run/1/0", "run/2/0"]
+    assert left("openai/g") == ["run/1/0", "run/2/0"], "a provider's failure is no judgement"
+    write_journal(filled.journals, "run", grades(TRIAL, graded("correct", grader="openai/new", at=60.0)))
+    fold(filled)
+    assert left("openai/new") == ["run/2/0"]
+    with filled.read() as cursor:
+        everything = answers_to_grade(cursor, "run")
+    assert {(a.format, a.question_type) for a in everything} == {("vignette", "mcq"), ("multi_turn", "frq")}
+    assert everything[0].content_hash == a_case(1).content_hash
+
+
+def test_results_have_a_row_for_each_answer_and_rule(filled: Store) -> None:
+    with filled.read() as cursor:
+        table = results(cursor, Selection(runs=["run"], specialties=["Dermatology"]))
+    rows = table.to_pylist()
+    assert [(r["rule"], r["verdict"]) for r in rows] == [
+        ("frq", "provider_error"), ("mcq_loose", "correct"), ("mcq_strict", "incorrect")
+    ]  # fmt: skip
+    assert {r["model"] for r in rows} == {"openai/a"}
+
+
+def test_transcripts_leave_out_calls_unless_wanted(filled: Store) -> None:
+    with filled.read() as cursor:
+        plain, full = list(transcripts(cursor, "run")), list(transcripts(cursor, "run", calls=True))
+    assert [t["trial_id"] for t in plain] == ["run/1/0", "run/2/0"]
+    kinds = [e["kind"] for e in plain[0]["events"]]
+    assert "called" not in kinds
+    assert kinds[0] == "started"
+    assert full[0]["events"][2]["call"]["request"]["messages"]
+
+
+def test_of_annotations_the_newest_of_a_person_counts(store: Store) -> None:
+    first = Annotation("t1", "ann", "relevant history", "no", annotated_at=1.0)
+    changed = Annotation("t1", "ann", "relevant history", "yes", "on reflection", annotated_at=2.0)
+    other = Annotation("t1", "bob", "relevant history", "no", annotated_at=1.0)
+    with store.write() as connection:
+        assert add_annotations(connection, [changed, first, other]) == 3
+    with store.read() as cursor:
+        assert annotations_of(cursor, "t1") == [changed, other]
+        assert annotations_of(cursor, "t2") == []
+
+
+def test_odd_texts_survive(store: Store) -> None:
+    odd = "nul \u0000, quote ' \" \\, emoji 🩺, line\nbreak"
+    call = a_call("c1", request={"messages": [{"role": "user", "content": odd}], "temperature": 0.5}, response=odd)
+    write_journal(store.journals, "run", a_header(), a_trial([call, answered(response=odd)]))
+    fold(store)
+    with store.read() as cursor:
+        stored: list[CallRecord] = calls_of(cursor, TRIAL)
+        assert stored == [call.call]
+        assert trial_events(cursor, TRIAL)[1] == answered(response=odd)

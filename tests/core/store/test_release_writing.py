@@ -1,0 +1,75 @@
+"""A release goes in whole or not at all, and a database of the first version takes it as well."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from core.datasets.craftmd_release.importing import import_release
+from core.datasets.craftmd_release.layout import find
+from core.errors import AnamnesisError
+from core.store import database, release
+from core.store.database import Store
+from core.store.fold import fold
+from tests.core.store.builders import a_case, a_header, a_trial, write_journal
+from tests.support import release as files
+
+
+@pytest.fixture(autouse=True)
+def db(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "db" / "anamnesis.duckdb"))
+
+
+def count(table: str) -> int:
+    with Store().read() as cursor:
+        (found,) = cursor.execute(f"SELECT count(*) FROM {table}").fetchall()[0]
+    return int(found)
+
+
+def put_in(root: Path) -> None:
+    layout = find(root, "release")
+    import_release(Store(), layout, layout.models)
+
+
+def break_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
+        raise AnamnesisError("the disk is full")
+
+    monkeypatch.setattr(release, "_describe_prompts", fail)
+
+
+def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = files.write_release(tmp_path / "release")
+    break_at_the_end(monkeypatch)
+    with pytest.raises(AnamnesisError, match="the disk is full"):
+        put_in(root)
+    tables = ("runs", "cases", "run_cases", "trials", "utterances", "answers", "grades", "release_files")
+    assert [count(table) for table in tables] == [0] * len(tables)
+
+
+def test_a_replacement_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = files.write_release(tmp_path / "release")
+    put_in(root)
+    before = [count(table) for table in ("trials", "utterances", "answers", "grades")]
+    assert before == [20, 100, 160, 240]  # 2 models × 2 cases × 5 trials, with 5 messages, 8 answers, 12 grades each
+    files.write_file(root, "gpt3_1106", "case_0", files.a_file("case_0", trial_0=files.a_trial(vignette_mcq=None)))
+    break_at_the_end(monkeypatch)
+    with pytest.raises(AnamnesisError):
+        put_in(root)
+    assert [count(table) for table in ("trials", "utterances", "answers", "grades")] == before
+
+
+def test_a_database_of_the_first_version_is_brought_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "MIGRATIONS", database.MIGRATIONS[:1])
+        store = Store()
+        write_journal(store.journals, "run", a_header(cases=[a_case()]), a_trial())
+        fold(store)
+        assert count("trials") == 1
+    put_in(files.write_release(tmp_path / "release"))
+    assert count("trials") == 21
+    with Store().read() as cursor:
+        versions = cursor.execute("SELECT schema_version FROM meta ORDER BY 1").fetchall()
+    assert versions == [(n + 1,) for n in range(len(database.MIGRATIONS))]

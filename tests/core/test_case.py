@@ -1,0 +1,151 @@
+"""What is read out of a case's own words: the question, the sentences, age and sex; and its hashes."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from core.case import FINAL_QUESTION, Case, Fact, Profile, case_set_hash, read_demographics, sentences, split_question
+
+
+def make(**changes: object) -> Case:
+    fields = {
+        "case_key": "t/1", "dataset": "t", "specialty": "Other",
+        "vignette": "A 40-year-old man has a rash.", "answer": "Psoriasis",
+    }  # fmt: skip
+    return Case.model_validate({**fields, **changes})
+
+
+@pytest.mark.parametrize(
+    ("text", "vignette", "question"),
+    [
+        ("A man coughs. What is the diagnosis?", "A man coughs.", "What is the diagnosis?"),
+        ("What is it? A man coughs.", "A man coughs.", "What is it?"),
+        ("A man coughs. What is it? And why?", "A man coughs. And why?", "What is it?"),
+        ("A man coughs.\nHe sweats. What is it?", "A man coughs.\nHe sweats.", "What is it?"),
+        ("Really? A man coughs.\nWhat is it?", "Really? A man coughs.", "What is it?"),
+        ("A man coughs.", "A man coughs.", FINAL_QUESTION),
+        ("Is it gout? He asks.\nHe has fever.", "Is it gout? He asks.\nHe has fever.", FINAL_QUESTION),
+        ("  What is it?  ", "What is it?", FINAL_QUESTION),
+        ("The drug (is it safe?) was given. It is 3.5 mg. Which is it?", "It is 3.5 mg. Which is it?", None),
+    ],
+)
+def test_the_question_is_cut_from_the_vignette(text: str, vignette: str, question: str | None) -> None:
+    found = split_question(text)
+
+    assert found[0] == vignette
+    if question is not None:
+        assert found[1] == question
+
+
+def test_nothing_of_a_vignette_is_lost_by_cutting_the_question() -> None:
+    text = "A 5-year-old girl coughs.\n\nShe has a fever of 38.5 °C. Which of these is likeliest?"
+
+    vignette, question = split_question(text)
+
+    assert sorted(f"{vignette} {question}".split()) == sorted(text.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("He is ill. She is well.", ["He is ill.", "She is well."]),
+        ("The value is 3.5 mg/dL. It rose.", ["The value is 3.5 mg/dL.", "It rose."]),
+        ("Dr. Smith came. He left.", ["Dr. Smith came.", "He left."]),
+        ("It lasts approx. 30 minutes. Then it goes.", ["It lasts approx. 30 minutes.", "Then it goes."]),
+        ('He said "no." Then he left!', ['He said "no.', "Then he left!"]),
+        ("One\nTwo.", ["One", "Two."]),
+        ("", []),
+    ],
+)
+def test_sentences(text: str, parts: list[str]) -> None:
+    assert sentences(text) == parts
+
+
+@pytest.mark.parametrize(
+    ("text", "age", "sex"),
+    [
+        ("A 45-year-old woman has a cough.", 45, "female"),
+        ("A man, aged 68 years, has a rash.", 68, "male"),
+        ("A 6-month-old boy vomits.", 0.5, "male"),
+        ("A 2-week-old girl is brought by her father.", 2 / 52.18, "female"),
+        ("An 18 year old male runs.", 18, "male"),
+        ("A 7-year-old boy is brought by his mother.", 7, "male"),
+        ("A pregnant student feels sick.", None, "female"),
+        ("A newborn girl turns blue.", 0, "female"),
+        ("A one-year-old boy falls.", 1, "male"),
+        ("A 37‐year‐old woman falls.", 37, "female"),
+        ("There is a rash of 3 weeks.", None, None),
+    ],
+)
+def test_age_and_sex_are_read_from_prose(text: str, age: float | None, sex: str | None) -> None:
+    found = read_demographics(text)
+
+    assert found[0] == (None if age is None else pytest.approx(age))
+    assert found[1] == sex
+
+
+def test_an_unknown_specialty_is_refused() -> None:
+    with pytest.raises(ValidationError, match="one of the twelve"):
+        make(specialty="Astrology")
+
+
+@pytest.mark.parametrize(
+    ("changes", "same"),
+    [
+        ({"source": "elsewhere"}, True), ({"licence": "MIT"}, True), ({"vignette": "Another."}, False),
+        ({"answer": "Eczema"}, False), ({"choices": ("a", "b")}, False), ({"synonyms": ("x",)}, False),
+    ],
+)  # fmt: skip
+def test_the_hash_follows_what_can_change_a_result(changes: dict[str, object], same: bool) -> None:
+    assert (make().content_hash == make(**changes).content_hash) is same
+
+
+def test_the_hash_of_a_set_does_not_depend_on_its_order_but_on_its_members() -> None:
+    one, two = make(), make(case_key="t/2")
+
+    assert case_set_hash([one, two]) == case_set_hash([two, one])
+    assert case_set_hash([one]) != case_set_hash([one, two])
+
+
+def test_a_case_cannot_be_changed_and_takes_no_unknown_field() -> None:
+    with pytest.raises(ValidationError):
+        make().answer = "Eczema"
+    with pytest.raises(ValidationError):
+        make(colour="blue")
+
+
+def test_the_examination_of_a_profile_holds_no_laboratory_value() -> None:
+    facts = (
+        Fact(key="pulse", value="72/min", lay="My pulse was fine.", section="vital_signs"),
+        Fact(key="skin", value="red plaques.", lay="They saw patches.", section="examination"),
+        Fact(key="sodium", value="121 mEq/L", lay="My salt was low.", section="laboratory"),
+    )
+    case = make(profile=Profile(optional=facts))
+
+    assert case.examination() == "Pulse: 72/min. Skin: red plaques."
+    assert make(profile=Profile()).examination() is None
+
+
+def test_without_a_profile_the_examination_is_the_sentences_that_speak_of_it() -> None:
+    case = make(vignette="He coughs. On physical examination, the spleen is felt. He smokes.")
+
+    assert case.examination() == "On physical examination, the spleen is felt."
+    assert make(vignette="He coughs.").examination() is None
+
+
+@pytest.mark.parametrize(
+    ("age", "sex", "words"),
+    [
+        (34, "female", "34 years old, female"), (0.5, "male", "6 months old, male"), (3 / 365.25, None, "3 days old"),
+        (None, None, "40 years old, male"),
+    ],
+)  # fmt: skip
+def test_age_and_sex_in_words(age: float | None, sex: str | None, words: str) -> None:
+    case = make(age=age, sex=sex) if age is None or sex else make(age=age, vignette="A rash.")
+
+    assert case.age_and_sex() == words
+
+
+def test_letters_start_at_a() -> None:
+    assert make(choices=("x", "y", "z")).letters == {"A": "x", "B": "y", "C": "z"}

@@ -1,0 +1,100 @@
+"""Prompt packs: what is missing or wrong in one is said, and its hash follows every file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.agents.casting import NEEDED_PROMPTS, craftmd_pack
+from core.errors import UsageError
+from core.prompts import load_pack
+
+GOOD = "---\nrole: doctor\ninputs: [name]\n---\nHello {{ name }}\n"
+
+
+def write(folder: Path, **files: str) -> str:
+    for name, text in files.items():
+        (folder / f"{name}.md").write_text(text, encoding="utf-8")
+    return str(folder)
+
+
+def test_a_prompt_is_filled_in(tmp_path: Path) -> None:
+    pack = load_pack(write(tmp_path, greeting=GOOD))
+
+    assert pack.render("greeting", name="Ada") == "Hello Ada"
+
+
+def test_text_of_a_case_is_not_read_as_a_template_nor_escaped(tmp_path: Path) -> None:
+    pack = load_pack(write(tmp_path, greeting=GOOD))
+
+    assert pack.render("greeting", name="{{ 7 * 7 }} <b>") == "Hello {{ 7 * 7 }} <b>"
+
+
+@pytest.mark.parametrize("values", [{}, {"name": "Ada", "age": 3}, {"nam": "Ada"}])
+def test_missing_or_surplus_values_are_an_error(tmp_path: Path, values: dict[str, object]) -> None:
+    pack = load_pack(write(tmp_path, greeting=GOOD))
+
+    with pytest.raises(KeyError, match="greeting takes"):
+        pack.render("greeting", **values)
+
+
+def test_a_missing_prompt_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"lacks patient\.md, exam\.md"):
+        load_pack(write(tmp_path, greeting=GOOD), ("greeting", "patient", "exam"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Hello", "---\nrole: doctor\nHello", "---\ninputs: [a]\n---\nHello", "---\nrole: [\n---\nHello", "---\n---\nHello",
+     "---\nrole: doctor\ninputs: []\n---\n{% if %}"],
+)  # fmt: skip
+def test_a_broken_header_or_template_names_the_file(tmp_path: Path, text: str) -> None:
+    with pytest.raises(UsageError, match=r"greeting\.md"):
+        load_pack(write(tmp_path, greeting=text))
+
+
+def test_an_unknown_pack_names_those_there_are() -> None:
+    with pytest.raises(UsageError, match="craftmd"):
+        load_pack("no-such-pack")
+
+
+def test_the_hash_follows_text_name_and_number_of_files(tmp_path: Path) -> None:
+    hashes = [load_pack(write(tmp_path, greeting=GOOD)).hash]
+    hashes.append(load_pack(write(tmp_path, greeting=GOOD.replace("Hello", "Hi"))).hash)
+    hashes.append(load_pack(write(tmp_path, greeting=GOOD, other=GOOD)).hash)
+    (tmp_path / "other.md").rename(tmp_path / "another.md")
+    hashes.append(load_pack(str(tmp_path)).hash)
+
+    assert len(set(hashes)) == 4
+    assert load_pack(write(tmp_path, another=GOOD)).hash == hashes[3]
+
+
+def test_the_own_pack_has_all_it_needs_and_says_what_each_prompt_is_for() -> None:
+    pack = craftmd_pack()
+
+    assert set(NEEDED_PROMPTS) <= set(pack.prompts)
+    assert {prompt.role for prompt in pack.prompts.values()} == {"doctor", "patient", "grader", "summariser"}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "values", "wanted"),
+    [
+        ("doctor", {"specialty": "Cardiology"}, ["Cardiology", "**Final Diagnosis:**", "exactly one question"]),
+        ("grader_judge", {"answer": "wart", "extracted": "verruca"}, ["1: wart | 2: verruca", "Yes", "No"]),
+        ("answer_mcq", {"question": "Which?", "choices": [("A", "gout"), ("B", "lupus")]}, ["A. gout", "B. lupus"]),
+        ("patient", {"vignette": "V", "caregiver": True}, ["look after the patient", "never mention"]),
+    ],
+)
+def test_the_own_prompts_say_what_the_framework_asks_for(
+    prompt: str, values: dict[str, object], wanted: list[str]
+) -> None:
+    text = craftmd_pack().render(prompt, **values)
+
+    assert all(words in text for words in wanted)
+
+
+def test_the_doctor_of_other_is_given_no_specialty() -> None:
+    text = craftmd_pack().render("doctor", specialty="")
+
+    assert "specialised" not in text

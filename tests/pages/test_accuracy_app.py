@@ -1,0 +1,199 @@
+"""The Accuracy page without a browser: published figures first, then our own with stars, cases and transcripts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.store.database import Store
+from core.store.fold import fold
+from pages.parts.figure_controls import chosen_point, natural, unique_names
+from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, invalid, write_journal
+from tests.support.pages import trouble, words
+
+Open = Callable[..., AppTest]
+ARMS = [("vignette", "mcq"), ("multi_turn", "mcq")]
+CASES = 8
+
+
+def charts(app: AppTest) -> list[dict[str, Any]]:
+    return [json.loads(chart.proto.spec) for chart in app.get("plotly_chart")]
+
+
+def traces(app: AppTest) -> dict[str, dict[str, Any]]:
+    """Every named trace of the first figure."""
+    return {trace["name"]: trace for trace in charts(app)[0]["data"] if trace.get("name")}
+
+
+def frame(app: AppTest, column: str) -> Any:
+    """The one table with this column."""
+    (found,) = [d.value for d in app.dataframe if column in d.value.columns]
+    return found
+
+
+@pytest.fixture
+def answered_cases(database: Path) -> Path:
+    """Eight cases, two trials: all vignettes right, in conversation case 0 alone; one answer of case 1 is refused."""
+    store = Store()
+    for model, run in (("openai/a", "run-a"), ("gpt_4", "run-g")):
+        held = [a_case(n, case_key=f"craftmd/case_{n}", specialty="Neurology" if n % 2 else "Dermatology",
+                       dataset="MedQA_USMLE") for n in range(CASES)]  # fmt: skip
+        lines = []
+        for n in range(CASES):
+            for t in range(2):
+                refused = model == "openai/a" and (n, t) == (1, 1)
+                events = [
+                    answered("vignette", "mcq"), graded("correct", "vignette", "mcq"),
+                    *([invalid("refused", "multi_turn", "mcq")] if refused else [
+                        answered("multi_turn", "mcq"),
+                        graded("correct" if n == 0 else "incorrect", "multi_turn", "mcq"),
+                    ]),
+                ]  # fmt: skip
+                trial_id = f"{run}/{n}/{t}"
+                lines.append(a_trial(events, trial_id=trial_id, run_id=run, case_key=f"craftmd/case_{n}", trial=t))
+        header = a_header(run, held, doctor=model, arms=ARMS, case_set="craftmd", patient=f"patient of {run}")
+        write_journal(store.journals, run, header, *lines)
+    fold(store)
+    return database
+
+
+def test_an_empty_database_shows_the_published_figures_and_what_to_do(open_page: Open) -> None:
+    app = open_page("accuracy")
+    assert trouble(app) == []
+    assert "These are the **published** figures." in words(app)
+    assert "python -m core import craftmd PATH" in words(app)
+    assert set(traces(app)) == {
+        f"{name} (published)" for name in ("GPT-4", "GPT-3.5", "Mistral v1 7B", "Mistral v2 7B", "LLaMA-2 7B")
+    }  # fmt: skip
+    gpt_4 = traces(app)["GPT-4 (published)"]
+    assert gpt_4["y"] == [0.82, 0.627, 0.52, 0.669]
+    assert gpt_4["marker"]["pattern"]["shape"] == "/"
+    # table 4 prints the intervals of table 1: none is drawn
+    assert "error_y" not in charts(app)[1]["data"][0]
+    table = frame(app, "From")
+    assert set(table["From"]) == {f"published, supplementary table {n}" for n in (1, 4, 22)}
+
+
+def test_every_split_of_an_empty_database_has_an_answer(open_page: Open) -> None:
+    counts = {}
+    for split in ("Specialty", "Data set", "Dermatology by data set", "Dermatology, single diagnosis"):
+        app = open_page("accuracy", acc_split=split)
+        assert trouble(app) == []
+        counts[split] = len(charts(app))
+    # dots: a figure for each format and question; bars: one for each data set and question
+    assert counts == {
+        "Specialty": 8, "Data set": 0, "Dermatology by data set": 6, "Dermatology, single diagnosis": 6
+    }  # fmt: skip
+
+
+def test_the_leaderboard_is_published_and_complete(open_page: Open) -> None:
+    app = open_page("accuracy", acc_tab="Published leaderboard")
+    assert trouble(app) == []
+    assert "**Published**" in words(app)
+    table = frame(app, "Rank")
+    assert len(table) == 24
+    assert set(table["From"]) == {"published leaderboard"}
+    assert len(charts(app)) == 2
+
+
+@pytest.mark.usefixtures("answered_cases")
+def test_our_figures_replace_published_ones_only_where_they_cover_them(open_page: Open) -> None:
+    app = open_page("accuracy")
+    assert trouble(app) == []
+    found = traces(app)
+    # gpt_4 has our vignette and multi-turn; its other formats stay published
+    assert found["GPT-4"]["x"] == ["Vignette", "Multi-turn"]
+    assert found["GPT-4"]["y"] == [1.0, 0.125]
+    assert found["GPT-4 (published)"]["x"] == ["Single-turn", "Summarized"]
+    assert found["openai/a"]["y"] == [1.0, 0.125]
+    assert "openai/a (published)" not in found
+    assert "Excluded, and not counted as wrong: openai/a: 1 refused" in words(app)
+
+
+@pytest.mark.usefixtures("answered_cases")
+def test_stars_and_pairs_are_of_each_format_against_the_vignette(open_page: Open) -> None:
+    app = open_page("accuracy")
+    table = frame(app, "Adjusted p")
+    assert list(table["Model"]) == ["GPT-4", "openai/a"]
+    assert list(table["Format"]) == ["Multi-turn", "Multi-turn"]
+    assert list(table["Δ to vignette"]) == [-0.875, -0.875]
+    assert "Holm–Bonferroni over the 2 pairs shown" in words(app)
+    starred = [trace for trace in charts(app)[0]["data"] if trace.get("text")]
+    assert [trace["text"] for trace in starred] == [["", stars] for stars in table["Stars"]]
+    one = open_page("accuracy", acc_models="openai/a")
+    alone = frame(one, "Adjusted p")
+    assert list(alone["Adjusted p"]) == list(alone["p"])
+    assert "over the 1 pairs shown" in words(one).replace("1 pair ", "1 pairs ")
+
+
+@pytest.mark.usefixtures("answered_cases")
+def test_what_else_differs_between_the_models_is_said(open_page: Open) -> None:
+    app = open_page("accuracy")
+    assert any("patient" in e.label for e in app.expander if e.label.startswith("What else differs"))
+    settings = frame(app, "openai/a")
+    assert dict(zip(settings[""], settings["openai/a"], strict=True))["Patient"] == "patient of run-a"
+
+
+@pytest.mark.usefixtures("answered_cases")
+def test_a_bar_leads_to_its_cases_and_a_case_to_its_trials(open_page: Open) -> None:
+    address = {"acc_bar_model": "openai/a", "acc_bar_format": "Multi-turn", "acc_case": "craftmd/case_1"}
+    app = open_page("accuracy", **address)
+    assert trouble(app) == []
+    cases = frame(app, "Counted")
+    assert list(cases["Case"]) == [f"craftmd/case_{n}" for n in range(CASES)]
+    assert list(cases["Score"]) == [1.0, *[0.0] * 7]
+    assert list(cases["Excluded"]) == [0, 1, *[0] * 6]
+    links = [link.proto.label for link in app.get("page_link")]
+    assert links == ["Trial 1", "Trial 2"]
+    assert "Refused, excluded" in words(app)
+    wrong = open_page("accuracy", **address, acc_outcome="Never right")
+    assert len(frame(wrong, "Counted")) == 7
+
+
+@pytest.mark.usefixtures("answered_cases")
+def test_the_address_keeps_split_interval_and_correction(open_page: Open) -> None:
+    app = open_page(
+        "accuracy", acc_split="Specialty", acc_correction="Benjamini–Hochberg", acc_interval="Normal theory (t)"
+    )
+    assert trouble(app) == []
+    assert "Benjamini–Hochberg over the 4 pairs shown" in words(app)
+    table = frame(app, "From")
+    own = table[table["From"] == "this database"]
+    assert set(own["Group"]) == {"Dermatology", "Neurology"}
+    # four cases of which one is right: 0.25 ± t(3) · 0.5 / √4 reaches below zero, as only the normal theory does
+    low = own[(own["Group"] == "Dermatology") & (own["Format"] == "Multi-turn") & (own["Model"] == "openai/a")]["Low"]
+    assert list(low) == [pytest.approx(0.25 - 3.182446 * 0.25, abs=5e-4)]
+
+
+@pytest.mark.usefixtures("answered_cases")
+def test_nothing_chosen_says_what_to_choose(open_page: Open) -> None:
+    app = open_page("accuracy")
+    models = next(group for group in app.get("button_group") if group.key == "acc_models")
+    models.set_value([]).run()
+    assert trouble(app) == []
+    assert "Choose at least one model" in words(app)
+    assert not charts(app)
+
+
+def test_a_click_is_read_from_its_custom_data() -> None:
+    cell = ["gpt_4", "vignette", "mcq", ""]
+    assert chosen_point({"selection": {"points": [{"customdata": cell}]}}) == cell
+    assert chosen_point({"selection": {"points": [{"customdata": dict(enumerate(cell))}]}}) == cell
+    assert chosen_point({"selection": {"points": []}}) is None
+    assert chosen_point(None) is None
+
+
+def test_two_models_of_one_label_keep_apart() -> None:
+    names = unique_names(["gpt_4", "openai/gpt-4-1106-preview", "openai/x"])
+    assert names["openai/x"] == "openai/x"
+    assert names["gpt_4"] == "GPT-4 (gpt_4)"
+    assert names["openai/gpt-4-1106-preview"] == "GPT-4 (openai/gpt-4-1106-preview)"
+
+
+def test_cases_are_sorted_as_people_count() -> None:
+    assert sorted(["a/10", "a/9", "a/b", "a/1"], key=natural) == ["a/1", "a/9", "a/10", "a/b"]

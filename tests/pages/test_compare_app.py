@@ -1,0 +1,146 @@
+"""The Compare page without a browser: arms with their differences, outcomes, flipped cases, both transcripts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.events import Ended, Utterance, Verdict
+from core.store.database import Store
+from core.store.fold import fold
+from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, write_journal
+from tests.pages.test_accuracy_app import frame
+from tests.support.pages import button, trouble, words
+
+Open = Callable[..., AppTest]
+ARMS = [("vignette", "mcq"), ("multi_turn", "frq")]
+
+
+def store_run(run: str, model: str, right: set[int], **changes: object) -> None:
+    """Store six cases, two trials each; in ``multi_turn:frq`` those in ``right`` are right, all vignettes are."""
+    store = Store()
+    held = [a_case(n, specialty="Neurology" if n > 4 else "Dermatology") for n in range(1, 7)]
+    lines = []
+    for n in range(1, 7):
+        for t in range(2):
+            verdict: Verdict = "correct" if n in right else "incorrect"
+            events = [
+                Utterance(turn=0, role="doctor", text="What brings you in?"),
+                Utterance(turn=1, role="patient", text=f"It is case {n} of {run}."),
+                Utterance(turn=2, role="doctor", text="**Final Diagnosis:** Eczema"),
+                Ended(reason="final_diagnosis", doctor_turns=1),
+                answered("vignette", "mcq"), graded("correct", "vignette", "mcq"),
+                answered(response=f"Answer of {run}"), graded(verdict),
+            ]  # fmt: skip
+            lines.append(a_trial(events, trial_id=f"{run}/{n}/{t}", run_id=run, case_key=f"ours/{n}", trial=t))
+    header = a_header(run, held, doctor=model, arms=ARMS, **changes)
+    write_journal(store.journals, run, header, *lines)
+    fold(store)
+
+
+@pytest.fixture
+def two_models(database: Path) -> Path:
+    store_run("first", "openai/a", {1, 2})
+    store_run("second", "openai/b", {2, 3, 4, 5}, prompt_hash="other", settings={"max_messages": 10}, created_at=200.0)
+    return database
+
+
+def test_an_empty_database_says_what_to_do(open_page: Open) -> None:
+    app = open_page("compare")
+    assert trouble(app) == []
+    assert "Nothing to compare yet." in words(app)
+    assert "python -m core import craftmd PATH" in words(app)
+    assert not app.dataframe
+
+
+@pytest.mark.usefixtures("two_models")
+def test_two_models_are_compared_in_every_arm(open_page: Open) -> None:
+    app = open_page("compare")
+    assert trouble(app) == []
+    table = frame(app, "Adjusted p")
+    assert list(table["Arm"]) == ["Vignette · Four choices", "Multi-turn · Free response"]
+    assert list(table["openai/a"]) == [1.0, 0.333]
+    assert list(table["openai/b"]) == [1.0, 0.667]
+    assert list(table["Δ"]) == [0.0, 0.333]
+    assert list(table["Improved"]) == [0, 3]
+    assert list(table["Regressed"]) == [0, 1]
+    assert list(table["Equal"]) == [6, 2]
+    (chart,) = app.get("plotly_chart")
+    assert all("error_x" in trace for trace in json.loads(chart.proto.spec)["data"] if trace.get("x"))
+
+
+@pytest.mark.usefixtures("two_models")
+def test_one_arm_shows_outcomes_mcnemar_and_what_else_differs(open_page: Open) -> None:
+    app = open_page("compare", cmp_arm="Multi-turn · Free response")
+    assert trouble(app) == []
+    outcomes = app.table[0].value
+    assert outcomes.to_numpy().tolist() == [[1, 1, 2], [3, 1, 4], [4, 2, 6]]
+    # two-sided binomial test of 1 in 4: 2 · (1 + 4) / 2**4
+    assert "p = 0.6250, not corrected" in words(app)
+    assert "**4** of 6 cases flipped: 3 became right, 1 became wrong" in words(app)
+    settings = frame(app, "")
+    assert set(settings[""]) == {"Prompts (name and hash)", "Cap of the conversation"}
+    assert "The same on both sides: patient, grader" in words(app)
+
+
+@pytest.mark.usefixtures("two_models")
+def test_swapping_turns_the_difference_round(open_page: Open) -> None:
+    app = open_page("compare")
+    button(app, "Swap").click().run()
+    assert trouble(app) == []
+    assert list(frame(app, "Adjusted p")["Δ"]) == [0.0, -0.333]
+
+
+@pytest.mark.usefixtures("two_models")
+def test_flipped_cases_are_listed_and_open_side_by_side(open_page: Open) -> None:
+    app = open_page("compare", cmp_arm="Multi-turn · Free response", cmp_case="ours/3")
+    assert trouble(app) == []
+    assert list(frame(app, "Change")["Case"]) == ["ours/1", "ours/3", "ours/4", "ours/5"]
+    said = [m.markdown[0].value for m in app.chat_message]
+    assert "It is case 3 of first" in "\n".join(said)
+    assert "It is case 3 of second" in "\n".join(said)
+    assert "Answer of first" in words(app)
+    assert "Answer of second" in words(app)
+    gone = open_page("compare", cmp_arm="Multi-turn · Free response", cmp_group="Became wrong")
+    assert list(frame(gone, "Change")["Case"]) == ["ours/1"]
+
+
+@pytest.mark.usefixtures("two_models")
+def test_arms_of_one_model_are_compared_with_a_baseline(open_page: Open) -> None:
+    app = open_page("compare", cmp_what="Arms of one model", cmp_model="openai/b")
+    assert trouble(app) == []
+    table = frame(app, "Adjusted p")
+    assert list(table["Arm"]) == ["Multi-turn · Free response"]
+    assert list(table["Δ"]) == [-0.333]
+    assert "both arms were asked in the same trials" in words(app)
+
+
+@pytest.mark.usefixtures("two_models")
+def test_a_filter_by_specialty_narrows_the_cases(open_page: Open) -> None:
+    app = open_page("compare", cmp_specialties="Neurology")
+    assert trouble(app) == []
+    table = frame(app, "Adjusted p")
+    assert list(table["Cases"]) == [2, 2]
+    assert list(table["Δ"]) == [0.0, 0.5]
+
+
+def test_runs_of_one_model_can_be_compared(open_page: Open, database: Path) -> None:
+    store_run("old", "openai/a", {1, 2})
+    store_run("new", "openai/a", {1, 2, 3}, seed=21, created_at=200.0)
+    app = open_page("compare", cmp_first="openai/a · run old", cmp_second="openai/a · run new")
+    assert trouble(app) == []
+    table = frame(app, "Adjusted p")
+    assert list(table["openai/a · run old"]) == [1.0, 0.333]
+    assert list(table["openai/a · run new"]) == [1.0, 0.5]
+    assert list(frame(app, "")[""]) == ["Seed"]
+
+
+def test_one_model_alone_offers_its_arms(open_page: Open, database: Path) -> None:
+    store_run("only", "openai/a", {1})
+    app = open_page("compare")
+    assert trouble(app) == []
+    assert list(frame(app, "Adjusted p")["Arm"]) == ["Multi-turn · Free response"]

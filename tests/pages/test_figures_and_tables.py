@@ -1,0 +1,95 @@
+"""Figures and tables as pure functions of rows."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from core.metrics.accuracy import AccuracyRow
+from core.store.conversations import Conversation
+from pages.parts import run_view
+from pages.parts.charts import accuracy_chart
+from pages.parts.look import QUESTION_COLOUR
+
+
+def row(format_: str, question_type: str, mean: float | None, ci: tuple | None = None, **more) -> AccuracyRow:
+    low, high = ci or (None, None)
+    return AccuracyRow(
+        model="reference/bayes", format=format_, question_type=question_type, group=None, mean=mean, ci_low=low,
+        ci_high=high, **{"n_cases": 10, "n_trials": 50, "n_excluded": 0, **more},
+    )  # fmt: skip
+
+
+ROWS = [
+    row("multi_turn", "frq", 0.5, (0.3, 0.8), n_excluded=2, excluded_by_reason={"refused": 2}),
+    row("vignette", "frq", 0.9, (0.7, 1.0)),
+    row("vignette", "mcq", 1.0, (1.0, 1.0)),
+    row("multi_turn", "mcq", None),
+]
+
+
+def test_bars_carry_the_intervals_of_their_rows() -> None:
+    figure = accuracy_chart(ROWS)
+    bars = {bar.name: bar for bar in figure.data}
+    assert list(bars) == ["Four choices", "Free response"]
+    free = bars["Free response"]
+    assert list(free.x) == ["Vignette", "Multi-turn"]
+    assert list(free.y) == [0.9, 0.5]
+    assert list(free.error_y.array) == pytest.approx([0.1, 0.3])
+    assert list(free.error_y.arrayminus) == pytest.approx([0.2, 0.2])
+    assert free.error_y.symmetric is False
+    assert [tuple(point) for point in free.customdata] == [(10, 50, 0, 0.7, 1.0), (10, 50, 2, 0.3, 0.8)]
+    assert list(bars["Four choices"].x) == ["Vignette"]  # an arm without a figure has no bar of height 0
+
+
+def test_a_bar_without_an_interval_has_no_error_bar() -> None:
+    (bar,) = accuracy_chart([row("vignette", "frq", 0.5, n_cases=1)]).data
+    assert (list(bar.error_y.array), list(bar.error_y.arrayminus)) == ([0.0], [0.0])
+
+
+def test_axes_colours_and_order_are_the_same_for_every_run() -> None:
+    figure = accuracy_chart(ROWS)
+    assert tuple(figure.layout.yaxis.range) == (0, 1.02)
+    assert list(figure.layout.xaxis.categoryarray) == ["Vignette", "Multi-turn"]
+    assert [bar.marker.color for bar in figure.data] == [QUESTION_COLOUR["mcq"], QUESTION_COLOUR["frq"]]
+    assert figure.layout.legend.yref == "container"  # below the axis labels, however long they are
+
+
+def test_error_bars_stand_out_from_a_dark_page() -> None:
+    light, dark = (accuracy_chart(ROWS, dark=dark).data[0].error_y.color for dark in (False, True))
+    assert light != dark
+
+
+def test_the_table_has_plain_heads_and_every_row() -> None:
+    table = run_view.accuracy_table(ROWS)
+    assert list(table.columns) == ["Format", "Question", "Accuracy", "Low", "High", "Cases", "Trials", "Excluded"]
+    assert list(table["Format"]) == ["Multi-turn", "Vignette", "Vignette", "Multi-turn"]
+    assert list(table["Excluded"]) == [2, 0, 0, 0]
+
+
+def talk(**changes) -> Conversation:
+    given = {
+        "trial_id": "t", "run_id": "r", "doctor": "d", "patient": "p", "case_key": "library/c-1", "dataset": "library",
+        "specialty": "Cardiology", "trial": 0, "status": "complete", "end_reason": "no_question", "doctor_turns": 3,
+        "failure": None, "answer": "Lipoma", "finished_at": time.time(),
+        "verdicts": {"multi_turn:frq": "correct", "vignette:mcq": "incorrect", "exam_only:frq": "correct"},
+    }  # fmt: skip
+    return Conversation(**{**given, **changes})
+
+
+def test_conversations_are_listed_in_words() -> None:
+    table = run_view.conversations_table([talk(), talk(trial=1, end_reason=None, doctor_turns=None, verdicts={})])
+    assert list(table.columns) == [
+        "Case", "Specialty", "Trial", "Right answer", "Vignette · Four choices", "Multi-turn · Free response",
+        "Doctor's turns", "Ended by",
+    ]  # fmt: skip
+    assert list(table["Trial"]) == [1, 2]
+    assert list(table["Ended by"]) == ["No question", "No conversation"]
+    assert list(table["Multi-turn · Free response"]) == ["Correct", "–"]
+
+
+def test_watched_consultations_are_listed_with_their_verdicts() -> None:
+    table = run_view.recent_table([talk(finished_at=0.0)])
+    assert table["When"][0] == "1970-01-01 00:00"
+    assert table["Verdicts"][0].startswith("Multi-turn · Free response: Correct")

@@ -1,0 +1,217 @@
+"""The Live page without a browser: a first visit, a whole consultation, seats, addresses, missing keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core import paths
+from core.events import Called, CallRecord, Utterance
+from core.live.session import Session
+from pages.parts import live_sessions
+from pages.parts.live_sessions import Shown
+from tests.core.store.builders import a_stream
+from tests.support.pages import button, has_button, run_until, trouble, words
+
+START = "Start the consultation"
+Open = Callable[..., AppTest]
+
+
+def start(app: AppTest) -> AppTest:
+    return button(app, START).click().run()
+
+
+def at_once(app: AppTest) -> AppTest:
+    (speed,) = app.get("button_group")
+    return speed.set_value("At once").run()
+
+
+def finish(app: AppTest) -> AppTest:
+    return run_until(app, lambda a: has_button(a, "New consultation"))
+
+
+def test_a_first_visitor_finds_a_chosen_case_and_one_enabled_start_button(open_page: Open) -> None:
+    app = open_page("live")
+    assert trouble(app) == []
+    assert [title.value for title in app.title] == ["Live consultation"]
+    assert app.selectbox(key="live_case").value == "library/cardiology-1"
+    assert app.selectbox(key="live_doctor").value == "reference/bayes"
+    assert [b.label for b in app.button] == [START]
+    assert not button(app, START).disabled
+    assert not app.warning
+    assert not app.dataframe  # nothing was watched before, so no empty list
+
+
+def test_the_address_without_a_path_leads_to_live(database: Path) -> None:
+    app = AppTest.from_file(str(paths.ROOT / "app.py"), default_timeout=60).run()
+    assert [title.value for title in app.title] == ["Live consultation"]
+
+
+def test_start_runs_to_the_verdict_and_is_listed_afterwards(open_page: Open) -> None:
+    app = start(open_page("live"))
+    assert has_button(app, "Pause")
+    assert has_button(app, "Stop")
+    assert not has_button(app, START)
+    finish(at_once(app))
+    assert trouble(app) == []
+    shown = words(app)
+    assert "**Final Diagnosis:**" in shown
+    assert "The conversation ended because the doctor gave a final diagnosis" in shown
+    assert ":green-badge[:material/check_circle: Correct]" in shown
+    assert [m.label for m in app.metric] == ["Questions", "Tokens", "Cost", "Time"]
+    assert [m.value for m in app.metric][1:3] == ["0", "$0.00"]
+    assert "facts that the patient can tell" in shown
+    roles = [message.name for message in app.chat_message]
+    assert roles[:2] == ["assistant", "user"]
+
+    trial = app.query_params["trial"]
+    button(app, "New consultation").click().run()
+    assert has_button(app, START)
+    assert "trial" not in app.query_params
+    (watched,) = [frame.value for frame in app.dataframe]
+    assert list(watched["Case"]) == ["library/cardiology-1"]
+    assert "Correct" in watched["Verdicts"][0]
+
+    again = open_page("live", trial=trial[0] if isinstance(trial, list) else trial)
+    assert "**Final Diagnosis:**" in words(again)
+    assert has_button(again, "Play again")
+
+
+def test_pause_and_go_on(open_page: Open) -> None:
+    app = start(open_page("live"))
+    button(app, "Pause").click().run()
+    assert has_button(app, "Go on")
+    said = len(app.run().chat_message)
+    for _ in range(2):  # the first may only finish the message that was being said
+        button(app, "Step").click().run()
+    run_until(app, lambda a: len(a.chat_message) > said)
+    button(app, "Go on").click().run()
+    finish(at_once(app))
+    assert trouble(app) == []
+
+
+def test_a_stopped_consultation_keeps_what_was_said_and_can_be_left(open_page: Open) -> None:
+    app = open_page("live")
+    app.selectbox(key="live_case").set_value("library/cardiology-2").run()
+    app = start(app)
+    run_until(app, lambda a: len(a.chat_message) >= 2)
+    button(app, "Stop").click().run()
+    finish(app)
+    assert len(app.chat_message) >= 1
+    assert trouble(app) == []
+    button(app, "New consultation").click().run()
+    assert has_button(app, START)
+    assert not app.dataframe
+    assert app.selectbox(key="live_case").value == "library/cardiology-2"
+
+
+def test_the_choices_are_still_there_for_the_next_consultation(open_page: Open) -> None:
+    app = open_page("live")
+    app.selectbox(key="live_patient").set_value("human").run()
+    app = start(app)
+    button(app, "Stop").click().run()
+    finish(app)
+    button(app, "New consultation").click().run()
+    assert app.selectbox(key="live_patient").value == "human"
+
+
+def test_a_human_patient_sees_the_case_and_answers(open_page: Open) -> None:
+    app = open_page("live")
+    app.selectbox(key="live_patient").set_value("human").run()
+    app = start(app)
+    run_until(app, lambda a: len(a.chat_input) == 1)
+    assert app.chat_input[0].placeholder == "Answer the doctor"
+    assert [e.label for e in app.expander if e.proto.expanded] == ["The case as the patient holds it"]
+    app.chat_input[0].set_value("It <b>hurts</b> here.").run()
+    run_until(app, lambda a: r"It \<b\>hurts\<\/b\> here\." in words(a))
+    button(app, "Stop").click().run()
+    finish(app)
+
+
+def test_a_human_doctor_does_not_see_the_case(open_page: Open) -> None:
+    app = open_page("live")
+    app.selectbox(key="live_doctor").set_value("human").run()
+    app = start(app)
+    run_until(app, lambda a: len(a.chat_input) == 1)
+    assert "Facts and case are shown when you have given your diagnosis." in words(app)
+    assert not app.expander
+    assert "Facts uncovered" not in words(app)
+    app.chat_input[0].set_value("Final Diagnosis: Acute pericarditis").run()
+    run_until(app, lambda a: bool(a.chat_input) and a.chat_input[0].placeholder == "Your diagnosis")
+    for _ in range(4):
+        run_until(app, lambda a: bool(a.chat_input) or has_button(a, "New consultation"))
+        if app.chat_input:
+            assert "Correct" not in words(app)  # nothing is given away before the last answer
+            app.chat_input[0].set_value("Acute pericarditis").run()
+    finish(app)
+    assert words(app).count(":green-badge[:material/check_circle: Correct]") >= 4
+    assert "Facts uncovered" in words(app)
+
+
+def test_an_address_of_no_consultation_says_so(open_page: Open) -> None:
+    app = open_page("live", trial="0123456789abcdef0123")
+    assert [info.value for info in app.info] == ["This consultation is not stored here; start a new one."]
+    assert not button(app, START).disabled
+    assert trouble(app) == []
+
+
+def test_the_address_names_the_case(open_page: Open) -> None:
+    app = open_page("live", case="library/cardiology-2")
+    assert app.selectbox(key="live_case").value == "library/cardiology-2"
+    app.selectbox(key="live_case").set_value("library/neurology-1").run()
+    assert app.query_params["case"] in ("library/neurology-1", ["library/neurology-1"])
+
+
+def test_a_case_that_is_not_there_is_passed_over(open_page: Open) -> None:
+    app = open_page("live", case="library/no-such-case", live_dataset="nowhere")
+    assert app.selectbox(key="live_case").value == "library/cardiology-1"
+    assert trouble(app) == []
+
+
+def test_a_missing_key_disables_the_start_and_is_named(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = open_page("live")
+    app.selectbox(key="live_doctor").set_value("openai/gpt-4o").run()
+    assert button(app, START).disabled
+    (warning,) = app.warning
+    assert r"OPENAI\_API\_KEY" in warning.value
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-key")
+    app.run()
+    assert not button(app, START).disabled
+    assert "sk-not-a-real-key" not in words(app)
+
+
+def test_another_model_must_be_named_and_known(open_page: Open) -> None:
+    app = open_page("live")
+    app.selectbox(key="live_doctor").set_value("another model…").run()
+    assert button(app, START).disabled
+    app.text_input(key="live_doctor_other").set_value("nobody/knows-this").run()
+    assert button(app, START).disabled
+    assert trouble(app) == []
+    app.text_input(key="live_doctor_other").set_value("openai/mine").run()
+    app.text_input(key="live_base_url").set_value("http://127.0.0.1:9/v1").run()
+    assert not button(app, START).disabled
+
+
+def test_a_session_that_broke_says_why_in_plain_text(open_page: Open) -> None:
+    app = open_page("live")
+    app.query_params["trial"] = "broken"
+    broken = Session(
+        key="broken", title="a case", finished_at=2.0, started_at=1.0, error="The [server](http://x.y) fell."
+    )
+    evil = Utterance(turn=1, role="patient", text="![x](http://evil.example/x.png) <script>alert(1)</script>")
+    call = CallRecord(call_id="c", role="doctor", purpose="dialogue", model="m", prompt_tokens=1200, cost_usd=0.0012)
+    broken.events = [*a_stream(), evil, Called(call=call)]
+
+    live_sessions._sessions()["broken"] = Shown(broken, None, "broken")
+    app.run()
+    assert not app.exception
+    shown = words(app)
+    assert "http://" not in shown
+    assert r"\<script\>" in shown
+    assert r"\!\[x\]" in shown
+    assert r"The \[server\]" in shown
+    assert "Grader (Multi-turn · Free response): too slow" in shown
+    assert [m.value for m in app.metric][2].startswith("$0.25")

@@ -1,0 +1,63 @@
+"""The Monitoring page without a browser: published figures first, then our own runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from streamlit.testing.v1 import AppTest
+
+from core.campaigns.journal import TrialLine
+from core.store.database import Store
+from core.store.fold import fold
+from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, write_journal
+from tests.support.pages import trouble, words
+
+CASES = 12
+
+
+def _version(store: Store, doctor: str, right: int) -> None:
+    """Store a run in which the first ``right`` of the cases are answered correctly, one trial each."""
+    header = a_header(
+        doctor, [a_case(n) for n in range(CASES)], doctor=doctor, trials=1, arms=[("multi_turn", "frq")]
+    )  # fmt: skip
+    lines: list[TrialLine] = [
+        a_trial(
+            [answered(), graded("correct" if n < right else "incorrect")],
+            trial_id=f"{doctor}-{n}", run_id=doctor, case_key=f"ours/{n}", trial=0,
+        )
+        for n in range(CASES)
+    ]  # fmt: skip
+    write_journal(store.journals, doctor.replace("/", "-"), header, *lines)
+
+
+def test_a_first_visitor_sees_the_published_versions_and_what_to_do(open_page: Callable[..., AppTest]) -> None:
+    app = open_page("monitoring")
+    assert not trouble(app)
+    assert "import craftmd" in words(app)
+    (figure,) = app.get("plotly_chart")
+    assert "published" in figure.proto.spec
+    table = app.dataframe[0].value
+    row = table[(table["Format"] == "Vignette") & (table["Question"] == "Four choices")].iloc[0]
+    assert (row["Mistral v1 7B"], row["Mistral v2 7B"], row["Difference"]) == (0.441, 0.637, 0.196)
+
+
+def test_our_own_versions_are_tested_and_said_to_have_risen(database: Path, open_page: Callable[..., AppTest]) -> None:
+    store = Store(database)
+    _version(store, "openai/old", 1)
+    _version(store, "openai/new", 11)
+    fold(store)
+    app = open_page("monitoring")
+    app.multiselect(key="monitoring_versions").set_value(["openai/old", "openai/new"]).run()
+    assert not trouble(app)
+    assert "**Rose:** Multi-turn · Free response" in words(app)
+    row = app.dataframe[0].value.iloc[0]
+    assert (row["Before"], row["After"]) == (0.083, 0.917)
+    assert (row["Cases improved"], row["Cases regressed"], row["Cases equal"]) == (10, 0, 2)
+
+
+def test_one_version_is_not_enough(open_page: Callable[..., AppTest]) -> None:
+    app = open_page("monitoring")
+    app.multiselect(key="monitoring_versions").set_value(["mistral_v1_7b"]).run()
+    assert "at least two versions" in words(app)
+    assert not trouble(app)

@@ -1,0 +1,59 @@
+"""The Reproduce page without a browser."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.cli.app import main
+from core.metrics.reproduce.cells import Cell, Reproduction
+from pages.parts.reproduce_view import cells_table, overview
+from tests.support.pages import trouble, words
+
+
+def _cell(status: str, table: int = 1, **changes: object) -> Cell:
+    given: dict[str, object] = {
+        "table": table, "quantity": "mean", "model": "gpt_3_5", "question_type": "mcq", "format": "vignette",
+        "specialty": None, "dataset": None, "arm_a": None, "arm_b": None, "published": 0.5, "printed": "0.5",
+        "recomputed": 0.5, "status": status,
+    }  # fmt: skip
+    return Cell(**{**given, **changes})  # type: ignore[arg-type]
+
+
+def test_without_a_release_the_page_says_how_to_get_one(open_page: Callable[..., AppTest]) -> None:
+    app = open_page("reproduce")
+    assert not trouble(app)
+    assert "import craftmd" in words(app).replace("\\", "")
+
+
+def test_the_overview_counts_the_cells_of_each_table() -> None:
+    cells = (_cell("match"), _cell("match"), _cell("misprint"), _cell("differs", table=2))
+    table = overview(Reproduction({}, cells, (), {1: "First"}))
+    assert table.set_index("Table").loc[1, ["Match", "Misprint", "Differ", "Not attempted"]].tolist() == [2, 1, 0, 0]
+    assert table.set_index("Table").loc[2, "Differ"] == 1
+
+
+def test_cells_show_names_and_no_empty_columns() -> None:
+    table = cells_table([_cell("match"), _cell("differs", printed="0.6")])
+    assert list(table["Model"]) == ["GPT-3.5", "GPT-3.5"]
+    assert "Specialty" not in table
+    assert list(table["Published"]) == ["0.5", "0.6"]
+
+
+@pytest.mark.skipif(
+    not os.environ.get("ANAMNESIS_CRAFTMD_RELEASE"),
+    reason="ANAMNESIS_CRAFTMD_RELEASE names no folder with the authors' release",
+)
+def test_every_attempted_cell_of_the_release_matches_or_is_a_misprint(
+    database: Path, open_page: Callable[..., AppTest]
+) -> None:
+    assert main(["import", "craftmd", os.environ["ANAMNESIS_CRAFTMD_RELEASE"]]) == 0
+    app = open_page("reproduce")
+    assert not trouble(app)
+    shown = {metric.label: metric.value for metric in app.metric}
+    assert shown["Differ"] == "0"
+    assert int(shown["Match"].replace(",", "")) > 1_000

@@ -1,0 +1,150 @@
+"""The Runs page without a browser: estimate, a campaign in its own process to the end, stop and resume."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.campaigns.engine import ask_to_stop, is_running
+from core.campaigns.journal import TrialLine, journal_path, read_lines
+from core.campaigns.plan import journals
+from tests.support.pages import button, has_button, run_until, trouble, words
+
+START = "Start the campaign"
+Open = Callable[..., AppTest]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_running(database: Path) -> Iterator[None]:
+    yield
+    for journal in journals():
+        ask_to_stop(journal.parent.name)
+        deadline = time.monotonic() + 20
+        while is_running(journal.parent.name) and time.monotonic() < deadline:
+            time.sleep(0.1)
+
+
+def metrics(app: AppTest) -> dict[str, str]:
+    return {metric.label: metric.value for metric in app.metric}
+
+
+def run_ids() -> list[str]:
+    return [journal.parent.name for journal in journals()]
+
+
+def small(app: AppTest, cases: int, trials: int) -> AppTest:
+    app.number_input(key="runs_limit_library").set_value(cases)
+    return app.number_input(key="runs_trials").set_value(trials).run()
+
+
+def test_a_first_visitor_finds_a_ready_campaign_and_what_to_do(open_page: Open) -> None:
+    app = open_page("runs")
+    assert trouble(app) == []
+    assert [e.label for e in app.expander if e.proto.expanded] == ["A new campaign"]
+    assert not button(app, START).disabled
+    assert "No run yet." in words(app)
+    assert metrics(app)["Trials"] == "300"
+    assert metrics(app)["Cost"] == "$0.00"
+    assert not app.dataframe
+
+
+def test_the_estimate_follows_what_is_asked_for(open_page: Open) -> None:
+    app = small(open_page("runs"), 2, 1)
+    assert metrics(app)["Trials"] == "2"
+    assert metrics(app)["Answers"] == "48"
+    app.number_input(key="runs_trials").set_value(3).run()
+    assert metrics(app)["Trials"] == "6"
+    assert metrics(app)["Answers"] == "144"
+    formats = next(group for group in app.get("button_group") if group.key == "runs_formats")
+    formats.set_value(["vignette"]).run()
+    assert metrics(app)["Answers"] == "24"
+    formats = next(group for group in app.get("button_group") if group.key == "runs_formats")
+    formats.set_value([]).run()
+    assert "Choose at least one format and one question type." in words(app).replace("\\", "")
+    assert not has_button(app, START)
+    assert trouble(app) == []
+
+
+def test_a_missing_key_disables_the_start_but_not_the_estimate(open_page: Open) -> None:
+    app = open_page("runs")
+    app.selectbox(key="runs_doctor").set_value("openai/gpt-4o").run()
+    assert button(app, START).disabled
+    assert "OPENAI_API_KEY" in words(app).replace("\\", "")
+    figures = metrics(app)
+    assert int(figures["Model calls"].replace(",", "")) > 1000
+    assert figures["Cost"].startswith("$")
+    assert figures["Cost"] != "$0.00"
+
+
+def test_a_model_that_is_not_known_is_said_once_and_cannot_start(open_page: Open) -> None:
+    app = open_page("runs")
+    app.selectbox(key="runs_doctor").set_value("another model…").run()
+    app.text_input(key="runs_doctor_other").set_value("nobody/knows").run()
+    assert len(app.warning) == 1
+    assert not has_button(app, START)
+    assert trouble(app) == []
+
+
+def test_a_campaign_runs_to_its_end_in_a_process_of_its_own(open_page: Open) -> None:
+    app = small(open_page("runs"), 2, 1)
+    button(app, START).click().run(timeout=120)
+    assert trouble(app) == []
+    (run_id,) = run_ids()
+    assert app.query_params["run"] in (run_id, [run_id])
+    run_until(app, lambda a: "Complete: 2 of 2 trials" in words(a), 90)
+    assert trouble(app) == []
+    (listed, _, talks) = [frame.value for frame in app.dataframe]
+    assert list(listed["State"]) == ["Complete"]
+    assert list(listed["Trials"]) == ["2 of 2"]
+    assert list(talks["Case"]) == ["cardiology-1", "cardiology-2"]
+    (chart,) = app.get("plotly_chart")
+    bars = json.loads(chart.proto.spec)["data"]
+    assert {bar["name"] for bar in bars} == {"Four choices", "Many choices", "Free response", "Top three"}
+    assert all("error_y" in bar for bar in bars)
+    assert not has_button(app, "Stop")
+    assert not has_button(app, "Resume")
+
+
+def test_a_run_is_stopped_and_resumed(open_page: Open) -> None:
+    app = small(open_page("runs"), 60, 50)
+    button(app, START).click().run(timeout=120)
+    (run_id,) = run_ids()
+    run_until(app, lambda a: has_button(a, "Stop"))
+    button(app, "Stop").click().run()
+    run_until(app, lambda a: has_button(a, "Resume"), 30)
+    assert not is_running(run_id)
+    assert "Stopped:" in words(app)
+    kept = _finished(run_id)
+    assert len(kept) < 3000
+    button(app, "Resume").click().run(timeout=120)
+    run_until(app, lambda a: has_button(a, "Stop"))
+    assert trouble(app) == []
+    assert "Running:" in words(app)
+    assert run_ids() == [run_id]
+    deadline = time.monotonic() + 30
+    while len(_finished(run_id)) <= len(kept):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    finished = _finished(run_id)
+    assert finished[: len(kept)] == kept
+    assert len(set(finished)) == len(finished)
+
+
+def _finished(run_id: str) -> list[str]:
+    return [line.trial_id for _, line in read_lines(journal_path(run_id)) if isinstance(line, TrialLine)]
+
+
+def test_an_address_of_no_run_says_so_and_shows_the_newest(open_page: Open) -> None:
+    app = small(open_page("runs"), 1, 1)
+    button(app, START).click().run(timeout=120)
+    run_until(app, lambda a: "Complete: 1 of 1" in words(a))
+    (run_id,) = run_ids()
+    other = open_page("runs", run="no-such-run")
+    assert "The run in this address is not stored here; the newest one is shown." in words(other)
+    assert run_id in words(other)
+    assert trouble(other) == []

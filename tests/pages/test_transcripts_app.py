@@ -1,0 +1,190 @@
+"""The Transcripts page without a browser: find, read, go on, and come back by the address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.store.database import Store
+from core.store.fold import fold
+from pages.parts.transcripts_list import excerpt
+from pages.parts.transcripts_read import marked
+from tests.core.store.builders import (
+    Ended,
+    Finished,
+    Summarised,
+    Utterance,
+    a_case,
+    a_header,
+    a_trial,
+    answered,
+    graded,
+    grades,
+    invalid,
+    write_journal,
+)
+from tests.support.pages import button, trouble, words
+
+Open = Callable[..., AppTest]
+CASES = 30
+ARMS = [("vignette", "mcq"), ("multi_turn", "frq")]
+
+
+def _trial(case: int, number: int):
+    right = (case + number) % 2 == 0
+    said = "It ITCHES, <b>doctor</b>." if case == 7 else "A rash."
+    stream = [
+        Utterance(turn=0, role="doctor", text="Hello, what brings you in?"),
+        Utterance(turn=1, role="patient", text=said),
+        Utterance(turn=2, role="doctor", text="**Final Diagnosis:** Eczema"),
+        Ended(reason="final_diagnosis", doctor_turns=1),
+        Summarised(text="A person with a rash."),
+        answered("vignette", "mcq", response="Eczema or psoriasis"),
+        graded("correct", "vignette", "mcq", extracted=None),
+        graded("multiple", "vignette", "mcq", rule="mcq_strict", extracted="Eczema, Psoriasis"),
+        *([answered(), graded("correct" if right else "incorrect")] if case != 8 else [invalid("refused")]),
+        Finished(),
+    ]
+    return a_trial(stream, trial_id=f"run/{case}/{number}", case_key=f"ours/case_{case}", trial=number)
+
+
+@pytest.fixture
+def filled(database: Path) -> Store:
+    """Thirty cases of two trials: 60 conversations, two pages."""
+    store = Store(database)
+    cases = [
+        a_case(n, case_key=f"ours/case_{n}", specialty="Cardiology" if n == 3 else "Dermatology") for n in range(CASES)
+    ]
+    lines = [_trial(case, number) for case in range(CASES) for number in range(2)]
+    write_journal(store.journals, "run", a_header(cases=cases, arms=ARMS), *lines)
+    fold(store)
+    return store
+
+
+def listed(app: AppTest) -> list[tuple[str, int]]:
+    table = app.dataframe[0].value
+    return list(zip(table["Case"], table["Trial"], strict=True))
+
+
+def test_an_empty_database_says_what_to_do(open_page: Open) -> None:
+    app = open_page("transcripts")
+    assert trouble(app) == []
+    assert "import craftmd" in words(app)
+    assert not app.dataframe
+
+
+def test_fifty_are_listed_at_a_time_with_their_number(filled: Store, open_page: Open) -> None:
+    app = open_page("transcripts")
+    assert trouble(app) == []
+    assert "**60** of 60 conversations" in words(app)
+    assert listed(app)[:3] == [("case_0", 1), ("case_0", 2), ("case_1", 1)]
+    assert len(listed(app)) == 50
+    second = open_page("transcripts", transcripts_page="2")
+    assert listed(second)[0] == ("case_25", 1)
+    assert len(listed(second)) == 10
+    for nonsense in ("99", "0", "-1", "²", "x", "9" * 30):
+        assert trouble(open_page("transcripts", transcripts_page=nonsense)) == []
+
+
+def test_filters_stand_in_the_address_and_go_together(filled: Store, open_page: Open) -> None:
+    said = open_page("transcripts", transcripts_words="itches", transcripts_by="Patient")
+    assert listed(said) == [("case_7", 1), ("case_7", 2)]
+    assert set(said.dataframe[0].value["Said"]) == {"It ITCHES, <b>doctor</b>."}
+    assert open_page("transcripts", transcripts_words="itches", transcripts_by="Doctor").dataframe == []
+    right = open_page("transcripts", transcripts_case="case_7", transcripts_verdicts="Correct")
+    assert listed(right) == [("case_7", 2)]
+    assert listed(open_page("transcripts", transcripts_specialties="Cardiology")) == [("case_3", 1), ("case_3", 2)]
+    refused = open_page("transcripts", transcripts_verdicts="Refused, excluded")
+    assert listed(refused) == [("case_8", 1), ("case_8", 2)]
+
+
+def test_choices_are_filtered_by_the_chosen_rule(filled: Store, open_page: Open) -> None:
+    asked = {"transcripts_arm": "Vignette · Four choices", "transcripts_verdicts": "Correct"}
+    assert "**60** of 60" in words(open_page("transcripts", **asked))
+    strict = open_page("transcripts", **asked, transcripts_rule="Strict")
+    assert "**0** of 60" in words(strict)
+    assert "take a filter away" in words(strict)
+    differ = open_page("transcripts", transcripts_arm=asked["transcripts_arm"], transcripts_rule="Differ")
+    assert "**60** of 60" in words(differ)
+
+
+def test_another_filter_begins_at_the_first_page(filled: Store, open_page: Open) -> None:
+    app = open_page("transcripts", transcripts_page="2")
+    app.text_input(key="transcripts_words").set_value("rash").run()
+    assert "transcripts_page" not in app.query_params
+    assert listed(app)[0] == ("case_0", 1)
+
+
+def test_a_conversation_is_read_with_answers_rules_and_the_other_trials(filled: Store, open_page: Open) -> None:
+    app = open_page("transcripts", trial="run/7/1", transcripts_words="itches")
+    assert trouble(app) == []
+    text = words(app)
+    assert [m.name for m in app.chat_message] == ["assistant", "user", "assistant"]
+    assert "It :orange-background[ITCHES], \\<b\\>doctor" in text
+    assert "2 of 2 found" in text
+    assert "ended by: final diagnosis, 1 doctor turns" in text
+    assert ":gray[paper’s rule] :green-badge[:material/check_circle: Correct]" in text
+    assert ":gray[strict rule] :orange-badge[:material/stacks: Several diagnoses]" in text
+    assert "Read as: Eczema, Psoriasis" in text
+    assert "A person with a rash\\." in text
+    trials = app.dataframe[0].value
+    assert list(trials["Trial"]) == [1, 2]
+    assert list(trials["Multi-turn · Free response"]) == ["✗ Incorrect", "✓ Correct"]
+    (link,) = app.get("page_link")
+    assert link.proto.label == "Watch it again"
+
+
+def test_a_new_grade_is_what_is_shown(filled: Store, open_page: Open) -> None:
+    write_journal(filled.journals, "run", grades("run/0/0", graded("multiple", at=99.0, extracted="two things")))
+    app = open_page("transcripts", trial="run/0/0")
+    assert "Read as: two things" in words(app)
+    assert app.dataframe[0].value["Multi-turn · Free response"][0] == "✗ Several diagnoses"
+
+
+def test_previous_and_next_go_through_what_was_found(filled: Store, open_page: Open) -> None:
+    app = open_page("transcripts", trial="run/3/0", transcripts_specialties="Cardiology")
+    assert button(app, "Previous").disabled
+    assert (button(app, "Previous").proto.shortcut, button(app, "Next").proto.shortcut) == ("k", "j")
+    button(app, "Next").click().run()
+    assert app.query_params["trial"] in ("run/3/1", ["run/3/1"])
+    assert "2 of 2 found" in words(app)
+    assert button(app, "Next").disabled
+    button(app, "Previous").click().run()
+    assert "1 of 2 found" in words(app)
+
+
+def test_back_to_the_list_is_back_to_its_page(filled: Store, open_page: Open) -> None:
+    app = open_page("transcripts", trial="run/26/0")
+    button(app, "Back to the list").click().run()
+    assert "trial" not in app.query_params
+    assert ("case_26", 1) in listed(app)
+
+
+def test_a_conversation_outside_the_filter_is_still_read(filled: Store, open_page: Open) -> None:
+    app = open_page("transcripts", trial="run/4/0", transcripts_specialties="Cardiology")
+    assert "Not among those found" in words(app)
+    assert "trial 1" in words(app)
+    assert button(app, "Next").disabled
+
+
+def test_an_address_of_no_trial_says_so(filled: Store, open_page: Open) -> None:
+    app = open_page("transcripts", trial="no-such-trial")
+    assert trouble(app) == []
+    assert "The conversation in this address is not stored here." in words(app)
+
+
+def test_an_excerpt_is_cut_around_the_words() -> None:
+    text = "a" * 100 + "ITCH" + "b" * 100
+    assert excerpt(text, "itch") == f"…{'a' * 60}ITCH{'b' * 60}…"
+    assert excerpt("It itches.", "ITCH") == "It itches."
+    assert excerpt("nothing", "(") == "nothing"
+
+
+def test_marked_words_stay_harmless() -> None:
+    assert marked("An ITCH (bad).", "itch (") == "An :orange-background[ITCH \\(]bad\\)\\."
+    shown = marked("a ![i](http://x) itch](y)", "itch](y)")
+    assert "![i]" not in shown
+    assert "](" not in shown.replace("\\]", "").replace("\\(", "")

@@ -1,0 +1,42 @@
+"""Short ways to look at a page that runs without a browser."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import Button
+
+MARKED = ("markdown", "caption", "info", "warning", "error", "success", "title", "subheader", "header")
+
+
+def words(app: AppTest) -> str:
+    """Return all text of a page that is not inside a widget."""
+    texts = [element.value for kind in MARKED for element in getattr(app, kind)]
+    return "\n".join([*texts, *(element.proto.text for element in app.get("progress"))])
+
+
+def button(app: AppTest, label: str) -> Button:
+    """Return the one button with this label."""
+    (found,) = [element for element in app.button if element.label == label]
+    return found
+
+
+def has_button(app: AppTest, label: str) -> bool:
+    """Say whether a button with this label is there."""
+    return any(element.label == label for element in app.button)
+
+
+def trouble(app: AppTest) -> list[str]:
+    """Return what the page shows as an exception or an error."""
+    return [element.value for element in (*app.exception, *app.error)]
+
+
+def run_until(app: AppTest, condition: Callable[[AppTest], bool], seconds: float = 60) -> AppTest:
+    """Run the page again and again, as its redrawing fragment would, until the condition holds."""
+    deadline = time.monotonic() + seconds
+    while not condition(app.run()):
+        assert time.monotonic() < deadline, f"it did not happen in time; the page says:\n{words(app)}"
+        time.sleep(0.2)
+    return app

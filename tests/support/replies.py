@@ -1,0 +1,74 @@
+"""What a fake provider answers: the vocabulary of scripts.
+
+A script is a callable that gets the request body and returns a ``Reply`` (or just its text), or a list of replies:
+one a request, in order, the last one again for every further request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One answer. Where ``status`` is not 200, ``error`` is its body and the rest does not matter.
+
+    ``delay_s`` passes before anything is sent, ``piece_delay_s`` before each piece. After so many pieces: ``cut_after``
+    breaks the connection off, ``end_after`` ends the stream in order but unfinished, ``stall_after`` sends nothing
+    more, ``garbage_after`` sends a line that is no JSON, ``error_after`` sends ``error`` inside the stream. One more
+    than there are pieces means after the finish and before the usage.
+    """
+
+    text: str = "I have had a red rash on my arm for two days."
+    status: int = 200
+    error: Mapping[str, Any] | str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    delay_s: float = 0.0
+    piece_delay_s: float = 0.0
+    cut_after: int | None = None
+    end_after: int | None = None
+    stall_after: int | None = None
+    garbage_after: int | None = None
+    error_after: int | None = None
+    finish_reason: str = "stop"
+    refusal: str | None = None
+    usage: tuple[int, int] | None = (11, 7)
+    model: str = "fake-1"
+
+    @property
+    def pieces(self) -> list[str]:
+        """The text word by word, as it is streamed."""
+        words = self.text.split(" ")
+        return [word if i == 0 else f" {word}" for i, word in enumerate(words)] if self.text else []
+
+
+Script = Callable[[dict[str, Any]], "Reply | str"] | Sequence["Reply | str"]
+
+
+def failing(status: int, message: str = "it failed", code: str | None = None, **headers: str) -> Reply:
+    """Answer with an error in OpenAI's form; ``headers`` with underscores for hyphens."""
+    error = {"error": {"message": message, "type": "error", "code": code}}
+    return Reply(status=status, error=error, headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+
+def rate_limited(retry_after: str | None = None) -> Reply:
+    """Answer 429, with a Retry-After header where one is given."""
+    headers = {"Retry-After": retry_after} if retry_after is not None else {}
+    return Reply(status=429, error={"error": {"message": "slow down", "code": "rate_limit_exceeded"}}, headers=headers)
+
+
+def content_filtered() -> Reply:
+    """Answer as Azure does when a prompt is filtered."""
+    inner = {"code": "ResponsibleAIPolicyViolation", "content_filter_result": {}}
+    error = {"message": "The response was filtered", "code": "content_filter", "status": 400, "innererror": inner}
+    return Reply(status=400, error={"error": error})
+
+
+def demo(body: dict[str, Any]) -> str:
+    """Answer as a patient with a rash, as long as one is asked; a final diagnosis when asked for one."""
+    question = str(body["messages"][-1]["content"]).lower()
+    if "diagnosis" in question:
+        return "Final Diagnosis: contact dermatitis"
+    return "Yes, it itches, and it began two days ago after I worked in the garden."
