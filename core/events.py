@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 Speaker = Literal["doctor", "patient"]
-RoleName = Literal["doctor", "patient", "grader", "summariser"]
-Purpose = Literal["dialogue", "answer", "extract", "judge", "summarise"]
+RoleName = Literal["doctor", "patient", "grader", "summariser", "solver", "profiler"]
+Purpose = Literal["dialogue", "answer", "extract", "judge", "summarise", "probe", "profile"]
 EndReason = Literal["final_diagnosis", "no_question", "turn_cap", "refusal", "error"]
 Verdict = Literal[
     "correct", "incorrect", "no_diagnosis", "multiple", "ungradable", "refused", "provider_error", "not_applicable"
@@ -55,14 +55,23 @@ class CallRecord(_Event):
     error: str | None = None
 
 
+class Parent(_Event):
+    """Where a branch left another conversation: at message ``turn``, the first that may differ, and what changed."""
+
+    trial_id: str
+    turn: int
+    changes: tuple[str, ...] = ()
+
+
 class Started(_Event):
-    """A trial begins."""
+    """A trial begins; ``parent`` is the conversation that it branches off, if it is a fork."""
 
     kind: Literal["started"] = "started"
     trial_id: str
     case_key: str
     trial: int
     seed: int
+    parent: Parent | None = None
     at: float = Field(default_factory=time.time)
 
 

@@ -1,13 +1,15 @@
 """Prompt packs: one prompt a file, Jinja2 with a YAML header that says role, inputs and what it is for.
 
-A pack is known by its name and a hash of all its files, which every conversation stores.
+A pack is known by its name and a hash of all its files, which every conversation stores. The project's own packs lie
+in prompts/, the user's in the folder ``prompts`` beside the database; no name stands for two.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +19,46 @@ import yaml
 from core import paths
 from core.errors import UsageError
 
-_ENVIRONMENT = jinja2.Environment(
+ENVIRONMENT = jinja2.Environment(
     undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True
 )
+"""How templates are read: a line with nothing but a block leaves no empty line behind."""
+
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_SHORT = 16
+"""Characters of a hash that are kept."""
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """One prompt: ``role`` that it speaks to, names of its ``inputs``, and the template."""
+    """One prompt: ``role`` that it speaks to, names of its ``inputs``, and the template with its ``source``.
+
+    ``header`` is what stands above the template, ``hash`` that of the whole file.
+    """
 
     name: str
     role: str
     inputs: tuple[str, ...]
     template: jinja2.Template
+    source: str = ""
+    header: str = ""
+    hash: str = ""
 
     def render(self, **values: Any) -> str:
         """Fill in the template; a missing or surplus value is a programming error and raises ``KeyError``."""
         if set(values) != set(self.inputs):
             raise KeyError(f"prompt {self.name} takes {sorted(self.inputs)}, got {sorted(values)}")
         return self.template.render(**values).strip()
+
+    def with_source(self, source: str) -> Prompt:
+        """Return the prompt with another template; raise ``UsageError`` where that is not valid Jinja2."""
+        try:
+            return replace(self, source=source, template=ENVIRONMENT.from_string(source))
+        except jinja2.TemplateSyntaxError as error:
+            raise UsageError(
+                f"{self.name}.md is no valid Jinja2 in line {error.lineno}: {error.message}"
+            ) from error  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -45,36 +68,111 @@ class PromptPack:
     name: str
     hash: str
     prompts: Mapping[str, Prompt]
+    folder: Path
 
     def render(self, name: str, /, **values: Any) -> str:
         """Render the prompt of that name."""
         return self.prompts[name].render(**values)
 
+    def file_of(self, name: str) -> str:
+        """Return the prompt's file as people know it: ``prompts/PACK/NAME.md``, or its path for another folder."""
+        known = self.folder.parent in (paths.PROMPTS, own_packs_folder())
+        return f"prompts/{self.name}/{name}.md" if known else str(self.folder / f"{name}.md")
+
+
+@dataclass(frozen=True)
+class PackPlace:
+    """Where a pack lies; ``own`` says that it is the user's."""
+
+    name: str
+    folder: Path
+    own: bool
+
+
+def own_packs_folder() -> Path:
+    """Return the folder of the user's own packs, beside the database."""
+    return paths.local_folder() / "prompts"
+
+
+def pack_places(needed: tuple[str, ...] = ()) -> list[PackPlace]:
+    """Return the packs that have all ``needed`` prompts and are known by name, the project's own first.
+
+    A folder of the user that has the name of one of the project's packs is left out.
+    """
+    shipped = [PackPlace(path.name, path, own=False) for path in _folders(paths.PROMPTS)]
+    taken = {place.name for place in shipped}
+    own = [PackPlace(path.name, path, own=True) for path in _folders(own_packs_folder()) if path.name not in taken]
+    return [place for place in shipped + own if all((place.folder / f"{name}.md").is_file() for name in needed)]
+
+
+def check_pack_name(name: str) -> None:
+    """Raise ``UsageError`` for a name that the user cannot give to a pack of their own."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} is no name for a prompt pack: take up to 64 letters, digits, dots, dashes and underscores, "
+            "beginning with a letter or digit."
+        )
+    if (paths.PROMPTS / name).is_dir():
+        raise UsageError(f"The name {name!r} belongs to a prompt pack of the project: choose another one.")
+
+
+def pack_place(name_or_folder: str) -> str:
+    """Return the name of a known pack, or where the folder of another one lies, whoever looks for it."""
+    folder = _folder_of(name_or_folder)
+    known = {place.folder for place in pack_places()}
+    return folder.name if folder in known else str(folder.expanduser().resolve())
+
 
 def load_pack(name_or_folder: str, needed: tuple[str, ...] = ()) -> PromptPack:
-    """Load prompts/NAME, or any folder given by path, and check that it has the ``needed`` prompts."""
-    folder = paths.PROMPTS / name_or_folder
+    """Load a pack by name, or any folder given by path, and check that it has the ``needed`` prompts.
+
+    Raises ``UsageError`` where there is none, where a prompt is missing or cannot be read, and where a pack of the
+    user has the name of one of the project's.
+    """
+    folder = _folder_of(name_or_folder)
     if not folder.is_dir():
-        folder = Path(name_or_folder).expanduser()
-    if not folder.is_dir():
-        known = ", ".join(sorted(p.name for p in paths.PROMPTS.iterdir() if p.is_dir()))
+        known = ", ".join(place.name for place in pack_places())
         raise UsageError(f"There is no prompt pack {name_or_folder!r}: give one of {known}, or a folder.")
     files = sorted(folder.glob("*.md"))
-    prompts = {path.stem: _read(path) for path in files}
+    prompts = {path.stem: read_prompt(path) for path in files}
     missing = [name for name in needed if name not in prompts]
     if missing:
         raise UsageError(f"The prompt pack {folder} lacks {', '.join(f'{m}.md' for m in missing)}.")
     digest = hashlib.sha256(b"".join(p.name.encode() + b"\0" + p.read_bytes() + b"\0" for p in files))
-    return PromptPack(folder.name, digest.hexdigest()[:16], prompts)
+    return PromptPack(folder.name, digest.hexdigest()[:_SHORT], prompts, folder)
 
 
-def _read(path: Path) -> Prompt:
+def read_prompt(path: Path) -> Prompt:
+    """Read one prompt; raise ``UsageError`` where the header or the template is not as it should be."""
     text = path.read_text(encoding="utf-8")
     if not text.startswith("---\n") or "\n---\n" not in text[3:]:
         raise UsageError(f"{path}: a prompt starts with a header between two lines of ---.")
     header, body = text[3:].split("\n---\n", 1)
     try:
         fields = yaml.safe_load(header)
-        return Prompt(path.stem, fields["role"], tuple(fields.get("inputs") or ()), _ENVIRONMENT.from_string(body))
+        template = ENVIRONMENT.from_string(body)
+        return Prompt(
+            path.stem, fields["role"], tuple(fields.get("inputs") or ()), template, body, f"---{header}\n---\n",
+            hashlib.sha256(path.read_bytes()).hexdigest()[:_SHORT],
+        )  # fmt: skip
     except (yaml.YAMLError, KeyError, TypeError, jinja2.TemplateSyntaxError) as error:
         raise UsageError(f"{path}: the header needs role and inputs, and the text must be Jinja2 ({error}).") from error
+
+
+def _folder_of(name_or_folder: str) -> Path:
+    """Return the folder that is meant, which need not exist: the project's, the user's own, or a path."""
+    shipped, own = paths.PROMPTS / name_or_folder, own_packs_folder() / name_or_folder
+    named = bool(_NAME.fullmatch(name_or_folder))
+    if named and shipped.is_dir() and own.is_dir():
+        raise UsageError(
+            f"Your prompt pack {own} has the name of a pack of the project: rename its folder, so that it is clear "
+            "which one is meant."
+        )
+    if shipped.is_dir():
+        return shipped
+    return own if named and own.is_dir() else Path(name_or_folder).expanduser()
+
+
+def _folders(parent: Path) -> list[Path]:
+    found = parent.iterdir() if parent.is_dir() else ()
+    return sorted(path for path in found if path.is_dir() and _NAME.fullmatch(path.name))

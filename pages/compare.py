@@ -8,10 +8,11 @@ from pages.parts.compare_data import everyone
 from pages.parts.compare_setup import ask
 from pages.parts.compare_view import draw_differences, draw_outcomes, draw_overview, results_of, side_name
 from pages.parts.figure_controls import IMPORT_COMMAND, keep_valid
-from pages.parts.look import arm, plain
+from pages.parts.look import plain
 from pages.parts.navigation import RUNS, require_app
 
 require_app()
+_PILLS = {"models": "Arm", "arms": "Second arm", "personas": "Persona"}
 
 
 def draw_comparison() -> None:
@@ -27,12 +28,12 @@ def draw_comparison() -> None:
         st.info("The two have no arm in common: there is nothing to compare.")
         return
     found, adjusted = results_of(asked)
-    draw_overview(asked, found, adjusted, names)
-    by_name = {arm(*second.arm): number for number, (_, second) in enumerate(asked.pairs)}
-    st.subheader("One arm, case by case", anchor=False)
+    draw_overview(asked, found, adjusted)
+    by_name = {name: number for number, name in enumerate(asked.rows)}
+    st.subheader("One persona, case by case" if asked.what == "personas" else "One arm, case by case", anchor=False)
     keep_valid("cmp_arm", by_name)
     chosen = st.pills(
-        "Second arm" if asked.by_arms else "Arm", list(by_name), default=next(iter(by_name)), required=True,
+        _PILLS[asked.what], list(by_name), default=next(iter(by_name)), required=True,
         key="cmp_arm", bind="query-params",
     ) or next(iter(by_name))  # fmt: skip
     number = by_name[chosen]
@@ -40,7 +41,7 @@ def draw_comparison() -> None:
     if not found[number].n:
         st.info("No case counts on both sides here: choose another arm, specialty or rule.")
         return
-    labels = (side_name(first, names, by_arms=asked.by_arms), side_name(second, names, by_arms=asked.by_arms))
+    labels = (side_name(first, asked), side_name(second, asked))
     draw_outcomes(*labels, found[number], adjusted[number], asked.correction)
     draw_differences((first.who, second.who), labels)
     draw_cases(first, second, asked.scope, labels)

@@ -12,7 +12,8 @@ from typing import Protocol
 
 from core.case import Case, Fact
 from core.errors import ProviderError
-from core.events import Called, Format, Purpose, QuestionType, Rule, Speaker, Token, Verdict, Waiting
+from core.events import Called, Failed, Format, Probed, Purpose, QuestionType, Rule, Speaker, Token, Verdict, Waiting
+from core.persona import PLAIN, Persona
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,12 @@ Saying = Token | Called | Waiting | Said
 
 @dataclass(frozen=True)
 class Scene:
-    """What surrounds a trial: the doctor's specialty (empty for Other), who speaks, and the seed of the trial."""
+    """What surrounds a trial: the doctor's specialty (empty for Other), who speaks and how, and the trial's seed."""
 
     specialty: str
     seed: int
     caregiver: bool = False
+    persona: Persona = PLAIN
 
 
 @dataclass(frozen=True)
@@ -159,14 +161,23 @@ class Summariser(Protocol):
         ...
 
 
+class Probe(Protocol):
+    """Who asks the doctor's model, outside the dialogue, what it believes."""
+
+    def believe(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Called | Failed | Probed]:
+        """Yield the belief after the dialogue, or why there is none; never raises ``CallFailed``."""
+        ...
+
+
 @dataclass(frozen=True)
 class Cast:
-    """Who plays which role in a trial."""
+    """Who plays which role in a trial; ``probe`` is there where beliefs are asked for."""
 
     doctor: Doctor
     patient: Patient
     grader: Grader
     summariser: Summariser
+    probe: Probe | None = None
 
 
 class CallFailed(Exception):

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
-from core.agents.base import Cast, Doctor, Grader, Patient, Summariser
+from core.agents.base import Cast, Doctor, Grader, Patient, Probe, Summariser
+from core.agents.belief import BeliefProbe
 from core.agents.calls import Voice
+from core.agents.consultation_llm import LLMConsultationPatient, LLMInquirer
+from core.agents.consultation_roles import ConsultationCast, ConsultationPatient, Inquirer, Solver
 from core.agents.grader import LLMGrader
 from core.agents.human import HumanDoctor, HumanPatient, Listen
+from core.agents.items_patient import ItemsPatient
 from core.agents.llm import LLMDoctor, LLMPatient, LLMSummariser
+from core.agents.oracle import BY_NAME, Bound, OracleDoctor, ReferenceInquirer
 from core.agents.reference_doctor import ReferenceDoctor
 from core.agents.reference_grader import ReferenceGrader, ReferenceSummariser
 from core.agents.reference_patient import ReferencePatient
+from core.agents.solver import LLMSolver, ReferenceSolver
 from core.errors import UsageError
 from core.models.base import Sampling
 from core.models.registry import Registry
@@ -22,6 +29,8 @@ NEEDED_PROMPTS = (
     "answer_frq", "answer_frq_top3", "grader_extract", "grader_judge", "summariser",
 )  # fmt: skip
 """The prompts that a CRAFT-MD pack must have."""
+CONSULTATION_PROMPTS = ("doctor_long", "doctor_short", "patient", "solver")
+"""The prompts that a pack of the Consultation benchmark must have."""
 
 REFERENCE = {
     "doctor": ReferenceDoctor.name,
@@ -51,21 +60,27 @@ def is_model(name: str) -> bool:
     return name != "human" and name.partition("/")[0] != "reference"
 
 
-def full_names(names: CastNames, registry: Registry) -> CastNames:
-    """Return the cast with aliases resolved, checking every name; raise ``UsageError`` for an unknown one."""
-    return CastNames(**{role: _full(role, name, registry) for role, name in vars(names).items()})
+def full_names(names: CastNames, registry: Registry, doctors: Sequence[str] = (REFERENCE["doctor"],)) -> CastNames:
+    """Return the cast with aliases resolved, checking every name; raise ``UsageError`` for an unknown one.
+
+    ``doctors`` are the reference kinds of doctor that the protocol has, the usual one first.
+    """
+    kinds = {role: (name,) for role, name in REFERENCE.items()} | {"doctor": tuple(doctors)}
+    return CastNames(**{role: full_name(role, name, registry, kinds[role]) for role, name in vars(names).items()})
 
 
-def _full(role: str, name: str, registry: Registry) -> str:
+def full_name(role: str, name: str, registry: Registry, kinds: Sequence[str]) -> str:
+    """Return the full name of who plays a role; ``kinds`` are its reference kinds, the usual one first."""
     if is_model(name):
         return registry.spec(name).name
     if name == "human":
         if role not in ("doctor", "patient"):
             raise UsageError(f"A human can sit in the doctor's or the patient's seat, not in the {role}'s.")
         return name
-    if name not in ("reference", REFERENCE[role]):
-        raise UsageError(f"There is no {name!r} for the {role}: the reference kind is called {REFERENCE[role]}.")
-    return REFERENCE[role]
+    if name not in ("reference", *kinds):
+        known = f"the reference kind is called {kinds[0]}" if len(kinds) == 1 else f"choose one of {', '.join(kinds)}"
+        raise UsageError(f"There is no {name!r} for the {role}: {known}.")
+    return kinds[0] if name == "reference" else name
 
 
 @dataclass(frozen=True)
@@ -77,6 +92,8 @@ class Casting:
     sampling: Sampling = field(default=Sampling())
     base_url: str | None = None
     listen: Listen | None = None
+    probing: bool = False
+    """Whether the doctor's model is asked, outside the dialogue, what it believes."""
 
     def open(self, names: CastNames) -> Cast:
         """Return the cast; raise ``UsageError`` where a key is missing or a name unknown."""
@@ -86,7 +103,23 @@ class Casting:
             patient=self._patient(names.patient),
             grader=self.grader(names.grader),
             summariser=self._summariser(names.summariser),
+            probe=self._probe(names.doctor),
         )
+
+    def consultation(
+        self, names: CastNames, solver: str, prompt: str, max_questions: int, grading: PromptPack
+    ) -> ConsultationCast:
+        """Return a cast of the Consultation benchmark from full names; free responses are graded under ``grading``."""
+        doctor: Inquirer | OracleDoctor | Bound = BY_NAME.get(names.doctor) or ReferenceInquirer()
+        if is_model(names.doctor):
+            doctor = LLMInquirer(self._voice(names.doctor, self.sampling), self.pack, prompt, max_questions)
+        patient: ConsultationPatient = ItemsPatient()
+        if is_model(names.patient):
+            patient = LLMConsultationPatient(self._voice(names.patient, Sampling()), self.pack)
+        solving: Solver = ReferenceSolver()
+        if is_model(solver):
+            solving = LLMSolver(self._voice(solver, Sampling(temperature=0.0)), self.pack)
+        return ConsultationCast(doctor, patient, solving, replace(self, pack=grading).grader(names.grader))
 
     def grader(self, name: str) -> Grader:
         """Return a grader by name, with the provider's own sampling: the doctor's settings are not the judge's."""
@@ -98,6 +131,12 @@ class Casting:
         if name == "human":
             return HumanDoctor(self._listening())
         return LLMDoctor(self._voice(name, self.sampling), self.pack) if is_model(name) else ReferenceDoctor()
+
+    def _probe(self, doctor: str) -> Probe | None:
+        """Return the probe of a doctor that is a model; the reference doctor tells its belief by itself."""
+        if not self.probing or not is_model(doctor):
+            return None
+        return BeliefProbe(self._voice(doctor, Sampling(temperature=0.0)), self.pack)
 
     def _patient(self, name: str) -> Patient:
         if name == "human":

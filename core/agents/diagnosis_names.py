@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from core.agents.extraction import main_part
 from core.case import Case
 from core.knowledge.base import Knowledge, normalise_name
 
@@ -17,6 +18,11 @@ def same_diagnosis(case: Case, named: str, knowledge: Knowledge) -> bool:
     """Say whether ``named`` is the case's answer, a synonym, or a broader name of it; any member of a comma list."""
     members = [named, *(_SPLIT.split(named) if _SPLIT.search(named) else [])]
     return any(_one_matches(case, member, knowledge) for member in members if member.strip())
+
+
+def names_answer(case: Case, named: str, knowledge: Knowledge) -> bool:
+    """Say whether a name, or its main part where more is said beside it, counts as the case's answer."""
+    return any(same_diagnosis(case, part, knowledge) for part in (named, main_part(named)))
 
 
 def _one_matches(case: Case, named: str, knowledge: Knowledge) -> bool:

@@ -92,9 +92,8 @@ def known_names(text: str, knowledge: Knowledge) -> list[str]:
     """
     haystack = f" {' '.join(words_of_name(text))} "
     found: dict[str, str] = {}
-    names = [(" ".join(words_of_name(n)), d.name) for d in knowledge.diseases for n in d.names if _written(n, text)]
-    for name, disease in sorted(names, key=lambda pair: -len(pair[0])):
-        if name and f" {name} " in haystack:
+    for name, as_written, disease in knowledge.plain_names:
+        if f" {name} " in haystack and _written(as_written, text):
             found.setdefault(disease, name)
             haystack = haystack.replace(f" {name} ", " | ")
     return list(found)

@@ -87,9 +87,9 @@ class LLMGrader:
                     yield item
                     continue
                 calls += [item.call_id] if item.call_id else []
-                found = _YES_NO.match(item.text)
-                if found:
-                    self._known[pair] = "correct" if found[1].lower() == "yes" else "incorrect"
+                verdict = read_yes_no(item.text)
+                if verdict is not None:
+                    self._known[pair] = verdict
                     yield Judgement("frq", extracted, self._known[pair], tuple(calls))
                     return
         yield Judgement("frq", extracted, "ungradable", tuple(calls))
@@ -98,6 +98,14 @@ class LLMGrader:
         async for item in call(self._voice, [{"role": "user", "content": prompt}], "grader", purpose):
             if isinstance(item, Token | Called | Said):
                 yield item
+
+
+def read_yes_no(text: str) -> Verdict | None:
+    """Return the verdict of the comparing step, or ``None`` for what is neither yes nor no."""
+    found = _YES_NO.match(text)
+    if found is None:
+        return None
+    return "correct" if found[1].lower() == "yes" else "incorrect"
 
 
 def read_extracted(text: str) -> str:

@@ -6,6 +6,14 @@ from collections.abc import AsyncIterator, Sequence
 
 from core.agents.base import Dialogue, Held, Material, Question, Saying, Scene
 from core.agents.calls import Voice, call
+from core.agents.parts import (
+    answer_parts,
+    consultation_parts,
+    messages_of,
+    patient_parts,
+    question_part,
+    summary_part,
+)
 from core.models.base import Message
 from core.prompts import PromptPack
 
@@ -23,12 +31,12 @@ class LLMDoctor:
 
     def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Say the next message, seeing the whole dialogue."""
-        return call(self._voice, self._consultation(scene, dialogue), "doctor", "dialogue", scene.seed)
+        messages = consultation(self._pack, scene, dialogue)
+        return call(self._voice, messages, "doctor", "dialogue", scene.seed)
 
     def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
         """Answer after the dialogue or the written case."""
-        messages = self._shown(scene, material)
-        messages.append({"role": "user", "content": self.question_prompt(question)})
+        messages = messages_of(answer_parts(self._pack, scene, material, question))
         return call(self._voice, messages, "doctor", "answer", scene.seed)
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> None:
@@ -36,33 +44,12 @@ class LLMDoctor:
 
     def question_prompt(self, question: Question) -> str:
         """Return the rendered question of an arm."""
-        name = f"answer_{question.question_type}"
-        if question.question_type == "mcq":
-            letters = list(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", question.choices, strict=False))
-            return self._pack.render(name, question=question.text, choices=letters)
-        if question.question_type == "mcq_many":
-            return self._pack.render(name, question=question.text, choices=question.choices)
-        return self._pack.render(name, question=question.text)
+        return question_part(self._pack, question).content
 
-    def _consultation(self, scene: Scene, dialogue: Dialogue) -> list[Message]:
-        messages: list[Message] = [
-            {"role": "system", "content": self._pack.render("doctor", specialty=scene.specialty)}
-        ]
-        for turn in dialogue:
-            messages.append({"role": "assistant" if turn.role == "doctor" else "user", "content": turn.text})
-        return messages
 
-    def _shown(self, scene: Scene, material: Material) -> list[Message]:
-        if material.text is None:
-            messages = self._consultation(scene, material.dialogue)
-            if material.examination is not None:
-                handed = self._pack.render("exam", examination=material.examination)
-                messages.append({"role": "user", "content": handed})
-            return messages
-        return [
-            {"role": "system", "content": self._pack.render("answer_system", specialty=scene.specialty)},
-            {"role": "user", "content": self._pack.render("material", text=material.text, kind=material.format)},
-        ]
+def consultation(pack: PromptPack, scene: Scene, dialogue: Dialogue) -> list[Message]:
+    """Return what the doctor sees before its next message: its prompt and the whole dialogue."""
+    return messages_of(consultation_parts(pack, scene, dialogue))
 
 
 class LLMPatient:
@@ -77,11 +64,8 @@ class LLMPatient:
         return self._voice.model.name
 
     def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
-        """Answer the doctor's last message in one sentence."""
-        system = self._pack.render("patient", vignette=held.vignette, caregiver=held.caregiver)
-        messages: list[Message] = [{"role": "system", "content": system}]
-        for turn in dialogue:
-            messages.append({"role": "user" if turn.role == "doctor" else "assistant", "content": turn.text})
+        """Answer the doctor's last message in one sentence; raise ``UsageError`` for a persona the pack cannot say."""
+        messages = messages_of(patient_parts(self._pack, held, scene, dialogue))
         return call(self._voice, messages, "patient", "dialogue", scene.seed)
 
 
@@ -98,5 +82,5 @@ class LLMSummariser:
 
     def summarise(self, lines: Sequence[str]) -> AsyncIterator[Saying]:
         """Summarise the patient's lines, which is all that the model is given."""
-        prompt = self._pack.render("summariser", lines=" ".join(lines))
-        return call(self._voice, [{"role": "user", "content": prompt}], "summariser", "summarise")
+        messages = messages_of([summary_part(self._pack, lines)])
+        return call(self._voice, messages, "summariser", "summarise")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 
 from core.agents.base import Judgement, Said, Saying
-from core.agents.diagnosis_names import same_diagnosis
-from core.agents.extraction import extract_by_rule, main_part
+from core.agents.diagnosis_names import names_answer
+from core.agents.extraction import extract_by_rule
 from core.agents.grader import named_in_list, special_verdict
 from core.case import Case
 from core.events import Called, Token
@@ -41,7 +41,7 @@ class ReferenceGrader:
         yield Judgement("frq_top3", ", ".join(names), "correct" if fits else "incorrect")
 
     def _fits(self, case: Case, name: str) -> bool:
-        return any(same_diagnosis(case, part, self._knowledge) for part in (name, main_part(name)))
+        return names_answer(case, name, self._knowledge)
 
 
 class ReferenceSummariser:

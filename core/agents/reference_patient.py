@@ -5,18 +5,20 @@ It says one fact a reply, only what was asked, and says that it does not know wh
 
 from __future__ import annotations
 
-import math
 import random
 import re
-from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from core.agents.asked_facts import by_topic, nearest_fact
 from core.agents.base import Dialogue, Held, Said, Saying, Scene, token
 from core.agents.first_person import first_person
+from core.agents.persona_rules import Manner, is_evasion, manner_of
+from core.agents.persona_words import FORGOTTEN
 from core.case import Fact, read_demographics, sentences
 from core.knowledge.dialogue import Understanding, understanding
+from core.persona import PLAIN
 
 _DO_NOT_KNOW = (
     "I'm not sure about that.",
@@ -25,66 +27,38 @@ _DO_NOT_KNOW = (
     "I don't know about that.",
     "I'm really not sure.",
 )
+_ALL_TOLD = "No, I think that's everything."
 _OPENINGS = ("", "", "Hello, doctor. ", "Well, doctor. ", "Thank you for seeing me. ")
 _YES = ("Yes, ", "Yes, ", "Yeah, ")
 _NO = ("No, ", "No, ", "Not that I know of, ")
-_LEAST_OVERLAP = 0.34
-"""Share of a question's telling words that a fact must hold to be taken for the answer."""
+_ANSWERS = re.compile(r"(?:yes|no|not|never)\b", re.IGNORECASE)
+_MORE = re.compile(r"anything else|tell me more|other symptoms|describe|what else|any other", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class _Topic:
-    """What a question is about, by its words, by the key of a fact, and by the words of a fact without a key."""
+class _Chosen:
+    """What a question calls for: a fact's lay words with a lead before them, or ``otherwise`` where none fits."""
 
-    asked: str
-    key: str
-    told: str
+    lay: str = ""
+    lead: str = ""
+    otherwise: str = ""
+    led: bool = False
+    """The lead is a yes or no that a fact with one of its own does not need."""
+    personal: bool = False
+    """Age and sex were asked for."""
+    asked_for: bool = True
+    """It may be withheld: not the complaint that the patient came with, nor age and sex."""
 
+    @property
+    def plain(self) -> str:
+        """The reply without a persona."""
+        return self.otherwise or (_with_lead(self.lead, self.lay) if self.led else self.lead + self.lay)
 
-_TOPICS = (
-    _Topic(r"\bhow old\b|\bage\b", r"\bage\b", r"\d+[- ](?:year|month|week|day)s?[- ]old|\baged\b|\byears old"),
-    _Topic(
-        r"\bman or a woman\b|\bgender\b|\bsex\b(?!ual)", r"\bsex\b|gender", r"\b(?:man|woman|boy|girl|male|female)\b"
-    ),
-    _Topic(
-        r"how long|when did|since when|start|begin|duration|onset",
-        r"onset|duration|course|timing|start",
-        r"\b(?:for|past|last|since|over)\b[^.]{0,25}\b(?:hour|day|week|month|year)s?\b|"
-        r"\b(?:hour|day|week|month|year)s? (?:ago|history|prior)",
-    ),
-    _Topic(
-        r"medicine|medication|drug|tablets|pills|taking any",
-        r"medic(?:at|in)|drug|tablet",
-        r"\bmedicat|\b(?:takes?|taking)\b(?! (?:over|place|part|care))|\bprescribed\b|\binhaler\b",
-    ),
-    _Topic(r"allerg", r"allerg", r"allerg"),
-    _Topic(
-        r"run in (?:the|your) family|family|relative|mother|father|parents",
-        r"family",
-        r"\b(?:family history|(?:mother|father|brother|sister|parents?|aunt|uncle)\b.{0,20}\b(?:has|had|have|died))",
-    ),
-    _Topic(r"surger|operation|operated", r"surg|operat", r"surger|operation|operated|\w+ectomy\b"),
-    _Topic(
-        r"past (?:illness|medical)|medical (?:history|condition|problem)|other illness|been ill before|diagnosed with",
-        r"past|medical history|previous",
-        r"medical history|history of|diagnosed with|medical (?:problem|condition)",
-    ),
-    _Topic(r"smoke|cigarette|tobacco", r"smok|tobacco|social", r"smok|cigarette|tobacco"),
-    _Topic(r"alcohol|drink\b", r"alcohol|social", r"alcohol|\bbeers?\b|\bwine\b|\bvodka\b"),
-    _Topic(
-        r"\bwork\b|\bjob\b|occupation|for a living",
-        r"occupation|job|work|social",
-        r"\b(?:works?|working) (?:as|at|in)\b|\bjob\b|occupation|employed|retired|\bstudent\b",
-    ),
-    _Topic(r"travel|abroad|trip", r"travel|exposure", r"travel|\btrip\b|abroad|returned from|immigrat"),
-)
-_MORE = re.compile(r"anything else|tell me more|other symptoms|describe|what else|any other", re.IGNORECASE)
-_WORD = re.compile(r"[a-z]{3,}")
-_COMMON = frozenset(
-    "the and you your have has had are was were any been did does with that this for how what when which who there "
-    "noticed feel felt ever recently tell about can could would anyone doctor thank see all right understood take "
-    "takes taking taken own medicine medicines medication".split()
-)
+    def said_as(self, wording: str) -> str:
+        """Return the reply with the fact in other words, which the lead, a sentence of its own, cannot negate."""
+        if not self.led:
+            return self.lead + wording
+        return wording if _ANSWERS.match(wording) else f"{self.lead.rstrip(', ')}. {wording}"
 
 
 class ReferencePatient:
@@ -102,36 +76,84 @@ class ReferencePatient:
         yield Said(text)
 
     def _reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> str:
-        rng = random.Random(f"{scene.seed}:{len(dialogue)}:patient")
-        told, shown = (held.told, held.shown) if held.told else _facts_of_sentences(held.vignette)
-        complaints = _complaints(told)
-        if sum(turn.role == "patient" for turn in dialogue) == 0:
-            return rng.choice(_OPENINGS) + complaints[0].lay
-        question = dialogue[-1].text
+        if scene.persona == PLAIN:
+            return self._choose(held, scene.seed, dialogue, _literally_told).plain
+        return self._in_manner(manner_of(scene.persona, held, scene.seed), held, scene, dialogue)
+
+    def _in_manner(self, manner: Manner, held: Held, scene: Scene, dialogue: Dialogue) -> str:
+        """Say what the plain patient would, as the persona has it (``core.agents.persona_rules``)."""
+        chosen = self._choose(held, scene.seed, dialogue, manner.told)
+        held_back = self._held_back(manner, held, scene, dialogue)
+        if not chosen.lay and held_back and is_evasion(dialogue[-2].text):
+            chosen = held_back[-1]
+        first_time = all(chosen.lay != earlier.lay for earlier in held_back)
+        if chosen.asked_for and first_time and manner.evades(chosen.lay):
+            return manner.evasion(len(dialogue))
+        text = _worded(chosen, manner, dialogue)
+        told = f"{_said(dialogue)} {text}"
+        fresh = [fact.lay for fact in _complaints(_facts(held)[0]) if not manner.told(fact.lay, told)]
+        return manner.coloured(text, [] if chosen.personal else fresh, len(dialogue))
+
+    def _held_back(self, manner: Manner, held: Held, scene: Scene, dialogue: Dialogue) -> list[_Chosen]:
+        """Return what was evaded so far, the last one last."""
+        asked = [dialogue[:i] for i, turn in enumerate(dialogue) if turn.role == "patient" and is_evasion(turn.text)]
+        return [self._choose(held, scene.seed, before, manner.told) for before in asked]
+
+    def _choose(self, held: Held, seed: int, dialogue: Dialogue, told_already: Callable[[str, str], bool]) -> _Chosen:
+        """Return what the last message calls for; ``told_already`` says of a fact whether it was said before."""
+        rng = random.Random(f"{seed}:{len(dialogue)}:patient")
+        told, shown = _facts(held)
+        complaints, question, said = _complaints(told), dialogue[-1].text, _said(dialogue)
+        if all(turn.role == "doctor" for turn in dialogue):
+            return _Chosen(complaints[0].lay, rng.choice(_OPENINGS), asked_for=False)
         if "How old" in question and held.told:
-            return " ".join(fact.lay for fact in told if fact.key in ("age", "sex"))
-        said = " ".join(turn.text for turn in dialogue if turn.role == "patient")
+            lay = " ".join(fact.lay for fact in told if fact.key in ("age", "sex"))
+            return _Chosen(lay, personal=True, asked_for=False)
         if _MORE.search(question):
-            fresh = [fact for fact in complaints if fact.lay not in said]
-            return fresh[0].lay if fresh else "No, I think that's everything."
+            fresh = [fact for fact in complaints if not told_already(fact.lay, said)]
+            return _Chosen(fresh[0].lay) if fresh else _Chosen(otherwise=_ALL_TOLD)
         return self._answer(question, [*told, *shown], rng)
 
-    def _answer(self, question: str, facts: Sequence[Fact], rng: random.Random) -> str:
+    def _answer(self, question: str, facts: Sequence[Fact], rng: random.Random) -> _Chosen:
         for finding in self._reader.asked_findings(question):
             about = [(self._says(fact).get(finding), fact) for fact in facts]
             fitting = [(present, fact) for present, fact in about if present is not None]
             if fitting:
                 present, fact = min(fitting, key=lambda pair: len(self._says(pair[1])))
-                return _with_lead(rng.choice(_YES if present else _NO), fact.lay)
-        by_topic = _by_topic(question, facts)
-        if by_topic is not None and not self._reader.asked_findings(question):
-            return by_topic
-        nearest = _nearest(question, facts)
-        return nearest.lay if nearest else rng.choice(_DO_NOT_KNOW)
+                return _Chosen(fact.lay, rng.choice(_YES if present else _NO), led=True)
+        on_topic = by_topic(question, facts)
+        if on_topic is not None and not self._reader.asked_findings(question):
+            return _Chosen(on_topic)
+        nearest = nearest_fact(question, facts)
+        return _Chosen(nearest.lay) if nearest else _Chosen(otherwise=rng.choice(_DO_NOT_KNOW))
 
     def _says(self, fact: Fact) -> dict[str, bool]:
         read = self._reader.recogniser.read
         return {**read(fact.value), **read(fact.lay)}
+
+
+def _facts(held: Held) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
+    """Return (told, shown), from the vignette's sentences where no profile is known."""
+    return (held.told, held.shown) if held.told else _facts_of_sentences(held.vignette)
+
+
+def _said(dialogue: Dialogue) -> str:
+    return " ".join(turn.text for turn in dialogue if turn.role == "patient")
+
+
+def _worded(chosen: _Chosen, manner: Manner, dialogue: Dialogue) -> str:
+    """Return what was chosen in the words of a persona."""
+    if not chosen.lay:
+        return chosen.otherwise
+    if chosen.personal:
+        return manner.word(chosen.lay)
+    if chosen.asked_for and manner.forgets(dialogue[-1].text, chosen.lay):
+        return FORGOTTEN
+    return chosen.said_as(manner.part(chosen.lay, _said(dialogue)))
+
+
+def _literally_told(lay: str, said: str) -> bool:
+    return lay in said
 
 
 def _complaints(told: Sequence[Fact]) -> list[Fact]:
@@ -141,40 +163,10 @@ def _complaints(told: Sequence[Fact]) -> list[Fact]:
 
 
 def _with_lead(lead: str, lay: str) -> str:
-    if re.match(r"(?:yes|no|not|never)\b", lay, re.IGNORECASE):
+    if _ANSWERS.match(lay):
         return lay
     keeps = re.match(r"I\b|I'|[A-Z]{2}", lay)
     return lead + (lay if keeps else lay[:1].lower() + lay[1:])
-
-
-def _by_topic(question: str, facts: Sequence[Fact]) -> str | None:
-    for topic in _TOPICS:
-        if re.search(topic.asked, question, re.IGNORECASE):
-            about = [fact for fact in facts if re.search(topic.key, fact.key, re.IGNORECASE)]
-            if not about:
-                about = [fact for fact in facts if re.search(topic.told, f"{fact.value} {fact.lay}", re.IGNORECASE)]
-            if about:
-                personal = topic in _TOPICS[:2]
-                return sentences(about[0].lay)[0] if personal else about[0].lay
-    return None
-
-
-def _telling(text: str) -> set[str]:
-    return {word.rstrip("s") for word in _WORD.findall(text.lower()) if word not in _COMMON}
-
-
-def _nearest(question: str, facts: Sequence[Fact]) -> Fact | None:
-    """Return the fact that shares most of the question's telling words, weighted by how rare they are."""
-    words = _telling(question)
-    texts = [_telling(f"{fact.key} {fact.value} {fact.lay}") for fact in facts]
-    counts = Counter(word for text in texts for word in text)
-    weight = {word: math.log(1 + len(facts) / (1 + counts[word])) for word in words}
-    total = sum(weight.values())
-    scored = [(sum(weight[w] for w in words & text), -i) for i, text in enumerate(texts)]
-    if not scored or not total:
-        return None
-    best, index = max(scored)
-    return facts[-index] if best / total >= _LEAST_OVERLAP else None
 
 
 _SHOWN = re.compile(

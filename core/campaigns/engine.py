@@ -9,18 +9,17 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from core.agents.base import Cast
 from core.campaigns.journal import JournalWriter, RunHeader, TrialLine, journal_path
 from core.errors import AnamnesisError
 from core.events import PASSING, Answered, Called, Event, Failed, Graded
-from core.protocols.craftmd import Rules, Trial, run_trial
+from core.protocols.craftmd import Trial
 
 FOLD_EVERY_S = 3.0
 """Seconds between two folds of the journal into the database while a run goes on."""
@@ -116,11 +115,13 @@ def ask_to_stop(run_id: str) -> None:
 
 @dataclass(frozen=True)
 class Engine:
-    """Runs the missing trials of one run. ``fold`` is called now and then to make the database follow."""
+    """Runs the missing trials of one run: ``play`` gives the events of a trial, which depend on the protocol.
+
+    ``fold`` is called now and then to make the database follow.
+    """
 
     header: RunHeader
-    cast: Cast
-    rules: Rules
+    play: Callable[[Trial], AsyncIterator[Event]]
     concurrency: int = 16
     budget_usd: float | None = None
     fold: Callable[[], Awaitable[None]] | None = None
@@ -166,7 +167,7 @@ class Engine:
     async def _trial(self, trial: Trial, progress: Progress, stop: Stop) -> list[Event] | None:
         """Return the trial's events, or ``None`` where the whole run has to stop."""
         events: list[Event] = []
-        async for event in run_trial(trial, self.cast, self.rules):
+        async for event in self.play(trial):
             if isinstance(event, PASSING):
                 continue
             events.append(event)

@@ -17,12 +17,17 @@ _SYSTEM_TOKENS = 230
 _QUESTION_TOKENS = 90
 _REPLY_TOKENS = 22
 _ANSWER_TOKENS = 14
+_PROBE_TOKENS = 240
+_BELIEF_TOKENS = 110
 _SECONDS_A_CALL = 1.5
 
 
 @dataclass(frozen=True)
 class RoleEstimate:
-    """Calls and tokens of one role; ``cost_usd`` is ``None`` where no price is known, 0 for the reference cast."""
+    """Calls and tokens of one role; ``cost_usd`` is ``None`` where no price is known, 0 for the reference cast.
+
+    What the doctor's model is asked beside the dialogue is a role of its own, ``probe``.
+    """
 
     role: str
     model: str
@@ -68,7 +73,7 @@ def estimate(campaign: Campaign, registry: Registry, concurrency: int, remaining
     vignette = sum(len(c.vignette.split()) for c in campaign.cases) / len(campaign.cases) * _TOKENS_A_WORD
     answers = trials * len(campaign.arms)
     roles = tuple(
-        _price(role, getattr(campaign.names, role), *figures, registry)
+        price_of(role, campaign.names.doctor if role == "probe" else getattr(campaign.names, role), *figures, registry)
         for role, figures in _figures(campaign, trials, talks, vignette).items()
     )
     per_trial = sum(role.calls for role in roles) / trials if trials else 0
@@ -87,7 +92,7 @@ def _figures(campaign: Campaign, trials: int, talks: int, vignette: float) -> di
     summaries = talks if any(arm[0] == "summarized" for arm in campaign.arms) else 0
     material = max(vignette, 2 * n * _REPLY_TOKENS) + _QUESTION_TOKENS
     many = len(many_choices_of(campaign)) * 5 * trials * sum(arm[1] == "mcq_many" for arm in campaign.arms)
-    return {
+    figures: dict[str, tuple[int, float, float]] = {
         "doctor": (
             talks * n + answers,
             talks * (n * _SYSTEM_TOKENS + history) + answers * material + many,
@@ -97,9 +102,14 @@ def _figures(campaign: Campaign, trials: int, talks: int, vignette: float) -> di
         "grader": (free * 2 + top3 * 3, (free * 2 + top3 * 3) * 220, (free * 2 + top3 * 3) * 4),
         "summariser": (summaries, summaries * (120 + n * _REPLY_TOKENS), summaries * n * _REPLY_TOKENS),
     }
+    if campaign.settings.probe:
+        prompt = n * (_SYSTEM_TOKENS + _PROBE_TOKENS) + history
+        figures["probe"] = (talks * n, talks * prompt, talks * n * _BELIEF_TOKENS)
+    return figures
 
 
-def _price(role: str, model: str, calls: int, prompt: float, completion: float, registry: Registry) -> RoleEstimate:
+def price_of(role: str, model: str, calls: int, prompt: float, completion: float, registry: Registry) -> RoleEstimate:
+    """Return what the calls of a role cost; prompt and completion are tokens of all of them."""
     if not is_model(model):
         return RoleEstimate(role, model, 0, 0, 0, 0.0)
     usage = Usage(round(prompt), round(completion), estimated=True)

@@ -44,7 +44,7 @@ class RunHeader(_Line):
     seed: int
     settings: dict[str, object] = Field(default_factory=dict)
     code_version: str
-    source: Literal["local", "live", "release", "replay"] = "local"
+    source: Literal["local", "live", "release", "replay", "bench", "fork"] = "local"
     created_at: float
     many_choices: list[str] = Field(default_factory=list)
     """The choices of ``mcq_many``: every answer of the whole data set, also where only some of its cases run."""
@@ -75,7 +75,15 @@ class GradesLine(_Line):
     calls: list[CallRecord] = Field(default_factory=list)
 
 
-Line = RunHeader | TrialLine | GradesLine
+class DeletedLine(_Line):
+    """A trial of this journal that is no longer wanted: it is taken out of the database, and nothing else is."""
+
+    type: Literal["deleted"] = "deleted"
+    run_id: str
+    trial_id: str
+
+
+Line = RunHeader | TrialLine | GradesLine | DeletedLine
 _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type")])
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import orjson
@@ -14,31 +13,16 @@ import orjson
 from core import __version__, paths
 from core.agents.casting import CastNames, craftmd_pack, full_names, is_model
 from core.campaigns.journal import RunHeader, journal_path, read_header
+from core.campaigns.settings import Settings as Settings
+from core.campaigns.settings import check_settings, completed, stated
 from core.case import Case, case_set_hash
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES
-from core.models.base import Sampling
 from core.models.registry import Registry
-from core.prompts import PromptPack
-from core.protocols.craftmd import ALL_ARMS, PAPER_ARMS, Arm, Rules, Trial
-
-_LEAST_MESSAGES = 4
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What of a campaign can be set and changes its results; ``base_url`` is where the models were reached."""
-
-    temperature: float | None = None
-    max_tokens: int | None = None
-    model_seed: int | None = None
-    max_messages: int | None = 30
-    base_url: str | None = None
-
-    @property
-    def sampling(self) -> Sampling:
-        """How the doctor is sampled."""
-        return Sampling(self.temperature, self.max_tokens, self.model_seed)
+from core.persona import parse_persona
+from core.prompts import PromptPack, pack_place
+from core.protocols.craftmd import ALL_ARMS, Arm, Rules, Trial
+from core.protocols.playing import CRAFTMD, framework
 
 
 @dataclass(frozen=True)
@@ -54,13 +38,15 @@ class Campaign:
     trials: int = 5
     seed: int = 20
     prompts: str = "craftmd"
+    protocol: str = "craftmd"
     settings: Settings = field(default_factory=Settings)
 
 
-def parse_arms(text: str) -> tuple[Arm, ...]:
+def parse_arms(text: str, protocol: str = CRAFTMD.name) -> tuple[Arm, ...]:
     """Read ``all``, ``paper``, or ``format:question_type`` pairs with commas; raise ``UsageError`` otherwise."""
+    known = framework(protocol)
     if text in ("all", "paper"):
-        return ALL_ARMS if text == "all" else PAPER_ARMS
+        return known.all_arms if text == "all" else known.paper_arms
     arms: list[Arm] = []
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         format_, _, question_type = part.partition(":")
@@ -77,17 +63,28 @@ def parse_arms(text: str) -> tuple[Arm, ...]:
     return tuple(dict.fromkeys(arms))
 
 
+def in_full(campaign: Campaign, registry: Registry) -> Campaign:
+    """Return a campaign with full names and its protocol's defaults; raise ``UsageError`` where it cannot be run."""
+    known = framework(campaign.protocol)
+    foreign = [f"{f}:{q}" for f, q in campaign.arms if (f, q) not in known.all_arms]
+    if foreign:
+        asked = ", ".join(f"{f}:{q}" for f, q in known.all_arms)
+        raise UsageError(f"The protocol {known.name} does not ask {', '.join(foreign)}: its arms are {asked}.")
+    check_settings(campaign.settings)
+    names = full_names(campaign.names, registry, known.doctors)
+    return replace(campaign, names=names, settings=completed(campaign.settings, known.name, names, registry))
+
+
 def header_of(campaign: Campaign, registry: Registry, now: float | None = None) -> RunHeader:
     """Check a campaign and describe it; raise ``UsageError`` where it cannot be run as asked."""
     if not campaign.cases:
         raise UsageError("No case was chosen.")
     if campaign.trials < 1:
         raise UsageError("--trials must be at least 1.")
-    _check_settings(campaign.settings)
-    names = full_names(campaign.names, registry)
-    pack = craftmd_pack(campaign.prompts)
+    campaign = in_full(campaign, registry)
+    pack = framework(campaign.protocol).pack(campaign.prompts)
     created = time.time() if now is None else now
-    fields = _identity(campaign, names, pack)
+    fields = _identity(campaign, pack)
     fingerprint = hashlib.sha256(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)).hexdigest()
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(created))
     return RunHeader(
@@ -99,24 +96,12 @@ def header_of(campaign: Campaign, registry: Registry, now: float | None = None) 
     )
 
 
-def _check_settings(settings: Settings) -> None:
-    if settings.temperature is not None and not 0 <= settings.temperature < math.inf:
-        raise UsageError("--temperature must be a number of at least 0.")
-    if settings.max_tokens is not None and settings.max_tokens < 1:
-        raise UsageError("--max-tokens must be at least 1.")
-    if settings.max_messages is not None and settings.max_messages < _LEAST_MESSAGES:
-        raise UsageError(
-            f"--max-messages must be at least {_LEAST_MESSAGES} (the doctor's prompt, greeting, reply and a question), "
-            "or 0 for no cap."
-        )
-
-
-def _identity(campaign: Campaign, names: CastNames, pack: PromptPack) -> dict[str, object]:
+def _identity(campaign: Campaign, pack: PromptPack) -> dict[str, object]:
     """Return all that makes a campaign what it is; what changes none of its results is left out."""
     return {
-        "protocol": "craftmd",
-        **vars(names),
-        "prompt_pack": _pack_place(campaign.prompts),
+        "protocol": campaign.protocol,
+        **vars(campaign.names),
+        "prompt_pack": pack_place(campaign.prompts),
         "prompt_hash": pack.hash,
         "case_set": campaign.case_set,
         "case_set_hash": case_set_hash(list(campaign.cases)),
@@ -124,25 +109,28 @@ def _identity(campaign: Campaign, names: CastNames, pack: PromptPack) -> dict[st
         "many_choices": many_choices_of(campaign),
         "trials": campaign.trials,
         "seed": campaign.seed,
-        "settings": vars(campaign.settings),
+        "settings": {**stated(campaign.settings), **_grading(campaign)},
         "code_version": __version__,
     }
 
 
-def _pack_place(prompts: str) -> str:
-    """Return the name of one of our packs, or where the folder of another one lies, whoever looks for it."""
-    return prompts if (paths.PROMPTS / prompts).is_dir() else str(Path(prompts).expanduser().resolve())
+def _grading(campaign: Campaign) -> dict[str, str]:
+    """Return the hash of the prompts of CRAFT-MD where a model grades under them in another protocol."""
+    free = any(question_type == "frq" for _, question_type in campaign.arms)
+    if campaign.protocol == CRAFTMD.name or not free or not is_model(campaign.names.grader):
+        return {}
+    return {"grading_prompts": craftmd_pack().hash}
 
 
 def campaign_of(header: RunHeader) -> Campaign:
     """Return the campaign that a journal's header describes, to be resumed."""
-    pack = craftmd_pack(header.prompt_pack)
+    pack = framework(header.protocol).pack(header.prompt_pack)
     if pack.hash != header.prompt_hash:
         raise AnamnesisError(
             f"The prompt pack {header.prompt_pack} has changed since run {header.run_id} began "
             f"({header.prompt_hash} then, {pack.hash} now): restore it, or start a new run."
         )
-    settings = {key: header.settings.get(key) for key in vars(Settings())}
+    settings = {key: header.settings[key] for key in vars(Settings()) if key in header.settings}
     return Campaign(
         names=CastNames(header.doctor, header.patient, header.grader, header.summariser),
         cases=tuple(header.cases),
@@ -152,6 +140,7 @@ def campaign_of(header: RunHeader) -> Campaign:
         trials=header.trials,
         seed=header.seed,
         prompts=header.prompt_pack,
+        protocol=header.protocol,
         settings=Settings(**settings),  # type: ignore[arg-type]
     )
 
@@ -176,9 +165,12 @@ def seed_of(seed: int, case_key: str, number: int) -> int:
 
 
 def rules_of(campaign: Campaign) -> Rules:
-    """Return the protocol's rules of a campaign."""
+    """Return the rules of a campaign under CRAFT-MD."""
     greeting = craftmd_pack(campaign.prompts).render("greeting")
-    return Rules(campaign.arms, campaign.settings.max_messages, greeting, tuple(many_choices_of(campaign)))
+    return Rules(
+        campaign.arms, campaign.settings.max_messages, greeting, tuple(many_choices_of(campaign)),
+        parse_persona(campaign.settings.persona),
+    )  # fmt: skip
 
 
 def many_choices_of(campaign: Campaign) -> list[str]:
@@ -222,6 +214,12 @@ def find_header(run: str) -> RunHeader:
 def human_seats(names: CastNames) -> bool:
     """Say whether a human plays in the cast."""
     return any(name == "human" for name in vars(names).values())
+
+
+def models_of(campaign: Campaign) -> list[str]:
+    """Return the names of the language models that a campaign calls, the solver's too."""
+    solver = campaign.settings.solver
+    return [*campaign.names.models().values(), *([solver] if solver and is_model(solver) else [])]
 
 
 def model_roles(names: CastNames) -> list[str]:

@@ -51,7 +51,9 @@ def regrade_run(
 async def _regrade(
     header: RunHeader, registry: Registry, name: str, prompts: str | None, base_url: str | None, concurrency: int
 ) -> Regraded:
-    casting = Casting(registry, craftmd_pack(prompts or header.prompt_pack), base_url=base_url)
+    # the graders' prompts are CRAFT-MD's, whatever protocol the answers come from
+    own = header.prompt_pack if header.protocol == "craftmd" else "craftmd"
+    casting = Casting(registry, craftmd_pack(prompts or own), base_url=base_url)
     async with registry:
         grader = casting.grader(name)
         stored = list(_stored(header))

@@ -7,12 +7,17 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from core.agents.casting import Casting, craftmd_pack
+from core.agents.belief import check_pack
+from core.agents.casting import Casting, craftmd_pack, is_model
 from core.campaigns.engine import Engine, Progress, Stop, running
 from core.campaigns.journal import JournalWriter, RunHeader, done_trials, journal_path
-from core.campaigns.plan import Campaign, campaign_of, human_seats, rules_of, trials_of
+from core.campaigns.plan import Campaign, campaign_of, human_seats, in_full, models_of, rules_of, trials_of
 from core.errors import AnamnesisError, UsageError
 from core.models.registry import Registry
+from core.persona import PLAIN, parse_persona, persona_prompt
+from core.protocols.consultation import ConsultationRules, run_consultation
+from core.protocols.craftmd import run_trial
+from core.protocols.playing import CONSULTATION, Play, framework
 from core.store.database import Store
 from core.store.fold import fold, fold_if_free
 
@@ -77,11 +82,9 @@ def _engine(header: RunHeader, campaign: Campaign, registry: Registry, options: 
     async def fold_now() -> None:
         await asyncio.to_thread(fold_if_free, store)
 
-    casting = casting_of(campaign, registry)
     return Engine(
         header=header,
-        cast=casting.open(campaign.names),
-        rules=rules_of(campaign),
+        play=player_of(campaign, registry),
         concurrency=options.concurrency,
         budget_usd=options.budget_usd,
         fold=fold_now,
@@ -89,10 +92,40 @@ def _engine(header: RunHeader, campaign: Campaign, registry: Registry, options: 
     )
 
 
+def player_of(campaign: Campaign, registry: Registry) -> Play:
+    """Return what plays a campaign's trials, with its cast opened."""
+    casting = casting_of(campaign, registry)
+    if campaign.protocol == CONSULTATION.name:
+        return _consultation(in_full(campaign, registry), casting)
+    cast, rules = casting.open(campaign.names), rules_of(campaign)
+    return lambda trial: run_trial(trial, cast, rules)
+
+
+def _consultation(campaign: Campaign, casting: Casting) -> Play:
+    settings = campaign.settings
+    cast = casting.consultation(
+        campaign.names, settings.solver, settings.doctor_prompt, settings.max_questions, craftmd_pack()
+    )  # fmt: skip
+    rules = ConsultationRules(campaign.arms, settings.max_questions)
+    return lambda trial: run_consultation(trial, cast, rules)
+
+
 def casting_of(campaign: Campaign, registry: Registry) -> Casting:
     """Return the casting that a campaign asks for."""
     settings = campaign.settings
-    return Casting(registry, craftmd_pack(campaign.prompts), settings.sampling, settings.base_url)
+    return Casting(
+        registry, framework(campaign.protocol).pack(campaign.prompts), settings.sampling, settings.base_url,
+        probing=settings.probe,
+    )  # fmt: skip
+
+
+def check_prompts(campaign: Campaign) -> None:
+    """Raise ``UsageError`` where the prompt pack cannot say the persona or ask for beliefs."""
+    pack, persona = framework(campaign.protocol).pack(campaign.prompts), parse_persona(campaign.settings.persona)
+    if campaign.settings.probe:
+        check_pack(pack)
+    if persona != PLAIN and is_model(campaign.names.patient):
+        persona_prompt(pack, persona, caregiver=False)
 
 
 def check_startable(campaign: Campaign, registry: Registry, options: Options) -> None:
@@ -100,7 +133,8 @@ def check_startable(campaign: Campaign, registry: Registry, options: Options) ->
     if human_seats(campaign.names):
         raise UsageError("A campaign cannot wait for a human: seat humans on the Live page.")
     _check_budget(campaign, registry, options)
-    for name in campaign.names.models().values():
+    check_prompts(campaign)
+    for name in models_of(campaign):
         registry.open(name, base_url=campaign.settings.base_url)
 
 
@@ -109,7 +143,7 @@ def _check_budget(campaign: Campaign, registry: Registry, options: Options) -> N
         return
     if not options.budget_usd > 0:
         raise UsageError("--budget-usd must be more than 0.")
-    unpriced = [name for name in campaign.names.models().values() if registry.spec(name).prices is None]
+    unpriced = [name for name in models_of(campaign) if registry.spec(name).prices is None]
     if unpriced:
         raise UsageError(
             f"A budget needs prices, and none is known for {', '.join(dict.fromkeys(unpriced))}: "

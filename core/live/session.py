@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from core.agents.base import Turn
 from core.errors import AnamnesisError
-from core.events import Answered, Called, Event, Failed, Graded, Speaker, Summarised, Token, Utterance, Waiting
+from core.events import Answered, Called, Ended, Event, Failed, Graded, Speaker, Summarised, Token, Utterance, Waiting
 
 _log = logging.getLogger(__name__)
 
@@ -55,9 +55,15 @@ class Session:
     _paused: threading.Event = field(default_factory=threading.Event)
     _steps: int = 0
     _stopped: threading.Event = field(default_factory=threading.Event)
+    unsent: str | None = None
+    """What a human wrote ahead to a question that was then not asked: nothing that was typed is lost."""
     _said: dict[Speaker, str] = field(default_factory=dict)
+    _ahead: tuple[Speaker, str, str | None] | None = None
+    _speech: threading.Lock = field(default_factory=threading.Lock)
     _thread: threading.Thread | None = None
     on_finish: Callable[[Session], None] | None = None
+    beside: Session | None = None
+    """The session that this one keeps step with, message by message."""
 
     def start(self, source: Source) -> None:
         """Start the stream in a thread of its own."""
@@ -91,10 +97,25 @@ class Session:
         """End the session; what was said stays."""
         self._stopped.set()
 
-    def say(self, role: Speaker, text: str) -> None:
-        """Speak from a human's seat; without effect while it is not that seat's turn."""
-        if self.waiting is not None and self.waiting.role == role:
+    def say(self, role: Speaker, text: str, prompt: str | None = None) -> None:
+        """Speak from a human's seat, to ``prompt`` as the human saw it (empty in the dialogue, ``None``: to anything).
+
+        What comes before it is that seat's turn is kept until it is; if then something else is asked, it is not
+        sent but kept in ``unsent``.
+        """
+        with self._speech:
+            self.unsent, self._ahead = None, (role, text, prompt)
+            self._match()
+
+    def _match(self) -> None:
+        """Bring what was written and what is waited for together. The caller holds ``_speech``."""
+        if self.waiting is None or self._ahead is None:
+            return
+        (role, text, prompt), self._ahead = self._ahead, None
+        if role == self.waiting.role and prompt in (None, self.waiting.prompt):
             self.waiting, self._said[role] = None, text
+        else:
+            self.unsent = text
 
     async def listen(self, role: Speaker) -> str:
         """Wait for what the human in a seat says."""
@@ -143,6 +164,7 @@ class Session:
         try:
             while not self._stopped.is_set():
                 await self._gate()
+                await self._keep_step()
                 event = await self._next(stream)
                 if event is None:
                     return
@@ -168,12 +190,30 @@ class Session:
         while self._paused.is_set() and self._steps == 0 and not self._stopped.is_set():  # noqa: ASYNC110
             await asyncio.sleep(_POLL_S)
 
+    async def _keep_step(self) -> None:
+        """Wait while the session beside this one still has fewer messages to show."""
+        # the other one lives in a thread and on a loop of its own
+        while not self._stopped.is_set() and self.beside and self.beside.behind(self.messages):  # noqa: ASYNC110
+            await asyncio.sleep(_POLL_S)
+
+    @property
+    def messages(self) -> int:
+        """How many messages the dialogue has."""
+        return sum(isinstance(event, Utterance) for event in self.snapshot())
+
+    def behind(self, messages: int) -> bool:
+        """Say whether this session still talks and has fewer messages than that."""
+        talking = self.running and not any(isinstance(event, Ended) for event in self.snapshot())
+        return talking and self.messages < messages
+
     async def _take(self, event: Event) -> None:
         if isinstance(event, Token):
             await self._type(event)
             return
         if isinstance(event, Waiting):
-            self.waiting = event
+            with self._speech:
+                self.waiting = event
+                self._match()
             return
         if isinstance(event, Utterance | Answered | Summarised | Failed):
             self.draft = None

@@ -7,35 +7,51 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
-from core.agents.casting import Casting, CastNames, craftmd_pack
-from core.campaigns.journal import JournalWriter, TrialLine, journal_path
+from core.agents.casting import CastNames
+from core.campaigns.journal import JournalWriter, RunHeader, TrialLine, journal_path
 from core.campaigns.plan import Campaign, header_of, rules_of, seed_of, trial_id
+from core.campaigns.run import casting_of, check_prompts
 from core.case import Case
 from core.events import PASSING, Event, Finished
 from core.live.session import Session, replay
-from core.models.registry import load_registry
-from core.protocols.craftmd import Trial, run_trial
+from core.models.registry import Registry, load_registry
+from core.protocols.craftmd import Branch, Trial, run_trial
 from core.store.database import Store
 from core.store.fold import fold_if_free
 
 
-def start_consultation(campaign: Campaign) -> Session:
-    """Start the first case of a campaign as one watched trial; raise ``UsageError`` where it cannot be run."""
+def start_consultation(campaign: Campaign, beside: Session | None = None) -> Session:
+    """Start the first case of a campaign as one watched trial; raise ``UsageError`` where it cannot be run.
+
+    ``beside`` is a session that it keeps step with, message by message: the same case with another doctor or patient.
+    """
     registry = load_registry()
     header = header_of(campaign, registry)
     header = header.model_copy(update={"run_id": f"live-{header.run_id}-{uuid.uuid4().hex[:4]}", "source": "live"})
     case = campaign.cases[0]
     trial = Trial(trial_id(header.run_id, case.case_key, 0), case, 0, seed_of(campaign.seed, case.case_key, 0))
-    session = Session(key=trial.trial_id, title=case.case_key, paced=not _streams(campaign.names))
-    session.meta.update(vars(campaign.names))
-    casting = Casting(
-        registry, craftmd_pack(campaign.prompts), campaign.settings.sampling, campaign.settings.base_url, session.listen
-    )
+    return watch(campaign, header, trial, registry, beside=beside)
+
+
+def watch(
+    campaign: Campaign,
+    header: RunHeader,
+    trial: Trial,
+    registry: Registry,
+    *,
+    branch: Branch | None = None,
+    beside: Session | None = None,
+) -> Session:
+    """Start a trial of a campaign as a session, which is stored as the run ``header`` once it is complete."""
+    check_prompts(campaign)
+    session = Session(key=trial.trial_id, title=trial.case.case_key, paced=not _streams(campaign.names))
+    session.meta.update(vars(campaign.names), persona=campaign.settings.persona, header=header)
+    casting = replace(casting_of(campaign, registry), listen=session.listen)
     cast = casting.open(campaign.names)
 
     async def source(session: Session) -> AsyncIterator[Event]:
         async with registry:
-            async for event in run_trial(trial, cast, rules_of(campaign)):
+            async for event in run_trial(trial, cast, rules_of(campaign), branch):
                 yield event
 
     def store(session: Session) -> None:
@@ -44,6 +60,8 @@ def start_consultation(campaign: Campaign) -> Session:
             _keep(header.run_id, [header, _line(header.run_id, trial, events)])
 
     session.on_finish = store
+    if beside is not None:
+        session.beside, beside.beside = beside, session
     session.start(source)
     return session
 

@@ -7,14 +7,21 @@ from core.events import Event
 from core.store.cases import case
 from core.store.database import Store
 from core.store.fold import fold_if_free
+from core.store.forks import Setup, setups
 from core.store.trials import trial_events
 
 
 def load_trial(trial_id: str) -> tuple[Case | None, list[Event]] | None:
-    """Return a stored trial's case and events, or ``None`` where it is not stored."""
+    """Return a stored trial's case, as the run held it, and events, or ``None`` where it is not stored."""
     store = Store()
     fold_if_free(store)
     with store.read() as cursor:
         events = trial_events(cursor, trial_id)
-        key = next((event.case_key for event in events if event.kind == "started"), None)
-        return (case(cursor, key) if key else None, events) if events else None
+        held = setups(cursor, [trial_id]).get(trial_id)
+        return (case(cursor, held.case_key, held.content_hash) if held else None, events) if events else None
+
+
+def load_setup(trial_id: str) -> Setup | None:
+    """Return under what a stored trial was held: its cast, prompts and settings; ``None`` where it is not stored."""
+    with Store().read() as cursor:
+        return setups(cursor, [trial_id]).get(trial_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 from core.agents.base import CallFailed, Cast, Dialogue, Said, Scene, Turn, what_patient_holds
 from core.case import Case
@@ -23,11 +24,17 @@ async def converse(
     max_messages: int | None = 30,
     dialogue: Dialogue = (),
 ) -> AsyncIterator[Event]:
-    """Yield the conversation from ``dialogue`` on (from the greeting if it is empty) up to ``Ended``."""
-    held = what_patient_holds(case)
+    """Yield the conversation from ``dialogue`` on (from the greeting if it is empty) up to ``Ended``.
+
+    A dialogue whose last message ends it already is over at once.
+    """
+    held = replace(what_patient_holds(case), caregiver=scene.caregiver)
     if not dialogue:
         yield Utterance(turn=0, role="doctor", text=greeting)
         dialogue = (Turn("doctor", greeting),)
+    if len(dialogue) > 1 and dialogue[-1].role == "doctor" and (over := end_reason(dialogue, max_messages)):
+        yield Ended(reason=over, doctor_turns=_doctor_turns(dialogue))
+        return
     while True:
         patient_next = dialogue[-1].role == "doctor"
         speaking = cast.patient.reply(held, scene, dialogue) if patient_next else cast.doctor.ask(scene, dialogue)
@@ -48,14 +55,23 @@ async def converse(
         yield Utterance(turn=len(dialogue), role=role, text=said.text, call_id=said.call_id)
         dialogue = (*dialogue, Turn(role, said.text))
         if patient_next:
-            belief = cast.doctor.differential(scene, dialogue)
-            if belief:
-                yield Probed(turn=len(dialogue) - 1, differential=belief)
+            async for event in _believe(scene, cast, dialogue):
+                yield event
             continue
         reason = end_reason(dialogue, max_messages)
         if reason is not None:
             yield Ended(reason=reason, doctor_turns=_doctor_turns(dialogue))
             return
+
+
+async def _believe(scene: Scene, cast: Cast, dialogue: Dialogue) -> AsyncIterator[Event]:
+    """Yield what the doctor believes by now: by itself where it can tell, else by a probe where one is wanted."""
+    belief = cast.doctor.differential(scene, dialogue)
+    if belief:
+        yield Probed(turn=len(dialogue) - 1, differential=belief)
+    elif cast.probe is not None:
+        async for event in cast.probe.believe(scene, dialogue):
+            yield event
 
 
 def end_reason(dialogue: Dialogue, max_messages: int | None) -> EndReason | None:

@@ -31,12 +31,14 @@ from core.events import (
     Failed,
     Finished,
     Format,
+    Parent,
     QuestionType,
     Started,
     Summarised,
     Utterance,
     Verdict,
 )
+from core.persona import PLAIN, Persona
 from core.protocols.conversation import converse
 from core.protocols.grading import grade_answer
 
@@ -68,16 +70,33 @@ class Rules:
     greeting: str = "Hello, what symptoms bring you in today?"
     many_choices: tuple[str, ...] = ()
     """The choices of ``mcq_many``: every answer of the case set."""
+    persona: Persona = PLAIN
 
 
-async def run_trial(trial: Trial, cast: Cast, rules: Rules) -> AsyncIterator[Event]:
-    """Yield everything that happens in one trial, from ``Started`` to ``Finished``."""
-    yield Started(trial_id=trial.trial_id, case_key=trial.case.case_key, trial=trial.number, seed=trial.seed)
-    scene = scene_of(trial.case, trial.seed)
-    dialogue: Dialogue = ()
+@dataclass(frozen=True)
+class Branch:
+    """Where a trial takes up another conversation: the messages it keeps, and where they come from."""
+
+    dialogue: Dialogue
+    parent: Parent
+
+
+async def run_trial(trial: Trial, cast: Cast, rules: Rules, branch: Branch | None = None) -> AsyncIterator[Event]:
+    """Yield everything that happens in one trial, from ``Started`` to ``Finished``.
+
+    A ``branch`` begins with the messages it keeps, and talks on from there whatever the arms.
+    """
+    yield Started(
+        trial_id=trial.trial_id, case_key=trial.case.case_key, trial=trial.number, seed=trial.seed,
+        parent=branch.parent if branch else None,
+    )  # fmt: skip
+    scene = scene_of(trial.case, trial.seed, rules.persona)
+    dialogue = branch.dialogue if branch else ()
+    for turn, message in enumerate(dialogue):
+        yield Utterance(turn=turn, role=message.role, text=message.text)
     broken: Ended | None = None
-    if any(format_ in _FROM_CONVERSATION for format_, _ in rules.arms):
-        async for event in converse(trial.case, scene, cast, rules.greeting, rules.max_messages):
+    if branch or any(format_ in _FROM_CONVERSATION for format_, _ in rules.arms):
+        async for event in converse(trial.case, scene, cast, rules.greeting, rules.max_messages, dialogue):
             if isinstance(event, Utterance):
                 dialogue = (*dialogue, Turn(event.role, event.text))
             if isinstance(event, Ended) and event.reason in ("error", "refusal"):
@@ -85,17 +104,18 @@ async def run_trial(trial: Trial, cast: Cast, rules: Rules) -> AsyncIterator[Eve
             yield event
     for format_ in dict.fromkeys(arm[0] for arm in rules.arms):
         arms = [arm for arm in rules.arms if arm[0] == format_]
-        async for event in _run_format(trial, scene, cast, rules, arms, dialogue, broken):
+        async for event in run_format(trial, scene, cast, rules, arms, dialogue, broken):
             yield event
     yield Finished()
 
 
-def scene_of(case: Case, seed: int) -> Scene:
-    """Return the scene of a trial: no specialty is named for Other."""
-    return Scene("" if case.specialty == "Other" else case.specialty, seed, case.speaker == "caregiver")
+def scene_of(case: Case, seed: int, persona: Persona = PLAIN) -> Scene:
+    """Return the scene of a trial: no specialty is named for Other; a persona may say who speaks."""
+    specialty = "" if case.specialty == "Other" else case.specialty
+    return Scene(specialty, seed, (persona.speaker or case.speaker) == "caregiver", persona)
 
 
-async def _run_format(
+async def run_format(
     trial: Trial,
     scene: Scene,
     cast: Cast,

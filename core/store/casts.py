@@ -37,7 +37,17 @@ class RunCast:
 
 def casts(cursor: duckdb.DuckDBPyConnection) -> list[RunCast]:
     """Return the campaigns and releases, the newest first."""
-    found = records(cursor.execute(_CASTS, {"sources": list(CAMPAIGNS)}))
+    sql = _CASTS.format(chosen="list_contains($sources, source)")
+    return _read(cursor, sql, {"sources": list(CAMPAIGNS)})
+
+
+def cast(cursor: duckdb.DuckDBPyConnection, run_id: str) -> RunCast | None:
+    """Return one run of any kind, or ``None`` where the database has none of this name."""
+    return next(iter(_read(cursor, _CASTS.format(chosen="run_id = $run_id"), {"run_id": run_id})), None)
+
+
+def _read(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: dict[str, Any]) -> list[RunCast]:
+    found = records(cursor.execute(sql, parameters))
     return [RunCast(**{**row, "settings": orjson.loads(row["settings"])}) for row in found]
 
 
@@ -45,5 +55,5 @@ _CASTS = """
     SELECT run_id, protocol, doctor, patient, grader, summariser, prompt_pack, prompt_hash, case_set, case_set_hash,
         trials, seed, settings, code_version, source, created_at, coalesce(held.cases, 0) AS cases
     FROM runs LEFT JOIN (SELECT run_id, count(*) AS cases FROM run_cases GROUP BY run_id) AS held USING (run_id)
-    WHERE list_contains($sources, source)
+    WHERE {chosen}
     ORDER BY created_at DESC, run_id"""

@@ -26,7 +26,8 @@ TIMEOUT_S = 30.0
 """How long a lease waits for others by default."""
 
 MIGRATIONS: tuple[str, ...] = tuple(
-    Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("schema.sql", "schema_2.sql")
+    Path(__file__).with_name(name).read_text(encoding="utf-8")
+    for name in ("schema.sql", "schema_2.sql", "schema_3.sql")
 )
 """The scripts that lead from version n to n + 1; a published one is never changed."""
 

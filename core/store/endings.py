@@ -9,7 +9,7 @@ import pandas as pd
 
 from core.events import COUNTED
 from core.protocols.conversation import FINAL_DIAGNOSIS
-from core.store.figures import CAMPAIGNS, UNANSWERED
+from core.store.figures import CAMPAIGNS, POOLED, UNANSWERED
 
 _NAMES = ("model", "format", "question_type", "case_key", "case_set", "dataset", "specialty", "end_reason")
 
@@ -47,7 +47,7 @@ _LAST = f"""last AS (
             cases.specialty, coalesce(concluded, false) AS concluded
         FROM trials JOIN runs USING (run_id) LEFT JOIN last USING (trial_id)
         LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
-        WHERE list_contains($sources, runs.source)
+        WHERE list_contains($sources, runs.source) AND {POOLED}
     )"""
 
 _ENDINGS = f"""

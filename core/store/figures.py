@@ -12,6 +12,8 @@ from core.events import COUNTED, Format, QuestionType, Rule, Verdict
 
 CAMPAIGNS = ("local", "release")
 """Sources of runs that count in figures unless runs are named: not single live conversations, not replays."""
+WATCHED = ("live", "bench", "fork")
+"""Sources of runs that somebody made to look at single cases."""
 McqRule = Literal["mcq_loose", "mcq_strict"]
 
 
@@ -36,6 +38,8 @@ class Selection:
         return values
 
 
+POOLED = "(runs.protocol = 'craftmd' AND coalesce(json_extract_string(runs.settings, '$.persona'), '') = '')"
+"""Runs that may be pooled under their doctor's name: of one protocol, and with the patient as the case has it."""
 SELECTED = " AND ".join(
     [
         *(
@@ -51,6 +55,7 @@ SELECTED = " AND ".join(
             )
         ),
         "($single_diagnosis::BOOLEAN IS NULL OR cases.single_diagnosis = $single_diagnosis)",
+        f"($runs::VARCHAR[] IS NOT NULL OR {POOLED})",
     ]
 )
 """The condition of a ``Selection`` on runs, cases and verdicts."""

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import duckdb
 
-from core.campaigns.journal import Line, RunHeader, TrialLine, read_lines
+from core.campaigns.journal import DeletedLine, Line, RunHeader, TrialLine, read_lines
 from core.errors import AnamnesisError
 from core.store import rows
 from core.store.cases import ADD_CASES
 from core.store.database import TIMEOUT_S, Store
+from core.store.figures import WATCHED
 from core.store.lease import DatabaseBusyError
-from core.store.tables import Row, insert
+from core.store.tables import OF_A_TRIAL, Row, insert
 
 CHUNK_TRIALS = 2_000
 CHUNK_BYTES = 64_000_000
@@ -132,6 +133,8 @@ def _take(chunk: _Chunk, line: Line) -> None:
             chunk.add("trials", [rows.trial_row(line)])
             for name, new in rows.child_rows(line).items():
                 chunk.add(name, new)
+    elif isinstance(line, DeletedLine):
+        chunk.add("deletions", [(line.trial_id,)])
     else:
         chunk.add("grades", rows.grade_rows(line))
         chunk.add("regrading calls", rows.regrading_call_rows(line))
@@ -142,11 +145,28 @@ def _insert_chunk(connection: duckdb.DuckDBPyConnection, chunk: _Chunk) -> tuple
     added = {
         name: insert(connection, sql, name.split()[-1], chunk.rows.get(name, [])) for name, sql in _INSERTS.items()
     }
+    _delete(connection, [trial_id for (trial_id,) in chunk.rows.get("deletions", [])])
     now = time.time()
     positions = [(str(path), *place, now) for path, place in chunk.positions.items()]
     insert(connection, _ADD_POSITIONS, "journal_positions", positions)
     return added["runs"], added["trials"], added["grades"]
 
+
+def _delete(connection: duckdb.DuckDBPyConnection, trial_ids: list[str]) -> None:
+    """Take trials out of every table, and their runs where they were watched ones and nothing is left of them."""
+    if not trial_ids:
+        return
+    runs = [r for (r,) in connection.execute(_RUNS_OF, [trial_ids]).fetchall()]
+    for table in OF_A_TRIAL:
+        connection.execute(f"DELETE FROM {table} WHERE list_contains(?, trial_id)", [trial_ids])
+    for table in ("run_cases", "runs"):
+        connection.execute(f"DELETE FROM {table} WHERE run_id IN ({_EMPTIED})", [runs])
+
+
+_RUNS_OF = "SELECT DISTINCT run_id FROM trials WHERE list_contains(?, trial_id)"
+_EMPTIED = f"""
+    SELECT run_id FROM runs ANTI JOIN trials USING (run_id)
+    WHERE list_contains(?, run_id) AND list_contains({list(WATCHED)}, source)"""
 
 _POSITIONS = "SELECT path, arg_max(position, ordinal) FROM journal_positions GROUP BY path"
 
@@ -169,7 +189,7 @@ _INSERTS = {
     "run_cases": """
         INSERT INTO run_cases BY NAME
         SELECT DISTINCT ON (run_id, case_key) * FROM incoming ANTI JOIN run_cases USING (run_id, case_key)""",
-    **{name: _OF_NEW_TRIALS.format(name) for name in ("utterances", "answers", "calls", "probes")},
+    **{name: _OF_NEW_TRIALS.format(name) for name in ("utterances", "answers", "calls", "probes", "forks")},
     "grades": """
         INSERT INTO grades BY NAME
         SELECT DISTINCT * FROM incoming

@@ -17,7 +17,7 @@ from core.campaigns.journal import RunHeader
 from core.case import Case
 from core.store.cases import add_cases
 from core.store.rows import run_row
-from core.store.tables import Row, insert
+from core.store.tables import OF_A_TRIAL, Row, insert
 
 FROM_TABLES = "[]"
 """The stream of a trial whose events are what the tables hold: nothing is stored twice."""
@@ -144,10 +144,7 @@ _REMOVE = (
     "WHERE release_files.run_id = replaced.run_id AND release_files.path = replaced.path",
     """CREATE OR REPLACE TEMP TABLE gone AS
         SELECT trial_id FROM trials SEMI JOIN (FROM replaced WHERE fault IS NULL) AS anew USING (run_id, case_key)""",
-    *(
-        f"DELETE FROM {name} WHERE trial_id IN (FROM gone)"
-        for name in ("utterances", "answers", "grades", "calls", "probes", "trials")
-    ),
+    *(f"DELETE FROM {name} WHERE trial_id IN (FROM gone)" for name in OF_A_TRIAL),
     """DELETE FROM run_cases USING replaced
         WHERE run_cases.run_id = replaced.run_id AND run_cases.case_key = replaced.case_key AND fault IS NULL""",
 )

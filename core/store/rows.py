@@ -20,6 +20,7 @@ from core.events import (
     Failed,
     Finished,
     Graded,
+    Parent,
     Probed,
     Started,
     Summarised,
@@ -62,7 +63,7 @@ def trial_row(line: TrialLine) -> Row:
     """Return the row of ``trials``. A trial that never came to its end is a failed one."""
     started = _first(line.events, Started)
     ended = _first(line.events, Ended)
-    failed = _first(line.events, Failed)
+    failed = _first((e for e in line.events if not (isinstance(e, Failed) and e.where == "probe")), Failed)
     summary = _first(line.events, Summarised)
     status = "finished" if _first(line.events, Finished) else "failed"
     ending = (ended.reason, ended.detail, ended.doctor_turns) if ended else (None, None, None)
@@ -76,7 +77,7 @@ def trial_row(line: TrialLine) -> Row:
 
 def child_rows(line: TrialLine) -> dict[str, list[Row]]:
     """Return the rows of the tables that hang on a trial."""
-    rows: dict[str, list[Row]] = {"utterances": [], "answers": [], "grades": [], "calls": [], "probes": []}
+    rows: dict[str, list[Row]] = {"utterances": [], "answers": [], "grades": [], "calls": [], "probes": [], "forks": []}
     for position, event in enumerate(line.events):
         match event:
             case Utterance():
@@ -91,6 +92,8 @@ def child_rows(line: TrialLine) -> dict[str, list[Row]]:
             case Probed():
                 ranked = enumerate(event.differential, start=1)
                 rows["probes"].extend((line.trial_id, event.turn, rank, name, p) for rank, (name, p) in ranked)
+            case Started(parent=Parent() as parent):
+                rows["forks"].append((line.trial_id, parent.trial_id, parent.turn, list(parent.changes)))
             case _:
                 pass
     return rows

@@ -54,6 +54,7 @@ SCHEMAS: dict[str, pa.Schema] = {
         "finish_reason:text served_by:text prompt_tokens:int completion_tokens:int tokens_estimated:bool "
         "latency_s:real first_token_s:real attempts:int cost_usd:real error:text"
     ),
+    "forks": _schema("trial_id:text parent_trial_id:text turn:int changes:texts"),
     "probes": _schema("trial_id:text turn:int rank:int diagnosis:text probability:real"),
     "journal_positions": _schema("path:text position:int size:int folded_at:real"),
     "annotations": _schema("item:text annotator:text question:text value:text comment:text annotated_at:real"),
@@ -63,6 +64,12 @@ SCHEMAS: dict[str, pa.Schema] = {
     "release_prompts": _schema("prompt_hash:text template:text"),
 }
 """Table → the columns of its incoming rows, in the order of the tuples."""
+
+
+OF_A_TRIAL = (
+    "utterances", "answers", "grades", "calls", "probes", "forks", "variants", "history_measures", "ledgers", "trials",
+)  # fmt: skip
+"""The tables that hold what belongs to one trial: whoever takes a trial away clears them all."""
 
 
 def arrow_table(name: str, rows: Sequence[Row]) -> pa.Table:

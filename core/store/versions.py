@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import duckdb
 
-from core.store.figures import CAMPAIGNS
+from core.store.figures import CAMPAIGNS, POOLED
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ def courses(cursor: duckdb.DuckDBPyConnection, specialties: Sequence[str] | None
     return found
 
 
-_COURSES = """
+_COURSES = f"""
     WITH talks AS (
         SELECT runs.doctor AS model, trials.end_reason, trials.doctor_turns
         FROM trials JOIN runs USING (run_id)
         LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
-        WHERE list_contains($sources, runs.source) AND trials.end_reason IS NOT NULL
+        WHERE list_contains($sources, runs.source) AND {POOLED} AND trials.end_reason IS NOT NULL
             AND ($specialties::VARCHAR[] IS NULL OR list_contains($specialties, cases.specialty))
     ), counts AS (
         SELECT model, end_reason, count(*) AS n, sum(doctor_turns) AS turns FROM talks GROUP BY ALL

@@ -16,6 +16,8 @@ from pages.parts.navigation import TRANSCRIPTS
 from pages.parts.stored import case_conversations, events_of, stored_case
 from pages.parts.transcript import draw_chat, message
 
+_SHORT = 6
+"""Rows up to which the list of cases is shown whole."""
 _GROUPS: dict[str, Callable[[PairedCase], bool]] = {
     "Flipped": lambda c: c.outcome in ("first_only", "second_only"),
     "Became right": lambda c: c.outcome == "second_only",
@@ -83,7 +85,8 @@ def _draw_list(listed: list[PairedCase], total: int, labels: tuple[str, str]) ->
 
     table = pairs_table(listed[:MOST_ROWS], labels)
     st.dataframe(
-        table, hide_index=True, key=key, on_select=choose, selection_mode="single-row", height=280,
+        table, hide_index=True, key=key, on_select=choose, selection_mode="single-row",
+        height=280 if len(table) > _SHORT else "content",
         column_config=three_decimals(table),
     )  # fmt: skip
     st.download_button(
@@ -95,7 +98,7 @@ def _draw_list(listed: list[PairedCase], total: int, labels: tuple[str, str]) ->
 def _draw_case(chosen: PairedCase, sides: tuple[Side, Side], scope: Scope, labels: tuple[str, str]) -> None:
     case = stored_case(chosen.case_key)
     right = f" The right answer is **{plain(case.answer)}**." if case else ""
-    st.markdown(f"#### {plain(chosen.case_key)}\n{chosen.specialty or ''}.{right}")
+    st.markdown(f"#### {plain(chosen.case_key)}\n{plain(chosen.specialty or 'No specialty')}.{right}")
     if case:
         with st.expander("The case", icon=":material/clinical_notes:"):
             choices = ", ".join(case.choices)

@@ -1,5 +1,6 @@
 """The sides of a comparison and what became of their cases, computed once for each state of the database."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -8,6 +9,7 @@ import streamlit as st
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.metrics.compare import Comparison, PairedCase, by_arm, compare_pairs, paired_cases
 from core.metrics.scores import read_scores
+from core.persona import label, parse_persona
 from core.store.casts import RunCast
 from core.store.database import Store
 from core.store.figures import CaseScore, McqRule, Selection
@@ -47,18 +49,48 @@ class Scope:
 
 def everyone() -> dict[Who, str]:
     """Return all that can be compared with its name: models, and the single runs of models that have several."""
-    names = unique_names({score.model for score in scores()})
-    found = {Who(model): name for model, name in names.items()}
+    pooled = {score.model for score in scores()}
+    names = unique_names(pooled | {run.doctor for run in _comparable()})
+    found = {Who(model): name for model, name in names.items() if model in pooled}
     for model in names:
-        runs = [run for run in run_casts() if run.doctor == model]
-        if len(runs) > 1:
-            found |= {Who(model, run.run_id): f"{names[model]} · run {run.run_id}" for run in runs}
+        runs = [run for run in _comparable() if run.doctor == model]
+        if len(runs) > 1 or any(persona_of(run) for run in runs):
+            found |= {Who(model, run.run_id): _run_name(names[model], run) for run in runs}
     return found
 
 
 def runs_of(who: Who) -> list[RunCast]:
-    """Return the runs behind a side."""
-    return [run for run in run_casts() if run.doctor == who.model and who.run_id in (None, run.run_id)]
+    """Return the runs behind a side: of a model, those that are pooled under its name."""
+    held = [run for run in _comparable() if run.doctor == who.model]
+    return [run for run in held if (not persona_of(run) if who.run_id is None else run.run_id == who.run_id)]
+
+
+def persona_runs(everyone: Mapping[Who, str]) -> dict[str, dict[Who, str]]:
+    """Return doctor → its newest run of each persona with the persona in words; doctors of one persona are left out."""
+    found: dict[str, dict[str, Who]] = {}
+    for run in _comparable():
+        who = Who(run.doctor, run.run_id)
+        if who in everyone:
+            found.setdefault(run.doctor, {}).setdefault(persona_of(run), who)
+    return {
+        doctor: {who: label(parse_persona(persona)) for persona, who in sorted(runs.items())}
+        for doctor, runs in sorted(found.items())
+        if len(runs) > 1
+    }
+
+
+def persona_of(run: RunCast) -> str:
+    """Return the persona of a run's patient, empty where it is plain."""
+    return str(run.settings.get("persona") or "")
+
+
+def _comparable() -> list[RunCast]:
+    return [run for run in run_casts() if run.protocol == "craftmd"]
+
+
+def _run_name(model: str, run: RunCast) -> str:
+    persona = f" · {label(parse_persona(persona_of(run)))}" if persona_of(run) else ""
+    return f"{model}{persona} · run {run.run_id}"
 
 
 def arms_of(who: Who, rule: McqRule) -> Arms:

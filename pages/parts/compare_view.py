@@ -1,6 +1,6 @@
 """Draws a comparison: every arm with its difference, the cases of one arm by outcome, and what else differs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -18,6 +18,7 @@ from pages.parts.look import arm, plain
 
 _RISE, _FALL = "#0072B2", "#D55E00"
 _LEVEL = 0.05
+_SECOND = {"arms": "Second arm", "personas": "Other persona"}
 
 
 def results_of(asked: Asked) -> tuple[list[Comparison], list[float]]:
@@ -26,27 +27,27 @@ def results_of(asked: Asked) -> tuple[list[Comparison], list[float]]:
     return found, adjusted_p(found, asked.correction)
 
 
-def side_name(side: Side, names: Mapping[Who, str], *, by_arms: bool) -> str:
-    """Return what tells the two sides apart: the arm, or the model."""
-    return arm(*side.arm) if by_arms else names[side.who]
+def side_name(side: Side, asked: Asked) -> str:
+    """Return what tells the two sides apart: the arm, the model or run, or the persona."""
+    return arm(*side.arm) if asked.by_arms else asked.names[side.who]
 
 
-def draw_overview(
-    asked: Asked, found: Sequence[Comparison], adjusted: Sequence[float], names: Mapping[Who, str]
-) -> None:  # fmt: skip
+def draw_overview(asked: Asked, found: Sequence[Comparison], adjusted: Sequence[float]) -> None:
     """Draw all arms as a figure of differences and as a table."""
     first = asked.pairs[0][0]
-    baseline = side_name(first, names, by_arms=asked.by_arms)
-    rows = [arm(*second.arm) for _, second in asked.pairs]
-    what = f"Second minus {baseline}" if asked.by_arms else f"{names[asked.pairs[0][1].who]} minus {baseline}"
+    baseline = side_name(first, asked)
+    rows = asked.rows
+    second = _SECOND.get(asked.what) or asked.names[asked.pairs[0][1].who]
+    what = f"{second} minus {baseline}"
     figure = difference_chart(rows, found, adjusted, dark=st.context.theme.type == "dark")
     st.markdown(f"**Difference in accuracy: {plain(what)}**")
     st.plotly_chart(
         figure, key="cmp_chart", alt=f"Difference in accuracy with 95 % intervals: {what}",
         config={**CHART, "toImageButtonOptions": {"format": "svg", "filename": "comparison"}},
     )  # fmt: skip
-    heads = (baseline, "Second arm" if asked.by_arms else names[asked.pairs[0][1].who])
-    table = overview_table(rows, found, adjusted, heads)
+    table = overview_table(rows, found, adjusted, (baseline, second))
+    if asked.what == "personas":
+        table = table.rename(columns={"Arm": "Persona"})
     st.dataframe(table, hide_index=True, key="cmp_table", column_config=three_decimals(table))
     st.download_button(
         "Download as CSV", table.to_csv(index=False), "comparison.csv", "text/csv", icon=":material/download:",

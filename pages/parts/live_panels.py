@@ -7,26 +7,38 @@ import streamlit as st
 
 from core.agents.base import Turn
 from core.case import Case
-from core.events import Called, Event, Probed, Utterance
+from core.events import Called, CallRecord, Event, Probed
 from core.live.session import Session
 from core.metrics.coverage import Uncovered, uncovered
 from pages.parts.look import money, plain
+from pages.parts.transcript import questions_asked
+
+_COST = (
+    "By the prices in data/models.toml; the reference cast costs nothing. A plus says that some calls have no known "
+    "price."
+)
 
 
 def draw_figures(session: Session, events: Sequence[Event]) -> None:
     """Draw turns, tokens, cost and time."""
     calls = [event.call for event in events if isinstance(event, Called)]
     seconds = (session.finished_at or time.time()) - session.started_at
-    turns = max(0, sum(isinstance(e, Utterance) and e.role == "doctor" for e in events) - 1)
     tokens = sum(call.prompt_tokens + call.completion_tokens for call in calls)
-    priced = [call.cost_usd for call in calls if call.cost_usd is not None]
-    cost = money(sum(priced)) if priced or not calls else "unknown"
     with st.container(border=True):
         columns = st.columns(4, gap="xsmall")
-        columns[0].metric("Questions", turns, help="The doctor's messages after the greeting.")
+        columns[0].metric("Questions", questions_asked(events), help="The doctor's messages after the opening one.")
         columns[1].metric("Tokens", f"{tokens:,}", help="Prompt and completion of all roles.")
-        columns[2].metric("Cost", cost, help="By the prices in data/models.toml; the reference cast costs nothing.")
+        columns[2].metric("Cost", cost_of(calls), help=_COST)
         columns[3].metric("Time", f"{seconds:.0f} s" if seconds < 6000 else "—")
+
+
+def cost_of(calls: Sequence[CallRecord]) -> str:
+    """Return what calls cost as far as prices are known; a plus stands for answered calls without a known price."""
+    costs = [call.cost_usd for call in calls if call.error is None]
+    priced = [cost for cost in costs if cost is not None]
+    if costs and not priced:
+        return "unknown"
+    return f"{money(sum(priced))}{'+' if len(priced) < len(costs) else ''}"
 
 
 def draw_differential(events: Sequence[Event]) -> None:

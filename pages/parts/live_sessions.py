@@ -1,6 +1,7 @@
 """The consultations that this server knows, and which of them a page shows: the one named in the address."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import streamlit as st
 
@@ -8,20 +9,27 @@ from core.case import Case
 from core.errors import AnamnesisError
 from core.live.session import Session
 from core.live.start import start_replay
-from core.live.stored import load_trial
+from core.live.stored import load_setup, load_trial
 from pages.parts.look import plain
 
 _MOST = 50
 """Sessions kept in memory; the oldest finished ones make way."""
+_MINE = {"trial": "live_session", "beside": "live_beside"}
+"""Place in the address → where a visitor's state holds the session shown there."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A session with its case; ``stored`` is the id of the trial it plays again, or of its own when complete."""
+    """A session with its case; ``trial_id`` is the trial that it plays again, or its own.
+
+    ``doctor`` and ``persona`` (of the patient) are who spoke, also where a session only plays it again.
+    """
 
     session: Session
     case: Case | None
     trial_id: str
+    doctor: str = ""
+    persona: str = ""
 
 
 @st.cache_resource
@@ -29,51 +37,111 @@ def _sessions() -> dict[str, Shown]:
     return {}
 
 
-def adopt(session: Session, case: Case | None, trial_id: str | None = None) -> None:
-    """Show a session from now on, also to whoever opens the same address."""
+def adopt(session: Session, case: Case | None) -> None:
+    """Show a new session from now on, also to whoever opens the same address."""
+    st.query_params.pop("beside", None)
+    _show(remember(session, case), "trial")
+
+
+def adopt_pair(left: Session, right: Session, case: Case | None) -> None:
+    """Show two new sessions side by side from now on."""
+    _show(remember(left, case), "trial")
+    _show(remember(right, case), "beside")
+
+
+def remember(session: Session, case: Case | None) -> Shown:
+    """Know a new session from now on, without showing it here."""
+    doctor, persona = (str(session.meta.get(name, "")) for name in ("doctor", "persona"))
+    return _keep(Shown(session, case, session.key, doctor, persona))
+
+
+def _keep(shown: Shown) -> Shown:
     known = _sessions()
-    for key in [key for key, shown in known.items() if not shown.session.running][: max(0, len(known) - _MOST)]:
+    for key in [key for key, held in known.items() if not held.session.running][: max(0, len(known) - _MOST)]:
         del known[key]
-    known[session.key] = Shown(session, case, trial_id or session.key)
-    st.session_state["live_session"] = session.key
-    st.query_params["trial"] = trial_id or session.key
+    known[shown.session.key] = shown
+    return shown
+
+
+def _show(shown: Shown, place: str) -> None:
+    """Put a session into a place of the address: what it plays again stays in there, and outlives the session."""
+    st.session_state[_MINE[place]] = shown.session.key
+    st.query_params[place] = shown.trial_id
+
+
+def forget(trial_ids: Iterable[str]) -> None:
+    """Keep no session of these trials, which were deleted."""
+    known = _sessions()
+    for key in [key for key, shown in known.items() if shown.trial_id in set(trial_ids)]:
+        del known[key]
+
+
+def beside() -> Shown | None:
+    """Return the session that the address puts beside the current one, if any; none stands beside itself."""
+    trial = st.query_params.get("beside")
+    if not trial or trial == st.query_params.get("trial"):
+        return None
+    return _held("beside", trial, "The consultation beside this one is not stored here.")
+
+
+def watched(trial_id: str) -> Shown | None:
+    """Return a consultation that this server still remembers, running or over, or ``None``."""
+    return _sessions().get(trial_id)
 
 
 def current() -> Shown | None:
     """Return what the address or this visitor asks for, or ``None`` for a fresh start."""
     trial = st.query_params.get("trial")
-    if not trial:
-        return None
-    mine = _sessions().get(st.session_state.get("live_session", ""))
+    return _held("trial", trial, "This consultation is not stored here; start a new one.") if trial else None
+
+
+def _held(place: str, trial: str, missing: str) -> Shown | None:
+    """Return what a place of the address asks for: this visitor's own session of it before any other."""
+    mine = _sessions().get(st.session_state.get(_MINE[place], ""))
     if mine is not None and mine.trial_id == trial:
         return mine
-    return _sessions().get(trial) or _stored(trial)
+    return _sessions().get(trial) or _stored(trial, missing)
 
 
-def _stored(trial: str) -> Shown | None:
-    """Return a stored trial as a session that is over."""
+def _stored(trial: str, missing: str) -> Shown | None:
+    """Return a stored trial as a session that is over, or say what is missing."""
     try:
-        found = load_trial(trial)
+        found, setup = load_trial(trial), load_setup(trial)
     except AnamnesisError as error:
         st.error(plain(str(error)))
         return None
     if found is None:
-        st.info("This consultation is not stored here; start a new one.", icon=":material/search_off:")
+        st.info(missing, icon=":material/search_off:")
         return None
     case, events = found
     session = Session(key=trial, title=case.case_key if case else trial)
     session.events = list(events)
     times = [event.at for event in events if hasattr(event, "at")]
     session.started_at, session.finished_at = (min(times), max(times)) if times else (0.0, 0.0)
-    return Shown(session, case, trial)
+    doctor, persona = (setup.doctor, str(setup.settings.get("persona") or "")) if setup else ("", "")
+    return Shown(session, case, trial, doctor, persona)
 
 
 def play_again(shown: Shown) -> None:
     """Play the events of a finished session from the beginning."""
-    adopt(start_replay(shown.case, shown.session.snapshot(), shown.trial_id), shown.case, shown.trial_id)
+    st.query_params.pop("beside", None)
+    _show(_again(shown), "trial")
+
+
+def play_pair_again(left: Shown, right: Shown) -> None:
+    """Play two finished sessions from the beginning, in step."""
+    first, second = _again(left), _again(right)
+    first.session.beside, second.session.beside = second.session, first.session
+    _show(first, "trial")
+    _show(second, "beside")
+
+
+def _again(shown: Shown) -> Shown:
+    return _keep(replace(shown, session=start_replay(shown.case, shown.session.snapshot(), shown.trial_id)))
 
 
 def leave() -> None:
     """Go back to choosing a case."""
-    st.session_state.pop("live_session", None)
-    st.query_params.pop("trial", None)
+    for place, mine in _MINE.items():
+        st.session_state.pop(mine, None)
+        st.query_params.pop(place, None)

@@ -1,69 +1,146 @@
 """A session on the page: controls, chat, answers, and the panels beside them, redrawn while it runs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import streamlit as st
 
 from core.agents.base import Turn
-from core.events import Utterance
+from core.campaigns.journal import RunHeader
+from core.case import Case
+from core.events import Ended, Finished, Speaker, Started, Utterance
 from core.live.session import Session
 from pages.parts.live_panels import draw_case, draw_differential, draw_facts, draw_figures
 from pages.parts.live_sessions import Shown
 from pages.parts.look import plain
+from pages.parts.navigation import BRANCHES
 from pages.parts.setup import case_label
+from pages.parts.take_away import draw_take_away, draw_take_away_unstored
 from pages.parts.transcript import draw_answers, draw_chat
 
 _SPEEDS = {"0.5×": 0.5, "1×": 1.0, "2×": 2.0, "4×": 4.0, "At once": 1000.0}
-_REDRAW_S = 0.4
+REDRAW_S = 0.4
+"""Seconds between two looks at what is going on."""
+_INVITATION: dict[Speaker, str] = {
+    "doctor": "Ask the patient one question, or write Final Diagnosis: and its name",
+    "patient": "Answer the doctor",
+}
 
 
-def draw_session(shown: Shown, on_new: Callable[[], None], on_again: Callable[[Shown], None]) -> None:
-    """Draw a session; while it runs, it is redrawn a few times a second."""
+def draw_session(
+    shown: Shown, on_new: Callable[[], None], on_again: Callable[[Shown], None], *, forks: bool = True
+) -> None:
+    """Draw a session; while it runs, it is redrawn a few times a second. ``forks`` links it to where it can fork."""
     session = shown.session
 
-    @st.fragment(run_every=_REDRAW_S if session.running else None)
-    def live() -> None:
-        _controls(shown, on_new, on_again)
+    def draw() -> None:
+        draw_controls((session,), shown.case, on_new, lambda: on_again(shown), lambda: _take_on(shown, forks=forks))
         _body(shown)
-        if not session.running and not st.session_state.get(f"over_{session.key}"):
-            st.session_state[f"over_{session.key}"] = True
+
+    redrawn([session], draw)
+
+
+def redrawn(sessions: Sequence[Session], draw: Callable[[], None]) -> None:
+    """Draw; while a session runs a few times a second, and the whole page anew when the last one is over."""
+    running = any(session.running for session in sessions)
+
+    @st.fragment(run_every=REDRAW_S if running else None)
+    def live() -> None:
+        draw()
+        if running and not any(session.running for session in sessions):
             st.rerun()
 
     live()
 
 
-def _controls(shown: Shown, on_new: Callable[[], None], on_again: Callable[[Shown], None]) -> None:
-    session = shown.session
+def draw_controls(
+    sessions: Sequence[Session],
+    case: Case | None,
+    on_new: Callable[[], None],
+    on_again: Callable[[], None],
+    more: Callable[[], None] = lambda: None,
+) -> None:
+    """Draw the buttons that hold, step, stop and speed up sessions, when all are over those to begin again; ``more``.
+
+    ``more`` draws what stands behind them.
+    """
+
+    def everyone(what: Callable[[Session], None]) -> None:
+        for session in sessions:
+            what(session)
+
     with st.container(horizontal=True, vertical_alignment="center"):
-        if session.running:
-            if session.paused:
-                st.button("Go on", icon=":material/play_arrow:", on_click=session.resume, shortcut="p")
+        if any(session.running for session in sessions):
+            if any(session.paused for session in sessions):
+                st.button(
+                    "Go on", icon=":material/play_arrow:", on_click=everyone, args=(Session.resume,), shortcut="p"
+                )
             else:
-                st.button("Pause", icon=":material/pause:", on_click=session.pause, shortcut="p")
+                st.button("Pause", icon=":material/pause:", on_click=everyone, args=(Session.pause,), shortcut="p")
             st.button(
-                "Step", icon=":material/skip_next:", on_click=session.step, shortcut="s", help="One message, then hold."
-            )
-            st.button("Stop", icon=":material/stop:", on_click=session.stop)
-            _speed(session)
+                "Step", icon=":material/skip_next:", on_click=everyone, args=(Session.step,), shortcut="s",
+                help="One message, then hold.",
+            )  # fmt: skip
+            st.button("Stop", icon=":material/stop:", on_click=everyone, args=(Session.stop,))
+            _speed(sessions)
         else:
             if st.button("New consultation", icon=":material/add:", type="primary"):
                 on_new()
                 st.rerun()
-            if session.events and st.button("Play again", icon=":material/replay:"):
-                on_again(shown)
+            if all(session.events for session in sessions) and st.button("Play again", icon=":material/replay:"):
+                on_again()
                 st.rerun()
-        if shown.case is not None:
-            st.caption(plain(case_label(shown.case)))
+        more()
+        if case is not None:
+            st.caption(plain(case_label(case)))
 
 
-def _speed(session: Session) -> None:
+def _take_on(shown: Shown, *, forks: bool) -> None:
+    """Link a consultation to where it can be forked; when it is over, let it be taken away."""
+    if forks:
+        draw_fork_link(shown)
+    if not shown.session.running:
+        draw_take_away_watched([shown], key="live")
+
+
+def draw_fork_link(shown: Shown) -> None:
+    """Link a consultation that is stored, or runs and has begun, to where it can be forked."""
+    events = shown.session.snapshot()
+    started = next((event for event in events if isinstance(event, Started)), None)
+    under_way = shown.session.running and "header" in shown.session.meta
+    if started is None or not (under_way or any(isinstance(event, Finished) for event in events)):
+        return
+    st.page_link(
+        BRANCHES, label="Fork from here", icon=":material/fork_right:",
+        query_params={"trial": started.trial_id, "fork": "yes"},
+        help="Take it up at any message: change what is said, the model, the persona or the prompts, and run on.",
+    )  # fmt: skip
+
+
+def draw_take_away_watched(watched: Sequence[Shown], key: str) -> None:
+    """Let consultations be taken away: as they are stored, or what was said in those that were stopped."""
+    held = [shown.session.snapshot() for shown in watched]
+    if all(any(isinstance(event, Finished) for event in events) for events in held):
+        draw_take_away([shown.trial_id for shown in watched], key)
+    elif all(any(isinstance(event, Started) for event in events) for events in held):
+        headers = [shown.session.meta.get("header") for shown in watched]
+        draw_take_away_unstored(
+            [
+                (shown.case, events, header if isinstance(header, RunHeader) else None)
+                for shown, events, header in zip(watched, held, headers, strict=True)
+            ],
+            key,
+        )
+
+
+def _speed(sessions: Sequence[Session]) -> None:
     """Ask for the speed. Only a change is passed on: several visitors may watch one consultation."""
-    key = f"speed_{session.key}"
+    key = f"speed_{sessions[0].key}"
 
     def change() -> None:
-        session.speed = _SPEEDS.get(st.session_state[key], session.speed)
+        for session in sessions:
+            session.speed = _SPEEDS.get(st.session_state[key], session.speed)
 
-    now = next((name for name, speed in _SPEEDS.items() if speed == session.speed), "1×")
+    now = next((name for name, speed in _SPEEDS.items() if speed == sessions[0].speed), "1×")
     st.segmented_control(
         "Speed", list(_SPEEDS), default=now, key=key, label_visibility="collapsed", required=True, on_change=change
     )
@@ -94,14 +171,33 @@ def _body(shown: Shown) -> None:
 
 
 def _seat(session: Session) -> None:
-    """Let a human speak when it is their turn."""
-    waiting = session.waiting
-    if waiting is None:
+    """Let a human speak. The box stays while the others speak, so that nothing typed into it is lost."""
+    role = _human_seat(session)
+    if role is None:
         return
-    if waiting.prompt:
-        st.info(plain(waiting.prompt), icon=":material/quiz:")
-    ask = "Ask the patient one question, or write Final Diagnosis: and its name"
-    invitation = {"doctor": ask, "patient": "Answer the doctor"}[waiting.role]
-    text = st.chat_input(invitation if not waiting.prompt else "Your diagnosis", key=f"say_{session.key}")
-    if text:
-        session.say(waiting.role, text)
+    waiting = session.waiting
+    prompt = waiting.prompt if waiting is not None else ""
+    if prompt:
+        with st.container(key=f"asked_{session.key}"):
+            st.info(plain(prompt), icon=":material/quiz:")
+    if session.unsent is not None:
+        st.warning(f"This was not sent, because something else was asked by then: {plain(session.unsent)}")
+    key = f"say_{session.key}"
+
+    def send() -> None:
+        session.say(role, str(st.session_state[key]), prompt)
+
+    invitation = "Your diagnosis" if prompt else _INVITATION[role]
+    st.chat_input(invitation, key=key, on_submit=send)
+
+
+def _human_seat(session: Session) -> Speaker | None:
+    """Return the seat from which a human speaks now or next, or ``None`` where no human has more to say."""
+    if session.waiting is not None:
+        return session.waiting.role
+    if not session.running:
+        return None
+    if session.meta.get("doctor") == "human":
+        return "doctor"
+    talking = not any(isinstance(event, Ended) for event in session.snapshot())
+    return "patient" if session.meta.get("patient") == "human" and talking else None

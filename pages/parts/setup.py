@@ -1,14 +1,18 @@
 """Asks for a case and a cast: the controls that Live and Runs share."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import streamlit as st
 
-from core.agents.casting import REFERENCE, CastNames, is_model
+from core.agents.casting import NEEDED_PROMPTS, REFERENCE, CastNames, is_model
+from core.agents.solver import ReferenceSolver
 from core.case import Case
 from core.datasets.select import cases_of, datasets
 from core.errors import AnamnesisError
 from core.models.registry import Registry, load_registry
+from core.persona import LANGUAGES, MEMORIES, TEMPERAMENTS, Persona
+from core.prompts import pack_places
 from pages.parts.look import plain
 
 OTHER = "another model…"
@@ -17,17 +21,35 @@ _REFERENCE_NAMES = {
     REFERENCE["patient"]: "Reference patient (rules, no model)",
     REFERENCE["grader"]: "Reference grader (names and synonyms)",
     REFERENCE["summariser"]: "Reference summariser (quotes the patient)",
+    ReferenceSolver.name: "Reference solver (rules, no model)",
+    "reference/oracle-direct": "Oracle: asks for every item, in their order",
+    "reference/oracle-random": "Oracle: asks for every item, in a random order",
+    "reference/oracle-reversed": "Oracle: asks for every item, the last first",
+    "reference/upper-bound": "Upper bound: no doctor, all is told",
+    "reference/lower-bound": "Lower bound: no doctor, only the opening",
     "human": "A human (you)",
     OTHER: "Another model…",
 }
 
+_TEMPERAMENT = {
+    "plain": "Plain", "anxious": "Anxious", "terse": "Terse", "talkative": "Talkative",
+    "distrustful": "Distrustful", "stoic": "Stoic",
+}  # fmt: skip
+_LANGUAGE = {None: "No stated level", "A": "Basic (A)", "B": "Everyday (B)", "C": "Fluent (C)"}
+_MEMORY = {"good": "Good", "vague": "Vague", "poor": "Poor"}
+_SPEAKER = {None: "Whom the case names", "patient": "The patient", "caregiver": "A caregiver"}
+
 
 @dataclass(frozen=True)
 class Seats:
-    """The cast as chosen, with the address of an OpenAI-compatible server if one was given."""
+    """The cast as chosen, with the address of an OpenAI-compatible server if one was given.
+
+    ``solver`` answers the task in the Consultation protocol, which no other has.
+    """
 
     names: CastNames
     base_url: str | None
+    solver: str | None = None
 
 
 @st.cache_resource
@@ -71,17 +93,23 @@ def case_label(case: Case) -> str:
     return " · ".join(part for part in (case.specialty, who, case.case_key.partition("/")[2]) if part)
 
 
-def ask_seat(page: str, role: str, *, human: bool = False) -> str:
-    """Ask who plays a role; returns the name, ready for a cast."""
+def ask_seat(
+    page: str, role: str, *, human: bool = False, label: str = "", place: str = "", kinds: Sequence[str] = ()
+) -> str:
+    """Ask who plays a role; returns the name, ready for a cast. ``place`` tells two seats of one role apart.
+
+    ``kinds`` are the role's reference kinds, the usual one first, where the protocol has others than CRAFT-MD.
+    """
+    key = f"{page}_{role}{place}"
     models = [spec.name for spec in registry().specs()]
-    options = [REFERENCE[role], *(["human"] if human else []), *models, OTHER]
+    options = [*(kinds or (REFERENCE[role],)), *(["human"] if human else []), *models, OTHER]
     chosen = st.selectbox(
-        role.capitalize(), options, key=f"{page}_{role}", format_func=_seat_label, persist_state="session"
+        label or role.capitalize(), options, key=key, format_func=_seat_label, persist_state="session"
     )
     if chosen != OTHER:
         return chosen
     return st.text_input(
-        f"Name of the {role}'s model", key=f"{page}_{role}_other", persist_state="session",
+        f"Name of the {role}'s model", key=f"{key}_other", persist_state="session",
         placeholder="openai/my-model",
         help="provider/model, for example openai/llama-3.1-8b on a server of yours, azure/DEPLOYMENT, "
         "or hf/organisation/model for a local model.",
@@ -97,9 +125,45 @@ def ask_address(page: str) -> str | None:
     return text.strip() or None
 
 
+def ask_persona(page: str) -> Persona:
+    """Ask how the patient speaks; the facts of the case stay the same whatever is chosen."""
+    left, right = st.columns(2)
+    temperament = left.selectbox(
+        "Temperament", TEMPERAMENTS, key=f"{page}_temperament", format_func=_TEMPERAMENT.__getitem__,
+        persist_state="session", help="How the patient speaks. A persona never adds or removes a medical fact.",
+    )  # fmt: skip
+    language = right.selectbox(
+        "Language level", (None, *LANGUAGES), key=f"{page}_language", format_func=_LANGUAGE.__getitem__,
+        persist_state="session", help="By the Common European Framework of Reference: A basic, C proficient.",
+    )  # fmt: skip
+    memory = left.selectbox(
+        "Memory", MEMORIES, key=f"{page}_memory", format_func=_MEMORY.__getitem__, persist_state="session",
+        help="A poor memory loses numbers and durations.",
+    )  # fmt: skip
+    speaker = right.selectbox(
+        "Who speaks", tuple(_SPEAKER), key=f"{page}_speaker", format_func=_SPEAKER.__getitem__, persist_state="session"
+    )
+    return Persona(temperament, language, memory, speaker)
+
+
+def ask_pack(page: str, needed: tuple[str, ...] = NEEDED_PROMPTS) -> str:
+    """Ask for a prompt pack that has the ``needed`` prompts; returns its name."""
+    return st.selectbox(
+        "Prompt pack", packs(needed), key=f"{page}_pack", persist_state="session",
+        help="The prompts that language models are given. The reference cast reads no instructions. Packs of your own "
+        "are made on the Case debugger.",
+    )  # fmt: skip
+
+
+def packs(needed: tuple[str, ...] = NEEDED_PROMPTS) -> list[str]:
+    """Return the names of the packs that have the ``needed`` prompts: the project's, then the user's own."""
+    return [place.name for place in pack_places(needed)]
+
+
 def seat_problem(seats: Seats) -> str | None:
     """Return what keeps a cast from starting (an unknown model, a missing key), or ``None``."""
-    for role, name in vars(seats.names).items():
+    solver = {} if seats.solver is None else {"solver": seats.solver}
+    for role, name in {**vars(seats.names), **solver}.items():
         if not name:
             return f"Name the {role}'s model first."
         if not is_model(name):

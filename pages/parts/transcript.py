@@ -1,32 +1,52 @@
-"""A consultation as a chat: finished messages, the one being said, and what the doctor answers in each arm."""
+"""A consultation as a chat: finished messages, the one being said, and the answer in each arm."""
 
 from collections.abc import Sequence
 
 import streamlit as st
 
-from core.events import Answered, Ended, Event, Failed, Graded, Summarised, Utterance
+from core.events import Answered, Ended, Event, Failed, Finished, Graded, Started, Summarised, Utterance
 from core.live.session import Draft, Session
-from pages.parts.look import END, FORMAT, QUESTION_TYPE, ROLE_ICON, RULE, RULE_SHORT, arm, badge, plain
+from core.words import how_it_ended
+from pages.parts.look import FORMAT, QUESTION_TYPE, ROLE_ICON, RULE, RULE_SHORT, arm, badge, plain
 
 
 def draw_chat(events: Sequence[Event], draft: Draft | None) -> None:
-    """Draw the dialogue."""
+    """Draw the dialogue, whoever opens it."""
     for event in events:
         if isinstance(event, Utterance):
             message(event.role, event.text)
         elif isinstance(event, Ended):
             st.caption(
-                f":material/flag: The conversation ended because {END[event.reason]}; "
-                f"the doctor spoke {_times(event.doctor_turns)} after the greeting."
+                f":material/flag: The conversation ended because {how_it_ended(event.reason, event.doctor_turns)}."
             )
         elif isinstance(event, Failed):
             st.warning(f"{_where(event.where)}: {plain(event.message)}", icon=":material/cloud_off:")
     if draft is not None and draft.purpose == "dialogue":
         message(draft.role, draft.text + " ▌")
+    if _whole(events) and not any(isinstance(event, Utterance) for event in events):
+        st.caption("This trial held no conversation.")
 
 
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
+def _whole(events: Sequence[Event]) -> bool:
+    """Say whether these are the events of a whole trial, from its beginning to its end."""
+    return any(isinstance(e, Started) for e in events) and any(isinstance(e, Finished) for e in events)
+
+
+def questions_asked(events: Sequence[Event]) -> int:
+    """Return how many messages the doctor said after the opening one, which is its greeting or the patient's."""
+    return sum(isinstance(event, Utterance) and event.role == "doctor" and event.turn > 0 for event in events)
+
+
+def who_answers(events: Sequence[Event]) -> str:
+    """Return in a sentence who answers where that is not the doctor: in the Consultation protocol, the solver.
+
+    It is known by the patient's opening, or by an answer from a conversation that was not held (its upper bound).
+    """
+    first = next((event for event in events if isinstance(event, Utterance)), None)
+    if first is None:
+        unheard = any(isinstance(event, Answered) and event.format == "multi_turn" for event in events)
+        return "The solver answers: it was shown all that there was to know." if unheard else ""
+    return "The solver answers, who saw this dialogue and the task only." if first.role == "patient" else ""
 
 
 def _where(where: str) -> str:
@@ -45,12 +65,14 @@ def message(role: str, text: str) -> None:
 
 
 def draw_answers(session: Session, events: Sequence[Event]) -> None:
-    """Draw the doctor's answers with their verdicts as they come in."""
+    """Draw the answers of the doctor, or of the solver, with their verdicts as they come in."""
     answers = [event for event in events if isinstance(event, Answered)]
     draft = session.draft  # once: the session's own thread changes it
     if not answers and not (draft and draft.purpose != "dialogue"):
         return
     st.subheader("Diagnosis", anchor=False)
+    if not_the_doctor := who_answers(events):
+        st.caption(not_the_doctor)
     for event in events:
         if isinstance(event, Summarised):
             with st.expander("The conversation in one paragraph"):

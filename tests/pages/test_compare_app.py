@@ -12,6 +12,8 @@ from streamlit.testing.v1 import AppTest
 from core.events import Ended, Utterance, Verdict
 from core.store.database import Store
 from core.store.fold import fold
+from pages.parts import compare_setup
+from pages.parts.compare_data import Who
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, write_journal
 from tests.pages.test_accuracy_app import frame
 from tests.support.pages import button, trouble, words
@@ -144,3 +146,62 @@ def test_one_model_alone_offers_its_arms(open_page: Open, database: Path) -> Non
     app = open_page("compare")
     assert trouble(app) == []
     assert list(frame(app, "Adjusted p")["Arm"]) == ["Multi-turn · Free response"]
+
+
+def test_personas_of_one_doctor_are_compared_case_by_case_with_the_plain_one(open_page: Open, database: Path) -> None:
+    store_run("plain", "openai/a", {1, 2, 3, 4})
+    store_run("anxious", "openai/a", {1, 2}, settings={"persona": "anxious,A"}, created_at=200.0)
+    store_run("terse", "openai/a", {1, 2, 3, 4, 5}, settings={"persona": "terse"}, created_at=300.0)
+    app = open_page("compare", cmp_what="Patient personas", cmp_persona_arm="Multi-turn · Free response")
+    assert trouble(app) == []
+    table = frame(app, "Adjusted p")
+    assert list(table["Persona"]) == ["anxious, basic language (A)", "terse"]
+    # of six cases, plain has four right; the anxious patient loses cases 3 and 4, the terse one gains case 5
+    assert list(table["Δ"]) == [-0.333, 0.167]
+    assert list(table["Regressed"]) == [2, 0]
+    assert list(table["Improved"]) == [0, 1]
+
+
+def test_runs_with_a_persona_are_not_pooled_under_their_doctor(open_page: Open, database: Path) -> None:
+    store_run("plain", "openai/a", {1, 2, 3})
+    store_run("terse", "openai/a", set(), settings={"persona": "terse"}, created_at=300.0)
+    store_run("other", "openai/b", {1})
+    app = open_page("compare", cmp_arm="Multi-turn · Free response")
+    table = frame(app, "Adjusted p")
+    assert list(table["openai/a"])[-1] == 0.5  # three of six cases, as in the plain run alone
+
+
+def test_personas_are_named_and_first_compared_where_the_patient_speaks(open_page: Open, database: Path) -> None:
+    store_run("plain", "openai/a", {1, 2, 3})
+    store_run("terse", "openai/a", {1}, settings={"persona": "terse"}, created_at=300.0)
+    app = open_page("compare", cmp_what="Patient personas")
+    arms = app.selectbox(key="cmp_persona_arm")
+    assert arms.options == ["Multi-turn · Free response", "Vignette · Four choices"]
+    assert arms.value == ("multi_turn", "frq")
+    shown = words(app)
+    assert r"Other persona minus Patient\: plain" in shown
+    assert [m.label for m in app.metric][:2] == ["Patient: plain", "Patient: terse"]
+
+
+def test_a_persona_that_was_run_on_other_cases_does_not_spoil_the_rest(open_page: Open, database: Path) -> None:
+    store_run("plain", "openai/a", {1, 2, 3})
+    store_run("terse", "openai/a", {1}, settings={"persona": "terse"}, created_at=300.0)
+    store = Store()
+    elsewhere = a_case(1, case_key="theirs/1")
+    trial = a_trial([answered(), graded("correct")], trial_id="s/1", run_id="stoic", case_key="theirs/1")
+    header = a_header("stoic", [elsewhere], doctor="openai/a", settings={"persona": "stoic"}, created_at=400.0)
+    write_journal(store.journals, "stoic", header, trial)
+    fold(store)
+    app = open_page("compare", cmp_what="Patient personas")
+    assert trouble(app) == []
+    assert list(frame(app, "Adjusted p")["Persona"]) == ["terse"]
+    assert "Left out, being run on other cases: stoic." in words(app)
+
+
+def test_arms_without_the_patient_come_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = [("vignette", "mcq"), ("multi_turn", "mcq"), ("exam_only", "frq"), ("multi_turn", "frq")]
+    monkeypatch.setattr(compare_setup, "arms_of", lambda who, rule: {key: {} for key in held})
+    monkeypatch.setattr(compare_setup, "common_arms", lambda first, second, rule: held)
+    assert compare_setup._persona_arms([Who("m")], "mcq_loose") == [
+        ("multi_turn", "frq"), ("multi_turn", "mcq"), ("vignette", "mcq"), ("exam_only", "frq"),
+    ]  # fmt: skip

@@ -18,6 +18,7 @@ from core.campaigns.engine import Engine, Progress, Stop, ask_to_stop, is_runnin
 from core.campaigns.journal import JournalWriter, RunHeader, done_trials, journal_path
 from core.campaigns.plan import Settings, campaign_of, header_of, rules_of, trials_of
 from core.errors import AnamnesisError, UsageError
+from core.protocols.craftmd import run_trial
 from core.store.database import Store
 from core.store.runs import run as stored_run
 from tests.core.campaigns.workshop import (
@@ -252,7 +253,8 @@ def test_who_only_asks_whether_a_run_is_under_way_does_not_keep_it_from_starting
 async def run_engine(header: RunHeader, cast: Cast, stop: Stop | None = None, **more: Any) -> Progress:
     trials = trials_of(header)
     missing = [t for t in trials if t.trial_id not in done_trials(journal_path(header.run_id))]
-    engine = Engine(header, cast, rules_of(campaign_of(header)), concurrency=3, **more)
+    rules = rules_of(campaign_of(header))
+    engine = Engine(header, lambda trial: run_trial(trial, cast, rules), concurrency=3, **more)
     return await engine.run(missing, len(trials), stop or Stop())
 
 

@@ -193,18 +193,32 @@ def test_a_human_is_waited_for_and_heard() -> None:
     assert session.waiting is None
 
 
-def test_what_is_said_out_of_turn_is_not_kept_for_later() -> None:
+def test_what_is_written_early_is_sent_when_its_turn_comes() -> None:
     session = a_session()
-    session.say("patient", "Too early.")
+    session.say("patient", "Ahead of time.")
     session.start(_interview)
-    until(lambda: session.waiting)
-    session.say("doctor", "Not my seat.")
-    time.sleep(0.1)
-    assert session.waiting is not None
-    session.say("patient", "In time.")
-    session.say("patient", "Twice.")  # a second press of Enter
     until(lambda: session.dialogue)
-    assert session.dialogue[0].text == "In time."
+    assert session.dialogue[0].text == "Ahead of time."
+    until(lambda: session.waiting)
+    session.say("patient", "In time.")
+    session.join(5)
+    assert [turn.text for turn in session.dialogue] == ["Ahead of time.", "In time."]
+
+
+def test_what_was_written_to_another_question_is_given_back_and_not_sent() -> None:
+    session = a_session()
+    session.say("patient", "Psoriasis", "What is it?")
+    session.start(_interview)
+    until(lambda: session.unsent)
+    assert session.unsent == "Psoriasis"
+    assert session.waiting is not None
+    session.say("doctor", "Not my seat.")
+    assert session.unsent == "Not my seat."
+    assert session.waiting is not None
+    session.say("patient", "It hurts.")
+    until(lambda: session.dialogue)
+    assert session.unsent is None
+    assert session.dialogue[0].text == "It hurts."
     session.stop()
     session.join(5)
 

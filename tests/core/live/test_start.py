@@ -14,7 +14,10 @@ from core.errors import UsageError
 from core.events import PASSING, Finished, Graded, Started, Utterance
 from core.live.session import Session
 from core.live.start import one_case, start_consultation, start_replay
-from core.live.stored import load_trial
+from core.live.stored import load_setup, load_trial
+from core.store.database import Store
+from core.store.fold import fold
+from tests.core.store.builders import a_case, a_header, a_trial, write_journal
 
 CAST = CastNames("reference/bayes")
 
@@ -104,3 +107,19 @@ def test_a_model_without_its_key_does_not_start(case: Case, monkeypatch: pytest.
 
 def test_a_trial_that_is_not_there_is_none() -> None:
     assert load_trial("0" * 20) is None
+
+
+def test_a_stored_trial_comes_with_the_case_as_its_run_held_it_and_with_its_cast() -> None:
+    store = Store()
+    held = a_case(1, vignette="As it was then.")
+    write_journal(store.journals, "run", a_header(cases=[held], settings={"persona": "terse"}), a_trial())
+    later = a_header("later", cases=[a_case(1, vignette="It was rewritten since.")], created_at=200.0)
+    fold(store)
+    write_journal(store.journals, "later", later)
+    fold(store)
+    loaded, setup = load_trial("run/1/0"), load_setup("run/1/0")
+    assert loaded is not None
+    assert loaded[0] == held
+    assert setup is not None
+    assert (setup.doctor, setup.settings) == ("openai/a", {"persona": "terse"})
+    assert load_setup("nobody") is None

@@ -1,0 +1,84 @@
+"""Asks the doctor's model, outside the dialogue, for its five likeliest diagnoses with probabilities.
+
+The probe sees what the doctor sees and leaves no trace: its question and reply never enter the dialogue. It costs
+calls of its own, recorded under the purpose ``probe``. A probe that fails is a gap in what is known of the doctor's
+belief; it harms nothing else of the trial.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncIterator
+from weakref import WeakValueDictionary
+
+from core.agents.base import CallFailed, Dialogue, Said, Scene
+from core.agents.belief_reply import Belief, Unreadable, read_belief
+from core.agents.calls import Voice, call, wire
+from core.agents.parts import consultation_parts, messages_of
+from core.errors import UsageError
+from core.events import Called, Failed, Probed
+from core.models.base import Message
+from core.prompts import PromptPack
+
+ASKS = 2
+"""How often one belief is asked for in all: a reply that cannot be read is asked for once more."""
+
+
+def check_pack(pack: PromptPack) -> None:
+    """Raise ``UsageError`` where a prompt pack cannot ask for beliefs."""
+    if "belief" not in pack.prompts:
+        raise UsageError(f"The prompt pack {pack.name} has no belief.md: add one, or run without the probe.")
+
+
+class BeliefProbe:
+    """The probe of one doctor. Dialogues that read the same on the wire are asked about once."""
+
+    def __init__(self, voice: Voice, pack: PromptPack) -> None:
+        check_pack(pack)
+        self._voice, self._pack = voice, pack
+        self._known: dict[str, Belief] = {}
+        self._asking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def believe(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Called | Failed | Probed]:
+        """Yield the calls and the belief after the dialogue; an unreadable or failed reply yields ``Failed``.
+
+        A known belief costs no call and comes alone.
+        """
+        key = _key(self._messages(scene, dialogue, ""))
+        lock = self._asking.setdefault(key, asyncio.Lock())
+        async with lock:  # trials that stand at the same dialogue wait for the first of them
+            events = [] if key in self._known else [event async for event in self._ask(key, scene, dialogue)]
+        for event in events:
+            yield event
+        if key in self._known:
+            yield Probed(turn=len(dialogue) - 1, differential=self._known[key])
+
+    async def _ask(self, key: str, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Called | Failed]:
+        fault = ""
+        for _ in range(ASKS):
+            messages = self._messages(scene, dialogue, fault)
+            try:
+                async for item in call(self._voice, messages, "doctor", "probe", scene.seed):
+                    if isinstance(item, Called):
+                        yield item
+                    elif isinstance(item, Said):
+                        self._known[key] = read_belief(item.text)
+                        return
+            except Unreadable as unreadable:
+                fault = str(unreadable)
+            except CallFailed as failure:
+                yield failure.called
+                yield Failed(where="probe", failure=failure.error.kind, message=str(failure.error))
+                return
+        yield Failed(where="probe", failure="unreadable", message=f"What the doctor believes cannot be read: {fault}.")
+
+    def _messages(self, scene: Scene, dialogue: Dialogue, fault: str) -> list[Message]:
+        asked = self._pack.render("belief", fault=fault)
+        return [*messages_of(consultation_parts(self._pack, scene, dialogue)), {"role": "user", "content": asked}]
+
+
+def _key(messages: list[Message]) -> str:
+    """Return a short text that is the same for the same messages on the wire."""
+    return hashlib.sha256(json.dumps(wire(messages)).encode()).hexdigest()

@@ -1,0 +1,126 @@
+"""Reads what a model replied when it was asked for its likeliest diagnoses with probabilities.
+
+The reply is data: JSON is looked for in it, with or without prose and code fences around it, and the last piece that
+holds a belief counts. Three forms are taken: a list of {"diagnosis", "probability"}, an object with such a list, and
+an object of names with numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
+
+LISTED = 5
+"""So many diagnoses are asked for; of more, the likeliest are kept."""
+Belief = tuple[tuple[str, float], ...]
+"""(Diagnosis, probability between 0 and 1), likeliest first; what is missing to 1 is anything else."""
+
+_LONGEST = 8_000
+"""Characters of a reply that are looked at, from its end: the belief comes after whatever was thought aloud."""
+_MOST_ENTRIES = 50
+_OPENING = re.compile(r"[\[{]")
+_REST = frozenset(("other", "others", "other diagnoses", "other diagnosis", "unknown", "none"))
+
+
+class Unreadable(ValueError):
+    """A reply holds no belief; the message says why, in words that can be sent back to the model."""
+
+
+class _Number(float):
+    """A number with the note whether it was written with a per cent sign."""
+
+    per_cent: bool = False
+
+
+def _number(value: object) -> object:
+    """Take numbers, and texts such as ``"0.4"`` and ``"40 %"``; leave all else to be refused."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError("a probability must be a number")
+    try:
+        number = _Number(str(value).strip().removesuffix("%"))
+    except ValueError:
+        raise ValueError("a probability must be a number") from None
+    number.per_cent = isinstance(value, str) and value.strip().endswith("%")
+    return number
+
+
+_Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+_Share = Annotated[Any, BeforeValidator(_number)]
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    diagnosis: _Name = Field(validation_alias=AliasChoices("diagnosis", "name", "disease"))
+    probability: _Share
+
+
+class _Reply(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    diagnoses: Annotated[list[_Entry], Field(min_length=1, max_length=_MOST_ENTRIES)]
+
+
+def read_belief(reply: str) -> Belief:
+    """Return the belief that a reply states; raise ``Unreadable`` where it states none.
+
+    Probabilities: a number with a per cent sign is per cent; where any without one is above 1, all without one are per
+    cent, otherwise shares of 1. Where they add up to more than 1 they are divided by their sum; less is left as it is.
+    A name that stands there twice counts once with both shares; "other" is no diagnosis and stays in the rest.
+    """
+    why = "it holds no JSON"
+    for value in reversed(list(_values(reply[-_LONGEST:]))):
+        try:
+            return _belief(_Reply.model_validate(_as_reply(value)).diagnoses)
+        except ValidationError:
+            why = "the JSON does not have the form that was asked for" if why == "it holds no JSON" else why
+        except Unreadable as fault:
+            why = str(fault)
+    raise Unreadable(why)
+
+
+def _values(text: str) -> Iterator[Any]:
+    """Yield the outermost JSON objects and lists of a text, in their order."""
+    decoder, position = json.JSONDecoder(), 0
+    while found := _OPENING.search(text, position):
+        try:
+            value, position = decoder.raw_decode(text, found.start())
+            yield value
+        except RecursionError:
+            raise Unreadable("the JSON is nested too deeply") from None
+        except ValueError:
+            position = found.start() + 1
+
+
+def _as_reply(value: Any) -> dict[str, Any]:
+    """Bring the three forms into one."""
+    if isinstance(value, list):
+        return {"diagnoses": value}
+    listed = [held for held in value.values() if isinstance(held, list)]
+    if len(listed) == 1:
+        return {"diagnoses": listed[0]}
+    (inner,) = value.values() if len(value) == 1 else (None,)
+    value = inner if isinstance(inner, dict) else value
+    return {"diagnoses": [{"diagnosis": name, "probability": share} for name, share in value.items()]}
+
+
+def _belief(entries: list[_Entry]) -> Belief:
+    shares: dict[str, float] = {}
+    names: dict[str, str] = {}
+    plain = 100.0 if any(e.probability > 1 and not e.probability.per_cent for e in entries) else 1.0
+    for entry in entries:
+        share, name = entry.probability / (100.0 if entry.probability.per_cent else plain), entry.diagnosis
+        if not 0 <= share <= 1:
+            raise Unreadable("a probability lies outside 0 to 1")
+        if name.casefold() not in _REST:
+            names.setdefault(name.casefold(), name)
+            shares[name.casefold()] = shares.get(name.casefold(), 0.0) + share
+    total = sum(shares.values())
+    if total <= 0:
+        raise Unreadable("no diagnosis has a probability above 0")
+    ranked = sorted(shares.items(), key=lambda item: -item[1])[:LISTED]
+    return tuple((names[key], share / max(1.0, total)) for key, share in ranked)

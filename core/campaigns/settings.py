@@ -1,0 +1,108 @@
+"""What of a campaign can be set and changes its results, checked, and completed for its protocol."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+
+from core.agents.casting import CastNames, full_name, is_model
+from core.agents.consultation_llm import DOCTOR_PROMPTS
+from core.agents.solver import ReferenceSolver
+from core.errors import UsageError
+from core.models.base import Sampling
+from core.models.registry import Registry
+from core.persona import parse_persona
+from core.protocols.consultation import MAX_QUESTIONS
+
+_LEAST_MESSAGES = 4
+_MOST_QUESTIONS = 100
+_USUAL_MESSAGES = 30
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What of a campaign can be set and changes its results; ``base_url`` is where the models were reached."""
+
+    temperature: float | None = None
+    max_tokens: int | None = None
+    model_seed: int | None = None
+    max_messages: int | None = _USUAL_MESSAGES
+    base_url: str | None = None
+    persona: str = ""
+    """How the patient speaks, as ``core.persona.parse_persona`` reads it; empty is plain."""
+    probe: bool = False
+    """Whether the doctor's model is asked, outside the dialogue, what it believes after each reply."""
+    solver: str = ""
+    """Consultation: who answers the task from the dialogue; empty elsewhere."""
+    max_questions: int = 0
+    """Consultation: how many questions the doctor has; 0 elsewhere."""
+    doctor_prompt: str = ""
+    """Consultation: which of its prompts the doctor's model is given; empty elsewhere, and for reference doctors."""
+
+    @property
+    def sampling(self) -> Sampling:
+        """How the doctor is sampled."""
+        return Sampling(self.temperature, self.max_tokens, self.model_seed)
+
+
+_UNSAID = {field.name: field.default for field in fields(Settings) if field.default in ("", 0)}
+"""Settings that do not count in a campaign's identity where they are not used: without them it is what it was."""
+
+
+def stated(settings: Settings) -> dict[str, object]:
+    """Return the settings that identify a campaign; a temperature or seed of 0 is one of them."""
+    return {name: value for name, value in vars(settings).items() if name not in _UNSAID or value != _UNSAID[name]}
+
+
+def check_settings(settings: Settings) -> None:
+    """Raise ``UsageError`` for a value that no protocol takes."""
+    parse_persona(settings.persona)
+    if settings.temperature is not None and not 0 <= settings.temperature < math.inf:
+        raise UsageError("--temperature must be a number of at least 0.")
+    if settings.max_tokens is not None and settings.max_tokens < 1:
+        raise UsageError("--max-tokens must be at least 1.")
+    if settings.max_messages is not None and settings.max_messages < _LEAST_MESSAGES:
+        raise UsageError(
+            f"--max-messages must be at least {_LEAST_MESSAGES} (the doctor's prompt, greeting, reply and a question), "
+            "or 0 for no cap."
+        )
+
+
+def completed(settings: Settings, protocol: str, names: CastNames, registry: Registry) -> Settings:
+    """Return the settings as a protocol runs under them: its defaults filled in, and aliases resolved.
+
+    Raises ``UsageError`` for what another protocol takes.
+    """
+    if protocol != "consultation":
+        if settings.solver or settings.max_questions or settings.doctor_prompt:
+            raise UsageError(
+                f"--solver, --cap and --doctor-prompt belong to the protocol consultation, not {protocol}."
+            )
+        return settings
+    prompt = settings.doctor_prompt or DOCTOR_PROMPTS[0]
+    full = replace(
+        settings,
+        max_messages=None,
+        solver=settings.solver or ReferenceSolver.name,
+        max_questions=settings.max_questions or MAX_QUESTIONS,
+        doctor_prompt=prompt if is_model(names.doctor) else "",
+    )
+    _check_consultation(settings, full, prompt)
+    return replace(full, solver=full_name("solver", full.solver, registry, (ReferenceSolver.name,)))
+
+
+def _check_consultation(asked: Settings, full: Settings, prompt: str) -> None:
+    if full.solver == "human":
+        raise UsageError("A human cannot be the solver: choose a model or reference/solver.")
+    if prompt not in DOCTOR_PROMPTS:
+        raise UsageError(f"There is no doctor's prompt {prompt!r}: choose {' or '.join(DOCTOR_PROMPTS)}.")
+    if not 1 <= full.max_questions <= _MOST_QUESTIONS:
+        raise UsageError(f"--cap must be from 1 to {_MOST_QUESTIONS}.")
+    _refuse_craftmds(asked)
+
+
+def _refuse_craftmds(settings: Settings) -> None:
+    if settings.persona or settings.probe:
+        raise UsageError("--persona and --probe belong to the protocol craftmd: leave them out for consultation.")
+    if settings.max_messages not in (None, _USUAL_MESSAGES):
+        raise UsageError("--max-messages belongs to the protocol craftmd: write --cap for the doctor's questions.")

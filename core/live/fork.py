@@ -1,0 +1,244 @@
+"""Takes up a conversation at any message and runs it on: another word, another model, another persona or prompt.
+
+A branch keeps the messages before the fork as they were and is an ordinary stored conversation, a run of its own with
+its parent noted. What it branches off may be stored, or still running.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from core.agents.base import Dialogue, Turn
+from core.agents.casting import REFERENCE, CastNames, full_names
+from core.campaigns.journal import RunHeader
+from core.campaigns.plan import Campaign, Settings, header_of, trial_id
+from core.case import Case
+from core.errors import UsageError
+from core.events import Parent, Started
+from core.live.session import Session
+from core.live.start import one_case, watch
+from core.models.registry import Registry, load_registry
+from core.persona import label, parse_persona
+from core.protocols.craftmd import Arm, Branch, Trial
+from core.store.cases import case as stored_case
+from core.store.database import Store
+from core.store.fold import fold_if_free
+from core.store.forks import setups
+from core.store.trials import utterances_of
+from core.takeaway.document import without_credentials
+
+PACK = "craftmd"
+FORK_ARMS: tuple[Arm, ...] = (("multi_turn", "frq"), ("multi_turn", "mcq"))
+"""What a branch is asked afterwards unless it is told otherwise: a vignette's answer does not depend on the fork."""
+
+
+@dataclass(frozen=True)
+class ForkPlan:
+    """Where to leave the conversation ``parent``, and what is different from there on.
+
+    ``turn`` is the message, from 0 (the greeting), that becomes ``text`` if given; the messages before it are kept, and
+    the run goes on after it. ``seed`` is the trial's own, ``None`` for the parent's.
+    """
+
+    parent: str
+    turn: int
+    text: str | None = None
+    names: CastNames = field(default=CastNames(REFERENCE["doctor"]))
+    settings: Settings = field(default=Settings())
+    prompts: str = PACK
+    arms: tuple[Arm, ...] = FORK_ARMS
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a branch begins with: the parent's dialogue and case, and under what it was held.
+
+    ``source`` is the kind of run; the names of a ``release`` are labels and need not be models that can be called here.
+    """
+
+    trial_id: str
+    case: Case | None
+    case_key: str
+    dialogue: Dialogue
+    seed: int
+    doctor: str
+    patient: str
+    grader: str
+    summariser: str
+    prompt_pack: str
+    prompt_hash: str
+    settings: Mapping[str, Any]
+    source: str
+
+    @property
+    def prompts(self) -> str:
+        """The prompt pack that a run here takes over: the conversation's own, or ours where a release held it."""
+        return PACK if self.source == "release" else self.prompt_pack
+
+    def settings_with(self, **changes: Any) -> Settings:
+        """Return the settings that a run here can take over, with changes."""
+        known = {key: self.settings[key] for key in vars(Settings()) if key in self.settings}
+        return Settings(**{**known, **changes})
+
+
+def stored_origin(trial_id: str) -> Origin:
+    """Return what a branch of a stored conversation begins with; raise ``UsageError`` where there is none."""
+    store = Store()
+    fold_if_free(store)
+    with store.read() as cursor:
+        held = setups(cursor, [trial_id]).get(trial_id)
+        if held is None:
+            raise UsageError(f"There is no stored conversation {trial_id!r} to fork: take its id from its address.")
+        about = stored_case(cursor, held.case_key, held.content_hash)
+        dialogue = tuple(Turn(said.role, said.text) for said in utterances_of(cursor, trial_id))
+    shared = {name: value for name, value in vars(held).items() if name not in ("run_id", "content_hash", "messages")}
+    return Origin(case=about, dialogue=dialogue, **shared)
+
+
+def running_origin(session: Session) -> Origin:
+    """Return what a branch of a watched consultation begins with: what has been said so far."""
+    header = session.meta.get("header")
+    started = next((event for event in session.snapshot() if isinstance(event, Started)), None)
+    if not isinstance(header, RunHeader):
+        raise UsageError("This consultation is only played again here: fork the stored one.")
+    if started is None:
+        raise UsageError("Nothing has been said in this consultation yet: fork it once it has begun.")
+    shared = ("doctor", "patient", "grader", "summariser", "prompt_pack", "prompt_hash", "settings", "source")
+    return Origin(
+        trial_id=started.trial_id, case=header.cases[0], case_key=started.case_key, dialogue=session.dialogue,
+        seed=started.seed, **{name: getattr(header, name) for name in shared},
+    )  # fmt: skip
+
+
+def start_fork(plan: ForkPlan, origin: Origin | None = None) -> Session:
+    """Start a branch as a watched consultation; raise ``UsageError`` with one sentence where it cannot be run.
+
+    ``origin`` is what it begins with, by default the stored conversation ``plan.parent``. The session's key is the
+    branch's trial; it is stored when it is complete.
+    """
+    origin = origin or stored_origin(plan.parent)
+    dialogue = _kept(plan, origin)
+    case = _case(origin)
+    registry = load_registry()
+    campaign = _campaign(plan, origin, case, registry)
+    header = header_of(campaign, registry)
+    first = plan.turn if dialogue[-1].text != origin.dialogue[plan.turn].text else plan.turn + 1
+    parent = Parent(trial_id=origin.trial_id, turn=first, changes=tuple(_changes(plan, origin, campaign, header)))
+    header = header.model_copy(
+        update={
+            "run_id": f"fork-{header.run_id}-{uuid.uuid4().hex[:4]}",
+            "source": "fork",
+            # what a branch keeps is part of what it is: no other run is the same campaign
+            "fingerprint": _fingerprint(header.fingerprint, parent, dialogue),
+        }
+    )
+    trial = Trial(trial_id(header.run_id, case.case_key, 0), case, 0, campaign.seed)
+    return watch(campaign, header, trial, registry, branch=Branch(dialogue, parent))
+
+
+def _kept(plan: ForkPlan, origin: Origin) -> Dialogue:
+    """Return the messages that the branch begins with."""
+    if not origin.dialogue:
+        raise UsageError("This conversation holds no message, so there is nothing to fork: choose another one.")
+    last = len(origin.dialogue) - 1
+    if origin.dialogue[0].role == "patient":
+        raise UsageError(
+            "In this conversation the patient spoke first, as the Consultation protocol has it: only conversations of "
+            "CRAFT-MD, which the doctor opens, can be forked."
+        )
+    if not 0 <= plan.turn <= last:
+        raise UsageError(f"There is no message {plan.turn} in this conversation: choose one from 0 to {last}.")
+    if plan.text is not None and not plan.text.strip():
+        raise UsageError("The edited message is empty: write what is said instead, or leave the message as it was.")
+    message = origin.dialogue[plan.turn]
+    text = message.text if plan.text is None else plan.text.strip()
+    # a text that only lost its outer blanks was not edited
+    text = message.text if text == message.text.strip() else text
+    return (*origin.dialogue[: plan.turn], Turn(message.role, text))
+
+
+def _case(origin: Origin) -> Case:
+    if origin.case is None:
+        raise UsageError(
+            f"The case {origin.case_key} of this conversation is not in the database, so nobody could play its "
+            "patient: import it first."
+        )
+    return origin.case
+
+
+def _campaign(plan: ForkPlan, origin: Origin, case: Case, registry: Registry) -> Campaign:
+    if any(question_type == "mcq_many" for _, question_type in plan.arms):
+        raise UsageError("A branch cannot be asked with many choices, which are the answers of a whole data set.")
+    if not plan.arms:
+        raise UsageError("Nothing is asked at the end of the branch: choose at least one question.")
+    names = _checked(plan.names, origin, registry)
+    seed = origin.seed if plan.seed is None else plan.seed
+    campaign = Campaign(
+        names=names, cases=(case,), arms=plan.arms, seed=seed, prompts=plan.prompts, settings=plan.settings
+    )
+    return one_case(campaign, case)
+
+
+def _checked(names: CastNames, origin: Origin, registry: Registry) -> CastNames:
+    """Return the full names; the labels of a release that are no models here get a sentence of their own."""
+    for role, name in vars(names).items():
+        try:
+            full_names(replace(CastNames(REFERENCE["doctor"]), **{role: name}), registry)
+        except UsageError as error:
+            if name != getattr(origin, role):
+                raise
+            raise UsageError(
+                f"The {role} of this conversation, {name}, is no model that can be called here: choose another {role}."
+            ) from error
+    return full_names(names, registry)
+
+
+def _fingerprint(campaign: str, parent: Parent, dialogue: Dialogue) -> str:
+    said = "\n".join(f"{turn.role}: {turn.text}" for turn in dialogue)
+    return hashlib.sha256(f"{campaign}\n{parent.trial_id}\n{parent.turn}\n{said}".encode()).hexdigest()
+
+
+_SETTINGS = {
+    "temperature": "temperature", "max_tokens": "longest reply in tokens", "model_seed": "seed of the model",
+    "max_messages": "cap of messages", "base_url": "server address",
+}  # fmt: skip
+
+
+def _changes(plan: ForkPlan, origin: Origin, campaign: Campaign, header: RunHeader) -> Iterator[str]:
+    """Yield in words what is different from the parent's conversation; messages are numbered from 1."""
+    said = origin.dialogue[plan.turn].text.strip()
+    if plan.text is not None and plan.text.strip() != said:
+        yield f"message {plan.turn + 1} edited"
+    for role, name in vars(campaign.names).items():
+        before = getattr(origin, role)
+        if name != before:
+            yield f"{role} {name} instead of {before}"
+    yield from _changed_settings(campaign.settings, origin)
+    if header.prompt_pack != origin.prompt_pack:
+        yield f"prompt pack {header.prompt_pack} instead of {origin.prompt_pack}"
+    elif header.prompt_hash != origin.prompt_hash:
+        yield f"prompt pack {header.prompt_pack} as it is now"
+    if campaign.seed != origin.seed:
+        yield f"seed {campaign.seed} instead of {origin.seed}"
+
+
+def _changed_settings(settings: Settings, origin: Origin) -> Iterator[str]:
+    before = origin.settings_with()
+    persona, old = parse_persona(settings.persona), parse_persona(before.persona)
+    if persona != old:
+        yield f"persona {label(persona)}" + (f" instead of {label(old)}" if str(old) else "")
+    for name, words in _SETTINGS.items():
+        new, was = getattr(settings, name), getattr(before, name)
+        if new != was:
+            yield f"{words} {_value(new, name)} instead of {_value(was, name)}"
+
+
+def _value(value: object, name: str) -> str:
+    # what was changed is shown and taken away, so an address goes in without its password
+    shown = without_credentials(value) if name == "base_url" and isinstance(value, str) else value
+    return "none" if shown is None else str(shown)

@@ -1,0 +1,103 @@
+"""Personas: how a patient speaks, not what is true of them.
+
+A persona changes temperament, language level (CEFR), memory, and who speaks. It never adds a medical fact, so that
+the same case with several personas gives paired differences.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from core.errors import UsageError
+from core.prompts import PromptPack
+
+Temperament = Literal["plain", "anxious", "terse", "talkative", "distrustful", "stoic"]
+Language = Literal["A", "B", "C"]
+"""Level of the Common European Framework of Reference: A basic, B independent, C proficient user."""
+Memory = Literal["good", "vague", "poor"]
+PersonaSpeaker = Literal["patient", "caregiver"]
+
+TEMPERAMENTS: tuple[Temperament, ...] = get_args(Temperament)
+LANGUAGES: tuple[Language, ...] = get_args(Language)
+MEMORIES: tuple[Memory, ...] = get_args(Memory)
+SPEAKERS: tuple[PersonaSpeaker, ...] = get_args(PersonaSpeaker)
+
+
+@dataclass(frozen=True)
+class Persona:
+    """How the patient speaks; ``language`` ``None`` is no stated level, ``speaker`` ``None`` whom the case names."""
+
+    temperament: Temperament = "plain"
+    language: Language | None = None
+    memory: Memory = "good"
+    speaker: PersonaSpeaker | None = None
+
+    def __str__(self) -> str:
+        """Return the canonical form, which ``parse_persona`` reads back: what is not the default, or nothing."""
+        parts = (
+            self.temperament if self.temperament != "plain" else "",
+            self.language or "",
+            self.memory if self.memory != "good" else "",
+            self.speaker or "",
+        )
+        return ",".join(part for part in parts if part)
+
+
+PLAIN = Persona()
+"""The patient as the case and the prompt pack have it."""
+
+
+def parse_persona(text: str) -> Persona:
+    """Read words such as ``anxious,A,poor,caregiver`` in any order; empty is ``PLAIN``.
+
+    Raises ``UsageError`` for an unknown word and for two words of one kind.
+    """
+    chosen: dict[str, str] = {}
+    for raw in text.replace(",", " ").split():
+        kind, word = _kind_of(raw)
+        if chosen.setdefault(kind, word) != word:
+            raise UsageError(f"The persona '{text}' names two of one kind ({chosen[kind]}, {word}): choose one.")
+    return Persona(**chosen)  # type: ignore[arg-type]
+
+
+def label(persona: Persona) -> str:
+    """Return the persona in words for people, such as ``anxious, basic language (A), poor memory``."""
+    language = {"A": "basic language (A)", "B": "everyday language (B)", "C": "fluent language (C)"}
+    parts = (
+        persona.temperament if persona.temperament != "plain" else "",
+        language[persona.language] if persona.language else "",
+        f"{persona.memory} memory" if persona.memory != "good" else "",
+        {"caregiver": "caregiver speaks", "patient": "patient speaks"}[persona.speaker] if persona.speaker else "",
+    )
+    return ", ".join(part for part in parts if part) or "plain"
+
+
+def _kind_of(raw: str) -> tuple[str, str]:
+    kinds: dict[str, tuple[str, ...]] = {
+        "temperament": TEMPERAMENTS, "language": LANGUAGES, "memory": MEMORIES, "speaker": SPEAKERS,
+    }  # fmt: skip
+    for kind, words in kinds.items():
+        for word in words:
+            if raw.casefold() == word.casefold():
+                return kind, word
+    known = "; ".join(f"{kind}: {', '.join(words)}" for kind, words in kinds.items())
+    raise UsageError(f"'{raw}' is no word of a persona: choose from {known}.")
+
+
+def caregiver_speaks(persona: Persona, case_has_caregiver: bool) -> bool:
+    """Say whether a caregiver speaks for the patient: the persona decides, and where it is silent, the case."""
+    return case_has_caregiver if persona.speaker is None else persona.speaker == "caregiver"
+
+
+def persona_prompt(pack: PromptPack, persona: Persona, caregiver: bool) -> str:
+    """Render the pack's prompt ``persona``; raise ``UsageError`` where the pack has none."""
+    if "persona" not in pack.prompts:
+        raise UsageError(
+            f"The prompt pack {pack.name} has no persona.md, which the persona '{persona}' needs: add one, as in the "
+            "pack craftmd, or choose the plain persona."
+        )
+    return pack.render(
+        "persona", temperament=persona.temperament, language=persona.language or "", memory=persona.memory,
+        caregiver=caregiver,
+    )  # fmt: skip

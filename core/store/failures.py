@@ -1,0 +1,119 @@
+"""What the attribution of wrong answers is made of: the answers, who else judged them, their cases and dialogues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+from core.agents.base import Dialogue, Turn
+from core.case import Case
+from core.events import COUNTED, EndReason, Format, QuestionType, Rule, Verdict
+from core.store.cases import CASE_COLUMNS, case_from
+from core.store.figures import SELECTED, UNANSWERED, McqRule, Selection
+from core.store.records import records
+
+FAILED: tuple[Verdict, ...] = ("provider_error", "refused", "ungradable")
+"""Verdicts that do not count because somebody else than the doctor failed."""
+CaseKey = tuple[str, str | None]
+"""A case as a trial held it: key and content hash (``None``: whichever came in last)."""
+
+
+@dataclass(frozen=True)
+class WrongAnswer:
+    """An answer that is not correct, or that was broken (``FAILED``).
+
+    ``rule`` and ``grader`` gave the verdict that counts; ``called_correct`` are the (rule, grader) pairs that ever
+    called the same answer correct. ``on_vignette`` is the verdict of the same trial's answer to the whole vignette
+    under the same rule, ``None`` where there is none.
+    """
+
+    trial_id: str
+    model: str
+    case: CaseKey
+    format: Format
+    question_type: QuestionType
+    response: str | None
+    verdict: Verdict
+    rule: Rule | None
+    grader: str | None
+    extracted: str | None
+    called_correct: tuple[tuple[Rule, str], ...]
+    end_reason: EndReason | None
+    on_vignette: Verdict | None
+
+    @property
+    def counted(self) -> bool:
+        """Whether the answer counts as wrong in an accuracy."""
+        return self.verdict in COUNTED
+
+
+def wrong_answers(
+    cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None, mcq_rule: McqRule = "mcq_loose"
+) -> list[WrongAnswer]:
+    """Return the answers of a selection that are wrong or broken, those of one trial together."""
+    wrong = [verdict for verdict in COUNTED if verdict != "correct"]
+    parameters = {
+        **(selection or Selection()).parameters(), "rules": [mcq_rule, "frq", "frq_top3"],
+        "wrong": [*wrong, *FAILED],
+    }  # fmt: skip
+    return [_answer(row) for row in records(cursor.execute(_WRONG, parameters))]
+
+
+def _answer(row: dict[str, Any]) -> WrongAnswer:
+    case = (row.pop("case_key"), row.pop("content_hash"))
+    called = tuple((pair["rule"], pair["grader"]) for pair in row.pop("called_correct") or ())
+    return WrongAnswer(**row, case=case, called_correct=called)
+
+
+def dialogues(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, Dialogue]:
+    """Return trial → its messages in their order; trials without a conversation are left out."""
+    found: dict[str, list[Turn]] = {}
+    for trial_id, role, text in cursor.execute(_DIALOGUES, {"trials": list(trial_ids)}).fetchall():
+        found.setdefault(trial_id, []).append(Turn(role, text))
+    return {trial_id: tuple(turns) for trial_id, turns in found.items()}
+
+
+def cases_of(cursor: duckdb.DuckDBPyConnection, keys: Iterable[CaseKey]) -> dict[CaseKey, Case]:
+    """Return the cases as the trials held them; those that the database does not hold are left out."""
+    wanted = sorted(set(keys), key=str)
+    rows = records(cursor.execute(_CASES, {"keys": sorted({key for key, _ in wanted})}))
+    held: dict[CaseKey, Case] = {}
+    for row in rows:  # the newest of a key comes last, and stands for the trials that name no content
+        content_hash = row.pop("content_hash")
+        held[row["case_key"], content_hash] = held[row["case_key"], None] = case_from(row)
+    return {key: held[key] for key in wanted if key in held}
+
+
+_WRONG = f"""
+    WITH {UNANSWERED}, outcomes AS (
+        SELECT trial_id, format, question_type, verdict, rule, grader, extracted FROM verdicts
+        WHERE list_contains($rules, rule)
+        UNION ALL SELECT trial_id, format, question_type, verdict, NULL, NULL, NULL FROM unanswered
+    ), praised AS (
+        SELECT trial_id, format, question_type, list(DISTINCT {{'rule': rule, 'grader': grader}}) AS pairs
+        FROM grades WHERE verdict = 'correct' GROUP BY ALL
+    )
+    SELECT trial_id, runs.doctor AS model, trials.case_key, trials.content_hash, verdicts.format,
+        verdicts.question_type, answers.response, verdicts.verdict, verdicts.rule, verdicts.grader,
+        verdicts.extracted, list_sort(praised.pairs) AS called_correct, trials.end_reason,
+        whole.verdict AS on_vignette
+    FROM outcomes AS verdicts
+    JOIN trials USING (trial_id)
+    JOIN runs ON runs.run_id = trials.run_id
+    LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
+    LEFT JOIN answers USING (trial_id, format, question_type)
+    LEFT JOIN praised USING (trial_id, format, question_type)
+    LEFT JOIN (FROM outcomes WHERE format = 'vignette') AS whole USING (trial_id, question_type)
+    WHERE list_contains($wrong, verdicts.verdict) AND {SELECTED}
+    ORDER BY runs.doctor, trials.case_key, trial_id, verdicts.format, verdicts.question_type"""
+
+_DIALOGUES = """
+    SELECT trial_id, role, text FROM utterances WHERE trial_id IN (SELECT unnest($trials::VARCHAR[]))
+    ORDER BY trial_id, position"""
+
+_CASES = f"""
+    SELECT {CASE_COLUMNS}, cases.content_hash FROM cases
+    WHERE case_key IN (SELECT unnest($keys::VARCHAR[])) ORDER BY added_at, rowid"""

@@ -1,0 +1,146 @@
+"""What the Live page asks before it starts: a case, a cast, and whether one consultation or two side by side."""
+
+from dataclasses import dataclass, replace
+
+import streamlit as st
+
+from core.agents.casting import CastNames
+from core.campaigns.plan import Campaign, Settings
+from core.case import Case
+from core.errors import AnamnesisError
+from core.live.session import Session
+from core.live.start import one_case, start_consultation
+from core.protocols.craftmd import Arm
+from pages.parts.live_sessions import adopt, adopt_pair
+from pages.parts.look import arm, plain
+from pages.parts.setup import Seats, ask_address, ask_case, ask_pack, ask_persona, ask_seat, seat_problem
+
+_ARMS: list[Arm] = [
+    ("multi_turn", "frq"), ("multi_turn", "mcq"), ("single_turn", "frq"), ("summarized", "frq"),
+    ("vignette", "frq"), ("vignette", "mcq"),
+]  # fmt: skip
+_MODES = {"one": "One consultation", "doctors": "Two doctors", "patients": "Two patients"}
+_HELP = (
+    "Two doctors question the same patient, or one doctor questions the same patient in two personas: side by side, "
+    "message by message, with the same seed."
+)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One side of what is to be started."""
+
+    seats: Seats
+    persona: str
+
+
+def ask_and_start() -> None:
+    """Show a chosen case, the cast, and one button."""
+    st.caption(
+        "A doctor questions a simulated patient, then gives a diagnosis, which is graded. "
+        "Press start: nothing else is needed, no key and no network."
+    )
+    case = ask_case("live")
+    mode = st.segmented_control(
+        "Show", list(_MODES), default="one", required=True, format_func=_MODES.__getitem__, key="live_mode",
+        bind="query-params", help=_HELP,
+    )  # fmt: skip
+    doctors, patient, personas = _ask_cast(mode or "one")
+    with st.expander("More settings", icon=":material/tune:"):
+        columns = st.columns(2)
+        with columns[0]:
+            grader = ask_seat("live", "grader")
+            summariser = ask_seat("live", "summariser")
+            prompts = ask_pack("live")
+            address = ask_address("live")
+        with columns[1]:
+            if mode != "patients":
+                personas = [str(ask_persona("live"))] * len(doctors)
+            arms, seed, cap, probe = _ask_rules()
+    sides = [
+        _Side(Seats(CastNames(doctor, patient, grader, summariser), address), persona)
+        for doctor, persona in zip(doctors, personas, strict=True)
+    ]
+    problem = next(filter(None, (seat_problem(side.seats) for side in sides)), None)
+    if problem:
+        st.warning(plain(problem), icon=":material/key:")
+    elif len(set(sides)) < len(sides):
+        st.info("Both sides are the same so far: choose another one on the right, or start to see the same twice.")
+    ready = case is not None and problem is None and bool(arms)
+    label = "Start the consultation" if len(sides) == 1 else "Start both consultations"
+    if st.button(label, type="primary", icon=":material/play_arrow:", disabled=not ready) and case:
+        settings = Settings(max_messages=cap, base_url=address, probe=probe)
+        plain_campaign = Campaign(
+            names=sides[0].seats.names, cases=(case,), arms=tuple(arms), seed=seed, prompts=prompts, settings=settings
+        )
+        _start(case, [_campaign_of(plain_campaign, side) for side in sides])
+
+
+def _ask_cast(mode: str) -> tuple[list[str], str, list[str]]:
+    """Ask doctors, patient and personas; as many doctors as personas, one pair for each side."""
+    left, right = st.columns(2)
+    if mode == "doctors":
+        with left:
+            first = ask_seat("live", "doctor", label="Doctor on the left")
+        with right:
+            second = ask_seat("live", "doctor", label="Doctor on the right", place="_right")
+        return [first, second], ask_seat("live", "patient"), ["", ""]
+    with left:
+        doctor = ask_seat("live", "doctor", human=mode == "one")
+    with right:
+        patient = ask_seat("live", "patient", human=mode == "one")
+    if mode == "one":
+        return [doctor], patient, [""]
+    with left:
+        st.markdown("**The patient on the left**")
+        first_persona = ask_persona("live_left")
+    with right:
+        st.markdown("**The patient on the right**")
+        second_persona = ask_persona("live_right")
+    return [doctor] * 2, patient, [str(first_persona), str(second_persona)]
+
+
+def _ask_rules() -> tuple[list[Arm], int, int, bool]:
+    arms = st.pills(
+        "Asked afterwards", _ARMS, selection_mode="multi", default=[_ARMS[0], _ARMS[1], _ARMS[4], _ARMS[5]],
+        format_func=lambda a: arm(*a), key="live_arms", persist_state="session",
+    )  # fmt: skip
+    seed = st.number_input(
+        "Seed", 0, 2**31 - 1, 20, key="live_seed", persist_state="session", help="Another seed, another wording."
+    )
+    cap = st.number_input(
+        "Cap of messages",
+        4,
+        200,
+        30,
+        key="live_cap",
+        persist_state="session",
+        help="The doctor's prompt counts as one.",
+    )
+    probe = st.toggle(
+        "Ask the doctor's belief after every reply", key="live_probe", persist_state="session",
+        help="A silent question to the doctor's model, outside the dialogue, with a cost of its own. "
+        "The reference doctor shows its belief anyway.",
+    )  # fmt: skip
+    return list(arms), int(seed), int(cap), probe
+
+
+def _campaign_of(campaign: Campaign, side: _Side) -> Campaign:
+    return replace(campaign, names=side.seats.names, settings=replace(campaign.settings, persona=side.persona))
+
+
+def _start(case: Case, campaigns: list[Campaign]) -> None:
+    started: list[Session] = []
+    try:
+        for campaign in campaigns:
+            started.append(start_consultation(one_case(campaign, case), beside=started[0] if started else None))
+    except AnamnesisError as error:
+        for session in started:  # nobody would watch it, and its calls may cost money
+            session.stop()
+        st.error(plain(str(error)))
+        return
+    if len(started) == 1:
+        adopt(started[0], case)
+    else:
+        adopt_pair(started[0], started[1], case)
+    st.rerun()

@@ -1,0 +1,136 @@
+"""The probe: what it sends, what it keeps, and that its failures stay its own."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+
+from core import paths
+from core.agents.belief import BeliefProbe
+from core.agents.casting import Casting, CastNames, craftmd_pack
+from core.agents.llm import LLMDoctor
+from core.errors import ProviderError, UsageError
+from core.events import Called, Event, Failed, Probed
+from core.models.base import Message, Sampling
+from core.models.registry import load_registry
+from tests.core.agents.acting import GREETING, SCENE, Script, Turn, hear
+
+PACK = craftmd_pack()
+DIALOGUE = (GREETING, Turn("patient", "My toe hurts."), Turn("doctor", "Since when?"), Turn("patient", "Last night."))
+GOUT = '{"Gout": 0.7, "Bunion": 0.2}'
+READ = (("Gout", 0.7), ("Bunion", 0.2))
+
+
+def listen(probe: BeliefProbe, *dialogues: tuple[Turn, ...]) -> list[Event]:
+    async def all_of() -> list[Event]:
+        return [event for dialogue in dialogues for event in [e async for e in probe.believe(SCENE, dialogue)]]
+
+    return asyncio.run(all_of())
+
+
+def probing(script: Script) -> BeliefProbe:
+    return BeliefProbe(script.voice(), PACK)
+
+
+def test_the_question_follows_what_the_doctor_itself_is_sent() -> None:
+    doctor, probe = Script(["Is it red?"]), Script([GOUT])
+    hear(LLMDoctor(doctor.voice(), PACK).ask(SCENE, DIALOGUE))
+    called, probed = listen(probing(probe), DIALOGUE)
+
+    (seen,), (sent,) = doctor.sent, probe.sent
+    asked = PACK.render("belief", fault="")
+    assert sent == [*seen[:-1], {"role": "user", "content": f"Last night.\n\n{asked}"}]
+    assert isinstance(called, Called)
+    assert (called.call.role, called.call.purpose) == ("doctor", "probe")
+    assert probed == Probed(turn=3, differential=READ)
+
+
+def test_it_asks_for_five_with_probabilities_as_json_and_not_for_a_last_word() -> None:
+    asked = PACK.render("belief", fault="")
+    assert all(words in asked for words in ("five", "JSON", "probability", "from 0 to 1"))
+    assert "Final Diagnosis" not in asked
+
+
+def test_the_same_dialogue_is_asked_about_once() -> None:
+    script = Script([GOUT])
+    probe = probing(script)
+    events = listen(probe, DIALOGUE, DIALOGUE, DIALOGUE[:2])
+    assert [type(e).__name__ for e in events] == ["Called", "Probed", "Probed", "Called", "Probed"]
+    assert [e.turn for e in events if isinstance(e, Probed)] == [3, 3, 1]
+    assert len(script.sent) == 2
+
+
+def test_trials_that_stand_at_the_same_dialogue_at_once_share_one_call() -> None:
+    script = Script([GOUT])
+    probe = probing(script)
+
+    async def together() -> list[list[Event]]:
+        async def one() -> list[Event]:
+            return [event async for event in probe.believe(SCENE, DIALOGUE)]
+
+        return await asyncio.gather(*(one() for _ in range(5)))
+
+    heard = asyncio.run(together())
+    assert len(script.sent) == 1
+    assert all(events[-1] == Probed(turn=3, differential=READ) for events in heard)
+
+
+def test_an_unreadable_reply_is_asked_for_once_more_with_the_reason() -> None:
+    script = Script(["Gout, I think.", GOUT])
+    events = listen(probing(script), DIALOGUE)
+    assert [type(e).__name__ for e in events] == ["Called", "Called", "Probed"]
+    first, second = (messages[-1]["content"] for messages in script.sent)
+    assert "no JSON" not in first
+    assert "no JSON" in second
+    assert script.sent[0][:-1] == script.sent[1][:-1], "the reply that could not be read is not sent back"
+
+
+def test_two_unreadable_replies_are_a_gap_and_not_remembered() -> None:
+    script = Script(["Gout.", "Gout!", GOUT])
+    probe = probing(script)
+    events = listen(probe, DIALOGUE)
+    assert [type(e).__name__ for e in events] == ["Called", "Called", "Failed"]
+    assert (events[-1].where, events[-1].failure) == ("probe", "unreadable")  # type: ignore[union-attr]
+    assert listen(probe, DIALOGUE)[-1] == Probed(turn=3, differential=READ)
+
+
+def test_a_provider_that_fails_is_recorded_and_breaks_nothing() -> None:
+    script = Script(fail=ProviderError("timeout", "It took too long.", attempts=3))
+    called, failed = listen(probing(script), DIALOGUE)
+    assert isinstance(called, Called)
+    assert (called.call.purpose, called.call.error, called.call.attempts) == ("probe", "timeout: It took too long.", 3)
+    assert failed == Failed(where="probe", failure="timeout", message="It took too long.")
+    assert len(script.sent) == 1
+
+
+def test_text_of_the_patient_is_never_a_template() -> None:
+    def echo(messages: list[Message]) -> str:
+        return GOUT
+
+    script = Script(echo)
+    listen(probing(script), (GREETING, Turn("patient", "{{ 7 * 7 }} {% raw %}")))
+    assert "{{ 7 * 7 }} {% raw %}" in script.sent[0][-1]["content"]
+
+
+def test_a_pack_without_the_prompt_says_what_to_do(tmp_path: Path) -> None:
+    folder = tmp_path / "old"
+    shutil.copytree(paths.PROMPTS / "craftmd", folder)
+    (folder / "belief.md").unlink()
+    with pytest.raises(UsageError, match=r"old has no belief\.md"):
+        BeliefProbe(Script([GOUT]).voice(), craftmd_pack(str(folder)))
+
+
+def test_only_a_model_that_is_wanted_to_be_probed_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    registry = load_registry()
+
+    def probe_of(doctor: str, probing: bool) -> object:
+        cast = Casting(registry, PACK, Sampling(temperature=1.5), probing=probing).open(CastNames(doctor))
+        return cast.probe
+
+    assert probe_of("openai/gpt-4o", False) is None
+    assert probe_of("reference/bayes", True) is None
+    assert isinstance(probe_of("openai/gpt-4o", True), BeliefProbe)

@@ -1,0 +1,136 @@
+"""The rule-based agents of the Consultation benchmark: which item a question names, and in which words it is told."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from core.agents.base import Dialogue, Material, Question, Said, Scene, Turn
+from core.agents.consultation_roles import Briefing, briefing_of
+from core.agents.items_patient import ItemsPatient, named_item
+from core.agents.oracle import CLOSING, OracleDoctor, Order
+from core.agents.solver import ReferenceSolver
+from core.case import Case
+from core.consultation.items import Item, ItemSet, consultation_case
+from core.datasets.library import library
+from core.events import Token
+from tests.core.agents.acting import SCENE, case_with
+
+OPENING = Turn("patient", "Hello doctor. My skin flakes. Can you help me?")
+
+
+def briefing(case: Case | None = None, stored: ItemSet | None = None) -> Briefing:
+    return briefing_of(consultation_case(case or case_with(), stored))
+
+
+def reply(question: str, given: Briefing | None = None) -> str:
+    dialogue: Dialogue = (OPENING, Turn("doctor", question))
+
+    async def hear() -> str:
+        heard = [item async for item in ItemsPatient().reply(given or briefing(), SCENE, dialogue)]
+        assert isinstance(heard[-1], Said)
+        assert [item.text for item in heard if isinstance(item, Token)] == [heard[-1].text]
+        return heard[-1].text
+
+    return asyncio.run(hear())
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("What about age and sex?", "I'm 40. I'm a man."),
+        ("What about medication?", "I take lithium for my mood."),
+        ("Can you tell me about the duration?", "It began three months ago."),
+        ("What about the main complaint?", "I have scaly patches on my elbows."),
+    ],
+)
+def test_an_item_that_is_asked_for_is_told_in_lay_words(question: str, told: str) -> None:
+    assert reply(question) == told
+
+
+def test_a_question_that_names_more_than_a_key_is_answered_with_one_fact() -> None:
+    """ "Medication" is a key, but what is asked for is pain; the reference patient's own rules find the joints."""
+    items = briefing().items
+    assert named_item("Do your finger joints hurt more since the medication?", items) is None
+    assert "finger joints" in reply("Do your finger joints hurt more since the medication?")
+    assert "lithium" not in reply("Do your finger joints hurt more since the medication?")
+
+
+def test_what_the_case_does_not_hold_is_not_told() -> None:
+    told = reply("Have you travelled abroad?")
+    assert not [item for item in briefing().items if item.lay in told]
+
+
+def test_items_of_a_model_are_told_in_the_first_person() -> None:
+    stored = ItemSet((Item(key="drugs", value="He takes lithium", topic="medication"),), "openai/profiler")
+    assert reply("What about drugs?", briefing(stored=stored)) == "I take lithium."
+
+
+def test_a_briefing_holds_nothing_of_the_task() -> None:
+    case = case_with()
+    text = repr(briefing(case))
+    assert case.vignette in text
+    assert not [word for word in (case.answer, *case.choices, case.question) if word in text]
+
+
+def test_a_patient_has_one_name_that_fits_its_sex() -> None:
+    men, women = (
+        {briefing(case_with(case_key=f"t/{n}", sex=sex)).name for n in range(40)} for sex in ("male", "female")
+    )
+    assert len(men) > 2
+    assert not men & women
+    assert briefing().name == briefing().name
+
+
+@pytest.mark.parametrize("case", library(), ids=lambda c: c.case_key)
+def test_every_item_of_the_library_can_be_asked_for_and_says_something(case: Case) -> None:
+    given = briefing(case)
+    assert len({item.key for item in given.items}) == len(given.items)
+    for item in given.items:
+        assert item.lay
+        assert named_item(f"What about {item.key}?", given.items) == item
+
+
+@pytest.mark.parametrize(
+    ("order", "asked"), [("direct", ["one", "two", "three"]), ("reversed", ["three", "two", "one"])]
+)
+def test_the_oracle_asks_in_its_order_and_then_closes(order: Order, asked: list[str]) -> None:
+    assert _questions(order, 0) == [*(f"What about {key}?" for key in asked), CLOSING]
+
+
+def test_the_random_oracle_goes_by_the_seed() -> None:
+    orders = {tuple(_questions("random", seed)) for seed in range(60)}
+    assert len(orders) == 6  # all permutations of three keys
+    assert _questions("random", 7) == _questions("random", 7)
+
+
+def _questions(order: Order, seed: int) -> list[str]:
+    doctor = OracleDoctor(order).about(["one", "two", "three"])
+    dialogue: Dialogue = (OPENING,)
+
+    async def ask() -> str:
+        heard = [item async for item in doctor.ask(Scene("", seed), dialogue)]
+        assert isinstance(heard[-1], Said)
+        return heard[-1].text
+
+    for _ in range(4):
+        dialogue = (*dialogue, Turn("doctor", asyncio.run(ask())), Turn("patient", "Yes."))
+    return [turn.text for turn in dialogue if turn.role == "doctor"]
+
+
+def test_the_reference_solver_hears_the_opening_words() -> None:
+    """What the patient says before anybody has asked counts as evidence."""
+    question = Question("mcq", "What is it?", ("Gout", "Migraine"))
+    chosen = {}
+    for said in ("My big toe is red, hot and swollen.", "I have a throbbing headache on one side, and light hurts."):
+        material = Material("multi_turn", dialogue=(Turn("patient", said),))
+        chosen[said] = asyncio.run(_solved(material, question))
+    assert ["Gout" in answer for answer in chosen.values()] == [True, False]
+    assert ["Migraine" in answer for answer in chosen.values()] == [False, True]
+
+
+async def _solved(material: Material, question: Question) -> str:
+    heard = [item async for item in ReferenceSolver().solve(Scene("", 3), material, question)]
+    assert {item.role for item in heard if isinstance(item, Token)} == {"solver"}
+    return next(item.text for item in heard if isinstance(item, Said))

@@ -1,0 +1,60 @@
+"""What a language model that plays the patient is sent with a persona, and without one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from core.agents.base import Scene, Turn, what_patient_holds
+from core.agents.casting import craftmd_pack
+from core.agents.llm import LLMPatient
+from core.errors import UsageError
+from core.persona import PLAIN, Persona, persona_prompt
+from tests.core.agents.acting import GREETING, SCENE, Script, case_with, hear
+
+PACK = craftmd_pack()
+DIALOGUE = (GREETING, Turn("patient", "I itch."), Turn("doctor", "Where?"))
+
+
+def sent(persona: Persona = PLAIN, speaker: str = "patient") -> list[tuple[str, str]]:
+    script = Script(("On my arm.",))
+    held = what_patient_holds(case_with(speaker=speaker))
+    hear(LLMPatient(script.voice(), PACK).reply(held, replace(SCENE, persona=persona), DIALOGUE))
+    return [(message["role"], message["content"]) for message in script.sent[0]]
+
+
+@pytest.mark.parametrize("speaker", ["patient", "caregiver"])
+def test_without_a_persona_the_wire_holds_the_packs_prompt_and_the_dialogue_alone(speaker: str) -> None:
+    case = case_with()
+    system = PACK.render("patient", vignette=case.vignette, caregiver=speaker == "caregiver")
+
+    assert sent(speaker=speaker) == [
+        ("system", system), ("user", GREETING.text), ("assistant", "I itch."), ("user", "Where?"),
+    ]  # fmt: skip
+
+
+def test_a_persona_is_appended_to_the_system_prompt_and_nothing_else_changes() -> None:
+    persona = Persona("anxious", "A", "poor")
+    plain, coloured = sent(), sent(persona)
+
+    assert coloured[0][1] == f"{plain[0][1]}\n\n{persona_prompt(PACK, persona, caregiver=False)}"
+    assert coloured[1:] == plain[1:]
+    assert all(words in coloured[0][1] for words in ("worried", "basic words", "hardly remember"))
+
+
+def test_the_persona_decides_who_speaks_against_the_case() -> None:
+    assert "speak for them" in sent(Persona(speaker="caregiver"))[0][1]
+    assert "speak for them" not in sent(Persona(speaker="patient"), speaker="caregiver")[0][1]
+
+
+def test_a_pack_without_a_prompt_for_personas_still_plays_plain_patients() -> None:
+    bare = replace(PACK, name="bare", prompts={n: p for n, p in PACK.prompts.items() if n != "persona"})
+    script = Script(("Yes.",))
+    patient = LLMPatient(script.voice(), bare)
+    held = what_patient_holds(case_with())
+
+    assert hear(patient.reply(held, SCENE, DIALOGUE)) == "Yes."
+    with pytest.raises(UsageError, match=r"pack bare has no persona\.md"):
+        patient.reply(held, Scene("", 1, persona=Persona("terse")), DIALOGUE)
+    assert len(script.sent) == 1

@@ -1,0 +1,111 @@
+"""A model sorts the sentences of a vignette; what it invents is rejected, what it forgets is sorted by rule."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from core.agents.base import CallFailed
+from core.agents.calls import Voice
+from core.agents.casting import craftmd_pack
+from core.agents.sections_model import SplitByModel, split_by_model
+from core.errors import AnamnesisError, UsageError
+from core.events import Called
+from tests.support.fake_provider import running
+from tests.support.replies import Reply, failing
+from tests.support.talking import make_model, make_spec
+
+FIRST = "A 40-year-old man comes because of an itch."
+SECOND = "He takes lithium."
+THIRD = "Temperature is 37 °C."
+VIGNETTE = f"{FIRST} {SECOND}\n{THIRD}"
+
+
+def reply(*pairs: tuple[str, str]) -> str:
+    return json.dumps({"sections": [{"section": section, "sentence": text} for section, text in pairs]})
+
+
+ALL = reply(("complaint", FIRST), ("medication", SECOND), ("vital_signs", THIRD))
+SORTED = (("complaint", FIRST), ("medication", SECOND), ("vital_signs", THIRD))
+
+
+def split(*replies: str | Reply, pack: Any = None) -> tuple[SplitByModel, list[dict[str, Any]]]:
+    """Return the split that a provider with these replies leads to, and the requests it got."""
+    with running(list(replies)) as provider:
+
+        async def listen() -> list[Any]:
+            model = make_model(make_spec(provider.base_url))
+            try:
+                return [item async for item in split_by_model(Voice(model), pack or craftmd_pack(), VIGNETTE)]
+            finally:
+                await model.aclose()
+
+        items = asyncio.run(listen())
+        assert tuple(item.call.call_id for item in items if isinstance(item, Called)) == items[-1].call_ids
+        return items[-1], provider.bodies
+
+
+def test_the_model_is_shown_the_vignette_and_its_sections_are_kept() -> None:
+    done, sent = split(ALL)
+
+    assert (done.sections, done.invented, done.by_rule) == (SORTED, 0, 0)
+    assert VIGNETTE in sent[0]["messages"][0]["content"]
+    assert "family_history" in sent[0]["messages"][0]["content"]
+
+
+def test_prose_and_a_code_block_around_the_json_do_no_harm() -> None:
+    done, sent = split(f"Certainly! Here it is:\n```json\n{ALL}\n```\nAnything else?")
+
+    assert done.sections == SORTED
+    assert len(sent) == 1
+
+
+def test_invented_and_changed_sentences_are_rejected_and_counted() -> None:
+    done, _ = split(reply(
+        ("complaint", FIRST), ("family_history", "His mother had eczema."), ("medication", "He takes lithium daily."),
+        ("vital_signs", THIRD), ("vital_signs", THIRD),
+    ))  # fmt: skip
+
+    assert done.sections == SORTED
+    assert (done.invented, done.by_rule) == (3, 1)
+
+
+def test_parts_of_a_sentence_may_go_to_two_sections_and_the_rest_is_not_lost() -> None:
+    done, _ = split(reply(("demographics", "A 40-year-old man"), ("medication", "He  takes\nlithium.")))
+
+    assert done.sections == (
+        ("demographics", "A 40-year-old man"), ("complaint", "comes because of an itch."), *SORTED[1:],
+    )  # fmt: skip
+    assert (done.invented, done.by_rule) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    "unreadable",
+    ['{"sections": [{"section": "complaint"', "I cannot do that.", reply(("mood", FIRST)), '{"sections": []}',
+     '["complaint"]'],
+    ids=["cut off", "no JSON", "unknown section", "nothing", "another shape"],
+)  # fmt: skip
+def test_an_unreadable_reply_is_asked_for_again(unreadable: str) -> None:
+    done, sent = split(unreadable, unreadable, ALL)
+
+    assert done.sections == SORTED
+    assert len(sent) == len(done.call_ids) == 3
+
+
+def test_after_two_retries_it_is_given_up_in_one_sentence() -> None:
+    with pytest.raises(AnamnesisError, match="openai/test gave no sections that can be read in 3 replies"):
+        split("no", "no", "no", ALL)
+
+
+def test_a_providers_failure_is_not_an_unreadable_reply() -> None:
+    with pytest.raises(CallFailed, match="401"):
+        split(failing(401))
+
+
+def test_a_pack_without_the_prompt_says_so() -> None:
+    with pytest.raises(UsageError, match=r"pack bare has no sections\.md"):
+        split(ALL, pack=replace(craftmd_pack(), name="bare", prompts={}))

@@ -1,0 +1,285 @@
+"""Branches of conversations: what they keep, what goes over the wire, what is stored, and what cannot be forked."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.agents.casting import CastNames
+from core.campaigns.plan import Campaign, Settings, header_of, unfinished_twin
+from core.case import Case
+from core.datasets.select import cases_of
+from core.errors import UsageError
+from core.events import Answered, Ended, Started, Utterance
+from core.live.fork import FORK_ARMS, ForkPlan, running_origin, start_fork, stored_origin
+from core.live.session import Session
+from core.live.start import one_case, start_consultation, start_replay
+from core.live.stored import load_trial
+from core.models.registry import load_registry
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.forks import delete_branch
+from core.store.runs import runs
+from tests.core.store.builders import a_case, a_header, a_trial, write_journal
+from tests.support.fake_provider import running
+
+OTHER_REPLY = "I'm 70. I'm a woman."
+
+
+@pytest.fixture(autouse=True)
+def _own_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+
+@pytest.fixture(scope="module")
+def case() -> Case:
+    return cases_of("library")[0]
+
+
+def consult(case: Case, names: CastNames = CastNames("reference/bayes")) -> Session:  # noqa: B008
+    return start_consultation(one_case(Campaign(names=names, cases=(case,), arms=FORK_ARMS), case))
+
+
+def over(session: Session) -> Session:
+    session.speed = 1000.0
+    session.join(60)
+    assert session.error is None
+    return session
+
+
+def fork(parent: str, turn: int, text: str | None = None, **more: Any) -> Session:
+    return over(start_fork(ForkPlan(parent, turn, text, **more)))
+
+
+def started(session: Session) -> Started:
+    event = session.snapshot()[0]
+    assert isinstance(event, Started)
+    return event
+
+
+@pytest.fixture(scope="module")
+def recorded(case: Case, tmp_path_factory: pytest.TempPathFactory) -> tuple[Session, Path]:
+    """One conversation, held once, and the folder with its database."""
+    folder = tmp_path_factory.mktemp("recorded")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANAMNESIS_DB", str(folder / "anamnesis.duckdb"))
+        return over(consult(case)), folder
+
+
+@pytest.fixture
+def parent(recorded: tuple[Session, Path], tmp_path: Path) -> Session:
+    """A stored conversation in the test's own database."""
+    session, folder = recorded
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    return session
+
+
+def test_a_branch_keeps_what_came_before_and_says_the_other_words(parent: Session) -> None:
+    branch = fork(parent.key, 3, OTHER_REPLY)
+    assert branch.dialogue[:3] == parent.dialogue[:3]
+    assert (branch.dialogue[3].role, branch.dialogue[3].text) == ("patient", OTHER_REPLY)
+    assert branch.dialogue[4:] != parent.dialogue[4:]
+    noted = started(branch).parent
+    assert noted is not None
+    assert (noted.trial_id, noted.turn, noted.changes) == (parent.key, 3, ("message 4 edited",))
+    asked = [(e.format, e.question_type) for e in branch.snapshot() if isinstance(e, Answered)]
+    assert sorted(asked) == sorted(FORK_ARMS)
+
+
+def test_it_is_stored_as_a_run_of_its_own_and_leaves_its_parent_as_it_was(parent: Session) -> None:
+    branch = fork(parent.key, 3, OTHER_REPLY)
+    loaded, before = load_trial(branch.key), load_trial(parent.key)
+    assert loaded is not None
+    assert loaded[1] == branch.snapshot()
+    assert before is not None
+    assert before[1] == parent.snapshot()
+    with Store().read() as cursor:
+        found = {run.source: (run.done, run.state) for run in runs(cursor)}
+    assert found == {"fork": (1, "complete"), "live": (1, "complete")}
+
+
+def test_run_on_unchanged_the_reference_cast_says_the_same_again(parent: Session) -> None:
+    again = fork(parent.key, 3)
+    assert again.dialogue == parent.dialogue
+    noted = started(again).parent
+    assert noted is not None
+    assert (noted.turn, noted.changes) == (4, ())  # message 3 is kept, so 4 is the first that might have differed
+
+
+def test_the_same_words_with_blanks_around_them_are_no_edit(parent: Session) -> None:
+    noted = started(fork(parent.key, 3, f"  {parent.dialogue[3].text}\n")).parent
+    assert noted is not None
+    assert (noted.turn, noted.changes) == (4, ())
+
+
+def test_another_question_of_the_doctor_is_answered_by_the_patient(parent: Session) -> None:
+    branch = fork(parent.key, 4, "Do you smoke cigarettes?")
+    assert [turn.role for turn in branch.dialogue[4:6]] == ["doctor", "patient"]
+    assert branch.dialogue[5] != parent.dialogue[5]
+
+
+def test_a_message_that_ends_the_conversation_ends_it_at_once(parent: Session) -> None:
+    branch = fork(parent.key, 2, "Final Diagnosis: Gout")
+    assert len(branch.dialogue) == 3
+    (ended,) = [event for event in branch.snapshot() if isinstance(event, Ended)]
+    assert (ended.reason, ended.doctor_turns) == ("final_diagnosis", 1)
+
+
+def test_at_the_last_message_only_the_questions_are_asked_again(parent: Session) -> None:
+    branch = fork(parent.key, len(parent.dialogue) - 1, arms=(("vignette", "frq"),))
+    assert branch.dialogue == parent.dialogue
+    (answer,) = [event for event in branch.snapshot() if isinstance(event, Answered)]
+    assert answer.format == "vignette"
+
+
+def test_a_branch_of_a_branch_tells_what_it_changed_itself(parent: Session) -> None:
+    first = fork(parent.key, 3, OTHER_REPLY, settings=Settings(persona="anxious,A"))
+    second = fork(first.key, 5, "No, it does not.", settings=Settings(max_messages=20), seed=7)
+    assert second.dialogue[:5] == first.dialogue[:5]
+    noted = [started(branch).parent for branch in (first, second)]
+    assert noted[0] is not None
+    assert noted[0].changes == ("message 4 edited", "persona anxious, basic language (A)")
+    assert noted[1] is not None
+    assert noted[1].trial_id == first.key
+    assert noted[1].changes == (
+        "message 6 edited",
+        "persona plain instead of anxious, basic language (A)",
+        "cap of messages 20 instead of 30",
+        f"seed 7 instead of {started(parent).seed}",
+    )
+    assert started(second).seed == 7
+
+
+def test_a_model_goes_on_from_exactly_what_was_said(parent: Session) -> None:
+    with running(lambda body: "Final Diagnosis: Gout") as provider:
+        settings = Settings(base_url=provider.base_url)
+        branch = fork(parent.key, 3, OTHER_REPLY, names=CastNames("openai/mine"), settings=settings)
+    noted = started(branch).parent
+    assert noted is not None
+    assert noted.changes == (
+        "message 4 edited", "doctor openai/mine instead of reference/bayes",
+        f"server address {provider.base_url} instead of none",
+    )  # fmt: skip
+    system, *sent = provider.bodies[0]["messages"]
+    assert system["role"] == "system"
+    said = [turn.text for turn in parent.dialogue[:3]]
+    assert [(m["role"], m["content"]) for m in sent] == [
+        ("assistant", said[0]), ("user", said[1]), ("assistant", said[2]), ("user", OTHER_REPLY),
+    ]  # fmt: skip
+
+
+def test_a_running_consultation_is_forked_and_goes_on_untouched(case: Case) -> None:
+    session = consult(case, CastNames("reference/bayes", "human"))
+    deadline = time.monotonic() + 60
+    session.say("patient", "My chest hurts.")
+    while len(session.dialogue) < 3:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    origin = running_origin(session)
+    plan = ForkPlan(session.key, 1, "I cannot sleep.", names=CastNames("reference/bayes"))
+    branch = over(start_fork(plan, origin))
+    assert session.running
+    assert [turn.text for turn in branch.dialogue[:2]] == [session.dialogue[0].text, "I cannot sleep."]
+    noted = started(branch).parent
+    assert noted is not None
+    assert noted.trial_id == session.key
+    assert "patient reference/profile instead of human" in noted.changes
+    assert load_trial(branch.key) is not None
+    session.stop()
+    session.join(30)
+    assert [turn.text for turn in session.dialogue[1:2]] == ["My chest hurts."]
+
+
+def test_what_was_changed_names_a_server_without_its_password(parent: Session) -> None:
+    branch = fork(parent.key, 3, settings=Settings(base_url="http://me:secret@127.0.0.1:9/v1?key=secret"))
+    noted = started(branch).parent
+    assert noted is not None
+    assert noted.changes == ("server address http://127.0.0.1:9/v1 instead of none",)
+
+
+def test_a_replay_is_not_what_is_forked(parent: Session, case: Case) -> None:
+    again = start_replay(case, parent.snapshot(), parent.key)
+    again.stop()
+    again.join(30)
+    with pytest.raises(UsageError, match="fork the stored one"):
+        running_origin(again)
+
+
+def test_a_deleted_branch_is_not_taken_up_as_an_unfinished_campaign(parent: Session, case: Case) -> None:
+    branch = fork(parent.key, 3)
+    delete_branch(branch.key)
+    seed = started(branch).seed
+    campaign = Campaign(names=CastNames("reference/bayes"), cases=(case,), arms=FORK_ARMS, seed=seed)
+    same = header_of(one_case(campaign, case), load_registry())
+    assert unfinished_twin(same.fingerprint, {}) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"parent": "0" * 20}, "no stored conversation"),
+        ({"turn": 99}, "choose one from 0 to"),
+        ({"turn": -1}, "choose one from 0 to"),
+        ({"text": " \n "}, "edited message is empty"),
+        ({"arms": ()}, "choose at least one question"),
+        ({"arms": (("multi_turn", "mcq_many"),)}, "many choices"),
+        ({"names": CastNames("nobody/knows")}, "nobody/knows"),
+        ({"names": CastNames("openai/gpt-4o")}, "OPENAI_API_KEY"),
+        ({"settings": Settings(persona="loud")}, "loud"),
+        ({"prompts": "no-such-pack"}, "no prompt pack"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
+)
+def test_what_cannot_be_run_is_said_in_a_sentence(parent: Session, changes: dict[str, Any], says: str) -> None:
+    plan = replace(ForkPlan(parent.key, 3, OTHER_REPLY), **changes)
+    with pytest.raises(UsageError, match=says):
+        start_fork(plan)
+    with Store().read() as cursor:
+        assert [run.source for run in runs(cursor)] == ["live"]
+
+
+def imported(*, with_case: bool = True) -> None:
+    """A conversation as a release brings it: its models are labels, its case may be missing."""
+    store = Store()
+    header = a_header(
+        cases=[a_case()] if with_case else [], doctor="some_label", patient="another_label", source="release",
+        prompt_pack="as released",
+    )  # fmt: skip
+    write_journal(store.journals, "run", header, a_trial())
+    fold(store)
+
+
+def test_a_releases_doctor_must_be_replaced() -> None:
+    imported()
+    origin = stored_origin("run/1/0")
+    assert origin.prompts == "craftmd"
+    names = CastNames(origin.doctor)
+    with pytest.raises(UsageError, match=r"The doctor of this conversation, some_label, is no model .* another doctor"):
+        start_fork(ForkPlan("run/1/0", 1, names=names))
+    branch = fork("run/1/0", 1)
+    assert [turn.text for turn in branch.dialogue[:2]] == ["Hello, what brings you in?", "A lump on my NECK."]
+    noted = started(branch).parent
+    assert noted is not None
+    assert "doctor reference/bayes instead of some_label" in noted.changes
+    assert "prompt pack craftmd instead of as released" in noted.changes
+
+
+def test_a_conversation_whose_case_is_missing_cannot_go_on() -> None:
+    imported(with_case=False)
+    with pytest.raises(UsageError, match="The case ours/1 of this conversation is not in the database"):
+        start_fork(ForkPlan("run/1/0", 1))
+
+
+def test_a_trial_without_a_conversation_has_nothing_to_fork() -> None:
+    store = Store()
+    silent = [event for event in a_trial().events if not isinstance(event, Utterance)]
+    write_journal(store.journals, "run", a_header(cases=[a_case()]), a_trial(silent))
+    fold(store)
+    with pytest.raises(UsageError, match="holds no message"):
+        start_fork(ForkPlan("run/1/0", 0))

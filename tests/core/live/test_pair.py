@@ -1,0 +1,97 @@
+"""Two consultations side by side: in step message by message, on one seed, and each free when the other is over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from core.agents.casting import CastNames
+from core.campaigns.plan import Campaign, Settings
+from core.datasets.select import cases_of
+from core.events import Ended, Event, Started, Utterance
+from core.live.session import Session
+from core.live.start import one_case, start_consultation
+from core.live.stored import load_trial
+
+
+class Talker:
+    """A stream of so many messages at a pace of its own, which notes how far the other one was at each."""
+
+    def __init__(self, most: int, pace_s: float) -> None:
+        self.most, self.pace_s = most, pace_s
+        self.lead: list[int] = []
+
+    async def __call__(self, session: Session) -> AsyncIterator[Event]:
+        for turn in range(self.most):
+            await asyncio.sleep(self.pace_s)
+            yield Utterance(turn=turn, role="doctor" if turn % 2 == 0 else "patient", text=f"Message {turn}")
+            if session.beside is not None and session.beside.running:
+                self.lead.append(turn + 1 - session.beside.messages)
+        yield Ended(reason="turn_cap", doctor_turns=self.most // 2)
+
+
+def two(quick: Talker, slow: Talker) -> tuple[Session, Session]:
+    left, right = (Session(key=key, title="a case", paced=False) for key in ("left", "right"))
+    left.beside, right.beside = right, left
+    left.start(quick)
+    right.start(slow)
+    return left, right
+
+
+def test_the_quicker_one_is_never_more_than_a_message_ahead() -> None:
+    quick, slow = Talker(12, 0.0), Talker(12, 0.03)
+    for session in two(quick, slow):
+        session.join(20)
+        assert session.messages == 12
+    assert quick.lead
+    assert max(quick.lead) <= 1
+
+
+def test_the_one_that_talks_longer_goes_on_alone() -> None:
+    left, right = two(Talker(9, 0.0), Talker(3, 0.01))
+    left.join(20)
+    right.join(20)
+    assert (left.messages, right.messages) == (9, 3)
+
+
+def test_a_paused_one_holds_the_other_and_a_stopped_one_frees_it() -> None:
+    left, right = two(Talker(500, 0.001), Talker(500, 0.001))
+    right.pause()
+    before = -1
+    while before != left.messages:
+        before = left.messages
+        left.join(0.2)
+    assert left.running
+    assert left.messages - right.messages <= 1
+    right.stop()
+    left.join(20)
+    assert left.messages == 500
+
+
+@pytest.mark.usefixtures("_own_database")
+def test_two_personas_on_one_case_share_the_seed_and_are_both_stored() -> None:
+    case = cases_of("library")[0]
+    names = CastNames("reference/bayes")
+    campaign = one_case(Campaign(names=names, cases=(case,), arms=(("multi_turn", "frq"),)), case)
+    left = start_consultation(campaign)
+    right = start_consultation(replace(campaign, settings=Settings(persona="terse,A")), beside=left)
+    for session in (left, right):
+        session.speed = 1000.0
+    for session in (left, right):
+        session.join(60)
+        assert session.error is None
+        assert load_trial(session.key) is not None
+    started = [next(e for e in s.snapshot() if isinstance(e, Started)) for s in (left, right)]
+    assert started[0].seed == started[1].seed
+    said = [[turn.text for turn in s.dialogue if turn.role == "patient"] for s in (left, right)]
+    assert said[0] != said[1]
+    assert right.meta["persona"] == "terse,A"
+
+
+@pytest.fixture
+def _own_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))

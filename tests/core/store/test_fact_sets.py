@@ -1,0 +1,73 @@
+"""Edited facts of cases: the newest list of a case's present content counts, earlier ones stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.errors import AnamnesisError
+from core.metrics.ledger.facts import AtomicFact
+from core.store.database import Store
+from core.store.fact_sets import all_facts_saved, facts_saved, save_facts
+from tests.core.store.builders import a_case
+
+
+def fact(id_: str) -> AtomicFact:
+    return AtomicFact(id=id_, key="k", text=f"“{id_}” é", lay="l", told=True, topic="onset")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "x.duckdb")
+
+
+def test_the_newest_list_counts_and_comes_back_as_it_was(store: Store) -> None:
+    for made_by, facts in (("openai/a", [fact("a"), fact("b")]), ("Ada", [fact("b")])):
+        with store.write() as connection:
+            save_facts(connection, a_case(), facts, made_by)
+
+    with store.read() as cursor:
+        found = facts_saved(cursor, a_case())
+        kept = cursor.execute("SELECT count(*) FROM fact_sets").fetchall()
+
+    assert found is not None
+    assert (found.facts, found.made_by) == ((fact("b"),), "Ada")
+    assert kept == [(2,)]
+
+
+def test_facts_of_another_case_or_an_older_content_do_not_count(store: Store) -> None:
+    with store.write() as connection:
+        save_facts(connection, a_case(1), [fact("a")], "Ada")
+
+    with store.read() as cursor:
+        assert facts_saved(cursor, a_case(2)) is None
+        assert facts_saved(cursor, a_case(1, vignette="Another text.")) is None
+
+
+def test_all_lists_come_by_case_and_content(store: Store) -> None:
+    with store.write() as connection:
+        save_facts(connection, a_case(1), [fact("a")], "Ada")
+        save_facts(connection, a_case(1), [fact("b")], "Ada")
+        save_facts(connection, a_case(2), [], "Ada")
+
+    with store.read() as cursor:
+        found = all_facts_saved(cursor)
+
+    keys = [(case.case_key, case.content_hash) for case in (a_case(1), a_case(2))]
+    assert found == {keys[0]: (fact("b"),), keys[1]: ()}
+
+
+def test_two_facts_with_one_id_are_refused(store: Store) -> None:
+    with store.write() as connection, pytest.raises(AnamnesisError, match="id 'a'"):
+        save_facts(connection, a_case(), [fact("a"), fact("a")], "Ada")
+
+
+def test_a_list_that_cannot_be_read_is_named(store: Store) -> None:
+    case = a_case()
+    with store.write() as connection:
+        row = [case.case_key, case.content_hash, '[{"id": 1}]', "Ada", 1.0]
+        connection.execute("INSERT INTO fact_sets VALUES (?, ?, ?, ?, ?)", row)
+
+    with store.read() as cursor, pytest.raises(AnamnesisError, match=case.case_key):
+        facts_saved(cursor, case)

@@ -1,0 +1,153 @@
+"""Wrong answers, beliefs, dialogues and cases are read as they are stored."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.agents.base import Turn
+from core.events import Graded, Probed
+from core.store.beliefs import believed, probes_of_trials
+from core.store.database import Store
+from core.store.failures import WrongAnswer, cases_of, dialogues, wrong_answers
+from core.store.figures import McqRule, Selection
+from core.store.fold import fold
+from tests.core.store.builders import (
+    Ended,
+    Finished,
+    Utterance,
+    a_case,
+    a_header,
+    a_stream,
+    a_trial,
+    answered,
+    graded,
+    grades,
+    invalid,
+    write_journal,
+)
+
+
+def both_rules(loose: str, strict: str, format_: str = "multi_turn") -> list[Graded]:
+    given = {"grader": "rule", "extracted": None}
+    return [
+        graded(loose, format_, "mcq", **given),
+        graded(strict, format_, "mcq", rule="mcq_strict", **given),
+    ]  # type: ignore[arg-type]
+
+
+TALK = [
+    Utterance(turn=0, role="doctor", text="Hello?"),
+    Utterance(turn=1, role="patient", text="A rash."),
+    Probed(turn=1, differential=(("Gout", 0.6), ("Eczema", 0.3))),
+    Ended(reason="turn_cap", doctor_turns=1),
+]
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    """Case 1: wrong in talk and right on the vignette; then right. Case 2: broken, re-graded, judged by two rules."""
+    cases = [a_case(1), a_case(2, specialty="Cardiology")]
+    first = [
+        *TALK,
+        answered(),
+        graded("incorrect"),
+        answered("vignette"),
+        graded("correct", "vignette"),
+        Finished(at=9.0),
+    ]
+    second = [answered(), graded("correct"), Finished(at=9.0)]
+    third = [
+        invalid("provider_error"), answered("multi_turn", "mcq"), *both_rules("incorrect", "correct"),
+        answered("vignette", "mcq"), *both_rules("correct", "multiple", "vignette"), answered("vignette"),
+        graded("correct", "vignette", at=10.0), Finished(at=9.0),
+    ]  # fmt: skip
+    write_journal(
+        store.journals, "run", a_header(cases=cases), a_trial(first, trial_id="a"),
+        a_trial(second, trial_id="b", trial=1),
+        a_trial(third, trial_id="c", case_key="ours/2"),
+        grades("c", graded("incorrect", "vignette", grader="openai/h", at=20.0)),
+    )  # fmt: skip
+    live = a_header("live", cases=cases, doctor="openai/live", source="live")
+    write_journal(store.journals, "live", live, a_trial(a_stream("l"), trial_id="l", run_id="live"))
+    fold(store)
+    return store
+
+
+def read(store: Store, rule: McqRule = "mcq_loose", **selection: object) -> dict[tuple[str, str, str], WrongAnswer]:
+    with store.read() as cursor:
+        found = wrong_answers(cursor, Selection(**selection), rule)  # type: ignore[arg-type]
+    assert len({(a.trial_id, a.format, a.question_type) for a in found}) == len(found), "each answer once"
+    return {(a.trial_id, a.format, a.question_type): a for a in found}
+
+
+def test_wrong_and_broken_answers_and_no_others(filled: Store) -> None:
+    found = read(filled)
+    assert set(found) == {
+        ("a", "multi_turn", "frq"), ("c", "multi_turn", "frq"), ("c", "multi_turn", "mcq"), ("c", "vignette", "frq"),
+    }  # fmt: skip
+    plain = found["a", "multi_turn", "frq"]
+    assert (plain.model, plain.case, plain.verdict, plain.rule) == (
+        "openai/a",
+        ("ours/1", a_case(1).content_hash),
+        "incorrect",
+        "frq",
+    )
+    assert (plain.grader, plain.extracted, plain.response, plain.end_reason) == (
+        "openai/g",
+        "eczema",
+        "Eczema",
+        "turn_cap",
+    )
+    assert (plain.on_vignette, plain.called_correct, plain.counted) == ("correct", (), True)
+    broken = found["c", "multi_turn", "frq"]
+    assert (broken.verdict, broken.counted, broken.response) == ("provider_error", False, None)
+
+
+def test_who_ever_called_the_answer_correct(filled: Store) -> None:
+    found = read(filled)
+    assert found["c", "vignette", "frq"].called_correct == (("frq", "openai/g"),)
+    assert found["c", "multi_turn", "mcq"].called_correct == (("mcq_strict", "rule"),)
+    assert found["c", "multi_turn", "mcq"].on_vignette == "correct"
+
+
+def test_the_chosen_rule_says_what_is_wrong(filled: Store) -> None:
+    found = read(filled, "mcq_strict")
+    assert ("c", "multi_turn", "mcq") not in found
+    assert found["c", "vignette", "mcq"].called_correct == (("mcq_loose", "rule"),)
+
+
+def test_a_selection_restricts(filled: Store) -> None:
+    assert {key[0] for key in read(filled, specialties=["Cardiology"])} == {"c"}
+    assert {key[1] for key in read(filled, formats=["vignette"])} == {"vignette"}
+    assert not read(filled, models=["openai/other"])
+    assert {key[0] for key in read(filled, runs=["live"])} == {"l"}
+
+
+def test_a_trial_that_broke_off_is_a_failure_in_every_arm_it_lacks(store: Store) -> None:
+    write_journal(store.journals, "run", a_header(cases=[a_case(1)]), a_trial(TALK, trial_id="cut"))
+    fold(store)
+    assert {key[1:]: a.verdict for key, a in read(store).items()} == {
+        ("vignette", "mcq"): "provider_error", ("multi_turn", "frq"): "provider_error",
+    }  # fmt: skip
+
+
+def test_beliefs_of_campaigns_with_why_the_conversation_ended(filled: Store) -> None:
+    with filled.read() as cursor:
+        (found,) = believed(cursor)
+        watched = believed(cursor, Selection(runs=["live"]))
+        assert not believed(cursor, Selection(models=["openai/none"]))
+        assert probes_of_trials(cursor, ["b", "nothing"]) == {}
+    assert (found.trial_id, found.model, found.case[0], found.end_reason) == ("a", "openai/a", "ours/1", "turn_cap")
+    assert found.probes == (Probed(turn=1, differential=(("Gout", 0.6), ("Eczema", 0.3))),)
+    assert [one.trial_id for one in watched] == ["l"]
+
+
+def test_dialogues_and_cases_as_the_trials_held_them(filled: Store) -> None:
+    old, new = a_case(1), a_case(1, vignette="Another text.")
+    write_journal(filled.journals, "later", a_header("later", cases=[new]))
+    fold(filled)
+    with filled.read() as cursor:
+        assert dialogues(cursor, ["a", "b", "x"]) == {"a": (Turn("doctor", "Hello?"), Turn("patient", "A rash."))}
+        keys = [("ours/1", old.content_hash), ("ours/1", new.content_hash), ("ours/1", None), ("ours/7", None)]
+        found = cases_of(cursor, keys)
+    assert found == {keys[0]: old, keys[1]: new, keys[2]: new}

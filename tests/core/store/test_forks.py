@@ -1,0 +1,181 @@
+"""Families of conversations: the tree, after a restart and a rebuild, and deleting a branch without its parent."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.errors import UsageError
+from core.events import Event, Parent, Started, Utterance
+from core.paths import ROOT
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.forks import Tree, delete_branch, families, tree
+from tests.core.store.builders import a_case, a_header, a_stream, a_trial, write_journal
+
+TABLES = ("trials", "utterances", "answers", "grades", "calls", "probes", "forks")
+
+
+def add(store: Store, name: str, parent: str | None = None, turn: int = 1, at: float = 1.0, **header: object) -> Path:
+    """Write a conversation of a run of its own: a branch where it has a parent."""
+    stream: list[Event] = a_stream(name)
+    if parent is not None:
+        noted = Parent(trial_id=parent, turn=turn, changes=(f"message {turn + 1} edited",))
+        stream[0] = Started(trial_id=name, case_key="ours/1", trial=0, seed=7, at=1.0, parent=noted)
+        stream[1:4] = [event for event in stream[1:4] if isinstance(event, Utterance)]
+    source = "live" if parent is None else "fork"
+    given = {"cases": [a_case()], "trials": 1, "source": source, **header}
+    line = a_trial(stream, trial_id=name, run_id=f"of-{name}", finished_at=at)
+    return write_journal(store.journals, f"of-{name}", a_header(f"of-{name}", **given), line)
+
+
+@pytest.fixture
+def family(store: Store) -> Store:
+    """root ─ a ─ b, root ─ c, and another conversation without branches."""
+    add(store, "root")
+    add(store, "c", "root", 2, at=40.0)
+    add(store, "a", "root", 1, at=20.0)
+    add(store, "b", "a", 2, at=30.0, doctor="openai/b", settings={"persona": "anxious"})
+    add(store, "alone", at=50.0)
+    fold(store)
+    return store
+
+
+def tree_of(store: Store, trial_id: str) -> Tree:
+    with store.read() as cursor:
+        found = tree(cursor, trial_id)
+    assert found is not None
+    return found
+
+
+def shape(found: Tree) -> list[tuple[str, str | None, int | None]]:
+    return [(node.trial_id, node.parent, node.turn) for node in found.nodes]
+
+
+SHAPE = [("root", None, None), ("a", "root", 1), ("b", "a", 2), ("c", "root", 2)]
+
+
+@pytest.mark.parametrize("member", ["root", "a", "b", "c"])
+def test_every_member_leads_to_the_whole_family(family: Store, member: str) -> None:
+    found = tree_of(family, member)
+    assert shape(found) == SHAPE  # branches behind their parent, the earlier one first
+    assert [node.trial_id for node in found.descendants("root")] == ["a", "b", "c"]
+    assert [node.trial_id for node in found.children("root")] == ["a", "c"]
+
+
+def test_a_node_tells_who_played_and_what_came_of_it(family: Store) -> None:
+    node = tree_of(family, "root").node("b")
+    assert node is not None
+    assert node.talk is not None
+    assert node.setup is not None
+    assert (node.talk.doctor, node.setup.settings) == ("openai/b", {"persona": "anxious"})
+    assert node.changes == ("message 3 edited",)
+    assert node.messages == 3
+    assert (node.talk.end_reason, node.talk.verdicts["vignette:mcq"]) == ("final_diagnosis", "correct")
+
+
+def test_a_conversation_without_branches_is_a_family_of_one(family: Store) -> None:
+    assert shape(tree_of(family, "alone")) == [("alone", None, None)]
+    with family.read() as cursor:
+        assert tree(cursor, "nobody") is None
+
+
+def test_a_first_conversation_that_is_not_stored_is_known_by_name(store: Store) -> None:
+    add(store, "a", "stopped", 1)
+    fold(store)
+    found = tree_of(store, "stopped")
+    assert shape(found) == [("stopped", None, None), ("a", "stopped", 1)]
+    assert found.root.talk is None
+    assert found.root.messages == 0
+    with store.read() as cursor:
+        (listed,) = families(cursor)
+    assert (listed.root, listed.doctor, listed.case_key) == ("stopped", None, "ours/1")
+
+
+def test_families_come_with_the_newest_branch_first(family: Store) -> None:
+    add(family, "d", "alone", 1, at=35.0)
+    fold(family)
+    with family.read() as cursor:
+        listed = families(cursor)
+        assert [f.root for f in families(cursor, limit=1)] == ["root"]
+    assert [(f.root, f.newest, f.branches, f.finished_at) for f in listed] == [
+        ("root", "c", 3, 40.0), ("alone", "d", 1, 35.0),
+    ]  # fmt: skip
+
+
+def rows_of(store: Store, trial_id: str) -> dict[str, int]:
+    with store.read() as cursor:
+        return {
+            table: cursor.execute(f"SELECT count(*) FROM {table} WHERE trial_id = ?", [trial_id]).fetchall()[0][0]
+            for table in TABLES
+        }
+
+
+def test_deleting_takes_a_branch_with_its_own_branches_and_nothing_else(family: Store) -> None:
+    before = {name: rows_of(family, name) for name in ("root", "c", "alone")}
+    journals = {name: (family.journals / f"of-{name}" / "journal.jsonl").read_bytes() for name in before}
+    assert delete_branch("a", family) == 2
+    assert shape(tree_of(family, "root")) == [("root", None, None), ("c", "root", 2)]
+    for gone in ("a", "b"):
+        assert set(rows_of(family, gone).values()) == {0}
+    for name, rows in before.items():
+        assert rows_of(family, name) == rows
+        assert (family.journals / f"of-{name}" / "journal.jsonl").read_bytes() == journals[name]
+    with family.read() as cursor:
+        assert {r for (r,) in cursor.execute("SELECT run_id FROM runs").fetchall()} == {"of-root", "of-c", "of-alone"}
+
+
+def test_what_is_no_branch_is_not_deleted(family: Store) -> None:
+    for name in ("root", "alone", "nobody"):
+        with pytest.raises(UsageError, match="is no branch that is stored here"):
+            delete_branch(name, family)
+    assert shape(tree_of(family, "root")) == SHAPE
+
+
+def test_a_branch_that_is_not_folded_yet_can_be_deleted(family: Store) -> None:
+    add(family, "e", "c", 2, at=60.0)
+    assert delete_branch("e", family) == 1
+    assert shape(tree_of(family, "root")) == SHAPE
+
+
+SHOW = """
+import sys
+from pathlib import Path
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.forks import tree
+store = Store(Path(sys.argv[1]))
+fold(store)
+with store.read() as cursor:
+    print(*[node.trial_id for node in tree(cursor, "root").nodes])
+"""
+
+
+def elsewhere(path: Path) -> str:
+    """The family as another process finds it."""
+    command = [sys.executable, "-c", SHOW, str(path)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+
+
+def test_the_family_and_a_deletion_survive_a_restart_and_a_rebuild_from_the_journals(family: Store) -> None:
+    assert elsewhere(family.path) == "root a b c"
+    family.path.unlink()
+    assert elsewhere(family.path) == "root a b c"
+    delete_branch("b", family)
+    assert elsewhere(family.path) == "root a c"
+    family.path.unlink()
+    assert elsewhere(family.path) == "root a c"
+    fold(family)
+    assert set(rows_of(family, "b").values()) == {0}
+
+
+def test_a_circle_in_damaged_journals_is_cut(store: Store) -> None:
+    add(store, "a", "b", 1, at=1.0)
+    add(store, "b", "a", 1, at=2.0)
+    fold(store)
+    found = tree_of(store, "a")
+    assert {node.trial_id for node in found.nodes} == {"a", "b"}
+    assert len(found.descendants(found.root.trial_id)) == 1

@@ -1,0 +1,22 @@
+"""Words for endings that hold in every protocol."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.events import EndReason
+from core.words import how_it_ended
+
+
+@pytest.mark.parametrize(
+    ("reason", "turns", "words"),
+    [
+        ("turn_cap", 10, "the cap was reached; the doctor spoke 10 times after the opening message"),
+        ("final_diagnosis", 1, "the doctor gave a final diagnosis; the doctor spoke once after the opening message"),
+        ("no_question", 2, "the doctor’s message held no question; the doctor spoke 2 times after the opening message"),
+        ("no_question", 0, "there was no doctor to ask anything"),
+        ("error", 0, "the provider failed; the doctor spoke 0 times after the opening message"),
+    ],
+)
+def test_why_it_ended(reason: EndReason, turns: int, words: str) -> None:
+    assert how_it_ended(reason, turns) == words

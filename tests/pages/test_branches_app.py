@@ -1,0 +1,293 @@
+"""The Branches page without a browser: fork, watch, compare, delete, and come back by the address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.bench.diff import word_diff
+from core.events import Event, Parent, Started, Utterance
+from core.live.session import Session
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.forks import Tree, tree
+from pages.parts import live_sessions
+from pages.parts.branches_compare import common_messages, differences, edits, marked_text
+from pages.parts.branches_tree import changes_words, node_names, tree_chart, tree_table
+from tests.core.store.builders import a_case, a_header, a_stream, a_trial, graded, write_journal
+from tests.support.pages import button, has_button, run_until, trouble, words
+
+Open = Callable[..., AppTest]
+EVIL = "![x](http://evil.example/x.png) <script>alert(1)</script>"
+
+
+def add(store: Store, name: str, parent: str | None = None, turn: int = 1, said: str = "A rash.", **header: object):
+    stream: list[Event] = a_stream(name)
+    noted = Parent(trial_id=parent, turn=turn, changes=(f"message {turn + 1} edited",)) if parent else None
+    stream[0] = Started(trial_id=name, case_key="ours/1", trial=0, seed=7, at=1.0, parent=noted)
+    stream[3] = Utterance(turn=1, role="patient", text=said)
+    if parent is None:
+        stream[-2] = graded("correct")
+    given = {"cases": [a_case()], "trials": 1, "source": "fork" if parent else "local", **header}
+    line = a_trial(stream, trial_id=name, run_id=f"of-{name}", finished_at=float(turn))
+    write_journal(store.journals, f"of-{name}", a_header(f"of-{name}", **given), line)
+
+
+@pytest.fixture
+def family(database: Path) -> Store:
+    """root ─ a ─ b and root ─ c; b's doctor is another one."""
+    store = Store(database)
+    add(store, "root", said="A lump on my neck.")
+    add(store, "a", "root", 1, said="A red lump on my neck.")
+    add(store, "b", "a", 2, said="A red lump on my neck.", doctor="openai/b")
+    add(store, "c", "root", 1, said=EVIL)
+    fold(store)
+    return store
+
+
+def tree_of(store: Store) -> Tree:
+    with store.read() as cursor:
+        found = tree(cursor, "root")
+    assert found is not None
+    return found
+
+
+def query(app: AppTest, name: str) -> str:
+    value = app.query_params[name]
+    return value[0] if isinstance(value, list) else value
+
+
+def test_without_branches_the_page_says_how_to_make_one(open_page: Open) -> None:
+    app = open_page("branches")
+    assert trouble(app) == []
+    assert "Fork from here" in words(app)
+    assert not app.dataframe
+
+
+def test_families_are_listed(family: Store, open_page: Open) -> None:
+    (table,) = [frame.value for frame in open_page("branches").dataframe]
+    assert table.to_dict("records")[0]["Branches"] == 3
+    assert list(table["Case"]) == ["ours/1"]
+
+
+def test_an_address_that_is_not_stored_says_so(open_page: Open) -> None:
+    app = open_page("branches", trial="nobody")
+    assert "is not stored here" in words(app)
+    assert trouble(app) == []
+    button(app, "All families").click().run()
+    assert "trial" not in app.query_params
+
+
+def test_a_branch_stands_beside_its_parent_with_the_words_that_differ(family: Store, open_page: Open) -> None:
+    app = open_page("branches", trial="a")
+    assert trouble(app) == []
+    shown = words(app)
+    assert "Original beside Branch 1" in shown
+    assert "- **Text**: message 2 edited :gray[Branch 1]" in shown
+    assert "A :blue-background[red ]lump on my neck" in shown
+    assert "Branch 1 · message 2 · edited" in shown
+    assert [e.label for e in app.expander if "same" in e.label] == ["The first message is the same"]
+    assert [(s.label, s.value) for s in app.selectbox][:2] == [("Conversation", "a"), ("Compared with", "root")]
+
+
+def test_the_address_names_both_sides_and_the_earlier_one_stands_left(family: Store, open_page: Open) -> None:
+    app = open_page("branches", trial="b", other="c")
+    assert "Branch 1.1 beside Branch 2" in words(app)
+    assert r"**Doctor**: openai\/b :gray[Branch 1.1] → openai\/a :gray[Branch 2]" in words(app)
+    app.selectbox[1].set_value("root").run()
+    assert query(app, "other") == "root"
+    assert "Original beside Branch 1.1" in words(app)
+    app.selectbox[0].set_value("root").run()  # the two change places, and stay the two
+    assert (query(app, "trial"), query(app, "other")) == ("root", "b")
+    assert "Original beside Branch 1.1" in words(app)
+
+
+def test_what_a_model_said_stays_text(family: Store, open_page: Open) -> None:
+    shown = words(open_page("branches", trial="c"))
+    assert "http://" not in shown
+    assert "<script>" not in shown
+    assert r"\<script\>" in shown
+
+
+def test_deleting_says_how_many_go_and_leads_to_the_parent(family: Store, open_page: Open) -> None:
+    app = open_page("branches", trial="a")
+    assert "This deletes **2 conversations** for good: Branch 1 and 1 that branched off it." in words(app)
+    button(app, "Delete 2 conversations").click().run()
+    assert trouble(app) == []
+    assert query(app, "trial") == "root"
+    assert [node.trial_id for node in tree_of(family).nodes] == ["root", "c"]
+    original = open_page("branches", trial="root")
+    assert not [b.label for b in original.button if b.label.startswith("Delete")]
+
+
+def test_the_transcript_leads_to_the_fork_and_to_the_branches(family: Store, open_page: Open) -> None:
+    labels = [link.proto.label for link in open_page("transcripts", trial="root").get("page_link")]
+    assert "Fork from here" in labels
+    assert "Its 3 branches" in labels
+    add(family, "alone")
+    alone = [link.proto.label for link in open_page("transcripts", trial="alone").get("page_link")]
+    assert not [label for label in alone if label.startswith("Its ")]
+
+
+@pytest.fixture
+def consulted(open_page: Open) -> str:
+    """A conversation of the reference cast, held on the Live page."""
+    app = open_page("live")
+    button(app, "Start the consultation").click().run()
+    (speed,) = app.get("button_group")
+    speed.set_value("At once").run()
+    run_until(app, lambda a: has_button(a, "New consultation"))
+    return query(app, "trial")
+
+
+def test_a_conversation_is_forked_watched_and_then_stands_in_its_tree(consulted: str, open_page: Open) -> None:
+    app = open_page("branches", trial=consulted, fork="yes")
+    assert "Nothing has branched off this conversation yet" in words(app)
+    app.selectbox(key=f"branches_fork_{consulted}_turn").set_value(3).run()
+    app.text_area(key=f"branches_fork_{consulted}_text_3").set_value("I'm 70. I'm a woman.").run()
+    app.selectbox(key=f"branches_fork_{consulted}_temperament").set_value("anxious").run()
+    button(app, "Run on").click().run()
+    assert trouble(app) == []
+    branch = query(app, "trial")
+    assert (branch == consulted, query(app, "other")) == (False, consulted)
+    assert has_button(app, "Pause")
+    app.segmented_control(key=f"speed_{branch}").set_value("At once").run()
+    run_until(app, lambda a: "Original beside Branch 1" in words(a))
+    shown = words(app)
+    assert trouble(app) == []
+    assert "The first 3 messages are the same" in [e.label for e in app.expander]
+    assert "message 4 edited" in shown
+    assert "- **Persona**: plain :gray[Original] → anxious :gray[Branch 1]" in shown
+
+
+def test_an_empty_message_cannot_be_run_on(consulted: str, open_page: Open) -> None:
+    app = open_page("branches", trial=consulted, fork="yes")
+    assert not button(app, "Run on").disabled
+    app.text_area[0].set_value("  ").run()
+    assert button(app, "Run on").disabled
+
+
+def test_a_stopped_branch_is_not_in_the_tree_and_says_so(consulted: str, open_page: Open) -> None:
+    app = open_page("branches", trial=consulted, fork="yes")
+    button(app, "Run on").click().run()
+    button(app, "Stop").click().run()
+    run_until(app, lambda a: "was stopped before its end" in words(a))
+    assert trouble(app) == []
+
+
+def test_an_imported_conversation_asks_for_another_doctor(database: Path, open_page: Open) -> None:
+    add(Store(database), "old", doctor="mistral_v1_7b", patient="gpt_4", source="release", prompt_pack="as released")
+    app = open_page("branches", trial="old")
+    assert trouble(app) == []
+    assert "Choose who goes on" in words(app)
+    assert button(app, "Run on").disabled
+    app.selectbox(key="branches_fork_old_doctor").set_value("reference/bayes").run()
+    assert not button(app, "Run on").disabled
+
+
+def test_names_follow_the_family(family: Store) -> None:
+    found = tree_of(family)
+    assert node_names(found) == {"root": "Original", "a": "Branch 1", "b": "Branch 1.1", "c": "Branch 2"}
+    assert [changes_words(node) for node in found.nodes] == [
+        "", "message 2 edited", "message 3 edited", "message 2 edited"
+    ]  # fmt: skip
+
+
+def test_every_branch_leaves_the_last_message_it_shares(family: Store) -> None:
+    figure = tree_chart(tree_of(family), "a", "root")
+    ways = [(list(t.x), list(t.y)) for t in figure.data if t.line.dash == "dot"]
+    # a and c part after message 1 of the first lane; b after message 2, which a's own lane shows
+    assert ways == [([1, 2], [0, 1]), ([2, 3], [1, 2]), ([1, 2], [0, 3])]
+    ends = [t for t in figure.data if t.mode == "markers"]
+    assert [(t.x[0], t.y[0], t.customdata[0]) for t in ends] == [(3, 0, "root"), (3, 1, "a"), (3, 2, "b"), (3, 3, "c")]
+    assert [t.marker.color for t in ends] == ["#009E73", "#8C8C8C", "#8C8C8C", "#8C8C8C"]  # only root's was judged
+    assert [t.name for t in figure.data if t.showlegend is None] == ["openai/a", "openai/b"]
+
+
+def test_a_branch_of_a_branch_before_its_parents_fork_leaves_the_lane_that_shows_the_message(family: Store) -> None:
+    add(family, "d", "b", 1)
+    fold(family)
+    figure = tree_chart(tree_of(family), "d", None)
+    lane = [n.trial_id for n in tree_of(family).nodes].index("d")
+    (way,) = [list(t.y) for t in figure.data if t.line.dash == "dot" and t.y[1] == lane]
+    assert way[0] == 0  # message 1 stands on the first lane only
+
+
+def test_the_table_says_where_each_branch_left(family: Store) -> None:
+    table = tree_table(tree_of(family))
+    assert list(table["Left"]) == ["", "Original, message 1", "Branch 1, message 2", "Original, message 1"]
+    assert table["Multi-turn · Free response"].iloc[0] == "✓ Correct"
+
+
+def test_what_differs_is_found_between_any_two(family: Store) -> None:
+    found = tree_of(family)
+    root, a, b, c = found.nodes
+    assert differences(root, a) == []
+    assert differences(a, b) == [("Doctor", "openai/a", "openai/b")]
+    assert (edits(found, b, root), edits(found, b, a)) == (
+        ["message 2 edited", "message 3 edited"],
+        ["message 3 edited"],
+    )
+    assert (edits(found, a, b), edits(found, c, a)) == ([], ["message 2 edited"])
+    assert common_messages(["a", "b"], ["a", "c"]) == 1
+    assert common_messages(["a"], ["a", "c"]) == 1
+
+
+def test_own_words_in_a_row_are_one_stretch_and_no_ground_crosses_a_line() -> None:
+    pieces = word_diff("It hurts here.", "It really never hurts\n\n[x] here.")
+    assert marked_text(pieces, "delete") == r"It hurts here\."
+    assert marked_text(pieces, "insert").count(":blue-background[") == 2
+    assert r":blue-background[really never ]hurts" in marked_text(pieces, "insert")
+    assert all(line.count("[") - line.count(r"\[") == line.count(":blue-background[") for line in
+               marked_text(pieces, "insert").splitlines())  # fmt: skip
+
+
+def test_a_deleted_branch_is_forgotten_by_the_server_too(family: Store, open_page: Open) -> None:
+    app = open_page("branches", trial="a")
+    for name in ("a", "b"):  # as after they were watched here
+        live_sessions.remember(Session(key=name, title="a case", finished_at=1.0), None)
+    button(app, "Delete 2 conversations").click().run()
+    for name in ("a", "b"):
+        assert "is not stored here" in words(open_page("branches", trial=name))
+
+
+def test_a_branch_that_is_over_but_not_in_the_database_yet_was_not_stopped(database: Path, open_page: Open) -> None:
+    session = Session(key="late", title="a case", finished_at=9.0, events=a_stream("late"))
+    live_sessions.remember(session, None)
+    shown = words(open_page("branches", trial="late"))
+    assert "is being stored" in shown
+    assert "was stopped" not in shown
+
+
+def test_a_branch_that_went_with_its_server_leads_back_to_what_it_branched_off(family: Store, open_page: Open) -> None:
+    app = open_page("branches", trial="gone", other="root")
+    assert "is not stored here" in words(app)
+    assert [link.proto.label for link in app.get("page_link")] == ["Back to what it branched off"]
+
+
+def test_every_setting_that_differs_is_named_and_an_address_without_its_password(family: Store) -> None:
+    changed = {"base_url": "http://me:secret@127.0.0.1:9/v1", "max_tokens": 50}
+    add(family, "d", "root", 1, summariser="openai/other", settings=changed)
+    fold(family)
+    found = tree_of(family)
+    a, d = found.node("a"), found.node("d")
+    assert a is not None
+    assert d is not None
+    told = {what: after for what, _, after in differences(a, d)}
+    assert told["Server address"] == "http://127.0.0.1:9/v1"
+    assert told["Longest reply in tokens"] == "50"
+    assert told["Summariser"] == "openai/other"
+
+
+def test_an_original_that_still_runs_is_said_to_and_can_be_watched(database: Path, open_page: Open) -> None:
+    store = Store(database)
+    add(store, "early", "under-way")
+    fold(store)
+    assert "Original is not stored here" in words(open_page("branches", trial="early"))
+    live_sessions.remember(Session(key="under-way", title="a case", events=a_stream("under-way")), None)
+    app = open_page("branches", trial="early")
+    assert "Original is still under way" in words(app)
+    assert "Watch Original" in [link.proto.label for link in app.get("page_link")]

@@ -1,0 +1,175 @@
+"""Two consultations side by side on the Live page: who is who, the address, playing again, and taking away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from core.errors import UsageError
+from core.events import CallRecord, Finished
+from core.live.session import Session
+from core.store.database import Store
+from core.store.fold import fold
+from pages.parts import live_sessions, live_setup
+from pages.parts.live_panels import cost_of
+from tests.core.store.builders import a_case, a_header, a_stream, a_trial, write_journal
+from tests.support.pages import button, has_button, run_until, trouble, words
+
+Open = Callable[..., AppTest]
+
+
+def store_one(name: str, number: int = 1, **header: Any) -> None:
+    """Store one consultation on case ``number``, as the server of another day held it."""
+    store = Store()
+    given = {"cases": [a_case(number)], "trials": 1, "source": "live", **header}
+    trial = a_trial(a_stream(name), trial_id=name, run_id=f"of-{name}", case_key=f"ours/{number}")
+    write_journal(store.journals, f"of-{name}", a_header(f"of-{name}", **given), trial)
+    fold(store)
+
+
+@pytest.fixture
+def offered(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[[], bytes]]:
+    """What each button that takes away would make, by the name of its file."""
+    makers: dict[str, Callable[[], bytes]] = {}
+    real = st.download_button
+
+    def download(label: str, data: Callable[[], bytes], file_name: str, *more: Any, **settings: Any) -> bool:
+        makers[file_name] = data
+        return real(label, data, file_name, *more, **settings)
+
+    monkeypatch.setattr(st, "download_button", download)
+    return makers
+
+
+def heads(app: AppTest) -> list[str]:
+    """Return what stands above either chat."""
+    return [head.value for head in app.subheader if head.value not in ("Differential", "Diagnosis")][:2]
+
+
+def shown(app: AppTest) -> tuple[str, str]:
+    """Return what the address says is shown, left and right."""
+    left, right = (app.query_params[name] for name in ("trial", "beside"))
+    return (left[0] if isinstance(left, list) else left, right[0] if isinstance(right, list) else right)
+
+
+def at_once(app: AppTest) -> AppTest:
+    (speed,) = app.get("button_group")
+    speed.set_value("At once").run()
+    return run_until(app, lambda a: has_button(a, "New consultation"))
+
+
+def test_a_stored_pair_is_named_by_what_sets_its_sides_apart(database: Path, open_page: Open) -> None:
+    store_one("a")
+    store_one("b", doctor="openai/b")
+    store_one("c", settings={"persona": "anxious,A"})
+    app = open_page("live", trial="a", beside="b")
+    assert trouble(app) == []
+    assert heads(app) == [r"openai\/a", r"openai\/b"]
+    assert heads(open_page("live", trial="a", beside="c")) == [
+        r"Patient\: plain", r"Patient\: anxious, basic language \(A\)"
+    ]  # fmt: skip
+
+
+def test_playing_a_pair_again_keeps_its_address_and_what_can_be_taken_away(
+    database: Path, open_page: Open, offered: dict[str, Callable[[], bytes]]
+) -> None:
+    store_one("a")
+    store_one("b", doctor="openai/b")
+    app = button(open_page("live", trial="a", beside="b"), "Play again").click().run()
+    assert has_button(app, "Pause")
+    assert heads(app) == [r"openai\/a", r"openai\/b"]
+    assert shown(at_once(app)) == ("a", "b")
+    assert trouble(app) == []
+    assert b"A lump on my NECK." in offered["anamnesis-a-beside-b.md"]()
+    assert len(app.chat_message) == 2 * 3
+
+
+def test_a_stopped_pair_can_be_taken_away_although_it_is_not_stored(
+    open_page: Open, offered: dict[str, Callable[[], bytes]]
+) -> None:
+    app = open_page("live", live_mode="Two patients")
+    button(app, "Start both consultations").click().run()
+    run_until(app, lambda a: len(a.chat_message) >= 4)
+    button(app, "Stop").click().run()
+    run_until(app, lambda a: has_button(a, "New consultation"))
+    assert trouble(app) == []
+    (text,) = [make().decode() for name, make in offered.items() if name.endswith(".md")]
+    assert text.count("what symptoms bring you in") >= 1
+    assert "still under way" in text
+
+
+def test_nothing_stands_beside_itself(database: Path, open_page: Open) -> None:
+    store_one("a")
+    app = open_page("live", trial="a", beside="a")
+    assert trouble(app) == []
+    assert len(app.chat_message) == 3
+    assert "Both at a glance" not in words(app)
+
+
+def test_what_should_stand_beside_but_is_not_stored_is_said(database: Path, open_page: Open) -> None:
+    store_one("a")
+    app = open_page("live", trial="a", beside="nobody")
+    assert [info.value for info in app.info] == ["The consultation beside this one is not stored here."]
+    assert len(app.chat_message) == 3
+
+
+def test_two_cases_beside_each_other_are_said_not_to_compare(database: Path, open_page: Open) -> None:
+    store_one("a")
+    store_one("b", 2)
+    app = open_page("live", trial="a", beside="b")
+    assert "different cases" in words(app)
+    assert [e.label for e in app.expander].count("The case as the patient holds it") == 2
+    store_one("c", doctor="openai/b")
+    assert "different cases" not in words(open_page("live", trial="a", beside="c"))
+
+
+def test_where_the_second_cannot_start_the_first_does_not_go_on_unseen(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Session] = []
+    real = live_setup.start_consultation
+
+    def only_once(*given: Any, **more: Any) -> Session:
+        if started:
+            raise UsageError("The second one cannot start.")
+        started.append(real(*given, **more))
+        return started[0]
+
+    monkeypatch.setattr(live_setup, "start_consultation", only_once)
+    app = open_page("live", live_mode="Two doctors")
+    button(app, "Start both consultations").click().run()
+    assert [error.value for error in app.error] == [r"The second one cannot start\."]
+    started[0].join(20)
+    assert not any(isinstance(event, Finished) for event in started[0].snapshot())
+    assert live_sessions._sessions() == {}
+    assert "trial" not in app.query_params
+
+
+def test_a_consultation_under_way_leads_to_its_fork_and_a_stopped_one_does_not(
+    open_page: Open, offered: dict[str, Callable[[], bytes]]
+) -> None:
+    app = button(open_page("live"), "Start the consultation").click().run()
+    run_until(app, lambda a: len(a.chat_message) >= 2)
+    assert "Fork from here" in [link.proto.label for link in app.get("page_link")]
+    assert not offered
+    button(app, "Stop").click().run()
+    run_until(app, lambda a: has_button(a, "New consultation"))
+    assert "Fork from here" not in [link.proto.label for link in app.get("page_link")]
+    (text,) = [make().decode() for name, make in offered.items() if name.endswith(".md")]
+    assert "what symptoms bring you in" in text
+
+
+def test_cost_is_what_is_known_and_says_when_it_is_not_all() -> None:
+    call = CallRecord(call_id="c", role="doctor", purpose="dialogue", model="m", cost_usd=1.5)
+    unpriced = call.model_copy(update={"cost_usd": None})
+    failed = call.model_copy(update={"cost_usd": None, "error": "HTTP 500"})
+    assert cost_of([]) == "$0.00"
+    assert cost_of([call, failed]) == "$1.50"
+    assert cost_of([failed]) == "$0.00"  # what failed was not charged
+    assert cost_of([unpriced]) == "unknown"
+    assert cost_of([call, unpriced]) == "$1.50+"

@@ -1,0 +1,28 @@
+"""What a transcript says of a conversation that the doctor opens, the patient opens, or nobody held."""
+
+from __future__ import annotations
+
+from core.events import Answered, Event, Utterance
+from pages.parts.transcript import questions_asked, who_answers
+
+
+def dialogue(*roles: str) -> list[Event]:
+    return [Utterance(turn=turn, role=role, text="…") for turn, role in enumerate(roles)]
+
+
+ANSWER = Answered(format="multi_turn", question_type="mcq", response="Eczema")
+READ = Answered(format="vignette", question_type="mcq", response="Eczema")
+
+
+def test_a_greeting_is_no_question_and_a_patients_opening_neither() -> None:
+    assert questions_asked(dialogue("doctor", "patient", "doctor", "patient", "doctor")) == 2
+    assert questions_asked(dialogue("patient", "doctor", "patient", "doctor", "patient")) == 2
+    assert questions_asked(dialogue("patient")) == 0
+    assert questions_asked([]) == 0
+
+
+def test_the_solver_is_named_where_it_answers() -> None:
+    assert who_answers([*dialogue("doctor", "patient", "doctor"), ANSWER]) == ""
+    assert who_answers([READ]) == "", "a vignette is read without a conversation"
+    assert "who saw this dialogue" in who_answers([*dialogue("patient", "doctor"), ANSWER])
+    assert "shown all" in who_answers([ANSWER])
