@@ -1,0 +1,1 @@
+"""The bench for one case: what is pasted, kept as variants, forked and taken apart."""

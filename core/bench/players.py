@@ -1,0 +1,127 @@
+"""Plays one step of a trial on messages as they are given: a model is sent them, rules read what they need in them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+
+from core.agents.base import Grader, Judgement, Said, Saying, Scene, what_patient_holds
+from core.agents.calls import Voice, call
+from core.agents.casting import REFERENCE, Casting, CastNames, full_names, is_model
+from core.agents.reference_doctor import ReferenceDoctor
+from core.agents.reference_grader import ReferenceGrader, ReferenceSummariser
+from core.agents.reference_patient import ReferencePatient
+from core.bench.read_back import dialogue_in, material_in, question_in, value_in
+from core.bench.sent import prompts_of
+from core.bench.steps import Step, StepKind, StepMessage, TrialRecord, sent_messages
+from core.campaigns.plan import Settings
+from core.case import Case
+from core.errors import UsageError
+from core.events import Purpose, Utterance
+from core.models.base import Sampling
+from core.models.registry import Registry
+from core.persona import parse_persona
+from core.protocols.craftmd import question_of, scene_of
+
+_PURPOSES: dict[StepKind, Purpose] = {
+    "ask": "dialogue", "reply": "dialogue", "summarise": "summarise", "answer": "answer", "extract": "extract",
+    "judge": "judge", "probe": "probe",
+}  # fmt: skip
+_SEEDED: tuple[StepKind, ...] = ("ask", "reply", "answer")
+
+
+@dataclass(frozen=True)
+class Player:
+    """Who plays a step of a trial: ``model`` is the full name of a model or of one of the reference cast."""
+
+    trial: TrialRecord
+    step: Step
+    model: str
+    registry: Registry
+    base_url: str | None = None
+
+    def play(self, messages: Sequence[StepMessage]) -> AsyncIterator[Saying]:
+        """Say what comes next; raises ``UsageError`` where the model cannot be asked, or nothing is left to send."""
+        sent = sent_messages(messages)
+        if not sent:
+            raise UsageError("Nothing is left to send: every message is empty.")
+        if not is_model(self.model):
+            return self._by_rule(messages)
+        voice = Voice(self.registry.open(self.model, base_url=self._address), self._sampling())
+        seed = self.trial.seed if self.step.kind in _SEEDED else None
+        return call(voice, sent, self.step.role, _PURPOSES[self.step.kind], seed)
+
+    def grader(self, name: str) -> Grader:
+        """Return who judges a new answer."""
+        return Casting(self.registry, prompts_of(self.trial.header).pack, base_url=self._address).grader(name)
+
+    @property
+    def _address(self) -> str | None:
+        stored = self.trial.header.settings.get("base_url")
+        return self.base_url or (str(stored) if stored else None)
+
+    def _sampling(self) -> Sampling:
+        """Return how the role is sampled in a run (``core.agents.casting``)."""
+        if self.step.kind in ("ask", "answer"):
+            stored = self.trial.header.settings
+            given = {name: stored[name] for name in ("temperature", "max_tokens", "model_seed") if name in stored}
+            return Settings(**given).sampling  # type: ignore[arg-type]
+        return Sampling(temperature=0.0) if self.step.kind in ("extract", "judge", "probe") else Sampling()
+
+    @property
+    def _scene(self) -> Scene:
+        persona = parse_persona(str(self.trial.header.settings.get("persona", "")))
+        return scene_of(self.trial.case, self.trial.seed, persona)
+
+    def _by_rule(self, messages: Sequence[StepMessage]) -> AsyncIterator[Saying]:
+        step, case, scene = self.step, self.trial.case, self._scene
+        pack = prompts_of(self.trial.header).pack
+        match step.kind:
+            case "ask":
+                return ReferenceDoctor().ask(scene, dialogue_in(messages, "doctor"))
+            case "answer" if step.format and step.question_type:
+                original = question_of(case, step.question_type, self.trial.header.many_choices)
+                material = material_in(messages, step.format, pack)
+                return ReferenceDoctor().answer(scene, material, question_in(messages, original, pack))
+            case "reply":
+                held = replace(what_patient_holds(case), caregiver=scene.caregiver)
+                return ReferencePatient().reply(held, scene, dialogue_in(messages, "patient"))
+            case "summarise":
+                return ReferenceSummariser().summarise(self._lines(value_in(messages[0], "lines", pack)))
+            case "extract":
+                return _extract(case, value_in(messages[0], "response", pack))
+            case "judge":
+                return _compare(case, *(value_in(messages[0], name, pack) for name in ("answer", "extracted")))
+            case _:
+                raise UsageError("The reference doctor is not asked for its belief: it tells it by itself.")
+
+    def _lines(self, joined: str) -> list[str]:
+        """Return the patient's lines, or what they were edited to as one."""
+        said = [e.text for e in self.trial.events if isinstance(e, Utterance) and e.role == "patient"]
+        return said if " ".join(said) == joined else [joined]
+
+
+def player_of(
+    trial: TrialRecord, step: Step, model: str, registry: Registry, base_url: str | None = None
+) -> Player:  # fmt: skip
+    """Return who plays a step under a name or alias; raise ``UsageError`` for one that cannot play it."""
+    if model == "human":
+        raise UsageError("A person played this step: choose a model, or the reference cast, to run it again.")
+    names = full_names(CastNames(**{**REFERENCE, step.role: model}), registry)
+    return Player(trial, step, str(getattr(names, step.role)), registry, base_url)
+
+
+async def _extract(case: Case, response: str) -> AsyncIterator[Saying]:
+    async for item in ReferenceGrader().grade(case, response):
+        if isinstance(item, Judgement):
+            yield Said(item.extracted or "None")
+
+
+async def _compare(case: Case, answer: str, extracted: str) -> AsyncIterator[Saying]:
+    """Say yes or no, as the grader's model is asked to; the names that go with an answer go with it alone."""
+    if answer != case.answer:
+        alone: dict[str, object] = {"synonyms": (), "supertypes": (), "subtypes": ()}
+        case = case.model_copy(update={"answer": answer, **alone})
+    async for item in ReferenceGrader().grade(case, f"**Final Diagnosis:** {extracted}"):
+        if isinstance(item, Judgement):
+            yield Said("Yes" if item.verdict == "correct" else "No")

@@ -1,0 +1,90 @@
+"""The doctor's belief over the messages as lines for an inline SVG: geometry only, names stay text for the template."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from core.case import Case
+from core.events import Probed
+from core.knowledge.base import normalise_name
+
+WIDTH, HEIGHT = 640, 240
+_LEFT, _RIGHT, _TOP, _BOTTOM = 44, 12, 10, 30
+_MOST_LINES = 6
+_MOST_TICKS = 12
+
+
+@dataclass(frozen=True)
+class Line:
+    """One diagnosis: its place in the colours, whether it is the right one, its points, and its last probability."""
+
+    name: str
+    colour: int
+    right: bool
+    points: tuple[tuple[str, str], ...]
+    last: float
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Lines, likeliest at the end first, and ticks as (position, label); positions are in the SVG's own units."""
+
+    lines: tuple[Line, ...]
+    across: tuple[tuple[str, str], ...]
+    up: tuple[tuple[str, str], ...]
+    left: int = _LEFT
+    right: int = WIDTH - _RIGHT
+    bottom: int = HEIGHT - _BOTTOM
+
+
+def plot_of(probes: Sequence[Probed], case: Case | None) -> Plot | None:
+    """Return the lines of the diagnoses that were ever likeliest, the right one always; ``None`` without probes.
+
+    A diagnosis that a probe does not name has no more than the last one named, and is drawn at 0.
+    """
+    if not probes:
+        return None
+    table = [{name: _share(p) for name, p in probe.differential} for probe in probes]
+    right = _right_names(case)
+    chosen = _chosen(table, right)
+    across = [_x(n, len(probes)) for n in range(len(probes))]
+    lines = [
+        Line(
+            name, colour, normalise_name(name) in right,
+            tuple((x, _y(shares.get(name, 0.0))) for x, shares in zip(across, table, strict=True)),
+            table[-1].get(name, 0.0),
+        )
+        for colour, name in enumerate(chosen)
+    ]  # fmt: skip
+    lines.sort(key=lambda line: -line.last)
+    step = math.ceil(len(probes) / _MOST_TICKS)
+    ticks = [(x, str(probe.turn + 1)) for x, probe in zip(across, probes, strict=True)][::step]
+    return Plot(tuple(lines), tuple(ticks), tuple((_y(share), f"{share:.0%}") for share in (0, 0.25, 0.5, 0.75, 1)))
+
+
+def _chosen(table: Sequence[dict[str, float]], right: set[str]) -> list[str]:
+    peaks: dict[str, float] = {}
+    for shares in table:
+        for name, share in shares.items():
+            peaks[name] = max(share, peaks.get(name, 0.0))
+    ranked = sorted(peaks, key=lambda name: (normalise_name(name) not in right, -peaks[name]))
+    return ranked[:_MOST_LINES]
+
+
+def _right_names(case: Case | None) -> set[str]:
+    return {normalise_name(name) for name in (case.answer, *case.synonyms)} if case else set()
+
+
+def _share(probability: float) -> float:
+    return min(1.0, max(0.0, probability)) if math.isfinite(probability) else 0.0
+
+
+def _x(n: int, count: int) -> str:
+    width = WIDTH - _LEFT - _RIGHT
+    return f"{_LEFT + width * (n / (count - 1) if count > 1 else 0.5):.1f}"
+
+
+def _y(share: float) -> str:
+    return f"{_TOP + (HEIGHT - _TOP - _BOTTOM) * (1 - share):.1f}"

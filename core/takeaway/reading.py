@@ -1,0 +1,228 @@
+"""What a reader of a document is shown: messages in rows, answers by arm, use by role, and where it all comes from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TypeVar
+
+from core.events import (
+    FORMATS,
+    QUESTION_TYPES,
+    Answered,
+    Called,
+    CallRecord,
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    Graded,
+    Probed,
+    Started,
+    Summarised,
+    Utterance,
+)
+from core.metrics.provenance import UNKNOWN, side_by_side
+from core.takeaway import words
+from core.takeaway.document import Document, Talk
+
+E = TypeVar("E", bound=Event)
+LETTERS = "ABCD"
+
+
+@dataclass(frozen=True)
+class Row:
+    """The n-th message of each conversation; ``same`` where all hold the very same one."""
+
+    number: int
+    cells: tuple[Utterance | None, ...]
+    same: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The answer of one conversation in an arm and the grades that count; no grade where it could not be graded."""
+
+    answer: Answered
+    grades: tuple[Graded, ...]
+
+
+@dataclass(frozen=True)
+class ArmRow:
+    """An arm in words with the outcome in each conversation, ``None`` where it was not asked."""
+
+    name: str
+    cells: tuple[Outcome | None, ...]
+
+
+@dataclass(frozen=True)
+class Use:
+    """What the calls of a role used in the trial itself; ``cost_usd`` is ``None`` where a price is unknown."""
+
+    role: str
+    models: str
+    calls: int
+    failed: int
+    prompt_tokens: int
+    completion_tokens: int
+    estimated: bool
+    seconds: float
+    cost_usd: float | None
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A line of the provenance with its value in each conversation."""
+
+    name: str
+    values: tuple[str, ...]
+    compared: bool = True
+
+    @property
+    def differs(self) -> bool:
+        """Whether the conversations differ in it, and that says something about them."""
+        return self.compared and len(set(self.values)) > 1
+
+
+def of_kind(talk: Talk, kind: type[E]) -> list[E]:
+    """Return the events of one kind."""
+    return [event for event in talk.events if isinstance(event, kind)]
+
+
+def rows(talks: Sequence[Talk]) -> list[Row]:
+    """Return the dialogues message by message, the n-th of each in one row."""
+    sides = [of_kind(talk, Utterance) for talk in talks]
+    return [Row(n, cells, _all_same(cells)) for n, cells in enumerate(zip_longest(*sides), start=1)]
+
+
+def _all_same(cells: Sequence[Utterance | None]) -> bool:
+    said = {(cell.role, cell.text) if cell else None for cell in cells}
+    return len(cells) > 1 and len(said) == 1 and None not in said
+
+
+def arms(talks: Sequence[Talk]) -> list[ArmRow]:
+    """Return every arm that was asked anywhere, with its outcomes."""
+    found = [_outcomes(talk) for talk in talks]
+    return [
+        ArmRow(words.arm(format_, question_type), tuple(side.get((format_, question_type)) for side in found))
+        for format_ in FORMATS
+        for question_type in QUESTION_TYPES
+        if any((format_, question_type) in side for side in found)
+    ]
+
+
+def _outcomes(talk: Talk) -> dict[tuple[str, str], Outcome]:
+    grades: dict[tuple[str, str], list[Graded]] = {}
+    for grade in sorted(talk.grades, key=lambda grade: grade.rule):
+        grades.setdefault((grade.format, grade.question_type), []).append(grade)
+    return {
+        (a.format, a.question_type): Outcome(a, () if a.reason else tuple(grades.get((a.format, a.question_type), ())))
+        for a in of_kind(talk, Answered)
+    }
+
+
+def ending(talk: Talk) -> str:
+    """Return in one sentence why the conversation ended, or that it has not."""
+    ended = next(iter(of_kind(talk, Ended)), None)
+    if ended is not None:
+        detail = f" ({ended.detail})" if ended.detail else ""
+        return f"It ended because {words.how_it_ended(ended.reason, ended.doctor_turns)}{detail}."
+    if of_kind(talk, Finished):
+        return "This trial held no conversation."
+    broken = of_kind(talk, Failed)
+    return "The trial broke off." if broken else "It was still under way when this was made."
+
+
+def summary(talk: Talk) -> str | None:
+    """Return the summariser's paragraph."""
+    return next((event.text for event in of_kind(talk, Summarised)), None)
+
+
+def failures(talk: Talk) -> list[tuple[str, str]]:
+    """Return what broke: where, and in whose words. None of it counts as a wrong answer."""
+    return [(words.place(event.where), event.message) for event in of_kind(talk, Failed)]
+
+
+def beliefs(talk: Talk) -> list[Probed]:
+    """Return what the doctor believed, message by message."""
+    return of_kind(talk, Probed)
+
+
+def use(talk: Talk) -> list[Use]:
+    """Return tokens, cost and time by role; what only asked for beliefs stands apart from the dialogue."""
+    calls: dict[str, list[CallRecord]] = {}
+    for event in of_kind(talk, Called):
+        calls.setdefault(_caller(event.call), []).append(event.call)
+    return [_use(role, found) for role, found in calls.items()]
+
+
+def _caller(call: CallRecord) -> str:
+    return f"{words.role(call.role)}{', probes of belief' if call.purpose == 'probe' else ''}"
+
+
+def _use(role: str, calls: list[CallRecord]) -> Use:
+    costs = [call.cost_usd for call in calls if call.error is None]
+    known = [cost for cost in costs if cost is not None]
+    return Use(
+        role=role,
+        models=", ".join(dict.fromkeys(call.model for call in calls)),
+        calls=len(calls),
+        failed=sum(call.error is not None for call in calls),
+        prompt_tokens=sum(call.prompt_tokens for call in calls),
+        completion_tokens=sum(call.completion_tokens for call in calls),
+        estimated=any(call.tokens_estimated for call in calls),
+        seconds=sum(call.latency_s for call in calls),
+        cost_usd=sum(known) if len(known) == len(costs) else None,
+    )
+
+
+def provenance(document: Document) -> list[Fact]:
+    """Return where each conversation comes from: ids, cast, prompts, settings, case, times."""
+    talks = document.talks
+    settings = side_by_side([[talk.cast] if talk.cast else [] for talk in talks])
+    return [
+        Fact("Conversation", tuple(talk.trial_id for talk in talks), compared=False),
+        Fact("Branched off", tuple(branch(talk) or "no" for talk in talks), compared=False),
+        Fact("Run", tuple(talk.cast.run_id if talk.cast else "none" for talk in talks), compared=False),
+        Fact("Doctor", tuple(talk.doctor for talk in talks)),
+        Fact("Prompt pack", tuple(talk.cast.prompt_pack if talk.cast else UNKNOWN for talk in talks)),
+        Fact("Prompt hash", tuple(talk.cast.prompt_hash if talk.cast else UNKNOWN for talk in talks)),
+        *(Fact(_named(s.name), s.values) for s in settings if not s.name.startswith("Prompts")),
+        Fact("Case", tuple(talk.case_key for talk in talks)),
+        Fact("Trial", tuple(str(talk.trial + 1) for talk in talks)),
+        Fact("Seed of the trial", tuple(UNKNOWN if _released(talk) else str(talk.seed) for talk in talks)),
+        Fact("Source of the case", tuple(talk.case.source or UNKNOWN if talk.case else UNKNOWN for talk in talks)),
+        Fact("Licence of the case", tuple(talk.case.licence or UNKNOWN if talk.case else UNKNOWN for talk in talks)),
+        Fact("When", tuple(_when(talk) for talk in talks), compared=False),
+    ]
+
+
+def _named(setting: str) -> str:
+    return "Seed of the run" if setting == "Seed" else setting
+
+
+def branch(talk: Talk) -> str | None:
+    """Return where a fork left its parent and what was changed, or ``None`` for what is no fork."""
+    if talk.parent is None:
+        return None
+    changes = f": {'; '.join(talk.parent.changes)}" if talk.parent.changes else ""
+    return f"{talk.parent.trial_id} at message {talk.parent.turn + 1}{changes}"
+
+
+def moment(seconds: float) -> str:
+    """Return a time as date and minute in UTC."""
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))
+
+
+def _when(talk: Talk) -> str:
+    began = [moment(event.at) for event in of_kind(talk, Started)]
+    ended = [moment(event.at) for event in of_kind(talk, Finished)]
+    if _released(talk):  # a release tells no times: what is stored is when it came in
+        return f"imported {began[0]}" if began else UNKNOWN
+    return " to ".join(dict.fromkeys([*began[:1], *ended[-1:]])) or UNKNOWN
+
+
+def _released(talk: Talk) -> bool:
+    return talk.cast is not None and talk.cast.source == "release"

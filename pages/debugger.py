@@ -1,0 +1,95 @@
+"""Debug one case: every arm by one click, a matrix of verdicts, what was sent and came back, edits and variants."""
+
+import streamlit as st
+
+from core.agents.casting import is_model
+from core.bench.steps import steps_of_trial
+from core.bench.variants import variants_of
+from core.campaigns.journal import RunHeader
+from core.errors import AnamnesisError
+from pages.parts.debug_cell import draw_cell
+from pages.parts.debug_edit import draw_edit
+from pages.parts.debug_matrix import draw_matrix
+from pages.parts.debug_place import cell_at
+from pages.parts.debug_runs import Shown, asked_for, current, leave
+from pages.parts.debug_setup import ask_and_run
+from pages.parts.debug_variants import draw_variants
+from pages.parts.figures import model_name
+from pages.parts.look import plain
+from pages.parts.navigation import require_app
+from pages.parts.setup import case_label
+
+require_app()
+
+
+def draw_head(shown: Shown) -> None:
+    """Draw what is shown: the case with its answer, and who plays."""
+    header, case = shown.header, shown.case
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+        st.subheader(plain(case_label(case)), anchor=False, width="content")
+        st.button("Another case", icon=":material/add:", on_click=leave, key="debug_new")
+    settings = [cast_words(header), f"prompts {plain(header.prompt_pack)}", f"seed {header.seed}"]
+    persona = str(header.settings.get("persona") or "")
+    settings += [f"persona {plain(persona)}"] if persona else []
+    st.markdown(f"Right answer **{plain(case.answer)}** :gray[· {' · '.join(settings)}]")
+    if shown.bench is not None and shown.bench.error:
+        st.error(plain(shown.bench.error), icon=":material/cloud_off:")
+    elif shown.bench is not None and shown.bench.stopped and not shown.running:
+        now = shown.bench.progress
+        st.info(f"The run was stopped: {now.done} of {now.planned} trials came to their end and are stored.")
+
+
+def cast_words(header: RunHeader) -> str:
+    """Return who plays, in words."""
+    cast = {role: getattr(header, role) for role in ("doctor", "patient", "grader", "summariser")}
+    if not any(map(is_model, cast.values())):
+        return "reference cast"
+    names = {role: model_name(name) if is_model(name) else "reference" for role, name in cast.items()}
+    return ", ".join(f"{role} {plain(name)}" for role, name in names.items())
+
+
+def draw_run(shown: Shown) -> None:
+    """Draw the matrix, the chosen cell beside it, and the editor of its step below."""
+    draw_head(shown)
+    left, right = st.columns(2, gap="small")
+    with left:
+        place = draw_matrix(shown)
+    record = shown.record(place.trial) if place else None
+    if place is None or record is None:
+        return
+    steps = steps_of_trial(record)
+    with right:
+        step = draw_cell(cell_at(shown.rows, place), place, record, steps, stored=shown.stored(record))
+    if step is None:
+        return
+    st.divider()
+    if not shown.stored(record):
+        when = "once the run is over" if shown.running else "only in a trial that came to its end; this one was stopped"
+        st.caption(f"Messages can be edited and run again {when}.")
+        return
+    variants = variants_of(record.trial_id, step.key)
+    draw_edit(record, step, variants)
+    draw_variants(step, variants)
+
+
+def draw_page() -> None:
+    """Draw the run in the address, and what a new one needs."""
+    shown = current()
+    if shown is None:
+        if asked_for():
+            st.info("The run in this address is not stored here; start a new one.", icon=":material/search_off:")
+        else:
+            st.caption(
+                "Why did it miss this one? Choose or paste a case and run every way of asking at once; then look into "
+                "each answer, change what was sent, and run it again. The reference cast needs no key and no network."
+            )
+        ask_and_run()
+        return
+    draw_run(shown)
+
+
+st.title("Case debugger", anchor=False)
+try:
+    draw_page()
+except AnamnesisError as error:
+    st.error(plain(str(error)))

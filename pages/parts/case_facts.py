@@ -1,0 +1,166 @@
+"""The facts ledger of one conversation: what was asked, what came unasked, what never came, what was invented."""
+
+import functools
+from collections.abc import Sequence
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from core.agents.base import Turn
+from core.case import Case
+from core.events import Event, Utterance
+from core.metrics.ledger import AtomicFact, FactMark, Ledger, Mark, coverage, ledger
+from pages.parts.accuracy_charts import FAINT
+from pages.parts.accuracy_view import is_dark
+from pages.parts.case_facts_edit import draw_fact_editor, facts_in_use
+from pages.parts.case_judge import draw_judge
+from pages.parts.figure_controls import CHART
+from pages.parts.look import plain
+from pages.parts.transcript import message
+
+_MARK: dict[Mark, str] = {"asked": "✓ Asked", "volunteered": "↑ Volunteered", "never_elicited": "✗ Never elicited"}
+_INK: dict[Mark, tuple[str, str]] = {
+    "asked": ("#00694A", "#3DCB9B"), "volunteered": ("#005C8F", "#7CC4EE"), "never_elicited": ("#B03A00", "#FF8A50"),
+}  # fmt: skip
+_LINE = "#0072B2"
+
+
+def ledger_of(case: Case, events: Sequence[Event]) -> Ledger:
+    """Return the marks of a conversation on the facts that are in use for its case."""
+    dialogue = tuple(Turn(e.role, e.text) for e in events if isinstance(e, Utterance))
+    return _ledger(case, dialogue, facts_in_use(case))
+
+
+@functools.lru_cache(maxsize=64)
+def _ledger(case: Case, dialogue: tuple[Turn, ...], facts: tuple[AtomicFact, ...]) -> Ledger:
+    return ledger(case, dialogue, facts)
+
+
+def draw_facts_ledger(case: Case, events: Sequence[Event], key: str) -> None:
+    """Draw the ledger of a conversation: its figures, coverage over turns, every fact, and what was invented."""
+    said = [event for event in events if isinstance(event, Utterance)]
+    if not any(event.role == "patient" for event in said):
+        st.info("The patient has said nothing in this trial, so there is no ledger.", icon=":material/fact_check:")
+        return
+    found = ledger_of(case, events)
+    _draw_figures(found)
+    _draw_coverage(case, found, key)
+    _draw_facts(found, said, key)
+    _draw_not_in_the_case(found)
+    draw_judge(found, [Turn(event.role, event.text) for event in said], _MARK, key)
+    draw_fact_editor(case, key)
+
+
+def _draw_figures(found: Ledger) -> None:
+    told = [mark for mark in found.marks if mark.fact.told]
+    counts = {name: sum(mark.mark == name for mark in told) for name in _MARK}
+    with st.container(border=True):
+        columns = st.columns(4, gap="xsmall")
+        columns[0].metric("Asked", f"{counts['asked']} of {len(told)}", help="Facts that the doctor asked for.")
+        columns[1].metric("Volunteered", counts["volunteered"], help="Told by the patient without being asked.")
+        columns[2].metric("Never elicited", counts["never_elicited"], help="Facts that a patient can tell.")
+        columns[3].metric(
+            "Invented", len(found.invented), help="Statements of the patient that the case does not support."
+        )
+
+
+def _draw_coverage(case: Case, found: Ledger, key: str) -> None:
+    name = f"coverage-{case.case_key.replace('/', '-')}"
+    options = {"toImageButtonOptions": {"format": "svg", "filename": name}}
+    st.plotly_chart(coverage_chart(found, dark=is_dark()), config={**CHART, **options}, key=f"{key}_coverage")
+
+
+def coverage_chart(found: Ledger, *, dark: bool = False) -> go.Figure:
+    """Return the coverage of facts over the messages of a conversation."""
+    points = coverage(found)
+    figure = go.Figure()
+    figure.add_scatter(
+        x=[turn + 1 for turn, _ in points], y=[share for _, share in points], mode="lines",
+        line={"color": _LINE, "width": 2, "shape": "hv"}, fill="tozeroy", fillcolor="rgba(0, 114, 178, .12)",
+        hovertemplate="after message %{x}: %{y:.0%}<extra></extra>", showlegend=False,
+    )  # fmt: skip
+    figure.update_layout(
+        height=190, margin={"l": 8, "r": 8, "t": 8, "b": 8},
+        xaxis={"title": "After message", "gridcolor": FAINT[dark], "zeroline": False, "rangemode": "tozero"},
+        yaxis={"title": "Facts told", "range": [0, 1.02], "tickformat": ".0%", "gridcolor": FAINT[dark]},
+    )  # fmt: skip
+    return figure
+
+
+def facts_frame(found: Ledger) -> pd.DataFrame:
+    """Return every fact with its mark; messages are counted from 1."""
+    return pd.DataFrame(
+        [
+            {
+                "Mark": _MARK[mark.mark] if mark.fact.told or mark.turn is not None else "– Not for the patient",
+                "Asked in": _message(mark.question_turn),
+                "Told in": _message(mark.turn),
+                "Withheld in": _message(mark.withheld_turn),
+                "Fact": f"{mark.fact.key[:1].upper()}{mark.fact.key[1:]}: {mark.fact.text}",
+                "Topic": mark.fact.topic,
+            }
+            for mark in found.marks
+        ]
+    )
+
+
+def _message(turn: int | None) -> str:
+    return "–" if turn is None else str(turn + 1)
+
+
+def _draw_facts(found: Ledger, said: Sequence[Utterance], key: str) -> None:
+    """Draw the facts; a chosen one shows the messages that asked for it and told it."""
+    frame = facts_frame(found)
+    if not any(mark.withheld_turn is not None for mark in found.marks):
+        frame = frame.drop(columns="Withheld in")
+    inks = {_MARK[name]: ink[is_dark()] for name, ink in _INK.items()}
+    event = st.dataframe(
+        frame.style.map(lambda text: f"color: {inks[text]}" if text in inks else "", subset=["Mark"]),
+        hide_index=True, key=f"{key}_facts", on_select="rerun", selection_mode="single-row", placeholder="–",
+        height="content" if len(frame) <= 10 else 400, alt="Facts of the case with their marks",
+        column_config={
+            "Fact": st.column_config.TextColumn(width="large"),
+            "Mark": st.column_config.TextColumn(width=118),
+            "Asked in": st.column_config.TextColumn(help="The doctor's message that asked for it.", width=58),
+            "Told in": st.column_config.TextColumn(help="The patient's message that told it.", width=52),
+        },
+    )  # fmt: skip
+    st.caption(
+        "Choose a fact to see the messages behind its mark. Facts that only examination or tests show are not for the "
+        "patient to tell and stand outside the figures."
+    )
+    rows = event.selection.rows
+    if rows and rows[0] < len(found.marks):
+        _draw_messages(found.marks[rows[0]], said)
+
+
+def _draw_messages(mark: FactMark, said: Sequence[Utterance]) -> None:
+    wanted = [mark.question_turn, mark.turn, mark.withheld_turn]
+    if mark.withheld_turn is not None:
+        wanted.append(mark.withheld_turn - 1)
+    turns = sorted({turn for turn in wanted if turn is not None})
+    st.markdown(f"**{plain(mark.fact.text)}** :gray[· as a patient says it: {plain(mark.fact.lay)}]")
+    if not turns:
+        st.caption("No message asked for it or told it.")
+    for spoken in said:
+        if spoken.turn in turns:
+            note = " · withheld here" if spoken.turn == mark.withheld_turn else ""
+            st.caption(f"Message {spoken.turn + 1}{note}")
+            message(spoken.role, spoken.text)
+
+
+def _draw_not_in_the_case(found: Ledger) -> None:
+    """Draw what the patient said that the case does not hold, and where it gave the diagnosis away."""
+    facts = {mark.fact.id: mark.fact for mark in found.marks}
+    for statement in found.invented:
+        against = facts.get(statement.contradicts or "")
+        how = f"contradicts: {plain(against.text)}" if against else "is nowhere in the case"
+        if statement.denial:
+            how = "denies what the case does not speak of"
+        st.markdown(
+            f":orange-badge[:material/warning: Invented] Message {statement.turn + 1}: “{plain(statement.text)}” "
+            f":gray[{how}]"
+        )
+    for turn in found.leaked:
+        st.markdown(f":red-badge[:material/lock_open: Leaked] In message {turn + 1} the patient named the diagnosis.")

@@ -1,0 +1,156 @@
+"""The bench runs that this server knows, and what the Case debugger shows: the run or the trial in the address."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import streamlit as st
+
+from core.bench.run import BenchRun, Row, matrix
+from core.bench.steps import TrialRecord
+from core.bench.stored import StoredBench, load_bench, load_record
+from core.campaigns.journal import RunHeader
+from core.case import Case
+from core.events import Event, Finished
+from core.protocols.craftmd import Arm
+from core.store.database import Store
+from core.store.fold import fold_if_free
+
+_MOST = 30
+"""Runs kept in memory; the oldest finished ones make way."""
+ADDRESS = ("run", "trial", "cell", "step", "left", "right", "view")
+"""What of the address belongs to the run that is shown."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A run of one case, or one stored trial: trial number → its id and what happened in it.
+
+    ``bench`` is the run in this process; it is under way, or was run here.
+    """
+
+    header: RunHeader
+    case: Case
+    events: Mapping[int, Sequence[Event]]
+    trial_ids: Mapping[int, str]
+    bench: BenchRun | None = None
+    single: TrialRecord | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether events may still come."""
+        return self.bench is not None and self.bench.running
+
+    @property
+    def rows(self) -> list[Row]:
+        """The matrix as it is now."""
+        if self.bench is not None:
+            return self.bench.matrix()
+        return matrix(self.events, None if self.single else _arms(self.header))
+
+    def stored(self, record: TrialRecord) -> bool:
+        """Whether a trial is in the database: it came to its end, and its run is over."""
+        return not self.running and any(isinstance(event, Finished) for event in record.events)
+
+    def record(self, number: int) -> TrialRecord | None:
+        """Return a trial as the bench reads it, or ``None`` where nothing is known of it."""
+        if self.single is not None:
+            return self.single
+        if self.bench is not None:
+            return self.bench.record(number)
+        return _record(*_key(), self.trial_ids[number]) if number in self.trial_ids else None
+
+
+@st.cache_resource
+def _benches() -> dict[str, BenchRun]:
+    return {}
+
+
+def adopt(bench: BenchRun) -> None:
+    """Show a run from now on, also to whoever opens the same address."""
+    known = _benches()
+    for key in [key for key, run in known.items() if not run.running][: max(0, len(known) - _MOST)]:
+        del known[key]
+    known[bench.run_id] = bench
+    leave()
+    st.query_params["run"] = bench.run_id
+
+
+def leave() -> None:
+    """Go back to choosing a case."""
+    for name in ADDRESS:
+        st.query_params.pop(name, None)
+
+
+def current() -> Shown | None:
+    """Return what the address asks for, or ``None`` for a fresh start or where it is not stored here."""
+    run_id, trial_id = st.query_params.get("run"), st.query_params.get("trial")
+    if trial_id:
+        record = _record(*_key(), trial_id)
+        return _of_record(record) if record else None
+    if not run_id:
+        return None
+    bench = _benches().get(run_id)
+    if bench is not None:
+        return _of_bench(bench)
+    stored = _stored(*_key(), run_id)
+    return Shown(stored.header, stored.case, stored.events, stored.trial_ids) if stored else None
+
+
+def asked_for() -> bool:
+    """Say whether the address names a run or a trial."""
+    return "run" in st.query_params or "trial" in st.query_params
+
+
+def from_address(name: str, key: str, options: Iterable[str], default: str | None) -> str | None:
+    """Set a control to what the address says, where that is on offer, else to its default; return it.
+
+    A bound control would put its label into the address, which is no name to rely on.
+    """
+    wanted = st.query_params.get(name)
+    chosen = wanted if wanted in options else default
+    preset(key, chosen)
+    return chosen
+
+
+def preset(key: str, value: object) -> None:
+    """Set a control, unless it is set so already: setting it anew would close it under a visitor's hand."""
+    if key not in st.session_state or st.session_state[key] != value:
+        st.session_state[key] = value
+
+
+def to_address(name: str, key: str, *gone: str) -> None:
+    """Put what a control was set to into the address, and take out what no longer belongs to it."""
+    if st.session_state[key] is not None:
+        st.query_params[name] = st.session_state[key]
+    for other in gone:
+        st.query_params.pop(other, None)
+
+
+def _of_bench(bench: BenchRun) -> Shown:
+    ids = {trial.number: trial.trial_id for trial in bench.trials}
+    return Shown(bench.header, bench.case, bench.snapshot(), ids, bench)
+
+
+def _of_record(record: TrialRecord) -> Shown:
+    number = record.number
+    return Shown(record.header, record.case, {number: record.events}, {number: record.trial_id}, single=record)
+
+
+def _arms(header: RunHeader) -> Sequence[Arm]:
+    return [(format_, question_type) for format_, question_type in header.arms]  # type: ignore[misc]
+
+
+def _key() -> tuple[str, str]:
+    store = Store()
+    fold_if_free(store)
+    return str(store.path), store.version
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _stored(path: str, version: str, run_id: str) -> StoredBench | None:
+    return load_bench(run_id)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _record(path: str, version: str, trial_id: str) -> TrialRecord | None:
+    return load_record(trial_id)

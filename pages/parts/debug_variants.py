@@ -1,0 +1,148 @@
+"""The variants of a step, and two of them beside each other: messages and responses word by word, verdicts, cost."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+import streamlit as st
+
+from core.bench.diff import MessageDiff, message_diff
+from core.bench.steps import Step, StepMessage
+from core.bench.variants import Variant
+from core.events import Rule, Verdict
+from pages.parts.debug_diff import draw_texts
+from pages.parts.debug_edit import variant_names
+from pages.parts.debug_messages import PART, ROLE, source_words, verdict_words
+from pages.parts.debug_runs import from_address, to_address
+from pages.parts.figures import model_name
+from pages.parts.look import RULE_SHORT, badge, money, plain
+
+ORIGINAL = "original"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison: the original step, or a variant of it."""
+
+    name: str
+    model: str
+    messages: tuple[StepMessage, ...]
+    response: str | None
+    extracted: str | None
+    verdicts: tuple[tuple[Rule, Verdict], ...]
+    reason: Verdict | None
+    detail: str
+    figures: str
+
+
+def draw_variants(step: Step, variants: Sequence[Variant]) -> None:
+    """Draw the list of variants and the comparison of two; nothing where there is none yet."""
+    if not variants:
+        return
+    names = variant_names(variants)
+    st.subheader("Variants beside each other", anchor=False)
+    st.dataframe(variants_table(step, variants), hide_index=True, key="debug_variants", alt="The variants of this step")
+    left, right = st.columns(2, gap="medium")
+    with left:
+        first = _ask("Left", "left", list(names), ORIGINAL, names)
+    with right:
+        second = _ask("Right", "right", list(names), variants[-1].variant_id, names)
+    sides = {ORIGINAL: side_of_step(step), **{v.variant_id: side_of(v, names[v.variant_id]) for v in variants}}
+    _draw_pair(sides[first], sides[second])
+
+
+def variants_table(step: Step, variants: Sequence[Variant]) -> pd.DataFrame:
+    """Return the original and the variants as rows."""
+    sides = [side_of_step(step), *(side_of(v, name) for v, name in zip(variants, _names(variants), strict=True))]
+    made = ["in the trial", *(time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(v.made_at)) for v in variants)]
+    return pd.DataFrame(
+        [
+            {
+                "Variant": side.name,
+                "Made": when,
+                "Model": model_name(side.model),
+                "Messages changed": sum(d.changed for d in message_diff(step.messages, side.messages)),
+                "Verdict": verdict_words(side.verdicts) or (side.reason or "").replace("_", " ") or "none",
+                "Response": " ".join((side.response or side.detail).split())[:160],
+            }
+            for side, when in zip(sides, made, strict=True)
+        ]
+    )
+
+
+def _names(variants: Sequence[Variant]) -> list[str]:
+    return [name for key, name in variant_names(variants).items() if key != ORIGINAL]
+
+
+def side_of_step(step: Step) -> Side:
+    """Return the original as a side."""
+    call = step.call
+    figures = "no model was called"
+    if call is not None:
+        figures = _figures(call.prompt_tokens + call.completion_tokens, call.latency_s, call.cost_usd)
+    return Side(
+        "Original", step.model, step.messages, step.response, step.extracted, step.verdicts, step.reason, step.detail,
+        figures,
+    )  # fmt: skip
+
+
+def side_of(variant: Variant, name: str) -> Side:
+    """Return a variant as a side."""
+    figures = "no model was called"
+    if variant.calls:
+        figures = _figures(variant.tokens, variant.latency_s, variant.cost_usd)
+    return Side(
+        name, variant.model, variant.messages, variant.response, variant.extracted, variant.verdicts, variant.reason,
+        variant.detail, figures,
+    )  # fmt: skip
+
+
+def _figures(tokens: int, seconds: float, cost: float | None) -> str:
+    price = "cost unknown" if cost is None else money(cost).replace("$", r"\$")
+    return f"{tokens:,} tokens · {seconds:.2f} s · {price}"
+
+
+def _ask(label: str, name: str, options: list[str], default: str, names: dict[str, str]) -> str:
+    chosen = from_address(name, f"debug_{name}", options, default)
+    st.selectbox(
+        label, options, key=f"debug_{name}", format_func=names.__getitem__, on_change=to_address,
+        args=(name, f"debug_{name}"),
+    )  # fmt: skip
+    return chosen or default
+
+
+def _draw_pair(first: Side, second: Side) -> None:
+    for column, side in zip(st.columns(2, gap="medium"), (first, second), strict=True):
+        with column:
+            st.markdown(f"{_verdicts(side)}  \n:gray[{plain(model_name(side.model))} · {side.figures}]")
+            if side.extracted:
+                st.markdown(f":gray[Read as] {plain(side.extracted)}")
+    st.markdown("**What came back**")
+    draw_texts(first.response, second.response, "Nothing came back.")
+    differing = [d for d in message_diff(first.messages, second.messages) if d.changed]
+    same = max(len(first.messages), len(second.messages)) - len(differing)
+    st.markdown("**What was sent**")
+    for difference in differing:
+        _draw_message(difference)
+    if same:
+        st.caption(f"{same} of the messages {'is' if same == 1 else 'are'} the same on both sides.")
+
+
+def _draw_message(difference: MessageDiff) -> None:
+    shown = difference.after or difference.before
+    if shown is not None:
+        st.caption(f"{ROLE[shown.role]} · {PART[shown.part]} · {source_words(shown)}")
+    before, after = difference.before, difference.after
+    draw_texts(before.content if before else None, after.content if after else None, "No such message.")
+
+
+def _verdicts(side: Side) -> str:
+    if side.reason is not None:
+        return f"{badge(side.reason)} {plain(side.detail)}"
+    several = len(side.verdicts) > 1
+    shown = [
+        f"{badge(verdict)}{f' :gray[{RULE_SHORT[rule]}]' if several and RULE_SHORT[rule] else ''}"
+        for rule, verdict in side.verdicts
+    ]
+    return " · ".join(shown) or ":gray-badge[No verdict: a message of the dialogue]"

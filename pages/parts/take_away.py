@@ -1,0 +1,80 @@
+"""A menu that takes conversations away: HTML, Markdown, JSON or a picture, each made only when it is asked for."""
+
+from collections.abc import Callable, Sequence
+
+import streamlit as st
+
+from core.campaigns.journal import RunHeader
+from core.case import Case
+from core.errors import AnamnesisError
+from core.events import Event
+from core.takeaway.browser import NONE_FOUND, find_browser
+from core.takeaway.document import Document, document_of, document_of_events
+from core.takeaway.forms import FORMS, FormName, file_name
+from pages.parts.look import plain
+
+_LABELS: dict[FormName, tuple[str, str, str]] = {
+    "html": ("Web page (HTML)", "html", "One file that opens anywhere, without a network; prints well."),
+    "md": ("Text (Markdown)", "description", "For a note, an issue or a manuscript."),
+    "json": ("Data (JSON)", "data_object", "Every event as it was stored, with prompts and raw replies."),
+    "png": ("Picture (PNG)", "image", "The web page as one picture; takes a few seconds."),
+}
+
+
+def draw_take_away(trial_ids: Sequence[str], key: str) -> None:
+    """Draw the menu for one stored conversation, or for two to four beside one another."""
+    names = tuple(trial_ids)
+    _menu(lambda: document_of(names), names, key)
+
+
+def draw_take_away_events(
+    case: Case | None, events: Sequence[Event], key: str, header: RunHeader | None = None
+) -> None:
+    """Draw the menu for a conversation that is not stored, with what has happened up to now."""
+    draw_take_away_unstored([(case, events, header)], key)
+
+
+def draw_take_away_unstored(held: Sequence[tuple[Case | None, Sequence[Event], RunHeader | None]], key: str) -> None:
+    """Draw the menu for up to four conversations of which not all are stored, with what has happened up to now."""
+    so_far = [(case, tuple(events), header) for case, events, header in held]
+    names = [next((e.trial_id for e in said if e.kind == "started"), "conversation") for _, said, _ in so_far]
+
+    def document() -> Document:
+        return Document(tuple(talk for one in so_far for talk in document_of_events(*one).talks))
+
+    _menu(document, names, key)
+
+
+def _menu(document: Callable[[], Document], names: Sequence[str], key: str) -> None:
+    label = "Take it away" if len(names) == 1 else f"Take these {len(names)} away"
+    # a file is made in another thread, which reports what went wrong where the next drawing of the page finds it
+    failed: dict[FormName, str] = st.session_state.setdefault(f"{key}_take_failed", {}).setdefault(tuple(names), {})
+    with st.popover(label, icon=":material/download:", key=f"{key}_take"), st.container(gap="xxsmall"):
+        for form in FORMS:
+            _button(form, _made(form, document, failed), names, key)
+            if form in failed:
+                st.caption(plain(failed[form]))
+
+
+def _button(form: FormName, make: Callable[[], bytes], names: Sequence[str], key: str) -> None:
+    label, icon, tells = _LABELS[form]
+    missing = form == "png" and find_browser() is None
+    st.download_button(
+        label, make, file_name(names, form), FORMS[form].mime, key=f"{key}_take_{form}",
+        icon=f":material/{icon}:", help=NONE_FOUND if missing else tells, on_click="ignore", disabled=missing,
+        type="tertiary",
+    )  # fmt: skip
+
+
+def _made(form: FormName, document: Callable[[], Document], failed: dict[FormName, str]) -> Callable[[], bytes]:
+    """Return what makes the file when it is asked for, and notes in ``failed`` why it could not."""
+
+    def make() -> bytes:
+        failed.pop(form, None)
+        try:
+            return FORMS[form].render(document())
+        except AnamnesisError as error:
+            failed[form] = str(error)
+            raise
+
+    return make

@@ -1,0 +1,292 @@
+"""The Case debugger without a browser: cases, the matrix, a cell's views, edits, packs, links and faults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from core.agents.casting import CastNames
+from core.bench.run import BenchRun, start_bench
+from core.bench.variants import variants_of
+from core.campaigns.plan import Campaign, Settings
+from core.datasets.library import library
+from core.prompts import load_pack
+from core.protocols.craftmd import Arm
+from tests.support.fake_provider import FakeProvider, running
+from tests.support.pages import button, has_button, run_until, trouble, words
+from tests.support.replies import Reply, failing
+
+Open = Callable[..., AppTest]
+RUN, AGAIN = "Run every arm", "Run this step again"
+CASE = next(case for case in library() if case.case_key == "library/cardiology-1")
+ARMS: tuple[Arm, ...] = (("vignette", "mcq"), ("vignette", "frq"), ("multi_turn", "frq"))
+MODEL = "openai/mine"
+
+
+def bench(doctor: str = "reference/bayes", base_url: str | None = None, arms: tuple[Arm, ...] = ARMS) -> BenchRun:
+    """Run a case to the end, outside the page."""
+    campaign = Campaign(
+        CastNames(doctor), (CASE,), "library:cardiology-1", arms, trials=2, settings=Settings(base_url=base_url)
+    )
+    run = start_bench(campaign)
+    run.join(60)
+    assert not run.running
+    assert run.error is None
+    return run
+
+
+@pytest.fixture
+def provider() -> Iterator[FakeProvider]:
+    with running(lambda body: "**Final Diagnosis:** Stable angina") as served:
+        yield served
+
+
+def matrix(app: AppTest) -> dict[tuple[str, str], list[str]]:
+    """The matrix as (shown, asked) → its cells and the number of correct ones."""
+    frame = app.dataframe[0].value
+    return {(row.iloc[0], row.iloc[1]): list(row.iloc[2:]) for _, row in frame.iterrows()}
+
+
+def code(app: AppTest) -> list[str]:
+    return [element.value for element in app.code]
+
+
+def edit(app: AppTest, start: str, text: str) -> AppTest:
+    """Write into the message whose label begins so."""
+    (box,) = [area for area in app.text_area if area.label.startswith(start)]
+    return box.set_value(text).run()
+
+
+def test_a_first_visitor_can_run_every_arm_at_once(open_page: Open) -> None:
+    app = open_page("debugger")
+    assert trouble(app) == []
+    assert not button(app, RUN).disabled
+    assert "24 arms × 3 trials, no model is called" in words(app)
+    assert not app.dataframe
+    app.pills(key="debug_formats").set_value(["vignette", "multi_turn"]).run()
+    app.pills(key="debug_types").set_value(["mcq", "frq"]).run()
+    app.number_input(key="debug_trials").set_value(2).run()
+    assert not has_button(app, RUN)  # these are not all of them
+    button(app, "Run the chosen arms").click().run()
+    run_until(app, lambda a: not has_button(a, "Stop"))
+    assert trouble(app) == []
+    assert set(matrix(app)) == {(f, q) for f in ("Vignette", "Multi-turn") for q in ("Four choices", "Free response")}
+    assert matrix(app)["Vignette", "Free response"] == ["✓ Correct", "✓ Correct", "2 of 2"]
+    assert "run" in app.query_params
+    button(app, "Another case").click().run()
+    assert "run" not in app.query_params
+    assert app.number_input(key="debug_trials").value == 2  # what was chosen is still there
+
+
+def test_without_an_arm_nothing_can_be_run(open_page: Open) -> None:
+    app = open_page("debugger")
+    app.pills(key="debug_types").set_value([]).run()
+    assert button(app, "Run the chosen arms").disabled
+    assert "Choose at least one format" in words(app)
+
+
+def test_a_pasted_vignette_is_recognised_and_its_parts_can_be_corrected(open_page: Open) -> None:
+    app = open_page("debugger")
+    app.segmented_control(key="debug_source").set_value("paste").run()
+    assert button(app, RUN).disabled
+    text = "A 31-year-old man has had chest pain for two days. What is the diagnosis?\nA. Pericarditis\nB. Angina"
+    app.text_area(key="debug_paste").set_value(text).run()
+    (answer,) = [box for box in app.text_input if box.label == "Right answer"]
+    assert answer.value == ""
+    assert "No answer was recognised" in words(app)
+    assert button(app, RUN).disabled
+    answer.set_value("Gout").run()
+    assert "none of the choices" in words(app)
+    assert button(app, RUN).disabled
+    (answer,) = [box for box in app.text_input if box.label == "Right answer"]
+    answer.set_value("A").run()
+    assert not button(app, RUN).disabled
+    (question,) = [box for box in app.text_input if box.label == "Question"]
+    assert question.value == "What is the diagnosis?"
+    assert "**Age and sex**" in words(app)
+
+
+def test_a_cell_shows_every_message_and_the_raw_reply(open_page: Open, provider: FakeProvider) -> None:
+    run = bench(MODEL, provider.base_url, (("vignette", "frq"),))
+    sent = provider.bodies[0]["messages"]
+    app = open_page("debugger", run=run.run_id, cell="2:vignette:frq")
+    assert trouble(app) == []
+    assert [s.value for s in app.subheader][1] == "Vignette · Free response · trial 2"
+    shown = code(app)
+    assert shown[0] == sent[0]["content"]
+    assert "\n\n".join(shown[1:3]) == sent[1]["content"]  # two prompts that went out as one message
+    labels = [expander.label for expander in app.expander]
+    assert r"System · Instructions :gray[· prompts\/craftmd\/answer\_system\.md]" in labels
+    assert "11 tokens in, 7 out" in words(app)
+    app.segmented_control(key="debug_view").set_value("back").run()
+    assert code(app) == ["**Final Diagnosis:** Stable angina"]
+    app.segmented_control(key="debug_view").set_value("grading").run()
+    assert "Diagnosis read out of the answer: **Stable angina**" in words(app)
+    assert ":red-badge[:material/cancel: Incorrect]" in words(app)
+
+
+def test_conversation_facts_belief_and_why_of_a_trial(open_page: Open) -> None:
+    run = bench()
+    app = open_page("debugger", run=run.run_id, cell="1:multi_turn:frq", view="conversation")
+    assert len(app.chat_message) > 3
+    assert has_button(app, "Run on")  # the form to fork it
+    app.segmented_control(key="debug_view").set_value("facts").run()
+    facts = app.dataframe[1].value
+    assert len(facts) == len(CASE.profile.facts) if CASE.profile else False
+    assert facts.set_index("Fact")["Mark"]["Age: 31-year-old"] == "✓ Asked"
+    app.segmented_control(key="debug_view").set_value("belief").run()
+    assert "The right diagnosis led for the first time after message" in words(app)
+    assert len(app.get("plotly_chart")) == 1
+    app.segmented_control(key="debug_view").set_value("why").run()
+    assert "no answer here is wrong" in words(app)
+    assert trouble(app) == []
+
+
+def test_every_step_of_the_conversation_can_be_looked_at(open_page: Open) -> None:
+    run = bench()
+    app = open_page("debugger", run=run.run_id, cell="1:multi_turn:frq", step="ask:2", view="back")
+    step = app.selectbox(key="debug_step")
+    assert step.value == "ask:2"
+    said = [event.text for event in run.events(0) if event.kind == "utterance"]
+    assert code(app) == [said[2]]
+    step.set_value("reply:1").run()
+    assert code(app) == [said[1]]
+    assert app.query_params["step"] in ("reply:1", ["reply:1"])
+
+
+def test_an_edited_message_reaches_the_wire_and_the_variant_is_kept(open_page: Open, provider: FakeProvider) -> None:
+    run = bench(MODEL, provider.base_url, (("vignette", "frq"),))
+    app = open_page("debugger", run=run.run_id, cell="1:vignette:frq")
+    provider.script = lambda body: "**Final Diagnosis:** Acute pericarditis"
+    text = "You are a cardiologist.\n\n  Mind the <b>ECG</b>, {{ please }}."
+    app = edit(app, "System", text)
+    assert "1 message is changed." in words(app)
+    asked = len(provider.bodies)
+    button(app, AGAIN).click().run()
+    run_until(app, lambda a: len(variants_of(run.trials[0].trial_id)) == 1 and not has_button(a, "Stop"))
+    assert provider.bodies[asked]["messages"][0] == {"role": "system", "content": text}
+    assert provider.bodies[asked]["messages"][1:] == provider.bodies[0]["messages"][1:]
+    assert trouble(app) == []
+    listed = app.dataframe[1].value
+    assert list(listed["Variant"]) == ["Original", "Variant 1"]
+    assert list(listed["Verdict"]) == ["Incorrect", "Correct"]
+    assert list(listed["Messages changed"]) == [0, 1]
+    drawn = "".join(element.proto.body for element in app.get("html"))
+    assert "&lt;" in drawn
+    assert "<b>" not in drawn
+    right = app.query_params["right"]
+    (variant,) = variants_of(run.trials[0].trial_id)
+    assert right in (variant.variant_id, [variant.variant_id])
+    shared = open_page("debugger", run=run.run_id, cell="1:vignette:frq", left=variant.variant_id, right="original")
+    assert shared.selectbox(key="debug_left").value == variant.variant_id
+    assert shared.selectbox(key="debug_right").value == "original"
+
+
+def test_a_providers_failure_is_a_variant_with_its_reason(open_page: Open, provider: FakeProvider) -> None:
+    run = bench(MODEL, provider.base_url, (("vignette", "frq"),))
+    provider.script = [failing(400, "no such model")]
+    app = open_page("debugger", run=run.run_id, cell="1:vignette:frq")
+    button(app, AGAIN).click().run()
+    run_until(app, lambda a: len(variants_of(run.trials[0].trial_id)) == 1 and not has_button(a, "Stop"))
+    assert list(app.dataframe[1].value["Verdict"]) == ["Incorrect", "provider error"]
+    assert "Provider error, excluded" in words(app)
+
+
+def test_the_reference_doctor_reads_the_edited_case_and_not_the_instructions(open_page: Open) -> None:
+    run = bench(arms=(("vignette", "frq"),))
+    app = open_page("debugger", run=run.run_id)
+    assert "The reference doctor reads the case and the dialogue" in words(app)
+    app = edit(app, "System", "Always answer: gout.")
+    app = edit(app, "User · Case", "A patient's case:\nA 30-year-old woman with an itchy rash on both hands.")
+    button(app, AGAIN).click().run()
+    run_until(app, lambda a: len(variants_of(run.trials[0].trial_id)) == 1 and not has_button(a, "Stop"))
+    (variant,) = variants_of(run.trials[0].trial_id)
+    assert variant.response not in (None, "**Final Diagnosis:** Acute pericarditis")
+    assert "gout" not in str(variant.response).lower()
+
+
+def test_an_edited_prompt_becomes_a_pack_that_can_be_chosen(open_page: Open) -> None:
+    run = bench(arms=(("vignette", "frq"),))
+    app = open_page("debugger", run=run.run_id)
+    assert "Edit a message that comes from a prompt of the pack first." in words(app)
+    app = edit(app, "System", "You are an AI doctor specialised in Cardiology. Think of the heart.")
+    assert r"answer\_system\.md changes" in words(app)
+    app.text_input(key="debug_pack_save_name").set_value("heart").run()
+    button(app, "Save the pack").click().run()
+    assert trouble(app) == []
+    prompt = load_pack("heart").render("answer_system", specialty="Neurology")
+    assert prompt == "You are an AI doctor specialised in Neurology. Think of the heart."
+    button(app, "Another case").click().run()
+    assert app.selectbox(key="debug_pack").options == ["craftmd", "heart"]
+
+
+def test_a_pack_name_that_cannot_be_used_is_said(open_page: Open) -> None:
+    run = bench(arms=(("vignette", "frq"),))
+    app = open_page("debugger", run=run.run_id)
+    app.text_input(key="debug_pack_own_name").set_value("../evil").run()
+    button(app, "Make the pack").click().run()
+    assert len(trouble(app)) == 1
+    assert "is no name for a prompt pack" in trouble(app)[0]
+
+
+def test_a_link_opens_a_stored_run_and_a_single_trial(open_page: Open) -> None:
+    run = bench()
+    before = open_page("debugger", run=run.run_id, cell="2:multi_turn:frq")
+    st.cache_resource.clear()  # as after a restart
+    stored = open_page("debugger", run=run.run_id, cell="2:multi_turn:frq")
+    assert matrix(stored) == matrix(before)
+    assert stored.selectbox(key="debug_arm").value == ("multi_turn", "frq")
+    assert stored.selectbox(key="debug_trial").value == 1
+    single = open_page("debugger", trial=run.trials[1].trial_id)
+    assert {arm: cells[0] for arm, cells in matrix(single).items()} == {a: c[1] for a, c in matrix(before).items()}
+    assert trouble(single) == []
+
+
+def test_choosing_a_cell_by_the_controls_moves_the_address(open_page: Open) -> None:
+    run = bench()
+    app = open_page("debugger", run=run.run_id, cell="1:vignette:mcq")
+    app.selectbox(key="debug_trial").set_value(1).run()
+    assert app.query_params["cell"] in ("2:vignette:mcq", ["2:vignette:mcq"])
+    assert "Vignette · Four choices · trial 2" in words(app)
+    app.selectbox(key="debug_arm").set_value(("multi_turn", "frq")).run()
+    assert "Multi-turn · Free response · trial 2" in words(app)
+
+
+@pytest.mark.parametrize("address", [{"run": "no-such-run"}, {"trial": "0123456789abcdef0123"}])
+def test_an_address_of_nothing_says_so_and_offers_a_new_run(open_page: Open, address: dict[str, Any]) -> None:
+    app = open_page("debugger", **address)
+    assert "is not stored here" in words(app)
+    assert not button(app, RUN).disabled
+    assert trouble(app) == []
+
+
+@pytest.mark.parametrize("cell", ["9:vignette:mcq", "0:vignette:mcq", "1:nowhere:mcq", "nonsense"])
+def test_a_cell_that_is_not_there_gives_way_to_one_that_is(open_page: Open, cell: str) -> None:
+    run = bench()
+    app = open_page("debugger", run=run.run_id, cell=cell, step="no:step", view="nothing", rule="none", left="x")
+    assert trouble(app) == []
+    assert "· trial 1" in words(app)
+
+
+def test_a_missing_key_is_named_before_anything_is_run(open_page: Open) -> None:
+    app = open_page("debugger")
+    app.selectbox(key="debug_doctor").set_value("openai/gpt-4o").run()
+    assert button(app, RUN).disabled
+    assert any(r"OPENAI\_API\_KEY" in warning.value for warning in app.warning)
+
+
+def test_a_run_can_be_stopped(open_page: Open, provider: FakeProvider) -> None:
+    provider.script = lambda body: Reply("Since when?", delay_s=30)
+    app = open_page("debugger")
+    app.selectbox(key="debug_doctor").set_value("another model…").run()
+    app.text_input(key="debug_doctor_other").set_value(MODEL).run()
+    app.text_input(key="debug_base_url").set_value(provider.base_url).run()
+    button(app, RUN).click().run()
+    assert "0 of 72 answers · 0 of 3 trials" in words(app)
+    button(app, "Stop").click().run()
+    run_until(app, lambda a: not has_button(a, "Stop"))
+    assert trouble(app) == []

@@ -1,0 +1,149 @@
+"""The Case debugger from a pasted vignette to two branches beside each other, in a real browser. Needs Chromium."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.case import Case
+from core.datasets.library import library
+from tests.support.dashboard import CHROMIUM, FLAGS, NARROW, WIDE, Dashboard, Eyes, scrolls_sideways, serving, settle
+
+playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+from playwright.sync_api import Browser, Locator, Page, expect  # noqa: E402
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"no Chromium at {CHROMIUM}: install it or set CHROMIUM"),
+]
+SOON, LONG = 45_000, 150_000
+NEW_WORDS = "I fell off a ladder yesterday and broke my wrist."
+
+
+@pytest.fixture
+def dashboard(tmp_path: Path) -> Iterator[Dashboard]:
+    with serving(tmp_path) as served:
+        yield served
+
+
+@pytest.fixture
+def page(dashboard: Dashboard) -> Iterator[Page]:
+    """The Case debugger; at the end neither the browser nor the server may have complained."""
+    eyes = Eyes(dashboard.address)
+    with playwright_api.sync_playwright() as playwright:
+        browser: Browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        context = browser.new_context(viewport={"width": WIDE[0], "height": WIDE[1]})
+        context.set_default_timeout(SOON)
+        expect.set_options(timeout=SOON)
+        eyes.watch(context)
+        page = context.new_page()
+        page.goto(f"{dashboard.address}/debugger")
+        settle(page)
+        yield page
+        browser.close()
+    assert eyes.console == []
+    assert eyes.abroad == []
+    assert dashboard.trouble == []
+
+
+def as_plain_text(case: Case) -> str:
+    """Return a case as a researcher would paste it."""
+    choices = "\n".join(f"{letter}. {choice}" for letter, choice in case.letters.items())
+    return f"{case.vignette} {case.question}\n{choices}\nAnswer: {case.answer}"
+
+
+def button(page: Page, name: str) -> Locator:
+    return page.get_by_role("button", name=re.compile(rf"\b{name}\b"))
+
+
+def choose(page: Page, label: str, option: str) -> None:
+    """Choose what begins with ``option``. A list that is open closes when the page below it moves: it is reopened."""
+    box = page.get_by_role("combobox", name=label, exact=True)
+    found = page.get_by_role("option", name=re.compile(f"^{re.escape(option)}"))
+    for _ in range(10):
+        box.scroll_into_view_if_needed()
+        settle(page)
+        box.fill(option)
+        settle(page)
+        if found.count():
+            break
+        box.press("Escape")
+    found.first.click()
+    settle(page)
+
+
+def write(page: Page, label: str | re.Pattern[str], text: str) -> None:
+    """Write into a box and wait until the page has taken it."""
+    box = page.get_by_role("textbox", name=label).first
+    box.fill(text)
+    box.press("Control+Enter")
+    settle(page)
+
+
+def look_at(page: Page, view: str) -> None:
+    page.get_by_role("radio", name=view, exact=True).click()
+    settle(page)
+
+
+def no_trouble(page: Page) -> None:
+    assert page.get_by_test_id("stException").count() == 0
+    assert page.locator('[data-testid="stAlertContentError"]').count() == 0
+
+
+def test_from_a_pasted_vignette_to_two_branches(page: Page) -> None:
+    case = next(case for case in library() if case.case_key == "library/cardiology-1")
+    page.get_by_text("Paste a vignette", exact=True).click()
+    write(page, "Vignette, question, choices and answer", as_plain_text(case))
+    expect(page.get_by_role("textbox", name="Right answer")).to_have_value(case.answer)
+    expect(page.get_by_role("textbox", name="Question", exact=True)).to_have_value(case.question)
+
+    button(page, "Run every arm").click()
+    expect(button(page, "Download the matrix").first).to_be_visible(timeout=LONG)  # only there when the run is over
+    settle(page)
+    assert "run=" in page.url
+    choose(page, "Arm", "Vignette · Free response")
+    expect(page.get_by_role("heading", name="Vignette · Free response · trial 1")).to_be_visible()
+    expect(page.get_by_text("prompts/craftmd/answer_system.md").first).to_be_visible()
+    look_at(page, "Grading")
+    expect(page.get_by_text("Diagnosis read out of the answer:")).to_be_visible()
+
+    page.get_by_text("The messages of this step", exact=True).click()
+    write(page, re.compile("^System · Instructions"), "You are a doctor who never forgets the bones.")
+    write(page, re.compile("^User · Case"), f"A patient's case:\nA 30-year-old man. {NEW_WORDS}")
+    expect(page.get_by_text("2 messages are changed.")).to_be_visible()
+    button(page, "Run this step again").click()
+    expect(page.get_by_role("heading", name="Variants beside each other")).to_be_visible()
+    settle(page)
+    inserted = page.locator("ins").filter(has_text="ladder")
+    expect(inserted.first).to_be_visible()
+    expect(page.locator("ins").filter(has_text="bones").first).to_be_visible()
+    expect(page.locator("del").filter(has_text="chest").first).to_be_visible()
+    assert "right=" in page.url
+    no_trouble(page)
+
+    page.reload()  # the address brings back run, cell and variants
+    settle(page)
+    expect(page.get_by_role("heading", name="Vignette · Free response · trial 1")).to_be_visible()
+    expect(page.locator("ins").filter(has_text="ladder").first).to_be_visible()
+    assert not scrolls_sideways(page)
+    page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
+    settle(page)
+    assert not scrolls_sideways(page)
+    page.set_viewport_size({"width": WIDE[0], "height": WIDE[1]})
+
+    look_at(page, "Conversation")
+    page.get_by_text("Fork from here", exact=True).click()
+    choose(page, "Fork at message", "4 · Patient")
+    write(page, "What the patient says there", "No, I have no idea. It comes and goes.")
+    button(page, "Run on").click()
+    page.wait_for_url(re.compile("/branches"), timeout=LONG)
+    page.get_by_text("At once", exact=True).click()
+    heading = page.get_by_role("heading", name="Original beside Branch 1")
+    expect(heading).to_be_visible(timeout=LONG)
+    settle(page)
+    expect(page.get_by_text("The first 3 messages are the same")).to_be_visible()
+    expect(page.get_by_text("It comes and goes.").first).to_be_visible()
+    no_trouble(page)

@@ -1,0 +1,244 @@
+"""What the Case debugger is made of: places, marks, differences, facts, beliefs, causes, and asking a model aside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.agents.casting import CastNames
+from core.bench.diff import word_diff
+from core.bench.matrix import matrix
+from core.bench.run import start_bench
+from core.bench.steps import StepMessage
+from core.campaigns.plan import Campaign
+from core.case import Case, Fact, Profile
+from core.events import Ended, Event, Probed, Started, Utterance
+from core.metrics.belief import trajectory
+from core.metrics.ledger import facts_of
+from core.store.database import Store
+from core.store.fact_sets import facts_saved
+from pages.parts.case_belief import belief_chart, belief_frame, belief_sentences
+from pages.parts.case_facts import facts_frame, ledger_of
+from pages.parts.case_facts_edit import facts_from, facts_table
+from pages.parts.case_why import attribution_of, wrong_in
+from pages.parts.debug_diff import one_side
+from pages.parts.debug_matrix import MARK, cells_frame, matrix_frame
+from pages.parts.debug_packs import changed_prompts
+from pages.parts.debug_place import Place, place_of
+from pages.parts.look import VERDICT
+from tests.core.store.builders import answered, graded, invalid
+from tests.support.fake_provider import running
+from tests.support.pages import button, run_until, trouble, words
+
+Open = Callable[..., AppTest]
+CASE = Case(
+    case_key="ours/1", dataset="ours", specialty="Cardiology", vignette="A man with chest pain since Monday.",
+    answer="Acute pericarditis", choices=("Acute pericarditis", "Stable angina"),
+    profile=Profile(
+        basic=(
+            Fact(key="pain", value="chest pain for two days", lay="My chest has hurt for two days."),
+            Fact(key="smoking", value="smokes a pack a day", lay="I smoke a pack a day."),
+        ),
+        optional=(Fact(key="pulse", value="96/min", lay="fast", section="vital_signs"),),
+    ),
+)  # fmt: skip
+
+
+def talk(*messages: str) -> list[Event]:
+    """A trial whose dialogue is this, the doctor beginning."""
+    events: list[Event] = [Started(trial_id="t", case_key="ours/1", trial=0, seed=1)]
+    for turn, text in enumerate(messages):
+        events.append(Utterance(turn=turn, role="patient" if turn % 2 else "doctor", text=text))
+    return [*events, Ended(reason="final_diagnosis", doctor_turns=1)]
+
+
+SHORT = talk("Hello, what brings you in?", "My chest has hurt for two days.", "**Final Diagnosis:** Stable angina")
+
+
+@pytest.mark.parametrize(
+    "text", [None, "", "1:vignette", "0:vignette:mcq", "1:vignette:essay", "x:vignette:mcq", "1:a:b:c"]
+)
+def test_only_a_cell_is_read_as_a_place(text: str | None) -> None:
+    assert place_of(text) is None
+
+
+def test_a_place_stands_in_the_address_with_its_trial_counted_from_one() -> None:
+    place = Place(2, ("multi_turn", "frq"))
+    assert str(place) == "3:multi_turn:frq"
+    assert place_of(str(place)) == place
+
+
+def test_every_verdict_has_a_mark_of_its_own_that_needs_no_colour() -> None:
+    assert set(MARK) == set(VERDICT)
+    assert len(set(MARK.values())) == len(MARK)
+
+
+def test_the_matrix_counts_what_counts_and_says_what_is_missing() -> None:
+    first = [answered(), graded("correct"), invalid("provider_error", "vignette", "frq")]
+    second = [answered(), graded("incorrect"), answered("vignette", "frq")]
+    rows = matrix({0: first, 1: second, 2: []}, [("vignette", "frq"), ("multi_turn", "frq")])
+    frame = matrix_frame(rows, "mcq_loose")
+    assert list(frame.columns) == ["Doctor is shown", "Asked", "Trial 1", "Trial 2", "Trial 3", "Correct"]
+    assert list(frame.iloc[0]) == ["Vignette", "Free response", "– Provider failed", "… being judged", "·", "–"]
+    assert list(frame.iloc[1]) == ["Multi-turn", "Free response", "✓ Correct", "✗ Incorrect", "·", "1 of 2"]
+    cells = cells_frame(rows)
+    assert len(cells) == 6
+    assert list(cells["frq"].dropna()) == ["correct", "incorrect"]
+    assert list(cells["reason"].dropna()) == ["provider_error"]
+
+
+def test_a_difference_is_marked_on_its_side_and_stays_a_text() -> None:
+    pieces = word_diff("Take <b>two</b>  pills", "Take <b>three</b>  pills & rest")
+    before, after = one_side(pieces, "delete"), one_side(pieces, "insert")
+    assert "line-through" in before
+    assert ">two</del>" in before
+    assert "three" not in before
+    assert "underline" in after
+    assert ">three</ins>" in after
+    assert "two" not in after
+    for drawn in (before, after):
+        assert "<b>" not in drawn
+        assert "&lt;b&gt;" in drawn
+        assert "  pills" in drawn  # white space is kept, and shown by the style
+    assert "white-space: pre-wrap" in before
+    hostile = word_diff("", '"><img src=x onerror=alert(1)><script>alert(2)</script>')
+    assert "<img" not in one_side(hostile, "insert")
+    assert "<script" not in one_side(hostile, "insert")
+
+
+def test_only_prompts_that_were_edited_change_a_pack() -> None:
+    system = StepMessage("system", "Be a doctor.", "system", prompt="doctor")
+    said = StepMessage("user", "It hurts.", "dialogue")
+    asked = StepMessage("user", "What is it?", "question", prompt="answer_frq")
+    edited = (replace(system, content="Be kind."), replace(said, content="It aches."), asked)
+    assert list(changed_prompts((system, said, asked), edited)) == ["doctor"]
+
+
+def test_the_ledger_of_a_trial_marks_what_was_said() -> None:
+    found = ledger_of(CASE, SHORT)
+    frame = facts_frame(found).set_index("Fact")
+    assert list(frame["Mark"]) == ["✓ Asked", "✗ Never elicited", "– Not for the patient"]
+    assert frame.loc["Pain: chest pain for two days", ["Asked in", "Told in"]].tolist() == ["1", "2"]
+
+
+def test_edited_facts_keep_their_ids_and_new_ones_get_their_own() -> None:
+    facts = facts_of(CASE)
+    table = facts_table(facts)
+    table.loc[0, "Fact"] = "chest pain for a week"
+    added = {"Fact": "sister with lupus", "Topic": "family history", "Patient can tell": True}
+    table = pd.concat([table, pd.DataFrame([added, {"Fact": "  "}])], ignore_index=True)
+    edited = facts_from(table)
+    assert [fact.id for fact in edited] == [*(fact.id for fact in facts), "sister-with-lupus"]
+    assert edited[0].text == "chest pain for a week"
+    assert edited[0].lay == facts[0].lay
+    assert (edited[3].lay, edited[3].told, edited[3].topic) == ("sister with lupus", True, "family history")
+
+
+def test_belief_is_told_in_sentences_and_the_right_names_are_one_curve() -> None:
+    probes = [
+        Probed(turn=1, differential=(("Stable angina", 0.6), ("Acute pericarditis", 0.3))),
+        Probed(turn=3, differential=(("Acute pericarditis", 0.7), ("Stable angina", 0.2))),
+    ]
+    sentences = belief_sentences(trajectory(CASE, probes, "final_diagnosis", 2))
+    assert sentences[0] == "The right diagnosis led for the first time after message 4."
+    assert not any("Premature" in sentence for sentence in sentences)
+    curves = {curve.name: (list(curve.x), list(curve.y)) for curve in belief_chart(CASE, probes).data}
+    assert curves == {"The right diagnosis": ([2, 4], [0.3, 0.7]), "Stable angina": ([2, 4], [0.6, 0.2])}
+    assert list(belief_frame(probes)["rank"]) == [1, 2, 1, 2]
+    wrong = belief_sentences(trajectory(CASE, probes[:1], "final_diagnosis", 2))
+    assert wrong[0] == "The right diagnosis never led."
+    assert any("Premature closure" in sentence for sentence in wrong)
+
+
+def test_a_wrong_answer_is_put_down_to_a_cause_by_what_happened_in_its_trial() -> None:
+    right_on_vignette = [answered("vignette"), graded("correct", "vignette")]
+    wrong = [answered(response="Stable angina"), graded("incorrect", extracted="Stable angina")]
+    (answer,) = wrong_in([*SHORT, *right_on_vignette, *wrong])
+    assert answer.on_vignette == "correct"
+    never_asked = attribution_of(CASE, [*SHORT, *right_on_vignette, *wrong], answer)
+    assert never_asked.cause == "doctor_never_asked"
+    leaking = talk("Hello, what brings you in?", "I think it is acute pericarditis.", "**Final Diagnosis:** Angina")
+    leaked = attribution_of(CASE, [*leaking, *wrong], wrong_in([*leaking, *wrong])[0])
+    assert (leaked.cause, leaked.turn) == ("patient", 1)
+    broken = [*SHORT, invalid("provider_error")]
+    assert attribution_of(CASE, broken, wrong_in(broken)[0]).cause == "provider"
+
+
+def test_the_newest_verdict_counts_and_a_disputed_one_is_the_graders() -> None:
+    events = [*SHORT, answered(response="Stable angina"), graded("correct", at=1.0), graded("incorrect", at=2.0)]
+    (answer,) = wrong_in(events)
+    assert answer.called_correct == (("frq", "openai/g"),)
+    assert attribution_of(CASE, events, answer).cause == "grader"
+    assert wrong_in([*SHORT, answered(), graded("incorrect", at=1.0), graded("correct", at=2.0)]) == []
+
+
+def bench_id(arms: tuple[Any, ...] = (("multi_turn", "frq"),)) -> str:
+    run = start_bench(Campaign(CastNames("reference/bayes"), (CASE,), "ours:1", arms, trials=1))
+    run.join(60)
+    assert run.error is None
+    return run.run_id
+
+
+def test_saved_facts_take_the_place_of_the_profile(open_page: Open) -> None:
+    app = open_page("debugger", run=bench_id(), view="facts")
+    assert len(app.dataframe[1].value) == 3
+    assert r"made by its profile" in words(app)
+    button(app, "Save these facts").click().run()
+    assert trouble(app) == []
+    assert "made by a person" in words(app)
+    with Store().read() as cursor:
+        saved = facts_saved(cursor, CASE)
+    assert saved is not None
+    assert saved.facts == facts_of(CASE)
+    button(app, "Back to the rules").click().run()
+    assert "made by rules" in words(app)
+
+
+def test_a_models_marks_are_shown_where_they_differ(open_page: Open) -> None:
+    def script(body: dict[str, Any]) -> str:
+        marks = [{"id": fact.id, "mark": "never_elicited", "turn": None} for fact in facts_of(CASE)]
+        return f"Here you are: {json.dumps({'facts': marks, 'invented': []})}"
+
+    app = open_page("debugger", run=bench_id(), view="facts")
+    prefix = next(box.key for box in app.selectbox if str(box.key).endswith("_judge_grader")).removesuffix("_grader")
+    assert any("Choose a language model" in caption.value for caption in app.caption)
+    with running(script) as provider:
+        app.selectbox(key=f"{prefix}_grader").set_value("another model…").run()
+        app.text_input(key=f"{prefix}_grader_other").set_value("openai/judge").run()
+        app.text_input(key=f"{prefix}_base_url").set_value(provider.base_url).run()
+        button(app, "Ask for the marks").click().run()
+        run_until(app, lambda a: "Rules and model agree" in words(a))
+        assert len(provider.bodies) == 1
+    differing = app.dataframe[2].value
+    assert "chest pain for two days" in list(differing["What"])
+    assert set(differing["Rules"]) <= {"✓ Asked", "↑ Volunteered"}
+    assert set(differing["Model"]) == {"✗ Never elicited"}
+    assert trouble(app) == []
+
+
+def test_sections_are_sorted_by_a_model_and_inventions_are_counted(open_page: Open) -> None:
+    vignette = "A 31-year-old man has had chest pain for two days. He takes ibuprofen."
+    said = [
+        {"section": "complaint", "sentence": "A 31-year-old man has had chest pain for two days."},
+        {"section": "medication", "sentence": "He takes ibuprofen."},
+        {"section": "imaging", "sentence": "A radiograph is normal."},
+    ]
+    app = open_page("debugger")
+    app.segmented_control(key="debug_source").set_value("paste").run()
+    app.text_area(key="debug_paste").set_value(f"{vignette} What is it?\nAnswer: Acute pericarditis").run()
+    (toggle,) = [t for t in app.toggle if t.label == "Split with a model"]
+    toggle.set_value(True).run()
+    with running(lambda body: json.dumps({"sections": said})) as provider:
+        app.selectbox(key="debug_sections_grader").set_value("another model…").run()
+        app.text_input(key="debug_sections_grader_other").set_value("openai/sorter").run()
+        app.text_input(key="debug_sections_base_url").set_value(provider.base_url).run()
+        button(app, "Split with the model").click().run()
+        run_until(app, lambda a: "not in the vignette: 1" in words(a).replace("\\", ""))
+    assert r"**Complaint and present illness**" in words(app)
+    assert "radiograph" not in words(app)

@@ -1,0 +1,107 @@
+"""The menu that takes conversations away, in a page of the test's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from core.store.database import Store
+from core.takeaway.json_form import from_json
+from tests.core.takeaway.talks import fill
+from tests.support.pages import trouble, words
+
+LABELS = ["Web page (HTML)", "Text (Markdown)", "Data (JSON)", "Picture (PNG)"]
+
+
+def stored_page() -> None:
+    import streamlit as st
+
+    from pages.parts.take_away import draw_take_away
+
+    draw_take_away(st.session_state.get("ids", ["run/1/0"]), "here")
+
+
+def running_page() -> None:
+    from pages.parts.take_away import draw_take_away_events
+    from tests.core.store.builders import a_case, a_stream
+
+    draw_take_away_events(a_case(), a_stream()[:4], "live")
+
+
+@pytest.fixture
+def filled(database: Path) -> Store:
+    return fill(Store(database))
+
+
+@pytest.fixture
+def offered(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[[], bytes]]:
+    """What each button would make when it is pressed, by the name of its file."""
+    makers: dict[str, Callable[[], bytes]] = {}
+    real = st.download_button
+
+    def button(label: str, data: Callable[[], bytes], file_name: str, *more: Any, **settings: Any) -> bool:
+        makers[file_name] = data
+        return real(label, data, file_name, *more, **settings)
+
+    monkeypatch.setattr(st, "download_button", button)
+    return makers
+
+
+def buttons(app: AppTest) -> list[Any]:
+    return [element.proto for element in app.get("download_button")]
+
+
+def test_four_forms_are_offered_and_none_is_made_before_it_is_asked_for(
+    filled: Store, offered: dict[str, Callable[[], bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pages.parts.take_away.document_of", lambda ids: pytest.fail("made too early"))
+    app = AppTest.from_function(stored_page).run()
+    assert trouble(app) == []
+    assert [button.label for button in buttons(app)] == LABELS
+    assert list(offered) == [f"anamnesis-run-1-0.{form}" for form in ("html", "md", "json", "png")]
+
+
+def test_what_is_made_is_the_conversation(filled: Store, offered: dict[str, Callable[[], bytes]]) -> None:
+    app = AppTest.from_function(stored_page)
+    app.session_state["ids"] = ["run/1/0", "run/1/1"]
+    assert trouble(app.run()) == []
+    name = "anamnesis-run-1-0-beside-run-1-1"
+    assert b"A lump on my NECK." in offered[f"{name}.html"]()
+    assert b"It began on Monday." in offered[f"{name}.md"]()
+    assert [talk.trial_id for talk in from_json(offered[f"{name}.json"]()).talks] == ["run/1/0", "run/1/1"]
+
+
+def test_a_running_conversation_is_taken_with_what_has_happened(
+    database: Path, offered: dict[str, Callable[[], bytes]]
+) -> None:
+    assert trouble(AppTest.from_function(running_page).run()) == []
+    text = offered["anamnesis-run-1-0.md"]().decode()
+    assert "A lump on my NECK." in text
+    assert "still under way" in text
+
+
+def test_without_a_browser_the_picture_is_greyed_with_its_reason(
+    filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHROMIUM", "/no/such/browser")
+    app = AppTest.from_function(stored_page).run()
+    assert [button.disabled for button in buttons(app)] == [False, False, False, True]
+    assert buttons(app)[3].help.startswith("There is no Chrome or Chromium on this machine")
+
+
+def test_why_a_file_could_not_be_made_is_shown_until_it_can(
+    filled: Store, offered: dict[str, Callable[[], bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = AppTest.from_function(stored_page)
+    app.session_state["ids"] = ["run/9/9"]
+    app.run()
+    with pytest.raises(Exception, match="no conversation 'run/9/9'"):
+        offered["anamnesis-run-9-9.html"]()
+    assert "no conversation 'run/9/9'" in words(app.run()).replace("\\", "")
+    app.session_state["ids"] = ["run/1/0"]
+    assert "no conversation" not in words(app.run())
