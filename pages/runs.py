@@ -6,7 +6,7 @@ from core.errors import AnamnesisError
 from pages.parts.look import plain
 from pages.parts.navigation import require_app
 from pages.parts.run_data import campaigns, state_of
-from pages.parts.run_start import ask_campaign
+from pages.parts.run_start import ask_campaign, form_is_wanted
 from pages.parts.run_view import draw_list, draw_run
 
 require_app()
@@ -21,8 +21,7 @@ except AnamnesisError as error:
     st.error(plain(str(error)))
     st.stop()
 busy = any(state_of(run) == "running" for run in known)
-with st.expander("A new campaign", icon=":material/add:", expanded=not known):
-    st.caption("Cases × trials, each asked in every format and question type. It goes on when this page is closed.")
+with st.expander("A new campaign", icon=":material/add:", expanded=not known or form_is_wanted()):
     ask_campaign()
 
 

@@ -8,7 +8,7 @@ import sys
 import typer
 from typer.exceptions import TyperException
 
-from core.cli import cases, check, export, report, reproduce, run, serve
+from core.cli import cases, check, export, fork, report, reproduce, run, serve, training
 from core.errors import AnamnesisError, UsageError
 
 app = typer.Typer(
@@ -23,8 +23,10 @@ app.command("run")(run.run)
 app.command("resume")(run.resume)
 app.command("regrade")(run.regrade)
 app.command("runs")(run.runs)
+app.command("fork")(fork.fork)
 app.command("serve")(serve.serve)
 app.command("reproduce")(reproduce.reproduce)
+app.command("train")(training.train)
 app.add_typer(report.app, name="report")
 app.add_typer(check.app, name="check")
 app.add_typer(cases.app, name="import")

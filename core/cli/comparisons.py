@@ -39,7 +39,7 @@ def report_pairs(
     if not pairs:
         raise AnamnesisError("No model has answers on vignettes and in another format.")
     p_values = adjusted_p([pair.result for pair in pairs], correction)
-    _print([_pair_row(pair, p, by) for pair, p in zip(pairs, p_values, strict=True)], format_)
+    print_as([_pair_row(pair, p, by) for pair, p in zip(pairs, p_values, strict=True)], format_)
     return 0
 
 
@@ -55,7 +55,7 @@ def report_monitor(
     found = steps(scores, names, by, correction)
     if not found:
         raise AnamnesisError("These versions have no arm in common.")
-    _print([_step_row(step, by) for step in found], format_)
+    print_as([_step_row(step, by) for step in found], format_)
     return 0
 
 
@@ -109,7 +109,8 @@ def _figures(result: Comparison, p: float) -> dict[str, Any]:
     }
 
 
-def _print(rows: Sequence[dict[str, Any]], format_: str) -> None:
+def print_as(rows: Sequence[dict[str, Any]], format_: str) -> None:
+    """Print rows as a table, as CSV or as JSON."""
     if format_ == "json":
         print(json.dumps(rows, indent=1))
     elif format_ == "csv":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Annotated
 
 import orjson
@@ -12,12 +11,16 @@ import pyarrow.parquet
 import typer
 
 from core.cli.folded import folded_store, run_id_of
-from core.errors import AnamnesisError, UsageError
+from core.cli.out_file import Out, half
+from core.cli.takeaway import export_conversation
+from core.cli.training import export_training
+from core.errors import UsageError
 from core.store import exports
 from core.store.figures import Selection
 
 app = typer.Typer(no_args_is_help=True, help="Take data out.", rich_markup_mode=None)
-Out = Annotated[Path, typer.Option("--out", help="The file to write; it must not exist yet.")]
+app.command("conversation")(export_conversation)
+app.command("training")(export_training)
 
 
 @app.command("results")
@@ -31,12 +34,12 @@ def export_results(
     runs = [run_id_of(store, name) for name in run] if run else None
     with store.read() as cursor:
         table = exports.results(cursor, Selection(runs=runs))
-    half = _half(out)
+    written = half(out)
     if out.suffix == ".csv":
-        pyarrow.csv.write_csv(table, half)
+        pyarrow.csv.write_csv(table, written)
     else:
-        pyarrow.parquet.write_table(table, half)
-    os.replace(half, out)
+        pyarrow.parquet.write_table(table, written)
+    os.replace(written, out)
     print(f"Wrote {table.num_rows:,} rows to {out}.")
     return 0
 
@@ -50,13 +53,13 @@ def export_transcripts(
     """Write one JSON line for each trial, with its events."""
     store = folded_store()
     run_id = run_id_of(store, run)
-    half = _half(out)
+    written = half(out)
     count = 0
-    with store.read() as cursor, half.open("wb") as file:
+    with store.read() as cursor, written.open("wb") as file:
         for trial in exports.transcripts(cursor, run_id, calls=calls):
             file.write(orjson.dumps(trial) + b"\n")
             count += 1
-    os.replace(half, out)
+    os.replace(written, out)
     print(f"Wrote {count:,} transcripts to {out}.")
     return 0
 
@@ -67,12 +70,3 @@ def export_duckdb(out: Out) -> int:
     folded_store().copy_to(out)
     print(f"Wrote the database to {out}.")
     return 0
-
-
-def _half(out: Path) -> Path:
-    """Return where to write until the file is whole."""
-    if out.exists():
-        raise AnamnesisError(f"{out} exists already: choose another name.")
-    if not out.parent.is_dir():
-        raise UsageError(f"There is no folder {out.parent}.")
-    return out.with_name(f".{out.name}.{os.getpid()}.half")

@@ -15,6 +15,8 @@ from rich.table import Table
 
 from core.cli.comparisons import report_monitor, report_pairs
 from core.cli.folded import folded_store, run_id_of
+from core.cli.report_failures import report_belief, report_failures
+from core.cli.report_history import report_history
 from core.errors import AnamnesisError
 from core.metrics.accuracy import AccuracyRow, Group, IntervalKind, accuracy
 from core.models.registry import load_registry
@@ -30,6 +32,9 @@ def _group() -> None:
 
 app.command("pairs")(report_pairs)
 app.command("monitor")(report_monitor)
+app.command("belief")(report_belief)
+app.command("failures")(report_failures)
+app.command("history")(report_history)
 
 
 @app.command("accuracy")

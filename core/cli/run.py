@@ -8,18 +8,21 @@ from typing import Annotated, Any
 
 import typer
 
-from core.agents.casting import REFERENCE, CastNames
+from core.agents.casting import REFERENCE, CastNames, is_model
 from core.campaigns.engine import Progress, is_running
-from core.campaigns.estimate import Estimate, estimate
+from core.campaigns.estimate import Estimate
+from core.campaigns.estimates import estimate_of
 from core.campaigns.journal import RunHeader
-from core.campaigns.plan import Campaign, Settings, find_header, header_of, parse_arms, unfinished_twin
+from core.campaigns.plan import Campaign, Settings, find_header, header_of, in_full, parse_arms, unfinished_twin
 from core.campaigns.regrade import regrade_run
-from core.campaigns.run import Options, Outcome, begin, carry_out, check_startable
+from core.campaigns.run import Options, Outcome, begin, carry_out, check_prompts, check_startable
 from core.cli.folded import folded_store
 from core.cli.progress import progress_bar
 from core.datasets.select import answers_of, select
 from core.events import COUNTED
 from core.models.registry import Registry, load_registry
+from core.persona import parse_persona
+from core.protocols.playing import CRAFTMD, FRAMEWORKS, framework
 from core.store.runs import Run
 from core.store.runs import runs as stored_runs
 
@@ -33,17 +36,31 @@ def run(
     patient: Annotated[str, typer.Option(help="Who plays the patient.")] = REFERENCE["patient"],
     grader: Annotated[str, typer.Option(help="Who grades free responses.")] = REFERENCE["grader"],
     summariser: Annotated[str, typer.Option(help="Who summarises conversations.")] = REFERENCE["summariser"],
-    protocol: Annotated[str, typer.Option(help="The protocol: craftmd.")] = "craftmd",
+    protocol: Annotated[str, typer.Option(help=f"The protocol: {' or '.join(FRAMEWORKS)}.")] = CRAFTMD.name,
     cases: Annotated[str, typer.Option(help="DATASET, DATASET:SPECIALTY, or DATASET:id,id,…")] = "library",
     limit: Annotated[int | None, typer.Option(help="Only the first N of these cases.")] = None,
-    arms: Annotated[str, typer.Option(help="all, paper, or format:question_type,…")] = "all",
+    arms: Annotated[
+        str | None,
+        typer.Option(help="all, paper, or format:question_type,…; the protocol's usual ones where left out."),
+    ] = None,
     trials: Annotated[int, typer.Option(help="Repetitions of each case.")] = 5,
     seed: Annotated[int, typer.Option(help="Seed of the campaign.")] = 20,
-    prompts: Annotated[str, typer.Option(help="A prompt pack: its name, or a folder.")] = "craftmd",
+    prompts: Annotated[
+        str | None, typer.Option(help="A prompt pack: its name, or a folder; the protocol's where left out.")
+    ] = None,
     base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
     temperature: Annotated[float | None, typer.Option(help="The doctor's temperature.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="The doctor's longest reply in tokens.")] = None,
     max_messages: Annotated[int, typer.Option(help="Cap of a conversation's messages; 0 for none.")] = 30,
+    persona: Annotated[str, typer.Option(help="How the patient speaks, such as anxious,A,poor,caregiver.")] = "",
+    probe: Annotated[
+        bool, typer.Option("--probe", help="Ask the doctor's model after each reply what it believes; costs calls.")
+    ] = False,
+    solver: Annotated[str, typer.Option(help="Consultation: who answers the task from the dialogue.")] = "",
+    cap: Annotated[
+        int | None, typer.Option(min=1, help="Consultation: the doctor's most questions; 10 if left out.")
+    ] = None,
+    doctor_prompt: Annotated[str, typer.Option(help="Consultation: the doctor's prompt, long or short.")] = "",
     concurrency: Concurrency = 32,
     budget_usd: Budget = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and start nothing.")] = False,
@@ -52,22 +69,30 @@ def run(
     ] = False,
 ) -> int:
     """Run a campaign: cases × trials × arms; an unfinished one of the same fingerprint is taken up again."""
-    if protocol != "craftmd":
-        raise typer.BadParameter(f"there is no protocol {protocol!r}: choose craftmd", param_hint="--protocol")
+    if protocol not in FRAMEWORKS:
+        known = " or ".join(FRAMEWORKS)
+        raise typer.BadParameter(f"there is no protocol {protocol!r}: choose {known}", param_hint="--protocol")
     registry = load_registry()
     campaign = Campaign(
         names=CastNames(doctor, patient, grader, summariser),
         cases=tuple(select(cases, limit)),
         case_set=cases if limit is None else f"{cases} (first {limit})",
-        arms=parse_arms(arms),
+        arms=parse_arms(framework(protocol).usual_arms if arms is None else arms, protocol),
         many_choices=answers_of(cases),
         trials=trials,
         seed=seed,
-        prompts=prompts,
-        settings=Settings(temperature, max_tokens, None, max_messages or None, base_url),
-    )
+        prompts=protocol if prompts is None else prompts,
+        protocol=protocol,
+        settings=Settings(
+            temperature, max_tokens, None, max_messages or None, base_url,
+            persona=str(parse_persona(persona)), probe=probe and (is_model(doctor) or protocol != CRAFTMD.name),
+            solver=solver, max_questions=cap or 0, doctor_prompt=doctor_prompt,
+        ),
+    )  # fmt: skip
+    campaign = in_full(campaign, registry)
+    check_prompts(campaign)
     header = header_of(campaign, registry)
-    size = estimate(campaign, registry, concurrency)
+    size = estimate_of(campaign, registry, concurrency)
     if dry_run:
         print("\n".join(describe(size)))
         return 0

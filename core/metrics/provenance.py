@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from core.persona import label, parse_persona
 from core.store.casts import RunCast
 
 _NOT_SETTINGS = frozenset({"folder", "prompts", "max_messages"})
@@ -35,6 +36,7 @@ def side_by_side(sides: Sequence[Sequence[RunCast]]) -> list[Setting]:
     read: dict[str, Callable[[RunCast], str]] = {
         **_SETTINGS,
         **{_words(name): _setting(name) for name in extra if name not in _NOT_SETTINGS},
+        **({"Persona": _persona} if "persona" in extra else {}),
     }
     return [Setting(name, tuple(_joined(runs, value) for runs in sides)) for name, value in read.items()]
 
@@ -63,6 +65,10 @@ def _cap(run: RunCast) -> str:
 
 def _setting(name: str) -> Callable[[RunCast], str]:
     return lambda run: "default" if run.settings.get(name) is None else str(run.settings[name])
+
+
+def _persona(run: RunCast) -> str:
+    return label(parse_persona(str(run.settings.get("persona") or "")))
 
 
 def _words(name: str) -> str:

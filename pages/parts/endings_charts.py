@@ -12,7 +12,7 @@ from pages.parts.accuracy_charts import FAINT
 REASON: dict[EndReason, str] = {
     "final_diagnosis": "Final diagnosis",
     "no_question": "No question",
-    "turn_cap": "Cap of messages",
+    "turn_cap": "Cap reached",
     "refusal": "Refused",
     "error": "Broke off",
 }

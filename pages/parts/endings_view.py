@@ -13,7 +13,7 @@ from core.metrics.what_if import RULES, STANDARD, Arm
 from pages.parts.endings_charts import reasons_chart, turns_chart, what_if_chart
 from pages.parts.endings_data import Scope, arms_held, rescored, turns
 from pages.parts.endings_tables import endings_table, turns_table, what_if_table
-from pages.parts.figure_controls import CHART, dataset_name, keep_valid, unique_names
+from pages.parts.figure_controls import CHART, ask_several, dataset_name, keep_valid, unique_names
 from pages.parts.figures import model_colours
 from pages.parts.look import arm
 from pages.parts.stored import run_casts
@@ -34,22 +34,12 @@ def ask_scope(table: pd.DataFrame) -> tuple[Scope, dict[str, str]]:
         help="Conversations on different cases are never mixed.",
     ) or sets[0]  # fmt: skip
     held = table[table["case_set"] == case_set]
-    models = _several(columns[1], "Models", "endings_models", sorted(held["model"].unique()), names)
+    models = ask_several(columns[1], "Models", "endings_models", sorted(held["model"].unique()), names)
     datasets = sorted(held["dataset"].dropna().unique())
-    chosen = _several(columns[2], "Data sets", "endings_datasets", datasets, {d: dataset_name(d) for d in datasets})
+    chosen = ask_several(columns[2], "Data sets", "endings_datasets", datasets, {d: dataset_name(d) for d in datasets})
     specialties = sorted(held["specialty"].dropna().unique())
-    wanted = _several(columns[3], "Specialties", "endings_specialties", specialties, {s: s for s in specialties})
+    wanted = ask_several(columns[3], "Specialties", "endings_specialties", specialties, {s: s for s in specialties})
     return Scope(case_set, models, chosen, wanted), names
-
-
-def _several(
-    column: st.delta_generator.DeltaGenerator, label: str, key: str, options: list[str], names: Mapping[str, str]
-) -> tuple[str, ...]:
-    keep_valid(key, options)
-    chosen = column.multiselect(
-        label, options, format_func=lambda o: names[o], key=key, bind="query-params", placeholder="All"
-    )
-    return tuple(chosen)
 
 
 def draw_reasons(rows: Sequence[EndingRow], names: Mapping[str, str], scope: Scope) -> None:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -97,3 +97,20 @@ def chosen_point(state: Any) -> Sequence[Any] | None:
     points = state.get("selection", {}).get("points", []) if isinstance(state, Mapping) else []
     data = points[0].get("customdata") if points else None
     return list(data.values()) if isinstance(data, Mapping) else data
+
+
+def ask_several(
+    column: st.delta_generator.DeltaGenerator,
+    label: str,
+    key: str,
+    options: Sequence[str],
+    names: Mapping[str, str],
+    on_change: Callable[[], None] | None = None,
+) -> tuple[str, ...]:
+    """Ask for some of several; none is all. The choice stands in the address, where what is no option is dropped."""
+    keep_valid(key, options)
+    chosen = column.multiselect(
+        label, list(options), format_func=lambda o: names.get(o, o), key=key, bind="query-params", placeholder="All",
+        on_change=on_change,
+    )  # fmt: skip
+    return tuple(chosen)

@@ -2,22 +2,11 @@
 
 import re
 
-from core.events import EndReason, Format, QuestionType, Verdict
+from core import words
+from core.events import EndReason, Verdict
+from core.takeaway.visible import in_order
 
-FORMAT: dict[Format, str] = {
-    "vignette": "Vignette",
-    "multi_turn": "Multi-turn",
-    "multi_turn_exam": "Multi-turn + exam",
-    "single_turn": "Single-turn",
-    "summarized": "Summarized",
-    "exam_only": "Exam only",
-}
-QUESTION_TYPE: dict[QuestionType, str] = {
-    "mcq": "Four choices",
-    "mcq_many": "Many choices",
-    "frq": "Free response",
-    "frq_top3": "Top three",
-}
+FORMAT, QUESTION_TYPE, END, arm = words.FORMAT, words.QUESTION_TYPE, words.END, words.arm
 QUESTION_COLOUR: dict[str, str] = {"mcq": "#0072B2", "mcq_many": "#56B4E9", "frq": "#D55E00", "frq_top3": "#E69F00"}
 RULE = {
     "mcq_loose": "Substring rule of the paper",
@@ -26,37 +15,27 @@ RULE = {
     "frq_top3": "Any of three",
 }
 RULE_SHORT = {"mcq_loose": "paper’s rule", "mcq_strict": "strict rule", "frq": "", "frq_top3": ""}
-VERDICT: dict[Verdict, tuple[str, str, str]] = {
-    "correct": ("Correct", "green", ":material/check_circle:"),
-    "incorrect": ("Incorrect", "red", ":material/cancel:"),
-    "no_diagnosis": ("No diagnosis", "orange", ":material/help:"),
-    "multiple": ("Several diagnoses", "orange", ":material/stacks:"),
-    "ungradable": ("Ungradable, excluded", "gray", ":material/block:"),
-    "refused": ("Refused, excluded", "gray", ":material/block:"),
-    "provider_error": ("Provider error, excluded", "gray", ":material/cloud_off:"),
-    "not_applicable": ("Not applicable", "gray", ":material/remove:"),
+_MARKS: dict[Verdict, tuple[str, str]] = {
+    "correct": ("green", ":material/check_circle:"),
+    "incorrect": ("red", ":material/cancel:"),
+    "no_diagnosis": ("orange", ":material/help:"),
+    "multiple": ("orange", ":material/stacks:"),
+    "ungradable": ("gray", ":material/block:"),
+    "refused": ("gray", ":material/block:"),
+    "provider_error": ("gray", ":material/cloud_off:"),
+    "not_applicable": ("gray", ":material/remove:"),
 }
-END: dict[EndReason, str] = {
-    "final_diagnosis": "the doctor gave a final diagnosis",
-    "no_question": "the doctor's message held no question",
-    "turn_cap": "the cap of messages was reached",
-    "refusal": "the provider refused",
-    "error": "the provider failed",
-}
+VERDICT: dict[Verdict, tuple[str, str, str]] = {v: (words.VERDICT[v], *mark) for v, mark in _MARKS.items()}
+"""Verdict → its name, colour and icon."""
 END_SHORT: dict[EndReason, str] = {
     "final_diagnosis": "Final diagnosis",
     "no_question": "No question",
-    "turn_cap": "Cap of messages",
+    "turn_cap": "Cap reached",
     "refusal": "Refused",
     "error": "Provider failed",
 }
 ROLE_ICON = {"doctor": ":material/stethoscope:", "patient": ":material/person:"}
 STATE_ICON = {"running": ":material/sync:", "complete": ":material/check:", "stopped": ":material/pause:"}
-
-
-def arm(format_: Format, question_type: QuestionType) -> str:
-    """Return an arm in words."""
-    return f"{FORMAT[format_]} · {QUESTION_TYPE[question_type]}"
 
 
 def badge(verdict: Verdict) -> str:
@@ -76,8 +55,11 @@ _INDENT = re.compile(r"^[ \t]+(?=[^ \t\n])", re.MULTILINE)
 
 
 def plain(text: str) -> str:
-    """Return text with Markdown, HTML and links switched off, because what a model writes is data."""
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
+    """Return text with Markdown, HTML and links switched off, because what a model writes is data.
+
+    What would turn the reading order around is shown as a mark.
+    """
+    lines = in_order(text).replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
     lines = _INDENT.sub(lambda found: "\u00a0" * len(found[0].expandtabs(4)), lines)
     escaped = _MARK.sub(r"\\\g<0>", _LATE.sub(_BREAK, lines).replace("&", "&amp;"))
     escaped = escaped.replace(r"\*\*Final Diagnosis\:\*\*", "**Final Diagnosis:**")

@@ -7,28 +7,45 @@ from streamlit.navigation.page import StreamlitPage
 
 ICON = str(Path(__file__).with_name("icon.png"))
 LIVE = "pages/live.py"
+DEBUGGER = "pages/debugger.py"
 RUNS = "pages/runs.py"
 ACCURACY = "pages/accuracy.py"
 COMPARE = "pages/compare.py"
+FAILURES = "pages/failures.py"
 MONITORING = "pages/monitoring.py"
+HISTORY = "pages/history.py"
 TRANSCRIPTS = "pages/transcripts.py"
+BRANCHES = "pages/branches.py"
 ENDINGS = "pages/endings.py"
 REPRODUCE = "pages/reproduce.py"
 
 
-def pages() -> list[StreamlitPage]:
-    """Return all pages. Whoever comes without a path is sent on, so that each page has one address of its own."""
-    return [
-        st.Page(_welcome, title="Anamnesis", default=True, visibility="hidden"),
-        st.Page(LIVE, title="Live consultation", url_path="live"),
-        st.Page(RUNS, title="Runs", url_path="runs"),
-        st.Page(ACCURACY, title="Accuracy", url_path="accuracy"),
-        st.Page(COMPARE, title="Compare", url_path="compare"),
-        st.Page(MONITORING, title="Monitoring", url_path="monitoring"),
-        st.Page(TRANSCRIPTS, title="Transcripts", url_path="transcripts"),
-        st.Page(ENDINGS, title="Endings", url_path="endings"),
-        st.Page(REPRODUCE, title="Reproduce", url_path="reproduce"),
-    ]
+def pages() -> dict[str, list[StreamlitPage]]:
+    """Return all pages by what one comes for.
+
+    Whoever comes without a path is sent on, so that each page has one address of its own.
+    """
+    return {
+        "One case": [
+            st.Page(_welcome, title="Anamnesis", default=True, visibility="hidden"),
+            st.Page(LIVE, title="Live consultation", url_path="live"),
+            st.Page(DEBUGGER, title="Case debugger", url_path="debugger"),
+            st.Page(BRANCHES, title="Branches", url_path="branches"),
+        ],
+        "Many cases": [
+            st.Page(RUNS, title="Runs", url_path="runs"),
+            st.Page(TRANSCRIPTS, title="Transcripts", url_path="transcripts"),
+        ],
+        "Figures": [
+            st.Page(ACCURACY, title="Accuracy", url_path="accuracy"),
+            st.Page(COMPARE, title="Compare", url_path="compare"),
+            st.Page(MONITORING, title="Monitoring", url_path="monitoring"),
+            st.Page(FAILURES, title="Failures", url_path="failures"),
+            st.Page(HISTORY, title="History taking", url_path="history"),
+            st.Page(ENDINGS, title="Endings", url_path="endings"),
+            st.Page(REPRODUCE, title="Reproduce", url_path="reproduce"),
+        ],
+    }
 
 
 def _welcome() -> None:

@@ -6,7 +6,7 @@ from core.campaigns.engine import is_running
 from core.metrics.accuracy import AccuracyRow, accuracy
 from core.store.conversations import Conversation, ConversationFilter, conversations
 from core.store.database import Store
-from core.store.figures import Selection
+from core.store.figures import WATCHED, Selection
 from core.store.fold import fold_if_free
 from core.store.runs import Run, runs
 
@@ -23,8 +23,8 @@ def all_runs() -> list[Run]:
 
 
 def campaigns() -> list[Run]:
-    """Return the runs that are campaigns, without single live consultations."""
-    return [run for run in all_runs() if run.source != "live"]
+    """Return the runs that are campaigns, without single consultations, the bench's runs and branches."""
+    return [run for run in all_runs() if run.source not in WATCHED]
 
 
 def recent_consultations() -> list[Conversation]:

@@ -2,103 +2,84 @@
 
 import streamlit as st
 
-from core.agents.casting import CastNames
-from core.campaigns.estimate import Estimate, estimate
+from core.campaigns.estimate import Estimate
+from core.campaigns.estimates import estimate_of
 from core.campaigns.launch import start
-from core.campaigns.plan import Campaign, Settings, header_of
-from core.campaigns.run import Options, check_startable
-from core.case import SPECIALTIES
-from core.datasets.select import answers_of, cases_of, datasets, select
+from core.campaigns.plan import Campaign, header_of, in_full
+from core.campaigns.run import Options, check_prompts, check_startable
 from core.errors import AnamnesisError
-from core.events import FORMATS, QUESTION_TYPES
 from core.models.registry import load_registry
-from core.protocols.craftmd import Arm
-from pages.parts.look import FORMAT, QUESTION_TYPE, duration, money, plain
-from pages.parts.setup import Seats, ask_address, ask_seat, registry, seat_problem
+from core.protocols.playing import CONSULTATION, CRAFTMD
+from core.words import PROTOCOL
+from pages.parts.look import duration, money, plain
+from pages.parts.run_form import ask_consultation, ask_craftmd
+from pages.parts.setup import registry
 
-_EVERY = "every specialty"
+_ASK = {CRAFTMD.name: ask_craftmd, CONSULTATION.name: ask_consultation}
+_WHAT = {
+    CRAFTMD.name: "The doctor questions a patient and then answers itself: cases × trials, each asked in every format "
+    "and question type (Johri et al. 2025).",
+    CONSULTATION.name: "The patient opens with a request, the doctor only takes the history, and a solver who saw "
+    "nothing else answers the case’s question from the dialogue (Liao et al. 2023). Oracle and bounds say what a "
+    "doctor could reach.",
+}
+
+_WANTED = "runs_form_wanted"
+
+
+def form_is_wanted() -> bool:
+    """Say whether the form is to stand open: an address that names a protocol and no run asks for it until a start."""
+    if "runs_protocol" in st.query_params and "run" not in st.query_params:
+        st.session_state[_WANTED] = True  # the address forgets the protocol when it is the default one again
+    return bool(st.session_state.get(_WANTED))
 
 
 def ask_campaign() -> None:
     """Draw the form; start the campaign when its button is pressed."""
-    left, right = st.columns(2, gap="large")
-    with left:
-        doctor = ask_seat("runs", "doctor")
-        case_set, limit = _ask_cases()
-        trials = st.number_input("Trials of each case", 1, 50, 5, key="runs_trials")
-    with right:
-        patient = ask_seat("runs", "patient")
-        grader = ask_seat("runs", "grader")
-        with st.expander("More settings", icon=":material/tune:"):
-            summariser = ask_seat("runs", "summariser")
-            address = ask_address("runs")
-            seed = int(st.number_input("Seed", 0, 2**31 - 1, 20, key="runs_seed"))
-            concurrency = int(st.number_input("Trials under way at once", 1, 512, 32, key="runs_concurrency"))
-            budget = st.number_input("Budget in US dollars", 0.0, value=None, key="runs_budget", placeholder="none")
-            cap = int(st.number_input("Cap of messages", 4, 200, 30, key="runs_cap"))
-    arms = _ask_arms()
-    seats = Seats(CastNames(doctor, patient, grader, summariser), address)
-    problem = seat_problem(seats)
-    if problem is None and not arms:
-        problem = "Choose at least one format and one question type."
-    if problem:
-        st.warning(plain(problem), icon=":material/key:")
-    if not arms:
-        return
-    settings = Settings(max_messages=cap, base_url=address)
-    campaign = _campaign(seats.names, case_set, limit, arms, int(trials), seed, settings)
-    if campaign is None:
+    protocol = _ask_protocol()
+    st.caption(f"{_WHAT[protocol]} A campaign goes on when this page is closed.")
+    draft = _ASK[protocol]()
+    if draft.problem:
+        st.warning(plain(draft.problem), icon=":material/error:")
+    if draft.campaign is None:
         return
     try:
-        _show_estimate(estimate(campaign, registry(), concurrency))
-    except AnamnesisError:
-        return  # a model that is not known, which was said above
-    ready = problem is None
-    if st.button("Start the campaign", type="primary", icon=":material/play_arrow:", disabled=not ready):
-        _start(campaign, Options(concurrency, budget))
-
-
-def _ask_cases() -> tuple[str, int]:
-    names = datasets()
-    first, second, third = st.columns([2, 3, 2])
-    dataset = first.selectbox("Data set", names, key="runs_dataset") or names[0]
-    specialty = second.selectbox("Specialty", [_EVERY, *SPECIALTIES], key="runs_specialty")
-    case_set = dataset if specialty == _EVERY else f"{dataset}:{specialty}"
-    most = len(cases_of(dataset))
-    limit = third.number_input("Cases at most", 1, most, most, key=f"runs_limit_{dataset}")
-    return case_set, int(limit)
-
-
-def _ask_arms() -> tuple[Arm, ...]:
-    formats = st.pills(
-        "Formats", FORMATS, selection_mode="multi", default=list(FORMATS), format_func=FORMAT.__getitem__,
-        key="runs_formats", help="What the doctor is shown before the question.",
-    )  # fmt: skip
-    types = st.pills(
-        "Question types", QUESTION_TYPES, selection_mode="multi", default=list(QUESTION_TYPES),
-        format_func=QUESTION_TYPE.__getitem__, key="runs_types",
-    )  # fmt: skip
-    return tuple((f, q) for f in formats for q in types)
-
-
-def _campaign(
-    names: CastNames, case_set: str, limit: int, arms: tuple[Arm, ...], trials: int, seed: int, settings: Settings
-) -> Campaign | None:
-    try:
-        cases = tuple(select(case_set, limit))
+        campaign = _checked(draft.campaign)
+        size = estimate_of(campaign, registry(), draft.options.concurrency)
     except AnamnesisError as error:
-        st.warning(plain(str(error)))
-        return None
-    return Campaign(names, cases, case_set, arms, answers_of(case_set), trials, seed, settings=settings)
+        if draft.problem is None:  # a model that is not known was said above
+            st.warning(plain(str(error)), icon=":material/error:")
+        return
+    _show_estimate(size)
+    ready = draft.problem is None
+    if st.button("Start the campaign", type="primary", icon=":material/play_arrow:", disabled=not ready):
+        _start(campaign, draft.options)
+
+
+def _ask_protocol() -> str:
+    return st.segmented_control(
+        "Protocol", list(_ASK), default=CRAFTMD.name, required=True, format_func=PROTOCOL.__getitem__,
+        key="runs_protocol", bind="query-params", help="Figures of different protocols are never mixed.",
+    ) or CRAFTMD.name  # fmt: skip
+
+
+def _checked(campaign: Campaign) -> Campaign:
+    """Return a campaign with its protocol's defaults; raise ``UsageError`` where it cannot be run as asked."""
+    check_prompts(campaign)
+    return in_full(campaign, registry())
 
 
 def _show_estimate(size: Estimate) -> None:
     cost = size.cost_usd
+    by_role = ", ".join(f"{role.role} {role.calls:,}" for role in size.roles if role.calls)
     with st.container(border=True):
         columns = st.columns(6)
         columns[0].metric("Trials", f"{size.cases * size.trials:,}", help=f"{size.cases} cases × {size.trials} trials")
         columns[1].metric("Answers", f"{size.answers:,}", help="One for each trial and arm.")
-        columns[2].metric("Model calls", f"{size.calls:,}", help="Estimated; the reference cast calls no model.")
+        columns[2].metric(
+            "Model calls", f"{size.calls:,}",
+            help=f"Estimated: {by_role}." if by_role else "No model plays: the reference cast calls none.",
+        )  # fmt: skip
         columns[3].metric(
             "Tokens", f"{size.tokens:,}", help="Estimated from the vignettes' length and typical replies."
         )
@@ -119,5 +100,6 @@ def _start(campaign: Campaign, options: Options) -> None:
     except AnamnesisError as error:
         st.error(plain(str(error)))
         return
+    st.session_state.pop(_WANTED, None)
     st.query_params["run"] = header.run_id
     st.rerun()

@@ -1,4 +1,4 @@
-"""Runs as a list, and one run in full: progress, verdicts, accuracy, its conversations."""
+"""Runs as a list, and one run in full: progress, what it is, its figures and its conversations."""
 
 import datetime
 
@@ -8,17 +8,18 @@ import streamlit as st
 from core.campaigns.engine import ask_to_stop
 from core.campaigns.launch import go_on, last_words
 from core.errors import AnamnesisError
-from core.metrics.accuracy import AccuracyRow
+from core.protocols.playing import CONSULTATION, CRAFTMD
 from core.store.conversations import Conversation
 from core.store.runs import Run
-from pages.parts.charts import accuracy_chart
-from pages.parts.look import END_SHORT, FORMAT, QUESTION_TYPE, STATE_ICON, VERDICT, arm, money, plain
+from core.words import PROTOCOL
+from pages.parts.look import END_SHORT, STATE_ICON, VERDICT, arm, money, plain
 from pages.parts.navigation import LIVE
-from pages.parts.run_data import PAGE, accuracy_rows, run_conversations, state_of
+from pages.parts.run_data import PAGE, run_conversations, state_of
+from pages.parts.run_figures import accuracy_table as accuracy_table
+from pages.parts.run_figures import draw_facts, draw_figures
 
 _LISTED = 8
 """Runs and conversations seen at once; more are reached by scrolling."""
-_CHART = {"displaylogo": False, "toImageButtonOptions": {"format": "svg", "filename": "accuracy"}}
 
 
 def runs_table(runs: list[Run]) -> pd.DataFrame:
@@ -28,6 +29,7 @@ def runs_table(runs: list[Run]) -> pd.DataFrame:
             {
                 "State": state_of(run).capitalize(),
                 "Done": run.done / run.planned if run.planned else None,
+                "Protocol": PROTOCOL.get(run.protocol, run.protocol),
                 "Doctor": run.doctor,
                 "Cases": run.case_set,
                 "Trials": f"{run.done} of {run.planned or '?'}",
@@ -73,23 +75,8 @@ def draw_run(run: Run) -> None:
         run.done / run.planned if run.planned else 0.0, text=f"{state.capitalize()}: {run.done} of {run.planned} trials"
     )
     _buttons(run, state)
-    _facts(run)
-    rows = accuracy_rows(run.run_id)
-    if rows:
-        st.plotly_chart(
-            accuracy_chart(rows, dark=st.context.theme.type == "dark"), config=_CHART, key=f"chart_{run.run_id}"
-        )
-        _excluded(rows)
-        with st.expander("The figures as a table"):
-            table = accuracy_table(rows)
-            st.dataframe(table, hide_index=True)
-            st.download_button(
-                "Download as CSV",
-                table.to_csv(index=False),
-                f"accuracy-{run.run_id}.csv",
-                "text/csv",
-                icon=":material/download:",
-            )
+    draw_facts(run)
+    draw_figures(run)
     _conversations(run)
 
 
@@ -127,49 +114,6 @@ def _resume(run_id: str) -> None:
         st.session_state[f"refused_{run_id}"] = str(error)
 
 
-def _facts(run: Run) -> None:
-    used = [f"{role}: {use.prompt_tokens + use.completion_tokens:,} tokens" for role, use in run.use.items()]
-    columns = st.columns(4)
-    columns[0].markdown(f"**Patient** {plain(run.patient)}  \n**Grader** {plain(run.grader)}")
-    columns[1].markdown(f"**Prompts** {plain(run.prompt_pack)} `{run.prompt_hash[:8]}`  \n**Seed** {run.seed}")
-    columns[2].markdown(f"**Answers** {run.answers:,}, {run.excluded} excluded  \n**Trials broken off** {run.failed}")
-    columns[3].markdown("  \n".join(used) or "No model was called.")
-
-
-def accuracy_table(rows: list[AccuracyRow]) -> pd.DataFrame:
-    """Return the figures with plain heads."""
-    return pd.DataFrame(
-        [
-            {
-                "Format": FORMAT[row.format],
-                "Question": QUESTION_TYPE[row.question_type],
-                "Accuracy": row.mean,
-                "Low": row.ci_low,
-                "High": row.ci_high,
-                "Cases": row.n_cases,
-                "Trials": row.n_trials,
-                "Excluded": row.n_excluded,
-            }
-            for row in rows
-        ]
-    ).round(3)
-
-
-def _excluded(rows: list[AccuracyRow]) -> None:
-    reasons: dict[str, int] = {}
-    for row in rows:
-        for reason, count in row.excluded_by_reason.items():
-            reasons[reason] = reasons.get(reason, 0) + count
-    if reasons:
-        words = ", ".join(f"{count} {_reason(reason)}" for reason, count in reasons.items())
-        st.caption(f":material/block: Not counted in any bar: {words}.")
-
-
-def _reason(reason: str) -> str:
-    """Return why an answer does not count; a verdict's own words without the remark that it is excluded."""
-    return VERDICT[reason][0].partition(",")[0].lower() if reason in VERDICT else reason  # type: ignore[index]
-
-
 def _conversations(run: Run) -> None:
     st.subheader("Conversations", anchor=False)
     page = st.pagination(max(1, -(-run.done // PAGE)), key=f"page_{run.run_id}") if run.done > PAGE else 1
@@ -178,7 +122,7 @@ def _conversations(run: Run) -> None:
         st.caption("None is finished yet.")
         return
     event = st.dataframe(
-        conversations_table(found), hide_index=True, key=f"talks_{run.run_id}_{page}", on_select="rerun",
+        conversations_table(found, run.protocol), hide_index=True, key=f"talks_{run.run_id}_{page}", on_select="rerun",
         selection_mode="single-row", height="content" if len(found) <= _LISTED else 35 * _LISTED,
     )  # fmt: skip
     rows = event.selection.rows
@@ -192,8 +136,8 @@ def _conversations(run: Run) -> None:
         st.caption("Choose a row to watch its conversation.")
 
 
-def conversations_table(found: list[Conversation]) -> pd.DataFrame:
-    """Return conversations with what each came to."""
+def conversations_table(found: list[Conversation], protocol: str = CRAFTMD.name) -> pd.DataFrame:
+    """Return conversations of a protocol with what each came to."""
     arms = sorted({name for talk in found for name in talk.verdicts if name in _SHOWN}, key=_SHOWN.index)
     return pd.DataFrame(
         [
@@ -204,11 +148,18 @@ def conversations_table(found: list[Conversation]) -> pd.DataFrame:
                 "Right answer": talk.answer,
                 **{_arm_words(name): _verdict_words(talk, name) for name in arms},
                 "Doctor's turns": talk.doctor_turns,
-                "Ended by": END_SHORT[talk.end_reason] if talk.end_reason else "No conversation",
+                "Ended by": _ended_by(talk, protocol),
             }
             for talk in found
         ]
     )
+
+
+def _ended_by(talk: Conversation, protocol: str) -> str:
+    if talk.end_reason is None:
+        return "No conversation"
+    caps_questions = protocol == CONSULTATION.name and talk.end_reason == "turn_cap"
+    return "Cap of questions" if caps_questions else END_SHORT[talk.end_reason]
 
 
 def recent_table(found: list[Conversation]) -> pd.DataFrame:

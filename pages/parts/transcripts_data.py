@@ -19,6 +19,7 @@ from core.store.conversations import (
 )
 from core.store.database import Store
 from core.store.fold import fold_if_free
+from core.store.forks import setups
 from core.store.trials import latest_grades, trial_events
 
 PAGE = 50
@@ -114,7 +115,8 @@ def _reading(path: str, version: str, trial_id: str) -> Reading | None:
         held = conversations(cursor, ConversationFilter(trials=(trial_id,)))
         if not held:
             return None
-        about = case(cursor, held[0].case_key)
+        setup = setups(cursor, [trial_id]).get(trial_id)
+        about = case(cursor, held[0].case_key, setup.content_hash if setup else None)
         return Reading(held[0], about, trial_events(cursor, trial_id), latest_grades(cursor, trial_id))
 
 

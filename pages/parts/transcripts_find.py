@@ -1,6 +1,6 @@
 """Asks which conversations to find; every choice stands in the address."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
@@ -9,7 +9,7 @@ from core.events import FORMATS, QUESTION_TYPES, EndReason, Speaker
 from core.store.conversations import ConversationFilter, Offer
 from core.store.figures import McqRule
 from pages.parts.endings_charts import REASON
-from pages.parts.figure_controls import dataset_name, keep_valid, unique_names
+from pages.parts.figure_controls import ask_several, dataset_name, keep_valid, unique_names
 from pages.parts.look import VERDICT, arm
 
 PAGE_NAME = "transcripts_page"
@@ -57,15 +57,9 @@ def ask_filter(held: Offer) -> ConversationFilter:
 
 
 def _several(
-    column: st.delta_generator.DeltaGenerator, label: str, name: str, options: list[str], words: dict[str, str]
+    column: st.delta_generator.DeltaGenerator, label: str, name: str, options: list[str], words: Mapping[str, str]
 ) -> tuple[str, ...]:
-    key = f"transcripts_{name}"
-    keep_valid(key, options)
-    chosen = column.multiselect(
-        label, options, format_func=lambda o: words.get(o, o), key=key, bind="query-params", placeholder="All",
-        on_change=first_page,
-    )  # fmt: skip
-    return tuple(chosen)
+    return ask_several(column, label, f"transcripts_{name}", options, words, first_page)
 
 
 def _ask_words() -> tuple[str, Speaker | None]:

@@ -1,21 +1,26 @@
 """One conversation to be read: the chat, every answer with its verdicts, the other trials of the case."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-import orjson
 import pandas as pd
 import streamlit as st
 
-from core.events import FORMATS, QUESTION_TYPES, Answered, Called, Event, Graded, Summarised, Utterance
+from core.case import Case
+from core.events import FORMATS, QUESTION_TYPES, Answered, Event, Graded, Summarised, Utterance
 from core.store.conversations import Conversation, ConversationFilter
+from pages.parts.branches_data import family_of
+from pages.parts.case_belief import draw_belief
+from pages.parts.case_facts import draw_facts_ledger
+from pages.parts.case_why import draw_why
 from pages.parts.endings_charts import REASON
 from pages.parts.figure_controls import dataset_name, unique_names
 from pages.parts.figures import model_name
 from pages.parts.live_panels import draw_case
 from pages.parts.look import ROLE_ICON, RULE, RULE_SHORT, arm, badge, plain
-from pages.parts.navigation import LIVE
-from pages.parts.transcript import draw_chat
+from pages.parts.navigation import BRANCHES, LIVE
+from pages.parts.take_away import draw_take_away
+from pages.parts.transcript import draw_chat, who_answers
 from pages.parts.transcripts_data import PAGE, Reading, found_ids, reading, trials_of_case
 from pages.parts.transcripts_find import PAGE_NAME
 from pages.parts.transcripts_list import arm_words, verdict_words
@@ -41,7 +46,22 @@ def draw_reading(trial_id: str, wanted: ConversationFilter) -> None:
         _background(shown)
     with right:
         _answers(shown)
+    _closer(shown)
     _other_trials(shown.talk)
+
+
+def _closer(shown: Reading) -> None:
+    """Draw what a closer look tells, one at a time and only when it is asked for."""
+    if shown.case is None:
+        return
+    chosen = st.segmented_control("A closer look", list(_CLOSER), key="read_closer", bind="query-params")
+    if chosen:
+        _CLOSER[chosen](shown.case, shown.events, f"closer_{shown.talk.trial_id}")
+
+
+_CLOSER: dict[str, Callable[[Case, Sequence[Event], str], None]] = {
+    "Why it is wrong": draw_why, "Facts ledger": draw_facts_ledger, "Belief": draw_belief,
+}  # fmt: skip
 
 
 def _steps(trial_id: str, wanted: ConversationFilter, shown: Reading | None) -> None:
@@ -63,10 +83,20 @@ def _steps(trial_id: str, wanted: ConversationFilter, shown: Reading | None) -> 
             st.page_link(
                 LIVE, label="Watch it again", icon=":material/smart_display:", query_params={"trial": trial_id}
             )  # fmt: skip
-            st.download_button(
-                "Download", lambda: _json(shown), f"{re.sub(r'[^A-Za-z0-9_-]+', '-', trial_id)}.json",
-                "application/json", icon=":material/download:", on_click="ignore", help="The conversation as JSON.",
-            )  # fmt: skip
+            _branches(trial_id)
+            draw_take_away([trial_id], key="read")
+
+
+def _branches(trial_id: str) -> None:
+    """Link to where this conversation can be forked, and to its branches where there are any."""
+    family = family_of(trial_id)
+    st.page_link(
+        BRANCHES, label="Fork from here", icon=":material/fork_right:", query_params={"trial": trial_id, "fork": "yes"},
+        help="Take it up at any message: change what is said, the model, the persona or the prompts, and run on.",
+    )  # fmt: skip
+    if family is not None and len(family.nodes) > 1:
+        label = "Its branch" if len(family.nodes) == 2 else f"Its {len(family.nodes) - 1} branches"
+        st.page_link(BRANCHES, label=label, icon=":material/account_tree:", query_params={"trial": trial_id})
 
 
 def _open(trial_id: str | None) -> None:
@@ -90,7 +120,7 @@ def _head(shown: Reading) -> None:
     ended = f"ended by: {REASON[talk.end_reason].lower()}" if talk.end_reason else "no conversation"
     turns = f", {talk.doctor_turns} doctor turns" if talk.doctor_turns is not None else ""
     st.markdown(
-        f"Right answer **{plain(talk.answer or 'unknown')}** :gray[· {talk.specialty or 'no specialty'} · "
+        f"Right answer **{plain(talk.answer or 'unknown')}** :gray[· {plain(talk.specialty or 'no specialty')} · "
         f"{plain(dataset_name(talk.dataset))} · {ended}{turns} · patient {plain(model_name(talk.patient))} · run "
         f"{plain(talk.run_id)}]"
     )
@@ -119,12 +149,14 @@ def _answers(shown: Reading) -> None:
     answers = {(e.format, e.question_type): e for e in shown.events if isinstance(e, Answered)}
     if not answers:
         st.info("This trial broke off before any answer.", icon=":material/cloud_off:")
+    if not_the_doctor := who_answers(shown.events):
+        st.caption(not_the_doctor)
     for format_ in FORMATS:
         for question_type in QUESTION_TYPES:
             answer = answers.get((format_, question_type))
             if answer is not None:
                 grades = [g for g in shown.grades if (g.format, g.question_type) == (format_, question_type)]
-                _answer(answer, grades)
+                draw_answer(answer, grades)
 
 
 def _background(shown: Reading) -> None:
@@ -136,7 +168,8 @@ def _background(shown: Reading) -> None:
         draw_case(shown.case, open_=False)
 
 
-def _answer(answer: Answered, grades: Sequence[Graded]) -> None:
+def draw_answer(answer: Answered, grades: Sequence[Graded]) -> None:
+    """Draw one answer with the verdicts that count, and what was read out of it."""
     response = (answer.response or "").replace("**", "").strip()
     with st.container(border=True, gap="xsmall"):
         badges = [badge(answer.reason)] if answer.reason is not None else []
@@ -196,10 +229,3 @@ def trials_table(trials: Sequence[Conversation]) -> pd.DataFrame:
             for talk in trials
         ]
     )
-
-
-def _json(shown: Reading) -> bytes:
-    talk: Mapping[str, object] = vars(shown.talk)
-    events = [event.model_dump(mode="json") for event in shown.events if not isinstance(event, Called)]
-    grades = [grade.model_dump(mode="json") for grade in shown.grades]
-    return orjson.dumps({**talk, "events": events, "grades_that_count": grades}, option=orjson.OPT_INDENT_2)

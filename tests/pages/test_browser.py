@@ -244,8 +244,12 @@ def test_a_human_doctor_asks_diagnoses_and_is_graded(visit: Callable[..., Page])
     expect(box).to_be_visible()
     box.fill("Final Diagnosis: Acute pericarditis")
     box.press("Enter")
+    asked = page.locator("[class*='st-key-asked_']")
+    before = ""
     for answered in range(4):
+        expect(asked).not_to_have_text(before)  # the next question, not a leftover of the one before
         expect(page.get_by_text(re.compile(r"^(Multi-turn|Vignette) · "))).to_have_count(answered)
+        before = asked.inner_text()
         expect(page.get_by_placeholder("Your diagnosis")).to_be_visible()
         box.fill("Acute pericarditis")
         box.press("Enter")

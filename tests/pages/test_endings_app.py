@@ -82,9 +82,9 @@ def test_reasons_are_shares_of_a_models_conversations(filled: Store, open_page: 
     app = open_page("endings")
     assert trouble(app) == []
     bars = {bar["name"]: bar for bar in charts(app)[0]["data"]}
-    assert set(bars) == {"Final diagnosis", "Cap of messages"}, "other cases are not mixed in"
-    assert bars["Cap of messages"]["x"] == [0.0, 0.5]
-    assert bars["Cap of messages"]["customdata"] == [0, 2]
+    assert set(bars) == {"Final diagnosis", "Cap reached"}, "other cases are not mixed in"
+    assert bars["Cap reached"]["x"] == [0.0, 0.5]
+    assert bars["Cap reached"]["customdata"] == [0, 2]
     table = app.dataframe[0].value
     assert list(table["Model"]) == ["openai/a", "openai/b"]
     assert list(table["Conversations"]) == [4, 4]

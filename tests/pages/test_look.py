@@ -11,6 +11,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from core.events import EndReason, Rule, Verdict
+from core.takeaway.visible import in_order
 from pages.parts import look
 
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -67,7 +68,11 @@ def test_every_letter_of_a_text_is_still_there(text: str) -> None:
         kept = words.replace("\0", "").replace("\ufffd", "").replace("*", "").replace(look._BREAK, "")
         return "".join(kept.split())
 
-    assert bare(shown) == bare(text)
+    assert bare(shown) == bare(in_order(text))
+
+
+def test_what_turns_the_reading_order_around_is_seen() -> None:
+    assert look.plain("flu\u202egnp.x\u2066") == r"flu\[RLO\]gnp\.x\[LRI\]"
 
 
 def test_only_the_words_final_diagnosis_keep_their_stars() -> None:

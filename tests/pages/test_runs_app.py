@@ -1,8 +1,12 @@
-"""The Runs page without a browser: estimate, a campaign in its own process to the end, stop and resume."""
+"""The Runs page without a browser: estimate, a campaign in its own process to the end, stop and resume.
+
+Campaigns of the Consultation protocol: ``test_runs_consultation_app``.
+"""
 
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,9 +14,13 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.campaigns.engine import ask_to_stop, is_running
+from core import paths
+from core.campaigns.engine import is_running
 from core.campaigns.journal import TrialLine, journal_path, read_lines
-from core.campaigns.plan import journals
+from core.campaigns.plan import find_header
+from core.store.database import Store
+from tests.core.store.builders import a_case, a_header, a_stream, a_trial, write_journal
+from tests.support.campaigns import metrics, run_ids, stop_all
 from tests.support.pages import button, has_button, run_until, trouble, words
 
 START = "Start the campaign"
@@ -22,19 +30,7 @@ Open = Callable[..., AppTest]
 @pytest.fixture(autouse=True)
 def _nothing_left_running(database: Path) -> Iterator[None]:
     yield
-    for journal in journals():
-        ask_to_stop(journal.parent.name)
-        deadline = time.monotonic() + 20
-        while is_running(journal.parent.name) and time.monotonic() < deadline:
-            time.sleep(0.1)
-
-
-def metrics(app: AppTest) -> dict[str, str]:
-    return {metric.label: metric.value for metric in app.metric}
-
-
-def run_ids() -> list[str]:
-    return [journal.parent.name for journal in journals()]
+    stop_all()
 
 
 def small(app: AppTest, cases: int, trials: int) -> AppTest:
@@ -148,3 +144,54 @@ def test_an_address_of_no_run_says_so_and_shows_the_newest(open_page: Open) -> N
     assert "The run in this address is not stored here; the newest one is shown." in words(other)
     assert run_id in words(other)
     assert trouble(other) == []
+
+
+def test_the_patients_persona_and_the_probe_go_into_the_campaign(open_page: Open) -> None:
+    app = small(open_page("runs"), 1, 1)
+    app.selectbox(key="runs_temperament").set_value("anxious")
+    app.selectbox(key="runs_memory").set_value("poor")
+    app.toggle(key="runs_probe").set_value(True).run()
+    button(app, START).click().run(timeout=120)
+    run_until(app, lambda a: "Complete: 1 of 1" in words(a))
+    settings = find_header(run_ids()[0]).settings
+    assert settings["persona"] == "anxious,poor"
+    assert "probe" not in settings, "the reference doctor shows its belief without being asked"
+    assert "**Persona** anxious, poor memory" in words(app)
+    assert trouble(app) == []
+
+
+def test_a_probe_of_a_model_costs_a_call_a_question(open_page: Open) -> None:
+    app = small(open_page("runs"), 2, 1)
+    app.selectbox(key="runs_doctor").set_value("openai/gpt-4o").run()
+    before = int(metrics(app)["Model calls"])
+    app.toggle(key="runs_probe").set_value(True).run()
+    assert int(metrics(app)["Model calls"]) - before == 2 * 7  # 2 conversations of 7 assumed questions
+
+
+def test_a_pack_that_cannot_ask_for_beliefs_is_refused_in_a_sentence(open_page: Open, database: Path) -> None:
+    own = database.parent / "prompts" / "mine"
+    shutil.copytree(paths.PROMPTS / "craftmd", own)
+    (own / "belief.md").unlink()
+    app = open_page("runs")
+    app.selectbox(key="runs_pack").set_value("mine").run()
+    assert has_button(app, START)
+    app.selectbox(key="runs_doctor").set_value("another model…").run()
+    app.text_input(key="runs_doctor_other").set_value("hf/some/model")
+    app.toggle(key="runs_probe").set_value(True).run()
+    assert "The prompt pack mine has no belief.md" in words(app).replace("\\", "")
+    assert not has_button(app, START)
+    assert trouble(app) == []
+
+
+def test_only_campaigns_and_releases_are_listed(open_page: Open, database: Path) -> None:
+    sources = ("local", "live", "bench", "fork", "release")
+    for number, source in enumerate(sources):
+        run = f"{source}-run"
+        header = a_header(run, [a_case()], source=source, trials=1, created_at=100.0 + number)
+        write_journal(
+            Store(database).journals, run, header, a_trial(a_stream(f"{run}/0"), trial_id=f"{run}/0", run_id=run)
+        )
+    app = open_page("runs")
+    assert trouble(app) == []
+    assert list(app.dataframe[0].value["Run"]) == ["release-run", "local-run"]
+    assert "is not stored here" in words(open_page("runs", run="fork-run"))

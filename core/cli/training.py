@@ -1,0 +1,161 @@
+"""``export training`` and ``train``: a training set of golden dialogues, and a small local model fine-tuned on it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from core.agents.oracle import ORDERS
+from core.case import Case
+from core.cli.folded import folded_store
+from core.consultation.items import ItemSet, items_from_json
+from core.datasets.select import select
+from core.errors import UsageError
+from core.store.history import newest_items
+
+if TYPE_CHECKING:
+    from core.training.export import Manifest
+    from core.training.finetune import Metrics, Told
+
+_SHOWN_CLUSTERS = 10
+
+
+def export_training(
+    out: Annotated[Path, typer.Option(help="Folder for train.jsonl, test.jsonl and manifest.json.")],
+    cases: Annotated[
+        list[str] | None, typer.Option(help="DATASET, DATASET:SPECIALTY or DATASET:id,id (again for more).")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(help="Only the first so many cases of each.")] = None,
+    order: Annotated[str, typer.Option(help="Of the questions: direct, random or reversed.")] = "direct",
+    dialogues: Annotated[int, typer.Option(min=1, help="Dialogues of each case, in other phrases.")] = 1,
+    test_share: Annotated[float, typer.Option(help="Share of the cases that is kept for test.")] = 0.2,
+    similar: Annotated[float, typer.Option(help="Per cent from which two vignettes are near-duplicates.")] = 75.0,
+    seed: Annotated[int, typer.Option(help="Decides phrases, order and split.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace a training set that lies there.")] = False,
+) -> int:
+    """Write golden consultation dialogues as chat JSONL, with train and test cases kept apart."""
+    from core.training.export import Settings, build, write
+
+    if order not in ORDERS:
+        raise UsageError(f"{order!r} is no order: say {', '.join(ORDERS)}.")
+    settings = Settings(
+        order=order, seed=seed, test_share=test_share, similar=similar, dialogues=dialogues
+    )  # fmt: skip
+    chosen = [case for selection in cases or ["library"] for case in select(selection, limit)]
+    training = build(chosen, settings, _stored_items(chosen))
+    write(out, training, force=force)
+    _tell_export(out, training.manifest)
+    return 0
+
+
+def train(
+    model: Annotated[str, typer.Option(help="Folder of a causal language model, or its Hugging Face name.")],
+    data: Annotated[Path, typer.Option(help="Folder that `export training` has written.")],
+    out: Annotated[Path, typer.Option(help="Folder for the trained model; it must not exist yet.")],
+    epochs: Annotated[int, typer.Option(min=1, help="How often every dialogue is seen.")] = 3,
+    lr: Annotated[float | None, typer.Option(help="Learning rate; 2e-5, with --lora 2e-4.")] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Dialogues in a step.")] = 4,
+    max_length: Annotated[int, typer.Option(min=16, help="Tokens of a dialogue that are read.")] = 2048,
+    seed: Annotated[int, typer.Option(help="Decides order and adapters; on a CPU, the whole result.")] = 0,
+    lora: Annotated[bool, typer.Option("--lora/--no-lora", help="Train adapters (peft), merged at the end.")] = False,
+    generate: Annotated[int, typer.Option(min=0, help="Test dialogues in which the model asks by itself.")] = 10,
+) -> int:
+    """Fine-tune a small local model on the doctor's words, measured on the test cases before and after."""
+    from core.training.finetune import Settings, fine_tune
+
+    if lr is not None and not lr > 0:
+        raise UsageError(f"--lr must be above 0, not {lr:g}.")
+    settings = Settings(
+        epochs=epochs, lr=lr, batch_size=batch_size, max_length=max_length, seed=seed, lora=lora, generate=generate
+    )  # fmt: skip
+    with _progress() as told:
+        metrics = fine_tune(model, data, out, settings, told)
+    _tell_metrics(out, metrics)
+    return 0 if metrics.finished else 1
+
+
+def _stored_items(cases: list[Case]) -> Callable[[Case], ItemSet | None]:
+    """Return who gives the items that the database holds for a case as it is now."""
+    with folded_store().read() as cursor:
+        stored = newest_items(cursor, [case.case_key for case in cases])
+    by_case = {(s.case_key, s.content_hash): s for s in stored}
+
+    def items_of(case: Case) -> ItemSet | None:
+        found = by_case.get((case.case_key, case.content_hash))
+        return ItemSet(items_from_json(found.items), found.made_by) if found else None
+
+    return items_of
+
+
+def _tell_export(out: Path, manifest: Manifest) -> None:
+    for name, entry in manifest.files.items():
+        print(f"Wrote {entry.dialogues:,} dialogues of {entry.cases:,} cases to {out / name}.")
+    for row in manifest.specialties:
+        print(f"  {row.specialty:<30} {row.train:>5} train {row.test:>5} test")
+    clusters = manifest.near_duplicates
+    print(f"{len(clusters)} clusters of near-duplicate cases, each on one side.")
+    for cluster in clusters[:_SHOWN_CLUSTERS]:
+        print(f"  {', '.join(cluster)}")
+    if len(clusters) > _SHOWN_CLUSTERS:
+        print(f"  and {len(clusters) - _SHOWN_CLUSTERS} more; manifest.json has them all.")
+    if manifest.left_out:
+        print(f"Left out {len(manifest.left_out)} cases whose question does not ask for a diagnosis.")
+    for source in manifest.sources:
+        print(f"Licence of the {source.cases:,} cases of {source.dataset} ({source.source}): {source.licence}.")
+
+
+def _tell_metrics(out: Path, metrics: Metrics) -> None:
+    for name, figures in (("before", metrics.before), ("after", metrics.after)):
+        if figures is not None:
+            asked = "" if figures.key_recall is None else f", recall of keys {figures.key_recall:.3f}"
+            print(f"Test {name}: loss {figures.loss:.4f}, perplexity {figures.perplexity:.2f}{asked}.")
+    for side, used in metrics.data.items():
+        if used.cut or used.left_out:
+            print(f"Of {side}, {used.cut} dialogues were cut at --max-length and {used.left_out} left out for it.")
+    if metrics.system_prompt == "user":
+        print('The model\'s chat template has no system role: set system_role = "user" for it in the models file.')
+    if not metrics.finished:
+        print(f"Interrupted after step {len(metrics.losses)} of {metrics.planned_steps}; {out} holds the model so far.")
+    print(f"Use it with: python -m core run --protocol consultation --doctor hf/{out.absolute()}")
+
+
+@contextmanager
+def _progress() -> Iterator[Told]:
+    """Yield what shows the training on stderr: a bar on a terminal, else a line for each tenth."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _Lines()
+        return
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        TextColumn("{task.fields[loss]}"),
+    )  # fmt: skip
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("", loss="")
+
+        def show(what: str, done: int, planned: int, loss: float | None) -> None:
+            words = "" if loss is None else f"loss {loss:.4f}"
+            bar.update(task, description=what, completed=done, total=planned, loss=words)
+
+        yield show
+
+
+class _Lines:
+    """Prints a line whenever something else is done, or another tenth of it."""
+
+    def __init__(self) -> None:
+        self._shown: tuple[str, int] | None = None
+
+    def __call__(self, what: str, done: int, planned: int, loss: float | None) -> None:
+        shown = (what, 10 * done // max(1, planned))
+        if shown != self._shown:
+            self._shown = shown
+            words = "…" if loss is None else f": step {done} of {planned}, loss {loss:.4f}"
+            print(f"{what}{words}", file=sys.stderr, flush=True)

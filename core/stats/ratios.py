@@ -1,0 +1,62 @@
+"""Intervals of figures that are made of sums over cases, such as a share of answers: cases are resampled whole.
+
+For means of one number a case, ``core.stats.bootstrap`` is exact. What is divided by another sum is resampled here,
+with a fixed seed and the same correction for few cases (``core.stats.small_sample``).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from core.errors import UsageError
+from core.stats.bootstrap import SEED, tail_of
+from core.stats.intervals import NOTHING, Interval
+
+Floats = NDArray[np.float64]
+RESAMPLES = 2_000
+_BLOCK = 2_000_000
+
+
+def resampled_sums(by_case: ArrayLike, resamples: int = RESAMPLES, seed: int = SEED) -> Floats:
+    """Return resample × column: the sums over cases, drawn with replacement, of a table case × column."""
+    table = np.asarray(by_case, dtype=np.float64)
+    if table.ndim != 2 or not np.isfinite(table).all():
+        raise UsageError("Resampling needs a table of numbers: a row for each case, without gaps.")
+    generator, n = np.random.default_rng(seed), table.shape[0]
+    if not n:
+        return np.zeros((resamples, table.shape[1]))
+    block = max(1, _BLOCK // n)
+    sizes = [min(block, resamples - start) for start in range(0, resamples, block)]
+    return np.concatenate([generator.multinomial(n, np.full(n, 1 / n), size) @ table for size in sizes])
+
+
+def percentiles(figures: ArrayLike, n_cases: int, level: float = 0.95) -> Interval:
+    """Return the interval from a figure's values in resamples of ``n_cases`` cases; what is not finite is left out."""
+    values = np.asarray(figures, dtype=np.float64)
+    values = values[np.isfinite(values)]
+    if not values.size:
+        return NOTHING
+    tail = tail_of(n_cases, level, True)
+    low, high = np.quantile(values, [tail, 1 - tail])
+    return Interval(float(low), float(high))
+
+
+def ratio_intervals(numerators: ArrayLike, denominators: ArrayLike, level: float = 0.95) -> list[Interval]:
+    """Return the interval of Σ numerators / Σ denominators for each column of two tables case × column."""
+    above, below = np.asarray(numerators, dtype=np.float64), np.asarray(denominators, dtype=np.float64)
+    if above.shape != below.shape:
+        raise UsageError("Ratios need as many numerators as denominators.")
+    sums = resampled_sums(np.hstack([above, below]))
+    columns = above.shape[1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = sums[:, :columns] / sums[:, columns:]
+    return [percentiles(ratios[:, column], above.shape[0], level) for column in range(columns)]
+
+
+def ratio(numerators: ArrayLike, denominators: ArrayLike) -> float:
+    """Return Σ numerators / Σ denominators; NaN where nothing is counted."""
+    below = float(np.sum(np.asarray(denominators, dtype=np.float64)))
+    return float(np.sum(np.asarray(numerators, dtype=np.float64))) / below if below else math.nan

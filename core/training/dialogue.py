@@ -1,0 +1,88 @@
+"""Golden dialogues: a consultation as it should go, built from a case's (key, value) items without a model.
+
+Source: Liao et al., arXiv 2309.02077, training set. The patient opens with P0; the doctor asks about each key once; the
+patient tells that item, and nothing else, in lay words; the doctor closes with a short analysis and the diagnosis.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from core.agents.base import Dialogue, Turn
+from core.agents.consultation_roles import SpokenItem, briefing_of
+from core.agents.oracle import Order
+from core.case import FINAL_QUESTION, Case
+from core.consultation.items import ConsultationCase, Item
+from core.metrics.ledger.topics import Topic
+from core.training.phrases import CONCLUSIONS, DIAGNOSIS, QUESTIONS, SUMMARIES
+
+_TOLD: tuple[Topic, ...] = ("chief complaint", "onset", "character", "associated symptoms", "exposure", "past history")
+"""Topics that an analysis may repeat.
+
+A patient words examination and tests more vaguely than the items do: a doctor that quotes those would learn to state
+what nobody has told it.
+"""
+_MOST_POINTS = 4
+_MOST_WORDS = 16
+_DIAGNOSTIC = re.compile(
+    r"diagnos|condition|disease|disorder|syndrome|illness|cause|etiolog|aetiolog|explain|explanation|suffering|"
+    r"\bwhat is it\b|\bwrong with\b",
+    re.IGNORECASE,
+)
+
+
+def asks_for_diagnosis(case: Case) -> bool:
+    """Say whether a case's question asks for a diagnosis, so that its answer can end a consultation."""
+    return case.question == FINAL_QUESTION or _DIAGNOSTIC.search(case.question) is not None
+
+
+def golden_dialogue(about: ConsultationCase, order: Order = "direct", seed: int = 0) -> Dialogue:
+    """Return the golden dialogue of a case: the same for the same items, order and seed.
+
+    ``order`` is that of the questions: of M, drawn by the seed, or M's backwards. The seed also chooses the phrases.
+    """
+    rng = random.Random(f"{seed}:{about.case.case_key}:{order}")
+    asked = _ordered(list(zip(about.items, briefing_of(about).items, strict=True)), order, rng)
+    turns = [Turn("patient", about.opening)]
+    for question, (_, spoken) in zip(_questions(rng), asked, strict=False):
+        turns += [Turn("doctor", question.format(key=spoken.key)), Turn("patient", spoken.lay)]
+    return (*turns, Turn("doctor", closing(about.case.answer, [item for item, _ in asked], rng)))
+
+
+def closing(answer: str, told: Iterable[Item], rng: random.Random) -> str:
+    """Return the doctor's last message: up to four points of the history that was told, and the diagnosis."""
+    points = "; ".join(_points(told))
+    summary = f"{rng.choice(SUMMARIES).format(points=points)} " if points else ""
+    analysis = f"{summary}{rng.choice(CONCLUSIONS).format(answer=answer)}"
+    return f"{analysis}\n{DIAGNOSIS.format(answer=answer)}"
+
+
+def _ordered(
+    items: list[tuple[Item, SpokenItem]], order: Order, rng: random.Random
+) -> Sequence[tuple[Item, SpokenItem]]:
+    telling = [pair for pair in items if pair[1].lay]
+    if order == "random":
+        return rng.sample(telling, len(telling))
+    return telling if order == "direct" else telling[::-1]
+
+
+def _questions(rng: random.Random) -> Iterator[str]:
+    """Yield ways to ask for ever; none comes again before all others have."""
+    while True:
+        yield from rng.sample(QUESTIONS, len(QUESTIONS))
+
+
+def _points(told: Iterable[Item]) -> list[str]:
+    """Return the first short piece of each topic that may be repeated, the complaint first."""
+    by_topic = {item.topic: item.value for item in reversed(list(told)) if item.topic in _TOLD}
+    pieces = (_short(by_topic[topic]) for topic in _TOLD if topic in by_topic)
+    return [piece for piece in pieces if piece][:_MOST_POINTS]
+
+
+def _short(value: str) -> str:
+    """Return the first piece of a value that is short enough to be repeated, as it stands inside a sentence."""
+    pieces = (piece.strip(" .,") for piece in value.split(";"))
+    found = next((piece for piece in pieces if piece and len(piece.split()) <= _MOST_WORDS), "")
+    return found[:1].lower() + found[1:] if found[1:2].islower() else found

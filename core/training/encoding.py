@@ -1,0 +1,133 @@
+"""Turns dialogues into token ids by a model's chat template, with labels on the doctor's words alone.
+
+The template is the tokenizer's own; where it has none it gets ``PLAIN``, which is saved with the model. A template that
+knows no system role is given the system prompt as the beginning of the patient's first words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from core.errors import AnamnesisError
+from core.training.chat import ChatLine
+
+PLAIN = (
+    "{{ bos_token or '' }}{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}"
+    "{% if m['role'] == 'assistant' %}{{ eos_token or '' }}{% endif %}{{ '\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}assistant:{% endif %}"
+)
+"""One message a line after its role; the assistant's end with the end-of-text token."""
+MASKED = -100
+"""The label that torch's cross entropy leaves out."""
+Messages = Sequence[dict[str, str]]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Token ids of a dialogue, their labels (``MASKED`` outside the doctor's messages), and whether it was cut."""
+
+    ids: tuple[int, ...]
+    labels: tuple[int, ...]
+    cut: bool
+
+    @property
+    def predicted(self) -> int:
+        """How many tokens a causal model is asked to predict: all labelled ones but a first."""
+        return sum(label != MASKED for label in self.labels[1:])
+
+
+class ChatFormat:
+    """A tokenizer with its chat template."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        if not tokenizer.is_fast:
+            raise AnamnesisError(
+                "This model's tokenizer cannot say where a token stands in the text: use another model."
+            )
+        self.tokenizer = tokenizer
+        self.own_template = bool(tokenizer.chat_template)
+        if not self.own_template:
+            tokenizer.chat_template = PLAIN
+        self.takes_system = self._knows_system()
+
+    def encode(self, messages: Messages, max_length: int) -> Encoded:
+        """Return a dialogue's first ``max_length`` tokens with labels on every assistant message and its end mark."""
+        text, spans = self.marked(messages)
+        read = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        ids, offsets = read["input_ids"], read["offset_mapping"]
+        labels = [
+            id_ if any(start <= at < end for start, end in spans) else MASKED
+            for id_, (at, _) in zip(ids, offsets, strict=True)
+        ]
+        return Encoded(tuple(ids[:max_length]), tuple(labels[:max_length]), len(ids) > max_length)
+
+    def prompt_ids(self, messages: Messages) -> list[int]:
+        """Return what a server would give the model before its next message."""
+        ids: list[int] = self.tokenizer(self.render(messages, prompt=True), add_special_tokens=False)["input_ids"]
+        return ids
+
+    def marked(self, messages: Messages) -> tuple[str, list[tuple[int, int]]]:
+        """Return the dialogue as text, and where in it the assistant speaks: (start, end) in characters.
+
+        A message begins where the generation prompt ends and goes on to its end mark, which the model is to learn too.
+        """
+        text = self.render(messages)
+        spans = []
+        for number, message in enumerate(messages):
+            if message["role"] == "assistant":
+                spans.append(self._span(text, messages, number))
+        return text, spans
+
+    def render(self, messages: Messages, *, prompt: bool = False) -> str:
+        """Return messages as text, with the generation prompt if one is to be answered."""
+        sent = list(messages) if self.takes_system else _folded(messages)
+        text: str = self.tokenizer.apply_chat_template(sent, tokenize=False, add_generation_prompt=prompt)
+        return text
+
+    def _span(self, text: str, messages: Messages, number: int) -> tuple[int, int]:
+        before, said = self.render(messages[:number], prompt=True), messages[number]["content"].strip()
+        at = text.find(said, len(before)) if text.startswith(before) else -1
+        if at < 0:
+            raise AnamnesisError(
+                "This model's chat template does not repeat a conversation as it was said, so its own words cannot be "
+                "told from the patient's: use a model with another template."
+            )
+        end = at + len(said)
+        mark = self.render(messages[: number + 1]).rpartition(said)[2]
+        return len(before), end + len(mark) if text.startswith(mark, end) else end
+
+    def _knows_system(self) -> bool:
+        import jinja2
+
+        probe = [{"role": "system", "content": "~system~"}, {"role": "user", "content": "~user~"}]
+        self.takes_system = True
+        try:
+            return "~system~" in self.render(probe)
+        except jinja2.TemplateError:
+            return False
+
+
+def encode_all(chat: ChatFormat, lines: Iterable[ChatLine], max_length: int) -> list[Encoded]:
+    """Return the dialogues that have a word of the doctor within ``max_length`` tokens."""
+    encoded = (chat.encode(line.dumped(), max_length) for line in lines)
+    return [one for one in encoded if one.predicted]
+
+
+def batch(encoded: Sequence[Encoded], pad: int, torch: Any, device: Any) -> dict[str, Any]:
+    """Return dialogues as tensors, padded on the right."""
+    longest = max(len(one.ids) for one in encoded)
+    fill = [longest - len(one.ids) for one in encoded]
+    rows = {
+        "input_ids": [[*one.ids, *[pad] * n] for one, n in zip(encoded, fill, strict=True)],
+        "attention_mask": [[1] * len(one.ids) + [0] * n for one, n in zip(encoded, fill, strict=True)],
+        "labels": [[*one.labels, *[MASKED] * n] for one, n in zip(encoded, fill, strict=True)],
+    }
+    return {name: torch.tensor(values, device=device) for name, values in rows.items()}
+
+
+def _folded(messages: Messages) -> list[dict[str, str]]:
+    """Return the messages with the system prompt before the user's first words."""
+    system, first, *rest = messages
+    return [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *rest]

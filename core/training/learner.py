@@ -1,0 +1,171 @@
+"""A causal language model ready to learn: loaded once, trained step by step, saved whole.
+
+torch, transformers and peft are imported with the first use, and by name: type checkers need not read them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from core.errors import AnamnesisError, UsageError
+from core.training.encoding import ChatFormat, Encoded, batch
+
+_LORA = {"r": 16, "lora_alpha": 32, "lora_dropout": 0.05, "target_modules": "all-linear", "task_type": "CAUSAL_LM"}
+"""Low-rank adapters on every linear layer."""
+_MOST_NORM = 1.0
+_WARM_UP = 0.1
+"""Share of the steps in which the learning rate rises; from there it falls to zero in a straight line."""
+
+Told = Callable[[int, float], None]
+"""Told after each step how many are done, and its loss."""
+Stop = Callable[[], bool]
+
+
+class Learner:
+    """A model with its tokenizer on a device."""
+
+    def __init__(self, model: Any, chat: ChatFormat, device: Any) -> None:
+        self.model, self.chat, self.device = model, chat, device
+        self.torch = library("torch")
+        self.pad = next(id_ for id_ in (chat.tokenizer.pad_token_id, chat.tokenizer.eos_token_id, 0) if id_ is not None)
+
+    @classmethod
+    def load(cls, name: str, *, seed: int = 0, lora: bool = False) -> Learner:
+        """Load a folder or a Hugging Face name, with new adapters where ``lora`` is wanted.
+
+        Raises ``UsageError`` where there is no such folder or no peft, ``AnamnesisError`` where it cannot be loaded.
+        """
+        torch, transformers = library("torch"), library("transformers")
+        peft = library("peft") if lora else None
+        if _is_path(name) and not Path(name).is_dir():
+            raise UsageError(f"There is no folder {name}: name the folder of a model or its Hugging Face name.")
+        torch.manual_seed(seed)
+        device = torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
+        # adapters are small enough to learn in full precision on half-sized weights; the weights themselves are not
+        kind = torch.bfloat16 if lora and device.type == "cuda" else torch.float32
+        transformers.utils.logging.disable_progress_bar()
+        with enough_memory(name), _loadable(name):
+            tokenizer = transformers.AutoTokenizer.from_pretrained(name)
+            model = transformers.AutoModelForCausalLM.from_pretrained(name, dtype=kind).to(device)
+        if peft is not None:
+            with warnings.catch_warnings():
+                # peft asks transformers by a name that is to go: nothing that a user of either could change
+                warnings.simplefilter("ignore", FutureWarning)
+                model = peft.get_peft_model(model, peft.LoraConfig(**_LORA))
+        return cls(model, ChatFormat(tokenizer), device)
+
+    @property
+    def most_tokens(self) -> int | None:
+        """How many tokens the model can read, where its configuration says so."""
+        most = getattr(self.model.config, "max_position_embeddings", None)
+        return int(most) if most else None
+
+    def loss(self, encoded: Sequence[Encoded]) -> Any:
+        """Return the mean cross entropy (nats a token) of the doctor's words in some dialogues, as a tensor."""
+        kind = self.device.type
+        with self.torch.autocast(kind, dtype=self.torch.bfloat16, enabled=kind == "cuda"):
+            return self.model(**batch(encoded, self.pad, self.torch, self.device)).loss
+
+    def learn(self, batches: Sequence[Sequence[Encoded]], lr: float, told: Told, stop: Stop) -> list[float]:
+        """Take a step of AdamW for each batch and return the losses; ``stop`` is asked before each.
+
+        Raises ``AnamnesisError`` where a loss is no number.
+        """
+        weights = [p for p in self.model.parameters() if p.requires_grad]
+        optimizer = self.torch.optim.AdamW(weights, lr=lr, weight_decay=0.0)
+        rate = self.torch.optim.lr_scheduler.LambdaLR(optimizer, _schedule(len(batches)))
+        self.model.train()
+        losses: list[float] = []
+        for some in batches:
+            if stop():
+                break
+            loss = self.loss(some)
+            losses.append(_number(loss, len(losses) + 1))
+            loss.backward()
+            self.torch.nn.utils.clip_grad_norm_(weights, _MOST_NORM)
+            optimizer.step()
+            rate.step()
+            optimizer.zero_grad()
+            told(len(losses), losses[-1])
+        return losses
+
+    def reply(self, messages: Sequence[dict[str, str]], max_tokens: int) -> str:
+        """Return the model's likeliest next message, decoded greedily, up to the end of its first line."""
+        ids = self.torch.tensor([self.chat.prompt_ids(messages)], device=self.device)
+        self.model.eval()
+        with self.torch.inference_mode():
+            said = self.model.generate(
+                input_ids=ids, attention_mask=self.torch.ones_like(ids), generation_config=self._greedy(max_tokens)
+            )
+        text: str = self.chat.tokenizer.decode(said[0, ids.shape[1] :], skip_special_tokens=True)
+        return text.strip().partition("\n")[0]
+
+    def save(self, folder: Path) -> None:
+        """Write model and tokenizer as one model that needs no adapters."""
+        whole = self.model.merge_and_unload() if hasattr(self.model, "merge_and_unload") else self.model
+        whole.save_pretrained(folder)
+        self.chat.tokenizer.save_pretrained(folder)
+
+    def _greedy(self, max_tokens: int) -> Any:
+        ends = self.model.generation_config.eos_token_id
+        return library("transformers").GenerationConfig(
+            max_new_tokens=max_tokens, do_sample=False, pad_token_id=self.pad,
+            eos_token_id=ends if ends is not None else self.chat.tokenizer.eos_token_id,
+        )  # fmt: skip
+
+
+def library(name: str) -> Any:
+    """Import a package that only training needs; raise ``UsageError`` where it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        extra = " (or train without --lora)" if name == "peft" else ""
+        raise UsageError(f"Training needs the package {name}: pip install {name}{extra}.") from error
+
+
+@contextmanager
+def enough_memory(model: str) -> Iterator[None]:
+    """Say in one sentence when the accelerator's memory is not enough."""
+    try:
+        yield
+    except library("torch").OutOfMemoryError as error:
+        raise AnamnesisError(
+            f"The accelerator's memory is too small to train {model} like this: use a smaller --batch-size or "
+            "--max-length, --lora, or a smaller model."
+        ) from error
+
+
+@contextmanager
+def _loadable(model: str) -> Iterator[None]:
+    """Say in one sentence when transformers cannot load a model, with the first line of its reason."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError) as error:
+        first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise AnamnesisError(
+            f"The model {model} cannot be loaded ({first.rstrip('.:')}): check its name, and that it is a causal "
+            "language model with a tokenizer; without a network it must lie in a folder here or in the Hugging Face "
+            "cache."
+        ) from error
+
+
+def _is_path(name: str) -> bool:
+    """Say whether a name can only mean a folder: Hugging Face names have one slash at most and start with a letter."""
+    return name.startswith((".", "/", "~")) or name.count("/") > 1
+
+
+def _schedule(steps: int) -> Callable[[int], float]:
+    warm = max(1, round(_WARM_UP * steps))
+    return lambda step: min((step + 1) / warm, max(0, steps - step) / max(1, steps - warm))
+
+
+def _number(loss: Any, step: int) -> float:
+    value = float(loss.detach())
+    if value != value or value == float("inf"):
+        raise AnamnesisError(f"In step {step} the loss is no number any more: use a lower --lr.")
+    return value

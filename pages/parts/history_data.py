@@ -1,0 +1,154 @@
+"""What the History taking page shows: read once for each state of the database, computed once for each choice."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+import streamlit as st
+
+from core.metrics.history.curves import CurvePoint, OrderRow, curve_points, order_rows
+from core.metrics.history.doctors import MEASURES, Seat, accuracy_counted, read_seats, seats_of
+from core.metrics.history.figures import ComparisonRow, MeasureRow, compare_models, measure_rows
+from core.metrics.history.groups import GroupRow, group_rows
+from core.metrics.history.measuring import measure_missing
+from core.stats.corrections import Correction
+from core.store.database import Store
+from core.store.figures import McqRule
+from core.store.fold import fold_if_free
+from core.work import Work, begin, work_at
+from pages.parts.failures_filters import Scope
+from pages.parts.figure_controls import unique_names
+from pages.parts.figures import model_colours, model_name
+from pages.parts.stored import run_casts
+
+SECONDS_EACH = 0.002
+"""Roughly what measuring one conversation takes."""
+
+
+@dataclass(frozen=True)
+class View:
+    """The conversations in scope, and the rule by which the task's answers are judged."""
+
+    scope: Scope
+    rule: McqRule
+
+
+def seats() -> list[Seat]:
+    """Return the doctors of all campaigns and releases, with what tells apart whose conversations are not pooled."""
+    fold_if_free(Store())
+    return seats_of(run_casts())
+
+
+def seat_names(held: Sequence[Seat]) -> dict[str, str]:
+    """Return a seat's key → its name on the page, in the order of pages."""
+    order = list(unique_names(dict.fromkeys(seat.doctor for seat in held)))
+    ordered = sorted(held, key=lambda seat: (order.index(seat.doctor), seat.key))
+    return {seat.key: f"{model_name(seat.doctor)}{seat.key.removeprefix(seat.doctor)}" for seat in ordered}
+
+
+def seat_colours(held: Sequence[Seat]) -> dict[str, str]:
+    """Return a seat's key → its colour; the first seat of a doctor has the doctor's on every page."""
+    first: dict[str, str] = {}
+    for seat in sorted(held, key=lambda seat: seat.key):
+        first.setdefault(seat.doctor, seat.key)
+    known_as = {seat.key: seat.doctor if first[seat.doctor] == seat.key else seat.key for seat in held}
+    colours = model_colours(list(known_as.values()))
+    return {key: colours[name] for key, name in known_as.items()}
+
+
+def stored_history(rule: McqRule) -> pd.DataFrame:
+    """Return a row for each doctor and case; a shared table, never to be changed."""
+    return _stored(*_key(), rule)
+
+
+def measuring() -> Work[object] | None:
+    """Return the measuring of this database that is under way or was the last, or ``None``."""
+    return work_at(("history", str(Store().path)))
+
+
+def begin_measuring() -> None:
+    """Start to measure every conversation that is not measured."""
+    store = Store()
+    begin(("history", str(store.path)), lambda tell, stop: measure_missing(store, None, tell, stop))
+
+
+def scoped(view: View) -> pd.DataFrame:
+    """Return the rows of ``stored_history`` in scope; a shared table."""
+    return _scoped(*_key(), view)
+
+
+def figures(view: View) -> list[MeasureRow]:
+    """Return every measure of every doctor in scope."""
+    return _figures(*_key(), view)
+
+
+def curves(view: View) -> list[CurvePoint]:
+    """Return the measures against the share of the dialogue done."""
+    return _curves(*_key(), view)
+
+
+def order(view: View) -> list[OrderRow]:
+    """Return when which topic comes up."""
+    return _order(*_key(), view)
+
+
+def groups(view: View) -> list[GroupRow]:
+    """Return the measures in three groups of cases by number of items."""
+    return _groups(*_key(), view)
+
+
+def comparison(view: View, first: str, second: str, correction: Correction) -> list[ComparisonRow]:
+    """Return first minus second in every measure that both have on some case."""
+    return _comparison(*_key(), view, first, second, correction)
+
+
+def by_measure(rows: Sequence[MeasureRow]) -> Mapping[tuple[str, str], MeasureRow]:
+    """Return (doctor, measure) → row."""
+    return {(row.model, row.measure): row for row in rows}
+
+
+def _key() -> tuple[str, str]:
+    store = Store()
+    return str(store.path), store.version
+
+
+@st.cache_resource(max_entries=4, show_spinner="Reading the measures…")
+def _stored(path: str, version: str, rule: McqRule) -> pd.DataFrame:
+    return read_seats(Store(), seats_of(run_casts()), rule)
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _scoped(path: str, version: str, view: View) -> pd.DataFrame:
+    return view.scope.rows(_stored(path, version, view.rule))
+
+
+@st.cache_resource(max_entries=32, show_spinner="Computing intervals…")
+def _figures(path: str, version: str, view: View) -> list[MeasureRow]:
+    table = _scoped(path, version, view)
+    return [accuracy_counted(row, table) for row in measure_rows(table, MEASURES)]
+
+
+@st.cache_resource(max_entries=32, show_spinner="Computing intervals…")
+def _curves(path: str, version: str, view: View) -> list[CurvePoint]:
+    return curve_points(_scoped(path, version, view))
+
+
+@st.cache_resource(max_entries=32, show_spinner="Computing intervals…")
+def _order(path: str, version: str, view: View) -> list[OrderRow]:
+    return order_rows(_scoped(path, version, view))
+
+
+@st.cache_resource(max_entries=32, show_spinner="Computing intervals…")
+def _groups(path: str, version: str, view: View) -> list[GroupRow]:
+    return group_rows(_scoped(path, version, view), MEASURES)
+
+
+@st.cache_resource(max_entries=64, show_spinner="Comparing…")
+def _comparison(
+    path: str, version: str, view: View, first: str, second: str, correction: Correction
+) -> list[ComparisonRow]:
+    table = _scoped(path, version, view)
+    sides = [table[table["model"] == key].set_index("case_key")[list(MEASURES)] for key in (first, second)]
+    both = sides[0].notna() & sides[1].notna().reindex(sides[0].index, fill_value=False)
+    shared = [m for m in MEASURES if both[m].sum() > 1]
+    return compare_models(table, first, second, shared, correction) if shared else []

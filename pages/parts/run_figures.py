@@ -1,0 +1,153 @@
+"""What a run is and what came of it: its cast and settings, its accuracy, and what does not count in it."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+import streamlit as st
+
+from core.agents.oracle import BY_NAME, Bound
+from core.metrics.accuracy import AccuracyRow
+from core.persona import PLAIN, label, parse_persona
+from core.protocols.playing import CONSULTATION
+from core.store.runs import Run
+from core.words import PROTOCOL
+from pages.parts.charts import accuracy_chart
+from pages.parts.figure_controls import dataset_name
+from pages.parts.history_data import seat_names, seats
+from pages.parts.look import FORMAT, QUESTION_TYPE, VERDICT, plain
+from pages.parts.navigation import HISTORY
+from pages.parts.run_data import accuracy_rows
+
+_CHART = {"displaylogo": False, "toImageButtonOptions": {"format": "svg", "filename": "accuracy"}}
+
+
+def draw_facts(run: Run) -> None:
+    """Draw who plays under which settings, and what was used so far."""
+    used = [f"{role}: {use.prompt_tokens + use.completion_tokens:,} tokens" for role, use in run.use.items()]
+    columns = st.columns(4)
+    columns[0].markdown(_lines(_cast(run)))
+    columns[1].markdown(_lines(_settings(run)))
+    columns[2].markdown(f"**Answers** {run.answers:,}, {run.excluded} excluded  \n**Trials broken off** {run.failed}")
+    columns[3].markdown("  \n".join(used) or "No model was called.")
+
+
+def _lines(facts: Iterator[tuple[str, str]]) -> str:
+    return "  \n".join(f"**{name}** {words}" for name, words in facts)
+
+
+def _cast(run: Run) -> Iterator[tuple[str, str]]:
+    if _is_bound(run):
+        yield "Conversation", "none (a bound)"
+    else:
+        yield "Patient", plain(run.patient)
+    persona = parse_persona(str(run.settings.get("persona", "")))
+    if persona != PLAIN:
+        yield "Persona", plain(label(persona))
+    if run.protocol == CONSULTATION.name:
+        yield "Solver", plain(str(run.settings.get("solver", "")))
+    if any(question_type.startswith("frq") for _, question_type in run.arms):
+        yield "Grader", plain(run.grader)
+
+
+def _is_bound(run: Run) -> bool:
+    return isinstance(BY_NAME.get(run.doctor), Bound)
+
+
+def _settings(run: Run) -> Iterator[tuple[str, str]]:
+    yield "Protocol", PROTOCOL.get(run.protocol, plain(run.protocol))
+    yield "Prompts", f"{plain(run.prompt_pack)} `{run.prompt_hash[:8]}`"
+    if prompt := run.settings.get("doctor_prompt"):
+        yield "Doctor’s prompt", plain(str(prompt))
+    if (questions := run.settings.get("max_questions")) and not _is_bound(run):
+        yield "Cap", f"{questions} questions"
+    elif messages := run.settings.get("max_messages"):
+        yield "Cap", f"{messages} messages"
+    yield "Seed", str(run.seed)
+
+
+def draw_figures(run: Run) -> None:
+    """Draw the accuracy of a run, what was excluded from it and why, and the way to what else is measured."""
+    rows = accuracy_rows(run.run_id)
+    if not rows:
+        return
+    if run.protocol == CONSULTATION.name:
+        _draw_solved(run, rows)
+    else:
+        st.plotly_chart(
+            accuracy_chart(rows, dark=st.context.theme.type == "dark"), config=_CHART, key=f"chart_{run.run_id}"
+        )
+    _draw_excluded(rows)
+    with st.expander("The figures as a table"):
+        table = accuracy_table(rows)
+        st.dataframe(table, hide_index=True)
+        st.download_button(
+            "Download as CSV", table.to_csv(index=False), f"accuracy-{run.run_id}.csv", "text/csv",
+            icon=":material/download:", on_click="ignore",
+        )  # fmt: skip
+
+
+def _draw_solved(run: Run, rows: list[AccuracyRow]) -> None:
+    """Draw the one or two figures of Consultation, with the way to how well the history was taken."""
+    with st.container(horizontal=True, vertical_alignment="center", border=True, gap="medium"):
+        for row in rows:
+            with st.container(width="content", gap="xxsmall"):
+                st.metric(
+                    f"Accuracy, {QUESTION_TYPE[row.question_type].lower()}",
+                    "–" if row.mean is None else f"{row.mean:.3f}",
+                    help="Of the solver’s answers: the mean over a case’s trials, then over cases.",
+                )
+                st.caption(_interval(row))
+        st.page_link(
+            HISTORY, label="How well the history was taken", icon=":material/contact_support:",
+            query_params=_history_of(run),
+            help="Coverage of what there was to know, repetition, and the other figures of the benchmark.",
+        )  # fmt: skip
+
+
+def _history_of(run: Run) -> dict[str, str]:
+    """Return the address on the History taking page of the doctor whose conversations a run holds."""
+    held = seats()
+    name = next((seat_names(held)[seat.key] for seat in held if run.run_id in seat.runs), None)
+    cases = {"history_cases": dataset_name(run.case_set.partition(":")[0].partition(" (")[0])}
+    return cases if name is None else {**cases, "history_doctors": name}
+
+
+def _interval(row: AccuracyRow) -> str:
+    rests_on = f"{row.n_cases} cases, {row.n_trials} trials, {row.n_excluded} excluded"
+    if row.ci_low is None or row.ci_high is None:
+        return rests_on
+    return f"95 % interval {row.ci_low:.3f}–{row.ci_high:.3f}  \n{rests_on}"
+
+
+def accuracy_table(rows: list[AccuracyRow]) -> pd.DataFrame:
+    """Return the figures with plain heads."""
+    return pd.DataFrame(
+        [
+            {
+                "Format": FORMAT[row.format],
+                "Question": QUESTION_TYPE[row.question_type],
+                "Accuracy": row.mean,
+                "Low": row.ci_low,
+                "High": row.ci_high,
+                "Cases": row.n_cases,
+                "Trials": row.n_trials,
+                "Excluded": row.n_excluded,
+            }
+            for row in rows
+        ]
+    ).round(3)
+
+
+def _draw_excluded(rows: list[AccuracyRow]) -> None:
+    reasons: dict[str, int] = {}
+    for row in rows:
+        for reason, count in row.excluded_by_reason.items():
+            reasons[reason] = reasons.get(reason, 0) + count
+    if reasons:
+        words = ", ".join(f"{count} {_reason(reason)}" for reason, count in reasons.items())
+        st.caption(f":material/block: Not counted in any figure: {words}.")
+
+
+def _reason(reason: str) -> str:
+    """Return why an answer does not count; a verdict's own words without the remark that it is excluded."""
+    return VERDICT[reason][0].partition(",")[0].lower() if reason in VERDICT else reason  # type: ignore[index]

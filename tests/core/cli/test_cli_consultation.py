@@ -1,0 +1,58 @@
+"""``run --protocol consultation`` from the command line: what it prints, its report, and misuse."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from core.cli.app import main
+from core.store.database import Store
+from core.store.runs import runs
+
+RUN = ("run", "--protocol", "consultation", "--cases", "library:Cardiology", "--trials", "1", "--doctor")
+
+
+def test_a_run_and_its_report(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Five cases by the upper bound, which the reference solver answers all; it is not pooled with CRAFT-MD's runs."""
+    assert main([*RUN, "reference/upper-bound"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    run_id = said[0].split()[1]
+    assert said[1] == "Verdicts: 10 correct."  # five answers under two rules
+    assert main(["report", "accuracy", "--run", run_id, "--format", "csv"]) == 0
+    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert (row["model"], row["format"], row["question_type"]) == ("reference/upper-bound", "multi_turn", "mcq")
+    assert (row["mean"], row["n_cases"], row["n_trials"], row["n_excluded"]) == ("1.000000", "5", "5", "0")
+    assert main(["report", "accuracy"]) == 1
+    with Store().read() as cursor:
+        (stored,) = runs(cursor)
+    assert (stored.protocol, stored.settings["solver"], stored.done) == ("consultation", "reference/solver", 5)
+
+
+def test_a_dry_run_starts_nothing(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*RUN, "openai/gpt-4o", "--solver", "openai/gpt-4o", "--cap", "4", "--dry-run"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "5 cases × 1 trials = 5 trials, 5 conversations, 5 answers."
+    calls = {line.split()[0]: line.split()[2] for line in lines[2:]}
+    assert calls == {"doctor": "20", "patient": "0", "solver": "5", "grader": "0"}
+    assert not db.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("reference/oracle-direct", "--cap", "0"), "Invalid value for '--cap'"),
+        (("reference/oracle-direct", "--probe"), "belong to the protocol craftmd"),
+        (("reference/oracle-direct", "--arms", "vignette:mcq"), "does not ask vignette:mcq"),
+        (("openai/doctor", "--doctor-prompt", "loud"), "choose long or short"),
+        (("reference/oracle-sideways",), "There is no 'reference/oracle-sideways' for the doctor"),
+    ],
+)
+def test_misuse(db: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], sentence: str) -> None:
+    assert main([*RUN, *arguments]) == 2
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert said.count("\n") == 1
+    assert not db.exists()

@@ -1,0 +1,142 @@
+"""``run --probe --persona``, ``report belief`` and ``report failures`` from end to end."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core import paths
+from core.campaigns.estimate import QUESTIONS_A_CONVERSATION
+from core.campaigns.journal import read_header
+from core.campaigns.plan import journals
+from core.cli.app import main
+from core.store.database import Store
+from tests.support.fake_provider import running
+
+ARMS = "vignette:frq,multi_turn:frq"
+
+
+def doctor(body: dict[str, Any]) -> str:
+    """A doctor that asks once, believes in gout with 70 %, and says so of every patient."""
+    last = str(body["messages"][-1]["content"])
+    if "from the examiner" in last:
+        return (
+            '{"diagnoses": [{"diagnosis": "Gout", "probability": 0.7}, {"diagnosis": "Scabies", "probability": 0.1}]}'
+        )
+    if "**Final Diagnosis:** and" in last or len(body["messages"]) > 4:
+        return "**Final Diagnosis:** Gout"
+    return "How old are you?"
+
+
+def csv_rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+@pytest.fixture
+def probed(db: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Three library cases, none of which is gout, with a probed doctor and an anxious patient; options to name the run.
+
+    A run with a persona is never pooled with others, so that it has to be named.
+    """
+    with running(doctor) as provider:
+        assert main([
+            "run", "--doctor", "openai/doctor", "--base-url", provider.base_url, "--limit", "3", "--trials", "1",
+            "--arms", ARMS, "--probe", "--persona", "A anxious",
+        ]) == 0  # fmt: skip
+    capsys.readouterr()
+    (path,) = journals()
+    return ["--run", read_header(path).run_id]
+
+
+def test_a_probed_run_and_its_reports(probed: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    (path,) = journals()
+    settings = read_header(path).settings
+    assert (settings["probe"], settings["persona"]) == (True, "anxious,A")
+    with Store().read() as cursor:
+        costed = cursor.execute("SELECT purpose, count(*) FROM calls GROUP BY purpose ORDER BY 1").fetchall()
+    assert dict(costed) == {"answer": 6, "dialogue": 6, "probe": 6}
+
+    assert main(["report", "belief", *probed, "--format", "csv"]) == 0
+    rows = {row["figure"]: row for row in csv_rows(capsys.readouterr().out)}
+    assert float(rows["leads_at_end"]["mean"]) == 0
+    assert float(rows["premature"]["mean"]) == 1, "it stopped with gout leading wrongly and most facts unheard"
+    assert rows["premature"]["n_cases"] == "3"
+
+    assert main(["report", "belief", *probed, "--part", "calibration", "--format", "json"]) == 0
+    every, end = json.loads(capsys.readouterr().out)
+    assert (every["n_probes"], end["n_probes"]) == (6, 3)
+    assert every["brier"] == pytest.approx(0.7**2)
+    assert every["ece"] == pytest.approx(0.7)
+
+    assert main(["report", "failures", *probed, "--format", "csv"]) == 0
+    causes = csv_rows(capsys.readouterr().out)
+    assert sum(int(row["n"]) for row in causes) == 3
+    assert sum(float(row["share"]) for row in causes) == pytest.approx(1)
+    concluded = next(row for row in causes if row["cause"] == "doctor_concluded_wrongly")
+    assert concluded["n"] == "3", "it says gout of the whole vignette too"
+
+    assert main(["report", "failures", *probed, "--part", "answers", "--formats", "all", "--format", "json"]) == 0
+    answers = json.loads(capsys.readouterr().out)
+    assert {(row["format"], row["cause"]) for row in answers} == {
+        ("vignette", "doctor_concluded_wrongly"), ("multi_turn", "doctor_concluded_wrongly"),
+    }  # fmt: skip
+    assert all(row["rule"].endswith(".") for row in answers)
+
+
+def test_every_part_prints_in_every_way(probed: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    parts = {"belief": ("models", "reliability", "curves"), "failures": ("causes", "arms", "patient")}
+    for report, names in parts.items():
+        for part in names:
+            for way in ("table", "csv", "json"):
+                assert main(["report", report, *probed, "--part", part, "--format", way]) == 0
+                said = capsys.readouterr()
+                assert "openai/doctor" in said.out
+                assert said.err == ""
+                assert "nan" not in said.out.lower()
+
+
+def test_without_anything_to_report_both_say_what_to_do(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "belief"]) == 1
+    assert "--probe" in capsys.readouterr().err
+    assert main(["report", "failures"]) == 1
+    assert "run a campaign" in capsys.readouterr().err
+
+
+def test_the_estimate_names_the_probes(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["run", "--doctor", "openai/gpt-4o", "--limit", "2", "--trials", "3", "--arms", ARMS, "--dry-run"]
+    assert main(given) == 0
+    plain = capsys.readouterr().out
+    assert main([*given, "--probe"]) == 0
+    with_probes = capsys.readouterr().out
+    assert "probe" not in plain
+    (line,) = [line for line in with_probes.splitlines() if line.strip().startswith("probe")]
+    assert f" {2 * 3 * QUESTIONS_A_CONVERSATION} calls" in line
+
+
+def test_a_reference_doctor_is_not_probed(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--doctor", "reference/bayes", "--limit", "1", "--trials", "1", "--arms", ARMS, "--probe"]) == 0
+    (path,) = journals()
+    assert "probe" not in read_header(path).settings
+
+
+def test_what_a_pack_cannot_say_is_refused_before_anything_starts(
+    db: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "bare"
+    shutil.copytree(paths.PROMPTS / "craftmd", folder)
+    for name in ("belief", "persona"):
+        (folder / f"{name}.md").unlink()
+    given = ["run", "--doctor", "openai/gpt-4o", "--patient", "openai/gpt-4o", "--prompts", str(folder), "--limit", "1"]
+    assert main([*given, "--probe"]) == 2
+    assert "belief.md" in capsys.readouterr().err
+    assert main([*given, "--persona", "terse"]) == 2
+    assert "persona.md" in capsys.readouterr().err
+    assert main([*given, "--persona", "grumpy"]) == 2
+    assert "grumpy" in capsys.readouterr().err
+    assert not journals()

@@ -1,0 +1,99 @@
+"""``export conversation``: stored, forked and imported conversations as files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from core.cli.app import main
+from core.store.database import Store
+from core.takeaway.json_form import from_json
+from tests.core.store.builders import a_stream
+from tests.core.takeaway.talks import fill
+from tests.support.release import write_release
+
+
+@pytest.fixture
+def filled(db: Path) -> Store:
+    return fill(Store(db))
+
+
+@pytest.mark.parametrize(("form", "begins"), [("html", "<!DOCTYPE html>"), ("md", "# 1, openai/a, trial 1")])
+def test_a_conversation_becomes_a_file(filled: Store, tmp_path: Path, form: str, begins: str) -> None:
+    out = tmp_path / f"talk.{form}"
+    assert main(["export", "conversation", "run/1/0", "--out", str(out)]) == 0
+    assert out.read_text(encoding="utf-8").startswith(begins)
+    assert "A lump on my NECK." in out.read_text(encoding="utf-8")
+
+
+def test_two_beside_one_another_and_the_format_by_name(
+    filled: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "talks.txt"
+    assert main(["export", "conversation", "run/1/0", "run/1/1", "--format", "json", "--out", str(out)]) == 0
+    assert capsys.readouterr().out == f"Wrote 2 conversations to {out}.\n"
+    first, second = from_json(out.read_bytes()).talks
+    assert first.events == tuple(a_stream())
+    assert second.parent is not None
+    assert second.parent.trial_id == "run/1/0"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "sentence"),
+    [
+        (["nobody", "--format", "md"], 2, "There is no conversation 'nobody' in this database: check its id."),
+        (["run/1/0"], 2, "'txt' is no format of a conversation: say --format html, md, json or png."),
+        (["run/1/0", "--format", "docx"], 2, "'docx' is no format of a conversation"),
+    ],
+)
+def test_misuse_is_one_sentence_and_leaves_no_file(
+    filled: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], status: int, sentence: str
+) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    assert main(["export", "conversation", *arguments, "--out", str(folder / "talk.txt")]) == status
+    error = capsys.readouterr().err
+    assert error.startswith(sentence)
+    assert error.count("\n") == 1
+    assert list(folder.iterdir()) == []
+
+
+def test_a_file_that_exists_is_left_alone(filled: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "talk.html"
+    out.write_text("mine")
+    assert main(["export", "conversation", "run/1/0", "--out", str(out)]) == 1
+    assert "exists already" in capsys.readouterr().err
+    assert out.read_text() == "mine"
+
+
+def test_without_a_browser_a_picture_is_refused(
+    filled: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHROMIUM", "/no/such/browser")
+    assert main(["export", "conversation", "run/1/0", "--out", str(tmp_path / "talk.png")]) == 1
+    assert capsys.readouterr().err.startswith("There is no Chrome or Chromium on this machine")
+
+
+def test_a_conversation_of_a_release_says_what_is_not_recorded(
+    db: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["import", "craftmd", str(write_release(tmp_path / "release"))]) == 0
+    with Store(db).read() as cursor:
+        sql = "SELECT trial_id FROM trials WHERE case_key = 'craftmd/case_0' AND trial = 2 ORDER BY run_id"
+        ids = [trial_id for (trial_id,) in cursor.execute(sql).fetchall()]
+    assert len(ids) == 2
+    out = tmp_path / "talks.md"
+    assert main(["export", "conversation", *ids, "--out", str(out)]) == 0
+    text = out.read_text(encoding="utf-8")
+    assert text.startswith("# case\\_0: 2 conversations of gpt\\_3\\_5 and mistral\\_v1\\_7b\n")
+    # the two said the very same, so each message stands once
+    assert text.count("> I itch.\n") == 1
+    assert "> **Final Diagnosis:** Scabies" in text
+    assert "| Seed of the trial | not recorded | not recorded |" in text
+    assert "| When | imported " in text
+    assert text.count("No call of a model is recorded") == 2
+    assert main(["export", "conversation", ids[0], "--out", str(tmp_path / "talk.json")]) == 0
+    (talk,) = json.loads((tmp_path / "talk.json").read_bytes())["conversations"]
+    assert talk["cast"]["source"] == "release"

@@ -1,0 +1,95 @@
+"""``export training`` and ``train``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from core.cli.app import main
+from core.consultation.items import Item, ItemSet
+from core.datasets import imported
+from core.datasets.library import library
+from core.metrics.history.measuring import save_items
+from core.store.database import Store
+from tests.core.training.golden_cases import RETOLD, a_case
+from tests.core.training.learning import make_tiny_model, make_training_set
+
+
+def test_the_library_becomes_a_training_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "set"
+    assert main(["export", "training", "--out", str(out), "--order", "random"]) == 0
+    said = capsys.readouterr().out
+    assert f"Wrote 48 dialogues of 48 cases to {out / 'train.jsonl'}." in said
+    assert f"Wrote 12 dialogues of 12 cases to {out / 'test.jsonl'}." in said
+    assert "Licence of the 60 cases of library (written for Anamnesis): MIT." in said
+    assert all(f"{s:<30}     4 train     1 test" in said for s in {case.specialty for case in library()})
+    assert main(["export", "training", "--out", str(out)]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert main(["export", "training", "--out", str(out), "--force", "--cases", "library:Neurology"]) == 0
+    assert "of 1 cases" in capsys.readouterr().out
+
+
+def test_imported_cases_keep_their_licence_and_near_duplicates_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cases = [a_case(n, case_key=f"mine/{n}", licence="CC BY 4.0", source="somebody") for n in range(8)]
+    retold = [a_case(n, case_key=f"mine/{n}", vignette=RETOLD[n - 8], licence="CC BY 4.0") for n in (8, 9)]
+    other = a_case(10, case_key="mine/10", question="What is the next step?")
+    imported.save("mine", [*cases, *retold, other])
+    assert main(["export", "training", "--out", str(tmp_path / "set"), "--cases", "mine"]) == 0
+    said = capsys.readouterr().out
+    assert "Licence of the 8 cases of mine (somebody): CC BY 4.0." in said
+    assert "1 clusters of near-duplicate cases, each on one side.\n  mine/8, mine/9\n" in said
+    assert "Left out 1 cases" in said
+    row = json.loads((tmp_path / "set" / "test.jsonl").read_text().splitlines()[0])
+    assert row["licence"] == "CC BY 4.0"
+
+
+def test_items_in_the_database_are_asked_about(tmp_path: Path) -> None:
+    case = library()[0]
+    save_items(Store(), case, ItemSet((Item(key="shoe size", value="large", topic="other"),), "openai/x"))
+    assert main(["export", "training", "--out", str(tmp_path), "--cases", "library:Cardiology"]) == 0
+    rows = [json.loads(x) for side in ("train", "test") for x in (tmp_path / f"{side}.jsonl").open()]
+    assert [row["keys"] for row in rows if row["case_key"] == case.case_key] == [["shoe size"]]
+
+
+def test_a_model_is_trained_and_told_about(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tiny, data = make_tiny_model(tmp_path / "tiny"), make_training_set(tmp_path / "set")
+    train = ["train", "--model", str(tiny), "--data", str(data), "--out", str(tmp_path / "model")]
+    assert main([*train, "--epochs", "1", "--lr", "0.003", "--generate", "0", "--max-length", "1000"]) == 0
+    said = capsys.readouterr()
+    assert "Test before: loss " in said.out
+    assert "Test after: loss " in said.out
+    assert f"--doctor hf/{tmp_path / 'model'}" in said.out
+    assert "training: step 1 of 1, loss" in said.err
+    metrics = json.loads((tmp_path / "model" / "metrics.json").read_text())
+    assert metrics["after"]["loss"] < metrics["before"]["loss"]
+    assert metrics["settings"]["max_length"] == 1000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["export", "training", "--out", "x", "--order", "odd"], "'odd' is no order: say direct, random, reversed."),
+        (["export", "training", "--out", "x", "--cases", "nothing"], "There is no data set 'nothing'"),
+        (["export", "training", "--out", "x", "--test-share", "1"], "must lie between 0 and 1, not 1"),
+        (["export", "training", "--out", "x", "--limit", "1"], "cannot be split into train and test"),
+        (["train", "--model", "m", "--data", "/nowhere", "--out", "x"], "There is no file /nowhere/train.jsonl"),
+        (["train", "--model", "m", "--data", ".", "--out", "x", "--lr", "0"], "--lr must be above 0, not 0."),
+    ],
+)
+def test_misuse_is_one_sentence(
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert len(said.strip().splitlines()) == 1
+    assert not (tmp_path / "x").exists()

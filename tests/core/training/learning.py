@@ -1,0 +1,41 @@
+"""What the tests of fine-tuning share: a tiny random model and a small training set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from core.training.export import Settings as ExportSettings
+from core.training.export import build, write
+from core.training.finetune import Settings
+from tests.core.training.golden_cases import PROFILE, a_case
+from tests.support.tiny_model import _write
+
+QUICK = Settings(epochs=2, lr=3e-3, batch_size=2, generate=1)
+
+
+def make_tiny_model(folder: Path) -> Path:
+    """Write the tiny model in this process, which holds torch anyhow."""
+    folder.mkdir(exist_ok=True)
+    _write(folder)
+    return folder
+
+
+def make_training_set(folder: Path) -> Path:
+    """Four train cases and two test cases of four items each."""
+    write(folder, build([a_case(n, profile=PROFILE) for n in range(6)], ExportSettings(test_share=1 / 3)))
+    return folder
+
+
+def a_tokenizer(template: str | None, eos: str | None = "</s>") -> Any:
+    """A byte-level tokenizer without merges: every letter is a token, and special tokens are whole."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    letters = {letter: n for n, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    tokenizer = Tokenizer(models.BPE(vocab=letters, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=eos)
+    fast.chat_template = template
+    return fast

@@ -1,0 +1,204 @@
+"""Fine-tuning from end to end on a tiny random model: the loss falls, the figures are right, the model is whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import AnamnesisError, UsageError
+from core.training import evaluation, finetune
+from core.training.chat import ChatLine, read_side
+from core.training.encoding import MASKED
+from core.training.evaluation import key_recall, questions
+from core.training.finetune import Metrics, Settings, batches, fine_tune
+from core.training.learner import Learner
+from tests.core.training.learning import QUICK, make_tiny_model, make_training_set
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_tiny_model(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_training_set(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _short_questions() -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evaluation, "QUESTION_TOKENS", 4)
+        yield
+
+
+@pytest.fixture(scope="module")
+def tuned(tiny: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Metrics]:
+    out = tmp_path_factory.mktemp("tuned") / "model"
+    return out, fine_tune(str(tiny), data, out, QUICK)
+
+
+def test_the_loss_falls_on_both_sides(tuned: tuple[Path, Metrics]) -> None:
+    _, metrics = tuned
+    assert metrics.finished
+    assert len(metrics.losses) == metrics.planned_steps == 4, "2 epochs of 4 dialogues in batches of 2"
+    assert metrics.losses[-1] < metrics.losses[0] - 0.1
+    assert metrics.after is not None
+    assert metrics.after.loss < metrics.before.loss - 0.1
+
+
+def test_the_model_loads_again_as_it_was_measured(tuned: tuple[Path, Metrics], data: Path) -> None:
+    out, metrics = tuned
+    assert Metrics.model_validate_json((out / "metrics.json").read_bytes()) == metrics
+    assert sorted(p.name for p in out.parent.iterdir()) == ["model"]
+    learner = Learner.load(str(out))
+    total = count = 0.0
+    for line in read_side(data, "test"):
+        one = learner.chat.encode(line.dumped(), 10_000)
+        with learner.torch.inference_mode():
+            logits = learner.model(learner.torch.tensor([one.ids])).logits[0].log_softmax(-1)
+        wanted = [(place, label) for place, label in enumerate(one.labels[1:]) if label != MASKED]
+        total -= sum(float(logits[place, label]) for place, label in wanted)
+        count += len(wanted)
+    assert metrics.after is not None
+    assert metrics.after.tokens == count
+    assert metrics.after.loss == pytest.approx(total / count, abs=1e-4)
+
+
+def test_one_seed_gives_one_model(tuned: tuple[Path, Metrics], tiny: Path, data: Path, tmp_path: Path) -> None:
+    out, metrics = tuned
+    assert fine_tune(str(tiny), data, tmp_path / "again", QUICK) == metrics
+    assert (tmp_path / "again" / "model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
+
+
+def test_ctrl_c_keeps_what_was_learnt(tiny: Path, data: Path, tmp_path: Path) -> None:
+    def press(what: str, done: int, planned: int, loss: float | None) -> None:
+        if what == "training" and done == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    out = tmp_path / "model"
+    metrics = fine_tune(str(tiny), data, out, QUICK.model_copy(update={"generate": 0}), press)
+    assert (metrics.finished, len(metrics.losses), metrics.planned_steps) == (False, 1, 4)
+    assert metrics.after is None
+    assert json.loads((out / "metrics.json").read_text())["finished"] is False
+    assert (out / "model.safetensors").is_file()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_nothing_half_written_stays(tiny: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Learner, "save", full)
+    with pytest.raises(OSError, match="No space"):
+        fine_tune(str(tiny), data, tmp_path / "model", QUICK.model_copy(update={"generate": 0}))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_too_little_memory_is_one_sentence(
+    tiny: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_much(self: Learner, _: object) -> None:
+        raise self.torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+
+    monkeypatch.setattr(Learner, "loss", too_much)
+    with pytest.raises(AnamnesisError, match=r"memory is too small .*--batch-size"):
+        fine_tune(str(tiny), data, tmp_path / "model", QUICK)
+
+
+def test_a_loss_that_is_no_number_is_one_sentence(
+    tiny: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Learner, "loss", lambda self, _: self.torch.tensor(float("nan"), requires_grad=True))
+    with pytest.raises(AnamnesisError, match="In step 1 the loss is no number any more: use a lower --lr"):
+        fine_tune(str(tiny), data, tmp_path / "model", QUICK.model_copy(update={"generate": 0}))
+
+
+def test_what_cannot_be_loaded_or_read_is_one_sentence(tiny: Path, data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "model"
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match=r"There is no folder /no/such"):
+        fine_tune("/no/such", data, out, QUICK)
+    with pytest.raises(AnamnesisError, match=r"The model \S+/empty cannot be loaded") as caught:
+        fine_tune(str(tmp_path / "empty"), data, out, QUICK)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(UsageError, match="export training"):
+        fine_tune(str(tiny), tmp_path / "empty", out, QUICK)
+    leaked = make_training_set(tmp_path / "leaked")
+    row = (leaked / "train.jsonl").read_text().splitlines()[0]
+    (leaked / "test.jsonl").write_text(row.replace('"split":"train"', '"split":"test"') + "\n")
+    with pytest.raises(AnamnesisError, match=r"stands in train\.jsonl and in test\.jsonl"):
+        fine_tune(str(tiny), leaked, out, QUICK)
+    with pytest.raises(UsageError, match=r"train\.jsonl has a word of the doctor within 16 tokens"):
+        fine_tune(str(tiny), data, out, Settings(max_length=16))
+    with pytest.raises(UsageError, match="exists already"):
+        fine_tune(str(tiny), data, data, QUICK)
+    assert not out.exists()
+
+
+def test_a_model_that_is_nowhere_is_one_sentence(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def offline(*_: object) -> None:
+        raise OSError("We couldn't connect to 'https://huggingface.co'.\nCheck your internet connection.")
+
+    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", offline)
+    words = r"^The model nobody/nothing cannot be loaded \(We couldn't connect to 'https://huggingface.co'\): check its"
+    with pytest.raises(AnamnesisError, match=words):
+        fine_tune("nobody/nothing", data, tmp_path / "model", QUICK)
+
+
+def test_adapters_are_merged_into_a_whole_model(tiny: Path, data: Path, tmp_path: Path) -> None:
+    pytest.importorskip("peft", reason="peft is not installed")
+    settings = QUICK.model_copy(update={"lora": True, "generate": 0, "lr": 1e-2})
+    metrics = fine_tune(str(tiny), data, tmp_path / "model", settings)
+    assert metrics.after is not None
+    assert metrics.after.loss < metrics.before.loss - 0.05
+    assert not list((tmp_path / "model").glob("adapter*"))
+    again = finetune.evaluate(
+        learner := Learner.load(str(tmp_path / "model")),
+        finetune.encode_all(learner.chat, read_side(data, "test"), 2048), [], 2,
+    )  # fmt: skip
+    assert again.loss == pytest.approx(metrics.after.loss, abs=1e-3)
+
+
+def test_every_dialogue_is_seen_once_an_epoch() -> None:
+    planned = batches(list(range(5)), Settings(epochs=2, batch_size=2))  # type: ignore[arg-type]
+    assert [len(some) for some in planned] == [2, 2, 1, 2, 2, 1]
+    first, second = list(chain(*planned[:3])), list(chain(*planned[3:]))
+    assert sorted(first) == sorted(second) == [0, 1, 2, 3, 4]
+    assert first != second
+
+
+class Parrot:
+    """Asks the same question everywhere, and notes what it had been shown."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+
+    def reply(self, messages: Sequence[dict[str, str]], max_tokens: int) -> str:
+        self.shown.append(messages[-1]["content"])
+        return "Any chest pains?"
+
+
+def test_the_model_asks_in_the_doctors_place_but_for_the_diagnosis(data: Path) -> None:
+    parrot, line = Parrot(), read_side(data, "test")[0]
+    said = questions(parrot, line)  # type: ignore[arg-type]
+    assert len(said) == len(line.keys) == 4
+    assert parrot.shown == [message.content for message in line.messages[1:-2:2]]
+
+
+def test_recall_of_keys_is_rouge_1_of_all_questions_against_all_keys() -> None:
+    # keys in stems: chest, pain, age, and, sex; the questions hold chest and pain once each and age: 3 of 5
+    assert key_recall(["chest pain", "age and sex"], ["Any chest pains?", "Your age?", "Pain?"]) == pytest.approx(0.6)
+    assert key_recall(["chest pain"], []) == 0.0
+
+
+def test_a_line_is_measured_by_its_own_keys(data: Path) -> None:
+    line: ChatLine = read_side(data, "test")[0]
+    assert line.keys == ("age and sex", "main complaint", "medication", "troponin")

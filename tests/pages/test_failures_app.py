@@ -1,0 +1,214 @@
+"""The Failures page without a browser: marking, causes and their answers, what is never asked, belief."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core import work
+from core.case import Fact, Profile
+from core.metrics.ledger import keeping
+from core.metrics.ledger.keeping import mark_missing
+from core.store.database import Store
+from core.store.fold import fold
+from pages.parts.failures_topics_charts import ink_on
+from tests.core.store.builders import (
+    Ended,
+    Finished,
+    Probed,
+    Utterance,
+    a_case,
+    a_header,
+    a_trial,
+    answered,
+    graded,
+    invalid,
+    write_journal,
+)
+from tests.support.pages import button, has_button, run_until, trouble, words
+
+Open = Callable[..., AppTest]
+ARMS = [("vignette", "frq"), ("multi_turn", "frq")]
+FACTS = Profile(
+    basic=(
+        Fact(key="chief complaint", value="cough", lay="I have a cough"),
+        Fact(key="smoking", value="smokes 20 cigarettes a day", lay="I smoke 20 cigarettes a day"),
+    )
+)
+LEAK = "My neighbour says it is pneumonia."
+
+
+def _trial(run: str, case: int, reply: str, vignette: str, *, failed: bool = False, probes: bool = False):
+    """Return a trial whose multi-turn answer is wrong, or was never given."""
+    said = ("What brings you in?", "I have a cough.", "Is there anything else?", reply, "**Final Diagnosis:** Eczema")
+    believed = [Probed(turn=1, differential=(("Pneumonia", 0.6), ("Asthma", 0.4))),
+                Probed(turn=3, differential=(("Asthma", 0.8), ("Pneumonia", 0.2)))]  # fmt: skip
+    stream = [
+        *(Utterance(turn=n, role="patient" if n % 2 else "doctor", text=text) for n, text in enumerate(said)),
+        *(believed if probes else []), Ended(reason="final_diagnosis", doctor_turns=2),
+        answered("vignette", "frq"), graded(vignette, "vignette", "frq"),
+        *([invalid("provider_error")] if failed else [answered(), graded("incorrect")]), Finished(),
+    ]  # fmt: skip
+    return a_trial(stream, trial_id=f"{run}/{case}", run_id=run, case_key=f"ours/{case}")
+
+
+@pytest.fixture
+def filled(database: Path) -> Iterator[Store]:
+    """Four wrong answers after a conversation, each for another reason.
+
+    The first model never asked in one case, and in the other the patient named the diagnosis; the second fails on the
+    vignette too, and in the other case its provider failed.
+    """
+    store = Store(database)
+    cases = [a_case(n, profile=FACTS, vignette="A smoker with a cough.", answer="Pneumonia", synonyms=(),
+                    specialty=("Dermatology", "Cardiology")[n - 1]) for n in (1, 2)]  # fmt: skip
+    lines = {
+        "a": [_trial("a", 1, "No, doctor.", "correct"), _trial("a", 2, LEAK, "correct")],
+        "b": [_trial("b", 1, "No, doctor.", "incorrect", probes=True),
+              _trial("b", 2, "No, doctor.", "correct", failed=True)],
+    }  # fmt: skip
+    for run, held in lines.items():
+        write_journal(store.journals, run, a_header(run, cases, doctor=f"openai/{run}", arms=ARMS), *held)
+    fold(store)
+    yield store
+    for known in list(work._KNOWN.values()):
+        known.join(20)
+
+
+def settled(app: AppTest) -> AppTest:
+    """Run the page until no work is under way."""
+    return run_until(app, lambda page: not page.get("progress"))
+
+
+def charts(app: AppTest) -> list[dict]:
+    return [json.loads(chart.proto.spec) for chart in app.get("plotly_chart")]
+
+
+def table(app: AppTest, column: str):
+    return next(frame.value for frame in app.dataframe if column in frame.value.columns)
+
+
+def test_an_empty_database_says_what_to_do(open_page: Open) -> None:
+    app = open_page("failures")
+    assert trouble(app) == []
+    assert "import craftmd" in words(app)
+    assert not app.get("plotly_chart")
+
+
+def test_conversations_are_marked_by_a_button(filled: Store, open_page: Open) -> None:
+    app = settled(open_page("failures"))
+    assert trouble(app) == []
+    assert "4 conversations are not marked yet" in words(app)
+    assert "No wrong answer fits" in words(app)
+    button(app, "Mark them").click().run()
+    run_until(app, lambda page: "Cause" in {c for frame in page.dataframe for c in frame.value.columns})
+    assert trouble(app) == []
+    assert not has_button(app, "Mark them")
+
+
+def test_each_wrong_answer_has_its_cause(filled: Store, open_page: Open) -> None:
+    mark_missing(filled)
+    app = settled(open_page("failures"))
+    shares = {(r["Model"], r["Cause"]): (r["Answers"], r["Wrong in all"], r["Excluded"])
+              for r in table(app, "Wrong in all").to_dict("records")}  # fmt: skip
+    assert shares["openai/a", "Doctor: never asked"] == (1, 2, 0)
+    assert shares["openai/a", "Patient"] == (1, 2, 0)
+    assert shares["openai/b", "Doctor: concluded wrongly"] == (1, 1, 0)
+    assert shares["openai/b", "Provider"] == (0, 1, 1)
+    bars = {bar["name"]: bar["x"] for bar in charts(app)[0]["data"]}
+    assert bars == {"Doctor: never asked": [0.5, 0.0], "Doctor: concluded wrongly": [0.0, 1.0], "Patient": [0.5, 0.0]}
+    assert "openai/b 1" in words(app).replace("\\", ""), "what the provider spoiled is said to be excluded"
+
+
+def test_accuracy_without_the_patients(filled: Store, open_page: Open) -> None:
+    mark_missing(filled)
+    row = table(settled(open_page("failures")), "Without").to_dict("records")
+    assert [(r["Model"], r["Accuracy"], r["Without"], r["Answers left out"]) for r in row] == [("openai/a", 0, 0, 1)]
+
+
+def test_an_answer_is_shown_with_the_message_to_look_at(filled: Store, open_page: Open) -> None:
+    mark_missing(filled)
+    app = settled(open_page("failures", failures_cause="Patient", failures_answer="a/2|multi_turn:frq"))
+    assert trouble(app) == []
+    listed = table(app, "Why")
+    assert list(listed["Case"]) == ["2"]
+    assert list(listed["Message"]) == [4]
+    shown = words(app).replace("\\", "")
+    assert "The patient named the diagnosis." in shown
+    assert [m.avatar for m in app.chat_message]
+    assert LEAK in shown
+    links = {link.proto.label: link.proto.query_string for link in app.get("page_link")}
+    assert "trial=a%2F2" in links["The whole conversation"]
+    assert "trial=a%2F2" in links["Open it in the case debugger"]
+
+
+def test_accuracy_without_the_patients_waits_for_all_marks(
+    filled: Store, open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "PARCEL", 1)
+    mark_missing(filled, stop=lambda: True)
+    app = settled(open_page("failures"))
+    assert trouble(app) == []
+    assert "Shown once every conversation in view is marked: 3 are not." in words(app)
+    assert "Left out, not marked yet: 3 answers" in words(app)
+    assert [r["Answers"] for r in table(app, "Wrong in all").to_dict("records") if r["Answers"]] == [1]
+
+
+def test_answers_to_the_vignette_are_asked_for(filled: Store, open_page: Open) -> None:
+    app = settled(open_page("failures", failures_group="To the whole vignette"))
+    assert trouble(app) == []
+    assert [r["Answers"] for r in table(app, "Wrong in all").to_dict("records") if r["Answers"]] == [1]
+
+
+def test_filters_stand_in_the_address(filled: Store, open_page: Open) -> None:
+    mark_missing(filled)
+    app = settled(open_page("failures", failures_specialties="Cardiology", failures_models="openai/a"))
+    assert {r["Cause"] for r in table(app, "Wrong in all").to_dict("records") if r["Answers"]} == {"Patient"}
+
+
+def test_topics_that_never_came_up(filled: Store, open_page: Open) -> None:
+    mark_missing(filled)
+    app = open_page("failures", failures_tab="Never asked", failures_specialties="Dermatology")
+    assert trouble(app) == []
+    rows = {(r["Topic"], r["Model"]): r for r in table(app, "Topic").to_dict("records")}
+    assert rows["Social history", "openai/a"]["Share"] == 1.0
+    assert rows["Chief complaint", "openai/a"]["Share"] == 0.0
+    assert rows["Chief complaint", "openai/a"]["Cases"] == 1
+    heat = charts(app)[0]
+    assert [note["text"] for note in heat["layout"]["annotations"]] == ["0%", "0%", "100%", "100%"]
+    assert "openai/a 1, openai/b 1" in words(app).replace("\\", "")
+    asked = open_page("failures", failures_tab="Never asked", failures_facts="Asked")
+    assert {(r["Topic"], r["Share"]) for r in table(asked, "Topic").to_dict("records")} == {
+        ("Chief complaint", 1.0), ("Social history", 0.0)
+    }  # fmt: skip
+
+
+def test_belief_of_probed_conversations(filled: Store, open_page: Open) -> None:
+    app = open_page("failures", failures_tab="Belief")
+    assert trouble(app) == []
+    rows = {r["What"]: r for r in table(app, "What").to_dict("records")}
+    assert rows["Ever led"]["Mean"] == 1.0
+    assert rows["Led and lost again"]["Mean"] == 1.0
+    assert rows["First led after message"]["Mean"] == 2.0
+    assert rows["Brier score, at the end"]["Mean"] == pytest.approx(0.8**2)
+    curve = next(t for t in charts(app)[0]["data"] if t["mode"] == "lines+markers")
+    assert curve["y"] == pytest.approx([0.6] * 5 + [0.2] * 5)
+
+
+def test_without_a_probe_it_says_how_to_get_one(filled: Store, open_page: Open) -> None:
+    app = open_page("failures", failures_tab="Belief", failures_models="openai/a")
+    assert trouble(app) == []
+    assert "--probe" in words(app)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_on_the_heat_map_reads(dark: bool) -> None:
+    """The ends of the scale lie next to the page's ground and far from it, so the text changes its colour once."""
+    inks = [ink_on(share / 20, dark=dark) for share in range(21)]
+    assert inks[0] != inks[-1]
+    assert sum(a != b for a, b in itertools.pairwise(inks)) == 1

@@ -1,0 +1,236 @@
+"""The History taking page without a browser: measuring, figures counted by hand, curves, comparison, one case."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.agents.base import Turn
+from core.case import Case
+from core.consultation.items import ItemSet
+from core.metrics.history.measuring import measure_missing, save_items
+from core.store.database import Store
+from core.store.fold import fold
+from tests.core.metrics.history.dialogues import COUGH, COUGH_ITEMS, HASTY
+from tests.core.store.builders import (
+    Ended,
+    Finished,
+    Utterance,
+    a_case,
+    a_header,
+    a_trial,
+    answered,
+    graded,
+    write_journal,
+)
+from tests.support.pages import button, has_button, run_until, trouble, words
+
+Open = Callable[..., AppTest]
+ARMS = [("multi_turn", "mcq")]
+VIGNETTE = "A 40-year-old man comes to the clinic because of a cough for two weeks."
+CASES = [
+    a_case(n, vignette=VIGNETTE, profile=None, specialty=specialty)
+    for n, specialty in ((1, "Dermatology"), (2, "Cardiology"))
+]
+
+
+def a_talk(run: str, case: Case, said: Sequence[Turn], *, right: bool):
+    """Return a trial with a dialogue, if any, and an answer to the task, right or wrong by the paper's rule."""
+    number = case.case_key.rpartition("/")[2]
+    stream = [
+        *(Utterance(turn=i, role=turn.role, text=turn.text) for i, turn in enumerate(said)),
+        *([Ended(reason="final_diagnosis", doctor_turns=1)] if said else []),
+        answered("multi_turn", "mcq"), graded("correct" if right else "incorrect", "multi_turn", "mcq"),
+        graded("incorrect", "multi_turn", "mcq", rule="mcq_strict"), Finished(),
+    ]  # fmt: skip
+    return a_trial(stream, trial_id=f"{run}/{number}/0", run_id=run, case_key=case.case_key, trial=0)
+
+
+@pytest.fixture
+def stored(database: Path) -> Store:
+    """Doctor a asks one question of each patient and is right; doctor b asks nothing and is wrong."""
+    store = Store(database)
+    for run, doctor, said, right in (("a", "openai/a", COUGH, True), ("b", "openai/b", HASTY, False)):
+        header = a_header(run, CASES, doctor=doctor, arms=ARMS, trials=1)
+        write_journal(store.journals, run, header, *(a_talk(run, case, said, right=right) for case in CASES))
+    fold(store)
+    for case in CASES:
+        save_items(store, case, ItemSet(COUGH_ITEMS, "openai/profiler"))
+    return store
+
+
+@pytest.fixture
+def filled(stored: Store) -> Store:
+    measure_missing(stored)
+    return stored
+
+
+def rows_of(app: AppTest, column: str) -> pd.DataFrame:
+    """Return the first table with a column, by its first column."""
+    table = next(frame.value for frame in app.dataframe if column in frame.value.columns)
+    return table.set_index(table.columns[0])
+
+
+def chart(app: AppTest, axis: str) -> dict:
+    """Return the traces of the first chart with this title at its x or y axis, by name."""
+    found = [json.loads(element.proto.spec) for element in app.get("plotly_chart")]
+    shown = next(c for c in found if axis in [c["layout"][a].get("title", {}).get("text") for a in ("xaxis", "yaxis")])
+    return {trace.get("name"): trace for trace in shown["data"]}
+
+
+def test_an_empty_database_shows_the_published_figures_and_says_what_to_do(open_page: Open) -> None:
+    app = open_page("history")
+    assert trouble(app) == []
+    assert "--protocol consultation" in words(app)
+    assert "import craftmd" in words(app)
+    table = rows_of(app, "Accuracy")
+    # table 2 of the paper, MedQA
+    assert table.loc["Vicuna, fine-tuned", "Accuracy"] == pytest.approx(0.4020)
+    assert table.loc["ChatGPT, long prompt", "Doctor turns"] == 9.17
+    assert table.loc["Vicuna", "Repetition R-1"] == pytest.approx(0.6251)
+    assert not app.get("plotly_chart")
+
+
+def test_conversations_are_measured_by_a_button(stored: Store, open_page: Open) -> None:
+    app = open_page("history")
+    assert trouble(app) == []
+    assert "4 conversations are not measured yet" in words(app)
+    assert pd.isna(rows_of(app, "Doctor turns").loc["openai/a", "Doctor turns"])
+    assert rows_of(app, "Not measured").loc["openai/a", "Not measured"] == 2
+
+    button(app, "Measure them").click()
+    run_until(app, lambda app: not has_button(app, "Stop") and not has_button(app, "Measure them"))
+
+    assert trouble(app) == []
+    assert rows_of(app, "Doctor turns").loc["openai/a", "Doctor turns"] == 2
+    assert "not measured yet" not in words(app)
+
+
+def test_the_table_has_the_figures_of_the_conversations(filled: Store, open_page: Open) -> None:
+    table = rows_of(open_page("history"), "Accuracy")
+    a, b = table.loc["openai/a"], table.loc["openai/b"]
+    # "cough": the patient says 4 of the 8 words of the values, in 5 words; the question 1 of the 4 of the keys, in 5
+    assert (a["Patient recall"], a["Patient precision"]) == pytest.approx((4 / 8, 4 / 5))
+    assert (a["Doctor recall"], a["Doctor precision"], a["Doctor words"]) == pytest.approx((1 / 4, 1 / 5, 5))
+    # "hasty": the patient says none of them, and nothing is asked: no precision, no length, one closing message
+    assert (b["Patient recall"], b["Doctor recall"], b["Doctor turns"]) == (0, 0, 1)
+    assert pd.isna(b["Doctor precision"])
+    assert pd.isna(b["Doctor words"])
+    assert (a["Accuracy"], b["Accuracy"]) == (1, 0)
+    assert (a["From"], a["Cases"], a["Conversations"], a["Broke off"]) == ("CRAFT-MD, run here", 2, 2, 0)
+    assert table.loc["Vicuna", "From"] == "published, MedQA"
+
+
+def test_the_strict_rule_and_filters_stand_in_the_address(filled: Store, open_page: Open) -> None:
+    app = open_page(
+        "history", history_rule="Exactly one choice named", history_doctors="openai/a",
+        history_specialties="Cardiology", history_published="Sample exam",
+    )  # fmt: skip
+    assert trouble(app) == []
+    table = rows_of(app, "Accuracy")
+    assert list(table.index[:2]) == ["openai/a", "Upper bound"]
+    assert (table.loc["openai/a", "Accuracy"], table.loc["openai/a", "Cases"]) == (0, 1)
+    # table 2 of the paper, sample exam
+    assert table.loc["Vicuna, fine-tuned", "Accuracy"] == pytest.approx(0.4682)
+
+
+def test_intervals_are_shown_on_demand(filled: Store, open_page: Open) -> None:
+    table = rows_of(open_page("history", history_bounds="true"), "Accuracy")
+    assert table.loc["openai/a", "Patient recall"] == "0.500 (0.500–0.500)"
+    assert table.loc["Vicuna", "Accuracy"] == "0.386"
+
+
+def test_two_protocols_of_one_doctor_are_two_rows_and_the_upper_bound_has_no_conversation(
+    filled: Store, open_page: Open
+) -> None:
+    settings = {"solver": "reference/solver"}
+    for run, doctor, said in (("c", "openai/a", COUGH), ("u", "reference/upper-bound", ())):
+        header = a_header(run, CASES, doctor=doctor, arms=ARMS, trials=1, protocol="consultation", settings=settings)
+        trials = [a_talk(run, case, said, right=True) for case in CASES]
+        write_journal(filled.journals, run, header, *trials)
+    fold(filled)
+    measure_missing(filled)
+    app = open_page("history")
+    table = rows_of(app, "Accuracy")
+    assert list(table.index[:4]) == ["openai/a · CRAFT-MD", "openai/a · Consultation", "openai/b", "Upper bound"]
+    assert list(table["Conversations"][:4]) == [2, 2, 2, 0]
+    assert (table["Accuracy"].iloc[3], table["Broke off"].iloc[3]) == (1, 0)
+    assert "not measured yet" not in words(app)
+
+
+def test_curves_order_and_groups(filled: Store, open_page: Open) -> None:
+    app = open_page("history", history_tab="Course of the dialogue")
+    assert trouble(app) == []
+    curve = chart(app, "Patient recall")["openai/a"]
+    # opening "I cough.": 1 of 8 words; only when the one exchange is over: 4 of 8
+    assert curve["y"] == pytest.approx([1 / 8] * 10 + [4 / 8])
+    assert curve["x"] == pytest.approx([i / 10 for i in range(11)])
+    assert "openai/a, interval" in chart(app, "Patient recall")
+    order = rows_of(app, "First told at")
+    onset = order[(order.index == "openai/a") & (order["Topic"] == "Onset")].iloc[0]
+    assert (onset["First told at"], onset["Told in"], onset["Cases with the topic"]) == (1, 1, 2)
+    groups = rows_of(app, "Cases with")
+    # two cases in three groups: the first stays empty
+    assert set(groups["Cases with"]) == {"Middle: 2 items", "Most: 2 items"}
+
+
+def test_a_comparison_is_paired_by_case(filled: Store, open_page: Open) -> None:
+    app = open_page("history", history_tab="Comparison")
+    assert trouble(app) == []
+    table = rows_of(app, "Difference")
+    recall, accuracy = table.loc["Patient recall"], table.loc["Accuracy"]
+    assert (recall["openai/a"], recall["openai/b"], recall["Difference"], recall["Cases"]) == (0.5, 0, 0.5, 2)
+    assert (accuracy["Difference"], table.loc["Doctor turns", "Difference"]) == (1, 1)
+    assert "Doctor words" not in table.index, "doctor b asks nothing"
+    app.selectbox(key="history_second").set_value("openai/a").run()
+    assert "Choose two different doctors." in words(app)
+
+
+def test_the_patients_virtues_come_with_their_rules(filled: Store, open_page: Open) -> None:
+    app = open_page("history", history_tab="The patient")
+    assert trouble(app) == []
+    table = rows_of(app, "Mean")
+    honest = table[table["Measure"] == "Honesty"]
+    # "cough": both statements are in the vignette; "hasty": a rash is not
+    assert honest.loc["openai/a", "Mean"] == 1
+    assert honest.loc["openai/b", "Mean"] == 0
+    assert set(table["Patient"]) == {"openai/p"}
+    assert "**Honesty.** A statement is" in words(app)
+    assert set(chart(app, "Share")) == {"openai/a", "openai/b"}
+
+
+def test_a_case_opens_its_conversation_items_and_ledger(filled: Store, open_page: Open) -> None:
+    app = open_page("history", history_tab="Cases", history_doctor="openai/a", history_case="ours/2")
+    assert trouble(app) == []
+    assert list(rows_of(app, "Items").index) == ["ours/1", "ours/2"]
+    assert {m.label: m.value for m in app.metric}["Patient recall"] == "0.500"
+    items = rows_of(app, "What the case says")
+    assert list(items["What the case says"]) == ["40 year old man", "cough for two weeks"]
+    assert pd.isna(items.loc["age", "First told at"])
+    assert items.loc["duration of cough", "First told at"] == 100, "in per cent of the dialogue"
+    assert "by openai/profiler" in words(app).replace("\\", "")
+    assert "Correct" in words(app)
+    app.session_state["history_ledger"] = True
+    app.run()
+    assert trouble(app) == []
+    assert {"Asked", "Never elicited"} <= {m.label for m in app.metric}
+
+
+def test_filters_that_leave_nothing_say_so(filled: Store, open_page: Open) -> None:
+    other = a_case(9, case_key="theirs/9", dataset="theirs", specialty="Cardiology")
+    write_journal(
+        filled.journals, "t", a_header("t", [other], doctor="openai/t", arms=ARMS, case_set="theirs"),
+        a_talk("t", other, COUGH, right=True),
+    )  # fmt: skip
+    fold(filled)
+    app = open_page("history", history_cases="theirs")
+    assert trouble(app) == []
+    assert list(rows_of(app, "Accuracy").index[:2]) == ["openai/t", "Upper bound"], "other cases are not mixed in"
+    assert "1 conversation is not measured yet" in words(app)
+    app = open_page("history", history_tab="Comparison", history_cases="theirs")
+    assert "A comparison needs two doctors" in words(app)

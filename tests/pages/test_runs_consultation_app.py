@@ -1,0 +1,161 @@
+"""Campaigns of the Consultation protocol on the Runs page, and their conversations on the pages that show them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.agents.casting import CastNames
+from core.campaigns.plan import Campaign, find_header, header_of
+from core.campaigns.run import begin
+from core.cli.app import main
+from core.datasets.select import select
+from core.models.registry import load_registry
+from core.protocols.consultation import ARMS
+from core.store.conversations import ConversationFilter, conversations
+from core.store.database import Store
+from tests.support.campaigns import metrics, run_ids, stop_all
+from tests.support.pages import button, has_button, run_until, trouble, words
+
+START = "Start the campaign"
+DOCTOR = "runs_doctor_consultation"
+ORACLE = "reference/oracle-reversed"
+Open = Callable[..., AppTest]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_running(database: Path) -> Iterator[None]:
+    yield
+    stop_all()
+
+
+def asked_for(app: AppTest) -> set[str]:
+    """Return the keys of the seats and numbers that the form asks for."""
+    return {str(widget.key) for widget in (*app.selectbox, *app.number_input)}
+
+
+@pytest.fixture
+def form(open_page: Open) -> AppTest:
+    """The form for two cases, one trial each."""
+    app = open_page("runs", runs_protocol="Consultation")
+    app.number_input(key="runs_limit_library").set_value(2)
+    return app.number_input(key="runs_trials").set_value(1).run()
+
+
+def answer_freely(app: AppTest) -> AppTest:
+    tasks = next(group for group in app.get("button_group") if group.key == "runs_tasks")
+    return tasks.set_value(list(ARMS)).run()
+
+
+def test_the_form_asks_for_what_the_protocol_needs_and_no_more(form: AppTest) -> None:
+    assert trouble(form) == []
+    doctor = form.selectbox(key=DOCTOR)
+    assert doctor.options[:6] == [
+        "Reference doctor (rules, no model)",
+        "Oracle: asks for every item, in their order",
+        "Oracle: asks for every item, in a random order",
+        "Oracle: asks for every item, the last first",
+        "Upper bound: no doctor, all is told",
+        "Lower bound: no doctor, only the opening",
+    ]
+    assert {"runs_patient", "runs_solver", "runs_questions"} <= asked_for(form)
+    assert not {"runs_grader", "runs_summariser", "runs_cap", "runs_temperament"} & asked_for(form)
+    assert metrics(form)["Answers"] == "2"
+    answer_freely(form)
+    assert "runs_grader" in asked_for(form)
+    assert metrics(form)["Answers"] == "4"
+    form.selectbox(key=DOCTOR).set_value("reference/upper-bound").run()
+    assert not {"runs_patient", "runs_questions"} & asked_for(form), "a bound asks nobody anything"
+    assert trouble(form) == []
+
+
+def test_the_estimate_counts_questions_replies_and_answers(form: AppTest) -> None:
+    """A model asks 4 questions in each of 2 conversations, a model answers each task: 2 × 4 + 2 calls."""
+    form.selectbox(key=DOCTOR).set_value("openai/gpt-4o").run()
+    form.selectbox(key="runs_solver").set_value("openai/gpt-4o")
+    form.number_input(key="runs_questions").set_value(4).run()
+    assert metrics(form)["Model calls"] == "10"
+    (calls,) = [metric.help for metric in form.metric if metric.label == "Model calls"]
+    assert calls == "Estimated: doctor 8, solver 2."
+    assert button(form, START).disabled
+    assert "OPENAI_API_KEY" in words(form).replace("\\", "")
+    assert [g for g in form.get("button_group") if g.key == "runs_doctor_prompt"], "long or short is asked of a model"
+
+
+def test_a_solver_without_a_name_is_asked_for(form: AppTest) -> None:
+    form.selectbox(key="runs_solver").set_value("another model…").run()
+    assert "Name the solver's model first." in words(form).replace("\\", "")
+    assert not has_button(form, START) or button(form, START).disabled
+    assert trouble(form) == []
+
+
+def test_a_campaign_is_the_command_lines_and_shown_as_what_it_is(
+    form: AppTest, open_page: Open, capsys: pytest.CaptureFixture[str]
+) -> None:
+    form.selectbox(key=DOCTOR).set_value(ORACLE)
+    form.number_input(key="runs_questions").set_value(3)
+    answer_freely(form)
+    button(form, START).click().run(timeout=120)
+    run_until(form, lambda a: "Complete: 2 of 2 trials" in words(a), 90)
+    assert trouble(form) == []
+    (run_id,) = run_ids()
+    text = words(form)
+    assert "**Solver** reference/solver" in text.replace("\\", "")
+    assert "**Cap** 3 questions" in text
+    assert {"Accuracy, four choices", "Accuracy, free response"} <= set(metrics(form))
+    assert "2 cases, 2 trials, 0 excluded" in text
+    (listed, _, talks) = [frame.value for frame in form.dataframe]
+    assert list(listed["Protocol"]) == ["Consultation"]
+    assert list(talks["Ended by"]) == ["Cap of questions"] * 2
+    assert list(talks["Doctor's turns"]) == [3, 3]
+    _the_history_page_opens_on_this_doctor(form, open_page)
+    _the_conversation_is_said_to_be_what_it_was(run_id, open_page)
+    command = f"run --protocol consultation --doctor {ORACLE} --cap 3 --arms all --trials 1 --limit 2 --fresh"
+    assert main(command.split()) == 0
+    capsys.readouterr()
+    assert len({find_header(run).fingerprint for run in run_ids()}) == 1
+    assert len(run_ids()) == 2
+
+
+def _the_history_page_opens_on_this_doctor(app: AppTest, open_page: Open) -> None:
+    (link,) = [link for link in app.get("page_link") if link.proto.page == "history"]
+    assert link.proto.label == "How well the history was taken"
+    asked = dict(parse_qsl(link.proto.query_string))
+    assert asked == {"history_cases": "Library", "history_doctors": "Oracle, reversed order"}
+    history = open_page("history", **asked)
+    assert trouble(history) == []
+    assert [m.value for m in history.multiselect if m.key == "history_doctors"] == [[ORACLE]]
+
+
+def _the_conversation_is_said_to_be_what_it_was(run_id: str, open_page: Open) -> None:
+    with Store().read() as cursor:
+        (first, _) = conversations(cursor, ConversationFilter(runs=[run_id]))
+    ended = "The conversation ended because the cap was reached; the doctor spoke 3 times after the opening message."
+    for page in ("live", "transcripts"):
+        shown = open_page(page, trial=first.trial_id)
+        assert trouble(shown) == []
+        assert ended in words(shown)
+        assert "greeting" not in words(shown)
+        assert shown.chat_message[0].name == "user", "the patient opens"
+        if page == "live":
+            assert "The solver answers, who saw this dialogue and the task only." in words(shown)
+
+
+def test_an_interrupted_campaign_is_resumed(open_page: Open, database: Path) -> None:
+    campaign = Campaign(
+        CastNames("reference/lower-bound"), tuple(select("library", 2)), arms=ARMS[:1], trials=1,
+        prompts="consultation", protocol="consultation",
+    )  # fmt: skip
+    header = header_of(campaign, load_registry())
+    begin(header)
+    app = open_page("runs", run=header.run_id)
+    assert "Stopped: 0 of 2 trials" in words(app)
+    button(app, "Resume").click().run(timeout=120)
+    run_until(app, lambda a: "Complete: 2 of 2 trials" in words(a), 90)
+    assert trouble(app) == []
+    assert list(app.dataframe[2].value["Ended by"]) == ["No question"] * 2
+    assert "**Conversation** none" in words(app)

@@ -1,0 +1,29 @@
+"""Campaigns that a page started in processes of their own: found, and stopped at a test's end."""
+
+from __future__ import annotations
+
+import time
+
+from streamlit.testing.v1 import AppTest
+
+from core.campaigns.engine import ask_to_stop, is_running
+from core.campaigns.plan import journals
+
+
+def run_ids() -> list[str]:
+    """Return the ids of all runs that have a journal."""
+    return [journal.parent.name for journal in journals()]
+
+
+def stop_all() -> None:
+    """Stop every run that is under way, and wait until its process has let go."""
+    for run_id in run_ids():
+        ask_to_stop(run_id)
+        deadline = time.monotonic() + 20
+        while is_running(run_id) and time.monotonic() < deadline:
+            time.sleep(0.1)
+
+
+def metrics(app: AppTest) -> dict[str, str]:
+    """Return the large figures of a page by their labels."""
+    return {metric.label: metric.value for metric in app.metric}
