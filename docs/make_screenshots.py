@@ -6,18 +6,22 @@ Needs Chromium (Debian's package chromium, or the path in CHROMIUM).
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import parse_qs, urlparse
 
 from playwright.sync_api import Page, sync_playwright
 
+Core = Callable[..., str]
+"""Runs a command of the project and returns what it printed."""
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 WIDE = {"width": 1440, "height": 900}
@@ -85,6 +89,71 @@ def live(page: Page, address: str) -> None:
     take(page, "live")
 
 
+def pair(page: Page, address: str) -> None:
+    """Take two patients side by side in the middle of their consultations."""
+    page.goto(f"{address}/live?live_mode=Two+patients")
+    settle(page)
+    page.get_by_role("combobox", name=re.compile("Temperament")).nth(1).click()
+    page.get_by_role("option", name="Terse").click()
+    settle(page)
+    page.get_by_role("button", name="Start both consultations").click()
+    page.get_by_role("button", name="Pause").wait_for(timeout=20_000)
+    page.wait_for_timeout(9_000)
+    take(page, "live-pair")
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="New consultation").wait_for(timeout=60_000)
+
+
+def branches(page: Page, address: str, core: Core) -> None:
+    """Fork the consultation that Live shows at message 3 and take both branches beside each other."""
+    parent = parse_qs(urlparse(page.url).query)["trial"][0]
+    forked = core("fork", parent, "--turn", "3", "--say", "I'm 68 and I'm a woman.")
+    branch = re.search(r"trial=([0-9a-f]+)|\b([0-9a-f]{20})\b", forked.replace(parent, ""))
+    if branch is None:
+        raise SystemExit(f"The fork named no conversation: {forked}")
+    page.goto(f"{address}/branches?trial={branch[1] or branch[2]}&other={parent}")
+    settle(page)
+    page.wait_for_timeout(2_000)
+    take(page, "branches")
+
+
+def debugger(page: Page, address: str) -> None:
+    """Run every arm of a case on the debugger and take its matrix with one cell opened."""
+    page.goto(f"{address}/debugger")
+    settle(page)
+    page.get_by_role("button", name="Run every arm").click()
+    page.get_by_text("What was sent").first.wait_for(timeout=120_000)
+    settle(page)
+    take(page, "debugger")
+
+
+def failures(page: Page, address: str) -> None:
+    """Mark what was run and take the causes of wrong answers."""
+    page.goto(f"{address}/failures")
+    settle(page)
+    page.get_by_role("button", name="Mark them").click()
+    page.get_by_role("button", name="Mark them").wait_for(state="detached", timeout=300_000)
+    page.get_by_role("button", name="Stop").wait_for(state="detached", timeout=300_000)
+    settle(page)
+    page.wait_for_timeout(4_000)
+    settle(page)
+    take(page, "failures")
+
+
+def history(page: Page, address: str, core: Core) -> None:
+    """Run the Consultation benchmark with several reference doctors, measure it, and take the page."""
+    for doctor in ("oracle-direct", "oracle-random", "lower-bound", "bayes"):
+        core("run", "--protocol", "consultation", "--doctor", f"reference/{doctor}", "--trials", "1")
+    page.goto(f"{address}/history")
+    settle(page)
+    page.get_by_role("button", name="Measure them").click()
+    page.get_by_role("button", name="Measure them").wait_for(state="detached", timeout=300_000)
+    page.get_by_role("button", name="Stop").wait_for(state="detached", timeout=300_000)
+    settle(page)
+    page.wait_for_timeout(2_000)
+    take(page, "history")
+
+
 def runs(page: Page, address: str) -> None:
     """Start a campaign on the page and take its picture when it is complete."""
     page.goto(f"{address}/runs")
@@ -93,6 +162,20 @@ def runs(page: Page, address: str) -> None:
     page.get_by_text("Complete:", exact=False).first.wait_for(timeout=180_000)
     settle(page)
     take(page, "runs")
+
+
+def core_in(folder: Path) -> Core:
+    """Return a function that runs a command of the project on the database in ``folder`` and returns what it said."""
+
+    def core(*arguments: str) -> str:
+        environment = {**os.environ, "ANAMNESIS_DB": str(folder / "anamnesis.duckdb")}
+        command = [sys.executable, "-m", "core", *arguments]
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+        if done.returncode:
+            raise SystemExit(f"{' '.join(arguments)} failed: {done.stderr.strip()}")
+        return done.stdout
+
+    return core
 
 
 def figures(page: Page, address: str, *names: str) -> None:
@@ -110,10 +193,16 @@ def main() -> None:
         executable = os.environ.get("CHROMIUM", "/usr/bin/chromium")
         browser = playwright.chromium.launch(executable_path=executable, args=FLAGS)
         page = browser.new_page(viewport=WIDE)
+        core = core_in(Path(folder))
         figures(page, address, "accuracy", "monitoring")
         live(page, address)
+        branches(page, address, core)
+        pair(page, address)
+        debugger(page, address)
         runs(page, address)
         figures(page, address, "transcripts", "endings")
+        failures(page, address)
+        history(page, address, core)
         narrow = browser.new_page(viewport=NARROW)
         narrow.goto(f"{address}/live")
         settle(narrow)

@@ -80,6 +80,12 @@ class Knowledge:
             for name in disease.names:
                 self._by_name.setdefault(normalise_name(name), disease)
 
+    @functools.cached_property
+    def plain_names(self) -> tuple[tuple[str, str, str], ...]:
+        """Every name of every disease, the longest first: its plain words, the name as written, the disease."""
+        names = [(" ".join(words_of_name(name)), name, d.name) for d in self.diseases for name in d.names]
+        return tuple(sorted((entry for entry in names if entry[0]), key=lambda entry: -len(entry[0])))
+
     def disease(self, name: str) -> Disease | None:
         """Return the disease of that name or synonym, or ``None``."""
         return self._by_name.get(normalise_name(name))

@@ -1,0 +1,117 @@
+"""How long it takes to measure how the histories of a release were taken, and what comes out, by model.
+
+Needs a copy of the authors' release (or a part of it) in the folder that ANAMNESIS_CRAFTMD_RELEASE names. Repetition in
+a sample of conversations is computed by rouge-score's own scorer too, for comparison of time and value.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from pathlib import Path
+
+from bench_pages import VARIABLE, imported
+from common import median_s, table
+
+SAMPLE = 150
+SHOWN = (
+    "patient_recall", "patient_precision", "doctor_recall", "doctor_precision", "doctor_turns", "queries",
+    "doctor_words", "patient_words", "repetition_1", "repetition_2", "repetition_l", "honesty", "strictness",
+    "colloquialism",
+)  # fmt: skip
+
+
+def main() -> None:
+    release = os.environ.get(VARIABLE)
+    if not release or not Path(release).is_dir():
+        print(f"Skipped: {VARIABLE} names no folder with the CRAFT-MD authors' release.")
+        return
+    with imported(Path(release)):
+        _measure()
+        _read()
+        _beside_rouge_score()
+
+
+def _measure() -> None:
+    from core.metrics.history.measuring import make_items, measure_missing
+    from core.store.database import Store
+
+    started = time.perf_counter(), time.process_time()
+    make_items(Store())
+    items = time.perf_counter(), time.process_time()
+    done = measure_missing(Store())
+    ended = time.perf_counter(), time.process_time()
+    rows = [
+        (name, *(f"{after - before:.1f}" for before, after in zip(first, last, strict=True)))
+        for name, first, last in (
+            ("items by rule", started, items),
+            ("measures", items, ended),
+            ("both", started, ended),
+        )
+    ]
+    table(f"Measuring {done.measured:,} conversations in one process", ("", "wall s", "CPU s"), rows)
+
+
+def _read() -> None:
+    from core.metrics.history.curves import curve_points, order_rows
+    from core.metrics.history.figures import compare_models, measure_rows, read_history
+    from core.metrics.history.groups import group_rows
+    from core.store.database import Store
+
+    history = read_history(Store())
+    models = sorted(history["model"].unique())
+    asked = {
+        "case means from the database": lambda: read_history(Store()),
+        "measures with intervals": lambda: measure_rows(history),
+        "curves": lambda: curve_points(history),
+        "order of inquiry": lambda: order_rows(history),
+        "groups by number of items": lambda: group_rows(history),
+        "comparison of two models": lambda: compare_models(history, models[0], models[-1]),
+    }
+    table("What a page asks for afterwards", ("", "s"), [(n, f"{median_s(w, 3):.2f}") for n, w in asked.items()])
+    rows = {(r.model, r.measure): r.figure for r in measure_rows(history)}
+    lines = [(m, *(_shown(rows[model, m]) for model in models)) for m in SHOWN]
+    table("History taking: mean over cases [95 % interval]", ("", *models), lines)
+
+
+def _shown(figure: object) -> str:
+    from core.metrics.history.figures import Figure
+
+    assert isinstance(figure, Figure)
+    return "–" if figure.mean is None else f"{figure.mean:.3f} [{figure.ci_low:.3f}, {figure.ci_high:.3f}]"
+
+
+def _beside_rouge_score() -> None:
+    from rouge_score.rouge_scorer import RougeScorer
+
+    from core.metrics.history.inquiry import inquiry_of
+    from core.metrics.history.rouge import repetition, tokens
+    from core.store.database import Store
+    from core.store.history import dialogues
+
+    with Store().read() as cursor:
+        ids = [trial for (trial,) in cursor.execute("SELECT trial_id FROM trials ORDER BY trial_id").fetchall()]
+        held = dialogues(cursor, random.Random(20).sample(ids, SAMPLE))
+    asked = [queries for queries in (inquiry_of(d.turns).queries for d in held) if len(queries) > 1]
+    names = ("rouge1", "rouge2", "rougeL")
+    scorer = RougeScorer(names, use_stemmer=True)
+
+    def theirs() -> list[float]:
+        found = []
+        for queries in asked:
+            pairs = [scorer.score(a, b) for i, a in enumerate(queries) for j, b in enumerate(queries) if i != j]
+            found += [sum(p[n].fmeasure for p in pairs) / len(pairs) for n in names]
+        return found
+
+    def ours() -> list[float]:
+        return [value for q in asked for value in repetition([tokens(text) for text in q]) or ()]
+
+    apart = max(abs(a - b) for a, b in zip(ours(), theirs(), strict=True))
+    fast, slow = median_s(ours, 3), median_s(theirs, 1, 0)
+    rows = [("ours", f"{1000 * fast:.0f}", ""), ("rouge-score", f"{1000 * slow:.0f}", f"{slow / fast:.0f}")]
+    table(f"Repetition of {len(asked)} conversations (largest difference {apart:.0e})", ("", "ms", "ratio"), rows)
+
+
+if __name__ == "__main__":
+    main()
