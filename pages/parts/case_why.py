@@ -19,7 +19,7 @@ from pages.parts.transcript import message
 
 CAUSE: dict[Cause, tuple[str, str]] = {
     "provider": ("Provider", "gray"), "case": ("Case at fault", "violet"), "grader": ("Grader: disputed", "blue"),
-    "patient": ("Patient", "orange"), "doctor_never_asked": ("Doctor: never asked", "red"),
+    "patient": ("Patient, suspected", "orange"), "doctor_never_asked": ("Doctor: never asked", "red"),
     "doctor_concluded_wrongly": ("Doctor: concluded wrongly", "red"),
 }  # fmt: skip
 _WRONG: tuple[Verdict, ...] = ("incorrect", "no_diagnosis", "multiple", *FAILED)

@@ -29,8 +29,8 @@ The first rule that holds decides; an answer has one cause.
 the whole vignette is right.
 3. **Grader**: another rule, grader or earlier verdict called the same answer correct, or by name it counts as the \
 answer.
-4. **Patient**: named the diagnosis; or invented something, or withheld a fact it was asked for, unless the doctor is \
-wrong on the whole vignette too.
+4. **Patient, suspected**: named the diagnosis; or, as far as rules on words can tell, invented something or withheld a \
+fact it was asked for, unless the doctor is wrong on the whole vignette too.
 5. **Doctor, never asked**: facts that the patient could tell never came up, and the same doctor is right on the whole \
 vignette (or, where that is unknown, fewer than half of the facts came up).
 6. **Doctor, concluded wrongly**: all others. The doctor had what it needed, or fails on the whole vignette as well.
@@ -141,7 +141,8 @@ def _draw_effects(rows: Sequence[PatientEffect], names: Mapping[str, str], unmar
     )  # fmt: skip
     st.caption(
         "Full dots: all counted answers. Open dots: without the wrong answers that are put down to the patient. Right "
-        "answers stay in whatever the patient did: the open dots are an upper bound. 95 % intervals, cases resampled."
+        "answers stay in whatever the patient did, and the rules that suspect a patient err often on free talk: read "
+        "the open dots as an upper bound. 95 % intervals, cases resampled."
     )
     with st.expander("The accuracies as a table", icon=":material/table:"):
         table = effects_table(rows, names)

@@ -117,11 +117,15 @@ def test_each_wrong_answer_has_its_cause(filled: Store, open_page: Open) -> None
     shares = {(r["Model"], r["Cause"]): (r["Answers"], r["Wrong in all"], r["Excluded"])
               for r in table(app, "Wrong in all").to_dict("records")}  # fmt: skip
     assert shares["openai/a", "Doctor: never asked"] == (1, 2, 0)
-    assert shares["openai/a", "Patient"] == (1, 2, 0)
+    assert shares["openai/a", "Patient, suspected"] == (1, 2, 0)
     assert shares["openai/b", "Doctor: concluded wrongly"] == (1, 1, 0)
     assert shares["openai/b", "Provider"] == (0, 1, 1)
     bars = {bar["name"]: bar["x"] for bar in charts(app)[0]["data"]}
-    assert bars == {"Doctor: never asked": [0.5, 0.0], "Doctor: concluded wrongly": [0.0, 1.0], "Patient": [0.5, 0.0]}
+    assert bars == {
+        "Doctor: never asked": [0.5, 0.0],
+        "Doctor: concluded wrongly": [0.0, 1.0],
+        "Patient, suspected": [0.5, 0.0],
+    }
     assert "openai/b 1" in words(app).replace("\\", ""), "what the provider spoiled is said to be excluded"
 
 
@@ -133,7 +137,7 @@ def test_accuracy_without_the_patients(filled: Store, open_page: Open) -> None:
 
 def test_an_answer_is_shown_with_the_message_to_look_at(filled: Store, open_page: Open) -> None:
     mark_missing(filled)
-    app = settled(open_page("failures", failures_cause="Patient", failures_answer="a/2|multi_turn:frq"))
+    app = settled(open_page("failures", failures_cause="Patient, suspected", failures_answer="a/2|multi_turn:frq"))
     assert trouble(app) == []
     listed = table(app, "Why")
     assert list(listed["Case"]) == ["2"]
@@ -168,7 +172,7 @@ def test_answers_to_the_vignette_are_asked_for(filled: Store, open_page: Open) -
 def test_filters_stand_in_the_address(filled: Store, open_page: Open) -> None:
     mark_missing(filled)
     app = settled(open_page("failures", failures_specialties="Cardiology", failures_models="openai/a"))
-    assert {r["Cause"] for r in table(app, "Wrong in all").to_dict("records") if r["Answers"]} == {"Patient"}
+    assert {r["Cause"] for r in table(app, "Wrong in all").to_dict("records") if r["Answers"]} == {"Patient, suspected"}
 
 
 def test_topics_that_never_came_up(filled: Store, open_page: Open) -> None:

@@ -45,14 +45,15 @@ _TERMS: tuple[tuple[str, str, str], ...] = (
 )  # fmt: skip
 """(what a text must hold for the term to be looked for, pattern, what stands for it)."""
 _READY = tuple(
-    (tuple(stubs.split("|")), re.compile(rf"(?<![a-z])(?:{pattern})"), f" {stands} ")
+    (stub, re.compile(rf"(?<![a-z])(?:{pattern})"), f" {stands} ")
     for stubs, pattern, stands in _TERMS
+    for stub in stubs.split("|")
 )
 
 
 def spelt_out(text: str) -> str:
     """Return lower-case text with clinical terms replaced by everyday concepts."""
-    for stubs, pattern, stands in _READY:
-        if any(stub in text for stub in stubs):  # far quicker than to search for every term
+    for stub, pattern, stands in _READY:
+        if stub in text:  # far quicker than to search for every term
             text = pattern.sub(stands, text)
     return text

@@ -26,7 +26,7 @@ NAMED = 0.5
 _I = re.IGNORECASE
 _PRESUPPOSED = re.compile(r"\bfor (?:this|these|those|that|the|your|his|her)\b[^,?]*", _I)
 _BASED_ON = re.compile(r"\bbased on [^,?]*,", _I)
-_ASKED = re.compile(r"[^.!?\n]*\?")
+_ENDS = re.compile(r"(?<=[.!?\n])")
 _CHANGE = re.compile(
     r"\b(?:chang(?:e|es|ed)\b|(?:start(?:ed)?|tak(?:en|ing)|had|any) (?:any )?new\b|recently (?:start|chang))", _I
 )
@@ -110,7 +110,7 @@ def _denies(known: Known) -> bool:
 def asked_part(question: str) -> str:
     """Return the sentences of a message that ask; all of it where none has a question mark."""
     bare = _BASED_ON.sub(" ", question)
-    return " ".join(part.strip() for part in _ASKED.findall(bare)) or bare
+    return " ".join(part.strip() for part in _ENDS.split(bare) if part.endswith("?")) or bare
 
 
 def _of_the_family(asked: str) -> bool:

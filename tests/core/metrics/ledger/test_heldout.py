@@ -2,8 +2,9 @@
 
 These dialogues must not be tuned on: no rule or word may be added because a test here would then pass, and the bounds
 stay a little below what the rules reached when they first met them (119 of 189 marks, 10 of 20 planted inventions, 8
-false ones). They are harder than most talk of models: their patients avoid the vignette's words on purpose. A change of
-the rules may raise the figures; it may not lower them.
+false ones). Of 19 withheld facts they found 6 at first, with 6 false ones, and 4, with 3 false ones, since a fact
+must be asked for by itself to be withheld. The dialogues are harder than most talk of models: their patients avoid the
+vignette's words on purpose.
 """
 
 from __future__ import annotations

@@ -71,6 +71,7 @@ def test_births_must_be_asked_for_as_such() -> None:
 
 def test_a_family_that_is_healthy_does_not_withhold_the_patients_own_past() -> None:
     assert ASTHMA not in withheld("Do your parents have any illnesses?", "I don't know about my family.")
+    assert ASTHMA not in withheld("Does anyone in your family have asthma?", "No.")
 
 
 def test_what_is_said_before_the_question_asks_for_nothing() -> None:
