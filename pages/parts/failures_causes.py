@@ -29,8 +29,8 @@ The first rule that holds decides; an answer has one cause.
 the whole vignette is right.
 3. **Grader**: another rule, grader or earlier verdict called the same answer correct, or by name it counts as the \
 answer.
-4. **Patient, suspected**: named the diagnosis; or, as far as rules on words can tell, invented something or withheld a \
-fact it was asked for, unless the doctor is wrong on the whole vignette too.
+4. **Patient, suspected**: named the diagnosis; or, as far as rules on words can tell, invented something or withheld \
+a fact it was asked for, unless the doctor is wrong on the whole vignette too.
 5. **Doctor, never asked**: facts that the patient could tell never came up, and the same doctor is right on the whole \
 vignette (or, where that is unknown, fewer than half of the facts came up).
 6. **Doctor, concluded wrongly**: all others. The doctor had what it needed, or fails on the whole vignette as well.
