@@ -18,7 +18,7 @@ from pages.parts.figure_controls import dataset_name, unique_names
 from pages.parts.figures import model_name
 from pages.parts.live_panels import draw_case
 from pages.parts.look import ROLE_ICON, RULE, RULE_SHORT, arm, badge, plain
-from pages.parts.navigation import BRANCHES, LIVE
+from pages.parts.navigation import BRANCHES, DEBUGGER, LIVE
 from pages.parts.take_away import draw_take_away
 from pages.parts.transcript import draw_chat, who_answers
 from pages.parts.transcripts_data import PAGE, Reading, found_ids, reading, trials_of_case
@@ -82,6 +82,10 @@ def _steps(trial_id: str, wanted: ConversationFilter, shown: Reading | None) -> 
         if shown is not None:
             st.page_link(
                 LIVE, label="Watch it again", icon=":material/smart_display:", query_params={"trial": trial_id}
+            )  # fmt: skip
+            st.page_link(
+                DEBUGGER, label="Debug it", icon=":material/bug_report:", query_params={"trial": trial_id},
+                help="Every step of this trial as it was sent; edit one and run it again.",
             )  # fmt: skip
             _branches(trial_id)
             draw_take_away([trial_id], key="read")
