@@ -35,6 +35,7 @@ def draw_session(
     def draw() -> None:
         draw_controls((session,), shown.case, on_new, lambda: on_again(shown), lambda: _take_on(shown, forks=forks))
         _body(shown)
+        st.session_state.pop(_sending(session), None)
 
     redrawn([session], draw)
 
@@ -185,10 +186,19 @@ def _seat(session: Session) -> None:
     key = f"say_{session.key}"
 
     def send() -> None:
-        session.say(role, str(st.session_state[key]), prompt)
+        text = str(st.session_state[key])
+        # a run that is broken off by the next redraw is repeated with what it was sent: say it once only
+        if st.session_state.get(_sending(session)) != text:
+            st.session_state[_sending(session)] = text
+            session.say(role, text, prompt)
 
     invitation = "Your diagnosis" if prompt else _INVITATION[role]
     st.chat_input(invitation, key=key, on_submit=send)
+
+
+def _sending(session: Session) -> str:
+    """Return where a message is noted until the run that was sent it has come to its end."""
+    return f"sending_{session.key}"
 
 
 def _human_seat(session: Session) -> Speaker | None:
