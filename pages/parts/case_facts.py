@@ -128,7 +128,8 @@ def _draw_facts(found: Ledger, said: Sequence[Utterance], key: str) -> None:
     )  # fmt: skip
     st.caption(
         "Choose a fact to see the messages behind its mark. Facts that only examination or tests show are not for the "
-        "patient to tell and stand outside the figures."
+        "patient to tell and stand outside the figures. The marks come from rules on words: they miss free paraphrase, "
+        "and what they call withheld or invented is a suspicion."
     )
     rows = event.selection.rows
     if rows and rows[0] < len(found.marks):

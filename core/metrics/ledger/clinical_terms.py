@@ -45,15 +45,15 @@ _TERMS: tuple[tuple[str, str, str], ...] = (
 )  # fmt: skip
 """(what a text must hold for the term to be looked for, pattern, what stands for it)."""
 _READY = tuple(
-    (stub, re.compile(rf"(?<![a-z])(?:{pattern})"), f" {stands} ")
-    for stubs, pattern, stands in _TERMS
-    for stub in stubs.split("|")
+    (clue, re.compile(rf"(?<![a-z])(?:{pattern})"), f" {stands} ")
+    for clues, pattern, stands in _TERMS
+    for clue in clues.split("|")
 )
 
 
 def spelt_out(text: str) -> str:
     """Return lower-case text with clinical terms replaced by everyday concepts."""
-    for stub, pattern, stands in _READY:
-        if stub in text:  # far quicker than to search for every term
+    for clue, pattern, stands in _READY:
+        if clue in text:  # far quicker than to search for every term
             text = pattern.sub(stands, text)
     return text
