@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 SPECIALTIES = (
     "Dermatology",
@@ -47,25 +47,46 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Fact(_Frozen):
-    """One piece of information: in clinical words and as the patient (or who speaks for them) would say it."""
+class _Sparse(_Frozen):
+    """Leaves out, when it is stored, what is not set: a field that came later changes no hash of an older case."""
+
+    _later: ClassVar[tuple[str, ...]] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_unset(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        dumped: dict[str, Any] = handler(self)
+        return {name: value for name, value in dumped.items() if value or name not in self._later}
+
+
+class Fact(_Sparse):
+    """One piece of information: in clinical words and as the patient (or who speaks for them) would say it.
+
+    ``imputed``: the source does not say it; a profile generator made it up so that the patient can answer.
+    """
 
     key: str
     value: str
     lay: str
     section: Section | None = None
+    imputed: bool = False
+
+    _later = ("imputed",)
 
 
-class Profile(_Frozen):
+class Profile(_Sparse):
     """What is known of a patient, by who may know it (AutoMedic, profile generator).
 
     demographics: doctor and patient; basic: what the patient can tell; optional: what only examination and
-    tests show.
+    tests show. ``made_by`` is the generator: a model, rules with their version, a person; empty where it came with
+    the case.
     """
 
     demographics: tuple[Fact, ...] = ()
     basic: tuple[Fact, ...] = ()
     optional: tuple[Fact, ...] = ()
+    made_by: str = ""
+
+    _later = ("made_by",)
 
     @property
     def facts(self) -> tuple[Fact, ...]:

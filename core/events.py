@@ -11,10 +11,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-Speaker = Literal["doctor", "patient"]
-RoleName = Literal["doctor", "patient", "grader", "summariser", "solver", "profiler"]
-Purpose = Literal["dialogue", "answer", "extract", "judge", "summarise", "probe", "profile"]
-EndReason = Literal["final_diagnosis", "no_question", "turn_cap", "refusal", "error"]
+Speaker = Literal["doctor", "patient", "staff"]
+"""Who may say a message; ``staff`` is AutoMedic's clinical staff, who has the results."""
+RoleName = Literal["doctor", "patient", "staff", "grader", "summariser", "solver", "profiler"]
+Purpose = Literal["dialogue", "answer", "extract", "judge", "summarise", "probe", "profile", "rate"]
+EndReason = Literal["final_diagnosis", "no_question", "turn_cap", "end_tag", "no_tag", "refusal", "error"]
+"""Why a conversation ended. ``end_tag`` and ``no_tag`` are AutoMedic's: the doctor wrote ``</end>``, or nothing that
+can be passed on."""
+TagMisuse = Literal[
+    "no_tag", "text_outside", "several_queries", "unclosed", "nested", "empty", "unknown_tag", "end_with_query",
+    "speaks_for_others",
+]  # fmt: skip
+"""What a doctor's message does against AutoMedic's tag protocol (``core.automedic.tags``)."""
 Verdict = Literal[
     "correct", "incorrect", "no_diagnosis", "multiple", "ungradable", "refused", "provider_error", "not_applicable"
 ]
@@ -119,6 +127,29 @@ class Probed(_Event):
     differential: tuple[tuple[str, float], ...]
 
 
+class Misused(_Event):
+    """A doctor's message broke the tag protocol: how, and the words that show it (AutoMedic)."""
+
+    kind: Literal["misused"] = "misused"
+    turn: int
+    kinds: tuple[TagMisuse, ...]
+    detail: str = ""
+
+
+class Rated(_Event):
+    """The patient's rating of the doctor after the conversation, 1 (worst) to 5; ``None`` where none could be read.
+
+    ``words`` are the rater's own.
+    """
+
+    kind: Literal["rated"] = "rated"
+    quality: Literal["empathy"] = "empathy"
+    rater: str
+    rating: int | None = Field(default=None, ge=1, le=5)
+    words: str = ""
+    call_id: str | None = None
+
+
 class Ended(_Event):
     """The conversation is over. ``doctor_turns`` counts the doctor's messages without the greeting."""
 
@@ -180,8 +211,9 @@ class Finished(_Event):
 
 
 Event = (
-    Started | Token | Called | Waiting | Utterance | Probed | Ended | Summarised | Answered | Graded | Failed | Finished
-)
+    Started | Token | Called | Waiting | Utterance | Misused | Probed | Ended | Rated | Summarised | Answered | Graded
+    | Failed | Finished
+)  # fmt: skip
 EVENT: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="kind")])
 """Reads an event back from its dictionary."""
 EVENTS: TypeAdapter[list[Event]] = TypeAdapter(list[Annotated[Event, Field(discriminator="kind")]])

@@ -28,11 +28,13 @@ VERDICT: dict[Verdict, str] = {
     "provider_error": "Provider error, excluded",
     "not_applicable": "Not applicable",
 }
-PROTOCOL: dict[str, str] = {"craftmd": "CRAFT-MD", "consultation": "Consultation"}
+PROTOCOL: dict[str, str] = {"craftmd": "CRAFT-MD", "consultation": "Consultation", "automedic": "AutoMedic"}
 END: dict[EndReason, str] = {
     "final_diagnosis": "the doctor gave a final diagnosis",
     "no_question": "the doctor’s message held no question",
     "turn_cap": "the cap was reached",
+    "end_tag": "the doctor wrote the end tag",
+    "no_tag": "the doctor’s message held no tag to pass on",
     "refusal": "the provider refused",
     "error": "the provider failed",
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ from core.events import EndReason
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.intervals import Interval
 
-END_REASONS: tuple[EndReason, ...] = ("final_diagnosis", "no_question", "turn_cap", "refusal", "error")
+END_REASONS: tuple[EndReason, ...] = get_args(EndReason)
 
 
 @dataclass(frozen=True)

@@ -189,7 +189,7 @@ _INSERTS = {
     "run_cases": """
         INSERT INTO run_cases BY NAME
         SELECT DISTINCT ON (run_id, case_key) * FROM incoming ANTI JOIN run_cases USING (run_id, case_key)""",
-    **{name: _OF_NEW_TRIALS.format(name) for name in ("utterances", "answers", "calls", "probes", "forks")},
+    **{name: _OF_NEW_TRIALS.format(name) for name in rows.CHILDREN if name != "grades"},
     "grades": """
         INSERT INTO grades BY NAME
         SELECT DISTINCT * FROM incoming

@@ -20,8 +20,10 @@ from core.events import (
     Failed,
     Finished,
     Graded,
+    Misused,
     Parent,
     Probed,
+    Rated,
     Started,
     Summarised,
     Utterance,
@@ -29,6 +31,8 @@ from core.events import (
 from core.store.tables import Row
 
 E = TypeVar("E")
+CHILDREN = ("utterances", "answers", "grades", "calls", "probes", "forks", "misuses", "ratings")
+"""The tables whose rows come with the events of a trial."""
 _AFTER_THE_TRIAL = 1_000_000
 """Position of the first call of a re-grading: later than any event of a trial."""
 
@@ -77,7 +81,7 @@ def trial_row(line: TrialLine) -> Row:
 
 def child_rows(line: TrialLine) -> dict[str, list[Row]]:
     """Return the rows of the tables that hang on a trial."""
-    rows: dict[str, list[Row]] = {"utterances": [], "answers": [], "grades": [], "calls": [], "probes": [], "forks": []}
+    rows: dict[str, list[Row]] = {name: [] for name in CHILDREN}
     for position, event in enumerate(line.events):
         match event:
             case Utterance():
@@ -92,6 +96,10 @@ def child_rows(line: TrialLine) -> dict[str, list[Row]]:
             case Probed():
                 ranked = enumerate(event.differential, start=1)
                 rows["probes"].extend((line.trial_id, event.turn, rank, name, p) for rank, (name, p) in ranked)
+            case Misused():
+                rows["misuses"].append((line.trial_id, event.turn, list(event.kinds), event.detail))
+            case Rated() as r:
+                rows["ratings"].append((line.trial_id, r.quality, r.rater, r.rating, r.words, r.call_id))
             case Started(parent=Parent() as parent):
                 rows["forks"].append((line.trial_id, parent.trial_id, parent.turn, list(parent.changes)))
             case _:

@@ -56,6 +56,12 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
     "forks": _schema("trial_id:text parent_trial_id:text turn:int changes:texts"),
     "probes": _schema("trial_id:text turn:int rank:int diagnosis:text probability:real"),
+    "misuses": _schema("trial_id:text turn:int kinds:texts detail:text"),
+    "ratings": _schema("trial_id:text quality:text rater:text rating:int words:text call_id:text"),
+    "profiles": _schema(
+        "case_key:text content_hash:text version:int suitable:bool reason:text note:text speaker:text profile:text "
+        "made_by:text made_at:real"
+    ),
     "journal_positions": _schema("path:text position:int size:int folded_at:real"),
     "annotations": _schema("item:text annotator:text question:text value:text comment:text annotated_at:real"),
     "release_files": _schema(
@@ -67,7 +73,8 @@ SCHEMAS: dict[str, pa.Schema] = {
 
 
 OF_A_TRIAL = (
-    "utterances", "answers", "grades", "calls", "probes", "forks", "variants", "history_measures", "ledgers", "trials",
+    "utterances", "answers", "grades", "calls", "probes", "forks", "misuses", "ratings", "variants",
+    "history_measures", "ledgers", "trials",
 )  # fmt: skip
 """The tables that hold what belongs to one trial: whoever takes a trial away clears them all."""
 

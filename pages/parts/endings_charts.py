@@ -13,11 +13,14 @@ REASON: dict[EndReason, str] = {
     "final_diagnosis": "Final diagnosis",
     "no_question": "No question",
     "turn_cap": "Cap reached",
+    "end_tag": "End tag",
+    "no_tag": "No tag",
     "refusal": "Refused",
     "error": "Broke off",
 }
 _REASON_COLOUR: dict[EndReason, tuple[str, str]] = {
     "final_diagnosis": ("#009E73", "white"), "no_question": ("#E69F00", "#1A2B2B"), "turn_cap": ("#D55E00", "white"),
+    "end_tag": ("#56B4E9", "#1A2B2B"), "no_tag": ("#F0E442", "#1A2B2B"),
     "refusal": ("#CC79A7", "#1A2B2B"), "error": ("#8C8C8C", "white"),
 }  # fmt: skip
 _WRITTEN = 0.035

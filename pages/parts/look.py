@@ -34,7 +34,9 @@ END_SHORT: dict[EndReason, str] = {
     "refusal": "Refused",
     "error": "Provider failed",
 }
-ROLE_ICON = {"doctor": ":material/stethoscope:", "patient": ":material/person:"}
+ROLE_ICON = {
+    "doctor": ":material/stethoscope:", "patient": ":material/person:", "staff": ":material/biotech:",
+}  # fmt: skip
 STATE_ICON = {"running": ":material/sync:", "complete": ":material/check:", "stopped": ":material/pause:"}
 
 

@@ -149,3 +149,16 @@ def test_age_and_sex_in_words(age: float | None, sex: str | None, words: str) ->
 
 def test_letters_start_at_a() -> None:
     assert make(choices=("x", "y", "z")).letters == {"A": "x", "B": "y", "C": "z"}
+
+
+def test_a_field_that_came_later_changes_no_hash_of_an_older_case_and_is_kept_where_it_is_set() -> None:
+    fact = Fact(key="smoking", value="does not smoke", lay="I don't smoke.")
+    case = Case(
+        case_key="x/1", dataset="x", specialty="Other", vignette="A man.", answer="Gout", profile=Profile(basic=(fact,))
+    )
+    assert '"imputed"' not in case.model_dump_json()
+    assert '"made_by"' not in case.model_dump_json()
+    imputed = Profile(basic=(fact.model_copy(update={"imputed": True}),), made_by="rules-1")
+    changed = case.model_copy(update={"profile": imputed})
+    assert changed.content_hash != case.content_hash
+    assert Case.model_validate_json(changed.model_dump_json()) == changed

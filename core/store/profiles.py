@@ -1,0 +1,91 @@
+"""Profiles that were made of cases, kept by case and content with every version; the newest of a case counts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import orjson
+from pydantic import ValidationError
+
+from core.automedic.profiles import CaseId, Generated
+from core.case import Case
+from core.errors import AnamnesisError
+from core.store.records import records
+from core.store.tables import insert
+
+
+@dataclass(frozen=True)
+class StoredProfile:
+    """The generator's word on a case as it was saved; ``version`` counts from 1, ``made_at`` is seconds since 1970."""
+
+    case_key: str
+    content_hash: str
+    version: int
+    generated: Generated
+    made_at: float
+
+
+def add_profiles(connection: duckdb.DuckDBPyConnection, new: Iterable[tuple[Case, Generated]]) -> int:
+    """Add a version for each case and return how many; earlier ones stay as history. Needs a write lease."""
+    now = time.time()
+    rows = [_row(case, generated, now) for case, generated in new]
+    return insert(connection, _ADD, "profiles", rows)
+
+
+def newest_profiles(
+    cursor: duckdb.DuckDBPyConnection, case_keys: Sequence[str] | None = None
+) -> dict[CaseId, StoredProfile]:
+    """Return the profiles that count, of some cases or all."""
+    keys = None if case_keys is None else list(case_keys)
+    sql = f"{_STORED} WHERE ($keys::VARCHAR[] IS NULL OR list_contains($keys, case_key)) {_NEWEST}"
+    found = [_stored(row) for row in records(cursor.execute(sql, {"keys": keys}))]
+    return {(one.case_key, one.content_hash): one for one in found}
+
+
+def profile_versions(cursor: duckdb.DuckDBPyConnection, case: Case) -> list[StoredProfile]:
+    """Return every profile ever saved for a case as it is now, the newest first."""
+    sql = f"{_STORED} WHERE case_key = $key AND content_hash = $hash ORDER BY version DESC"
+    return [
+        _stored(row)
+        for row in records(cursor.execute(sql, {"key": case.case_key, "hash": case.content_hash}))
+    ]  # fmt: skip
+
+
+def delete_profiles(connection: duckdb.DuckDBPyConnection, case_keys: Sequence[str]) -> int:
+    """Take all versions of some cases out and return how many. Needs a write lease."""
+    sql = "DELETE FROM profiles WHERE list_contains(?, case_key)"
+    return int(connection.execute(sql, [list(case_keys)]).fetchall()[0][0])
+
+
+def _row(case: Case, generated: Generated, now: float) -> tuple[Any, ...]:
+    g = generated
+    profile = None if g.profile is None else g.profile.model_dump_json()
+    return (
+        case.case_key, case.content_hash, 0, g.suitable, g.reason, g.note, g.speaker, profile, g.made_by, now
+    )  # fmt: skip
+
+
+def _stored(row: dict[str, Any]) -> StoredProfile:
+    profile = None if row["profile"] is None else orjson.loads(row["profile"])
+    fields = {name: row[name] for name in ("suitable", "reason", "note", "speaker", "made_by")}
+    try:
+        generated = Generated.model_validate({**fields, "profile": profile})
+    except ValidationError as error:
+        raise AnamnesisError(
+            f"The profile saved for {row['case_key']} cannot be read ({error.errors()[0]['msg']}): make it anew."
+        ) from error
+    return StoredProfile(row["case_key"], row["content_hash"], row["version"], generated, row["made_at"])
+
+
+_STORED = "SELECT * FROM profiles"
+_NEWEST = "QUALIFY row_number() OVER (PARTITION BY case_key, content_hash ORDER BY version DESC, rowid DESC) = 1"
+_ADD = """
+    INSERT INTO profiles BY NAME
+    SELECT incoming.* REPLACE (coalesce(known.version, 0) + 1 AS version)
+    FROM incoming LEFT JOIN (
+        SELECT case_key, content_hash, max(version) AS version FROM profiles GROUP BY ALL
+    ) AS known USING (case_key, content_hash)"""
