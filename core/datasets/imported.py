@@ -1,4 +1,7 @@
-"""Cases that the user has imported: one JSONL file a data set, beside the database and never in the repository."""
+"""Cases that the user has imported: one JSONL file a data set, beside the database and never in the repository.
+
+Beside ``NAME.jsonl`` lies ``NAME.info.json`` with the record of its import.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,50 @@ import re
 from pathlib import Path
 
 import orjson
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from core import paths
 from core.case import Case
+from core.datasets.reading import Remark, Unit
 from core.errors import AnamnesisError, UsageError
 
+KEPT_REASONS = 1000
+"""Rows whose reasons are kept with a data set; the others are only counted."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
+
+
+class DatasetInfo(BaseModel):
+    """The record of an import.
+
+    ``format`` is the format's name, ``title`` what it is called; ``imported_at`` seconds since 1970. ``rejected`` are
+    (line or record, reason) of the first rows that could not be used, ``rejected_count`` counts all; ``left_out`` is
+    reason → number of sound rows that the format leaves out by its nature; ``remarks`` say what was decided about rows
+    that were read (position 0: the whole file). ``findings`` counts what the linter said on import.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    name: str
+    format: str
+    title: str
+    source: str
+    licence: str
+    file_name: str
+    imported_at: float
+    cases: int
+    unit: Unit = "line"
+    rejected: tuple[Remark, ...] = ()
+    rejected_count: int = 0
+    left_out: dict[str, int] = {}
+    remarks: tuple[Remark, ...] = ()
+    remarks_count: int = 0
+    findings: int = 0
+    severe_findings: int = 0
+
+    @property
+    def left_out_count(self) -> int:
+        """Number of sound rows that were left out."""
+        return sum(self.left_out.values())
 
 
 def folder() -> Path:
@@ -21,15 +61,24 @@ def folder() -> Path:
     return paths.local_folder() / "cases"
 
 
-def save(name: str, cases: list[Case]) -> Path:
-    """Write a data set in one go: either the whole of it is there afterwards or what was there before."""
+def check_name(name: str) -> None:
+    """Raise ``UsageError`` where a data set cannot have this name."""
     if not _NAME.fullmatch(name) or name == "library":
         raise UsageError(f"A data set cannot be called {name!r}: use lower-case letters, digits, - and _.")
+
+
+def save(name: str, cases: list[Case], info: DatasetInfo | None = None) -> Path:
+    """Write a data set in one go: either the whole of it is there afterwards or what was there before.
+
+    Without ``info`` the record of an earlier import is taken away, for it would speak of other cases.
+    """
+    check_name(name)
     folder().mkdir(parents=True, exist_ok=True)
     path = folder() / f"{name}.jsonl"
-    half = path.with_suffix(f".{os.getpid()}.half")
-    half.write_bytes(b"".join(orjson.dumps(c.model_dump(mode="json")) + b"\n" for c in cases))
-    os.replace(half, path)
+    _info_path(name).unlink(missing_ok=True)
+    _replace(path, b"".join(orjson.dumps(c.model_dump(mode="json")) + b"\n" for c in cases))
+    if info is not None:
+        _replace(_info_path(name), info.model_dump_json(indent=1).encode())
     return path
 
 
@@ -48,3 +97,41 @@ def load(name: str) -> list[Case]:
         except (orjson.JSONDecodeError, ValidationError) as error:
             raise AnamnesisError(f"{path}, line {number} is damaged: import the data set {name} again.") from error
     return cases
+
+
+def info(name: str) -> DatasetInfo | None:
+    """Return the record of an import, ``None`` where a data set has none (it came with a release)."""
+    path = _info_path(name)
+    if not path.is_file():
+        return None
+    try:
+        return DatasetInfo.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise AnamnesisError(f"{path} is damaged: import the data set {name} again.") from error
+
+
+def delete(name: str) -> int:
+    """Delete an imported data set and return how many cases it had; stored runs keep theirs.
+
+    Raises ``UsageError`` for the library and for a name that is none.
+    """
+    if name == "library":
+        raise UsageError("The library belongs to Anamnesis and cannot be deleted.")
+    if name not in names():
+        raise UsageError(f"There is no imported data set {name!r}: `python -m core data list` shows them.")
+    path = folder() / f"{name}.jsonl"
+    with path.open("rb") as file:
+        count = sum(1 for line in file if line.strip())
+    path.unlink()
+    _info_path(name).unlink(missing_ok=True)
+    return count
+
+
+def _info_path(name: str) -> Path:
+    return folder() / f"{name}.info.json"
+
+
+def _replace(path: Path, content: bytes) -> None:
+    half = path.with_name(f"{path.name}.{os.getpid()}.half")
+    half.write_bytes(content)
+    os.replace(half, path)

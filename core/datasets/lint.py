@@ -7,16 +7,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from rapidfuzz import fuzz, process
-
 from core.case import Case
+from core.datasets.near_duplicates import nearest_earlier
 from core.knowledge.base import Knowledge, words_of_name
 
 Fault = Literal[
-    "answer_not_among_choices", "answer_leaked", "duplicate", "missing_field", "unknown_disease", "repeated_choice"
-]
+    "answer_not_among_choices", "answer_leaked", "duplicate", "missing_field", "unknown_disease", "repeated_choice",
+    "bare_question",
+]  # fmt: skip
 _NEAR_DUPLICATE = 95.0
-"""Similarity in per cent (token-sorted Levenshtein ratio) from which two vignettes count as one."""
+"""Similarity in per cent (ratio of insertions and deletions, words sorted) from which two vignettes count as one."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,10 @@ def _missing(case: Case) -> list[Finding]:
     found = []
     if not case.choices:
         found.append(Finding(case.case_key, "missing_field", "there are no choices: mcq cannot be asked", False))
-    if "?" in case.vignette:
+    if case.vignette == case.question:
+        message = "it is a bare question: there is no patient to ask"
+        found.append(Finding(case.case_key, "bare_question", message, False))
+    elif "?" in case.vignette:
         found.append(Finding(case.case_key, "missing_field", "the vignette still holds a question", False))
     profile = case.profile
     if profile is not None and not (profile.demographics and profile.basic):
@@ -97,10 +100,8 @@ def _duplicates(cases: list[Case]) -> list[Finding]:
         if case.case_key in keys:
             found.append(Finding(case.case_key, "duplicate", "the case key stands there twice"))
         keys.add(case.case_key)
-    texts = [" ".join(sorted(set(case.vignette.lower().split()))) for case in cases]
-    for index, text in enumerate(texts[1:], start=1):
-        match = process.extractOne(text, texts[:index], scorer=fuzz.ratio, score_cutoff=_NEAR_DUPLICATE)
-        if match is not None and cases[match[2]].case_key != cases[index].case_key:
-            other = cases[match[2]].case_key
-            found.append(Finding(cases[index].case_key, "duplicate", f"nearly the same vignette as {other}"))
+    for later, earlier in nearest_earlier([case.vignette for case in cases], _NEAR_DUPLICATE):
+        if cases[earlier].case_key != cases[later].case_key:
+            other = cases[earlier].case_key
+            found.append(Finding(cases[later].case_key, "duplicate", f"nearly the same vignette as {other}"))
     return found

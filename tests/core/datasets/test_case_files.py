@@ -9,8 +9,9 @@ import pytest
 
 from core.case import FINAL_QUESTION, Case
 from core.datasets import imported
-from core.datasets.jsonl import read_jsonl
 from core.datasets.library import library, read_library
+from core.datasets.readers import read_cases
+from core.datasets.reading import Reading
 from core.datasets.select import datasets, select
 from core.errors import AnamnesisError, UsageError
 
@@ -28,6 +29,10 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "store" / "test.duckdb"))
 
 
+def read(path: Path, dataset: str) -> Reading:
+    return read_cases(path, dataset, "anamnesis")
+
+
 def write(tmp_path: Path, *lines: dict[str, object] | str) -> Path:
     path = tmp_path / "cases.jsonl"
     path.write_bytes(b"\n".join(line.encode() if isinstance(line, str) else orjson.dumps(line) for line in lines))
@@ -35,9 +40,7 @@ def write(tmp_path: Path, *lines: dict[str, object] | str) -> Path:
 
 
 def test_a_line_becomes_a_case(tmp_path: Path) -> None:
-    reading = read_jsonl(
-        write(tmp_path, ONE, "", {**ONE, "id": "a2", "question": "Which?", "vignette": "Ill."}), "mine"
-    )
+    reading = read(write(tmp_path, ONE, "", {**ONE, "id": "a2", "question": "Which?", "vignette": "Ill."}), "mine")
 
     first, second = reading.cases
     assert (first.case_key, first.dataset, first.age, first.sex) == ("mine/a1", "mine", 30, "female")
@@ -47,7 +50,7 @@ def test_a_line_becomes_a_case(tmp_path: Path) -> None:
 
 
 def test_without_a_question_the_final_diagnosis_is_asked_for(tmp_path: Path) -> None:
-    assert read_jsonl(write(tmp_path, {**ONE, "vignette": "She is ill."}), "m").cases[0].question == FINAL_QUESTION
+    assert read(write(tmp_path, {**ONE, "vignette": "She is ill."}), "m").cases[0].question == FINAL_QUESTION
 
 
 @pytest.mark.parametrize(
@@ -59,12 +62,12 @@ def test_without_a_question_the_final_diagnosis_is_asked_for(tmp_path: Path) -> 
         ({**ONE, "colour": "blue"}, "colour"),
         ({"id": "x"}, "vignette"),
         ({"vignette": "x"}, "id"),
-        ("[1]", "needs"),
+        ("[1]", "no record"),
         ({**ONE, "id": "a0"}, "already in line 1"),
     ],
 )
 def test_a_wrong_line_is_rejected_by_its_number(tmp_path: Path, line: dict[str, object] | str, reason: str) -> None:
-    reading = read_jsonl(write(tmp_path, {**ONE, "id": "a0"}, line, {**ONE, "id": "a9"}), "m")
+    reading = read(write(tmp_path, {**ONE, "id": "a0"}, line, {**ONE, "id": "a9"}), "m")
 
     assert [case.case_key for case in reading.cases] == ["m/a0", "m/a9"]
     assert [number for number, _ in reading.rejected] == [2]

@@ -1,0 +1,101 @@
+"""``data``: the data sets at hand, what is known of one, and taking one away."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from core.case import Case
+from core.datasets import imported
+from core.datasets.imported import DatasetInfo
+from core.datasets.readers import FORMATS
+from core.datasets.reading import Remark, Unit
+from core.datasets.select import cases_of, datasets
+from core.errors import UsageError
+
+SHOWN = 10
+"""Rows of one kind that are shown; the others are counted."""
+
+app = typer.Typer(no_args_is_help=True, help="List, show and delete data sets.", rich_markup_mode=None)
+
+
+@app.command("list")
+def list_datasets() -> int:
+    """List the data sets."""
+    print(f"{'data set':<24} {'cases':>7}  {'format':<20} {'imported':<16} licence")
+    for name in datasets():
+        cases, about = cases_of(name), imported.info(name) if name != "library" else None
+        when = _when(about.imported_at) if about else "-"
+        licence = about.licence if about else (cases[0].licence if cases else "")
+        print(f"{name:<24} {len(cases):>7,}  {about.title if about else '-':<20} {when:<16} {licence or '-'}")
+    return 0
+
+
+@app.command("formats")
+def list_formats() -> int:
+    """List the formats that can be imported."""
+    for one in FORMATS.values():
+        print(f"{one.name:<17} {one.title}: {one.reads}")
+        if one.source:
+            print(f"{'':<17} {one.source}; licence: {one.licence}.")
+    return 0
+
+
+@app.command("show")
+def show(name: Annotated[str, typer.Argument(help="Name of the data set.")]) -> int:
+    """Show where a data set came from, what is in it, and which rows of its file were not used."""
+    cases = cases_of(name)
+    about = imported.info(name) if name != "library" else None
+    print(f"{name}: {len(cases):,} cases")
+    if about is not None:
+        _tell_import(about)
+    elif cases:
+        print(f"  source: {cases[0].source or '-'}; licence: {cases[0].licence or '-'}")
+    tell_specialties(cases)
+    return 0
+
+
+@app.command("delete")
+def delete(
+    name: Annotated[str, typer.Argument(help="Name of the imported data set.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do delete it.")] = False,
+) -> int:
+    """Delete an imported data set; stored runs keep their cases."""
+    if name in imported.names() and not yes:
+        raise UsageError(f"The data set {name} would be deleted: add --yes to do it.")
+    count = imported.delete(name)
+    print(f"Deleted the data set {name} with {count:,} cases; stored runs keep theirs.")
+    return 0
+
+
+def tell_specialties(cases: Sequence[Case]) -> None:
+    """Print the number of cases by specialty."""
+    for specialty, count in Counter(case.specialty for case in cases).most_common():
+        print(f"  {specialty:<30} {count:>5}")
+
+
+def tell_rows(rows: Sequence[Remark], unit: Unit, words: str, total: int | None = None) -> None:
+    """Print the first of some rows with their reasons and how many there are more; position 0 is the whole file."""
+    for position, reason in rows[:SHOWN]:
+        print(f"{words} {unit} {position}: {reason}." if position else f"{words}: {reason}.")
+    more = (len(rows) if total is None else total) - SHOWN
+    if more > 0:
+        print(f"{words} {more:,} more.")
+
+
+def _tell_import(about: DatasetInfo) -> None:
+    print(f"  {about.title} ({about.format}) from {about.file_name}, imported {_when(about.imported_at)}")
+    print(f"  source: {about.source or '-'}; licence: {about.licence or '-'}")
+    print(f"  the linter's remarks on import: {about.findings:,}, of which severe: {about.severe_findings:,}")
+    for reason, count in about.left_out.items():
+        print(f"  left out by the format: {count:,} × {reason}")
+    tell_rows(about.rejected, about.unit, "Not used:", about.rejected_count)
+    tell_rows(about.remarks, about.unit, "Remark:", about.remarks_count)
+
+
+def _when(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")

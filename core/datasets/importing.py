@@ -1,0 +1,112 @@
+"""Imports a file of cases as a data set: read, checked, and kept with its record.
+
+The page and the command line share it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.case import Case
+from core.datasets import imported
+from core.datasets.imported import KEPT_REASONS, DatasetInfo
+from core.datasets.lint import Finding, lint
+from core.datasets.readers import FORMATS, read_cases
+from core.datasets.reading import Reading
+from core.errors import AnamnesisError
+
+_CRAFTMD_FILE = "usmle_and_derm_dataset.csv"
+_NAME_LENGTH = 40
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import brought: the data set's name, what was read of the file, and what the linter says of the cases."""
+
+    dataset: str
+    reading: Reading
+    findings: list[Finding]
+
+
+def import_file(
+    path: Path,
+    name: str | None = None,
+    format: str = "auto",
+    columns: Mapping[str, str] | None = None,
+    skip_bad: bool = False,
+    source: str | None = None,
+    licence: str | None = None,
+) -> Imported:
+    """Read a file and keep its cases under ``name`` (the file's own name where none is given).
+
+    ``source`` and ``licence`` take the place of the format's. Raises ``UsageError`` for a name, format or columns that
+    cannot be, and ``AnamnesisError`` where the file cannot be read, holds no case, or has rows that cannot be used and
+    ``skip_bad`` is not set: then nothing was imported, and an earlier data set of this name is as it was.
+    """
+    dataset = name or name_of(path)
+    imported.check_name(dataset)
+    reading = read_cases(path, dataset, format, columns)
+    _refuse(reading, path, skip_bad)
+    reading.cases = [_credited(case, source, licence) for case in reading.cases]
+    findings = lint(reading.cases)
+    imported.save(dataset, reading.cases, _info(dataset, path, reading, findings))
+    return Imported(dataset, reading, findings)
+
+
+def name_of(path: Path) -> str:
+    """Return the name of a data set that a file's name suggests."""
+    if path.name == _CRAFTMD_FILE:
+        return "craftmd"
+    plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in path.stem.lower()).strip("-")
+    return plain[:_NAME_LENGTH].strip("-") or "cases"
+
+
+def _refuse(reading: Reading, path: Path, skip_bad: bool) -> None:
+    """Raise where nothing may be imported."""
+    if reading.rejected and not skip_bad:
+        position, reason = reading.rejected[0]
+        others = len(reading.rejected) - 1
+        more = f" ({others:,} more row{'s' if others > 1 else ''} cannot be used)" if others else ""
+        raise AnamnesisError(
+            f"{path.name}, {reading.unit} {position}: {reason}{more}. Nothing was imported; correct the file, "
+            "or leave such rows out with --skip-bad."
+        )
+    if not reading.cases:
+        counts = [(len(reading.rejected), "cannot be used"), (len(reading.left_out), "are left out by the format")]
+        why = " and ".join(f"{n:,} rows {what}" for n, what in counts if n)
+        first = next(iter([*reading.rejected, *reading.left_out]), None)
+        raise AnamnesisError(
+            f"{path.name} holds no case{f': {why} ({reading.unit} {first[0]}: {first[1]})' if first else ''}."
+        )
+
+
+def _credited(case: Case, source: str | None, licence: str | None) -> Case:
+    given = {"source": source, "licence": licence}
+    changes = {field: value.strip() for field, value in given.items() if value and value.strip()}
+    return case.model_copy(update=changes) if changes else case
+
+
+def _info(dataset: str, path: Path, reading: Reading, findings: list[Finding]) -> DatasetInfo:
+    first = reading.cases[0]
+    return DatasetInfo(
+        name=dataset,
+        format=reading.format,
+        title=FORMATS[reading.format].title,
+        source=first.source,
+        licence=first.licence,
+        file_name=path.name,
+        imported_at=time.time(),
+        cases=len(reading.cases),
+        unit=reading.unit,
+        rejected=tuple(reading.rejected[:KEPT_REASONS]),
+        rejected_count=len(reading.rejected),
+        left_out=dict(Counter(reason for _, reason in reading.left_out).most_common(KEPT_REASONS)),
+        remarks=tuple(reading.remarks[:KEPT_REASONS]),
+        remarks_count=len(reading.remarks),
+        findings=len(findings),
+        severe_findings=sum(finding.severe for finding in findings),
+    )

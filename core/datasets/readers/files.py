@@ -1,0 +1,262 @@
+"""Opens CSV, JSON, JSON Lines and Parquet alike: records by name, each with the line or position it stands at.
+
+The kind is told from the contents, not from the file's name. A text file's positions are lines (CSV: the line on which
+a record begins); those of a JSON array and of Parquet are records counted from 1.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+
+from core.datasets.reading import Unit
+from core.errors import AnamnesisError, UsageError
+
+Record = Mapping[str, Any]
+Kind = Literal["csv", "json", "jsonl", "parquet"]
+_FIELD_LIMIT = 10_000_000
+"""Characters that one CSV field may have; more is taken for a quote that was never closed."""
+_BATCH = 1000
+_SEPARATORS = ",;\t"
+
+
+@dataclass(frozen=True)
+class Damaged:
+    """A row that is no record, and why."""
+
+    reason: str
+
+
+class Rows:
+    """The records of a file, which may be read more than once.
+
+    ``root`` is a JSON file's outermost value where that is an object; whoever knows its layout replaces it by
+    ``unpacked``. Raises ``UsageError`` where there is no file, ``AnamnesisError`` where it cannot be read as a whole.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if not path.is_file():
+            raise UsageError(f"There is no file {path}.")
+        self.path = path
+        self.kind: Kind = _kind(path)
+        self.unit: Unit = "line" if self.kind in ("csv", "jsonl") else "record"
+        self.root: Any = _json(path) if self.kind == "json" else None
+        self._columns: tuple[str, ...] | None = None
+
+    def unpacked(self, records: list[Any]) -> Rows:
+        """Return the same file with these records instead of its root."""
+        other = Rows.__new__(Rows)
+        other.path, other.kind, other.unit, other.root, other._columns = self.path, self.kind, self.unit, records, None
+        return other
+
+    def __iter__(self) -> Iterator[tuple[int, Record | Damaged]]:
+        """Yield (position, record or what is wrong with it)."""
+        match self.kind:
+            case "csv":
+                return _csv_rows(self.path)
+            case "jsonl":
+                return _jsonl_rows(self.path)
+            case "parquet":
+                return _parquet_rows(self.path)
+            case _:
+                return ((number, _record(one)) for number, one in enumerate(self.root, start=1))
+
+    def first(self, count: int = 20) -> list[Record]:
+        """Return the first sound records."""
+        return [record for _, record in islice(self, count) if not isinstance(record, Damaged)]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the fields: the header's, or those of the first records."""
+        if self._columns is None:
+            if self.kind == "csv":
+                self._columns = tuple(_header(_reader(self.path), self.path))
+            elif self.kind == "parquet":
+                self._columns = tuple(_parquet(self.path).schema_arrow.names)
+            else:
+                self._columns = tuple(dict.fromkeys(str(name) for record in self.first() for name in record))
+        return self._columns
+
+    @property
+    def has_header(self) -> bool:
+        """Whether every record has the same fields, so that a missing one is missing everywhere."""
+        return self.kind in ("csv", "parquet")
+
+
+def _kind(path: Path) -> Kind:
+    with path.open("rb") as file:
+        begins = file.read(4096)
+        if begins.startswith(b"PAR1"):
+            return "parquet"
+        stripped = begins.removeprefix(b"\xef\xbb\xbf").lstrip()
+        if not stripped:
+            raise AnamnesisError(f"{path.name}, line 1: the file is empty.")
+        suffix = path.suffix.lower()
+        if stripped[:1] == b"[":
+            return "json"
+        if suffix in (".jsonl", ".ndjson"):
+            return "jsonl"
+        if stripped[:1] == b"{":
+            file.seek(0)
+            return "jsonl" if _one_object_a_line(file) else "json"
+        if suffix == ".parquet":
+            raise AnamnesisError(f"{path.name} is no Parquet file or is damaged; nothing was imported.")
+        if suffix == ".json":
+            raise AnamnesisError(f"{path.name}, line 1: this is not JSON; nothing was imported.")
+        return "csv"
+
+
+def _one_object_a_line(file: io.BufferedReader) -> bool:
+    """Say whether the first line is a whole JSON object and another one follows."""
+    lines = (line.removeprefix(b"\xef\xbb\xbf").strip() for line in file)
+    first, second = (next((line for line in lines if line), b"") for _ in range(2))
+    try:
+        return bool(second) and isinstance(orjson.loads(first), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
+def _record(value: Any) -> Record | Damaged:
+    if isinstance(value, Mapping):
+        return value
+    return Damaged("this is no record with named fields")
+
+
+# CSV
+
+
+def _reader(path: Path) -> csv._reader:  # type: ignore[name-defined]
+    text = decoded(path)
+    first = text.partition("\n")[0]
+    separator = "," if "," in first else max(_SEPARATORS, key=first.count)
+    csv.field_size_limit(_FIELD_LIMIT)
+    return csv.reader(io.StringIO(text), strict=True, delimiter=separator)
+
+
+def decoded(path: Path) -> str:
+    """Return the text of a UTF-8 file; raise ``AnamnesisError`` with the line that is none."""
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise AnamnesisError(
+            f"{path.name}, line {line}: the file is not UTF-8 text; save it as UTF-8 first."
+        ) from error
+
+
+def _header(reader: csv._reader, path: Path) -> list[str]:  # type: ignore[name-defined]
+    try:
+        header: list[str] = next(reader, [])
+    except csv.Error as error:
+        raise AnamnesisError(f"{path.name}, line 1: the header cannot be read ({error}).") from error
+    return [name.strip() for name in header]
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, Record | Damaged]]:
+    reader = _reader(path)
+    header = _header(reader, path)
+    line = reader.line_num + 1
+    try:
+        for values in reader:
+            start, line = line, reader.line_num + 1
+            if any(value.strip() for value in values):
+                yield start, _csv_record(values, header)
+    except csv.Error as error:
+        raise AnamnesisError(
+            f"{path.name}, line {reader.line_num}: this row cannot be read ({error}); nothing was imported."
+        ) from error
+
+
+def _csv_record(values: list[str], header: list[str]) -> Record | Damaged:
+    # spreadsheets write empty fields at the end of rows; MedBullets' files have them
+    while len(values) > len(header) and not values[-1].strip():
+        values.pop()
+    if len(values) != len(header):
+        return Damaged(f"{len(values)} fields instead of {len(header)}")
+    return dict(zip(header, values, strict=True))
+
+
+# JSON
+
+
+def _json(path: Path) -> Any:
+    try:
+        return orjson.loads(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
+    except orjson.JSONDecodeError as error:
+        raise AnamnesisError(
+            f"{path.name}, line {error.lineno}: this is not JSON or it ends early ({error.msg}); nothing was imported."
+        ) from error
+
+
+def _jsonl_rows(path: Path) -> Iterator[tuple[int, Record | Damaged]]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if number == 1:
+                line = line.removeprefix(b"\xef\xbb\xbf")
+            if line.strip():
+                yield number, _jsonl_record(line)
+
+
+def _jsonl_record(line: bytes) -> Record | Damaged:
+    try:
+        return _record(orjson.loads(line))
+    except orjson.JSONDecodeError as error:
+        return Damaged(f"this is not JSON ({error})")
+
+
+def records_within(root: Any) -> list[Any] | None:
+    """Return the records of a JSON file's outermost value; ``None`` where its layout is not known.
+
+    Known are an array, an object of columns (as pandas writes it), and an object whose only list holds the records.
+    """
+    if isinstance(root, list):
+        return root
+    if not isinstance(root, dict) or not root:
+        return None
+    values = list(root.values())
+    if all(isinstance(v, list) for v in values) and len(values) > 1 and len({len(v) for v in values}) == 1:
+        return [dict(zip(root, row, strict=True)) for row in zip(*values, strict=True)]
+    if all(isinstance(v, dict) for v in values) and len({tuple(v) for v in values}) == 1:
+        keys = list(values[0])
+        # of two ways to nest records, columns are those whose inner keys are only numbers
+        if keys and all(str(key).isdecimal() for key in keys):
+            return [{name: column[key] for name, column in root.items()} for key in keys]
+    lists = [v for v in values if isinstance(v, list) and v and all(isinstance(one, dict) for one in v)]
+    return lists[0] if len(lists) == 1 and len(root) <= 3 else None
+
+
+# Parquet
+
+
+def _parquet(path: Path) -> Any:
+    import pyarrow  # imported late: it takes a moment, and most files are text
+    import pyarrow.parquet as parquet
+
+    try:
+        return parquet.ParquetFile(path)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise AnamnesisError(
+            f"{path.name} cannot be read as Parquet ({error}): it may be damaged or not whole; nothing was imported."
+        ) from error
+
+
+def _parquet_rows(path: Path) -> Iterator[tuple[int, Record | Damaged]]:
+    import pyarrow
+
+    file, number = _parquet(path), 0
+    try:
+        for batch in file.iter_batches(batch_size=_BATCH):
+            for record in batch.to_pylist():
+                number += 1
+                yield number, record
+    except (pyarrow.ArrowException, OSError) as error:
+        raise AnamnesisError(
+            f"{path.name}, record {number + 1}: the Parquet file is damaged here ({error}); nothing was imported."
+        ) from error

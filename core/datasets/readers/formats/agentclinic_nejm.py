@@ -1,0 +1,46 @@
+"""AgentClinic, NEJM layout: ``question``, ``answers`` (``text``, ``correct``), ``physical_exams``, ``image_url``.
+
+``patient_info`` is an instruction to whoever plays the patient, not a fact of the case: it is not read, and the profile
+is left to the profile generator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from core.datasets.readers.files import Record
+from core.datasets.readers.format import SEE_PAGE, CaseFields, Format, RowError, Work
+from core.datasets.readers.item import item_fields, split_item
+from core.datasets.readers.values import checked_options, optional, plain, text
+
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def _start(work: Work) -> Callable[[Record], CaseFields]:
+    return lambda record: _fields(record, work)
+
+
+def _fields(record: Record, work: Work) -> CaseFields:
+    vignette, question = split_item(text(record, "question"))
+    answers = record.get("answers")
+    if not isinstance(answers, list) or not all(isinstance(one, Mapping) for one in answers):
+        raise RowError("answers should be a list of text and correct")
+    choices = checked_options([(letter, one.get("text")) for letter, one in zip(_LETTERS, answers, strict=False)])
+    right = [plain(one.get("text"), "text") for one in answers if one.get("correct") is True]
+    if len(right) != 1:
+        raise RowError(f"{len(right) or 'none'} of the answers {'are' if right else 'is'} marked correct")
+    if optional(record, "image_url"):
+        work.remark("the case comes with an image, which is not read")
+    return item_fields(optional(record, "id"), vignette, question, choices, right[0])
+
+
+FORMAT = Format(
+    name="agentclinic-nejm",
+    title="AgentClinic (NEJM)",
+    reads="Image challenges with five answers; the images are not read.",
+    source="AgentClinic, Schmidgall et al. 2024, arXiv 2405.07960",
+    licence=f"MIT; the images: {SEE_PAGE}",
+    fields=frozenset({"question", "answers", "patient_info", "physical_exams"}),
+    start=_start,
+    needs=("question", "answers"),
+)

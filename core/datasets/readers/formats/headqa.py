@@ -1,0 +1,78 @@
+"""HEAD-QA: ``exams`` → ``data`` → ``qtext``, ``answers`` (``aid``, ``atext``), ``ra``, ``category``, or one flat table.
+
+A question's number counts within its exam, so that exam and number are its id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from core.datasets.readers.files import Record
+from core.datasets.readers.format import CaseFields, Format, RowError, Work
+from core.datasets.readers.item import item_fields, split_item
+from core.datasets.readers.values import checked_options, integer, optional, plain, text
+
+
+def _unpack(root: Mapping[str, Any]) -> list[Any] | None:
+    """Return the questions of all exams, each with its exam's name and category."""
+    exams = root.get("exams")
+    if not isinstance(exams, dict | list):
+        return None
+    named = exams.items() if isinstance(exams, dict) else ((None, exam) for exam in exams)
+    found: list[Any] = []
+    for name, exam in named:
+        if not isinstance(exam, Mapping) or not isinstance(exam.get("data"), list):
+            return None
+        shared = {"name": name or exam.get("name"), "category": exam.get("category")}
+        found += [{**shared, **one} if isinstance(one, Mapping) else one for one in exam["data"]]
+    return found
+
+
+def _start(work: Work) -> Callable[[Record], CaseFields]:
+    def fields(record: Record) -> CaseFields:
+        if record.get("image"):
+            work.remark("the question comes with an image, which is not read")
+        return _fields(record)
+
+    return fields
+
+
+def _fields(record: Record) -> CaseFields:
+    vignette, question = split_item(text(record, "qtext"))
+    numbered = _answers(record.get("answers"))
+    choices = checked_options(list(numbered.items()))
+    right = str(integer(record, "ra"))
+    if right not in choices:
+        raise RowError(f"the right answer (ra) {right} is none of the answers {', '.join(choices)}")
+    exam, number = optional(record, "name"), optional(record, "qid")
+    name = "-".join(part for part in (exam, number) if part) if number else None
+    return item_fields(name, vignette, question, choices, choices[right])
+
+
+def _answers(value: Any) -> dict[str, Any]:
+    """Return number → text, from a list of pairs or, as tables hold it, a pair of lists."""
+    if isinstance(value, Mapping) and {"aid", "atext"} <= value.keys():
+        pairs = list(zip(value["aid"], value["atext"], strict=False))
+    elif isinstance(value, list) and all(isinstance(one, Mapping) and {"aid", "atext"} <= one.keys() for one in value):
+        pairs = [(one["aid"], one["atext"]) for one in value]
+    else:
+        raise RowError("answers should be a list of aid and atext")
+    found = {plain(number, "aid"): said for number, said in pairs}
+    if len(found) < len(pairs):
+        raise RowError("two answers have the same aid")
+    return found
+
+
+FORMAT = Format(
+    name="headqa",
+    title="HEAD-QA",
+    reads="Questions of Spanish health care exams, as exams in JSON or as one table; images are not read, and no "
+    "specialty is named.",
+    source="HEAD-QA, Vilares and Gómez-Rodríguez 2019, doi 10.18653/v1/P19-1092",
+    licence="MIT; the exams: see the data set's own page",
+    fields=frozenset({"qtext", "answers", "ra"}),
+    start=_start,
+    needs=("qtext", "answers", "ra"),
+    unpack=_unpack,
+)

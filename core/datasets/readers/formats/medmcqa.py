@@ -1,0 +1,87 @@
+"""MedMCQA: ``question``, ``opa``…``opd``, ``cop`` (the right one), ``choice_type``, ``subject_name``, ``topic_name``.
+
+The authors' own JSON counts the options from 1, the copy on Hugging Face from 0: the values of the whole file decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from core.datasets.readers.files import Damaged, Record
+from core.datasets.readers.format import CaseFields, Format, LeftOutError, RowError, Work
+from core.datasets.readers.item import item_fields, split_item
+from core.datasets.readers.specialties import known_specialty
+from core.datasets.readers.values import checked_options, integer, optional, text
+from core.errors import AnamnesisError, UsageError
+
+_HIDDEN = -1
+"""``cop`` where the answer is not published (the test part)."""
+
+
+def _start(work: Work) -> Callable[[Record], CaseFields]:
+    first = _first_number(work)
+    return lambda record: _fields(record, first)
+
+
+def _first_number(work: Work) -> int:
+    """Return the number of option A, and say what it rests on."""
+    said = work.columns.get("cop", "")
+    if said:
+        if said not in ("0", "1"):
+            raise UsageError(f"--columns cop={said} is not known: give cop=0 or cop=1, the number of option A.")
+        return int(said)
+    name, found = work.rows.path.name, _numbers(work)
+    if 0 in found and 4 in found:
+        raise AnamnesisError(
+            f"{name} holds cop 0 as well as cop 4: it cannot count the options from 0 and from 1; nothing was imported."
+        )
+    if not {0, 4} & found and found - {_HIDDEN}:
+        raise UsageError(
+            f"{name} does not tell whether cop counts the options from 0 or from 1: "
+            "say the number of option A with --columns cop=0 or cop=1."
+        )
+    first = 0 if 0 in found else 1
+    if found - {_HIDDEN}:
+        work.remark(f"cop counts the options from {first}, as {'a 0' if first == 0 else 'a 4'} shows", whole_file=True)
+    return first
+
+
+def _numbers(work: Work) -> set[int]:
+    found: set[int] = set()
+    for _, record in work.rows:
+        if not isinstance(record, Damaged):
+            try:
+                found.add(integer(record, "cop"))
+            except RowError:
+                continue  # the row will be rejected with this reason when it is read
+    return found
+
+
+def _fields(record: Record, first: int) -> CaseFields:
+    if optional(record, "choice_type").lower() == "multi":
+        raise LeftOutError("it is a question of several right options (choice_type multi)")
+    vignette, question = split_item(text(record, "question"))
+    choices = checked_options([(letter.upper(), record.get(f"op{letter}")) for letter in "abcd"])
+    number = integer(record, "cop")
+    if number == _HIDDEN:
+        raise RowError("cop is -1: the answer is not published")
+    if not 0 <= number - first < len(choices):
+        raise RowError(f"cop is {number}, but the options count from {first} to {first + len(choices) - 1}")
+    answer = list(choices.values())[number - first]
+    names = (optional(record, "subject_name"), optional(record, "topic_name"))
+    specialty = next((found for name in names if (found := known_specialty(name))), "Other")
+    return item_fields(optional(record, "id"), vignette, question, choices, answer, specialty=specialty)
+
+
+FORMAT = Format(
+    name="medmcqa",
+    title="MedMCQA",
+    reads="Single-choice questions of Indian entrance exams; multi-choice ones are left out, the subject gives the "
+    "specialty.",
+    source="MedMCQA, Pal et al. 2022, arXiv 2203.14371",
+    licence="Apache-2.0",
+    fields=frozenset({"question", "opa", "opb", "opc", "opd", "cop"}),
+    start=_start,
+    needs=("question", "opa", "opb", "opc", "opd", "cop"),
+    takes=frozenset({"cop"}),
+)

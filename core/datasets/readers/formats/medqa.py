@@ -1,0 +1,29 @@
+"""MedQA: ``question``, ``options`` by letter, ``answer``, ``answer_idx``, ``meta_info`` (the step of the exam)."""
+
+from __future__ import annotations
+
+from core.datasets.readers.files import Record
+from core.datasets.readers.format import SEE_PAGE, CaseFields, Format, each
+from core.datasets.readers.item import item_fields, split_item
+from core.datasets.readers.values import agreed, by_letter, optional, options, text
+
+
+def _fields(record: Record) -> CaseFields:
+    vignette, question = split_item(text(record, "question"))
+    choices = options(record)
+    named = by_letter(text(record, "answer_idx"), choices, "answer_idx")
+    answer = agreed(named, optional(record, "answer"), "answer_idx")
+    return item_fields(optional(record, "id"), vignette, question, choices, answer)
+
+
+FORMAT = Format(
+    name="medqa",
+    title="MedQA",
+    reads="Questions of the USMLE with four or five options by letter; it names no specialty, so all are Other.",
+    source="MedQA, Jin et al. 2021, doi 10.3390/app11146421",
+    licence=f"MIT; the questions: {SEE_PAGE}",
+    fields=frozenset({"question", "options", "answer_idx"}),
+    without=frozenset({"facts", "context"}),
+    start=each(_fields),
+    needs=("question", "options", "answer_idx"),
+)

@@ -1,0 +1,56 @@
+"""MedXpertQA, text part: ``id``, ``question``, ``options``, ``label``, ``medical_task``, ``body_system``.
+
+The question repeats its options after "Answer Choices:"; that list is cut off.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from core.datasets.readers.files import Record
+from core.datasets.readers.format import CaseFields, Format, LeftOutError, RowError, each
+from core.datasets.readers.item import item_fields, split_item
+from core.datasets.readers.specialties import specialty_of
+from core.datasets.readers.values import by_letter, optional, options, text
+
+_LIST = re.compile(r"\s*Answer Choices:\s*(?=\(A\))", re.IGNORECASE)
+
+
+def _fields(record: Record) -> CaseFields:
+    if record.get("images"):
+        raise LeftOutError("it needs an image, and images are not read")
+    choices = options(record)
+    vignette, question = split_item(_without_list(text(record, "question"), choices))
+    answer = by_letter(text(record, "label"), choices, "label")
+    fields = item_fields(optional(record, "id"), vignette, question, choices, answer)
+    return {**fields, "specialty": _specialty(optional(record, "body_system"), fields["sex"])}
+
+
+def _without_list(whole: str, choices: Mapping[str, str]) -> str:
+    found = list(_LIST.finditer(whole))
+    if not found:
+        return whole
+    listed = whole[found[-1].end() :]
+    if not all(choice in listed for choice in choices.values()):
+        raise RowError("the list of options in the question is not that of options")
+    return whole[: found[-1].start()]
+
+
+def _specialty(body_system: str, sex: str | None) -> str:
+    # the reproductive system of men is the urologist's
+    if body_system.lower() == "reproductive":
+        return "Urology and Nephrology" if sex == "male" else "Obstetrics and Gynecology"
+    return specialty_of(body_system)
+
+
+FORMAT = Format(
+    name="medxpertqa",
+    title="MedXpertQA",
+    reads="The text part: specialist board questions with ten options; the body system gives the specialty.",
+    source="MedXpertQA, Zuo et al. 2025, arXiv 2501.18362",
+    licence="MIT",
+    fields=frozenset({"question", "options", "label", "medical_task", "body_system"}),
+    start=each(_fields),
+    needs=("question", "options", "label"),
+)

@@ -1,0 +1,29 @@
+"""What reading a file of cases gave: the cases, and every row that did not become one, with the reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from core.case import Case
+
+Unit = Literal["line", "record"]
+"""What positions count: lines of a text file from 1, or records (JSON array, Parquet) from 1."""
+Remark = tuple[int, str]
+"""(position, sentence without its full stop); position 0 speaks of the whole file."""
+
+
+@dataclass
+class Reading:
+    """Cases that could be read, and (position, reason) of the rows that could not.
+
+    ``left_out`` are sound rows that the format leaves out by its nature (several right answers, another subject than
+    medicine); ``remarks`` say what was decided about rows that were read. ``format`` is the name of the format.
+    """
+
+    cases: list[Case] = field(default_factory=list)
+    rejected: list[Remark] = field(default_factory=list)
+    left_out: list[Remark] = field(default_factory=list)
+    remarks: list[Remark] = field(default_factory=list)
+    format: str = ""
+    unit: Unit = "line"

@@ -1,0 +1,97 @@
+"""``data list|show|delete|formats``, and ``import cases`` of published formats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.cli.app import main
+from core.datasets.imported import info, names
+
+FILES = Path(__file__).parents[1] / "datasets" / "files"
+
+
+def say(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    status = main(list(arguments))
+    said = capsys.readouterr()
+    return status, said.out, said.err
+
+
+def test_what_was_left_out_is_told_and_blocks_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = say(capsys, "import", "cases", str(FILES / "medmcqa.json"), "--licence", "ask them")
+
+    assert (status, err) == (0, "")
+    assert "Imported 3 cases as data set 'medmcqa'." in out
+    assert "Format: MedMCQA; licence: ask them." in out
+    assert "Left out by the format: 1 × it is a question of several right options (choice_type multi)." in out
+    assert "Remark: cop counts the options from 1, as a 4 shows." in out
+    assert "Note medmcqa/m1: it is a bare question: there is no patient to ask." in out
+
+
+def test_columns_are_named_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    columns = "vignette=text,options=a+b+c,answer=label,id=nr"
+    status, out, _ = say(capsys, "import", "cases", str(FILES / "plain.csv"), "--columns", columns, "--name", "mine")
+
+    assert status == 0
+    assert "Imported 2 cases as data set 'mine'." in out
+    assert (about := info("mine")) is not None
+    assert about.format == "plain"
+
+
+@pytest.mark.parametrize("columns", ["text", "vignette=", "=text", "answer=a,answer=b"])
+def test_columns_worded_otherwise_are_not_understood(capsys: pytest.CaptureFixture[str], columns: str) -> None:
+    status, out, err = say(capsys, "import", "cases", str(FILES / "plain.csv"), "--columns", columns)
+
+    assert (status, out) == (2, "")
+    assert err == f"--columns {columns!r} is not understood: write vignette=THEIRS,answer=THEIRS, each once.\n"
+
+
+def test_a_file_of_no_known_format_is_asked_about(capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = say(capsys, "import", "cases", str(FILES / "plain.csv"))
+
+    assert status == 2
+    assert err.startswith("The format of plain.csv is not recognised (it has nr, text, a, b, c, label, field): name it")
+    assert err.count("\n") == 1
+
+
+def test_data_sets_are_listed_shown_and_deleted(capsys: pytest.CaptureFixture[str]) -> None:
+    say(capsys, "import", "cases", str(FILES / "mediq.jsonl"))
+
+    _, out, _ = say(capsys, "data", "list")
+    assert [line.split()[:2] for line in out.splitlines()] == [["data", "set"], ["library", "60"], ["mediq", "3"]]
+    _, out, _ = say(capsys, "data", "show", "mediq")
+    assert out.startswith("mediq: 3 cases\n  MediQ (mediq) from mediq.jsonl, imported ")
+    assert "Remark: line 2: the answer 'Podagra' is no option" in out
+    assert say(capsys, "data", "show", "library")[1].startswith("library: 60 cases\n  source: written for Anamnesis")
+
+    status, _, err = say(capsys, "data", "delete", "mediq")
+    assert (status, err) == (2, "The data set mediq would be deleted: add --yes to do it.\n")
+    assert names() == ["mediq"]
+    status, out, _ = say(capsys, "data", "delete", "mediq", "--yes")
+    assert (status, out) == (0, "Deleted the data set mediq with 3 cases; stored runs keep theirs.\n")
+    assert names() == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("show", "nothing"), "There is no data set 'nothing'"),
+        (("delete", "nothing", "--yes"), "There is no imported data set 'nothing'"),
+        (("delete", "library", "--yes"), "The library belongs to Anamnesis and cannot be deleted."),
+    ],
+)
+def test_what_cannot_be_shown_or_deleted(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], sentence: str
+) -> None:
+    status, out, err = say(capsys, "data", *arguments)
+
+    assert (status, out) == (2, "")
+    assert sentence in err
+
+
+def test_formats_are_listed_with_their_licence(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = say(capsys, "data", "formats")
+
+    assert "mmlu-pro          MMLU-Pro: Questions of the categories health and biology" in out
+    assert "licence: Apache-2.0." in out

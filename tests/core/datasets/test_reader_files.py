@@ -1,0 +1,218 @@
+"""Files of any kind: what is damaged is named by line or record, nothing is taken for what it is not."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from core.datasets.readers import read_cases
+from core.datasets.readers.files import Damaged, Rows
+from core.datasets.reading import Reading
+from core.errors import AnamnesisError, UsageError
+
+FILES = Path(__file__).parent / "files"
+ONE = {"question": "A man is ill. What is it?", "options": {"A": "Gout", "B": "Croup"}, "answer_idx": "A"}
+
+
+def read(tmp_path: Path, content: bytes | str, name: str = "some.jsonl", **more: Any) -> Reading:
+    path = tmp_path / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return read_cases(path, "d", **more)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("a.csv", b"", r"a\.csv, line 1: the file is empty\."),
+        ("a.json", b" \n ", r"a\.json, line 1: the file is empty\."),
+        ("a.json", b"[]", r"a\.json holds no record"),
+        ("a.json", b"hello", r"a\.json, line 1: this is not JSON"),
+        ("a.json", b'[{"question": "x"},\n{"quest', r"a\.json, line 2: this is not JSON or it ends early"),
+        ("a.json", b"[1, 2]", r"a\.json, record 1: this is no record with named fields"),
+        ("a.jsonl", b"{oops\n{oops\n", r"a\.jsonl, line 1: this is not JSON"),
+        ("a.csv", b"question,opa\nx\xff,y\n", r"a\.csv, line 2: the file is not UTF-8 text"),
+        ("a.parquet", b"not parquet", r"a\.parquet is no Parquet file or is damaged"),
+        ("a.parquet", b"PAR1 and then nothing", r"a\.parquet cannot be read as Parquet"),
+        ("a.csv", b"colour,shape\nred,round\n", r"not recognised \(it has colour, shape\).*--format.*--columns"),
+        ("a.json", b'{"a": 1, "b": {"c": 2}}', r"not recognised \(it has a, b\)"),
+    ],
+)
+def test_what_cannot_be_read_at_all_is_said_in_one_sentence(
+    tmp_path: Path, name: str, content: bytes, sentence: str
+) -> None:
+    with pytest.raises(AnamnesisError, match=sentence) as caught:
+        read(tmp_path, content, name)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).endswith(".")
+
+
+def test_a_line_that_is_damaged_is_rejected_alone(tmp_path: Path) -> None:
+    lines = [orjson.dumps(ONE), b'{"question": "A man', b"", b"[1]", b'"\xff"', orjson.dumps(ONE)]
+    reading = read(tmp_path, b"\n".join(lines))
+
+    assert len(reading.cases) == 2
+    assert [number for number, _ in reading.rejected] == [2, 4, 5]
+    assert "not JSON" in reading.rejected[0][1]
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        (b"\xef\xbb\xbf" + orjson.dumps(ONE) + b"\n", "a.jsonl"),
+        (b"\xef\xbb\xbf" + orjson.dumps([ONE]), "a.json"),
+        (orjson.dumps(ONE, option=orjson.OPT_INDENT_2), "a.json"),
+        (orjson.dumps({"data": [ONE]}), "a.json"),
+        (orjson.dumps({name: [value] for name, value in ONE.items()}), "a.json"),
+        (orjson.dumps({name: {"0": value} for name, value in ONE.items()}), "a.json"),
+        (orjson.dumps(ONE) + b"\n" + orjson.dumps(ONE), "misnamed.json"),
+        (orjson.dumps([ONE]), "misnamed.jsonl"),
+    ],
+)
+def test_layouts_of_json(tmp_path: Path, content: bytes, name: str) -> None:
+    reading = read(tmp_path, content, name)
+
+    assert (reading.format, reading.rejected) == ("medqa", [])
+    assert {case.answer for case in reading.cases} == {"Gout"}
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_tables_with_other_separators(tmp_path: Path, separator: str) -> None:
+    table = ["question opa opb opc opd answer_idx", "Ill? a b c d B"]
+    reading = read(tmp_path, "\n".join(row.replace(" ", separator) for row in table), "a.csv")
+
+    assert (reading.format, reading.cases[0].answer) == ("medbullets", "b")
+
+
+def test_a_table_without_a_needed_column_stops(tmp_path: Path) -> None:
+    with pytest.raises(
+        AnamnesisError, match=r"line 1: the columns opd, answer_idx are missing; a MedBullets case file"
+    ):
+        read(tmp_path, "question,opa,opb,opc\nIll?,a,b,c\n", "a.csv", format="medbullets")
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"question": ["Ill?"]}), path)
+    with pytest.raises(AnamnesisError, match=r"a\.parquet: the columns options, answer_idx are missing"):
+        read_cases(path, "d", "medqa")
+
+
+def test_no_file_and_no_such_format(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="There is no file"):
+        read_cases(tmp_path / "nothing.csv", "d")
+    with pytest.raises(UsageError, match="There is no format 'medq': choose auto, "):
+        read(tmp_path, orjson.dumps(ONE), format="medq")
+
+
+def test_parquet_is_read_by_record(tmp_path: Path) -> None:
+    path = tmp_path / "some.parquet"
+    odd = {**ONE, "answer_idx": "C"}
+    pq.write_table(pa.Table.from_pylist([ONE, odd, ONE]), path)
+
+    reading = read_cases(path, "d")
+
+    assert (len(reading.cases), reading.unit) == (2, "record")
+    assert reading.rejected == [(2, "answer_idx 'C' is none of the options A to B")]
+
+
+def test_rows_can_be_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('a,b\n"x\ny",1\n2\n3,4,,\n')
+    rows = Rows(path)
+
+    assert list(rows) == list(rows) == [
+        (2, {"a": "x\ny", "b": "1"}), (4, Damaged("1 fields instead of 2")), (5, {"a": "3", "b": "4"})
+    ]  # fmt: skip
+    assert rows.columns == ("a", "b")
+
+
+# plain files, whose columns the user names
+
+
+COLUMNS = {"vignette": "text", "options": "a+b+c", "answer": "label", "id": "nr", "specialty": "field"}
+
+
+def test_columns_can_be_named() -> None:
+    reading = read_cases(FILES / "plain.csv", "d", columns=COLUMNS)
+    woman, boy = reading.cases
+
+    assert (reading.format, reading.rejected) == ("plain", [])
+    assert (woman.case_key, woman.answer, woman.choices, woman.specialty) == (
+        "d/p1", "Cystitis", ("Cystitis", "Croup"), "Urology and Nephrology",
+    )  # fmt: skip
+    assert (boy.answer, len(boy.choices), boy.specialty) == ("Croup", 3, "Other")
+    assert reading.remarks == [(3, "'Astrology' is none of the twelve specialties and counts as Other")]
+
+
+@pytest.mark.parametrize(
+    ("columns", "error", "sentence"),
+    [
+        ({**COLUMNS, "answer": "lable"}, AnamnesisError, r"has no column 'lable' \(given for answer\): it has a, b, c"),
+        ({**COLUMNS, "colour": "a"}, UsageError, "--columns cannot say what 'colour' is"),
+        ({"vignette": "text"}, AnamnesisError, "needs columns for vignette or question, and for answer"),
+    ],
+)
+def test_columns_that_cannot_be_are_named(columns: dict[str, str], error: type[Exception], sentence: str) -> None:
+    with pytest.raises(error, match=sentence):
+        read_cases(FILES / "plain.csv", "d", columns=columns)
+
+
+def test_a_format_of_its_own_takes_no_columns() -> None:
+    with pytest.raises(UsageError, match="leave --columns out"):
+        read_cases(FILES / "medqa.jsonl", "d", "medqa", {"answer": "answer_idx"})
+    assert read_cases(FILES / "medqa.jsonl", "d", columns={"answer": "answer_idx"}).format == "plain"
+
+
+@pytest.mark.parametrize(
+    ("fields", "answer"),
+    [
+        ({"options": ["Gout", "Croup"], "answer": "croup"}, "Croup"),
+        ({"options": ["Gout", "Croup"], "answer": "(B)"}, "Croup"),
+        ({"options": '["Gout", "Croup"]', "answer": "A"}, "Gout"),
+        ({"options": '{"1": "Gout", "2": "Croup"}', "answer": 2}, "Croup"),
+        ({"options": "Gout | Croup", "answer": "Croup"}, "Croup"),
+        ({"options": ["1", "2", "3"], "answer": 1}, "1"),
+        ({"answer": "Gout"}, "Gout"),
+        ({"options": None, "answer": "Gout"}, "Gout"),
+    ],
+)
+def test_plain_options_and_answers(tmp_path: Path, fields: dict[str, Any], answer: str) -> None:
+    reading = read(tmp_path, orjson.dumps({"vignette": "A man is ill.", "question": "What is it?", **fields}))
+
+    assert (reading.format, [case.answer for case in reading.cases]) == ("plain", [answer])
+    assert reading.cases[0].case_key == "d/1"
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"options": ["Gout", "Croup"], "answer": "Mumps"}, "the answer 'Mumps' is none of the options"),
+        ({"options": ["Gout", "Croup"], "answer": "C"}, "the answer 'C' is none of the options A to B"),
+        ({"options": ["Gout", "Croup"], "answer": 1}, "the answer '1' is none of the options A to B"),
+        ({"options": "{'A': 'Gout'}", "answer": "A"}, "begin like JSON but are none"),
+        ({"options": ["Gout", " "], "answer": "A"}, "option B is empty"),
+        ({"options": ["Gout", "Croup"], "answer": ""}, "answer is empty"),
+        ({"vignette": "", "question": None, "answer": "Gout"}, "vignette and question is empty"),
+    ],
+)
+def test_plain_records_that_cannot_be_used(tmp_path: Path, fields: dict[str, Any], reason: str) -> None:
+    sound = {"vignette": "A man is ill.", "question": "What is it?", "answer": "Gout"}
+    odd = {**sound, **fields}
+    reading = read(tmp_path, b"\n".join(orjson.dumps(one) for one in (sound, odd)), format="plain")
+
+    assert len(reading.cases) == 1
+    assert reading.rejected[0][0] == 2
+    assert reason in reading.rejected[0][1]
+
+
+def test_ten_thousand_rows_take_seconds(tmp_path: Path) -> None:
+    lines = b"".join(
+        orjson.dumps({**ONE, "question": f"A {n}-year-old man is ill. What?"}) + b"\n" for n in range(10_000)
+    )
+    began = time.perf_counter()
+
+    assert len(read(tmp_path, lines).cases) == 10_000
+    assert time.perf_counter() - began < 20

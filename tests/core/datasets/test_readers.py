@@ -1,0 +1,353 @@
+"""Every format: what a record becomes, how it is recognised, and what is said of a record that cannot be used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from core.case import FINAL_QUESTION, SPECIALTIES
+from core.datasets.lint import lint
+from core.datasets.readers import FORMATS, read_cases
+from core.datasets.readers.item import split_item
+from core.datasets.readers.specialties import known_specialty
+from core.datasets.reading import Reading
+from core.errors import AnamnesisError, UsageError
+
+FILES = Path(__file__).parent / "files"
+QUESTION = "Which of the following is the most likely diagnosis?"
+BURNING = (
+    "A 34-year-old woman comes to the clinic because of a burning feeling when she passes urine for 3 days. "
+    "Her temperature is 37.0°C."
+)
+
+
+def read(name: str, **more: Any) -> Reading:
+    return read_cases(FILES / name, "d", **more)
+
+
+def records(name: str) -> list[dict[str, Any]]:
+    return [orjson.loads(line) for line in (FILES / name).read_bytes().splitlines()]
+
+
+def written(tmp_path: Path, some: list[dict[str, Any]], name: str = "some.jsonl") -> Path:
+    path = tmp_path / name
+    path.write_bytes(b"\n".join(orjson.dumps(one) for one in some))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("file", "format", "ids"),
+    [
+        ("medqa.jsonl", "medqa", ["1", "2"]),
+        ("medbullets.csv", "medbullets", ["1", "2"]),
+        ("medbullets.json", "medbullets", ["1", "2"]),
+        ("medxpertqa.jsonl", "medxpertqa", ["Text-1", "Text-2", "Text-3", "Text-4"]),
+        ("medmcqa.json", "medmcqa", ["m1", "m2", "m4"]),
+        ("headqa.json", "headqa", ["Booklet_1-1", "Booklet_1-2", "Booklet_2-1"]),
+        ("mmlu_pro.jsonl", "mmlu-pro", ["11", "13"]),
+        ("agentclinic.jsonl", "agentclinic", ["1", "2"]),
+        ("agentclinic_nejm.jsonl", "agentclinic-nejm", ["1"]),
+        ("mediq.jsonl", "mediq", ["0", "1", "2"]),
+    ],
+)
+def test_a_file_is_recognised_and_read_whole(file: str, format: str, ids: list[str]) -> None:
+    reading = read(file)
+
+    assert (reading.format, reading.rejected) == (format, [])
+    assert [case.case_key for case in reading.cases] == [f"d/{one}" for one in ids]
+    assert {(case.dataset, case.source, case.licence) for case in reading.cases} == {
+        ("d", FORMATS[format].source, FORMATS[format].licence)
+    }
+    first = reading.cases[0]
+    if first.choices:
+        assert all(case.answer in case.choices and len(case.choices) >= 2 for case in reading.cases)
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["medqa.jsonl", "medxpertqa.jsonl", "medmcqa.json", "mmlu_pro.jsonl", "mediq.jsonl"],
+)
+def test_other_kinds_of_file_give_the_same_cases(tmp_path: Path, file: str) -> None:
+    wanted = read(file)
+    as_array = tmp_path / "array.json"
+    as_array.write_bytes(orjson.dumps(records(file)))
+    pq.write_table(pa.Table.from_pylist(records(file)), tmp_path / "table.parquet")
+
+    for path in (as_array, tmp_path / "table.parquet"):
+        again = read_cases(path, "d")
+        assert (again.format, again.unit) == (wanted.format, "record")
+        assert [case.answer for case in again.cases] == [case.answer for case in wanted.cases]
+        assert again.cases[0].choices == wanted.cases[0].choices
+
+
+def test_medqa_and_vignette_and_question_are_parted() -> None:
+    woman, boy = read("medqa.jsonl").cases
+
+    assert (woman.vignette, woman.question, woman.answer) == (BURNING, QUESTION, "Cystitis")
+    assert woman.choices == ("Cystitis", "Croup", "Gout", "Scabies", "Asthma")
+    assert (woman.age, woman.sex, woman.speaker, woman.specialty) == (34, "female", "patient", "Other")
+    assert (boy.age, boy.sex, boy.speaker) == (7, "male", "caregiver")
+
+
+def test_medbullets_has_four_or_five_options_and_empty_fields_at_the_end() -> None:
+    five, four = read("medbullets.csv").cases
+
+    assert (len(five.choices), len(four.choices)) == (5, 4)
+    assert five.vignette.endswith("Urine:\nNitrite: positive")
+    assert five.question == QUESTION
+
+
+def test_medxpertqa_loses_the_list_of_options_and_gets_its_specialty() -> None:
+    urine, man, woman, bone = read("medxpertqa.jsonl").cases
+
+    assert (urine.vignette, urine.question, urine.specialty) == (BURNING, QUESTION, "Urology and Nephrology")
+    assert len(urine.choices) == 10
+    assert (man.specialty, woman.specialty) == ("Urology and Nephrology", "Obstetrics and Gynecology")
+    assert bone.specialty == "Other"
+
+
+def test_medmcqa_counts_from_one_or_from_zero_by_the_files_values(tmp_path: Path) -> None:
+    reading = read("medmcqa.json")
+    from_zero = [{**one, "cop": one["cop"] - 1} for one in records("medmcqa.json")]
+
+    assert [case.answer for case in reading.cases] == ["Scabies", "Cystitis", "Croup"]
+    assert reading.remarks == [(0, "cop counts the options from 1, as a 4 shows")]
+    assert reading.left_out == [(3, "it is a question of several right options (choice_type multi)")]
+    assert [case.specialty for case in reading.cases] == [
+        "Dermatology", "Urology and Nephrology", "Pediatrics and Neonatology"
+    ]  # fmt: skip
+    again = read_cases(written(tmp_path, from_zero), "d")
+    assert [case.answer for case in again.cases] == ["Scabies", "Cystitis", "Croup"]
+    assert again.remarks == [(0, "cop counts the options from 0, as a 0 shows")]
+
+
+def test_medmcqa_that_does_not_tell_is_asked_for(tmp_path: Path) -> None:
+    path = written(tmp_path, [{**one, "cop": 2} for one in records("medmcqa.json")])
+
+    with pytest.raises(UsageError, match="--columns cop=0 or cop=1"):
+        read_cases(path, "d")
+    assert {case.answer for case in read_cases(path, "d", columns={"cop": "0"}).cases} == {"Gout"}
+    assert {case.answer for case in read_cases(path, "d", columns={"cop": "1"}).cases} == {"Croup"}
+    both = written(
+        tmp_path, [{**one, "cop": cop} for one, cop in zip(records("medmcqa.json"), (0, 4, 1, 1), strict=True)]
+    )
+    with pytest.raises(AnamnesisError, match="cop 0 as well as cop 4"):
+        read_cases(both, "d")
+
+
+def test_an_open_sentence_is_the_question_and_a_bare_question_is_both() -> None:
+    bare, open_end, _ = read("medmcqa.json").cases
+
+    assert bare.vignette == bare.question == "Burrows between the fingers are seen in:"
+    assert (open_end.vignette, open_end.question) == (BURNING, "The likely cause is")
+    assert [(f.fault, f.severe) for f in lint([bare])] == [("bare_question", False)]
+
+
+@pytest.mark.parametrize(
+    ("whole", "vignette", "question"),
+    [
+        ("He is ill. He has a rash.", "He is ill. He has a rash.", FINAL_QUESTION),
+        ("He is ill. Choose the best test.", "He is ill.", "Choose the best test."),
+        ("He is ill. All are seen except", "He is ill.", "All are seen except"),
+        ("Which is it?", "Which is it?", "Which is it?"),
+        ("The femur", "The femur", "The femur"),
+        ("He is ill.\nNa 140\nWhat is it?", "He is ill.\nNa 140", "What is it?"),
+    ],
+)
+def test_the_question_is_found(whole: str, vignette: str, question: str) -> None:
+    assert split_item(whole) == (vignette, question)
+
+
+def test_headqa_as_exams_and_as_a_table(tmp_path: Path) -> None:
+    reading = read("headqa.json")
+    flat = [
+        {"name": "Booklet_1", "qid": 1, "qtext": "Which organ makes bile?", "ra": 2, "category": "biology",
+         "image": None, "answers": [{"aid": 1, "atext": "Heart"}, {"aid": 2, "atext": "Liver"}]},
+    ]  # fmt: skip
+    pq.write_table(pa.Table.from_pylist(flat), tmp_path / "flat.parquet")
+    paired = [{**flat[0], "answers": {"aid": [1, 2], "atext": ["Heart", "Liver"]}}]
+
+    assert [case.answer for case in reading.cases] == ["Cystitis", "A cyst", "Croup"]
+    assert reading.remarks == [(2, "the question comes with an image, which is not read")]
+    for path in (tmp_path / "flat.parquet", written(tmp_path, paired)):
+        (case,) = read_cases(path, "d").cases
+        assert (case.case_key, case.answer) == ("d/Booklet_1-1", "Liver")
+
+
+def test_mmlu_pro_keeps_what_is_medical() -> None:
+    assert read("mmlu_pro.jsonl").left_out == [(2, "the category math is not medical")]
+
+
+def test_agentclinic_brings_its_profile_value_by_value() -> None:
+    boy, man = read("agentclinic.jsonl").cases
+    assert boy.profile is not None
+    assert man.profile is not None
+
+    assert (boy.answer, boy.choices, boy.question, boy.speaker) == ("Croup", (), FINAL_QUESTION, "caregiver")
+    assert [(f.key, f.value, f.lay) for f in boy.profile.demographics] == [
+        ("age", "7-year-old", "He is 7 years old."),
+        ("sex", "boy", "He is a boy."),
+    ]
+    assert [(f.key, f.value, f.lay) for f in boy.profile.basic] == [
+        ("history of present illness", "The patient has had a barking cough for 2 nights.",
+         "He has had a barking cough for 2 nights."),
+        ("history of present illness", "His father reports that he sleeps badly.",
+         "His father reports that he sleeps badly."),
+        ("chief complaint", "Barking cough", "Barking cough."),
+        ("associated symptoms", "Hoarse voice", "Hoarse voice."),
+        ("associated symptoms", "No fever", "No fever."),
+        ("social history, school", "In second grade.", "In second grade."),
+    ]  # fmt: skip
+    assert [(f.section, f.key, f.value) for f in boy.profile.optional] == [
+        ("vital_signs", "temperature", "37.4°C"),
+        ("vital_signs", "heart rate", "104 bpm"),
+        ("vital_signs", "within normal limits", "yes"),
+        ("examination", "chest examination, auscultation", "Noise on breathing in"),
+        ("examination", "general appearance", "Tired"),
+        ("laboratory", "blood tests, complete blood count, wbc", "9,000/mm³"),
+        ("imaging", "neck x-ray", "A narrow windpipe"),
+        ("other_tests", "audiometry", "Normal hearing"),
+    ]
+    assert boy.vignette.startswith(
+        "7-year-old boy. History: The patient has had a barking cough for 2 nights. His father"
+    )
+    assert "Secondary Symptoms: Hoarse voice; No fever. " in boy.vignette
+    assert "provided" not in boy.vignette
+    assert "Find out" not in boy.vignette
+    assert [f.key for f in man.profile.demographics] == ["age", "sex", "description"]
+    assert [f.lay for f in man.profile.basic[:2]] == ["I have noticed pain in my big toe.", "I don't have injury."]
+
+
+def test_agentclinic_nejm_names_its_image() -> None:
+    reading = read("agentclinic_nejm.jsonl")
+
+    assert (reading.cases[0].answer, reading.cases[0].profile) == ("Cystitis", None)
+    assert reading.remarks == [(1, "the case comes with an image, which is not read")]
+
+
+def test_mediq_says_which_of_two_answers_counts() -> None:
+    plain, other_name, other_letter = (reading := read("mediq.jsonl")).cases
+
+    assert (plain.vignette, plain.answer) == (
+        "A 34-year-old woman has burning when she passes urine. It began 3 days ago.", "Cystitis"
+    )  # fmt: skip
+    assert (other_name.answer, other_name.synonyms) == ("Gout", ("Podagra",))
+    assert (other_letter.answer, other_letter.synonyms) == ("Scabies", ())
+    assert [number for number, _ in reading.remarks] == [2, 3]
+
+
+Change = Callable[[dict[str, Any]], Any]
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "reason"),
+    [
+        ("medqa.jsonl", lambda r: r.update(question=" "), "question is empty"),
+        ("medqa.jsonl", lambda r: r.pop("question"), "question is missing"),
+        ("medqa.jsonl", lambda r: r.update(question=["a"]), "question should be text but is a list"),
+        ("medqa.jsonl", lambda r: r["options"].update(B=""), "option B is empty"),
+        ("medqa.jsonl", lambda r: r.update(options={"A": "one"}), "fewer than two options"),
+        ("medqa.jsonl", lambda r: r.update(options="A or B"), "options should be a list or letters with texts"),
+        ("medqa.jsonl", lambda r: r.update(answer_idx="F"), "answer_idx 'F' is none of the options A to E"),
+        ("medqa.jsonl", lambda r: r.update(answer_idx="B"), "the answer is 'Cystitis', but answer_idx names 'Croup'"),
+        ("medqa.jsonl", lambda r: r.update(answer="Mumps"), "the answer is 'Mumps', but answer_idx names 'Cystitis'"),
+        ("medxpertqa.jsonl", lambda r: r.update(label="K"), "label 'K' is none of the options A to J"),
+        ("medxpertqa.jsonl", lambda r: r["options"].update(A="Stroke"), "not that of options"),
+        ("medmcqa.json", lambda r: r.update(cop=5), "cop is 5, but the options count from 1 to 4"),
+        ("medmcqa.json", lambda r: r.update(cop=-1), "the answer is not published"),
+        ("medmcqa.json", lambda r: r.update(cop="x"), "cop should be a whole number but is 'x'"),
+        ("medmcqa.json", lambda r: r.update(opd=""), "option D is empty"),
+        ("mmlu_pro.jsonl", lambda r: r.update(answer_index=4), "answer_index is 4, but the options count from 0 to 3"),
+        ("mmlu_pro.jsonl", lambda r: r.update(answer="B"), "the answer is 'Croup', but answer_index names 'Cystitis'"),
+        ("mediq.jsonl", lambda r: r.update(context=[]), "context is empty or missing"),
+        ("agentclinic.jsonl", lambda r: r["OSCE_Examination"].pop("Correct_Diagnosis"), "Correct_Diagnosis is missing"),
+        ("agentclinic.jsonl", lambda r: r["OSCE_Examination"].update(Patient_Actor="he"), "Patient_Actor is no object"),
+        ("agentclinic_nejm.jsonl", lambda r: r["answers"][0].update(correct=True), "2 of the answers are marked"),
+        ("agentclinic_nejm.jsonl", lambda r: r["answers"][1].update(correct=False), "none of the answers is marked"),
+    ],
+)  # fmt: skip
+def test_an_odd_record_is_rejected_by_its_line_and_the_others_are_read(
+    tmp_path: Path, file: str, change: Change, reason: str
+) -> None:
+    sound = records(file)
+    odd = deepcopy(sound[0]) | ({"id": "odd"} if "id" in sound[0] else {})
+    change(odd)
+    reading = read_cases(written(tmp_path, [*sound, odd]), "d")
+
+    assert len(reading.cases) == len(read(file).cases)
+    assert [number for number, _ in reading.rejected] == [len(sound) + 1]
+    assert reason in reading.rejected[0][1]
+
+
+def test_records_that_stand_there_twice_or_are_none_are_named(tmp_path: Path) -> None:
+    first, *_ = records("mediq.jsonl")
+    path = tmp_path / "some.json"
+    path.write_bytes(orjson.dumps([first, 5, first]))
+
+    reading = read_cases(path, "d")
+
+    assert reading.unit == "record"
+    assert reading.rejected == [
+        (2, "this is no record with named fields"), (3, "the case id 0 stands already in record 1")
+    ]  # fmt: skip
+
+
+def test_headqa_names_what_is_wrong_with_its_answers(tmp_path: Path) -> None:
+    one = {"qid": 1, "qtext": "Which?", "ra": 3, "answers": [{"aid": 1, "atext": "a"}, {"aid": 2, "atext": "b"}]}
+    odd = [one, {**one, "qid": 2, "answers": "none"}, {**one, "qid": 3, "answers": one["answers"] * 2}]
+
+    assert [reason for _, reason in read_cases(written(tmp_path, odd), "d").rejected] == [
+        "the right answer (ra) 3 is none of the answers 1, 2",
+        "answers should be a list of aid and atext",
+        "two answers have the same aid",
+    ]
+
+
+def test_names_of_specialties_are_ours() -> None:
+    assert known_specialty("  Cardiovascular  System ") == "Cardiology"
+    assert known_specialty("Gynaecology & Obstetrics") == "Obstetrics and Gynecology"
+    assert known_specialty("Anatomy") is None
+    assert all(known_specialty(name) == name for name in SPECIALTIES)
+
+
+def test_every_format_says_what_it_reads() -> None:
+    assert set(FORMATS) >= {
+        "medqa",
+        "medbullets",
+        "medxpertqa",
+        "medmcqa",
+        "headqa",
+        "mmlu-pro",
+        "agentclinic",
+        "plain",
+    }
+    for name, one in FORMATS.items():
+        assert one.name == name
+        assert one.title
+        assert one.reads.endswith(".")
+        assert bool(one.source) == (name not in ("plain", "anamnesis"))
+
+
+@pytest.mark.parametrize(
+    ("file", "count", "with_profile"), [("agentclinic_medqa", 107, 107), ("mediq_craft_md", 140, 0)]
+)
+def test_published_files_are_read_whole(file: str, count: int, with_profile: int) -> None:
+    folder = os.environ.get("ANAMNESIS_DATASETS")
+    if not folder or not (Path(folder) / f"{file}.jsonl").is_file():
+        pytest.skip(f"ANAMNESIS_DATASETS names no folder with {file}.jsonl")
+    reading = read_cases(Path(folder) / f"{file}.jsonl", "d")
+
+    assert (len(reading.cases), reading.rejected) == (count, [])
+    assert sum(case.profile is not None for case in reading.cases) == with_profile
+    assert sum(case.age is None for case in reading.cases) <= 1
+    assert not [
+        f for f in lint(reading.cases) if f.fault in ("duplicate", "repeated_choice", "answer_not_among_choices")
+    ]
