@@ -43,7 +43,7 @@ _VERBS = {
     "is": "am", "has": "have", "does": "do", "was": "was", "presents": "came", "comes": "came", "came": "came",
     "arrives": "came", "visits": "visited", "goes": "went", "develops": "developed", "appears": "look",
     "denies": "don't have", "denied": "didn't have", "reports": "have noticed", "notes": "have noticed",
-    "endorses": "do have", "complains": "complain", "states": "say", "says": "say",
+    "endorses": "do have", "lies": "lie", "complains": "complain", "states": "say", "says": "say",
 }  # fmt: skip
 _OFTEN = (
     "denies takes drinks smokes uses lives works feels complains endorses admits exercises eats does sleeps reports"

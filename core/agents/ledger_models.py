@@ -186,14 +186,15 @@ async def _ask(voice: Voice, prompt: str, parse: Callable[[str], T]) -> AsyncIte
                 try:
                     value = parse(item.text)
                 except (ValueError, RecursionError) as error:  # ValidationError and JSONDecodeError are ValueErrors
-                    fault = _in_words(error)
+                    fault = fault_of(error)
                     continue
                 yield _Read(value, None, tuple(calls))
                 return
     yield _Read(None, f"{voice.model.name} gave no readable answer in {MAX_ASKS} tries: {fault}.", tuple(calls))
 
 
-def _in_words(error: Exception) -> str:
+def fault_of(error: Exception) -> str:
+    """Return what makes a reply unreadable, in a few words for the user and for the model that is asked again."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the reply"

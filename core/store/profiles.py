@@ -46,6 +46,19 @@ def newest_profiles(
     return {(one.case_key, one.content_hash): one for one in found}
 
 
+def newest_versions(cursor: duckdb.DuckDBPyConnection) -> dict[CaseId, tuple[int, float]]:
+    """Return case → (version, when it was made) of the profiles that count, without the profiles themselves."""
+    sql = f"SELECT case_key, content_hash, version, made_at FROM profiles {_NEWEST}"
+    rows = cursor.execute(sql).fetchall()
+    return {(str(key), str(content)): (int(version), float(at)) for key, content, version, at in rows}
+
+
+def profiled_by(cursor: duckdb.DuckDBPyConnection, made_by: str) -> set[CaseId]:
+    """Return the cases for which this maker has saved a profile or a rejection, whichever version counts now."""
+    sql = "SELECT DISTINCT case_key, content_hash FROM profiles WHERE made_by = ?"
+    return {(str(key), str(content)) for key, content in cursor.execute(sql, [made_by]).fetchall()}
+
+
 def profile_versions(cursor: duckdb.DuckDBPyConnection, case: Case) -> list[StoredProfile]:
     """Return every profile ever saved for a case as it is now, the newest first."""
     sql = f"{_STORED} WHERE case_key = $key AND content_hash = $hash ORDER BY version DESC"

@@ -132,6 +132,11 @@ def pieces_of(vignette: str) -> Iterator[Piece]:
             yield from _told(body, first=number == 0)
 
 
+def told_pieces(sentence: str, *, first: bool) -> Iterator[Piece]:
+    """Yield the findings of one sentence that tells a history; the first of a vignette says who comes and why."""
+    yield from _told(sentence.rstrip(" .?!"), first=first)
+
+
 def _shown(body: str, kind: Topic) -> Iterator[Piece]:
     body = _HEADING.sub("", body)
     for clause in _CLAUSES.split(body):

@@ -42,21 +42,22 @@ _I = re.IGNORECASE
 _PERIOD = r"(?:hour|day|week|month|year|night|evening|morning)s?"
 _RELATIVE = r"(?:mother|father|brother|sister|sibling|parent|aunt|uncle|grand\w+|cousin|son|daughter)s?"
 
+# searched in lower-case text, which takes a third of the time of a search that ignores case
 _SHOWN_RULES: tuple[tuple[Topic, re.Pattern[str]], ...] = (
     ("imaging", re.compile(
         r"x-?rays?\b|radiograph|\bct\b|\bmri\b|ultraso|\becho\b|echocardiog|angiogra|\bimaging\b|tomograph|"
-        r"mammogra|doppler|endoscop|colonoscop|electrocardiog|\becg\b|\bekg\b|electroenceph|\bscan\b", _I)),
+        r"mammogra|doppler|endoscop|colonoscop|electrocardiog|\becg\b|\bekg\b|electroenceph|\bscan\b")),
     ("laboratory", re.compile(
         r"laborator|\bserum\b|\bblood tests?\b|hemoglobin|haemoglobin|leukocyte|platelet|creatinine|urinalysis|"
         r"\bantibod|\bcultures?\b|biops|\bsmear\b|gram stain|\btiter|\bpcr\b|serolog|hematocrit|troponin|sodium|"
         r"potassium|bicarbonate|bilirubin|albumin|ferritin|\btsh\b|\bcsf\b|cerebrospinal|puncture|microscop|histolog|"
         r"scraping|lymphocytes|neutrophils|eosinophils|white (?:blood )?cells?|blood count|sedimentation|dipstick|"
         r"\d\s*(?:mg/d|g/d|g/l|meq|mmol|u/l|iu/|[μµu]g/|ng/|pg/|fl\b|mm/h|/hpf|/mm|cells/)|reactive protein|antigen|"
-        r"glucose|\bkoh\b|skin prick|\btest (?:is|was|shows|reveals)", _I)),
+        r"glucose|\bkoh\b|skin prick|\btest (?:is|was|shows|reveals)")),
     ("vital signs", re.compile(
         r"temperature (?:is|of|was)|\btemp\b|blood pressure (?:is|of|was|\d)|\bbp\b|pulse|heart rate|respirat\w+ "
         r"(?:rate|is|are|\d)|respirations|oxygen saturation|saturat|vital signs|mm ?hg|\d\s?/ ?min|\bbmi\b|"
-        r"body mass index|°|afebrile|percentile|^temperature$", _I)),
+        r"body mass index|°|afebrile|percentile|^temperature$")),
     ("examination", re.compile(
         r"\bexam(?:ination|ined)?\b|auscultat|palpa(?:t|ble)|percussion|murmur|crackles|wheez\w+ (?:is|are) heard|"
         r"reflexes|\binspection|rebound|guarding|breath sounds|heart sounds|bowel sounds|tympanic|conjunctiv|"
@@ -65,18 +66,18 @@ _SHOWN_RULES: tuple[tuple[Topic, re.Pattern[str]], ...] = (
         r"non-tender|capillary refill|cyanotic|diaphoretic|tenderness|strength is|sensation (?:is|to)|"
         r"(?:papule|plaque|nodule|macule|vesicle|pustule|patch|lesion|erythema|swelling)s? (?:is|are) "
         r"(?:seen|noted|present|observed|visible)|(?:lungs|abdomen|heart|chest|throat|oropharynx|skin|neck) (?:is|are) "
-        r"(?:clear|soft|normal|regular|supple|distended|red|warm)", _I)),
+        r"(?:clear|soft|normal|regular|supple|distended|red|warm)")),
 )  # fmt: skip
 
 _TOLD_RULES: tuple[tuple[Topic, re.Pattern[str]], ...] = (
-    ("allergies", re.compile(r"\ballerg(?:y|ies|ic to)\b", _I)),
+    ("allergies", re.compile(r"\ballerg(?:y|ies|ic to)\b")),
     ("family history", re.compile(
         rf"family history|in (?:the|her|his|their) family|"
         rf"\b{_RELATIVE}\b(?! (?:fears|thinks|believes|says|states|reports|notes|notices|mentions))"
         rf".{{0,40}}\b(?:has|had|have|with|died|was|"
         rf"suffers?|diagnosed|developed|is|are|takes)\b(?! (?:been (?:trying|giving|using)|found|noticed|noted|brought|"
         rf"tried|given|reported|said|seen|concerned|worried|afraid|here))|"
-        rf"\b(?:in|of) (?:her|his|their|the) {_RELATIVE}\b", _I)),
+        rf"\b(?:in|of) (?:her|his|their|the) {_RELATIVE}\b")),
     ("medication", re.compile(
         r"\bmedic(?:ation|ine)s?\b|\bdrugs?\b(?! (?:use|abuse))|\btablets?\b|\bpills?\b|\bprescri|\bcontracepti|"
         r"\binhaler|\bvitamins?\b|\bsupplements?\b|(?<!over )\b(?:takes|taking|took|started|treated with|uses|using|"
@@ -84,23 +85,23 @@ _TOLD_RULES: tuple[tuple[Topic, re.Pattern[str]], ...] = (
         r"\w{3,}(?:in|ol|ide|ine|one|ate|pril|mab|tan|am|fen|illin|ycin|azole|statin|prazole|"
         r"cream|ointment|steroids?|insulin)\b|\b(?:ibuprofen|aspirin|metformin|lisinopril|paracetamol|"
         r"acetaminophen|insulin|antibiotics?|antacids?|prednisone|levothyroxine|warfarin|\w{4,}(?:pril|statin|olol|"
-        r"sartan|azole|cillin|mycin|oxacin|prazole))\b", _I)),
+        r"sartan|azole|cillin|mycin|oxacin|prazole))\b")),
     ("social history", re.compile(
         r"\bsmok|cigarette|tobacco|\bpacks?\b|alcohol|\bdrinks?\b|\bbeers?\b|\bwine\b|illicit|recreational|"
         r"drug (?:use|abuse)|cocaine|marijuana|cannabis|heroin|\bworks?\b(?! )|\bworks (?:as|at|in|for|with)\b|\bjob\b|"
         r"occupation|retired|sexually active|sexual partner|condom|lives (?:with|alone|in|at)|\bdiet\b|exercis\w+ "
-        r"(?:regularly|daily)|\bmarried\b|\bstudent\b|residence|\bcaffeine|coffee|stress at", _I)),
+        r"(?:regularly|daily)|\bmarried\b|\bstudent\b|residence|\bcaffeine|coffee|stress at")),
     ("exposure", re.compile(
         r"travel|\btrip\b|abroad|returned from|visited|immigrat|emigrat|camping|hiking|\bticks?\b|\bbites?\b|bitten|"
         r"\bpets?\b|\b(?:dog|cat|bird|rabbit|horse|parrot|chicken|goat|sheep|cattle)s?\b|sick contacts?|contact with|"
         r"exposure|exposed|\bswam\b|raw (?:milk|fish|meat|oyster)|undercooked|unpasteuri|similar (?:symptoms|rash|"
-        r"illness)|at home (?:itch|is|are|has)|daycare|contacts", _I)),
+        r"illness)|at home (?:itch|is|are|has)|daycare|contacts")),
     ("past history", re.compile(
         r"medical history|(?<!day )(?<!week )(?<!month )\bhistory of\b|diagnosed with|\bsurger|operation|operated|"
-        r"\w{4,}ectomy\b|previous(?:ly)? |prior |in the past\b|hospitali[sz]|vaccin|immuni[sz]|born at|delivery|"
+        r"\w{4}ectomy\b|previous(?:ly)? |prior |in the past\b|hospitali[sz]|vaccin|immuni[sz]|born at|delivery|"
         r"pregnanc|gravid|\bbirth\b|\bpast history|hypertension|\bdiabetes\b|\basthma\b|childhood|years? ago|"
         r"menarche|\bas an? (?:baby|child|infant|teenager)\b|earlier episodes?|illness(?:es)? (?:before|as)|"
-        r"transfus", _I)),
+        r"transfus")),
 )  # fmt: skip
 _ONSET = re.compile(
     rf"^(?:(?:that |which )?(?:began|started|has lasted|lasting|first noticed|developed) )?(?:for|since|over|during|"
@@ -177,8 +178,9 @@ _OPEN = re.compile(
 
 def topic_by_words(text: str) -> Topic | None:
     """Return the topic that a fact's own words show, or ``None`` where they could be any symptom."""
+    lowered = text.lower()
     for topic, pattern in (*_SHOWN_RULES, *_TOLD_RULES):
-        if pattern.search(text):
+        if pattern.search(lowered):
             return topic
     if _NEGATED.search(text):
         return "negatives"
@@ -189,9 +191,11 @@ def topic_by_words(text: str) -> Topic | None:
 
 def shown_topic(text: str) -> Topic | None:
     """Return which of vital signs, examination, laboratory, imaging a sentence reports, if any."""
-    return next((topic for topic, pattern in _SHOWN_RULES if pattern.search(text)), None)
+    lowered = text.lower()
+    return next((topic for topic, pattern in _SHOWN_RULES if pattern.search(lowered)), None)
 
 
+@functools.lru_cache(maxsize=100_000)
 def topic_of_key(key: str, text: str) -> Topic:
     """Return the topic of a profile's fact: by its key, else negated → negatives, else by its words."""
     by_key = next((topic for topic, pattern in _KEYS if pattern.search(key)), None)

@@ -1,0 +1,84 @@
+"""A conversation of AutoMedic as a reader is shown it: to whom each of the doctor's messages went, without its tags.
+
+Read with the same rules by which the protocol passes messages on (``core.automedic.tags``), so that what stands here
+as a query is what the patient or the clinical staff was given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from core.automedic.tags import read_tags, without_thinking
+from core.events import Ended, Event, Misused, Rated, Utterance
+
+Goes = Literal["patient", "staff", "end", "nowhere"]
+"""To whom a doctor's message went; ``end`` closed the consultation, ``nowhere`` could not be passed on."""
+GOES: dict[Goes, str] = {
+    "patient": "to the patient",
+    "staff": "to the clinical staff",
+    "end": "ends the consultation",
+    "nowhere": "to nobody",
+}
+_TAG = re.compile(r"</?\s*(?:patient|clinical|end)\s*/?\s*>", re.IGNORECASE)
+_BEGINS = re.compile(r"\s*<(?:think\b|/?(?:patient|clinical|end)\b)", re.IGNORECASE)
+_CUT_OFF = re.compile(r"<[^<>]*$")
+
+
+@dataclass(frozen=True)
+class Message:
+    """A doctor's message: where it went, the words that were passed on, and all of it where it holds more than these.
+
+    ``whole`` is ``None`` where the message is nothing but its tag and the query in it.
+    """
+
+    goes: Goes
+    text: str
+    whole: str | None = None
+
+
+def speaks_in_tags(events: Iterable[Event], begun: str = "") -> bool:
+    """Say whether a conversation is AutoMedic's, from what has happened in it; ``begun`` is what is just being said.
+
+    It is known by what no other protocol has: tags in the doctor's first message (elsewhere the greeting), clinical
+    staff, a misuse of tags, a rating, or an end by the tags.
+    """
+    doctors: list[str] = []
+    for event in events:
+        if isinstance(event, Misused | Rated) or (isinstance(event, Ended) and event.reason in ("end_tag", "no_tag")):
+            return True
+        if isinstance(event, Utterance):
+            if event.role == "staff":
+                return True
+            doctors += [event.text] if event.role == "doctor" else []
+    first = doctors[0] if doctors else begun
+    return bool(_TAG.search(first) if doctors else _BEGINS.match(first))
+
+
+def message_of(text: str) -> Message:
+    """Return a message of AutoMedic's doctor as it is shown."""
+    spoken = read_tags(text)
+    alone = not spoken.misuses and without_thinking(text) == text.strip()
+    if spoken.ends:
+        return Message("end", "", None if alone else text)
+    if spoken.to is None:
+        return Message("nowhere", text)
+    return Message(spoken.to, spoken.query, None if alone else text)
+
+
+def without_tags(text: str) -> str:
+    """Return a message without its tags and the reasoning in it, also one that is still being said."""
+    return _CUT_OFF.sub("", _TAG.sub("", without_thinking(text))).strip()
+
+
+def misuses_of(events: Iterable[Event]) -> dict[int, Misused]:
+    """Return turn → how the message of that turn broke the tag protocol."""
+    return {event.turn: event for event in events if isinstance(event, Misused)}
+
+
+def queries_passed_on(events: Sequence[Event]) -> int:
+    """Return how many of the doctor's messages were passed on to the patient or the staff."""
+    said = [event for event in events if isinstance(event, Utterance) and event.role == "doctor"]
+    return sum(message_of(event.text).goes in ("patient", "staff") for event in said)

@@ -1,0 +1,152 @@
+"""``profile``: makes the profiles with which cases are played under AutoMedic, and shows the one that counts."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from core.automedic.making import PACK, Made, estimate, make_profiles, pending
+from core.automedic.profile_rules import MADE_BY, profile_by_rule
+from core.automedic.profiles import Generated, own_profile
+from core.case import Case, Profile
+from core.cli.folded import folded_store
+from core.datasets.select import cases_of, select
+from core.errors import UsageError
+from core.models.registry import load_registry
+from core.store.database import Store
+from core.store.profiles import newest_profiles
+from core.work import Progress as Told
+
+_SHOWN_FAILURES = 10
+_PARTS = (
+    ("demographics", "Doctor and patient know"), ("basic", "Only the patient knows"),
+    ("optional", "Only the clinical staff knows"),
+)  # fmt: skip
+
+
+def profile(
+    what: Annotated[str, typer.Argument(metavar="DATASET[:…]", help="The cases, as for run; or the word show.")],
+    case_key: Annotated[str | None, typer.Argument(metavar="CASE", help="With show: the case, DATASET/ID.")] = None,
+    model: Annotated[str | None, typer.Option(help="A model that writes them; by rule where left out.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Only the first N of these cases.")] = None,
+    again: Annotated[bool, typer.Option("--again", help="Also cases that this maker has judged already.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and start nothing.")] = False,
+    base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
+    prompts: Annotated[str, typer.Option(help="A prompt pack with filter.md and profile.md.")] = PACK,
+    concurrency: Annotated[int, typer.Option(min=1, help="Cases under way at once.")] = 8,
+) -> int:
+    """Judge whether cases can be played under AutoMedic and write their profiles; or show the profile of a case."""
+    if what == "show":
+        return _show(case_key)
+    if case_key is not None:
+        raise UsageError(f"{case_key!r} was not expected: name one selection of cases, or say `profile show CASE`.")
+    cases, store = select(what, limit), folded_store()
+    if model is not None:
+        _tell_cost(store, cases, model, again=again)
+    elif dry_run:
+        print(f"{len(pending(store, cases, MADE_BY, again=again))} of {len(cases)} cases would be judged by rule.")
+    if dry_run:
+        return 0
+    with _Bar() as told:
+        made = make_profiles(
+            store, cases, model, again=again, base_url=base_url, pack=prompts, concurrency=concurrency, progress=told
+        )  # fmt: skip
+    _tell(made)
+    return 1 if made.failures or made.gave_up else 0
+
+
+def _tell_cost(store: Store, cases: list[Case], model: str, *, again: bool) -> None:
+    registry = load_registry()
+    todo = pending(store, cases, registry.spec(model).name, again=again)
+    size = estimate(todo, model, registry)
+    price = "its price is not known" if size.cost_usd is None else f"about ${size.cost_usd:.2f}"
+    print(
+        f"{len(todo)} of {len(cases)} cases to be judged by {size.model}: {size.calls:,} calls, about "
+        f"{size.prompt_tokens + size.completion_tokens:,} tokens, {price}.",
+        file=sys.stderr,
+    )
+
+
+def _tell(made: Made) -> None:
+    print(f"Judged {made.made} cases by {made.made_by}: {made.suitable} can be played under AutoMedic.")
+    for reason, count in sorted(made.reasons.items(), key=lambda pair: -pair[1]):
+        print(f"  {reason.replace('_', ' '):<30} {count:>5}")
+    if made.dropped:
+        print(f"{made.dropped} facts did not hold against their vignettes and were dropped.")
+    if made.skipped:
+        print(f"Skipped {made.skipped} cases that have a profile; --again makes them anew.")
+    if made.calls:
+        price = "at unknown prices" if made.cost_usd is None else f"for ${made.cost_usd:.4f}"
+        print(f"{made.calls:,} calls {price}.")
+    for failure in made.failures[:_SHOWN_FAILURES]:
+        print(f"No profile for {failure.case_key}: {failure.why}", file=sys.stderr)
+    if len(made.failures) > _SHOWN_FAILURES:
+        print(f"And {len(made.failures) - _SHOWN_FAILURES} more cases without a profile.", file=sys.stderr)
+    if made.gave_up:
+        print(f"Ended early: {made.gave_up} {made.remaining} cases were not reached.", file=sys.stderr)
+
+
+def _show(case_key: str | None) -> int:
+    if case_key is None:
+        raise UsageError("Name the case: `profile show DATASET/ID`.")
+    dataset, slash, _ = case_key.partition("/")
+    found = next((case for case in cases_of(dataset) if case.case_key == case_key), None) if slash else None
+    if found is None:
+        raise UsageError(f"There is no case {case_key!r}: give DATASET/ID, as `profile show library/cardiology-1`.")
+    with folded_store().read() as cursor:
+        stored = newest_profiles(cursor, [case_key]).get((case_key, found.content_hash))
+    generated = stored.generated if stored else own_profile(found) or profile_by_rule(found)
+    version = f", version {stored.version}" if stored else "" if found.profile else ", made now and not saved"
+    print(f"{case_key}, by {generated.made_by}{version}")
+    _print_word(generated)
+    return 0
+
+
+def _print_word(generated: Generated) -> None:
+    if generated.profile is None:
+        print(f"Cannot be played under AutoMedic ({(generated.reason or '').replace('_', ' ')}): {generated.note}")
+        return
+    if generated.note:
+        print(generated.note)
+    print(f"Who speaks: the {generated.speaker}.")
+    _print_profile(generated.profile)
+
+
+def _print_profile(profile: Profile) -> None:
+    for part, title in _PARTS:
+        print(f"\n{title}:")
+        for fact in getattr(profile, part):
+            mark = " (imputed)" if fact.imputed else ""
+            lay = "" if part == "optional" else f" | {fact.lay}"
+            print(f"  {fact.key}{mark}: {fact.value}{lay}")
+
+
+class _Bar:
+    """Shows progress on stderr: a bar on a terminal, else a line for each tenth."""
+
+    def __init__(self) -> None:
+        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+        console = Console(stderr=True)
+        self._bar = Progress(*columns, console=console) if console.is_terminal else None
+        self._shown = 0
+
+    def __enter__(self) -> Told:
+        if self._bar is not None:
+            self._bar.start()
+            self._task = self._bar.add_task("Profiles", total=None)
+        return self._tell
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def _tell(self, done: int, planned: int) -> None:
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done, total=planned)
+        elif 10 * done // max(1, planned) > self._shown:
+            self._shown = 10 * done // max(1, planned)
+            print(f"Profiles: {done} of {planned}", file=sys.stderr, flush=True)

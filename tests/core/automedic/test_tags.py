@@ -1,0 +1,186 @@
+"""The tag protocol: what of a doctor's message goes on, what breaks the rules, and who speaks for whom."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.agents.base import Turn
+from core.automedic.tags import plain_words, queries_of, read_tags, without_thinking
+
+
+@pytest.mark.parametrize(
+    ("message", "to", "query"),
+    [
+        ("<patient>How long have you had it?</patient>", "patient", "How long have you had it?"),
+        ("<clinical>What is the blood pressure?</clinical>", "staff", "What is the blood pressure?"),
+        ("  \n<patient>\n Where  does\nit hurt? </patient>\n", "patient", "Where does it hurt?"),
+        ("**<patient>Any fever?</patient>**", "patient", "Any fever?"),
+        ("<think>Perhaps <clinical>CBC</clinical>?</think><patient>Any fever?</patient>", "patient", "Any fever?"),
+        ("so I ask for it</think>\n<clinical>Vital signs?</clinical>", "staff", "Vital signs?"),
+        ("<THINK>hm</THINK> <patient>Is the pH < 7 or > 8?</patient>", "patient", "Is the pH < 7 or > 8?"),
+    ],
+)
+def test_one_query_goes_on_and_nothing_is_amiss(message: str, to: str, query: str) -> None:
+    spoken = read_tags(message)
+    assert (spoken.to, spoken.query, spoken.ends) == (to, query, False)
+    assert (spoken.misuses, spoken.detail) == ((), "")
+
+
+@pytest.mark.parametrize("message", ["</end>", " </end>\n", "<think>Enough.</think></end>", "</end>.", "</end></end>"])
+def test_the_end_tag_alone_is_a_clean_end(message: str) -> None:
+    spoken = read_tags(message)
+    assert (spoken.ends, spoken.to, spoken.query, spoken.misuses) == (True, None, "", ())
+
+
+@pytest.mark.parametrize(
+    ("message", "query", "misuses", "detail"),
+    [
+        ("How long?", "", ("no_tag",), "How long?"),
+        ("<think>nothing else", "", ("no_tag",), ""),
+        ("Hello! <patient>How long?</patient>", "How long?", ("text_outside",), "Hello!"),
+        ("<patient>A?</patient><patient>B?</patient>", "A?", ("several_queries",), "B?"),
+        ("<patient>A?</patient> and <clinical>B?</clinical>", "A?", ("text_outside", "several_queries"), "B?"),
+        ("<patient>How long?", "", ("no_tag", "unclosed"), "<patient>How long?"),
+        ("How long?</patient>", "", ("no_tag", "unclosed"), "How long?</patient>"),
+        ("<patient>How long?</clinical>", "", ("no_tag", "unclosed"), "<patient>How long?</clinical>"),
+        ("<patient>A?</patient><clinical>B", "A?", ("unclosed",), "<clinical>B"),
+        ("<patient>A <clinical>B</clinical></patient>", "", ("no_tag", "nested"),
+         "<patient>A <clinical>B</clinical></patient>"),
+        ("<patient>A?<patient>", "", ("no_tag", "unclosed", "nested"), "<patient>A?<patient>"),
+        ("<patient> </patient>", "", ("no_tag", "empty"), "<patient> </patient>"),
+        ("<patient>…</patient><clinical>Pulse?</clinical>", "Pulse?", ("empty",), "<patient>…</patient>"),
+        ("<nurse>Pulse?</nurse>", "", ("no_tag", "unknown_tag"), "<nurse>Pulse?</nurse>"),
+        ("<Patient>How long?</Patient>", "", ("no_tag", "unknown_tag"), "<Patient>How long?</Patient>"),
+        ("< patient >How long?</ patient >", "", ("no_tag", "unknown_tag"), "< patient >How long?</ patient >"),
+        ("<end>", "", ("no_tag", "unknown_tag"), "<end>"),
+        ("</END>", "", ("no_tag", "unknown_tag"), "</END>"),
+        ("<say><patient>How long?</patient></say>", "How long?", ("unknown_tag",),
+         "<say><patient>How long?</patient></say>"),
+        ("<nurse>Pulse?</nurse><patient>How long?</patient>", "How long?", ("unknown_tag",),
+         "<nurse>Pulse?</nurse><patient>How long?</patient>"),
+    ],
+)  # fmt: skip
+def test_misuse_is_named_and_quoted(message: str, query: str, misuses: tuple[str, ...], detail: str) -> None:
+    spoken = read_tags(message)
+    assert (spoken.query, spoken.misuses, spoken.detail) == (query, misuses, detail)
+    assert spoken.ends is False
+    assert (spoken.to is None) == (not query)
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["<patient>How long?</patient></end>", "Thank you. </end>", "</end> It is gout.", "<patient>Bye </end></patient>"],
+)
+def test_an_end_beside_something_else_ends_and_passes_nothing_on(message: str) -> None:
+    spoken = read_tags(message)
+    assert (spoken.ends, spoken.to, spoken.query) == (True, None, "")
+    assert "end_with_query" in spoken.misuses
+    assert spoken.detail
+
+
+def test_a_quote_is_short() -> None:
+    assert len(read_tags("word " * 500).detail) <= 90
+
+
+FOR_OTHERS = (
+    "Patient: it hurts",
+    "<patient>How long has it hurt?</patient>\nPatient: For two days.",
+    "<patient>How long?</patient><patient>For two days.</patient>",
+    "<patient>How long? Patient: Since last week.</patient>",
+    "<patient>Any fever?</patient> **Patient:** No, I haven't had one.",
+    "<clinical>What is the pulse?</clinical>\nClinical staff: The pulse is 96/min.",
+    "<clinical>What is the pulse?</clinical><clinical>The pulse is 96/min.</clinical>",
+    "<clinical>Chest X-ray?</clinical>\nRadiologist: It shows a consolidation.",
+    "<patient>Do you smoke?</patient><patient>Yes, ten a day.</patient>",
+    "<patient>What is wrong?</patient><patient>I have a headache.</patient>",
+    "<patient>What is wrong?</patient>\n[Patient: My head hurts.]",
+    "<patient>Where?</patient>\nPatient's reply: In my left foot.",
+    "<patient>Where?</patient>\nPATIENT (crying): In my chest.",
+    "<patient>How is he?</patient>\nCaregiver: He has been crying all night.",
+    "<patient>Since when?</patient><response>Since yesterday.</response>",
+    "<clinical>Labs?</clinical><result>Sodium was 128 mmol/L.</result>",
+    "<clinical>Labs?</clinical><staff>All values are normal.</staff>",
+    "<patient>Any cough?</patient>\n> Patient: Only at night, and it keeps me awake.",
+    "Doctor: How are you?\nPatient: Not well. My back hurts.\nDoctor: Since when?",
+    "<patient>How are you?</patient>\nPatient:\nI feel dizzy.",
+    "<clinical>Vitals?</clinical>\n- Nurse: temperature 38.9 °C.",
+    "<patient>Hello?</patient><clinical>Pulse?</clinical><clinical>Pulse: 110 bpm, skin clear.</clinical>",
+    "<patient>Better or worse?</patient><patient>It gets worse when I lie down.</patient>",
+    "<patient>Allergies?</patient> Patient: Thank you for asking. None that I know of. </end>",
+)
+NOT_FOR_OTHERS = (
+    "<patient>You said: it hurts at night. Does it wake you?</patient>",
+    "<patient>As the patient, do you feel well informed?</patient>",
+    '<patient>You told me "it hurts when I walk". Does it also hurt at rest?</patient>',
+    "<patient>Your note reads \"Patient: my son is ill.\" Is that right?</patient>",
+    "<clinical>The patient said: it hurts on breathing. Is there a friction rub?</clinical>",
+    "<clinical>Patient: 45-year-old man with chest pain. What does the tracing show?</clinical>",
+    "Patient: 45-year-old man. <patient>How long has it hurt?</patient>",
+    "Patient: How long has it hurt?",
+    "Patient: please describe the pain.",
+    "Clinical staff: please check the blood pressure.",
+    "Clinical: CBC and a chest film are needed.",
+    "<patient>How long?</patient><clinical>Blood pressure</clinical>",
+    "<patient>How long?</patient><patient>Tell me about your family.</patient>",
+    "<patient>Any fever?</patient><patient>Any cough or chills</patient>",
+    "<patient>Where is it?</patient><patient>Thank you.</patient>",
+    "<patient>Where is it?</patient><patient>I will examine you now.</patient>",
+    "<patient>Where is it?</patient><patient>I'm sorry to hear that.</patient>",
+    "<patient>Since when?</patient><patient>I see. Is it worse at night?</patient>",
+    "<clinical>Vital signs?</clinical><clinical>Please check whether the reflexes are normal.</clinical>",
+    "<clinical>Is the chest clear?</clinical><clinical>Are there any rashes?</clinical>",
+    "<clinical>Results for the patient: what do the blood tests show?</clinical>",
+    "The patient: needs more questions. <patient>Do you smoke?</patient>",
+    "Patient: denies fever, reports cough. <patient>Do you smoke?</patient>",
+    "<patient>Do you smoke?</patient> Patient: you should rest.",
+    "<nurse>What is the pulse?</nurse>",
+    "<patient>My name is Dr Lee. Is it a dull pain: yes or no?</patient>",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("message", FOR_OTHERS)
+def test_the_doctor_plays_the_others(message: str) -> None:
+    spoken = read_tags(message)
+    assert "speaks_for_others" in spoken.misuses
+    assert spoken.detail
+
+
+@pytest.mark.parametrize("message", NOT_FOR_OTHERS)
+def test_the_doctor_does_not_play_the_others(message: str) -> None:
+    assert "speaks_for_others" not in read_tags(message).misuses
+
+
+def test_after_a_reply_of_its_own_making_the_first_query_goes_on() -> None:
+    spoken = read_tags("<patient>How long?</patient><patient>For two days.</patient>")
+    assert (spoken.query, spoken.to) == ("How long?", "patient")
+    assert spoken.misuses == ("several_queries", "speaks_for_others")
+    assert spoken.detail == "For two days."
+
+
+def test_the_queries_of_a_dialogue_with_their_replies() -> None:
+    dialogue = (
+        Turn("doctor", "Hello. <patient>What brings you here today?</patient>"), Turn("patient", "My toe hurts."),
+        Turn("doctor", "<clinical>Uric acid?</clinical>"), Turn("staff", "That is not available."),
+        Turn("doctor", "<patient>Since when?</patient>"),
+    )  # fmt: skip
+    found = [(q.turn, q.to, q.text, q.reply) for q in queries_of(dialogue)]
+    assert found == [
+        (0, "patient", "What brings you here today?", "My toe hurts."),
+        (2, "staff", "Uric acid?", "That is not available."),
+        (4, "patient", "Since when?", None),
+    ]  # fmt: skip
+
+
+def test_only_what_goes_on_counts_as_words() -> None:
+    assert plain_words("Hello there! <patient>What brings you here?</patient><patient>And why?</patient>") == (
+        "What", "brings", "you", "here?",
+    )  # fmt: skip
+    assert plain_words("</end>") == plain_words("no tag at all") == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [("<think>a</think>b<think>c</think>d", "bd"), ("a</think> b", "b"), ("b <think>never closed", "b"), ("b", "b")],
+)
+def test_thinking_is_taken_off(text: str, left: str) -> None:
+    assert without_thinking(text) == left
