@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 Speaker = Literal["doctor", "patient", "staff"]
 """Who may say a message; ``staff`` is AutoMedic's clinical staff, who has the results."""
 RoleName = Literal["doctor", "patient", "staff", "grader", "summariser", "solver", "profiler"]
-Purpose = Literal["dialogue", "answer", "extract", "judge", "summarise", "probe", "profile", "rate"]
+Purpose = Literal["dialogue", "answer", "extract", "judge", "summarise", "probe", "profile", "rate", "complete"]
 EndReason = Literal["final_diagnosis", "no_question", "turn_cap", "end_tag", "no_tag", "refusal", "error"]
 """Why a conversation ended. ``end_tag`` and ``no_tag`` are AutoMedic's: the doctor wrote ``</end>``, or nothing that
 can be passed on."""

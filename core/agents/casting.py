@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from core.agents.automedic_doctor import ReferenceTagDoctor
+from core.agents.automedic_llm import LLMAutoMedicPatient, LLMStaff, LLMTagDoctor
+from core.agents.automedic_patient import ReferenceAutoMedicPatient
+from core.agents.automedic_roles import AutoMedicCast, AutoMedicPatient, Staff, TagDoctor
+from core.agents.automedic_staff import ReferenceStaff
 from core.agents.base import Cast, Doctor, Grader, Patient, Probe, Summariser
 from core.agents.belief import BeliefProbe
 from core.agents.calls import Voice
@@ -31,6 +36,8 @@ NEEDED_PROMPTS = (
 """The prompts that a CRAFT-MD pack must have."""
 CONSULTATION_PROMPTS = ("doctor_long", "doctor_short", "patient", "solver")
 """The prompts that a pack of the Consultation benchmark must have."""
+AUTOMEDIC_PROMPTS = ("doctor", "opening", "patient", "staff", "static", "answer_mcq", "answer_frq", "empathy")
+"""The prompts that a pack of AutoMedic must have."""
 
 REFERENCE = {
     "doctor": ReferenceDoctor.name,
@@ -120,6 +127,19 @@ class Casting:
         if is_model(solver):
             solving = LLMSolver(self._voice(solver, Sampling(temperature=0.0)), self.pack)
         return ConsultationCast(doctor, patient, solving, replace(self, pack=grading).grader(names.grader))
+
+    def automedic(self, names: CastNames, staff: str, max_turns: int, grading: PromptPack) -> AutoMedicCast:
+        """Return a cast of AutoMedic from full names; free responses are graded under ``grading``."""
+        doctor: TagDoctor = ReferenceTagDoctor()
+        if is_model(names.doctor):
+            doctor = LLMTagDoctor(self._voice(names.doctor, self.sampling), self.pack, max_turns)
+        patient: AutoMedicPatient = ReferenceAutoMedicPatient()
+        if is_model(names.patient):
+            patient = LLMAutoMedicPatient(self._voice(names.patient, Sampling()), self.pack)
+        reporting: Staff = ReferenceStaff()
+        if is_model(staff):
+            reporting = LLMStaff(self._voice(staff, Sampling(temperature=0.0)), self.pack)
+        return AutoMedicCast(doctor, patient, reporting, replace(self, pack=grading).grader(names.grader))
 
     def grader(self, name: str) -> Grader:
         """Return a grader by name, with the provider's own sampling: the doctor's settings are not the judge's."""

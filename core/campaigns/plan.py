@@ -22,7 +22,7 @@ from core.models.registry import Registry
 from core.persona import parse_persona
 from core.prompts import PromptPack, pack_place
 from core.protocols.craftmd import ALL_ARMS, Arm, Rules, Trial
-from core.protocols.playing import CRAFTMD, framework
+from core.protocols.playing import AUTOMEDIC, CRAFTMD, framework
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,12 @@ def header_of(campaign: Campaign, registry: Registry, now: float | None = None) 
     if campaign.trials < 1:
         raise UsageError("--trials must be at least 1.")
     campaign = in_full(campaign, registry)
+    without = [case.case_key for case in campaign.cases if case.profile is None]
+    if campaign.protocol == AUTOMEDIC.name and without:
+        raise UsageError(
+            f"AutoMedic plays cases with a profile, and {len(without)} have none, {without[0]} the first: prepare them "
+            "before the run."
+        )
     pack = framework(campaign.protocol).pack(campaign.prompts)
     created = time.time() if now is None else now
     fields = _identity(campaign, pack)
@@ -217,9 +223,9 @@ def human_seats(names: CastNames) -> bool:
 
 
 def models_of(campaign: Campaign) -> list[str]:
-    """Return the names of the language models that a campaign calls, the solver's too."""
-    solver = campaign.settings.solver
-    return [*campaign.names.models().values(), *([solver] if solver and is_model(solver) else [])]
+    """Return the names of the language models that a campaign calls, the solver's and the clinical staff's too."""
+    others = (campaign.settings.solver, campaign.settings.staff)
+    return [*campaign.names.models().values(), *(name for name in others if name and is_model(name))]
 
 
 def model_roles(names: CastNames) -> list[str]:

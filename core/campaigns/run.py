@@ -15,9 +15,10 @@ from core.campaigns.plan import Campaign, campaign_of, human_seats, in_full, mod
 from core.errors import AnamnesisError, UsageError
 from core.models.registry import Registry
 from core.persona import PLAIN, parse_persona, persona_prompt
+from core.protocols.automedic import AutoMedicRules, run_automedic
 from core.protocols.consultation import ConsultationRules, run_consultation
 from core.protocols.craftmd import run_trial
-from core.protocols.playing import CONSULTATION, Play, framework
+from core.protocols.playing import AUTOMEDIC, CONSULTATION, Play, framework
 from core.store.database import Store
 from core.store.fold import fold, fold_if_free
 
@@ -97,6 +98,8 @@ def player_of(campaign: Campaign, registry: Registry) -> Play:
     casting = casting_of(campaign, registry)
     if campaign.protocol == CONSULTATION.name:
         return _consultation(in_full(campaign, registry), casting)
+    if campaign.protocol == AUTOMEDIC.name:
+        return _automedic(in_full(campaign, registry), casting)
     cast, rules = casting.open(campaign.names), rules_of(campaign)
     return lambda trial: run_trial(trial, cast, rules)
 
@@ -108,6 +111,13 @@ def _consultation(campaign: Campaign, casting: Casting) -> Play:
     )  # fmt: skip
     rules = ConsultationRules(campaign.arms, settings.max_questions)
     return lambda trial: run_consultation(trial, cast, rules)
+
+
+def _automedic(campaign: Campaign, casting: Casting) -> Play:
+    settings = campaign.settings
+    cast = casting.automedic(campaign.names, settings.staff, settings.max_turns, craftmd_pack())
+    rules = AutoMedicRules(campaign.arms, settings.max_turns)
+    return lambda trial: run_automedic(trial, cast, rules)
 
 
 def casting_of(campaign: Campaign, registry: Registry) -> Casting:

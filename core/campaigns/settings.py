@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields, replace
 
+from core.agents.automedic_staff import ReferenceStaff
 from core.agents.casting import CastNames, full_name, is_model
 from core.agents.consultation_llm import DOCTOR_PROMPTS
 from core.agents.solver import ReferenceSolver
@@ -12,10 +13,12 @@ from core.errors import UsageError
 from core.models.base import Sampling
 from core.models.registry import Registry
 from core.persona import parse_persona
+from core.protocols.automedic import MAX_TURNS
 from core.protocols.consultation import MAX_QUESTIONS
 
 _LEAST_MESSAGES = 4
 _MOST_QUESTIONS = 100
+_MOST_TURNS = 100
 _USUAL_MESSAGES = 30
 
 
@@ -38,6 +41,10 @@ class Settings:
     """Consultation: how many questions the doctor has; 0 elsewhere."""
     doctor_prompt: str = ""
     """Consultation: which of its prompts the doctor's model is given; empty elsewhere, and for reference doctors."""
+    staff: str = ""
+    """AutoMedic: who plays the clinical staff; empty elsewhere."""
+    max_turns: int = 0
+    """AutoMedic: how many queries with their answers the doctor has; 0 elsewhere."""
 
     @property
     def sampling(self) -> Sampling:
@@ -73,12 +80,16 @@ def completed(settings: Settings, protocol: str, names: CastNames, registry: Reg
 
     Raises ``UsageError`` for what another protocol takes.
     """
-    if protocol != "consultation":
-        if settings.solver or settings.max_questions or settings.doctor_prompt:
-            raise UsageError(
-                f"--solver, --cap and --doctor-prompt belong to the protocol consultation, not {protocol}."
-            )
-        return settings
+    if protocol != "automedic" and (settings.staff or settings.max_turns):
+        raise UsageError(f"--staff belongs to the protocol automedic, not {protocol}.")
+    if protocol != "consultation" and (settings.solver or settings.max_questions or settings.doctor_prompt):
+        raise UsageError(f"--solver, --cap and --doctor-prompt belong to the protocol consultation, not {protocol}.")
+    if protocol == "consultation":
+        return _of_consultation(settings, names, registry)
+    return _of_automedic(settings, names, registry) if protocol == "automedic" else settings
+
+
+def _of_consultation(settings: Settings, names: CastNames, registry: Registry) -> Settings:
     prompt = settings.doctor_prompt or DOCTOR_PROMPTS[0]
     full = replace(
         settings,
@@ -98,11 +109,22 @@ def _check_consultation(asked: Settings, full: Settings, prompt: str) -> None:
         raise UsageError(f"There is no doctor's prompt {prompt!r}: choose {' or '.join(DOCTOR_PROMPTS)}.")
     if not 1 <= full.max_questions <= _MOST_QUESTIONS:
         raise UsageError(f"--cap must be from 1 to {_MOST_QUESTIONS}.")
-    _refuse_craftmds(asked)
+    _refuse_craftmds(asked, "consultation", "questions")
 
 
-def _refuse_craftmds(settings: Settings) -> None:
+def _of_automedic(settings: Settings, names: CastNames, registry: Registry) -> Settings:
+    _refuse_craftmds(settings, "automedic", "turns")
+    if "human" in (names.doctor, names.patient, settings.staff):
+        raise UsageError("A human cannot take a seat in AutoMedic: choose models or the reference cast.")
+    turns = settings.max_turns or MAX_TURNS
+    if not 1 <= turns <= _MOST_TURNS:
+        raise UsageError(f"--cap must be from 1 to {_MOST_TURNS}.")
+    staff = full_name("clinical staff", settings.staff or ReferenceStaff.name, registry, (ReferenceStaff.name,))
+    return replace(settings, max_messages=None, staff=staff, max_turns=turns)
+
+
+def _refuse_craftmds(settings: Settings, protocol: str, capped: str) -> None:
     if settings.persona or settings.probe:
-        raise UsageError("--persona and --probe belong to the protocol craftmd: leave them out for consultation.")
+        raise UsageError(f"--persona and --probe belong to the protocol craftmd: leave them out for {protocol}.")
     if settings.max_messages not in (None, _USUAL_MESSAGES):
-        raise UsageError("--max-messages belongs to the protocol craftmd: write --cap for the doctor's questions.")
+        raise UsageError(f"--max-messages belongs to the protocol craftmd: write --cap for the doctor's {capped}.")

@@ -14,15 +14,17 @@ from core.campaigns.estimate import Estimate
 from core.campaigns.estimates import estimate_of
 from core.campaigns.journal import RunHeader
 from core.campaigns.plan import Campaign, Settings, find_header, header_of, in_full, parse_arms, unfinished_twin
+from core.campaigns.preparing import left_out_words, playable_cases, prepared_cases
 from core.campaigns.regrade import regrade_run
 from core.campaigns.run import Options, Outcome, begin, carry_out, check_prompts, check_startable
+from core.case import Case
 from core.cli.folded import folded_store
 from core.cli.progress import progress_bar
 from core.datasets.select import answers_of, select
 from core.events import COUNTED
 from core.models.registry import Registry, load_registry
 from core.persona import parse_persona
-from core.protocols.playing import CRAFTMD, FRAMEWORKS, framework
+from core.protocols.playing import AUTOMEDIC, CRAFTMD, FRAMEWORKS, framework
 from core.store.runs import Run
 from core.store.runs import runs as stored_runs
 
@@ -57,8 +59,12 @@ def run(
         bool, typer.Option("--probe", help="Ask the doctor's model after each reply what it believes; costs calls.")
     ] = False,
     solver: Annotated[str, typer.Option(help="Consultation: who answers the task from the dialogue.")] = "",
+    staff: Annotated[
+        str, typer.Option(help="AutoMedic: who plays the clinical staff; the reference staff if left out.")
+    ] = "",
     cap: Annotated[
-        int | None, typer.Option(min=1, help="Consultation: the doctor's most questions; 10 if left out.")
+        int | None,
+        typer.Option(min=1, help="The doctor's most questions (Consultation, usually 10) or turns (AutoMedic, 20)."),
     ] = None,
     doctor_prompt: Annotated[str, typer.Option(help="Consultation: the doctor's prompt, long or short.")] = "",
     concurrency: Concurrency = 32,
@@ -73,9 +79,11 @@ def run(
         known = " or ".join(FRAMEWORKS)
         raise typer.BadParameter(f"there is no protocol {protocol!r}: choose {known}", param_hint="--protocol")
     registry = load_registry()
+    automedic = protocol == AUTOMEDIC.name
+    chosen = tuple(select(cases, limit))
     campaign = Campaign(
         names=CastNames(doctor, patient, grader, summariser),
-        cases=tuple(select(cases, limit)),
+        cases=_playable(chosen) if automedic else chosen,
         case_set=cases if limit is None else f"{cases} (first {limit})",
         arms=parse_arms(framework(protocol).usual_arms if arms is None else arms, protocol),
         many_choices=answers_of(cases),
@@ -86,7 +94,8 @@ def run(
         settings=Settings(
             temperature, max_tokens, None, max_messages or None, base_url,
             persona=str(parse_persona(persona)), probe=probe and (is_model(doctor) or protocol != CRAFTMD.name),
-            solver=solver, max_questions=cap or 0, doctor_prompt=doctor_prompt,
+            solver=solver, max_questions=0 if automedic else cap or 0, doctor_prompt=doctor_prompt, staff=staff,
+            max_turns=cap or 0 if automedic else 0,
         ),
     )  # fmt: skip
     campaign = in_full(campaign, registry)
@@ -104,6 +113,15 @@ def run(
     else:
         begin(header)
     return _carry_out(header, registry, concurrency, budget_usd)
+
+
+def _playable(cases: tuple[Case, ...]) -> tuple[Case, ...]:
+    """Return the cases with their profiles, and say which are left out."""
+    prepared = prepared_cases(cases)
+    ready = playable_cases(prepared)
+    if prepared.left_out:
+        print(left_out_words(prepared), file=sys.stderr)
+    return ready
 
 
 def resume(
@@ -200,7 +218,8 @@ def conclude(outcome: Outcome) -> int:
     print(f"Run {run_id} is complete: {progress.done} trials{tokens}.")
     if progress.verdicts:
         print(f"Verdicts: {', '.join(f'{n} {verdict}' for verdict, n in progress.verdicts.most_common())}.")
-    print(f"See: python -m core report accuracy --run {run_id}")
+    report = "care" if outcome.header.protocol == AUTOMEDIC.name else "accuracy"
+    print(f"See: python -m core report {report} --run {run_id}")
     return _warn_of_failures(progress)
 
 

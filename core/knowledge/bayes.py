@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.case import Sex
-from core.knowledge.base import ASKABLE, Disease, Finding, Knowledge, knowledge
+from core.knowledge.base import ASKABLE, Disease, Finding, Kind, Knowledge, knowledge
 
 _TEMPER = 0.8
 """Findings of one disease come together, so each counts a little less than if it were independent."""
@@ -51,9 +51,7 @@ class DiseaseModel:
                     matrix[row, self._column[name]] = probability
         self._p = np.clip(matrix, _FLOOR, _CEILING)
         self._log_present, self._log_absent = _TEMPER * np.log(self._p), _TEMPER * np.log(1 - self._p)
-        self._askable = np.flatnonzero([f.kind in ASKABLE for f in self.findings])
-        self._asked_p = np.ascontiguousarray(self._p[:, self._askable])
-        self._asked_entropies = _entropy(self._asked_p)
+        self._of_kinds = functools.cache(self._columns_of)
         self._specialties = np.array([d.specialty for d in self.diseases])
         self._ages = np.array([d.age for d in self.diseases], dtype=np.float64).reshape(-1, 2)
         female = np.clip(np.array([d.female for d in self.diseases], dtype=np.float64), 0.001, 0.999)
@@ -88,18 +86,27 @@ class DiseaseModel:
         scaled = np.exp(weights - weights.max())
         return np.asarray(scaled / scaled.sum())
 
-    def information_gain(self, posterior: Array, known: Iterable[str]) -> list[tuple[float, Finding]]:
-        """Return (expected gain in bits, finding) for every finding a doctor can still ask for, best first.
+    def information_gain(
+        self, posterior: Array, known: Iterable[str], kinds: tuple[Kind, ...] = ASKABLE
+    ) -> list[tuple[float, Finding]]:
+        """Return (expected gain in bits, finding) for every finding of these kinds that is not known yet, best first.
 
         The gain is the mutual information of the disease and the answer to a yes/no question.
         """
         likely = np.where(posterior > 1e-4, posterior, 0.0)
         weights = likely / likely.sum()
-        gain = _entropy(weights @ self._asked_p) - weights @ self._asked_entropies
+        of_kinds, probabilities, entropies = self._of_kinds(kinds)
+        gain = _entropy(weights @ probabilities) - weights @ entropies
         asked = {self._column[name] for name in known if name in self._column}
         order = np.argsort(-gain, kind="stable")
-        columns, gains = self._askable[order].tolist(), gain[order].tolist()
+        columns, gains = of_kinds[order].tolist(), gain[order].tolist()
         return [(g, self.findings[c]) for g, c in zip(gains, columns, strict=True) if c not in asked]
+
+    def _columns_of(self, kinds: tuple[Kind, ...]) -> tuple[NDArray[np.intp], Array, Array]:
+        """Return the columns of findings of these kinds, their P(finding | disease), and the entropies of these."""
+        columns = np.flatnonzero([f.kind in kinds for f in self.findings])
+        probabilities = np.ascontiguousarray(self._p[:, columns])
+        return columns, probabilities, _entropy(probabilities)
 
     def _columns(self, evidence: Evidence) -> list[tuple[int, bool]]:
         return [(self._column[f], present) for f, present in evidence.findings.items() if f in self._column]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
-from core.agents.casting import CONSULTATION_PROMPTS, NEEDED_PROMPTS, REFERENCE
+from core.agents.casting import AUTOMEDIC_PROMPTS, CONSULTATION_PROMPTS, NEEDED_PROMPTS, REFERENCE
 from core.agents.oracle import BY_NAME
 from core.errors import UsageError
 from core.events import Event
 from core.prompts import PromptPack, load_pack
-from core.protocols import consultation
+from core.protocols import automedic, consultation
 from core.protocols.craftmd import ALL_ARMS, PAPER_ARMS, Arm, Trial
 
 Play = Callable[[Trial], AsyncIterator[Event]]
@@ -41,7 +41,10 @@ CONSULTATION = Framework(
     "consultation", CONSULTATION_PROMPTS, (REFERENCE["doctor"], *BY_NAME), consultation.ARMS,
     consultation.DEFAULT_ARMS, "paper",
 )  # fmt: skip
-FRAMEWORKS = {framework.name: framework for framework in (CRAFTMD, CONSULTATION)}
+AUTOMEDIC = Framework(
+    "automedic", AUTOMEDIC_PROMPTS, (REFERENCE["doctor"],), automedic.ARMS, automedic.DEFAULT_ARMS, "paper"
+)
+FRAMEWORKS = {framework.name: framework for framework in (CRAFTMD, CONSULTATION, AUTOMEDIC)}
 
 
 def framework(name: str) -> Framework:

@@ -1,0 +1,112 @@
+"""The reference doctor in tags: what it asks, how it reads replies, and that the staff is worth asking."""
+
+from __future__ import annotations
+
+import asyncio
+
+from core.agents.automedic_doctor import BROAD, OPENING, ReferenceTagDoctor, worded
+from core.agents.automedic_roles import NOT_AVAILABLE, Facts
+from core.agents.base import Dialogue, Material, Question, Said, Scene, Turn
+from core.automedic.tags import END, queries_of, read_tags
+from core.case import Fact
+from core.knowledge.base import knowledge
+from tests.core.agents.acting import hear
+
+PEOPLE: Facts = (Fact(key="age", value="31-year-old", lay="I'm 31."), Fact(key="sex", value="male", lay="I'm a man."))
+SCENE = Scene("", seed=20)
+DOCTOR = ReferenceTagDoctor()
+
+
+def say(dialogue: Dialogue, scene: Scene = SCENE) -> str:
+    return hear(DOCTOR.ask(scene, PEOPLE, dialogue))
+
+
+def talk(patient: str, staff: str, turns: int, doctor: ReferenceTagDoctor = DOCTOR, seed: int = 20) -> Dialogue:
+    """A conversation with a patient and a staff that always say the same."""
+    dialogue: Dialogue = ()
+    for _ in range(turns):
+        said = hear(doctor.ask(Scene("", seed), PEOPLE, dialogue))
+        dialogue = (*dialogue, Turn("doctor", said))
+        to = read_tags(said).to
+        if to is None:
+            break
+        dialogue = (*dialogue, Turn(to, patient if to == "patient" else staff))
+    return dialogue
+
+
+def test_it_opens_asks_for_the_history_and_then_for_every_kind_of_result() -> None:
+    asked = queries_of(talk("I don't know.", NOT_AVAILABLE, 12))
+    assert asked[0].text == OPENING
+    assert [q.to for q in asked[:3]] == ["patient"] * 3
+    assert tuple(q.text for q in asked[3:8]) == BROAD
+    assert {q.to for q in asked[3:8]} == {"staff"}
+
+
+def test_every_message_keeps_the_protocol() -> None:
+    for seed in range(5):
+        for turn in talk("My chest hurts.", "Pulse: 120/min.", 20, seed=seed):
+            if turn.role == "doctor":
+                assert read_tags(turn.text).misuses == ()
+
+
+def test_it_asks_nothing_twice() -> None:
+    for reply in ("I'm not sure.", "No.", "Yes."):
+        asked = [q.text.removeprefix("Thank you. ").removeprefix("I see. ") for q in queries_of(talk(reply, "", 20))]
+        assert len(set(asked)) == len(asked)
+
+
+def test_it_knows_age_and_sex_from_the_start() -> None:
+    asked = [q.text for q in queries_of(talk("I don't know.", NOT_AVAILABLE, 20))]
+    assert not [text for text in asked if "How old" in text]
+    assert DOCTOR._evidence(PEOPLE, []).age == 31
+    assert DOCTOR._evidence(PEOPLE, []).sex == "male"
+
+
+def test_it_ends_when_it_is_sure() -> None:
+    patient = "Sharp chest pain, worse when I breathe in and when I lie flat, better when I lean forward."
+    staff = "Heart sounds: pericardial friction rub. Electrocardiogram: diffuse ST elevation in all leads."
+    dialogue = talk(patient, staff, 20)
+    assert dialogue[-1] == Turn("doctor", END)
+    name, probability = DOCTOR.differential(SCENE, PEOPLE, dialogue)[0]
+    assert "ericarditis" in name
+    assert probability > 0.9
+    # without the staff's words it is not as sure
+    told = tuple(Turn(t.role, NOT_AVAILABLE) if t.role == "staff" else t for t in dialogue)
+    assert dict(DOCTOR.differential(SCENE, PEOPLE, told)).get(name, 0.0) < probability
+
+
+def test_what_is_not_available_is_no_evidence() -> None:
+    finding = next(f for f in knowledge().findings if f.kind == "sign")
+    for reply in (NOT_AVAILABLE, "No result is available.", "That has not been measured."):
+        dialogue = (Turn("doctor", f"<clinical>{worded(finding)}</clinical>"), Turn("staff", reply))
+        assert DOCTOR._evidence(PEOPLE, queries_of(dialogue)).findings == {}
+    denied = (Turn("doctor", f"<clinical>{worded(finding)}</clinical>"), Turn("staff", "No."))
+    assert DOCTOR._evidence(PEOPLE, queries_of(denied)).findings == {finding.id: False}
+
+
+def test_after_results_in_vain_it_asks_the_staff_for_no_single_one_any_more() -> None:
+    asked = queries_of(talk("I don't know.", NOT_AVAILABLE, 20))
+    singly = [q.text for q in asked if q.to == "staff" and q.text not in BROAD]
+    assert len(singly) <= 2
+
+
+def test_it_answers_by_what_it_was_shown() -> None:
+    question = Question("mcq", "What is it?", ("Gout", "Acute pericarditis"))
+    texts = {
+        "A 31-year-old man has a red, hot and swollen big toe since last night.": "Gout",
+        "A 31-year-old man has chest pain that is worse on lying flat; there is a friction rub.": "Acute pericarditis",
+    }
+    for text, answer in texts.items():
+        assert answer in heard(DOCTOR.answer(SCENE, PEOPLE, Material("vignette", text=text), question))
+    dialogue = (
+        Turn("doctor", "<clinical>What do the laboratory tests show?</clinical>"),
+        Turn("staff", "Joint fluid: needle-shaped urate crystals. Uric acid: high."),
+    )
+    assert "Gout" in heard(DOCTOR.answer(SCENE, PEOPLE, Material("multi_turn", dialogue=dialogue), question))
+
+
+def heard(speaking: object) -> str:
+    async def listen() -> str:
+        return [item async for item in speaking if isinstance(item, Said)][-1].text  # type: ignore[attr-defined]
+
+    return asyncio.run(listen())

@@ -1,0 +1,156 @@
+"""AutoMedic's language models: what each is sent, and how a rating is read and asked for again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from core.agents.automedic_llm import ASKS, LLMAutoMedicPatient, LLMStaff, LLMTagDoctor
+from core.agents.automedic_rating import UnreadableRating, read_rating
+from core.agents.automedic_roles import Rating, briefings_of
+from core.agents.base import CallFailed, Material, Question, Said, Scene, Turn
+from core.agents.casting import AUTOMEDIC_PROMPTS
+from core.errors import ProviderError
+from core.events import Called
+from core.prompts import load_pack
+from tests.core.agents.acting import Script, case_with, hear
+
+PACK = load_pack("automedic", AUTOMEDIC_PROMPTS)
+GIVEN = briefings_of(case_with())
+SCENE = Scene("", seed=3)
+VIEW = (Turn("doctor", "What brings you here?"), Turn("patient", "My skin flakes."))
+TALK = (
+    Turn("doctor", "<think>Ask first.</think><patient>What brings you here?</patient>"), Turn("patient", "It itches."),
+    Turn("doctor", "<clinical>Any pits?</clinical>"), Turn("staff", "Nails: nail pitting."),
+)  # fmt: skip
+
+
+def roles(script: Script) -> list[str]:
+    return [message["role"] for message in script.sent[-1]]
+
+
+def test_the_doctor_is_told_the_rules_the_demographics_and_how_many_turns() -> None:
+    script = Script(["<patient>Where?</patient>"])
+    assert hear(LLMTagDoctor(script.voice(), PACK, 7).ask(SCENE, GIVEN.demographics, ())) == "<patient>Where?</patient>"
+    system, opening = script.prompts
+    assert roles(script) == ["system", "user"]
+    assert all(words in system for words in ("<patient>", "<clinical>", "</end>", "7 questions", "one thing at a time"))
+    assert "- age: 40-year-old\n- sex: male" in opening
+    assert "Dermatology" not in "".join(script.prompts)
+
+
+def test_the_doctor_sees_the_whole_dialogue_without_its_own_reasoning() -> None:
+    script = Script(["</end>"])
+    hear(LLMTagDoctor(script.voice(), PACK, 20).ask(SCENE, GIVEN.demographics, TALK))
+    assert roles(script) == ["system", "user", "assistant", "user", "assistant", "user"]
+    assert script.prompts[2:] == [
+        "<patient>What brings you here?</patient>", "It itches.", "<clinical>Any pits?</clinical>",
+        "Nails: nail pitting.",
+    ]  # fmt: skip
+
+
+def test_the_doctor_answers_after_the_dialogue_or_on_the_vignette() -> None:
+    question = Question("mcq", "What ails him?", ("Psoriasis", "Eczema"))
+    script = Script(["A. Psoriasis"])
+    doctor = LLMTagDoctor(script.voice(), PACK, 20)
+    hear(doctor.answer(SCENE, GIVEN.demographics, Material("multi_turn", dialogue=TALK), question))
+    assert script.prompts[-2].startswith("Nails: nail pitting.\n\n") or script.prompts[-1].startswith("Nails")
+    assert "A. Psoriasis\nB. Eczema" in script.prompts[-1]
+    hear(doctor.answer(SCENE, GIVEN.demographics, Material("vignette", text="He flakes."), question))
+    assert roles(script) == ["user"]
+    only = script.sent[-1][0]["content"]
+    assert "He flakes." in only
+    assert "B. Eczema" in only
+    assert "<clinical>" not in only
+
+
+def test_the_staff_is_given_the_results_by_section() -> None:
+    script = Script(["Nails: nail pitting."])
+    hear(LLMStaff(script.voice(), PACK).reply(GIVEN.results, SCENE, (Turn("doctor", "Any pits?"),)))
+    assert "Physical examination\n- nails: nail pitting\nOther tests\n- biopsy: acanthosis" in script.prompts[0]
+    assert roles(script) == ["system", "user"]
+    hear(LLMStaff(script.voice(), PACK).reply((), SCENE, (Turn("doctor", "Any pits?"),)))
+    assert "No result is there." in script.sent[-1][0]["content"]
+
+
+def test_a_caregiver_is_told_to_speak_for_the_patient() -> None:
+    held = briefings_of(case_with(speaker="caregiver")).held
+    script = Script(["He itches."])
+    hear(LLMAutoMedicPatient(script.voice(), PACK).reply(held, SCENE, VIEW[:1]))
+    assert script.prompts[0].startswith("You look after a patient")
+    hear(LLMAutoMedicPatient(script.voice(), PACK).reply(GIVEN.held, SCENE, VIEW[:1]))
+    assert script.sent[-1][0]["content"].startswith("You are a patient")
+
+
+@pytest.mark.parametrize(
+    ("reply", "rating", "words"),
+    [
+        ("Rating: 4\nReason: She listened.", 4, "She listened."),
+        ("**Rating:** 5/5\n**Reason:** Kind.", 5, "Kind."),
+        ("rating = 1 out of 5. Reason: He never looked at me.", 1, "He never looked at me."),
+        ("3 - it was fine", 3, "it was fine"),
+        ("2", 2, ""),
+        ("<think>Rating: 1?</think>Rating: 5\nReason: Warm.", 5, "Warm."),
+        (
+            "I would give a rating of 4 because she asked twice.",
+            4,
+            "I would give a rating of 4 because she asked twice.",
+        ),
+    ],
+)
+def test_a_rating_is_read(reply: str, rating: int, words: str) -> None:
+    assert read_rating(reply) == (rating, words)
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        ("", "empty"), ("<think>Rating: 4", "empty"), ("She was kind.", "no line that begins"),
+        ("Rating: 0", "no whole number"), ("Rating: 6", "no whole number"), ("Rating: 3.5", "no whole number"),
+        ("Rating: 3-4", "no whole number"), ("Rating: -2", "no whole number"), ("Rating: 45", "no whole number"),
+        ("Rating: 3\nRating: 5", "several"), ("Rating: four", "no line"),
+    ],
+)  # fmt: skip
+def test_a_rating_that_cannot_be_read_is_refused(reply: str, why: str) -> None:
+    with pytest.raises(UnreadableRating, match=why):
+        read_rating(reply)
+
+
+def rate(script: Script) -> list[Any]:
+    async def listen() -> list[Any]:
+        return [item async for item in LLMAutoMedicPatient(script.voice(), PACK).rate(GIVEN.held, SCENE, VIEW)]
+
+    return asyncio.run(listen())
+
+
+def test_an_unreadable_rating_is_asked_for_again_with_what_was_wrong() -> None:
+    script = Script(["She was lovely.", "Rating: 9", "Rating: 4\nReason: Lovely."])
+    items = rate(script)
+    assert items[-1].rating == 4
+    assert items[-1].words == "Lovely."
+    calls = [item.call for item in items if isinstance(item, Called)]
+    assert [call.purpose for call in calls] == ["rate"] * 3
+    assert items[-1].call_id == calls[-1].call_id
+    assert not [item for item in items if isinstance(item, Said)]
+    last = [messages[-1]["content"] for messages in script.sent]
+    assert "could not be read" not in last[0]
+    assert "it held no line that begins with Rating" in last[1]
+    assert "'Rating: 9' is no whole number from 1 to 5" in last[2]
+    # the patient rates what it has seen: its own view comes before the question
+    assert [m["content"] for m in script.sent[0][1:-1]] == [turn.text for turn in VIEW]
+
+
+def test_after_three_asks_there_is_no_rating() -> None:
+    script = Script(["Lovely."])
+    items = rate(script)
+    assert len(script.sent) == ASKS == 3
+    assert isinstance(items[-1], Rating)
+    assert items[-1].rating is None
+    assert "could not be read" in items[-1].words
+
+
+def test_a_provider_that_fails_is_no_rating_to_be_read() -> None:
+    with pytest.raises(CallFailed):
+        rate(Script(fail=ProviderError("server", "it broke")))

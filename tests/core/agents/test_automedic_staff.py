@@ -1,0 +1,123 @@
+"""The reference clinical staff: what a query names is reported word for word, and nothing else is ever said."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.agents.automedic_check import staff_invented
+from core.agents.automedic_roles import NOT_AVAILABLE, Facts
+from core.agents.automedic_staff import ReferenceStaff, reported
+from core.agents.base import Turn
+from core.case import Case, Fact
+from core.datasets.library import library
+from tests.core.agents.acting import SCENE, hear
+
+RESULTS: Facts = (
+    Fact(key="temperature", value="38.1 °C", lay="", section="vital_signs"),
+    Fact(key="pulse and blood pressure", value="pulse 112/min, 96/60 mm Hg", lay="", section="vital_signs"),
+    Fact(key="heart sounds", value="scratchy sound along the left sternal border", lay="", section="examination"),
+    Fact(key="lungs and calves", value="clear lungs, no calf tenderness", lay="", section="examination"),
+    Fact(key="leukocytes", value="12,400/mm³", lay="", section="laboratory"),
+    Fact(key="troponin", value="within the reference range", lay="", section="laboratory"),
+    Fact(key="chest radiograph", value="unremarkable.", lay="", section="imaging"),
+    Fact(key="electrocardiogram", value="diffuse ST elevation", lay="", section="other_tests"),
+    Fact(key="skin prick", value="no reaction", lay=""),
+)
+
+
+def named(query: str, results: Facts = RESULTS) -> list[str]:
+    return [fact.key for fact in ReferenceStaff().named(query, results)]
+
+
+def said(query: str, results: Facts = RESULTS) -> str:
+    return hear(ReferenceStaff().reply(results, SCENE, (Turn("doctor", query),)))
+
+
+@pytest.mark.parametrize(
+    ("query", "keys"),
+    [
+        ("What are the vital signs?", ["temperature", "pulse and blood pressure"]),
+        ("Are the vitals stable on arrival?", ["temperature", "pulse and blood pressure"]),
+        ("What does the physical examination show?", ["heart sounds", "lungs and calves"]),
+        ("Please perform a full physical exam, including the abdomen.", ["heart sounds", "lungs and calves"]),
+        ("What do the laboratory tests show?", ["leukocytes", "troponin"]),
+        ("Could you run routine blood tests?", ["leukocytes", "troponin"]),
+        ("What does the imaging show?", ["chest radiograph"]),
+        ("What do other tests show?", ["electrocardiogram", "skin prick"]),
+        ("Please report vital signs and laboratory results.",
+         ["temperature", "pulse and blood pressure", "leukocytes", "troponin"]),
+        ("Please report all results.", [fact.key for fact in RESULTS]),
+    ],
+)  # fmt: skip
+def test_a_section_that_is_asked_for_is_reported_whole(query: str, keys: list[str]) -> None:
+    assert named(query) == keys
+
+
+@pytest.mark.parametrize(
+    ("query", "keys"),
+    [
+        ("What is the blood pressure?", ["pulse and blood pressure"]),
+        ("What is the heart rate?", ["pulse and blood pressure"]),
+        ("Does the patient have a fever now?", ["temperature"]),
+        ("Is there a pericardial rub?", ["heart sounds"]),
+        ("Any tenderness of the calves?", ["lungs and calves"]),
+        ("Can you get an EKG and a troponin?", ["troponin", "electrocardiogram"]),
+        ("Please order a CBC and a chest X-ray.", ["leukocytes", "chest radiograph"]),
+        ("What do the laboratory tests show on leukocytosis?", ["leukocytes"]),
+    ],
+)
+def test_a_particular_result_is_found_by_name_order_or_finding(query: str, keys: list[str]) -> None:
+    assert named(query) == keys
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "What do the laboratory tests show on sodium?", "What do the laboratory tests show on TSH?",
+        "Is there any finding of clubbing on examination?",
+        "What is the diagnosis?", "Is it serious?", "What about the joint fluid?", "Does the patient smoke?", "Hello!",
+        "Does the imaging or a tracing show gallstones?",
+    ],
+)  # fmt: skip
+def test_what_is_not_there_is_not_available(query: str) -> None:
+    assert said(query) == NOT_AVAILABLE
+
+
+def test_results_are_said_as_they_stand() -> None:
+    assert said("What are the vital signs?") == (
+        "Temperature: 38.1 °C. Pulse and blood pressure: pulse 112/min, 96/60 mm Hg."
+    )
+    assert said("What does the imaging show?") == "Chest radiograph: unremarkable."
+
+
+def test_without_results_nothing_is_available() -> None:
+    assert said("What are the vital signs?", ()) == NOT_AVAILABLE
+
+
+QUERIES = (
+    "What are the vital signs?", "What does the physical examination show?", "What do the laboratory tests show?",
+    "What does the imaging show?", "What do other tests show?", "Is there a murmur?", "What is the sodium?",
+    "Please order CBC, CMP, an ECG and an ultrasound.", "Any skin lesions?", "What do you think is wrong?",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("case", library(), ids=lambda c: c.case_key)
+def test_over_the_library_every_reply_is_made_of_results(case: Case) -> None:
+    assert case.profile is not None
+    results = case.profile.optional
+    told: set[str] = set()
+    for query in QUERIES:
+        reply = said(query, results)
+        parts = [reported(fact) for fact in results if reported(fact) in reply]
+        assert reply in (" ".join(parts), NOT_AVAILABLE)
+        assert staff_invented(reply, results, query) == ()
+        told.update(parts)
+    assert told == {reported(fact) for fact in results}  # the first five queries are for all there is
+
+
+def test_a_number_that_nobody_gave_is_found() -> None:
+    reply = "The temperature is 38.1 °C, leukocytes are 12400/mm³, sodium is 128 and the pulse 112, again 128."
+    assert staff_invented(reply, RESULTS, "What is the sodium?") == ("128",)
+    assert staff_invented("Not above 140, no.", RESULTS, "Is the sodium above 140?") == ()
+    assert staff_invented("It is 100.6 °F.", RESULTS, "Fever?") == ("100.6",)
+    assert staff_invented(NOT_AVAILABLE, RESULTS, "Fever?") == ()
