@@ -75,6 +75,16 @@ class Registry:
         aliases = tuple(alias for alias, target in self._settings.aliases.items() if target == full)
         return resolve(self._settings, provider, model_id, aliases)
 
+    def group(self, name: str) -> str:
+        """Return the group of a model, or of whoever else plays: the models file's, else what stands before the slash.
+
+        A stored name may be of a provider that the models file no longer has.
+        """
+        full = self._aliases.get(name.strip().casefold(), name.strip())
+        provider, _, model_id = full.partition("/")
+        known = provider in self._settings.providers and bool(model_id)
+        return self.spec(full).group if known else provider
+
     def missing_key(self, name: str, *, base_url: str | None = None) -> str | None:
         """Name the environment variable that has to be set before the model can be opened, if one is missing."""
         spec = self._located(name, base_url)

@@ -46,6 +46,7 @@ def resolve(settings: ModelsFile, provider: str, model_id: str, aliases: tuple[s
         timeouts=Timeouts(**chosen.get("timeouts", {})),
         serving=_serving(chosen),
         aliases=aliases,
+        group=chosen.get("group", provider),
     )
 
 

@@ -76,6 +76,7 @@ class CommonTable(_Table):
     system_role: SystemRole | None = None
     unsupported: tuple[SamplingField, ...] | None = None
     serve_args: tuple[str, ...] | None = None
+    group: str | None = Field(None, min_length=1)
     start_timeout_s: float | None = Field(None, gt=0)
 
 

@@ -52,7 +52,8 @@ class ModelSpec:
     ``base_url`` is ``None`` for a local model that is served by a child process, and for a provider whose address
     is not set up yet. ``system_role`` says how a system message is sent: as such, always as the user's words, or as
     such only where a user's message follows it. ``unsupported`` names the sampling settings that are not sent.
-    ``limits_scope`` says with whom the model shares its rate limits.
+    ``limits_scope`` says with whom the model shares its rate limits. ``group`` is the kind of model that figures by
+    group put it under, such as open weights.
     """
 
     name: str
@@ -74,6 +75,7 @@ class ModelSpec:
     timeouts: Timeouts = field(default=Timeouts())
     serving: LocalServing = field(default=LocalServing())
     aliases: tuple[str, ...] = ()
+    group: str = ""
 
     @property
     def served_locally(self) -> bool:

@@ -1,0 +1,193 @@
+"""CARE of 11 models on 2,000 items each: reading the trials, the four parts with intervals, and the rest of a page.
+
+The trials are written straight into a database: conversations of one to twelve queries, a tenth of them after
+reasoning, one in twenty in a message that breaks the tag protocol. Beside it a loop over the rows of the same tables in
+pandas figures the four parts without intervals; both must agree.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from common import medians_s, table
+
+from core.automedic.tags import read_tags
+from core.metrics.care import (
+    PARTS,
+    CareSeat,
+    care_seats,
+    failures,
+    fits,
+    habits_of,
+    normalised,
+    profiles,
+    ratings,
+    read_care,
+    scatter,
+)
+from core.stats.bootstrap import resampled_interval
+from core.store.casts import casts
+from core.store.database import Store
+from core.store.tables import Row, insert
+
+MODELS, ITEMS, DATASETS = 11, 2_000, 4
+WORDS = "since when do you have this pain and does it come at night or after meals in your left side".split()
+
+
+def fill(store: Store) -> None:
+    """Write every run's trials with what hangs on them."""
+    with store.write() as connection:
+        for model in range(MODELS):
+            rows = run_rows(f"run-{model}", random.Random(model))
+            for name, new in rows.items():
+                select = "*" if name != "trials" else "*, NULL AS content_hash"
+                insert(connection, f"INSERT INTO {name} BY NAME SELECT {select} FROM incoming", name, new)
+
+
+def run_rows(run_id: str, chance: random.Random) -> dict[str, list[Row]]:
+    """Return table → rows of one model's run."""
+    settings = '{"staff": "reference/staff", "max_turns": 20}'
+    header = (
+        run_id, "f", "automedic", f"openai/model-{run_id}", "openai/p", "rule", "s", "automedic", "abcdef", "bench",
+        "c", ["vignette:mcq", "multi_turn:mcq"], 1, 20, settings, "1", "local", 1.0,
+    )  # fmt: skip
+    rows: dict[str, list[Row]] = {"runs": [header]}
+    for item in range(ITEMS):
+        for name, row in trial_rows(run_id, item, chance):
+            rows.setdefault(name, []).append(row)
+    return rows
+
+
+def trial_rows(run_id: str, item: int, chance: random.Random) -> Iterator[tuple[str, Row]]:
+    trial, case = f"{run_id}/{item}", f"set{item % DATASETS}/{item}"
+    turns, position = chance.randint(1, 12), 0
+    for _ in range(turns):
+        message, role = said(chance)
+        yield "utterances", (trial, position, position, "doctor", message, None)
+        yield "utterances", (trial, position + 1, position + 1, role, "For two days, doctor, and it hurts.", None)
+        spoken = read_tags(message)
+        if spoken.misuses:
+            yield "misuses", (trial, position, list(spoken.misuses), spoken.detail)
+        position += 2
+    yield "utterances", (trial, position, position, "doctor", "</end>", None)
+    yield "ratings", (trial, "empathy", "openai/p", chance.randint(1, 5), "He listened to me.", None)
+    for format_ in ("vignette", "multi_turn"):
+        verdict = chance.choices(("correct", "incorrect", "multiple", "provider_error"), (60, 35, 3, 2))[0]
+        yield "answers", (trial, format_, "mcq", "A", "answered", None, "", None)
+        yield "grades", (trial, format_, "mcq", "mcq_strict", "rule", None, verdict, [], 1.0)
+        yield "grades", (trial, format_, "mcq", "mcq_loose", "rule", None, verdict, [], 1.0)
+    ending = ("end_tag", "", turns, None, None, None, None, 1.0, 2.0, "[]")
+    yield "trials", (trial, run_id, case, 0, 7, "finished", *ending)
+
+
+def said(chance: random.Random) -> tuple[str, str]:
+    """Return a doctor's message and who is asked."""
+    tag, role = chance.choice((("patient", "patient"), ("patient", "patient"), ("clinical", "staff")))
+    query = " ".join(chance.choices(WORDS, k=chance.randint(4, 20))) + "?"
+    shape = chance.random()
+    if shape < 0.05:
+        return f"Let us see. <{tag}>{query}</{tag}>", role
+    return ("<think>What is left?</think>\n" if shape < 0.15 else "") + f"<{tag}>{query}</{tag}>", role
+
+
+def row_loop(store: Store) -> dict[str, tuple[float, float, float, float]]:
+    """Return model → the four parts, by a loop over the rows of the tables."""
+    with store.read() as cursor:
+        trials = cursor.execute("SELECT trial_id, doctor, doctor_turns FROM trials JOIN runs USING (run_id)").df()
+        spoken = cursor.execute("SELECT trial_id, role, text FROM utterances ORDER BY trial_id, position").df()
+        verdicts = cursor.execute("SELECT trial_id, format, verdict FROM verdicts WHERE rule = 'mcq_strict'").df()
+        rated = dict(cursor.execute("SELECT trial_id, rating FROM ratings").fetchall())
+        broke = {t for (t,) in cursor.execute("SELECT trial_id FROM misuses WHERE list_contains(kinds, "
+                                              "'speaks_for_others')").fetchall()}  # fmt: skip
+    words: dict[str, list[int]] = {}
+    for row in spoken.itertuples():
+        if row.role == "doctor" and (count := len(read_tags(row.text).query.split())):
+            words.setdefault(row.trial_id, []).append(count)
+    told = {(row.trial_id, row.format): row.verdict for row in verdicts.itertuples()}
+    held: dict[str, list[tuple[float, float, float, float, float]]] = {}
+    for row in trials.itertuples():
+        held.setdefault(row.doctor, []).append(looped(row, words, told, rated, broke))
+    return {model: parts(np.array(rows, dtype=float)) for model, rows in held.items()}
+
+
+def looped(row: object, words: dict[str, list[int]], told: dict[tuple[str, str], str], rated: dict[str, int],
+           broke: set[str]) -> tuple[float, float, float, float, float]:  # fmt: skip
+    trial = row.trial_id
+    known = {"correct": 1.0, "incorrect": 0.0, "no_diagnosis": 0.0, "multiple": 0.0}
+    conv, static = (known.get(told[trial, name], np.nan) for name in ("multi_turn", "vignette"))
+    mean = np.mean(words[trial])
+    fails = trial in broke or row.doctor_turns <= 3 or told[trial, "multi_turn"] in ("no_diagnosis", "multiple")
+    return conv, static, conv / mean, rated[trial] / 5, float("nan") if np.isnan(conv) else float(fails)
+
+
+def parts(rows: np.ndarray) -> tuple[float, float, float, float]:
+    conv, static = rows[~np.isnan(rows[:, :2]).any(axis=1), :2].mean(axis=0)
+    worth, kind, failed = (float(np.nanmean(rows[:, column])) for column in (2, 3, 4))
+    return float(conv) * min(1.0, float(conv) / float(static)), 100 * worth, kind, 1 - failed
+
+
+def show_page(trials: pd.DataFrame, seats: list[CareSeat], store: Store) -> None:
+    by_set = profiles(trials, "dataset")
+
+    def asked(of: Callable[..., object]) -> Callable[[], object]:
+        def work() -> object:
+            with store.read() as cursor:
+                return of(cursor, trials)
+
+        return work
+
+    jobs: dict[str, Callable[[], object]] = {
+        "trials from the database": lambda: read_care(store, seats),
+        "profiles over all, with intervals": lambda: profiles(trials),
+        f"profiles by data set ({DATASETS})": lambda: profiles(trials, "dataset"),
+        "one model's profile": lambda: profiles(trials[trials["seat"] == seats[0].key]),
+        "normalised, scatter and fits": lambda: (normalised(by_set), fits(scatter(by_set, lambda name: "all"))),
+        "habits": lambda: habits_of(trials),
+        "failures with their quotes": asked(failures),
+        "ratings with their words": asked(ratings),
+    }
+    rows = [(name, *(f"{s:.2f}" for s in medians_s(work, 3))) for name, work in jobs.items()]
+    table(f"{MODELS} models × {ITEMS:,} items × 1 trial", ("", "s", "CPU s"), rows)
+
+
+def show_loop(trials: pd.DataFrame, store: Store, seats: list[CareSeat]) -> None:
+    ours = {p.doctor: tuple(p.part(name).value for name in PARTS) for p in profiles(trials)}
+    theirs = row_loop(store)
+    apart = max(abs(a - b) for model in ours for a, b in zip(ours[model], theirs[model], strict=True))
+    values = np.random.default_rng(1).random(ITEMS)
+    fast = medians_s(lambda: profiles(read_care(store, seats)), 3)
+    alone = medians_s(lambda: [resampled_interval(values) for _ in range(MODELS)], 3)
+    read_tags.cache_clear()
+    slow = medians_s(lambda: row_loop(store), 1, 0)
+    table(
+        f"The four parts of every model (largest difference {apart:.0e})",
+        ("", "s", "CPU s", "CPU ratio"),
+        [
+            (name, f"{wall:.2f}", f"{cpu:.2f}", f"{cpu / fast[1]:.1f}")
+            for name, (wall, cpu) in (
+                ("read and figured, with intervals", fast),
+                ("rows in a loop, without intervals", slow),
+                (f"{MODELS} resampled intervals, one by one", alone),
+            )
+        ],
+    )
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(Path(folder) / "bench.duckdb")
+        fill(store)
+        with store.read() as cursor:
+            seats = care_seats(casts(cursor))
+        trials = read_care(store, seats)
+        show_page(trials, seats, store)
+        show_loop(trials, store, seats)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""``report care`` and ``report suitability`` from end to end."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from core.cli.app import main
+from core.store.database import Store
+from tests.core.metrics.care.consultations import BROKEN, SIX, automedic
+from tests.core.store.builders import write_journal
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def six(db: Path) -> None:
+    write_journal(Store().journals, "run", automedic(), *SIX, BROKEN)
+
+
+def rows(capsys: Captured, *given: str) -> list[dict[str, str]]:
+    assert main(["report", "care", "--format", "csv", *given]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    return list(csv.DictReader(io.StringIO(said.out)))
+
+
+@pytest.mark.usefixtures("six")
+def test_the_four_parts_with_both_accuracies(capsys: Captured) -> None:
+    found = {row["measure"]: row for row in rows(capsys)}
+    values = {name: float(row["value"]) for name, row in found.items()}
+    assert values == pytest.approx(
+        {"accuracy": 0.375, "efficiency": 42.5 / 6, "empathy": 0.6, "robustness": 1 / 3, "acc_conv": 0.5,
+         "acc_static": 2 / 3}, abs=1e-5,
+    )  # fmt: skip
+    assert {(row["model"], row["dataset"], row["excluded"]) for row in found.values()} == {
+        ("openai/a", "ours", "provider_error=1")
+    }
+    assert (found["empathy"]["n_items"], found["empathy"]["n_without"]) == ("5", "2")
+    assert {row["dataset"] for row in rows(capsys, "--by", "all", "--models", "openai/a", "--run", "run")} == {"all"}
+
+
+@pytest.mark.usefixtures("six")
+def test_failures_habits_ratings_and_figures_across_data_sets(capsys: Captured) -> None:
+    kinds = {(row["kind"], row["cause"]): row for row in rows(capsys, "--part", "kinds")}
+    assert (kinds["abrupt_termination", "no_tag"]["trials"], kinds["abrupt_termination", "no_tag"]["counted"]) == (
+        "1",
+        "6",
+    )
+    listed = rows(capsys, "--part", "failures")
+    assert [row["trial_id"] for row in listed if row["kind"] == "invalid_answer"] == ["run/6/0"]
+    (habits,) = rows(capsys, "--part", "habits")
+    assert (habits["queries"], habits["endings"]) == ("15", "end_tag=4 turn_cap=1 no_tag=1")
+    assert rows(capsys, "--part", "ratings")[0]["words"] == "I would give 1."
+    assert {row["value"] for row in rows(capsys, "--part", "normalised")} == {""}, "one seat has no scale"
+    assert [(row["group"], row["n"], row["slope"]) for row in rows(capsys, "--part", "fit")] == [
+        ("all", "1", ""), ("openai", "1", ""),
+    ]  # fmt: skip
+    assert main(["report", "care", "--format", "json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 6
+    assert main(["report", "care"]) == 0
+    assert "nan" not in capsys.readouterr().out.lower()
+
+
+@pytest.mark.usefixtures("six")
+def test_a_live_run_is_reported_where_it_is_named(capsys: Captured) -> None:
+    assert len(rows(capsys)) == 6
+    with Store().write() as connection:
+        connection.execute("UPDATE runs SET source = 'live'")
+    assert main(["report", "care"]) == 1
+    capsys.readouterr()
+    assert len(rows(capsys, "--run", "run")) == 6
+
+
+@pytest.mark.usefixtures("six")
+def test_nothing_to_report_is_said_in_one_sentence(capsys: Captured) -> None:
+    assert main(["report", "care", "--question-type", "frq"]) == 1
+    assert "no AutoMedic trial with frq answers" in capsys.readouterr().err
+    assert main(["report", "care", "--models", "openai/z"]) == 1
+    assert main(["report", "care", "--question-type", "mcq_many"]) == 2
+
+
+def test_suitability_of_the_library(db: Path, capsys: Captured) -> None:
+    assert main(["report", "suitability", "--format", "json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["dataset"], found["cases"], found["unjudged"], found["suitable"]) == ("library", 60, 0, 60)
+    assert found["ci_low"] == pytest.approx(60 / (60 + 1.959964**2)), "Wilson's lower bound of 60 in 60"
+    assert main(["report", "suitability", "library", "--part", "fields", "--format", "json"]) == 0
+    fields = {row["field"]: row for row in json.loads(capsys.readouterr().out)}
+    assert fields["age"]["present"] == 1
+    assert all(row["present"] + row["imputed"] + row["absent"] == pytest.approx(1) for row in fields.values())
+    assert main(["report", "suitability", "nowhere"]) == 2

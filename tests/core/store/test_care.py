@@ -1,0 +1,185 @@
+"""A row for each AutoMedic trial: words of queries, verdicts that count, failures with their quotes, ratings."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.automedic.tags import read_tags
+from core.events import Started, Utterance
+from core.store.care import failures, ratings, trial_rows
+from core.store.database import Store
+from core.store.figures import Selection
+from core.store.fold import fold
+from tests.core.metrics.care.consultations import BROKEN, SIX, a_consultation, automedic
+from tests.core.store.builders import a_header, a_trial, answered, graded, grades, write_journal
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    write_journal(store.journals, "run", automedic(), *SIX, BROKEN)
+    write_journal(store.journals, "craft", a_header("craft"), a_trial(trial_id="craft/1/0", run_id="craft"))
+    fold(store)
+    return store
+
+
+def column(store: Store, name: str, **given: object) -> dict[str, object]:
+    """Return case number → the value of a column; missing ones as ``None``."""
+    with store.read() as cursor:
+        table = trial_rows(cursor, Selection(**given))  # type: ignore[arg-type]
+    values = [None if value != value or value is None else value for value in table[name].astype(object)]
+    return dict(zip(table["case_key"].str.removeprefix("ours/"), values, strict=True))
+
+
+def test_queries_and_their_words(filled: Store) -> None:
+    assert column(filled, "turns") == {"1": 4, "2": 4, "3": 4, "4": 1, "5": 2, "6": 0, "7": 0}
+    # case 5: the patient's own words, which the doctor wrote, and the query beside the end tag are no query's
+    assert column(filled, "words") == {"1": 20, "2": 32, "3": 6, "4": 10, "5": 2, "6": 0, "7": 0}
+    assert column(filled, "to_staff") == {"1": 1, "2": 1, "3": 0, "4": 0, "5": 0, "6": 0, "7": 0}
+    # case 2 asks its second query again in other letters, lines and punctuation; the comma stands in both
+    assert column(filled, "repeated") == {"1": 0, "2": 1, "3": 0, "4": 0, "5": 0, "6": 0, "7": 0}
+
+
+MESSAGES = (
+    "<patient>Since when?</patient>",
+    "  <clinical>\nWhat do the\n\nlaboratory  tests show?\n</clinical>\n",
+    "<think>What is left to ask?</think>\n<patient>Do you smoke?</patient>",
+    "<think>The temperature is <38, so <b>no</b> fever.</think><patient>Any fever?</patient>",
+    "<THINK>Hm.</THINK> <patient>Any cough at all?</patient>",
+    "all this was thought</think><patient>Any rash?</patient>",
+    "<patient>Is it < 38 or > 38 degrees?</patient>",
+    "<patient>Fièvre\u00a0depuis quand\u2003docteur ?</patient>",
+    "<patient>Is it\tworse\x0bat night\x85now?</patient>",
+    "<patient>你发烧吗 昨天</patient>",
+    "<patient>First one?</patient><clinical>And the second query?</clinical>",
+    "Hello there. <clinical>Vital signs?</clinical> Thank you.",
+    "<patient> one </patient>",
+    "<patient>Since <b>when</b>?</patient>",
+    "<patient>Any <clinical>nested one</clinical>?</patient> <clinical>Then this is it</clinical>",
+)
+
+
+def test_words_in_sql_are_those_that_the_protocol_reads(store: Store) -> None:
+    lines = [a_consultation(n, [message, "</end>"]) for n, message in enumerate(MESSAGES)]
+    write_journal(store.journals, "run", automedic(cases=range(len(MESSAGES))), *lines)
+    fold(store)
+    spoken = {str(n): read_tags(message) for n, message in enumerate(MESSAGES)}
+    assert all(one.query for one in spoken.values()), "every message is meant to hold a query"
+    assert column(store, "words") == {n: len(one.query.split()) for n, one in spoken.items()}
+    assert column(store, "to_staff") == {n: int(one.to == "staff") for n, one in spoken.items()}
+
+
+def test_an_answered_message_without_a_query_counts_as_it_stands(store: Store) -> None:
+    """A human may be in the doctor's seat, who writes no tags."""
+    line = a_consultation(1, ["</end>"])
+    talk = [
+        Utterance(turn=0, role="doctor", text="Since\n when?"),
+        Utterance(turn=1, role="patient", text="Monday."),
+        Utterance(turn=2, role="doctor", text="</end>"),
+    ]
+    others = [event for event in line.events if not isinstance(event, Utterance | Started)]
+    write_journal(
+        store.journals, "run", automedic(), line.model_copy(update={"events": [line.events[0], *talk, *others]})
+    )
+    fold(store)
+    assert (column(store, "turns"), column(store, "words")) == ({"1": 1}, {"1": 2})
+
+
+def test_what_a_provider_broke_is_named_and_does_not_count(filled: Store) -> None:
+    assert column(filled, "conv")["7"] == "provider_error"
+    assert column(filled, "static")["7"] == "correct"
+    assert column(filled, "counted") == {**dict.fromkeys("123456", True), "7": False}
+    assert column(filled, "whole")["7"] is False
+
+
+def test_a_refusal_a_missing_answer_and_an_unjudged_one_are_told_apart(store: Store) -> None:
+    unjudged = a_consultation(3, ["</end>"], conv=None)
+    refused = a_consultation(1, ["<patient>When?</patient>"], conv=None, reason="refusal")
+    no_answer = a_consultation(2, ["</end>"], conv="refused")
+    events = [*unjudged.events, answered("multi_turn", "mcq")]
+    write_journal(
+        store.journals, "run", automedic(), refused, no_answer, unjudged.model_copy(update={"events": events})
+    )
+    fold(store)
+    assert column(store, "conv") == {"1": "refused", "2": "refused", "3": "ungraded"}
+    assert column(store, "whole") == {"1": False, "2": True, "3": True}
+    assert set(column(store, "counted").values()) == {False}
+
+
+def test_a_new_grade_changes_the_verdict(filled: Store) -> None:
+    new = graded("incorrect", "multi_turn", "mcq", rule="mcq_strict", at=99.0)
+    write_journal(filled.journals, "run", grades("run/1/0", new))
+    fold(filled)
+    assert column(filled, "conv")["1"] == "incorrect"
+
+
+def test_an_arm_that_a_run_does_not_ask_is_missing_and_no_exclusion(store: Store) -> None:
+    header = automedic(arms=[("vignette", "mcq")])
+    write_journal(store.journals, "run", header, a_consultation(1, ["</end>"], conv=None))
+    fold(store)
+    assert (column(store, "conv"), column(store, "static")) == ({"1": None}, {"1": "correct"})
+    with store.read() as cursor:
+        assert trial_rows(cursor, question_type="frq").empty
+
+
+def test_free_answers_have_a_rule_of_their_own(store: Store) -> None:
+    header = automedic(arms=[("vignette", "frq"), ("multi_turn", "frq")])
+    line = a_consultation(1, ["</end>"], conv="no_diagnosis", question_type="frq", response="I cannot say")
+    write_journal(store.journals, "run", header, line)
+    fold(store)
+    with store.read() as cursor:
+        table = trial_rows(cursor, question_type="frq")
+        found = failures(cursor, table)
+    assert table["conv"].tolist() == ["no_diagnosis"]
+    assert [(f.kind, f.cause, f.quote) for f in found] == [
+        ("abrupt_termination", "early_end", "</end>"), ("invalid_answer", "no_diagnosis", "I cannot say"),
+    ]  # fmt: skip
+
+
+def test_selections(filled: Store) -> None:
+    with filled.write() as connection:
+        connection.execute("UPDATE runs SET source = 'live' WHERE run_id = 'run'")
+    assert column(filled, "turns") == {}
+    assert len(column(filled, "turns", runs=["run"])) == 7
+    assert column(filled, "turns", runs=["run"], models=["openai/b"]) == {}
+    assert column(filled, "turns", runs=["run"], datasets=["other"]) == {}
+    assert column(filled, "turns", runs=["run"], specialties=["Cardiology"]) == {}
+
+
+def test_every_failure_with_what_shows_it(filled: Store) -> None:
+    with filled.read() as cursor:
+        found = failures(cursor, trial_rows(cursor))
+    assert [(f.case_key[-1], f.kind, f.cause, f.turn, f.quote) for f in found] == [
+        ("3", "role_breaking", "speaks_for_others", 0, "For two days."),
+        ("4", "abrupt_termination", "no_tag", 2, "It is eczema."),
+        ("5", "role_breaking", "speaks_for_others", 0, "Patient: On my neck, it itches."),
+        ("5", "abrupt_termination", "misplaced_end", 4, "<patient>Why?</patient></end>"),
+        ("6", "abrupt_termination", "early_end", 0, "</end>"),
+        ("6", "invalid_answer", "multiple", None, "A or B"),
+    ]
+    assert {(f.run_id, f.model, f.dataset) for f in found} == {("run", "openai/a", "ours")}
+    assert found[0].trial_id == "run/3/0"
+
+
+@pytest.mark.parametrize(("turns", "cause"), [(3, "early_end"), (4, None)])
+def test_an_end_is_abrupt_up_to_the_third_turn(store: Store, turns: int, cause: str | None) -> None:
+    said = [f"<patient>Question {n}?</patient>" for n in range(turns)]
+    write_journal(store.journals, "run", automedic(), a_consultation(1, [*said, "</end>"]))
+    fold(store)
+    assert column(store, "abrupt") == {"1": cause}
+
+
+def test_the_cap_is_no_abrupt_end(store: Store) -> None:
+    line = a_consultation(1, ["<patient>When?</patient>"], reason="turn_cap")
+    write_journal(store.journals, "run", automedic(), line)
+    fold(store)
+    assert (column(store, "turns"), column(store, "abrupt")) == ({"1": 1}, {"1": None})
+
+
+def test_ratings_with_their_words_the_worst_first(filled: Store) -> None:
+    with filled.read() as cursor:
+        found = ratings(cursor, trial_rows(cursor))
+        assert failures(cursor, trial_rows(cursor, Selection(runs=["none"]))) == []
+    assert [(r.case_key[-1], r.rating) for r in found] == [
+        ("6", 1), ("4", 2), ("3", 3), ("2", 4), ("1", 5), ("5", None),
+    ]  # fmt: skip
+    assert (found[0].words, found[0].rater) == ("I would give 1.", "openai/p")
