@@ -1,0 +1,102 @@
+"""What completions say of a model: how many cases are flagged, how similarities lie, accuracy with and without them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+
+from core.events import Format, QuestionType
+from core.memorisation.halves import FLAG
+from core.stats.bootstrap import bootstrap_interval
+from core.stats.intervals import Interval
+from core.stats.proportions import wilson
+from core.store.completions import StoredCompletion
+
+BINS = 20
+"""Bars of the histogram; each is 0.05 wide, and the last one is the flagged cases."""
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """One model's completions: ``n`` came, ``failed`` did not, ``flagged`` are likely training data.
+
+    ``counts`` is the histogram of the similarities from 0 to 1.
+    """
+
+    model: str
+    n: int
+    failed: int
+    flagged: int
+    interval: Interval
+    median: float
+    counts: tuple[int, ...]
+
+    @property
+    def share(self) -> float:
+        """Flagged cases of those that came."""
+        return self.flagged / self.n if self.n else float("nan")
+
+
+@dataclass(frozen=True)
+class WithAndWithout:
+    """Accuracy of one arm over all cases that were completed and answered, and over those that are not flagged."""
+
+    format: Format
+    question_type: QuestionType
+    accuracy: float
+    interval: Interval
+    n: int
+    without: float
+    without_interval: Interval
+    n_without: int
+
+
+def flagged(one: StoredCompletion) -> bool:
+    """Say whether a completion flags its case."""
+    return one.similarity is not None and one.similarity >= FLAG
+
+
+def model_rows(completions: Iterable[StoredCompletion]) -> list[ModelRow]:
+    """Return one row for each model, of completions sorted by model."""
+    return [_row(model, list(members)) for model, members in groupby(completions, attrgetter("model"))]
+
+
+def _row(model: str, members: Sequence[StoredCompletion]) -> ModelRow:
+    values = sorted(one.similarity for one in members if one.similarity is not None)
+    count = sum(map(flagged, members))
+    middle = len(values) // 2
+    median = (values[middle] + values[~middle]) / 2 if values else float("nan")
+    # 0.95 counts as the last bar though 0.95 · 20 may be 18.999…
+    counts = [0] * BINS
+    for value in values:
+        counts[min(int(value * BINS + 1e-9), BINS - 1)] += 1
+    interval = wilson(count, len(values))
+    return ModelRow(model, len(values), len(members) - len(values), count, interval, median, tuple(counts))
+
+
+def with_and_without(
+    completions: Iterable[StoredCompletion], accuracy: Mapping[tuple[str, str], Mapping[str, float]]
+) -> list[WithAndWithout]:
+    """Return the accuracy of each arm with and without the flagged cases, for one model.
+
+    ``accuracy``: (format, question type) → case key → mean, as ``core.store.completions.case_accuracy`` returns it.
+    """
+    marks = {one.case_key: flagged(one) for one in completions if one.similarity is not None}
+    rows: list[WithAndWithout] = []
+    for (format_, question_type), means in accuracy.items():
+        everything = [mean for case, mean in means.items() if case in marks]
+        rest = [mean for case, mean in means.items() if case in marks and not marks[case]]
+        if everything:
+            rows.append(
+                WithAndWithout(
+                    format_, question_type, _mean(everything), bootstrap_interval(everything), len(everything),  # type: ignore[arg-type]
+                    _mean(rest), bootstrap_interval(rest), len(rest),
+                )
+            )  # fmt: skip
+    return rows
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else float("nan")

@@ -1,0 +1,79 @@
+"""Completions of vignettes by models, which tell whether a model knows the text; the newest of a case counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass
+
+import duckdb
+
+from core.store.figures import CAMPAIGNS, POOLED
+from core.store.records import records
+from core.store.tables import insert
+
+
+@dataclass(frozen=True)
+class StoredCompletion:
+    """What a model made of the first half of a vignette.
+
+    ``completion`` is ``None`` where the provider failed, with ``failure`` in words; ``similarity`` to the second half
+    is between 0 and 1; ``cost_usd`` is ``None`` where no price is known; ``made_at`` is seconds since 1970.
+    """
+
+    case_key: str
+    content_hash: str
+    model: str
+    prompt_hash: str
+    first_half: str
+    second_half: str
+    completion: str | None
+    failure: str
+    similarity: float | None
+    request: str
+    tokens: int
+    cost_usd: float | None
+    made_at: float
+
+
+def add_completions(connection: duckdb.DuckDBPyConnection, new: Iterable[StoredCompletion]) -> int:
+    """Insert completions and return how many. Needs a write lease."""
+    rows = [astuple(one) for one in new]
+    return insert(connection, "INSERT INTO completions BY NAME SELECT * FROM incoming", "completions", rows)
+
+
+def completions(cursor: duckdb.DuckDBPyConnection, models: Sequence[str] | None = None) -> list[StoredCompletion]:
+    """Return the newest completion of every model and case, by model, the most similar first."""
+    sql = """
+        SELECT * FROM completions WHERE $models::VARCHAR[] IS NULL OR list_contains($models, model)
+        QUALIFY row_number() OVER (
+            PARTITION BY model, case_key, content_hash ORDER BY made_at DESC, rowid DESC) = 1
+        ORDER BY model, similarity DESC NULLS LAST, case_key"""
+    found = records(cursor.execute(sql, {"models": None if models is None else list(models)}))
+    return [StoredCompletion(**row) for row in found]
+
+
+def done(cursor: duckdb.DuckDBPyConnection, model: str, prompt_hash: str) -> set[tuple[str, str]]:
+    """Return (case_key, content_hash) of the cases that a model has completed under this prompt."""
+    sql = (
+        "SELECT case_key, content_hash FROM completions WHERE model = ? AND prompt_hash = ? AND completion IS NOT NULL"
+    )
+    return set(cursor.execute(sql, [model, prompt_hash]).fetchall())
+
+
+def case_accuracy(cursor: duckdb.DuckDBPyConnection, model: str) -> dict[tuple[str, str], dict[str, float]]:
+    """Return (format, question type) → case key → mean over a model's counted answers of its campaigns.
+
+    Four choices are judged by the paper's rule. Only runs of CRAFT-MD with the plain patient count, as in every figure.
+    """
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    for format_, question_type, case_key, mean in cursor.execute(_ACCURACY, [model, list(CAMPAIGNS)]).fetchall():
+        found.setdefault((format_, question_type), {})[case_key] = mean
+    return found
+
+
+_ACCURACY = f"""
+    SELECT verdicts.format, verdicts.question_type, trials.case_key, avg((verdict = 'correct')::DOUBLE)
+    FROM verdicts JOIN trials USING (trial_id) JOIN runs USING (run_id)
+    WHERE runs.doctor = ? AND list_contains(?, runs.source) AND {POOLED} AND rule IN ('mcq_loose', 'frq', 'frq_top3')
+        AND verdict IN ('correct', 'incorrect', 'no_diagnosis', 'multiple')
+    GROUP BY ALL ORDER BY ALL"""

@@ -1,0 +1,52 @@
+"""``meld`` and ``report memorisation`` from end to end, against a server that knows two of the library's cases."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.cli.app import main
+from core.datasets.select import select
+from core.memorisation.halves import halves
+from tests.support.fake_provider import running
+
+CARDIOLOGY = select("library:Cardiology")
+KNOWN = [halves(case.vignette) for case in CARDIOLOGY[:2]]
+
+
+def knows_two(body: dict[str, Any]) -> str:
+    asked = str(body["messages"][-1]["content"])
+    return next((cut.second for cut in KNOWN if cut.first in asked), "I do not know how it goes on.")
+
+
+def test_meld_counts_flags_and_the_reports_name_them(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with running(knows_two) as provider:
+        arguments = ["meld", "--model", "openai/fake", "--cases", "library:Cardiology", "--base-url", provider.base_url]
+        assert main([*arguments, "--dry-run"]) == 0
+        assert f"{len(CARDIOLOGY)} cases, at most {len(CARDIOLOGY)} calls" in capsys.readouterr().out
+        assert not provider.requests
+        assert main(arguments) == 0
+        assert f"2 of {len(CARDIOLOGY)} cases reach a similarity of 0.95" in capsys.readouterr().out
+        assert main(arguments) == 0
+        assert len(provider.requests) == len(CARDIOLOGY)
+    capsys.readouterr()
+    assert main(["report", "memorisation", "--part", "cases", "--format", "csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert {row["case"] for row in rows if row["flagged"] == "True"} == {case.case_key for case in CARDIOLOGY[:2]}
+    assert main(["report", "memorisation", "--format", "json"]) == 0
+    assert '"flagged": 2' in capsys.readouterr().out
+
+
+def test_without_completions_or_answers_it_says_what_to_do(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "memorisation"]) == 1
+    assert "python -m core meld --model M" in capsys.readouterr().err
+    assert main(["meld", "--model", "reference/bayes"]) == 2
+    assert "is not a chat model" in capsys.readouterr().err
+    with running(knows_two) as provider:
+        assert main(["meld", "--model", "openai/fake", "--limit", "1", "--base-url", provider.base_url]) == 0
+    assert main(["report", "memorisation", "--part", "accuracy"]) == 1
+    assert "run a campaign with them" in capsys.readouterr().err

@@ -1,0 +1,126 @@
+"""MELD end to end against a server of our own: what it is asked, what is stored, what is asked again, and figures."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.case import Case
+from core.errors import ProviderError
+from core.memorisation.completing import Asked, Options, complete_cases, completing_pack
+from core.memorisation.figures import model_rows, with_and_without
+from core.memorisation.halves import halves
+from core.models.registry import load_registry
+from core.models.retry import RetryPolicy
+from core.store.completions import StoredCompletion, completions
+from core.store.database import Store
+from tests.support.fake_provider import running
+from tests.support.replies import Reply, failing
+
+VIGNETTES = {
+    "known": "A man of forty has had a fever and a cough for ten days and feels very weak today.",
+    "new": "A woman of thirty has a painful knee since she fell from her bicycle on Monday morning.",
+}
+
+
+def case(name: str) -> Case:
+    return Case(case_key=f"t/{name}", dataset="t", specialty="Other", vignette=VIGNETTES[name], answer="Flu")
+
+
+CASES = [case("known"), case("new")]
+
+
+def recalls(body: dict[str, Any]) -> str:
+    """Answer as a model that knows one of the cases by heart."""
+    asked = body["messages"][-1]["content"]
+    known = halves(VIGNETTES["known"])
+    return known.second if known.first in asked else "I cannot recall this text."
+
+
+def ask(provider_url: str, store: Store, **more: Any) -> Asked:
+    registry = load_registry(retry=RetryPolicy(attempts=1))
+    return complete_cases(CASES, "openai/fake", registry, store, Options(base_url=provider_url, **more))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "db.duckdb")
+
+
+def stored(store: Store) -> dict[str, StoredCompletion]:
+    with store.read() as cursor:
+        return {one.case_key: one for one in completions(cursor)}
+
+
+def test_a_recalled_half_is_flagged_and_another_is_not(store: Store) -> None:
+    with running(recalls) as provider:
+        assert ask(provider.base_url, store) == Asked(2, 0, 0)
+        bodies = provider.bodies
+    found = stored(store)
+    assert found["t/known"].similarity == 1.0
+    assert found["t/new"].similarity is not None
+    assert found["t/new"].similarity < 0.5
+    (row,) = model_rows(found[key] for key in ("t/known", "t/new"))
+    assert (row.n, row.flagged, row.failed, sum(row.counts), row.counts[-1]) == (2, 1, 0, 2, 1)
+    for body in bodies:
+        text = body["messages"][-1]["content"]
+        cut = next(halves(v) for v in VIGNETTES.values() if halves(v).first in text)
+        assert cut.second not in text  # what is to be recalled is not given away
+        assert re.search(rf"\b{cut.words} words", text)
+        assert body["temperature"] == 0
+
+
+def test_what_is_there_is_not_asked_again_but_for_failures_and_on_demand(store: Store) -> None:
+    with running([failing(500), Reply("Something.")]) as broken:
+        first = ask(broken.base_url, store, concurrency=1)
+    assert (first.completed, first.failed) == (1, 1)
+    assert "server" in first.last_failure
+    failures = [one for one in stored(store).values() if one.completion is None]
+    assert all(one.similarity is None and one.failure for one in failures)
+    with running(recalls) as provider:
+        second = ask(provider.base_url, store)
+        assert (second.completed, second.kept) == (first.failed, first.completed)
+        assert ask(provider.base_url, store).kept == 2
+        assert ask(provider.base_url, store, again=True).completed == 2
+        assert len(provider.requests) == first.failed + 2
+
+
+def test_an_empty_reply_is_a_failure_and_no_low_similarity(store: Store) -> None:
+    with running([Reply("")]) as provider:
+        outcome = ask(provider.base_url, store)
+    assert (outcome.completed, outcome.failed) == (0, 2)
+    (row,) = model_rows(stored(store).values())
+    assert (row.n, row.failed, row.flagged) == (0, 2, 0)
+
+
+def test_a_refused_key_ends_it_at_once_with_its_sentence(store: Store) -> None:
+    with running([failing(401, "no such key")]) as provider, pytest.raises(ProviderError, match="key"):
+        ask(provider.base_url, store)
+
+
+def test_a_stop_keeps_what_came(store: Store) -> None:
+    with running(recalls) as provider:
+        outcome = complete_cases(
+            CASES, "openai/fake", load_registry(), store, Options(provider.base_url), stopped=lambda: True
+        )
+        assert outcome.completed == 0
+        assert not provider.requests
+
+
+def test_accuracy_without_flagged_cases_by_hand() -> None:
+    def one(key: str, similarity: float | None) -> StoredCompletion:
+        return StoredCompletion(key, "h", "m", "p", "a", "b", "b", "", similarity, "{}", 1, None, 0.0)
+
+    found = [one("1", 0.99), one("2", 0.2), one("3", 0.95), one("4", 0.94), one("5", None)]
+    means = {("vignette", "mcq"): {"1": 1.0, "2": 0.5, "3": 1.0, "4": 0.0, "5": 1.0, "6": 1.0}}
+    (row,) = with_and_without(found, means)
+    # 5 failed and 6 was never asked: of 1–4 the mean is 2.5/4, and without the flagged 1 and 3 it is 0.5/2
+    assert (row.n, row.accuracy) == (4, pytest.approx(0.625))
+    assert (row.n_without, row.without) == (2, pytest.approx(0.25))
+
+
+def test_the_prompt_pack_is_hashed_so_that_another_prompt_asks_anew() -> None:
+    assert completing_pack().hash

@@ -1,0 +1,76 @@
+"""The Memorisation page without a browser: empty, asking a model, flagged cases beside the original."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.datasets.select import select
+from core.memorisation.completing import Options, complete_cases
+from core.memorisation.figures import ModelRow
+from core.memorisation.halves import halves
+from core.models.registry import load_registry
+from core.stats.intervals import NOTHING
+from core.store.database import Store
+from pages.parts.memorisation_charts import histogram
+from tests.support.fake_provider import running
+from tests.support.pages import button, run_until, trouble, words
+
+Open = Callable[..., AppTest]
+CASES = select("library:Rheumatology")
+KNOWN = halves(CASES[0].vignette)
+
+
+def knows_one(body: dict[str, Any]) -> str:
+    return KNOWN.second if KNOWN.first in str(body["messages"][-1]["content"]) else "<b>no idea</b>"
+
+
+def test_an_empty_database_says_how_to_begin(open_page: Open) -> None:
+    app = open_page("memorisation")
+    assert trouble(app) == []
+    assert "python -m core meld --model MODEL" in words(app)
+
+
+def test_a_model_is_asked_from_the_page(open_page: Open, database: Path) -> None:
+    with running(knows_one) as provider:
+        app = open_page("memorisation")
+        app.selectbox(key="memorisation_model").set_value("another model…").run()
+        app.text_input(key="memorisation_other").set_value("openai/fake").run()
+        app.number_input(key="memorisation_limit").set_value(3).run()
+        app.text_input(key="memorisation_base_url").set_value(provider.base_url).run()
+        assert "At most 3 calls" in words(app).replace("\\", "")
+        button(app, "Ask for the second halves").click().run()
+        run_until(app, lambda a: any("Flagged" in frame.value.columns for frame in a.dataframe))
+        assert len(provider.requests) == 3
+    assert trouble(app) == []
+
+
+def test_a_flagged_case_stands_beside_the_original_and_replies_are_only_text(open_page: Open, database: Path) -> None:
+    with running(knows_one) as provider:
+        complete_cases(CASES, "openai/fake", load_registry(), Store(database), Options(provider.base_url))
+    app = open_page("memorisation")
+    assert trouble(app) == []
+    (models,) = [frame.value for frame in app.dataframe if "Median similarity" in frame.value.columns]
+    assert list(models["Flagged"]) == [1]
+    assert list(models["Cases"]) == [len(CASES)]
+    assert "similarity 1\\.000" in words(app) or "similarity 1.000" in words(app)
+    app.session_state["memorisation_rows"] = {"selection": {"rows": [1], "columns": []}}
+    app.run()
+    assert "\\<b\\>no idea" in words(app)
+
+
+@pytest.mark.parametrize("models", [1, 3])
+def test_the_histogram_counts_shares_of_each_models_cases(models: int) -> None:
+    rows = [ModelRow(f"m{i}", 4, 0, 1, NOTHING, 0.5, (3, *[0] * 18, 1)) for i in range(models)]
+    names = {row.model: row.model for row in rows}
+    figure = histogram(rows, names, dict.fromkeys(names, "#000000"))
+    traces = json.loads(figure.to_json())["data"]
+    assert len(traces) == models
+    for trace in figure.data:
+        assert list(trace.y) == [0.75, *[0] * 18, 0.25]
+        assert trace.x[-1] == pytest.approx(0.975)
