@@ -1,0 +1,432 @@
+"""The Data page without a browser: list, find, read, edit, make, import, delete, and come back by the address."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.automedic.profiles import Generated
+from core.case import Case, Fact, Profile
+from core.datasets import imported
+from core.datasets.importing import import_file
+from core.datasets.select import cases_of
+from core.store.database import Store
+from core.store.profiles import add_profiles, newest_profiles, profile_versions
+from tests.core.store.builders import a_case
+from tests.support.fake_provider import running
+from tests.support.pages import button, run_until, trouble, words
+
+Open = Callable[..., AppTest]
+CASES = 70
+VIGNETTE = (
+    "A {age}-year-old man comes to the clinic with an itchy rash on his elbows since three weeks. Pulse is 80/min."
+)
+
+
+def a_record(number: int, **changes: object) -> dict[str, object]:
+    """A record as MedQA has them."""
+    question = f"{VIGNETTE.format(age=20 + number)} What is the most likely diagnosis?"
+    options = {"A": "Eczema", "B": "Psoriasis", "C": "Scabies", "D": "Lichen planus"}
+    told = {"question": question, "options": options, "answer": "Psoriasis", "answer_idx": "B", "meta_info": "step1"}
+    return {**told, **changes}
+
+
+def a_file(folder: Path, *records: dict[str, object], name: str = "medqa.jsonl") -> Path:
+    path = folder / name
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
+    return path
+
+
+def story(number: int) -> str:
+    """A vignette unlike any other, but that of case 5 repeats that of case 4."""
+    rare = random.Random(min(number, 4) if number == 5 else number)
+    seen = " ".join("".join(rare.choices("aeioumnrst", k=8)) for _ in range(25))
+    return f"{VIGNETTE.format(age=20 + number)} He has been to {seen}."
+
+
+def some_cases(number: int = CASES) -> list[Case]:
+    return [
+        a_case(
+            n, case_key=f"ours/case_{n}", vignette=story(n), profile=None, age=20 + n, sex="male",
+            specialty="Cardiology" if n == 3 else "Dermatology", question="What is it?",
+            choices=("Eczema", f"Gout {n}"),
+        )
+        for n in range(number)
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def filled(database: Path) -> Store:
+    """A data set of 70 cases, two pages, of which the first two are looked at."""
+    cases = some_cases()
+    imported.save("ours", cases)
+    store = Store(database)
+    rash = Fact(key="chief complaint", value="itchy rash", lay="My elbows <b>itch</b>.")
+    profile = Profile(basic=(rash, Fact(key="lifestyle", value="no smoking", lay="I do not smoke.", imputed=True)))
+    yes = Generated(suitable=True, profile=profile, made_by="openai/a")
+    no = Generated(suitable=False, reason="abstract_concept", note="A mechanism.", made_by="openai/a")
+    with store.write() as connection:
+        add_profiles(connection, [(cases[0], yes), (cases[1], no)])
+    return store
+
+
+def listed(app: AppTest) -> list[str]:
+    return list(app.dataframe[0].value["Case"])
+
+
+def test_the_library_is_there_from_the_beginning(open_page: Open) -> None:
+    app = open_page("data")
+    assert trouble(app) == []
+    table = app.dataframe[0].value
+    assert list(table["Data set"]) == ["Library"]
+    assert list(table["Cases"]) == [60]
+    assert list(table["Suitable"]) == [1.0]
+    assert [box.label for box in app.expander] == [
+        "Import cases", "What the AutoMedic paper reports of published data sets",
+    ]  # fmt: skip
+
+
+def test_every_data_set_is_listed_with_what_is_known_of_it(filled: Store, tmp_path: Path, open_page: Open) -> None:
+    bad = a_record(2, answer="Gout", answer_idx="Z")
+    import_file(a_file(tmp_path, a_record(0), a_record(1), bad), "medqa", skip_bad=True)
+    app = open_page("data")
+    assert trouble(app) == []
+    table = app.dataframe[0].value.set_index("Data set")
+    assert list(table.index) == ["Library", "medqa", "ours"]
+    assert (table.loc["medqa", "Format"], table.loc["medqa", "Cases"], table.loc["medqa", "Rejected"]) == (
+        "MedQA",
+        2,
+        1,
+    )
+    assert table.loc["ours", "Looked at"] == 2
+    assert table.loc["ours", "Suitable"] == 0.5
+    assert table.loc["ours", "Findings"] == 1
+
+
+def test_an_unknown_data_set_in_the_address_is_said(open_page: Open) -> None:
+    app = open_page("data", dataset="<b>gone")
+    assert trouble(app) == []
+    assert "There is no data set \\<b\\>gone here" in words(app)
+
+
+def test_fifty_cases_are_listed_at_a_time(filled: Store, open_page: Open) -> None:
+    app = open_page("data", dataset="ours")
+    assert trouble(app) == []
+    assert "**70** of 70 cases" in words(app)
+    assert listed(app) == [f"case_{n}" for n in range(50)]
+    assert listed(open_page("data", dataset="ours", data_page="2")) == [f"case_{n}" for n in range(50, 70)]
+    for nonsense in ("99", "²"):
+        assert trouble(open_page("data", dataset="ours", data_page=nonsense)) == []
+
+
+def test_filters_stand_in_the_address(filled: Store, open_page: Open) -> None:
+    found = open_page("data", dataset="ours", data_words="gout", data_findings="Duplicate", data_profile="None yet")
+    assert listed(found) == ["case_5"]
+    assert listed(open_page("data", dataset="ours", data_suitability="Not: Abstract concept")) == ["case_1"]
+    nothing = open_page("data", dataset="ours", data_words="Gout 12", data_specialties="Cardiology")
+    assert "take a filter away" in words(nothing)
+
+
+def test_another_filter_begins_at_the_first_page(filled: Store, open_page: Open) -> None:
+    app = open_page("data", dataset="ours", data_page="2")
+    app.text_input(key="data_words").set_value("gout").run()
+    assert "data_page" not in app.query_params
+    assert listed(app)[0] == "case_0"
+
+
+def test_the_answer_shows_only_when_it_is_asked_for(filled: Store, open_page: Open) -> None:
+    app = open_page("data", dataset="ours", case="ours/case_5")
+    assert trouble(app) == []
+    assert "Duplicate:" in words(app)
+    assert "A. Eczema  \nB. Gout 5" in words(app)
+    assert "check_circle" not in words(app)
+    app.toggle(key="data_answer").set_value(True).run()
+    assert ":green[:material/check_circle: **A. Eczema**]  \nB. Gout 5" in words(app)
+    assert "Also counts: Dermatitis" in words(app)
+
+
+def test_what_the_linter_says_of_the_answer_waits_for_the_answer(database: Path, open_page: Open) -> None:
+    leak = a_case(1, vignette="A man with eczema.", choices=("Gout", "Psoriasis"), profile=None)
+    imported.save("ours", [leak])
+    text = words(open_page("data", dataset="ours", case="ours/1")).partition("Profile")[0]
+    assert "Answer is given away" in text
+    assert "'Eczema'" not in text
+    assert "where, is shown with it" in text
+    shown = words(open_page("data", dataset="ours", case="ours/1", data_answer="true"))
+    assert "'Eczema' stands in the vignette" in shown.replace("\\", "")
+    assert "Right answer, which is no choice: **Eczema**" in shown
+
+
+def test_a_profile_stands_in_columns_by_who_may_know_it(filled: Store, open_page: Open) -> None:
+    app = open_page("data", dataset="ours", case="ours/case_0")
+    text = words(app)
+    assert "**Chief complaint:** itchy rash" in text
+    assert "“My elbows \\<b\\>itch\\<\\/b\\>\\.”" in text
+    assert "no smoking :orange-badge[imputed]" in text
+    assert text.index("**Doctor and patient**") < text.index("**Patient only**") < text.index("**Clinical staff only**")
+    assert "Made by: openai" in text
+    rejected = words(open_page("data", dataset="ours", case="ours/case_1"))
+    assert "**Not suitable: abstract concept.**" in rejected
+    assert "Patient only" not in rejected
+
+
+def test_a_case_nobody_looked_at_shows_what_the_rules_make_of_it(filled: Store, open_page: Open) -> None:
+    app = open_page("data", dataset="ours", case="ours/case_5")
+    assert trouble(app) == []
+    assert "Nothing is saved for this case" in words(app)
+    assert "rash" in words(app).partition("**Patient only**")[2]
+
+
+def test_neighbours_are_those_that_were_found(filled: Store, open_page: Open) -> None:
+    app = open_page("data", dataset="ours", case="ours/case_12", data_words="gout 1")
+    assert "4 of 11 found" in words(app)
+    button(app, "Next").click().run()
+    assert app.query_params["case"] == "ours/case_13"
+    assert [link.proto.label for link in app.get("page_link")] == ["Debug it", "Live with this case"]
+    button(app, "Back to the list").click().run()
+    assert "case" not in app.query_params
+    assert "not in this data set" in words(open_page("data", dataset="ours", case="ours/nowhere"))
+
+
+@pytest.mark.parametrize(("page", "key"), [("debugger", "debug"), ("live", "live")])
+def test_the_links_open_this_case(filled: Store, open_page: Open, page: str, key: str) -> None:
+    app = open_page(page, **{f"{key}_dataset": "ours", "case": "ours/case_7"})
+    assert trouble(app) == []
+    assert app.selectbox(key=f"{key}_case").value == "ours/case_7"
+    app.query_params["case"] = "ours/case_8"
+    assert app.switch_page(f"pages/{page}.py").run().selectbox(key=f"{key}_case").value == "ours/case_8"
+
+
+def test_suitability_is_counted_over_the_cases_that_were_looked_at(filled: Store, open_page: Open) -> None:
+    app = open_page("data", dataset="ours", data_tab="Suitability")
+    assert trouble(app) == []
+    assert {metric.label: metric.value for metric in app.metric} == {
+        "Suitable": "50.0%", "95 % interval": "9.5% – 90.5%", "Suitable cases": "1", "Looked at": "2 of 70",
+    }  # fmt: skip
+    assert len(app.get("plotly_chart")) == 2
+    assert "Published" not in words(app)
+
+
+def test_published_figures_stand_beside_a_data_set_of_the_same_name(tmp_path: Path, open_page: Open) -> None:
+    imported.save("medqa-test", [case.model_copy(update={"dataset": "medqa-test"}) for case in some_cases(2)])
+    app = open_page("data", dataset="medqa-test", data_tab="Suitability")
+    assert trouble(app) == []
+    assert "MedQA in the paper: suitable: more than 90 %" in words(app)
+    assert "Nobody has looked at these cases yet" in words(app)
+
+
+def import_page(open_page: Open, path: Path) -> AppTest:
+    app = open_page("data", **{"import": "yes"})
+    app.segmented_control(key="data_where").set_value("path").run()
+    return app.text_input(key="data_path").set_value(str(path)).run()
+
+
+def test_a_file_is_looked_at_before_it_is_imported(database: Path, tmp_path: Path, open_page: Open) -> None:
+    bad = a_record(2, answer="Gout", answer_idx="Z")
+    app = import_page(open_page, a_file(tmp_path, a_record(0), bad, a_record(1)))
+    assert trouble(app) == []
+    assert {metric.label: metric.value for metric in app.metric} == {"Format": "MedQA", "Cases": "2", "Rejected": "1"}
+    why = next(table.value for table in app.dataframe if "Why" in table.value)
+    assert list(why["Line"]) == ["2"]
+    assert button(app, "Import 2 cases").disabled
+    assert imported.names() == []
+    app.checkbox[0].check().run()
+    app.text_input(key=next(box.key for box in app.text_input if box.label == "Licence")).set_value("ours alone").run()
+    button(app, "Import 2 cases").click().run()
+    assert trouble(app) == []
+    assert app.query_params["dataset"] == "medqa"
+    assert {case.licence for case in cases_of("medqa")} == {"ours alone"}
+    assert "**2** of 2 cases" in words(app)
+
+
+def test_an_unknown_layout_is_asked_for_with_its_first_rows(database: Path, tmp_path: Path, open_page: Open) -> None:
+    path = tmp_path / "clinic.csv"
+    path.write_text(
+        f"nr,story,dx,one,two\n1,{VIGNETTE.format(age=30)},Gout,Gout,Eczema\n2,{VIGNETTE.format(age=50)},Ulcer,Gout,Ulcer\n",
+        encoding="utf-8",
+    )
+    app = import_page(open_page, path)
+    assert trouble(app) == []
+    assert "What do its columns hold?" in words(app)
+    first = next(table.value for table in app.dataframe if "story" in table.value)
+    assert list(first["dx"]) == ["Gout", "Ulcer"]
+    assert not app.metric
+    boxes = {box.label: box for box in app.selectbox}
+    boxes["Vignette"].set_value("story").run()
+    {box.label: box for box in app.selectbox}["Right answer"].set_value("dx").run()
+    next(box for box in app.multiselect if box.label == "Choices").set_value(["one", "two"]).run()
+    button(app, "Import 2 cases").click().run()
+    assert trouble(app) == []
+    assert [case.choices for case in cases_of("clinic")] == [("Gout", "Eczema"), ("Gout", "Ulcer")]
+    assert [case.answer for case in cases_of("clinic")] == ["Gout", "Ulcer"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(None, "There is no file"), ("", "the file is empty"), ('[{"question": "x"', "not JSON")],
+)
+def test_a_file_that_cannot_be_read_is_said_in_a_sentence(
+    database: Path, tmp_path: Path, open_page: Open, content: str | None, said: str
+) -> None:
+    path = tmp_path / "cases.json"
+    if content is not None:
+        path.write_text(content, encoding="utf-8")
+    app = import_page(open_page, path)
+    assert list(app.exception) == []
+    (error,) = [element.value for element in app.error]
+    assert said in error.replace("\\", "")
+
+
+def test_an_uploaded_file_is_imported_like_one_on_this_computer(
+    database: Path, tmp_path: Path, open_page: Open
+) -> None:
+    app = open_page("data", **{"import": "yes"})
+    content = a_file(tmp_path, a_record(0), a_record(1)).read_bytes()
+    app.file_uploader(key="data_upload").set_value(("my set.jsonl", content, "application/json")).run()
+    assert trouble(app) == []
+    button(app, "Import 2 cases").click().run()
+    assert imported.names() == ["my-set"]
+    record = imported.info("my-set")
+    assert record is not None
+    assert record.file_name == "my set.jsonl"
+
+
+def test_source_and_licence_can_be_corrected(filled: Store, tmp_path: Path, open_page: Open) -> None:
+    import_file(a_file(tmp_path, a_record(0)), "medqa")
+    before = cases_of("medqa")[0].content_hash
+    app = open_page("data", dataset="medqa", data_tab="Record")
+    assert trouble(app) == []
+    next(box for box in app.text_input if box.label == "Licence").set_value("CC BY 4.0")
+    button(app, "Save source and licence").click().run()
+    assert trouble(app) == []
+    (case,) = cases_of("medqa")
+    assert (case.licence, case.content_hash) == ("CC BY 4.0", before)
+    record = imported.info("medqa")
+    assert record is not None
+    assert (record.licence, record.format) == ("CC BY 4.0", "medqa")
+
+
+def test_a_data_set_is_deleted_only_after_it_was_said_what_is_lost(filled: Store, open_page: Open) -> None:
+    app = open_page("data", dataset="ours", data_tab="Record")
+    assert "**70 cases** and the profiles saved for 2 of them (made by openai/a)" in words(app).replace("\\", "")
+    assert "Runs keep their own copies" in words(app)
+    assert imported.names() == ["ours"]
+    button(app, "Delete it").click().run()
+    assert trouble(app) == []
+    assert imported.names() == []
+    assert "dataset" not in app.query_params
+    with filled.read() as cursor:
+        assert newest_profiles(cursor) == {}
+
+
+def test_the_library_cannot_be_deleted(open_page: Open) -> None:
+    app = open_page("data", dataset="library", data_tab="Record")
+    assert trouble(app) == []
+    assert "can be neither changed nor deleted" in words(app)
+    assert not [b for b in app.button if b.label.startswith("Delete")]
+
+
+def test_a_damaged_data_set_hides_no_other_and_can_be_deleted(filled: Store, open_page: Open) -> None:
+    (imported.folder() / "broken.jsonl").write_text("{\n", encoding="utf-8")
+    app = open_page("data")
+    assert trouble(app) == []
+    assert list(app.dataframe[0].value["Data set"]) == ["Library", "broken", "ours"]
+    assert "**broken:**" in words(app)
+    one = open_page("data", dataset="broken")
+    assert "line 1 is damaged" in one.error[0].value
+    button(one, "Delete it").click().run()
+    assert imported.names() == ["ours"]
+
+
+def test_profiles_by_rule_are_made_in_the_background_and_counted(filled: Store, open_page: Open) -> None:
+    app = open_page("data", dataset="ours", data_tab="Suitability")
+    button(app, "Make profiles of 70 cases").click().run()
+    run_until(app, lambda page: "70 of 70" in [metric.value for metric in page.metric] and page.success)
+    assert trouble(app) == []
+    assert "Rules (rules-1): 70 cases looked at, 70 suitable." in words(app).replace("\\", "")
+    assert "This maker has looked at every case." in words(app)
+    assert button(app, "Make profiles of 0 cases").disabled
+    with filled.read() as cursor:
+        versions = profile_versions(cursor, some_cases()[0])
+    assert [one.generated.made_by for one in versions] == ["rules-1", "openai/a"]
+
+
+def test_an_earlier_version_is_seen_and_counts_again_when_it_is_wanted(filled: Store, open_page: Open) -> None:
+    case = some_cases()[0]
+    other = Generated(suitable=False, reason="general_knowledge", made_by="Ann")
+    with filled.write() as connection:
+        add_profiles(connection, [(case, other)])
+    app = open_page("data", dataset="ours", case="ours/case_0")
+    assert "**Not suitable: general knowledge, no patient.**" in words(app)
+    version = next(box for box in app.selectbox if box.label == "Version")
+    assert [option.split(",")[0] for option in version.options] == ["2 · Ann", "1 · openai/a"]
+    version.set_value(1).run()
+    assert "itchy rash" in words(app)
+    button(app, "Use this version again").click().run()
+    assert trouble(app) == []
+    with filled.read() as cursor:
+        assert [one.version for one in profile_versions(cursor, case)] == [3, 2, 1]
+    assert "itchy rash" in words(app)
+
+
+def test_an_edited_profile_is_a_new_version_under_a_name(filled: Store, open_page: Open) -> None:
+    app = open_page("data", dataset="ours", case="ours/case_0")
+    app.session_state["data_edit_ours/case_0"] = True
+    app.run()
+    assert trouble(app) == []
+    app.selectbox[0].set_value("caregiver")
+    button(app, "Save as a new version").click().run()
+    assert "Say who edited the profile" in words(app)
+    app.text_input(key="data_edit_by").set_value("Ann")
+    button(app, "Save as a new version").click().run()
+    assert trouble(app) == []
+    with filled.read() as cursor:
+        newest, oldest = profile_versions(cursor, some_cases()[0])
+    assert (newest.version, newest.generated.made_by, newest.generated.speaker) == (2, "Ann", "caregiver")
+    assert newest.generated.profile is not None
+    assert oldest.generated.profile is not None
+    assert newest.generated.profile.basic == oldest.generated.profile.basic
+    assert "A caregiver speaks for the patient" in words(app)
+
+
+def test_a_profile_without_a_complaint_is_not_saved(filled: Store, open_page: Open) -> None:
+    app = open_page("data", dataset="ours", case="ours/case_1")
+    app.session_state["data_edit_ours/case_1"] = True
+    app.run()
+    app.text_input(key="data_edit_by").set_value("Ann")
+    button(app, "Save as a new version").click().run()
+    assert trouble(app) == []
+    assert "no chief complaint" in words(app)
+    with filled.read() as cursor:
+        assert len(profile_versions(cursor, some_cases()[1])) == 1
+
+
+def test_a_model_without_its_key_cannot_be_asked(filled: Store, open_page: Open) -> None:
+    app = open_page("data", dataset="ours", data_tab="Suitability")
+    app.selectbox(key="data_profiler").set_value("openai/gpt-4o").run()
+    assert trouble(app) == []
+    assert "OPENAI_API_KEY" in words(app).replace("\\", "")
+    assert "About 140 calls for about" in words(app)
+    assert button(app, "Make profiles of 70 cases").disabled
+
+
+def test_a_model_makes_profiles_and_what_failed_is_named(
+    database: Path, open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    imported.save("ours", some_cases(3))
+    with running(["No idea."]) as provider:
+        app = open_page("data", dataset="ours", data_tab="Suitability")
+        app.selectbox(key="data_profiler").set_value("openai/gpt-4o").run()
+        app.text_input(key="data_base_url").set_value(provider.base_url).run()
+        button(app, "Make profiles of 3 cases").click().run()
+        run_until(app, lambda page: any("without a profile" in box.label for box in page.expander))
+    why = next(table.value for table in app.dataframe if "Why" in table.value)
+    assert sorted(why["Case"]) == ["case_0", "case_1", "case_2"]
+    assert "not counted as unsuitable" in words(app)
+    assert "Nobody has looked at these cases yet" in words(app)

@@ -1,0 +1,83 @@
+"""The Data page from an upload to a case with its profile, in a real browser. Needs Chromium."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from core.datasets.library import library
+from tests.support.dashboard import CHROMIUM, FLAGS, NARROW, WIDE, Dashboard, Eyes, scrolls_sideways, serving, settle
+
+playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+from playwright.sync_api import Browser, Page, expect  # noqa: E402
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"no Chromium at {CHROMIUM}: install it or set CHROMIUM"),
+]
+SOON = 45_000
+FIRST_ROW = {"x": 18, "y": 52}
+"""Where the box lies that chooses the first row of a table, below its header."""
+
+
+@pytest.fixture
+def dashboard(tmp_path: Path) -> Iterator[Dashboard]:
+    with serving(tmp_path) as served:
+        yield served
+
+
+@pytest.fixture
+def page(dashboard: Dashboard) -> Iterator[Page]:
+    """The Data page; at the end neither the browser nor the server may have complained."""
+    eyes = Eyes(dashboard.address)
+    with playwright_api.sync_playwright() as playwright:
+        browser: Browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        context = browser.new_context(viewport={"width": WIDE[0], "height": WIDE[1]})
+        context.set_default_timeout(SOON)
+        expect.set_options(timeout=SOON)
+        eyes.watch(context)
+        page = context.new_page()
+        page.goto(f"{dashboard.address}/data")
+        settle(page)
+        yield page
+        browser.close()
+    assert eyes.console == []
+    assert eyes.abroad == []
+    assert dashboard.trouble == []
+
+
+def test_an_upload_becomes_cases_with_profiles(page: Page, tmp_path: Path) -> None:
+    records = [
+        {"question": f"{c.vignette} {c.question}", "options": c.letters, "answer": c.answer,
+         "answer_idx": next(letter for letter, choice in c.letters.items() if choice == c.answer), "meta_info": "step1"}
+        for c in library()[:3]
+    ]  # fmt: skip
+    file = tmp_path / "mine.jsonl"
+    file.write_bytes(b"\n".join(map(orjson.dumps, records)))
+
+    page.get_by_text("Import cases").click()
+    page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(file)
+    page.get_by_role("button", name=re.compile("Import 3 cases")).click()
+    expect(page).to_have_url(re.compile("dataset=mine"))
+    expect(page.get_by_text("Imported 3 cases")).to_be_visible()
+
+    page.get_by_role("tab", name="Suitability").click()
+    page.get_by_role("button", name=re.compile("Make profiles of 3 cases")).click()
+    expect(page.get_by_text("3 cases looked at, 3 suitable", exact=False)).to_be_visible()
+
+    page.get_by_role("tab", name="Cases").click()
+    page.get_by_test_id("stDataFrame").click(position=FIRST_ROW)
+    expect(page).to_have_url(re.compile("case=mine"))
+    expect(page.get_by_text("Clinical staff only")).to_be_visible()
+    page.keyboard.press("j")
+    expect(page.get_by_text("2 of 3 found")).to_be_visible()
+    page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
+    settle(page)
+    assert not scrolls_sideways(page)
+    page.reload()
+    settle(page)
+    expect(page.get_by_text("2 of 3 found")).to_be_visible()
