@@ -1,0 +1,277 @@
+"""The CARE page without a browser: parts counted by hand, failures down to the message, ratings, habits, filters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core import paths
+from core.prompts import load_pack
+from core.store.database import Store
+from core.store.fold import fold
+from tests.core.metrics.care.consultations import BROKEN, SIX, a_consultation, automedic
+from tests.core.store.builders import a_case, write_journal
+from tests.support.pages import trouble, words
+
+Open = Callable[..., AppTest]
+CLEAN = ["<patient>One two three four?</patient>"] * 4 + ["</end>"]
+"""Four queries of four words."""
+THEIRS = [a_case(8, dataset="theirs", specialty="Cardiology")]
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """Doctor a has six items with failures of each kind and one that broke off, doctor b two right ones and a third
+    on another data set that is wrong on the whole question. Shared: read only."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANAMNESIS_DB", str(tmp_path_factory.mktemp("care") / "anamnesis.duckdb"))
+        store = Store()
+        known = {"prompt_hash": load_pack("automedic").hash}
+        write_journal(store.journals, "run", automedic(doctor="openai/a", **known), *SIX, BROKEN)
+        header = automedic("b", [1, 2], doctor="openai/b", **known)
+        header = header.model_copy(update={"cases": [*header.cases, *THEIRS]})
+        mine = [a_consultation(n, CLEAN, rating=5, run_id="b") for n in (1, 2)]
+        mine.append(a_consultation(8, CLEAN, static="incorrect", rating=4, run_id="b"))
+        write_journal(store.journals, "b", header, *mine)
+        assert not fold(store).damaged
+        yield store
+
+
+@pytest.fixture
+def open_care(stored: Store, monkeypatch: pytest.MonkeyPatch) -> Open:
+    """Open the page on the shared database."""
+    monkeypatch.setenv("ANAMNESIS_DB", str(stored.path))
+
+    def open_(**query: str) -> AppTest:
+        app = AppTest.from_file(str(paths.ROOT / "app.py"), default_timeout=60)
+        for name, value in query.items():
+            app.query_params[name] = value
+        return app.switch_page("pages/care.py").run()
+
+    return open_
+
+
+def table(app: AppTest, column: str) -> pd.DataFrame:
+    """Return the first table with a column, by its first column."""
+    found = next(frame.value for frame in app.dataframe if column in frame.value.columns)
+    return found.set_index(found.columns[0])
+
+
+def charts(app: AppTest) -> dict[str, dict]:
+    """Return the charts by the title of their x axis."""
+    found = [json.loads(element.proto.spec) for element in app.get("plotly_chart")]
+    return {chart["layout"]["xaxis"]["title"]["text"]: chart for chart in found}
+
+
+def text(app: AppTest) -> str:
+    return words(app).replace("\\", "")
+
+
+def test_an_empty_database_shows_the_published_figures_and_says_what_to_do(open_page: Open) -> None:
+    app = open_page("care")
+    assert trouble(app) == []
+    assert "--protocol automedic" in words(app)
+    found = table(app, "Robustness")
+    # table 3 of the paper
+    assert found.loc["Claude Sonnet 4", "Accuracy"] == pytest.approx(0.4699)
+    assert found.loc["LLaMA-3 70B", "Robustness"] == 1
+    assert set(found["From"]) == {"published, table 3"}
+    assert len(charts(app)) == 4
+
+
+def test_the_parts_stand_with_both_accuracies_and_what_is_excluded(open_care: Open) -> None:
+    app = open_care()
+    assert trouble(app) == []
+    a = table(app, "Robustness").loc["openai/a"]
+    # worked out in tests/core/metrics/care/test_profile.py
+    assert (a["After the conversation"], a["Whole question"], a["Penalty"]) == pytest.approx((3 / 6, 4 / 6, 0.75))
+    assert (a["Accuracy"], a["Efficiency and strategy"]) == pytest.approx((0.375, 42.5 / 6))
+    assert (a["Empathy"], a["Robustness"]) == pytest.approx((0.6, 1 / 3))
+    assert (a["Cases"], a["With both answers"], a["Trials"], a["Excluded"], a["Not rated"]) == (7, 6, 7, 1, 1)
+    b = table(app, "Robustness").loc["openai/b"]
+    # three of three against two of three: nothing was lost
+    assert (b["Accuracy"], b["Penalty"], b["Whole question"]) == pytest.approx((1, 1, 2 / 3))
+    assert "openai/a 1 provider error" in text(app)
+    assert "printed formula of the accuracy part is not known to us" in words(app)
+    assert "not asked the same cases: openai/a 7, openai/b 3" in text(app)
+
+
+def test_published_figures_are_marked_and_can_be_left_out(open_care: Open) -> None:
+    app = open_care(care_bounds="true")
+    found = table(app, "Robustness")
+    assert list(found["From"]) == ["run here"] * 2 + ["published, table 3"] * 2
+    assert found.loc["Claude Sonnet 4", "Trials"] == 15
+    assert pd.isna(found.loc["Claude Sonnet 4", "Cases"])
+    # with intervals, of which none is published
+    assert found.loc["openai/b", "Empathy"].startswith("0.933 (")
+    assert found.loc["Claude Sonnet 4", "Empathy"] == "0.852"
+    app.toggle(key="care_published").set_value(False).run()
+    assert list(table(app, "Robustness").index) == ["openai/a", "openai/b"]
+
+
+def test_by_data_set_and_normalised(open_care: Open) -> None:
+    app = open_care(care_how="By data set")
+    assert trouble(app) == []
+    found = table(app, "Robustness")
+    assert list(found["Data set"])[:3] == ["ours", "ours", "theirs"]
+    ticks = charts(app)["Accuracy"]["layout"]["yaxis"]["ticktext"]
+    assert ticks[:5] == ["<b>ours</b>", "openai/a", "openai/b", "<b>theirs</b>", "openai/b"]
+    app.segmented_control(key="care_how").set_value("normalised").run()
+    assert trouble(app) == []
+    rows = table(app, "Normalised")
+    accuracy = rows[rows["Part"] == "Accuracy"]
+    # lowest and highest on "ours"; "theirs" has one model, so no scale
+    assert list(accuracy["Normalised"]) == [0, 1]
+    assert list(accuracy["Data sets in it"]) == [1, 1]
+    assert accuracy["theirs"].isna().all()
+    app.multiselect(key="care_models").set_value(["openai/b"]).run()
+    assert "There is no scale" in words(app)
+
+
+def test_filters_stand_in_the_address(open_care: Open) -> None:
+    app = open_care(care_specialties="Cardiology", care_published="false")
+    assert list(table(app, "Robustness").index) == ["openai/b"]
+    app.multiselect(key="care_specialties").set_value([])
+    app.multiselect(key="care_datasets").set_value(["ours"]).run()
+    assert list(table(app, "Robustness")["Cases"]) == [7, 2]
+    app.multiselect(key="care_datasets").set_value(["theirs"])
+    app.multiselect(key="care_models").set_value(["openai/a"]).run()
+    assert "take one away" in words(app)
+
+
+def test_free_responses_are_figures_of_their_own(database: Path, open_page: Open) -> None:
+    store = Store(database)
+    arms = [("vignette", "frq"), ("multi_turn", "frq")]
+    trial = a_consultation(1, CLEAN, conv="no_diagnosis", rating=2, run_id="f", question_type="frq")
+    write_journal(store.journals, "f", automedic("f", [1], doctor="openai/f", arms=arms), trial)
+    write_journal(store.journals, "run", automedic(), SIX[0])
+    app = open_page("care", care_questions="Free response", care_published="false")
+    assert trouble(app) == []
+    found = table(app, "Robustness")
+    assert list(found.index) == ["openai/f"]
+    assert (found.loc["openai/f", "Accuracy"], found.loc["openai/f", "Robustness"]) == (0, 0)
+
+
+def test_the_scatter_has_a_mark_for_each_model_and_data_set(open_care: Open) -> None:
+    app = open_care(care_tab="Static and conversation")
+    assert trouble(app) == []
+    traces = {trace["name"]: trace for trace in charts(app)["Static accuracy: the whole question at once"]["data"]}
+    assert (traces["openai/a"]["x"], traces["openai/a"]["y"]) == (pytest.approx([4 / 6]), pytest.approx([3 / 6]))
+    assert sorted(zip(traces["openai/b"]["x"], traces["openai/b"]["y"], strict=True)) == [(0, 1), (1, 1)]
+    fits = table(app, "Slope")
+    assert fits.loc["All models", "Marks"] == 3
+    assert "r = 0.7547" in words(app)
+    app.segmented_control(key="care_line").set_value("group").run()
+    assert trouble(app) == []
+    assert list(table(app, "Slope").index) == ["openai", "All models"]
+
+
+def test_failures_are_counted_by_kind_and_cause(open_care: Open) -> None:
+    app = open_care(care_tab="Failures")
+    assert trouble(app) == []
+    bars = {trace["name"]: trace for trace in charts(app)["Failures as share of conversations"]["data"]}
+    # doctor a: 6 conversations count
+    assert bars["Role-breaking"]["x"] == pytest.approx([2 / 6, 0])
+    assert {name for name in bars if name.startswith("Abrupt")} == {
+        "Abrupt end: no tag", "Abrupt end: end tag beside a query", "Abrupt end: ended early"
+    }  # fmt: skip
+    listed = table(app, "What shows it")
+    assert list(listed.index) == ["3", "4", "5", "5", "6", "6"]
+    app.multiselect(key="care_causes").set_value(["early_end"]).run()
+    assert list(table(app, "What shows it").index) == ["6"]
+    counts = table(app, "Failed in any way").loc["openai/a"]
+    assert (counts["Failed in any way"], counts["Trials that count"], counts["Excluded"]) == (4, 6, 1)
+    app.multiselect(key="care_models").set_value(["openai/b"]).run()
+    assert "No conversation here failed" in words(app)
+
+
+def test_a_failure_opens_its_conversation_at_the_message_that_shows_it(open_care: Open) -> None:
+    app = open_care(care_tab="Failures", care_failure="run/5/0|role_breaking", care_causes="Speaks for others")
+    assert trouble(app) == []
+    assert list(table(app, "What shows it").index) == ["3", "5"]
+    assert "Message 1, the one that shows it" in words(app)
+    assert "Patient: On my neck, it itches." in text(app)
+    said = [element.value.replace("\\", "") for element in app.markdown]
+    assert any(value.endswith("When?") for value in said)
+    assert not any("<patient>When?" in value for value in said), "of a part of a conversation too, tags are not shown"
+    assert "Role-breaking" in words(app)
+    app = open_care(care_tab="Failures", care_failure="run/6/0|invalid_answer")
+    assert trouble(app) == []
+    assert "A or B" in words(app), "the answer that names several options"
+    assert "Several diagnoses" in words(app)
+
+
+def test_a_conversation_that_does_not_count_is_no_success(database: Path, open_page: Open) -> None:
+    judged = a_consultation(2, CLEAN, rating=3, static="refused")
+    unjudged = judged.model_copy(update={"events": [event for event in judged.events if event.kind != "graded"]})
+    write_journal(Store(database).journals, "run", automedic(), BROKEN, unjudged)
+    assert "No conversation here counts" in words(open_page("care", care_tab="Failures"))
+    app = open_page("care")
+    assert trouble(app) == []
+    assert "Excluded, and not counted as wrong or failed: openai/a 1 provider error, 1 not judged yet." in text(app)
+    assert "Answers to the whole question that are left out: openai/a 1 refused." in text(app)
+
+
+def test_a_pack_that_changed_or_went_is_said(database: Path, open_page: Open) -> None:
+    store = Store(database)
+    for run, pack in (("old", "automedic"), ("gone", "nowhere")):
+        header = automedic(run, [1], doctor="openai/a", prompt_pack=pack, prompt_hash="0ld")
+        write_journal(store.journals, run, header, a_consultation(1, CLEAN, rating=1, run_id=run))
+    app = open_page("care", care_tab="Empathy")
+    assert trouble(app) == []
+    assert "The pack has changed since some of these ratings" in words(app)
+    assert "The prompt of the pack nowhere cannot be shown" in words(app)
+    # conversations under other prompts are not pooled
+    assert {"openai/a · prompts automedic 0ld", "openai/a · prompts nowhere 0ld"} <= set(
+        table(app, "The rater’s words")["Model"]
+    )
+
+
+def test_habits_of_conversation(open_care: Open) -> None:
+    app = open_care(care_tab="Habits")
+    assert trouble(app) == []
+    a = table(app, "Asked again").loc["openai/a"]
+    # turns 4, 4, 4, 1, 2, 0; words a turn 5, 8, 6/4, 10, 1; 2 of 15 queries to the staff
+    assert (a["Turns"], a["Words a turn"], a["To the staff"]) == pytest.approx((15 / 6, 25.5 / 5, 2 / 15))
+    assert (a["Conversations"], a["Queries"]) == (6, 15)
+    assert (a["Ended: end tag"], a["Ended: cap reached"], a["Ended: no tag"]) == (4, 1, 1)
+    b = table(app, "Asked again").loc["openai/b"]
+    # each conversation asks the same four times
+    assert b["Asked again"] == pytest.approx(9 / 12)
+    assert "Speaks for others" in table(app, "Asked again").columns
+
+
+def test_a_case_opens_its_conversation(open_care: Open) -> None:
+    app = open_care(care_tab="Cases", care_model="openai/a", care_case="ours/4")
+    assert trouble(app) == []
+    listed = table(app, "Specialty")
+    assert list(listed.index) == ["1", "2", "3", "4", "5", "6", "7"]
+    assert (listed.loc["4", "After the conversation"], listed.loc["4", "Whole question"]) == (1, 0)
+    assert "It is eczema." in text(app)
+    assert "no tag to pass on; 1 query was passed on" in words(app)
+
+
+def test_ratings_are_shown_with_the_raters_words_and_the_wording_that_was_asked(open_care: Open) -> None:
+    app = open_care(care_tab="Empathy", care_rating="run/2/0")
+    assert trouble(app) == []
+    bars = {trace["name"]: trace for trace in charts(app)["Share of conversations"]["data"]}
+    # doctor a: 5, 4, 3, 2, none, 1; doctor b: 5, 5, 4
+    assert bars["Rating 5"]["x"] == pytest.approx([1 / 6, 2 / 3])
+    assert bars["No rating read"]["x"] == pytest.approx([1 / 6, 0])
+    listed = table(app, "The rater’s words")
+    assert len(listed) == 9
+    assert listed["The rater’s words"].iloc[0] == "I would give 1."
+    asked = load_pack("automedic").prompts["empathy"].source.strip()
+    assert [block.value for block in app.code] == [asked]
+    assert "has changed" not in words(app)
+    # the rating in the address is opened
+    assert "Empathy: 4 of 5" in words(app)
+    assert "“I would give 4.”" in text(app)
+    assert any("One two three four five six seven eight?" in element.value for element in app.markdown)
+    app.multiselect(key="care_ratings_given").set_value(["4"]).run()
+    assert list(table(app, "The rater’s words").index) == [4, 4]

@@ -1,0 +1,73 @@
+"""The CARE page in a real browser: from a bar to the message that shows a failure. Needs Chromium."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.store.database import Store
+from core.store.fold import fold
+from tests.core.metrics.care.consultations import BROKEN, SIX, automedic
+from tests.core.store.builders import write_journal
+from tests.support.dashboard import CHROMIUM, FLAGS, NARROW, WIDE, Dashboard, Eyes, scrolls_sideways, serving, settle
+
+playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+from playwright.sync_api import Page, expect  # noqa: E402
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"no Chromium at {CHROMIUM}: install it or set CHROMIUM"),
+]
+SOON = 45_000
+
+
+@pytest.fixture
+def dashboard(tmp_path: Path) -> Iterator[Dashboard]:
+    store = Store(tmp_path / "anamnesis.duckdb")
+    write_journal(store.journals, "run", automedic(), *SIX, BROKEN)
+    fold(store)
+    with serving(tmp_path) as served:
+        yield served
+
+
+@pytest.fixture
+def page(dashboard: Dashboard) -> Iterator[Page]:
+    """The failures; at the end neither the browser nor the server may have complained."""
+    eyes = Eyes(dashboard.address)
+    with playwright_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        context = browser.new_context(viewport={"width": WIDE[0], "height": WIDE[1]})
+        context.set_default_timeout(SOON)
+        expect.set_options(timeout=SOON)
+        eyes.watch(context)
+        page = context.new_page()
+        page.goto(f"{dashboard.address}/care?care_tab=Failures")
+        settle(page)
+        yield page
+        browser.close()
+    assert eyes.console == []
+    assert eyes.abroad == []
+    assert dashboard.trouble == []
+
+
+def test_a_bar_leads_to_the_message_and_a_link_reopens_it(page: Page, dashboard: Dashboard) -> None:
+    expect(page.get_by_text("6 rows.")).to_be_visible()
+    # the first trace is role-breaking
+    bar = page.locator(".js-plotly-plot .bars .point path").first.bounding_box()
+    assert bar is not None
+    page.mouse.click(bar["x"] + bar["width"] / 2, bar["y"] + bar["height"] / 2)
+    expect(page.get_by_text("2 rows.")).to_be_visible()
+    assert "care_causes=Speaks" in page.url
+    page.get_by_test_id("stDataFrame").last.click(position={"x": 16, "y": 55})
+    expect(page.get_by_text("the one that shows it")).to_be_visible()
+    settle(page)
+    link = page.url
+    assert "care_failure=" in link
+    page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
+    page.goto(link)
+    settle(page)
+    expect(page.get_by_text("the one that shows it")).to_be_visible()
+    expect(page.get_by_text("2 rows.")).to_be_visible()
+    assert not scrolls_sideways(page)
