@@ -8,7 +8,21 @@ import sys
 import typer
 from typer.exceptions import TyperException
 
-from core.cli import cases, check, export, fork, report, reproduce, run, serve, training
+from core.cli import (
+    cases,
+    check,
+    data,
+    experts,
+    export,
+    fork,
+    memorisation,
+    profiles,
+    report,
+    reproduce,
+    run,
+    serve,
+    training,
+)
 from core.errors import AnamnesisError, UsageError
 
 app = typer.Typer(
@@ -24,12 +38,16 @@ app.command("resume")(run.resume)
 app.command("regrade")(run.regrade)
 app.command("runs")(run.runs)
 app.command("fork")(fork.fork)
+app.command("profile")(profiles.profile)
 app.command("serve")(serve.serve)
 app.command("reproduce")(reproduce.reproduce)
 app.command("train")(training.train)
+app.command("meld")(memorisation.meld)
 app.add_typer(report.app, name="report")
 app.add_typer(check.app, name="check")
 app.add_typer(cases.app, name="import")
+app.add_typer(data.app, name="data")
+app.add_typer(experts.app, name="experts")
 app.add_typer(export.app, name="export")
 
 

@@ -15,6 +15,9 @@ from rich.table import Table
 
 from core.cli.comparisons import report_monitor, report_pairs
 from core.cli.folded import folded_store, run_id_of
+from core.cli.memorisation import report_memorisation
+from core.cli.report_care import report_care, report_suitability
+from core.cli.report_experts import report_experts
 from core.cli.report_failures import report_belief, report_failures
 from core.cli.report_history import report_history
 from core.errors import AnamnesisError
@@ -33,8 +36,12 @@ def _group() -> None:
 app.command("pairs")(report_pairs)
 app.command("monitor")(report_monitor)
 app.command("belief")(report_belief)
+app.command("experts")(report_experts)
 app.command("failures")(report_failures)
 app.command("history")(report_history)
+app.command("care")(report_care)
+app.command("suitability")(report_suitability)
+app.command("memorisation")(report_memorisation)
 
 
 @app.command("accuracy")

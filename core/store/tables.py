@@ -62,8 +62,16 @@ SCHEMAS: dict[str, pa.Schema] = {
         "case_key:text content_hash:text version:int suitable:bool reason:text note:text speaker:text profile:text "
         "made_by:text made_at:real"
     ),
+    "completions": _schema(
+        "case_key:text content_hash:text model:text prompt_hash:text first_half:text second_half:text completion:text "
+        "failure:text similarity:real request:text tokens:int cost_usd:real made_at:real"
+    ),
     "journal_positions": _schema("path:text position:int size:int folded_at:real"),
-    "annotations": _schema("item:text annotator:text question:text value:text comment:text annotated_at:real"),
+    "annotations": _schema(
+        "item:text annotator:text question:text value:text comment:text annotated_at:real review_id:text reason:text "
+        "spans:text"
+    ),
+    "review_items": _schema("review_id:text item:text number:int annotators:texts"),
     "release_files": _schema(
         "run_id:text path:text case_key:text digest:text prompts:texts fault:text imported_at:real"
     ),

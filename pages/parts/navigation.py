@@ -14,10 +14,14 @@ COMPARE = "pages/compare.py"
 FAILURES = "pages/failures.py"
 MONITORING = "pages/monitoring.py"
 HISTORY = "pages/history.py"
+CARE = "pages/care.py"
 TRANSCRIPTS = "pages/transcripts.py"
+DATA = "pages/data.py"
 BRANCHES = "pages/branches.py"
 ENDINGS = "pages/endings.py"
+MEMORISATION = "pages/memorisation.py"
 REPRODUCE = "pages/reproduce.py"
+EXPERTS = "pages/experts.py"
 
 
 def pages() -> dict[str, list[StreamlitPage]]:
@@ -35,6 +39,7 @@ def pages() -> dict[str, list[StreamlitPage]]:
         "Many cases": [
             st.Page(RUNS, title="Runs", url_path="runs"),
             st.Page(TRANSCRIPTS, title="Transcripts", url_path="transcripts"),
+            st.Page(DATA, title="Data", url_path="data"),
         ],
         "Figures": [
             st.Page(ACCURACY, title="Accuracy", url_path="accuracy"),
@@ -42,8 +47,11 @@ def pages() -> dict[str, list[StreamlitPage]]:
             st.Page(MONITORING, title="Monitoring", url_path="monitoring"),
             st.Page(FAILURES, title="Failures", url_path="failures"),
             st.Page(HISTORY, title="History taking", url_path="history"),
+            st.Page(CARE, title="CARE", url_path="care"),
             st.Page(ENDINGS, title="Endings", url_path="endings"),
+            st.Page(MEMORISATION, title="Memorisation", url_path="memorisation"),
             st.Page(REPRODUCE, title="Reproduce", url_path="reproduce"),
+            st.Page(EXPERTS, title="Experts", url_path="experts"),
         ],
     }
 

@@ -11,7 +11,9 @@ from pathlib import Path
 from core.store.database import Store
 
 ROOT = Path(__file__).resolve().parents[3]
-NOTE = "INSERT INTO annotations VALUES (?, 'me', 'q', 'v', '', 1)"
+NOTE = """
+    INSERT INTO annotations BY NAME
+    SELECT ? AS item, 'me' AS annotator, 'q' AS question, '' AS comment, 1 AS annotated_at"""
 
 
 def count(store: Store) -> int:

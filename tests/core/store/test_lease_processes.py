@@ -70,7 +70,8 @@ def test_readers_of_other_processes_without_a_pause_make_room_for_a_writer(store
 KILLED = """
 print("ready", flush=True)
 with store.write() as connection:
-    connection.execute("INSERT INTO annotations SELECT 'lost', 'me', 'q', 'v', repeat('x', 1000), 1 FROM range(200000)")
+    lost = "'lost' AS item, 'me' AS annotator, 'q' AS question, repeat('x', 1000) AS comment, 1 AS annotated_at"
+    connection.execute(f"INSERT INTO annotations BY NAME SELECT {lost} FROM range(200000)")
     os.kill(os.getpid(), signal.SIGKILL)
 """
 

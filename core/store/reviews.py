@@ -1,0 +1,221 @@
+"""Reviews by experts: what can be drawn, what was drawn, whose names may be shown, and what graders said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import orjson
+from pydantic import ValidationError
+
+from core.errors import AnamnesisError
+from core.events import COUNTED, Verdict
+from core.experts.drawing import Candidate
+from core.experts.items import Item
+from core.experts.plans import Review, ReviewItem, ReviewPlan, Unblinding
+from core.store.figures import CAMPAIGNS, POOLED
+from core.store.records import records
+from core.store.tables import insert
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a stored trial is about: whose it is, and the case as its run held it."""
+
+    trial_id: str
+    model: str
+    case_key: str
+    content_hash: str | None
+    dataset: str | None
+    specialty: str | None
+    trial: int
+
+
+@dataclass(frozen=True)
+class Flips:
+    """A grader that met the same words again: ``pairs`` met more than once, in ``verdicts`` verdicts.
+
+    ``both`` of the pairs were judged right at one time and not right at another. A pair is the right answer with the
+    ``same`` response, or with the same diagnosis read out of it, in any case of letters.
+    """
+
+    grader: str
+    same: str
+    pairs: int
+    both: int
+    verdicts: int
+
+
+def candidates(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Candidate]:
+    """Return what a review of conversations or free responses may draw from.
+
+    Without named runs: campaigns and releases of CRAFT-MD whose patient is as the case has it.
+    """
+    sql = _CANDIDATES[plan.kind].format(differ=_DIFFER[plan.kind] if plan.sampling == "disagreement" else "false")
+    values: dict[str, Any] = {name: list(getattr(plan, name)) or None for name in _NARROWED}
+    values |= {"sources": list(CAMPAIGNS)}
+    if plan.kind == "answers":
+        values |= {"format": plan.format}
+    found = cursor.execute(sql, values).fetchall()
+    return [_candidate(plan, *row) for row in found]
+
+
+def _candidate(plan: ReviewPlan, trial_id: str, *rest: Any) -> Candidate:
+    kind = "talk" if plan.kind == "conversations" else "answer"
+    item = Item(kind, trial_id=trial_id, format=plan.format)  # type: ignore[arg-type]
+    model, case_key, dataset, specialty, differ = rest
+    return Candidate(str(item), model, case_key, dataset or "", specialty or "", bool(differ))
+
+
+def add_review(connection: duckdb.DuckDBPyConnection, review: Review, items: Sequence[ReviewItem]) -> None:
+    """Insert a review with its items. Needs a write lease."""
+    connection.execute(
+        "INSERT INTO reviews BY NAME SELECT ? AS review_id, ? AS name, ? AS kind, ? AS plan, ? AS created_at",
+        [review.review_id, review.name, review.plan.kind, review.plan.model_dump_json(), review.created_at],
+    )
+    rows = [(review.review_id, one.item, one.number, list(one.annotators)) for one in items]
+    insert(connection, "INSERT INTO review_items BY NAME SELECT * FROM incoming", "review_items", rows)
+
+
+def add_unblinding(connection: duckdb.DuckDBPyConnection, review_id: str, unblinding: Unblinding) -> None:
+    """Note that the names of a review may be shown from now on. Needs a write lease."""
+    connection.execute(
+        "INSERT INTO unblindings BY NAME SELECT ? AS review_id, ? AS unblinded_by, ? AS reason, ? AS unblinded_at",
+        [review_id, unblinding.by, unblinding.reason, unblinding.at],
+    )
+
+
+def reviews(cursor: duckdb.DuckDBPyConnection) -> list[Review]:
+    """Return all reviews, the newest first."""
+    return [_review(row) for row in records(cursor.execute(_REVIEWS))]
+
+
+def items_of(cursor: duckdb.DuckDBPyConnection, review_id: str) -> list[ReviewItem]:
+    """Return the items of a review by their number."""
+    sql = "SELECT item, number, annotators FROM review_items WHERE review_id = ? ORDER BY number"
+    return [ReviewItem(item, number, tuple(who)) for item, number, who in cursor.execute(sql, [review_id]).fetchall()]
+
+
+def subjects(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, Subject]:
+    """Return trial → what it is about, for those that are stored."""
+    rows = records(cursor.execute(_SUBJECTS, [list(trial_ids)]))
+    return {row["trial_id"]: Subject(**row) for row in rows}
+
+
+def free_verdicts(
+    cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]
+) -> dict[tuple[str, str], list[tuple[str, Verdict]]]:
+    """Return (trial, format) → (grader, its newest verdict) on the free response, one for each grader."""
+    found: dict[tuple[str, str], list[tuple[str, Verdict]]] = {}
+    for trial_id, format_, grader, verdict in cursor.execute(_FREE_VERDICTS, [list(trial_ids)]).fetchall():
+        found.setdefault((trial_id, format_), []).append((grader, verdict))
+    return found
+
+
+def conversations_on(
+    cursor: duckdb.DuckDBPyConnection, pairs: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], dict[str, list[str]]]:
+    """Return (model, case) → trial → the texts of its messages, for the pairs asked for, in the order of trials."""
+    wanted = set(pairs)
+    models, keys = list({model for model, _ in wanted}), list({key for _, key in wanted})
+    found: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for model, case_key, trial_id, texts in cursor.execute(_TALKS, [models, keys, list(CAMPAIGNS)]).fetchall():
+        if (model, case_key) in wanted:
+            found.setdefault((model, case_key), {})[trial_id] = texts
+    return found
+
+
+def flips(cursor: duckdb.DuckDBPyConnection) -> list[Flips]:
+    """Return how often each grader contradicted itself on free responses it met more than once."""
+    found = []
+    for same, column in (("response", "answers.response"), ("diagnosis", "grades.extracted")):
+        rows = cursor.execute(_FLIPS.format(same=column), {"counted": list(COUNTED)}).fetchall()
+        found += [Flips(grader, same, *numbers) for grader, *numbers in rows]
+    return found
+
+
+def _review(row: dict[str, Any]) -> Review:
+    try:
+        plan = ReviewPlan.model_validate(orjson.loads(row["plan"]))
+    except ValidationError as error:
+        raise AnamnesisError(
+            f"The plan of the review {row['name']} cannot be read ({error.errors()[0]['msg']}): plan it anew."
+        ) from error
+    unblinded = None
+    if row["unblinded_at"] is not None:
+        unblinded = Unblinding(row["unblinded_by"], row["reason"], row["unblinded_at"])
+    return Review(row["name"], plan, row["review_id"], row["created_at"], unblinded)
+
+
+_NARROWED = ("runs", "models", "datasets", "specialties")
+_TRIALS = f"""
+    FROM trials JOIN runs USING (run_id)
+    LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
+    WHERE trials.status = 'finished' AND (CASE WHEN $runs::VARCHAR[] IS NULL
+            THEN list_contains($sources, runs.source) AND {POOLED} ELSE list_contains($runs, runs.run_id) END)
+        AND ($models::VARCHAR[] IS NULL OR list_contains($models, runs.doctor))
+        AND ($datasets::VARCHAR[] IS NULL OR list_contains($datasets, cases.dataset))
+        AND ($specialties::VARCHAR[] IS NULL OR list_contains($specialties, cases.specialty))"""
+_SELECTED = "SELECT trials.trial_id, runs.doctor, trials.case_key, cases.dataset, cases.specialty, {differ}"
+_CANDIDATES = {
+    "conversations": f"""{_SELECTED} {_TRIALS}
+        AND trials.trial_id IN (SELECT trial_id FROM utterances WHERE role = 'patient')""",
+    "answers": f"""{_SELECTED} {_TRIALS} AND trials.trial_id IN (
+        SELECT trial_id FROM answers WHERE format = $format AND question_type = 'frq' AND status = 'answered')""",
+}
+# of one answer and rule: two verdicts in its history
+_BOTH_WAYS = """
+    SELECT trial_id FROM grades {where} GROUP BY trial_id, format, question_type, rule
+    HAVING bool_or(verdict = 'correct') AND NOT bool_and(verdict = 'correct')"""
+_RULES_DIFFER = """
+    SELECT trial_id FROM verdicts WHERE starts_with(rule, 'mcq') GROUP BY trial_id, format, question_type
+    HAVING bool_or(verdict = 'correct') AND NOT bool_and(verdict = 'correct')"""
+# the same words were judged both ways, be it in another trial
+_SAME_WORDS = """
+    SELECT trial_id FROM (
+        SELECT grades.trial_id, bool_or(verdict = 'correct') OVER same AND NOT bool_and(verdict = 'correct') OVER same
+            AS differ
+        FROM grades JOIN answers USING (trial_id, format, question_type)
+        JOIN trials ON trials.trial_id = grades.trial_id
+        JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
+        WHERE rule = 'frq' AND grades.format = $format
+        WINDOW same AS (PARTITION BY grader, lower(trim(cases.answer)), lower(trim(answers.response)))
+    ) WHERE differ"""
+_DIFFER = {
+    "conversations": f"(trials.trial_id IN ({_RULES_DIFFER}) OR trials.trial_id IN ({_BOTH_WAYS.format(where='')}))",
+    "answers": f"""(trials.trial_id IN ({_SAME_WORDS}) OR trials.trial_id IN (
+        {_BOTH_WAYS.format(where="WHERE rule = 'frq' AND format = $format")}))""",
+}
+_REVIEWS = """
+    SELECT reviews.*, unblinded_by, reason, unblinded_at
+    FROM reviews LEFT JOIN (
+        FROM unblindings QUALIFY row_number() OVER (PARTITION BY review_id ORDER BY unblinded_at, rowid) = 1
+    ) AS shown USING (review_id)
+    ORDER BY created_at DESC, review_id"""
+_SUBJECTS = """
+    SELECT trials.trial_id, runs.doctor AS model, trials.case_key, trials.content_hash, cases.dataset, cases.specialty,
+        trials.trial
+    FROM trials JOIN runs USING (run_id)
+    LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
+    WHERE list_contains(?, trials.trial_id)"""
+_FREE_VERDICTS = """
+    SELECT trial_id, format, grader, verdict FROM grades WHERE rule = 'frq' AND list_contains(?, trial_id)
+    QUALIFY row_number() OVER (PARTITION BY trial_id, format, grader ORDER BY graded_at DESC, rowid DESC) = 1
+    ORDER BY trial_id, format, grader"""
+_TALKS = """
+    SELECT runs.doctor, trials.case_key, trials.trial_id, list(utterances.text ORDER BY position)
+    FROM trials JOIN runs USING (run_id) JOIN utterances USING (trial_id)
+    WHERE list_contains(?, runs.doctor) AND list_contains(?, trials.case_key) AND list_contains(?, runs.source)
+    GROUP BY runs.doctor, trials.case_key, trials.trial_id, trials.trial ORDER BY trials.trial, trials.trial_id"""
+_FLIPS = """
+    SELECT grader, count(*), count(*) FILTER (several), sum(n)::BIGINT FROM (
+        SELECT grades.grader, count(*) AS n,
+            bool_or(verdict = 'correct') AND NOT bool_and(verdict = 'correct') AS several
+        FROM grades JOIN answers USING (trial_id, format, question_type)
+        JOIN trials ON trials.trial_id = grades.trial_id
+        JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
+        WHERE rule = 'frq' AND list_contains($counted, verdict) AND {same} IS NOT NULL
+        GROUP BY grades.grader, lower(trim(cases.answer)), lower(trim({same})) HAVING count(*) > 1
+    ) GROUP BY grader ORDER BY grader"""

@@ -1,0 +1,91 @@
+"""The reviews that there are, how far they are, and the way into one of them."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from core.experts.reviewing import ReviewState
+from pages.parts.experts_data import reviews
+from pages.parts.experts_words import ANNOTATOR, ITEM, KIND, REVIEW
+from pages.parts.look import plain
+
+_SOMEBODY = "somebody else…"
+
+
+def draw_list() -> None:
+    """Draw the way in, and every review with its progress."""
+    held = reviews()
+    if not held:
+        st.info(
+            "No review is planned yet. Under **Plan a review** you choose conversations, free responses or vignettes, "
+            "and who judges them; the models’ names stay hidden until all is answered.",
+            icon=":material/rate_review:",
+        )
+        return
+    _ask_way_in(held)
+    draw_progress(held, "experts_progress")
+
+
+def draw_progress(held: list[ReviewState], key: str, without: Sequence[str] = ()) -> None:
+    """Draw a line for each review and annotator, without some of the columns."""
+    st.dataframe(
+        progress_table(held).drop(columns=list(without)), hide_index=True, key=key, height="content",
+        column_config={"Answered": st.column_config.ProgressColumn(format="percent", min_value=0, max_value=1)},
+        alt="Reviews with the progress of each annotator",
+    )  # fmt: skip
+
+
+def progress_table(held: list[ReviewState]) -> pd.DataFrame:
+    """Return a line for each review and annotator."""
+    return pd.DataFrame(
+        [
+            {
+                "Review": state.review.name, "About": KIND[state.review.plan.kind], "Annotator": one.annotator,
+                "Answered": one.done / one.items if one.items else None,
+                "Done": f"{one.done} of {one.items}" if one.items else "third only", "Ties waiting": one.ties,
+                "Names": _names(state),
+            }
+            for state in held
+            for one in state.progress
+        ]
+    )  # fmt: skip
+
+
+def _names(state: ReviewState) -> str:
+    if state.review.plan.kind == "baseline":
+        return "no model"
+    return "shown" if state.review.unblinded else "hidden"
+
+
+def _ask_way_in(held: list[ReviewState]) -> None:
+    open_ = {s.review.review_id: s for s in held if not s.review.unblinded}
+    if not open_:
+        st.caption("All reviews are unblinded: their figures stand under **Results**.")
+        return
+    left, middle, right = st.columns([3, 2, 1], vertical_alignment="bottom")
+    review = left.selectbox(
+        "Review", list(open_), format_func=lambda key: open_[key].review.name, key="experts_open_review"
+    )
+    names = open_[review].review.plan.annotators if review else ()
+    who = middle.selectbox(
+        "You are", [*names, _SOMEBODY], key=f"experts_open_as_{review}",
+        help="Somebody else can break the ties of two who differ.",
+    )  # fmt: skip
+    if who == _SOMEBODY:
+        who = middle.text_input("Your name", key="experts_open_name").strip()
+    if right.button("Open", type="primary", icon=":material/rate_review:", disabled=not who, width="stretch") and who:
+        st.query_params.from_dict({REVIEW: review, ANNOTATOR: who})
+        st.rerun()
+    tied = open_[review].open_ties() if review else []
+    if tied:
+        st.caption(
+            f":material/balance: {len(tied)} tied {'item waits' if len(tied) == 1 else 'items wait'} for a third "
+            f"annotator of {plain(open_[review].review.name)}."
+        )
+
+
+def leave() -> None:
+    """Go back to the list."""
+    for name in (REVIEW, ANNOTATOR, ITEM):
+        st.query_params.pop(name, None)

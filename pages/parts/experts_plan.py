@@ -1,0 +1,133 @@
+"""Plans a review: what is judged, how it is drawn, and by whom."""
+
+from typing import Any
+
+import streamlit as st
+
+from core.case import SPECIALTIES
+from core.datasets.select import datasets
+from core.errors import AnamnesisError
+from core.events import FORMATS
+from core.experts.plans import SAMPLINGS, THIRD, Sampling, planned
+from core.experts.questions import ASKED_OF, WORDING
+from core.experts.reviewing import plan_review
+from core.store.database import Store
+from pages.parts.experts_words import ANNOTATOR, KIND, REVIEW, SAMPLING, SAMPLING_HELP
+from pages.parts.figure_controls import dataset_name, unique_names
+from pages.parts.figures import model_name
+from pages.parts.look import FORMAT, plain
+from pages.parts.navigation import EXPERTS
+from pages.parts.transcripts_data import on_offer
+
+_ORDERS = {("mcq", "frq"): "Choices, then in own words", ("frq", "mcq"): "In own words, then choices",
+           ("mcq",): "Choices only", ("frq",): "In own words only"}  # fmt: skip
+
+
+def draw_plan() -> None:
+    """Ask for a review and store it."""
+    kind = st.segmented_control(
+        "What is judged", list(KIND), default="conversations", required=True, format_func=KIND.__getitem__,
+        key="experts_kind", bind="query-params",
+    )  # fmt: skip
+    if kind is None:
+        return
+    asked = ASKED_OF[kind]
+    if len(asked) > 1:
+        st.caption(" · ".join(WORDING[question] for question in asked))
+    wanted = _ask_vignettes() if kind == "baseline" else _ask_items(kind)
+    if wanted is None:
+        return
+    left, middle, right = st.columns(3)
+    names = left.text_input(
+        "Annotators", key="experts_names", placeholder="Ada, Ben", help="Names with commas. Who breaks ties need not "
+        "be named: anybody else can.",
+    )  # fmt: skip
+    number = middle.number_input("Items", 1, 5_000, 30, key="experts_number")
+    share = right.number_input(
+        "Shared by two, %", 0, 100, round(100 * THIRD), key="experts_shared",
+        help="The paper: a third. Agreement can be told from shared items only.",
+    )  # fmt: skip
+    left, middle, right = st.columns(3, vertical_alignment="bottom")
+    name = left.text_input("Name of the review", key="experts_name", placeholder="Dermatology, first round")
+    seed = middle.number_input("Seed", 0, 2**31 - 1, 20, key="experts_seed", help="Draws and shuffles the items.")
+    if right.button("Plan the review", type="primary", icon=":material/playlist_add_check:", width="stretch"):
+        people = tuple(one.strip() for one in names.split(",") if one.strip())
+        shared = 0.0 if len(people) < 2 else THIRD if share == round(100 * THIRD) else share / 100
+        _plan(name, {**wanted, "kind": kind, "number": number, "annotators": people, "shared": shared, "seed": seed})
+
+
+def _ask_items(kind: str) -> dict[str, Any] | None:
+    held = on_offer()
+    if not held.conversations:
+        st.info(
+            "No conversation is stored yet: run a campaign, or import the CRAFT-MD authors’ release. Vignettes can be "
+            "answered by experts all the same.",
+            icon=":material/forum:",
+        )
+        return None
+    names = unique_names(held.models)
+    columns = st.columns(4)
+    models = columns[0].multiselect(
+        "Models", list(names), format_func=names.__getitem__, key="experts_models", placeholder="All"
+    )
+    sets = columns[1].multiselect(
+        "Data sets", held.datasets, format_func=dataset_name, key="experts_sets", placeholder="All"
+    )
+    specialties = columns[2].multiselect("Specialties", held.specialties, key="experts_fields", placeholder="All")
+    runs = columns[3].multiselect(
+        "Runs", list(held.runs), format_func=lambda run: f"{model_name(held.runs[run])} · {run}", key="experts_runs",
+        placeholder="All campaigns", help="Needed for runs whose patient had a persona, and for other protocols.",
+    )  # fmt: skip
+    found: dict[str, Any] = {
+        "models": tuple(models), "datasets": tuple(sets), "specialties": tuple(specialties), "runs": tuple(runs),
+        "sampling": _ask_sampling(list(SAMPLINGS)),
+    }  # fmt: skip
+    if kind == "answers":
+        found["format"] = st.segmented_control(
+            "Free responses from", list(FORMATS), default="multi_turn", required=True, key="experts_format",
+            format_func=FORMAT.__getitem__,
+        )  # fmt: skip
+    return found
+
+
+def _ask_vignettes() -> dict[str, Any]:
+    columns = st.columns(3)
+    case_set = columns[0].selectbox("Data set", datasets(), format_func=dataset_name, key="experts_case_set")
+    specialties = columns[1].multiselect("Specialties", SPECIALTIES, key="experts_case_fields", placeholder="All")
+    order = columns[2].selectbox(
+        "Asked", list(_ORDERS), format_func=_ORDERS.__getitem__, key="experts_order",
+        help="Choices that are seen first help the answer in own words; the other order avoids it.",
+    )  # fmt: skip
+    st.caption(
+        "Each expert’s answers become a run of doctor human/NAME, graded as a model’s are by the reference grader, and "
+        "stand on Accuracy and Compare beside the models."
+    )
+    sampling = _ask_sampling([one for one in SAMPLINGS if one != "disagreement"])
+    return {"case_set": case_set, "specialties": tuple(specialties), "question_types": order, "sampling": sampling}
+
+
+def _ask_sampling(options: list[Sampling]) -> Sampling:
+    chosen = st.segmented_control(
+        "Drawn", options, default="random", required=True, format_func=SAMPLING.__getitem__,
+        key=f"experts_sampling_{len(options)}", help=SAMPLING_HELP,
+    )  # fmt: skip
+    return chosen or "random"
+
+
+def _plan(name: str, fields: dict[str, Any]) -> None:
+    try:
+        review = plan_review(Store(), name, planned(**fields))
+    except AnamnesisError as error:
+        st.error(plain(str(error)))
+        return
+    people = review.plan.annotators
+    st.success(
+        f"{plain(review.name)}: {review.plan.number} items are dealt out to {plain(', '.join(people))}. Each opens it "
+        "under **Reviews**, or by a link of their own:",
+        icon=":material/check:",
+    )
+    for one in people:
+        st.page_link(
+            EXPERTS, label=f"Open as {plain(one)}", icon=":material/rate_review:",
+            query_params={REVIEW: review.review_id, ANNOTATOR: one},
+        )  # fmt: skip

@@ -1,0 +1,88 @@
+"""``experts`` and ``report experts`` from end to end."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from core.cli.app import main
+from core.experts.reviewing import state_of, unblind
+from core.store.database import Store
+from tests.core.experts.reviews import MODELS, a_review, answer_all, store_talks
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
+    return store_talks(Store())
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_reviews_are_listed_without_a_models_name(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["experts", "list"]) == 1
+    assert "no review yet" in capsys.readouterr().err
+    review = a_review(store, number=12, shared=1)
+    answer_all(store, review, "Ada")
+    assert main(["experts", "list", "--format", "csv"]) == 0
+    listed = {row["annotator"]: row for row in rows(capsys.readouterr().out)}
+    assert (listed["Ada"]["done"], listed["Ben"]["done"], listed["Ben"]["of"]) == ("12", "0", "12")
+    assert listed["Ada"]["blinded"] == "yes"
+
+
+def test_figures_of_a_review_wait_for_its_unblinding(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    review = a_review(store, number=12, kind="answers", shared=1)
+    answer_all(store, review, "Ada")
+    # one answer of each model is called wrong by Ben: two ties
+    first = {item.item[7:9]: item.number for item in state_of(store, "First").items}
+    answer_all(store, review, "Ben", but=dict.fromkeys(first.values(), "no"))
+    assert main(["report", "experts", "--review", "First"]) == 2
+    assert "is blinded" in capsys.readouterr().err
+    unblind(store, "First", "Ada", "a test")
+
+    assert main(["report", "experts", "--review", "First", "--format", "csv"]) == 0
+    shares = {row["model"]: row for row in rows(capsys.readouterr().out)}
+    assert [(shares[m]["yes"], shares[m]["n"], shares[m]["open"]) for m in MODELS] == [("5", "5", "1")] * 2
+
+    assert main(["report", "experts", "--review", "First", "--part", "agreement", "--format", "csv"]) == 0
+    found = {row["measure"]: row for row in rows(capsys.readouterr().out)}
+    assert float(found["percent agreement"]["value"]) == pytest.approx(10 / 12, abs=1e-6)
+    assert found["Cohen's kappa"]["n"] == "12"
+
+    assert main(["report", "experts", "--review", "First", "--part", "grader", "--format", "csv"]) == 0
+    grader = {row["figure"]: row for row in rows(capsys.readouterr().out)}
+    # the experts call all ten decided answers right, the grader those of the first model
+    assert (grader["both say right"]["value"], grader["experts alone"]["value"]) == ("5", "5")
+    assert float(grader["sensitivity"]["value"]) == 0.5
+    assert grader["the same, corrected"]["value"] == ""  # without a wrong answer there is no specificity
+
+
+def test_annotations_come_in_and_go_out(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text("item,annotator,question,value\ntalk:t00,Ada,medical_terms,yes\ntalk:t01,Ada,medical_terms,so\n")
+    assert main(["experts", "import", str(file)]) == 0
+    said = capsys.readouterr().out
+    assert "1 annotations of 1 items came in" in said
+    assert "Line 3 was left out: value 'so' is neither yes nor no." in said
+    out = tmp_path / "all.csv"
+    assert main(["experts", "export", "--out", str(out)]) == 0
+    assert [row["item"] for row in rows(out.read_text())] == ["talk:t00"]
+    assert main(["experts", "export", "--out", str(out)]) == 1
+    assert main(["experts", "import", "release"]) == 1
+    assert "import craftmd" in capsys.readouterr().err
+
+
+def test_how_often_a_grader_contradicts_itself_needs_no_release(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", "experts", "--part", "grader", "--format", "csv"]) == 0
+    said = capsys.readouterr()
+    assert {row["figure"]: row["n"] for row in rows(said.out)} == {
+        "judged the same response both ways": "2", "judged the same diagnosis both ways": "1",
+    }  # fmt: skip
+    assert "import craftmd" in said.err

@@ -1,0 +1,74 @@
+"""AutoMedic's trials in the store: found by their words, and in no measure that knows a doctor and a patient only."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.metrics.history.doctors import seats_of
+from core.store.beliefs import believed
+from core.store.casts import casts
+from core.store.conversations import ConversationFilter, conversation_ids, conversations, first_matches
+from core.store.database import Store
+from core.store.failures import wrong_answers
+from core.store.figures import Selection
+from core.store.history import cases_of_trials, unmeasured
+from core.store.ledgers import talk_sums, unmarked
+from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
+from tests.support.tagged import MISUSED, RUN, STAFF_SAYS, UNTAGGED, store_tagged
+
+NAMED = Selection(runs=[RUN])
+
+
+@pytest.fixture
+def held(store: Store) -> Store:
+    """One conversation of CRAFT-MD, which was capped, and two of AutoMedic."""
+    talk = [
+        Utterance(turn=0, role="doctor", text="Hello, what brings the patient in?"),
+        Utterance(turn=1, role="patient", text="An itch."), Ended(reason="turn_cap", doctor_turns=0), Finished(at=2.0),
+    ]  # fmt: skip
+    header = a_header("run", [a_case(1)], trials=1)
+    write_journal(store.journals, "run", header, a_trial(talk, trial_id="run/1/0"))
+    return store_tagged(store)
+
+
+def found(store: Store, **wanted: object) -> set[str]:
+    with store.read() as cursor:
+        return set(conversation_ids(cursor, ConversationFilter(**wanted)))
+
+
+def test_words_are_found_by_speaker_and_a_tag_is_no_word(held: Store) -> None:
+    assert found(held, text="heart auscultation") == {MISUSED}
+    assert found(held, text="auscultation", speaker="staff") == {MISUSED}
+    assert found(held, text="auscultation", speaker="patient") == set()
+    assert found(held, text="patient", speaker="doctor") == {"run/1/0", MISUSED}, "one writes “Patient:”"
+    assert found(held, text="clinical") == set()
+    assert found(held, text="<patient>") == set()
+    assert found(held, text="brings") == {"run/1/0", UNTAGGED}
+    with held.read() as cursor:
+        assert first_matches(cursor, [MISUSED], "auscultation", "staff") == {MISUSED: STAFF_SAYS}
+        said = first_matches(cursor, [MISUSED], "patient")
+    assert said[MISUSED].endswith("Patient: For two days, doctor.")
+
+
+def test_a_listed_conversation_names_its_protocol(held: Store) -> None:
+    with held.read() as cursor:
+        listed = {talk.trial_id: talk.protocol for talk in conversations(cursor)}
+    assert listed == {"run/1/0": "craftmd", MISUSED: "automedic", UNTAGGED: "automedic"}
+
+
+def test_history_taking_leaves_them_out(held: Store) -> None:
+    with held.read() as cursor:
+        assert [seat.runs for seat in seats_of(casts(cursor))] == [("run",)]
+        (only,) = cases_of_trials(cursor).values()
+        assert [case.case_key for case in only] == ["ours/1"]
+        assert cases_of_trials(cursor, NAMED) == {}
+        assert unmeasured(cursor, "1", NAMED) == []
+
+
+def test_ledger_causes_and_belief_leave_them_out_where_their_run_is_named_too(held: Store) -> None:
+    with held.read() as cursor:
+        assert unmarked(cursor, "1", NAMED) == []
+        assert talk_sums(cursor, "1", NAMED).empty
+        assert wrong_answers(cursor, NAMED, "mcq_strict") == []
+        assert believed(cursor, NAMED) == []
+        assert [u.trial_id for u in unmarked(cursor, "1")] == ["run/1/0"]

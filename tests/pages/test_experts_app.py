@@ -1,0 +1,192 @@
+"""The Experts page without a browser: planning, answering, ties, results, vignettes, and what the page never says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.experts.plans import Review
+from core.experts.reviewing import record, state_of, unblind
+from core.store.database import Store
+from tests.core.experts.reviews import MODELS, a_review, answer_all, store_talks
+from tests.support.pages import button, has_button, trouble, words
+
+Open = Callable[..., AppTest]
+
+
+@pytest.fixture
+def store(database: Path) -> Store:
+    return store_talks(Store(database))
+
+
+def table(app: AppTest, column: str) -> pd.DataFrame:
+    return next(frame.value for frame in app.dataframe if column in frame.value.columns)
+
+
+def everything(app: AppTest) -> str:
+    """All that the page sends to the browser, with the keys of its elements."""
+    return str(app._tree)
+
+
+def test_an_empty_page_says_what_to_do(open_page: Open) -> None:
+    app = open_page("experts")
+    assert trouble(app) == []
+    assert "Plan a review" in words(app)
+    for tab, says in (
+        ("Results", "plan a review"), ("Graders", "run a campaign"), ("The CRAFT-MD release", "import craftmd"),
+        ("Plan a review", "run a campaign"),
+    ):  # fmt: skip
+        app = open_page("experts", experts_tab=tab)
+        assert trouble(app) == []
+        assert says in words(app)
+
+
+def test_a_review_is_planned_on_the_page(store: Store, open_page: Open) -> None:
+    app = open_page("experts", experts_tab="Plan a review")
+    app.text_input(key="experts_names").input("Ada, Ben")
+    app.text_input(key="experts_name").input("Skin")
+    app.number_input(key="experts_number").set_value(6)
+    button(app, "Plan the review").click().run()
+    assert trouble(app) == []
+    assert "6 items are dealt out to Ada, Ben" in words(app)
+    state = state_of(store, "Skin")
+    assert sum(len(one.annotators) == 2 for one in state.items) == 2  # a third
+    app.text_input(key="experts_name").input("Skin")
+    button(app, "Plan the review").click().run()
+    assert "already" in trouble(app)[0]
+
+
+def test_an_annotator_answers_by_question_and_changes_with_a_reason(store: Store, open_page: Open) -> None:
+    review = a_review(store, shared=1)
+    app = open_page("experts", review=review.review_id, annotator="Ada")
+    assert trouble(app) == []
+    number = int(app.query_params["item"][0])
+    assert has_button(app, "Yes")
+    assert "0 of 6 answered" in words(app)
+    for _ in range(5):
+        button(app, "Yes").click().run()
+    assert "1 of 6 answered" in words(app)
+    assert "All answered and saved" in words(app)
+    button(app, "Patient used medical terms").click().run()
+    button(app, "No").click().run()
+    assert "say why the answer is changed" in words(app)
+    app.text_input[0].input("Looked again").run()
+    button(app, "No").click().run()
+    item = state_of(store, "First").by_number[number].item
+    changed = state_of(store, "First").said[item, "Ada", "medical_terms"]
+    assert (changed.value, changed.reason) == ("no", "Looked again")
+
+
+def test_nothing_on_the_page_tells_whose_items_they_are(store: Store, open_page: Open) -> None:
+    for kind in ("conversations", "answers"):
+        review = a_review(store, kind, kind=kind, shared=1)
+        app = open_page("experts", review=review.review_id, annotator="Ada")
+        assert trouble(app) == []
+        assert "secret" not in everything(app)
+        assert "talk:" not in everything(app)
+    app = open_page("experts")
+    assert "secret" not in everything(app)
+    app = open_page("experts", experts_tab="Results")
+    assert "secret" not in everything(app)
+    assert "Answers missing" in [metric.label for metric in app.metric]
+
+
+def test_a_third_sees_the_tied_questions_alone(store: Store, open_page: Open) -> None:
+    review = a_review(store, shared=1)
+    answer_all(store, review, "Ada")
+    answer_all(store, review, "Ben")
+    other = next(iter(state_of(store, "First").own_items("Ben")))
+    record(store, "First", other.number, "Ben", "medical_terms", "no", "a second thought")
+    app = open_page("experts", review=review.review_id, annotator="Cyd")
+    assert "Two others differ on this" in words(app)
+    assert "1 tie to break" in words(app)
+    asked = [one.label for one in app.button if one.label == "Complete medical history"]
+    assert asked == []
+    button(app, "No").click().run()
+    assert state_of(store, "First").missing == 0
+    app = open_page("experts", review=review.review_id, annotator="Dan")
+    assert "Nothing waits for Dan" in words(app)
+
+
+def test_comments_and_highlights_are_saved(store: Store, open_page: Open) -> None:
+    review = a_review(store, shared=1)
+    app = open_page("experts", review=review.review_id, annotator="Ada")
+    app.text_area[0].input("odd").run()
+    app.text_input[0].input("itch since")
+    app.selectbox[0].set_value(1)
+    button(app, "Highlight").click().run()
+    assert trouble(app) == []
+    assert ":orange-background[itch since]" in words(app)
+    said = {one.question: one for one in state_of(store, "First").said.values()}
+    assert said["comment"].comment == "odd"
+    assert [span.text for span in said["highlight"].spans] == ["itch since"]
+
+
+@pytest.fixture
+def judged(store: Store) -> Review:
+    """All twelve responses judged: right but for one of the second model, on which the two differed."""
+    review = a_review(store, "Right or wrong", kind="answers", number=12, shared=1)
+    state = state_of(store, review.review_id)
+    one = next(item for item in state.items if item.item.startswith("answer:t1"))
+    answer_all(store, review, "Ada")
+    answer_all(store, review, "Ben", but={one.number: "no"})
+    record(store, review.review_id, one.number, "Cyd", "equivalent", "no")
+    return review
+
+
+def test_results_are_shown_once_somebody_unblinds(store: Store, judged: Review, open_page: Open) -> None:
+    app = open_page("experts", experts_tab="Results")
+    app.text_input(key="experts_unblind_by").input("Ada")
+    button(app, "Unblind the review").click().run()
+    assert trouble(app) == []
+    assert "Unblinded by Ada when all was answered" in words(app)
+    shares = table(app, "Open ties").set_index("Model")
+    assert list(shares.loc[list(MODELS), "Yes"]) == [6, 5]
+    pairs = table(app, "p").iloc[0]
+    assert (pairs["Cases"], pairs["Yes of the first only"], pairs["p"]) == (6, 1, "1.0000")
+    agreement = table(app, "Measure").set_index("Measure")
+    assert agreement.loc["Agreement", "Value"] == pytest.approx(11 / 12)
+    confusion = table(app, "Grader: right")
+    # the grader calls all of the first model right and all of the second wrong
+    assert confusion[["Grader: right", "Grader: wrong"]].to_numpy().tolist() == [[6, 5], [0, 1]]
+    chart = json.loads(app.get("plotly_chart")[0].proto.spec)
+    assert {trace["name"] for trace in chart["data"]} == set(MODELS)
+
+
+def test_an_early_unblinding_shows_its_reason(store: Store, open_page: Open) -> None:
+    review = a_review(store)
+    unblind(store, review.review_id, "Ada", "the funding ended")
+    app = open_page("experts", experts_tab="Results")
+    assert "“the funding ended”" in words(app)
+    app = open_page("experts", review=review.review_id, annotator="Ada")
+    assert "can no longer be changed" in words(app)
+
+
+def test_graders_are_told_how_often_they_contradict_themselves(store: Store, open_page: Open) -> None:
+    found = table(open_page("experts", experts_tab="Graders"), "Judged both ways").set_index("Met again")
+    assert found.loc["the same response", ["Pairs", "Judged both ways"]].tolist() == [2, 0]
+
+
+def test_an_expert_answers_a_vignette(database: Path, open_page: Open) -> None:
+    store = Store(database)
+    review = a_review(store, "Vignettes", kind="baseline", number=2, shared=0, annotators=("Ada",))
+    app = open_page("experts", review=review.review_id, annotator="Ada")
+    assert trouble(app) == []
+    choices = [one for one in app.button if one.key and one.key.startswith("experts_vignette_")]
+    assert len(choices) == 4
+    choices[0].click().run()
+    app.text_input[0].input("Migraine")
+    button(app, "Answer").click().run()
+    assert trouble(app) == []
+    assert "1 of 2 answered" in words(app)
+    app = open_page("experts", experts_tab="Results")
+    assert list(table(app, "Accuracy")["Expert"]) == ["Ada", "Ada"]
+
+
+def test_an_unknown_review_is_said(store: Store, open_page: Open) -> None:
+    assert "not stored here" in words(open_page("experts", review="gone", annotator="Ada"))

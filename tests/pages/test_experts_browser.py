@@ -1,0 +1,126 @@
+"""A blinded review in a real browser: two annotators, a reload in the middle, ties for a third, names at the end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.experts.plans import Review
+from core.experts.reviewing import state_of
+from core.store.database import Store
+from tests.core.experts.reviews import MODELS, a_review, store_talks
+from tests.support.dashboard import CHROMIUM, FLAGS, WIDE, Dashboard, Eyes, serving, settle
+
+playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+from playwright.sync_api import Browser, Page, expect  # noqa: E402
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"no Chromium at {CHROMIUM}: install it or set CHROMIUM"),
+]
+expect.set_options(timeout=45_000)
+
+
+@pytest.fixture(scope="module")
+def review(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Review]:
+    """Six free responses that Ada and Ben both judge."""
+    store = store_talks(Store(tmp_path_factory.mktemp("experts") / "anamnesis.duckdb"))
+    return store, a_review(store, "Round one", kind="answers", shared=1)
+
+
+@pytest.fixture(scope="module")
+def dashboard(review: tuple[Store, Review]) -> Iterator[Dashboard]:
+    with serving(review[0].path.parent) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with playwright_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+def blinded(page: Page) -> None:
+    """The page tells nothing of the models: neither in its content nor in its address."""
+    assert not re.search(r"secret|talk:|run0|run1", page.content() + page.url)
+
+
+def at_item(page: Page, place: str) -> None:
+    """Wait until the item is drawn whole: a key that is pressed before belongs to no item and is dropped."""
+    expect(page.get_by_text(place, exact=True)).to_be_visible()
+    page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]')
+    page.wait_for_timeout(150)
+
+
+def answer(page: Page, answers: dict[int, str], count: int, done: int = 0) -> None:
+    """Press y or n for the item in the address, then j, and so on; every page on the way is blinded."""
+    for step in range(done, done + count):
+        at_item(page, f"Item {step + 1} of 6")
+        blinded(page)
+        number = int(re.search(r"item=(\d+)", page.url)[1])  # type: ignore[index]
+        page.keyboard.press(answers.get(number, "y"))
+        expect(page.get_by_text(f"{step + 1} of 6 answered")).to_be_visible()
+        if step < 5:
+            page.keyboard.press("j")
+
+
+def test_two_annotators_a_reload_and_a_third_who_breaks_the_ties(
+    review: tuple[Store, Review], dashboard: Dashboard, browser: Browser
+) -> None:
+    store, planned = review
+    context = browser.new_context(viewport={"width": WIDE[0], "height": WIDE[1]})
+    context.set_default_timeout(45_000)
+    eyes = Eyes(dashboard.address)
+    eyes.watch(context)
+    page = context.new_page()
+
+    def open_as(name: str) -> None:
+        page.goto(f"{dashboard.address}/experts?review={planned.review_id}&annotator={name}")
+        settle(page)
+        page.wait_for_url(re.compile("item="))
+
+    open_as("Ada")
+    answer(page, {}, 3)
+    at_item(page, "Item 4 of 6")
+    link = page.url
+    page.reload()
+    settle(page)
+    assert page.url == link
+    expect(page.get_by_text("3 of 6 answered")).to_be_visible()
+    answer(page, {}, 3, done=3)
+
+    open_as("Ben")
+    answer(page, {2: "n", 5: "n"}, 6)
+    assert len(state_of(store, "Round one").open_ties()) == 2
+
+    open_as("Cyd")
+    expect(page.get_by_text("2 ties to break")).to_be_visible()
+    assert "item=2" in page.url
+    blinded(page)
+    page.keyboard.press("n")
+    expect(page.get_by_text("1 of 2 answered")).to_be_visible()
+    page.keyboard.press("u")
+    at_item(page, "Item 2 of 2")
+    page.wait_for_url(re.compile("item=5"))
+    page.keyboard.press("y")
+    expect(page.get_by_text("2 of 2 answered")).to_be_visible()
+    state = state_of(store, "Round one")
+    assert state.missing == 0
+    assert [state.value(state.by_number[n].item, "Cyd", "equivalent") for n in (2, 5)] == ["no", "yes"]
+
+    page.goto(f"{dashboard.address}/experts?experts_tab=Results")
+    settle(page)
+    blinded(page)
+    page.get_by_label("Your name").fill("Ada")
+    page.get_by_role("button", name="Unblind the review").click()
+    expect(page.get_by_text("Unblinded by Ada when all was answered")).to_be_visible()
+    expect(page.get_by_text(MODELS[0]).first).to_be_visible()
+    context.close()
+    assert eyes.console == []
+    assert eyes.abroad == []
+    assert dashboard.trouble == []
