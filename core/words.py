@@ -1,8 +1,10 @@
-"""The words for formats, question types, verdicts and endings: the same on every page and in every file."""
+"""The words for formats, question types, verdicts, endings and AutoMedic's tags: the same on every page and file."""
 
 from __future__ import annotations
 
-from core.events import EndReason, Format, QuestionType, Verdict
+from collections.abc import Sequence
+
+from core.events import EndReason, Format, QuestionType, Rated, RoleName, TagMisuse, Verdict
 
 FORMAT: dict[Format, str] = {
     "vignette": "Vignette",
@@ -39,13 +41,37 @@ END: dict[EndReason, str] = {
     "error": "the provider failed",
 }
 """Why a conversation ended, to follow "because"; a protocol caps messages or questions."""
+ROLE: dict[RoleName, str] = {
+    "doctor": "Doctor",
+    "patient": "Patient",
+    "staff": "Clinical staff",
+    "grader": "Grader",
+    "summariser": "Summariser",
+    "solver": "Solver",
+    "profiler": "Profiler",
+}
+MISUSE: dict[TagMisuse, str] = {
+    "no_tag": "it holds no query in a tag, so that nothing could be passed on",
+    "text_outside": "it has words outside the tags, which were not passed on",
+    "several_queries": "it asks several queries, of which only the first was passed on",
+    "unclosed": "it leaves a tag open",
+    "nested": "it puts one tag inside another",
+    "empty": "it holds an empty tag",
+    "unknown_tag": "it uses a tag that there is not",
+    "end_with_query": "it writes the end tag beside other words, which ends the consultation",
+    "speaks_for_others": "it speaks for the patient or the clinical staff itself",
+}
+"""What breaks AutoMedic's tag protocol, to follow a message and a colon."""
 
 
-def how_it_ended(reason: EndReason, doctor_turns: int) -> str:
+def how_it_ended(reason: EndReason, doctor_turns: int, *, tagged: bool = False) -> str:
     """Return why a conversation ended and how often the doctor spoke, to follow "because".
 
-    True of every protocol: the opening message is the doctor's greeting, or the patient's request.
+    True of every protocol: the opening message is the doctor's greeting, or the patient's request. In AutoMedic
+    (``tagged``) there is none, and what counts is the queries that were passed on.
     """
+    if tagged:
+        return f"{END[reason]}; {doctor_turns} {'query was' if doctor_turns == 1 else 'queries were'} passed on"
     if reason == "no_question" and not doctor_turns:
         return "there was no doctor to ask anything"
     return f"{END[reason]}; the doctor spoke {times(doctor_turns)} after the opening message"
@@ -54,6 +80,18 @@ def how_it_ended(reason: EndReason, doctor_turns: int) -> str:
 def times(count: int) -> str:
     """Return how often in words."""
     return "once" if count == 1 else f"{count} times"
+
+
+def misused(kinds: Sequence[TagMisuse]) -> str:
+    """Return in a sentence what a message did against the tag protocol."""
+    return f"Against the tag protocol: {'; '.join(MISUSE[kind] for kind in kinds)}."
+
+
+def rated(rating: Rated) -> str:
+    """Return the patient's rating of the doctor as a heading of the rater's own words."""
+    if rating.rating is None:
+        return f"{rating.quality.capitalize()} not rated by {rating.rater} as the patient"
+    return f"{rating.quality.capitalize()} {rating.rating} of 5, rated by {rating.rater} as the patient"
 
 
 def arm(format_: Format, question_type: QuestionType) -> str:

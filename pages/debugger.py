@@ -3,10 +3,11 @@
 import streamlit as st
 
 from core.agents.casting import is_model
-from core.bench.steps import steps_of_trial
+from core.bench.steps import NOT_AUTOMEDIC, steps_of_trial
 from core.bench.variants import variants_of
 from core.campaigns.journal import RunHeader
 from core.errors import AnamnesisError
+from core.protocols.playing import AUTOMEDIC
 from pages.parts.debug_cell import draw_cell
 from pages.parts.debug_edit import draw_edit
 from pages.parts.debug_matrix import draw_matrix
@@ -16,7 +17,7 @@ from pages.parts.debug_setup import ask_and_run
 from pages.parts.debug_variants import draw_variants
 from pages.parts.figures import model_name
 from pages.parts.look import plain
-from pages.parts.navigation import require_app
+from pages.parts.navigation import TRANSCRIPTS, require_app
 from pages.parts.setup import case_label
 
 require_app()
@@ -85,7 +86,22 @@ def draw_page() -> None:
             )
         ask_and_run()
         return
+    if shown.header.protocol == AUTOMEDIC.name:
+        draw_way_out(shown)
+        return
     draw_run(shown)
+
+
+def draw_way_out(shown: Shown) -> None:
+    """Say that a trial of AutoMedic is read elsewhere, with the way there."""
+    st.info(plain(NOT_AUTOMEDIC), icon=":material/bug_report:")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        for number, trial_id in shown.trial_ids.items():
+            st.page_link(
+                TRANSCRIPTS, label=f"Trial {number + 1} of {shown.case.case_key}", icon=":material/forum:",
+                query_params={"trial": trial_id},
+            )  # fmt: skip
+        st.button("Another case", icon=":material/add:", on_click=leave, key="debug_new")
 
 
 st.title("Case debugger", anchor=False)

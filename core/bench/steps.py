@@ -10,9 +10,15 @@ from core.agents.calls import wire
 from core.agents.parts import Part, PartName, messages_of
 from core.campaigns.journal import RunHeader
 from core.case import Case
+from core.errors import UsageError
 from core.events import CallRecord, Event, Format, QuestionType, RoleName, Rule, Verdict
 from core.models.base import Message, Role
+from core.protocols.playing import AUTOMEDIC
 
+NOT_AUTOMEDIC = (
+    "The Case debugger takes CRAFT-MD's trials apart; this one is AutoMedic's, whose doctor, patient and staff "
+    "are sent other messages: read it under Transcripts, or take it away as data with every prompt and raw reply."
+)
 StepKind = Literal["ask", "reply", "summarise", "answer", "extract", "judge", "probe"]
 
 
@@ -101,8 +107,11 @@ def steps_of(
 ) -> list[Step]:  # fmt: skip
     """Return the steps of a trial, running or finished, in the order in which they happened.
 
-    ``system_prompt`` is the doctor's prompt of a release's conversation (``TrialRecord``).
+    ``system_prompt`` is the doctor's prompt of a release's conversation (``TrialRecord``). Raises ``UsageError`` for a
+    trial of AutoMedic, whose roles are sent other messages than CRAFT-MD's.
     """
+    if header.protocol == AUTOMEDIC.name:
+        raise UsageError(NOT_AUTOMEDIC)
     from core.bench.retrace import Retrace  # which makes steps of the classes above
 
     return Retrace(case, header, events, system_prompt).steps

@@ -24,7 +24,9 @@ from core.live.start import one_case, watch
 from core.models.registry import Registry, load_registry
 from core.persona import label, parse_persona
 from core.protocols.craftmd import Arm, Branch, Trial
+from core.protocols.playing import AUTOMEDIC, CRAFTMD
 from core.store.cases import case as stored_case
+from core.store.casts import cast
 from core.store.database import Store
 from core.store.fold import fold_if_free
 from core.store.forks import setups
@@ -34,6 +36,11 @@ from core.takeaway.document import without_credentials
 PACK = "craftmd"
 FORK_ARMS: tuple[Arm, ...] = (("multi_turn", "frq"), ("multi_turn", "mcq"))
 """What a branch is asked afterwards unless it is told otherwise: a vignette's answer does not depend on the fork."""
+
+NOT_FORKED = (
+    "In this conversation the doctor asks a patient and the clinical staff, as the AutoMedic protocol has it: only "
+    "conversations of CRAFT-MD can be forked."
+)
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,7 @@ class Origin:
     prompt_hash: str
     settings: Mapping[str, Any]
     source: str
+    protocol: str = CRAFTMD.name
 
     @property
     def prompts(self) -> str:
@@ -96,8 +104,9 @@ def stored_origin(trial_id: str) -> Origin:
             raise UsageError(f"There is no stored conversation {trial_id!r} to fork: take its id from its address.")
         about = stored_case(cursor, held.case_key, held.content_hash)
         dialogue = tuple(Turn(said.role, said.text) for said in utterances_of(cursor, trial_id))
+        run = cast(cursor, held.run_id)
     shared = {name: value for name, value in vars(held).items() if name not in ("run_id", "content_hash", "messages")}
-    return Origin(case=about, dialogue=dialogue, **shared)
+    return Origin(case=about, dialogue=dialogue, protocol=run.protocol if run else CRAFTMD.name, **shared)
 
 
 def running_origin(session: Session) -> Origin:
@@ -111,8 +120,14 @@ def running_origin(session: Session) -> Origin:
     shared = ("doctor", "patient", "grader", "summariser", "prompt_pack", "prompt_hash", "settings", "source")
     return Origin(
         trial_id=started.trial_id, case=header.cases[0], case_key=started.case_key, dialogue=session.dialogue,
-        seed=started.seed, **{name: getattr(header, name) for name in shared},
+        seed=started.seed, protocol=header.protocol, **{name: getattr(header, name) for name in shared},
     )  # fmt: skip
+
+
+def check_forkable(origin: Origin) -> None:
+    """Raise ``UsageError`` for a conversation of AutoMedic, whose doctor speaks in tags to two that a branch lacks."""
+    if origin.protocol == AUTOMEDIC.name:
+        raise UsageError(NOT_FORKED)
 
 
 def start_fork(plan: ForkPlan, origin: Origin | None = None) -> Session:
@@ -145,6 +160,7 @@ def _kept(plan: ForkPlan, origin: Origin) -> Dialogue:
     """Return the messages that the branch begins with."""
     if not origin.dialogue:
         raise UsageError("This conversation holds no message, so there is nothing to fork: choose another one.")
+    check_forkable(origin)
     last = len(origin.dialogue) - 1
     if origin.dialogue[0].role == "patient":
         raise UsageError(

@@ -15,7 +15,20 @@ from dataclasses import dataclass, field
 
 from core.agents.base import Turn
 from core.errors import AnamnesisError
-from core.events import Answered, Called, Ended, Event, Failed, Graded, Speaker, Summarised, Token, Utterance, Waiting
+from core.events import (
+    Answered,
+    Called,
+    Ended,
+    Event,
+    Failed,
+    Graded,
+    Rated,
+    Speaker,
+    Summarised,
+    Token,
+    Utterance,
+    Waiting,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -89,7 +102,7 @@ class Session:
         self._paused.clear()
 
     def step(self) -> None:
-        """Go on up to the next finished message, answer or verdict, then hold again."""
+        """Go on up to the next finished message, answer, rating or verdict, then hold again."""
         self._steps += 1
         self._paused.set()
 
@@ -215,10 +228,10 @@ class Session:
                 self.waiting = event
                 self._match()
             return
-        if isinstance(event, Utterance | Answered | Summarised | Failed):
+        if isinstance(event, Utterance | Answered | Rated | Summarised | Failed):
             self.draft = None
         self.events.append(event)
-        if self._steps and isinstance(event, Utterance | Answered | Graded):
+        if self._steps and isinstance(event, Utterance | Answered | Rated | Graded):
             self._steps -= 1
 
     async def _type(self, token: Token) -> None:

@@ -9,15 +9,18 @@ from dataclasses import replace
 
 from core.agents.casting import CastNames
 from core.campaigns.journal import JournalWriter, RunHeader, TrialLine, journal_path
-from core.campaigns.plan import Campaign, header_of, rules_of, seed_of, trial_id
-from core.campaigns.run import casting_of, check_prompts
+from core.campaigns.plan import Campaign, header_of, human_seats, rules_of, seed_of, trial_id
+from core.campaigns.run import casting_of, check_prompts, player_of
 from core.case import Case
+from core.errors import UsageError
 from core.events import PASSING, Event, Finished
 from core.live.session import Session, replay
 from core.models.registry import Registry, load_registry
 from core.protocols.craftmd import Branch, Trial, run_trial
+from core.protocols.playing import CRAFTMD, Play
 from core.store.database import Store
 from core.store.fold import fold_if_free
+from core.words import PROTOCOL
 
 
 def start_consultation(campaign: Campaign, beside: Session | None = None) -> Session:
@@ -46,12 +49,11 @@ def watch(
     check_prompts(campaign)
     session = Session(key=trial.trial_id, title=trial.case.case_key, paced=not _streams(campaign.names))
     session.meta.update(vars(campaign.names), persona=campaign.settings.persona, header=header)
-    casting = replace(casting_of(campaign, registry), listen=session.listen)
-    cast = casting.open(campaign.names)
+    play = _play_of(campaign, registry, session, branch)
 
     async def source(session: Session) -> AsyncIterator[Event]:
         async with registry:
-            async for event in run_trial(trial, cast, rules_of(campaign), branch):
+            async for event in play(trial):
                 yield event
 
     def store(session: Session) -> None:
@@ -64,6 +66,18 @@ def watch(
         session.beside, beside.beside = beside, session
     session.start(source)
     return session
+
+
+def _play_of(campaign: Campaign, registry: Registry, session: Session, branch: Branch | None) -> Play:
+    """Return what plays the trial, with its cast opened; only CRAFT-MD has seats for humans, and branches."""
+    if campaign.protocol != CRAFTMD.name:
+        if human_seats(campaign.names):
+            raise UsageError(
+                f"A human cannot take a seat under {PROTOCOL[campaign.protocol]}: choose CRAFT-MD, or a model."
+            )
+        return player_of(campaign, registry)
+    cast = replace(casting_of(campaign, registry), listen=session.listen).open(campaign.names)
+    return lambda trial: run_trial(trial, cast, rules_of(campaign), branch)
 
 
 def start_replay(case: Case | None, events: Sequence[Event], key: str) -> Session:

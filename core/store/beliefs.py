@@ -26,7 +26,8 @@ class Believed:
 def believed(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> list[Believed]:
     """Return the conversations of a selection that were probed, in the order of model, case and trial.
 
-    Formats and question types of the selection must be ``None``: a belief belongs to no arm.
+    Formats and question types of the selection must be ``None``: a belief belongs to no arm. AutoMedic's are left out,
+    also where its runs are named: what a belief is held against, the ledger, knows a doctor and a patient only.
     """
     rows = cursor.execute(_BELIEVED, (selection or Selection()).parameters()).fetchall()
     probes = probes_of_trials(cursor, [row[0] for row in rows])
@@ -50,7 +51,7 @@ _BELIEVED = f"""
     FROM trials JOIN runs ON runs.run_id = trials.run_id
     LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
     CROSS JOIN (SELECT NULL::VARCHAR AS format, NULL::VARCHAR AS question_type) AS verdicts
-    WHERE trials.trial_id IN (SELECT trial_id FROM probes) AND {SELECTED}
+    WHERE trials.trial_id IN (SELECT trial_id FROM probes) AND runs.protocol <> 'automedic' AND {SELECTED}
     ORDER BY runs.doctor, trials.case_key, trials.trial, trials.trial_id"""
 
 _PROBES = """

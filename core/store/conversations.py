@@ -19,9 +19,10 @@ class ConversationFilter:
     """Which conversations to list; ``None`` is no restriction.
 
     ``case`` is the id of a case, or else a part of ids or of right answers. ``text`` is looked for in the messages,
-    in any case of letters, of ``speaker`` where given. ``verdicts`` are those of the arm ``arm``
-    ("format:question_type"), multiple choice by ``mcq_rule``; ``rules_differ`` keeps the conversations whose answer
-    in that arm is right by one of the two multiple-choice rules only.
+    in any case of letters, of ``speaker`` where given; the tags in which AutoMedic's doctor speaks are no words.
+    ``verdicts`` are those of the arm ``arm`` ("format:question_type"), multiple choice by ``mcq_rule``;
+    ``rules_differ`` keeps the conversations whose answer in that arm is right by one of the two multiple-choice rules
+    only.
     """
 
     trials: Sequence[str] | None = None
@@ -44,7 +45,14 @@ class ConversationFilter:
     def where(self) -> str:
         """Return the condition in SQL: what is no restriction costs nothing."""
         asked = [sql for name, sql in _CONDITIONS.items() if getattr(self, name) not in (None, False)]
-        return " AND ".join(asked) or "true"
+        return (" AND ".join(asked) or "true").format(words=self.words)
+
+    @property
+    def words(self) -> str:
+        """The words of a message in SQL: without tags where the text asked for may lie in one, which costs its time."""
+        asked = (self.text or "").lower()
+        in_a_tag = bool(asked) and any(asked in tag for tag in _TAGS)
+        return f"regexp_replace(text, '{'|'.join(_TAGS)}', ' ', 'gi')" if in_a_tag else "text"
 
     def parameters(self, sql: str) -> dict[str, Any]:
         """Return the values that a query names."""
@@ -72,6 +80,7 @@ class Conversation:
     failure: str | None
     answer: str | None
     finished_at: float
+    protocol: str = "craftmd"
     verdicts: dict[str, Verdict] = field(default_factory=dict)
 
 
@@ -142,7 +151,8 @@ def first_matches(
 ) -> dict[str, str]:
     """Return trial → its first message with ``text`` in it, said by ``speaker`` where given."""
     wanted = ConversationFilter(trials=trials, text=text, speaker=speaker)
-    return dict(cursor.execute(_FIRST_MATCHES, wanted.parameters(_FIRST_MATCHES)).fetchall())
+    sql = _FIRST_MATCHES.format(words=wanted.words)
+    return dict(cursor.execute(sql, wanted.parameters(sql)).fetchall())
 
 
 def offer(cursor: duckdb.DuckDBPyConnection) -> Offer:
@@ -166,8 +176,9 @@ _FEW = 1_000
 _PARAMETER = re.compile(r"\$(\w+)")
 _COUNTING_RULE = "(NOT starts_with(rule, 'mcq') OR rule = $mcq_rule)"
 _ARM = "format = $format AND question_type = $question_type"
+_TAGS = ("<patient>", "</patient>", "<clinical>", "</clinical>", "</end>")
 # a pattern with every special character escaped: ignores case at a third of the price of lower()
-_SAID = "($speaker::VARCHAR IS NULL OR role = $speaker) AND regexp_matches(text, regexp_escape($text), 'i')"
+_SAID = "($speaker::VARCHAR IS NULL OR role = $speaker) AND regexp_matches({words}, regexp_escape($text), 'i')"
 _IS_CASE = "lower($case) IN (lower(case_key), lower(split_part(case_key, '/', 2)))"
 _CONDITIONS = {
     **{
@@ -208,7 +219,7 @@ _ORDER = f"runs.created_at DESC, trials.run_id, {_NATURAL.format('trials.case_ke
 _PAGE = f"""
     SELECT trials.trial_id, trials.run_id, runs.doctor, runs.patient, trials.case_key, cases.dataset, cases.specialty,
         trials.trial, trials.status, trials.end_reason, trials.doctor_turns, trials.failure, cases.answer,
-        trials.finished_at, count(*) OVER () AS total
+        trials.finished_at, runs.protocol, count(*) OVER () AS total
     {{found}}
     ORDER BY {_ORDER} LIMIT $limit OFFSET $offset"""
 

@@ -53,7 +53,11 @@ class WrongAnswer:
 def wrong_answers(
     cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None, mcq_rule: McqRule = "mcq_loose"
 ) -> list[WrongAnswer]:
-    """Return the answers of a selection that are wrong or broken, those of one trial together."""
+    """Return the answers of a selection that are wrong or broken, those of one trial together.
+
+    AutoMedic's are left out, also where its runs are named: the rules that attribute them know a doctor and a patient
+    only, and CARE names what failed there.
+    """
     wrong = [verdict for verdict in COUNTED if verdict != "correct"]
     parameters = {
         **(selection or Selection()).parameters(), "rules": [mcq_rule, "frq", "frq_top3"],
@@ -107,7 +111,7 @@ _WRONG = f"""
     LEFT JOIN answers USING (trial_id, format, question_type)
     LEFT JOIN praised USING (trial_id, format, question_type)
     LEFT JOIN (FROM outcomes WHERE format = 'vignette') AS whole USING (trial_id, question_type)
-    WHERE list_contains($wrong, verdicts.verdict) AND {SELECTED}
+    WHERE list_contains($wrong, verdicts.verdict) AND runs.protocol <> 'automedic' AND {SELECTED}
     ORDER BY runs.doctor, trials.case_key, trial_id, verdicts.format, verdicts.question_type"""
 
 _DIALOGUES = """

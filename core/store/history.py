@@ -194,7 +194,8 @@ _NEWEST = """newest AS (
         QUALIFY row_number() OVER (PARTITION BY case_key, content_hash ORDER BY made_at DESC, rowid DESC) = 1
     )"""
 
-# The trials of a selection. Where a journal did not bring the cases, the case as it came in last stands for it.
+# The trials of a selection, but AutoMedic's: there two are asked, and results count beside what the patient tells.
+# Where a journal did not bring the cases, the case as it came in last stands for it.
 _HELD = """last_cases AS (
         SELECT case_key, content_hash FROM cases
         QUALIFY row_number() OVER (PARTITION BY case_key ORDER BY added_at DESC, rowid DESC) = 1
@@ -206,7 +207,8 @@ _HELD = """last_cases AS (
         LEFT JOIN last_cases USING (case_key)
         LEFT JOIN cases ON cases.case_key = trials.case_key
             AND cases.content_hash = coalesce(trials.content_hash, last_cases.content_hash)
-        WHERE ($runs::VARCHAR[] IS NULL OR list_contains($runs, runs.run_id))
+        WHERE runs.protocol <> 'automedic'
+            AND ($runs::VARCHAR[] IS NULL OR list_contains($runs, runs.run_id))
             AND ($models::VARCHAR[] IS NULL OR list_contains($models, runs.doctor))
             AND ($datasets::VARCHAR[] IS NULL OR list_contains($datasets, cases.dataset))
             AND ($specialties::VARCHAR[] IS NULL OR list_contains($specialties, cases.specialty))

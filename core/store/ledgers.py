@@ -114,7 +114,8 @@ COUNTS = ("facts", "asked", "volunteered", "never_elicited", "withheld")
 _TALK = '{"invented": "BIGINT", "denials": "BIGINT", "facts": {"withheld": ["BIGINT"], "leaked": ["BIGINT"]}}'
 _TOPICS = '{"topics": [{"topic": "VARCHAR", ' + ", ".join(f'"{name}": "BIGINT"' for name in COUNTS) + "}]}"
 
-# A conversation has no format or question type, which the condition of a selection names. Where a journal did not
+# A conversation has no format or question type, which the condition of a selection names. AutoMedic's have no ledger:
+# its rules know a doctor and a patient only, also where runs are named. Where a journal did not
 # bring its cases, the case as it came in last stands for it.
 _MARKED = f"""newest_facts AS (
         SELECT case_key, content_hash, facts FROM fact_sets
@@ -134,7 +135,7 @@ _MARKED = f"""newest_facts AS (
         LEFT JOIN newest_facts ON newest_facts.case_key = cases.case_key
             AND newest_facts.content_hash = cases.content_hash
         CROSS JOIN (SELECT NULL::VARCHAR AS format, NULL::VARCHAR AS question_type) AS verdicts
-        WHERE trials.end_reason IS NOT NULL AND {SELECTED}
+        WHERE trials.end_reason IS NOT NULL AND runs.protocol <> 'automedic' AND {SELECTED}
     ), marked AS (
         SELECT held.*, ledgers.summary FROM held
         LEFT JOIN ledgers ON ledgers.trial_id = held.trial_id AND ledgers.facts_hash = held.facts_hash

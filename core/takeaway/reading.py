@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TypeVar
 
+from core.automedic.messages import GOES, message_of, misuses_of, speaks_in_tags
 from core.events import (
     FORMATS,
     QUESTION_TYPES,
@@ -19,7 +20,10 @@ from core.events import (
     Failed,
     Finished,
     Graded,
+    Misused,
     Probed,
+    Rated,
+    Speaker,
     Started,
     Summarised,
     Utterance,
@@ -33,11 +37,26 @@ LETTERS = "ABCD"
 
 
 @dataclass(frozen=True)
+class Cell:
+    """A message as a reader is shown it.
+
+    Of AutoMedic's doctor: ``goes`` says to whom, ``text`` is what was passed on, ``whole`` the message as it was
+    written where that holds more, ``misuse`` in a sentence how it broke the tag protocol. Elsewhere these are empty.
+    """
+
+    role: Speaker
+    text: str
+    goes: str = ""
+    whole: str = ""
+    misuse: str = ""
+
+
+@dataclass(frozen=True)
 class Row:
     """The n-th message of each conversation; ``same`` where all hold the very same one."""
 
     number: int
-    cells: tuple[Utterance | None, ...]
+    cells: tuple[Cell | None, ...]
     same: bool
 
 
@@ -93,13 +112,28 @@ def of_kind(talk: Talk, kind: type[E]) -> list[E]:
 
 def rows(talks: Sequence[Talk]) -> list[Row]:
     """Return the dialogues message by message, the n-th of each in one row."""
-    sides = [of_kind(talk, Utterance) for talk in talks]
+    sides = [_cells(talk) for talk in talks]
     return [Row(n, cells, _all_same(cells)) for n, cells in enumerate(zip_longest(*sides), start=1)]
 
 
-def _all_same(cells: Sequence[Utterance | None]) -> bool:
-    said = {(cell.role, cell.text) if cell else None for cell in cells}
-    return len(cells) > 1 and len(said) == 1 and None not in said
+def _all_same(cells: Sequence[Cell | None]) -> bool:
+    return len(cells) > 1 and len(set(cells)) == 1 and None not in cells
+
+
+def _cells(talk: Talk) -> list[Cell]:
+    tagged, misuses = speaks_in_tags(talk.events), misuses_of(talk.events)
+    return [
+        _tagged(said, misuses.get(said.turn)) if tagged and said.role == "doctor" else Cell(said.role, said.text)
+        for said in of_kind(talk, Utterance)
+    ]
+
+
+def _tagged(said: Utterance, misuse: Misused | None) -> Cell:
+    message = message_of(said.text)
+    why = words.misused(misuse.kinds) if misuse else ""
+    quoted = f"{why} “{misuse.detail}”" if misuse and misuse.detail else why
+    whole = message.whole if message.whole is not None else ""
+    return Cell(said.role, message.text, GOES[message.goes], whole, quoted)
 
 
 def arms(talks: Sequence[Talk]) -> list[ArmRow]:
@@ -128,11 +162,22 @@ def ending(talk: Talk) -> str:
     ended = next(iter(of_kind(talk, Ended)), None)
     if ended is not None:
         detail = f" ({ended.detail})" if ended.detail else ""
-        return f"It ended because {words.how_it_ended(ended.reason, ended.doctor_turns)}{detail}."
+        how = words.how_it_ended(ended.reason, ended.doctor_turns, tagged=speaks_in_tags(talk.events))
+        return f"It ended because {how}{detail}."
     if of_kind(talk, Finished):
         return "This trial held no conversation."
     broken = of_kind(talk, Failed)
     return "The trial broke off." if broken else "It was still under way when this was made."
+
+
+def ratings(talk: Talk) -> list[tuple[str, str]]:
+    """Return what the patient rated the doctor: the rating in words, and the rater's own."""
+    return [(words.rated(event), event.words) for event in of_kind(talk, Rated)]
+
+
+def staff(talk: Talk) -> str:
+    """Return who played the clinical staff, or nothing where there was none."""
+    return str(talk.cast.settings.get("staff") or "") if talk.cast else ""
 
 
 def summary(talk: Talk) -> str | None:
@@ -151,7 +196,7 @@ def beliefs(talk: Talk) -> list[Probed]:
 
 
 def use(talk: Talk) -> list[Use]:
-    """Return tokens, cost and time by role; what only asked for beliefs stands apart from the dialogue."""
+    """Return tokens, cost and time by role; what asked for beliefs or a rating stands apart from the dialogue."""
     calls: dict[str, list[CallRecord]] = {}
     for event in of_kind(talk, Called):
         calls.setdefault(_caller(event.call), []).append(event.call)
@@ -159,7 +204,8 @@ def use(talk: Talk) -> list[Use]:
 
 
 def _caller(call: CallRecord) -> str:
-    return f"{words.role(call.role)}{', probes of belief' if call.purpose == 'probe' else ''}"
+    apart = {"probe": ", probes of belief", "rate": ", rating of the doctor"}
+    return f"{words.role(call.role)}{apart.get(call.purpose, '')}"
 
 
 def _use(role: str, calls: list[CallRecord]) -> Use:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.events import Graded, Rule
-from core.words import END, FORMAT, QUESTION_TYPE, VERDICT, arm, how_it_ended
+from core.words import END, FORMAT, QUESTION_TYPE, ROLE, VERDICT, arm, how_it_ended, misused, rated
 
 RULE: dict[Rule, str] = {"mcq_loose": "paper’s rule", "mcq_strict": "strict rule", "frq": "", "frq_top3": ""}
 RULES_EXPLAINED = (
@@ -21,7 +21,8 @@ def judged(grade: Graded) -> str:
 
 def role(name: str) -> str:
     """Return who speaks or is called, as a heading."""
-    return name[:1].upper() + name[1:].replace("_", " ")
+    known = {str(role): words for role, words in ROLE.items()}
+    return known.get(name, name[:1].upper() + name[1:].replace("_", " "))
 
 
 def place(where: str) -> str:
@@ -43,5 +44,7 @@ __all__ = [
     "arm",
     "how_it_ended",
     "judged",
+    "misused",
+    "rated",
     "role",
 ]

@@ -6,6 +6,8 @@ import streamlit as st
 
 from core.errors import AnamnesisError
 from core.events import Utterance
+from core.live.fork import NOT_FORKED
+from core.protocols.playing import AUTOMEDIC
 from core.store.forks import Node, Tree, delete_branch
 from pages.parts.accuracy_view import is_dark
 from pages.parts.branches_compare import draw_comparison
@@ -24,6 +26,12 @@ def draw_family(tree: Tree, chosen: Node) -> None:
     names = node_names(tree)
     other = _other(tree, chosen)
     _draw_head(tree)
+    if chosen.talk is not None and chosen.talk.protocol == AUTOMEDIC.name:
+        st.info(NOT_FORKED, icon=":material/fork_right:")
+        st.page_link(
+            TRANSCRIPTS, label="Open the transcript", icon=":material/forum:", query_params={"trial": chosen.trial_id}
+        )
+        return
     if len(tree.nodes) > 1:
         _draw_tree(tree, chosen, other)
         _ask_pair(tree, chosen, other, names)

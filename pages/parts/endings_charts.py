@@ -18,7 +18,7 @@ REASON: dict[EndReason, str] = {
     "refusal": "Refused",
     "error": "Broke off",
 }
-_REASON_COLOUR: dict[EndReason, tuple[str, str]] = {
+REASON_COLOUR: dict[EndReason, tuple[str, str]] = {
     "final_diagnosis": ("#009E73", "white"), "no_question": ("#E69F00", "#1A2B2B"), "turn_cap": ("#D55E00", "white"),
     "end_tag": ("#56B4E9", "#1A2B2B"), "no_tag": ("#F0E442", "#1A2B2B"),
     "refusal": ("#CC79A7", "#1A2B2B"), "error": ("#8C8C8C", "white"),
@@ -38,7 +38,7 @@ def reasons_chart(rows: Sequence[EndingRow], names: Mapping[str, str], *, dark: 
         if not any(counts):
             continue
         shares = [count / max(1, row.conversations) for count, row in zip(counts, rows, strict=True)]
-        colour, ink = _REASON_COLOUR[reason]
+        colour, ink = REASON_COLOUR[reason]
         figure.add_bar(
             name=REASON[reason], orientation="h", y=labels, x=shares, marker={"color": colour},
             text=[f"{share:.1%}" if share >= _WRITTEN else "" for share in shares], textposition="inside",

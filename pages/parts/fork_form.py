@@ -9,7 +9,7 @@ from core.agents.casting import REFERENCE, CastNames, is_model
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import FORMATS, Event, Utterance
-from core.live.fork import FORK_ARMS, ForkPlan, Origin, running_origin, start_fork
+from core.live.fork import FORK_ARMS, ForkPlan, Origin, check_forkable, running_origin, start_fork
 from core.live.session import Session
 from core.persona import parse_persona
 from core.protocols.conversation import FINAL_DIAGNOSIS
@@ -35,6 +35,7 @@ def fork_form(
     """
     try:
         origin = running_origin(session) if session is not None else origin_of(trial_id)
+        check_forkable(origin)
     except AnamnesisError as error:
         st.warning(plain(str(error)), icon=":material/fork_right:")
         return

@@ -4,14 +4,15 @@ import pandas as pd
 import streamlit as st
 
 from core.agents.base import Turn
-from core.events import Answered, Called, Event, Graded, Utterance
+from core.automedic.gathered import gathered
+from core.events import Answered, Called, Event, Graded, Rated, Utterance
 from core.metrics.coverage import uncovered
 from core.persona import label as persona_label
 from core.persona import parse_persona
 from pages.parts.figures import model_name
 from pages.parts.live_panels import cost_of, draw_case, draw_differential, draw_figures
 from pages.parts.live_sessions import Shown, leave, play_pair_again
-from pages.parts.live_view import draw_controls, draw_fork_link, draw_take_away_watched, redrawn
+from pages.parts.live_view import draw_controls, draw_fork_link, draw_take_away_watched, is_automedic, redrawn
 from pages.parts.look import VERDICT, arm, plain
 from pages.parts.setup import case_label
 from pages.parts.transcript import draw_answers, draw_chat, questions_asked
@@ -37,7 +38,7 @@ def draw_pair(left: Shown, right: Shown) -> None:
     for case in cases:
         if len(cases) > 1:
             st.markdown(f"**{plain(case_label(case))}**")
-        draw_case(case, open_=False)
+        draw_case(case, open_=False, tagged=is_automedic(left.session, left.session.snapshot()))
 
 
 def side_name(shown: Shown, other: Shown) -> str:
@@ -68,14 +69,18 @@ def _facts(shown: Shown, events: list[Event]) -> None:
     if shown.case is None:
         return
     told, found = _uncovered(shown, events)
-    st.progress(found / max(1, told), text=f"{found} of {told} facts that the patient can tell")
+    by_whom = "patient and staff" if is_automedic(shown.session, events) else "the patient"
+    st.progress(found / max(1, told), text=f"{found} of {told} facts that {by_whom} can tell")
 
 
 def _uncovered(shown: Shown, events: list[Event]) -> tuple[int, int]:
-    """Return how many facts the patient can tell, and how many of them were told."""
+    """Return how many facts there are to be asked for, and how many of them were told."""
     if shown.case is None:
         return 0, 0
     dialogue = [Turn(e.role, e.text) for e in events if isinstance(e, Utterance)]
+    if is_automedic(shown.session, events):
+        sought = gathered(shown.case, dialogue)
+        return len(sought.asked), sought.brought
     told = [fact for fact in uncovered(shown.case, dialogue) if fact.told]
     return len(told), sum(fact.turn is not None for fact in told)
 
@@ -103,9 +108,13 @@ def _outcome(shown: Shown) -> dict[str, str]:
     rows = {"Questions": str(questions_asked(events)), "Facts uncovered": f"{found} of {told}"}
     rows["Tokens"] = f"{sum(call.prompt_tokens + call.completion_tokens for call in calls):,}"
     rows["Cost"] = cost_of(calls)
+    # AutoMedic counts an answer that names exactly one choice
+    other = "mcq_loose" if is_automedic(shown.session, events) else "mcq_strict"
     for event in events:
         if isinstance(event, Answered) and event.reason is not None:
             rows[arm(event.format, event.question_type)] = VERDICT[event.reason][0]
-        elif isinstance(event, Graded) and event.rule != "mcq_strict":
+        elif isinstance(event, Rated):
+            rows[event.quality.capitalize()] = f"{event.rating or '–'} of 5"
+        elif isinstance(event, Graded) and event.rule != other:
             rows[arm(event.format, event.question_type)] = VERDICT[event.verdict][0]
     return rows

@@ -18,6 +18,8 @@ _COST = (
     "price."
 )
 
+_QUESTIONS = "The doctor's messages after the opening one; in AutoMedic its queries that were passed on."
+
 
 def draw_figures(session: Session, events: Sequence[Event]) -> None:
     """Draw turns, tokens, cost and time."""
@@ -26,7 +28,7 @@ def draw_figures(session: Session, events: Sequence[Event]) -> None:
     tokens = sum(call.prompt_tokens + call.completion_tokens for call in calls)
     with st.container(border=True):
         columns = st.columns(4, gap="xsmall")
-        columns[0].metric("Questions", questions_asked(events), help="The doctor's messages after the opening one.")
+        columns[0].metric("Questions", questions_asked(events), help=_QUESTIONS)
         columns[1].metric("Tokens", f"{tokens:,}", help="Prompt and completion of all roles.")
         columns[2].metric("Cost", cost_of(calls), help=_COST)
         columns[3].metric("Time", f"{seconds:.0f} s" if seconds < 6000 else "—")
@@ -46,7 +48,7 @@ def draw_differential(events: Sequence[Event]) -> None:
     probes = [event for event in events if isinstance(event, Probed)]
     st.subheader("Differential", anchor=False, help="What the reference doctor holds likeliest after each reply.")
     if not probes:
-        st.caption("Shown for the reference doctor, from the patient's first reply on.")
+        st.caption("Shown for the reference doctor, from the first reply on.")
         return
     before = dict(probes[-2].differential) if len(probes) > 1 else {}
     for diagnosis, probability in probes[-1].differential:
@@ -85,9 +87,13 @@ def _fact(item: Uncovered) -> None:
         st.markdown(f":green[:material/check_circle:] **{text}** :gray[· message {item.turn + 1}]")
 
 
-def draw_case(case: Case, *, open_: bool) -> None:
-    """Draw the case itself, with its answer out of sight until asked for."""
-    with st.expander("The case as the patient holds it", expanded=open_):
+def draw_case(case: Case, *, open_: bool, tagged: bool = False) -> None:
+    """Draw the case itself, with its answer out of sight until asked for.
+
+    In AutoMedic (``tagged``) nobody who speaks holds the vignette.
+    """
+    held = "The vignette, which was shown to nobody here" if tagged else "The case as the patient holds it"
+    with st.expander(held, expanded=open_):
         st.markdown(plain(case.vignette))
     with st.expander("Question, choices and answer"):
         st.markdown(plain(case.question))

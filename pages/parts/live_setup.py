@@ -1,5 +1,6 @@
-"""What the Live page asks before it starts: a case, a cast, and whether one consultation or two side by side."""
+"""What the Live page asks before it starts: a protocol, a case, a cast, and whether one consultation or two at once."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import streamlit as st
@@ -11,6 +12,9 @@ from core.errors import AnamnesisError
 from core.live.session import Session
 from core.live.start import one_case, start_consultation
 from core.protocols.craftmd import Arm
+from core.protocols.playing import AUTOMEDIC, CRAFTMD
+from core.words import PROTOCOL
+from pages.parts.live_automedic import Wanted, ask_automedic
 from pages.parts.live_sessions import adopt, adopt_pair
 from pages.parts.look import arm, plain
 from pages.parts.setup import Seats, ask_address, ask_case, ask_pack, ask_persona, ask_seat, seat_problem
@@ -20,6 +24,11 @@ _ARMS: list[Arm] = [
     ("vignette", "frq"), ("vignette", "mcq"),
 ]  # fmt: skip
 _MODES = {"one": "One consultation", "doctors": "Two doctors", "patients": "Two patients"}
+_WHAT = {
+    CRAFTMD.name: "A doctor questions a simulated patient, then gives a diagnosis, which is graded.",
+    AUTOMEDIC.name: "A doctor asks a simulated patient for the history and the clinical staff for results, by tags, "
+    "then answers the case’s question; the patient rates its empathy.",
+}
 _HELP = (
     "Two doctors question the same patient, or one doctor questions the same patient in two personas: side by side, "
     "message by message, with the same seed."
@@ -35,12 +44,26 @@ class _Side:
 
 
 def ask_and_start() -> None:
-    """Show a chosen case, the cast, and one button."""
-    st.caption(
-        "A doctor questions a simulated patient, then gives a diagnosis, which is graded. "
-        "Press start: nothing else is needed, no key and no network."
-    )
+    """Show a protocol, a chosen case, the cast, and one button."""
+    protocol = st.segmented_control(
+        "Protocol", [CRAFTMD.name, AUTOMEDIC.name], default=CRAFTMD.name, required=True,
+        format_func=PROTOCOL.__getitem__, key="live_protocol", bind="query-params",
+    ) or CRAFTMD.name  # fmt: skip
+    st.caption(f"{_WHAT[protocol]} Press start: nothing else is needed, no key and no network.")
     case = ask_case("live")
+    wanted = _ask_craftmd(case) if protocol == CRAFTMD.name else ask_automedic(case)
+    if wanted.problem:
+        st.warning(plain(wanted.problem), icon=":material/error:")
+    elif wanted.alike:
+        st.info("Both sides are the same so far: choose another one on the right, or start to see the same twice.")
+    label = "Start both consultations" if wanted.both else "Start the consultation"
+    ready = bool(wanted.campaigns) and wanted.problem is None
+    if st.button(label, type="primary", icon=":material/play_arrow:", disabled=not ready):
+        _start(wanted.campaigns)
+
+
+def _ask_craftmd(case: Case | None) -> Wanted:
+    """Ask for a consultation under CRAFT-MD, or for two."""
     mode = st.segmented_control(
         "Show", list(_MODES), default="one", required=True, format_func=_MODES.__getitem__, key="live_mode",
         bind="query-params", help=_HELP,
@@ -62,18 +85,14 @@ def ask_and_start() -> None:
         for doctor, persona in zip(doctors, personas, strict=True)
     ]
     problem = next(filter(None, (seat_problem(side.seats) for side in sides)), None)
-    if problem:
-        st.warning(plain(problem), icon=":material/key:")
-    elif len(set(sides)) < len(sides):
-        st.info("Both sides are the same so far: choose another one on the right, or start to see the same twice.")
-    ready = case is not None and problem is None and bool(arms)
-    label = "Start the consultation" if len(sides) == 1 else "Start both consultations"
-    if st.button(label, type="primary", icon=":material/play_arrow:", disabled=not ready) and case:
-        settings = Settings(max_messages=cap, base_url=address, probe=probe)
-        plain_campaign = Campaign(
-            names=sides[0].seats.names, cases=(case,), arms=tuple(arms), seed=seed, prompts=prompts, settings=settings
-        )
-        _start(case, [_campaign_of(plain_campaign, side) for side in sides])
+    wanted = Wanted(both=len(sides) > 1, alike=len(set(sides)) < len(sides), problem=problem)
+    if case is None or not arms:
+        return wanted
+    settings = Settings(max_messages=cap, base_url=address, probe=probe)
+    shared = Campaign(
+        names=sides[0].seats.names, cases=(case,), arms=tuple(arms), seed=seed, prompts=prompts, settings=settings
+    )
+    return replace(wanted, campaigns=tuple(_campaign_of(shared, side) for side in sides))
 
 
 def _ask_cast(mode: str) -> tuple[list[str], str, list[str]]:
@@ -129,7 +148,8 @@ def _campaign_of(campaign: Campaign, side: _Side) -> Campaign:
     return replace(campaign, names=side.seats.names, settings=replace(campaign.settings, persona=side.persona))
 
 
-def _start(case: Case, campaigns: list[Campaign]) -> None:
+def _start(campaigns: Sequence[Campaign]) -> None:
+    case = campaigns[0].cases[0]
     started: list[Session] = []
     try:
         for campaign in campaigns:

@@ -5,10 +5,13 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from core.agents.base import Turn
+from core.automedic.messages import speaks_in_tags
 from core.campaigns.journal import RunHeader
 from core.case import Case
-from core.events import Ended, Finished, Speaker, Started, Utterance
+from core.events import Ended, Event, Finished, Speaker, Started, Utterance
 from core.live.session import Session
+from core.protocols.playing import AUTOMEDIC
+from pages.parts.live_facts import draw_gathered
 from pages.parts.live_panels import draw_case, draw_differential, draw_facts, draw_figures
 from pages.parts.live_sessions import Shown
 from pages.parts.look import plain
@@ -104,8 +107,10 @@ def _take_on(shown: Shown, *, forks: bool) -> None:
 
 
 def draw_fork_link(shown: Shown) -> None:
-    """Link a consultation that is stored, or runs and has begun, to where it can be forked."""
+    """Link a consultation that is stored, or runs and has begun, to where it can be forked; AutoMedic's cannot."""
     events = shown.session.snapshot()
+    if is_automedic(shown.session, events):
+        return
     started = next((event for event in events if isinstance(event, Started)), None)
     under_way = shown.session.running and "header" in shown.session.meta
     if started is None or not (under_way or any(isinstance(event, Finished) for event in events)):
@@ -115,6 +120,12 @@ def draw_fork_link(shown: Shown) -> None:
         query_params={"trial": started.trial_id, "fork": "yes"},
         help="Take it up at any message: change what is said, the model, the persona or the prompts, and run on.",
     )  # fmt: skip
+
+
+def is_automedic(session: Session, events: Sequence[Event]) -> bool:
+    """Say whether a consultation is AutoMedic's: by the run it is part of, or, played again, by what was said."""
+    header = session.meta.get("header")
+    return header.protocol == AUTOMEDIC.name if isinstance(header, RunHeader) else speaks_in_tags(events)
 
 
 def draw_take_away_watched(watched: Sequence[Shown], key: str) -> None:
@@ -166,9 +177,14 @@ def _body(shown: Shown) -> None:
             st.info("Facts and case are shown when you have given your diagnosis.", icon=":material/visibility_off:")
             return
         draw_differential(events)
-        if case is not None:
+        if case is None:
+            return
+        tagged = is_automedic(session, events)
+        if tagged:
+            draw_gathered(case, dialogue)
+        else:
             draw_facts(case, dialogue)
-            draw_case(case, open_=session.meta.get("patient") == "human" and session.running)
+        draw_case(case, open_=session.meta.get("patient") == "human" and session.running, tagged=tagged)
 
 
 def _seat(session: Session) -> None:

@@ -31,6 +31,8 @@ END_SHORT: dict[EndReason, str] = {
     "final_diagnosis": "Final diagnosis",
     "no_question": "No question",
     "turn_cap": "Cap reached",
+    "end_tag": "End tag",
+    "no_tag": "No tag",
     "refusal": "Refused",
     "error": "Provider failed",
 }

@@ -4,11 +4,14 @@ import streamlit as st
 
 from core.campaigns.engine import is_running
 from core.metrics.accuracy import AccuracyRow, accuracy
+from core.protocols.playing import AUTOMEDIC
+from core.store.care import RULES, failures, trial_rows
 from core.store.conversations import Conversation, ConversationFilter, conversations
 from core.store.database import Store
-from core.store.figures import WATCHED, Selection
+from core.store.figures import WATCHED, McqRule, Selection
 from core.store.fold import fold_if_free
 from core.store.runs import Run, runs
+from pages.parts.care_words import FAILURE
 
 PAGE = 50
 """Conversations on one page of the list."""
@@ -34,16 +37,27 @@ def recent_consultations() -> list[Conversation]:
     return _recent(str(store.path), store.version)
 
 
-def accuracy_rows(run_id: str) -> list[AccuracyRow]:
-    """Return the accuracy of every arm of a run."""
+def accuracy_rows(run: Run) -> list[AccuracyRow]:
+    """Return the accuracy of every arm of a run; choices by the rule that its protocol counts by."""
     store = Store()
-    return _accuracy(str(store.path), store.version, run_id)
+    return _accuracy(str(store.path), store.version, run.run_id, rule_of(run.protocol))
 
 
-def run_conversations(run_id: str, page: int) -> list[Conversation]:
+def rule_of(protocol: str) -> McqRule:
+    """Return the rule by which a protocol counts answers with choices: the paper's, in AutoMedic the strict one."""
+    return "mcq_strict" if protocol == AUTOMEDIC.name else "mcq_loose"
+
+
+def tagged_failures(run_id: str) -> dict[str, str]:
+    """Return trial → what failed in it by CARE's rules, for the trials of an AutoMedic run in which anything did."""
+    store = Store()
+    return _failures(str(store.path), store.version, run_id)
+
+
+def run_conversations(run: Run, page: int) -> list[Conversation]:
     """Return one page of a run's conversations."""
     store = Store()
-    return _conversations(str(store.path), store.version, run_id, page)
+    return _conversations(str(store.path), store.version, run.run_id, rule_of(run.protocol), page)
 
 
 def state_of(run: Run) -> str:
@@ -60,14 +74,26 @@ def _runs(path: str, version: str) -> list[Run]:
 
 
 @st.cache_data(max_entries=32, show_spinner=False)
-def _accuracy(path: str, version: str, run_id: str) -> list[AccuracyRow]:
-    return accuracy(Store(), selection=Selection(runs=[run_id]))
+def _accuracy(path: str, version: str, run_id: str, rule: McqRule) -> list[AccuracyRow]:
+    return accuracy(Store(), selection=Selection(runs=[run_id]), mcq_rule=rule)
 
 
 @st.cache_data(max_entries=32, show_spinner=False)
-def _conversations(path: str, version: str, run_id: str, page: int) -> list[Conversation]:
+def _failures(path: str, version: str, run_id: str) -> dict[str, str]:
+    found: dict[str, list[str]] = {}
     with Store().read() as cursor:
-        return conversations(cursor, ConversationFilter(runs=[run_id]), limit=PAGE, offset=page * PAGE)
+        for question_type in RULES:
+            trials = trial_rows(cursor, Selection(runs=[run_id]), question_type)
+            for failure in failures(cursor, trials):
+                found.setdefault(failure.trial_id, []).append(FAILURE[failure.kind])
+    return {trial_id: ", ".join(dict.fromkeys(kinds)) for trial_id, kinds in found.items()}
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _conversations(path: str, version: str, run_id: str, rule: McqRule, page: int) -> list[Conversation]:
+    wanted = ConversationFilter(runs=[run_id], mcq_rule=rule)
+    with Store().read() as cursor:
+        return conversations(cursor, wanted, limit=PAGE, offset=page * PAGE)
 
 
 @st.cache_data(max_entries=4, show_spinner=False)

@@ -8,14 +8,14 @@ import streamlit as st
 from core.agents.oracle import BY_NAME, Bound
 from core.metrics.accuracy import AccuracyRow
 from core.persona import PLAIN, label, parse_persona
-from core.protocols.playing import CONSULTATION
+from core.protocols.playing import AUTOMEDIC, CONSULTATION
 from core.store.runs import Run
 from core.words import PROTOCOL
 from pages.parts.charts import accuracy_chart
 from pages.parts.figure_controls import dataset_name
 from pages.parts.history_data import seat_names, seats
 from pages.parts.look import FORMAT, QUESTION_TYPE, VERDICT, plain
-from pages.parts.navigation import HISTORY
+from pages.parts.navigation import CARE, HISTORY
 from pages.parts.run_data import accuracy_rows
 
 _CHART = {"displaylogo": False, "toImageButtonOptions": {"format": "svg", "filename": "accuracy"}}
@@ -45,6 +45,8 @@ def _cast(run: Run) -> Iterator[tuple[str, str]]:
         yield "Persona", plain(label(persona))
     if run.protocol == CONSULTATION.name:
         yield "Solver", plain(str(run.settings.get("solver", "")))
+    if run.protocol == AUTOMEDIC.name:
+        yield "Clinical staff", plain(str(run.settings.get("staff", "")))
     if any(question_type.startswith("frq") for _, question_type in run.arms):
         yield "Grader", plain(run.grader)
 
@@ -60,6 +62,8 @@ def _settings(run: Run) -> Iterator[tuple[str, str]]:
         yield "Doctor’s prompt", plain(str(prompt))
     if (questions := run.settings.get("max_questions")) and not _is_bound(run):
         yield "Cap", f"{questions} questions"
+    elif turns := run.settings.get("max_turns"):
+        yield "Cap", f"{turns} turns"
     elif messages := run.settings.get("max_messages"):
         yield "Cap", f"{messages} messages"
     yield "Seed", str(run.seed)
@@ -67,11 +71,13 @@ def _settings(run: Run) -> Iterator[tuple[str, str]]:
 
 def draw_figures(run: Run) -> None:
     """Draw the accuracy of a run, what was excluded from it and why, and the way to what else is measured."""
-    rows = accuracy_rows(run.run_id)
+    rows = accuracy_rows(run)
     if not rows:
         return
     if run.protocol == CONSULTATION.name:
         _draw_solved(run, rows)
+    elif run.protocol == AUTOMEDIC.name:
+        _draw_static_and_after(run, rows)
     else:
         st.plotly_chart(
             accuracy_chart(rows, dark=st.context.theme.type == "dark"), config=_CHART, key=f"chart_{run.run_id}"
@@ -90,13 +96,7 @@ def _draw_solved(run: Run, rows: list[AccuracyRow]) -> None:
     """Draw the one or two figures of Consultation, with the way to how well the history was taken."""
     with st.container(horizontal=True, vertical_alignment="center", border=True, gap="medium"):
         for row in rows:
-            with st.container(width="content", gap="xxsmall"):
-                st.metric(
-                    f"Accuracy, {QUESTION_TYPE[row.question_type].lower()}",
-                    "–" if row.mean is None else f"{row.mean:.3f}",
-                    help="Of the solver’s answers: the mean over a case’s trials, then over cases.",
-                )
-                st.caption(_interval(row))
+            _draw_accuracy(row, f"Accuracy, {QUESTION_TYPE[row.question_type].lower()}", "Of the solver’s answers")
         st.page_link(
             HISTORY, label="How well the history was taken", icon=":material/contact_support:",
             query_params=_history_of(run),
@@ -104,11 +104,39 @@ def _draw_solved(run: Run, rows: list[AccuracyRow]) -> None:
         )  # fmt: skip
 
 
+def _draw_static_and_after(run: Run, rows: list[AccuracyRow]) -> None:
+    """Draw what an AutoMedic run's doctor got right on paper and after the conversations, with the way to CARE."""
+    with st.container(horizontal=True, vertical_alignment="center", border=True, gap="medium"):
+        for row in rows:
+            when = "on paper" if row.format == "vignette" else "after the conversation"
+            what = "Of answers that name exactly one choice" if row.question_type == "mcq" else "Judged by the grader"
+            _draw_accuracy(row, f"Accuracy {when}, {QUESTION_TYPE[row.question_type].lower()}", what)
+        st.page_link(
+            CARE, label="What it comes to under CARE", icon=":material/volunteer_activism:",
+            query_params={"care_datasets": _data_set(run)},
+            help="Accuracy with its drop from paper, efficiency, empathy and robustness.",
+        )  # fmt: skip
+
+
+def _draw_accuracy(row: AccuracyRow, label: str, what: str) -> None:
+    with st.container(width="content", gap="xxsmall"):
+        st.metric(
+            label, "–" if row.mean is None else f"{row.mean:.3f}",
+            help=f"{what}: the mean over a case’s trials, then over cases.",
+        )  # fmt: skip
+        st.caption(_interval(row))
+
+
+def _data_set(run: Run) -> str:
+    """Return the name of the data set that a run's cases are of, as filters show it."""
+    return dataset_name(run.case_set.partition(":")[0].partition(" (")[0])
+
+
 def _history_of(run: Run) -> dict[str, str]:
     """Return the address on the History taking page of the doctor whose conversations a run holds."""
     held = seats()
     name = next((seat_names(held)[seat.key] for seat in held if run.run_id in seat.runs), None)
-    cases = {"history_cases": dataset_name(run.case_set.partition(":")[0].partition(" (")[0])}
+    cases = {"history_cases": _data_set(run)}
     return cases if name is None else {**cases, "history_doctors": name}
 
 

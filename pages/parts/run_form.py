@@ -1,9 +1,10 @@
-"""Asks for a campaign of either protocol: cast, cases, and under which rules its trials are played."""
+"""Asks for a campaign of a protocol: cast, cases, and under which rules its trials are played."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import streamlit as st
 
+from core.agents.automedic_staff import ReferenceStaff
 from core.agents.casting import CONSULTATION_PROMPTS, REFERENCE, CastNames, is_model
 from core.agents.consultation_llm import DOCTOR_PROMPTS
 from core.agents.oracle import BY_NAME, Bound
@@ -14,14 +15,18 @@ from core.case import SPECIALTIES, Case
 from core.datasets.select import answers_of, cases_of, datasets, select
 from core.errors import AnamnesisError
 from core.events import FORMATS, QUESTION_TYPES
+from core.protocols.automedic import MAX_TURNS
 from core.protocols.consultation import ARMS, DEFAULT_ARMS, MAX_QUESTIONS
 from core.protocols.craftmd import Arm
-from core.protocols.playing import CONSULTATION
-from pages.parts.look import FORMAT, QUESTION_TYPE
+from core.protocols.playing import AUTOMEDIC, CONSULTATION
+from pages.parts.look import FORMAT, QUESTION_TYPE, arm
+from pages.parts.run_prepared import left_out_words, prepared
 from pages.parts.setup import Seats, ask_address, ask_pack, ask_persona, ask_seat, seat_problem
 
 _EVERY = "every specialty"
 _MOST_QUESTIONS = 100
+MOST_TURNS = 100
+"""Turns that an AutoMedic campaign can be given."""
 _PROMPT = {"long": "Long", "short": "Short"}
 _FREE: Arm = ("multi_turn", "frq")
 
@@ -30,12 +35,13 @@ _FREE: Arm = ("multi_turn", "frq")
 class Draft:
     """A campaign as the form holds it, and how it is to be carried out; ``problem`` is what keeps it from starting.
 
-    There is no campaign where nothing is to be asked, or of no case.
+    There is no campaign where nothing is to be asked, or of no case. ``note`` is what else there is to know of it.
     """
 
     campaign: Campaign | None
     options: Options
     problem: str | None
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -110,6 +116,40 @@ def ask_consultation() -> Draft:
     return _draft(campaign, options, seats, chosen, "Choose at least one question for the solver.")
 
 
+def ask_automedic() -> Draft:
+    """Ask for a campaign of AutoMedic: doctor, patient and clinical staff, and how many turns they have."""
+    left, right = st.columns(2, gap="large")
+    with left:
+        doctor = ask_seat("runs", "doctor", place="_automedic", kinds=AUTOMEDIC.doctors)
+        chosen = _ask_cases()
+        trials = _ask_trials()
+        arms = _ask_questions_after()
+    with right:
+        patient = ask_seat("runs", "patient")
+        staff = ask_seat("runs", "staff", label="Clinical staff", kinds=(ReferenceStaff.name,))
+        turns = st.number_input(
+            "Cap of turns", 1, MOST_TURNS, MAX_TURNS, key="runs_turns", persist_state="session",
+            help="A turn is one query of the doctor and its answer.",
+        )  # fmt: skip
+        free = any(question_type == "frq" for _, question_type in arms)
+        grader = ask_seat("runs", "grader") if free else REFERENCE["grader"]
+        with st.expander("More settings", icon=":material/tune:"):
+            prompts = ask_pack("runs_automedic", AUTOMEDIC.prompts)
+            address, seed, options = _ask_how()
+    seats = Seats(CastNames(doctor, patient, grader), address, staff=staff)
+    found = prepared(chosen.cases)
+    playable = replace(chosen, cases=found.cases)
+    if chosen.cases and not found.cases:
+        playable = replace(playable, problem="None of these cases can become a patient: choose other ones.")
+    campaign = Campaign(
+        names=seats.names, cases=playable.cases, case_set=chosen.case_set, arms=arms, many_choices=chosen.answers,
+        trials=trials, seed=seed, prompts=prompts, protocol=AUTOMEDIC.name,
+        settings=Settings(base_url=address, staff=staff, max_turns=int(turns)),
+    )  # fmt: skip
+    draft = _draft(campaign, options, seats, playable, "Choose at least one way of asking.")
+    return replace(draft, note=left_out_words(found) if chosen.cases else "")
+
+
 def _draft(campaign: Campaign, options: Options, seats: Seats, chosen: _Cases, no_arms: str) -> Draft:
     if not campaign.cases or not campaign.arms:
         return Draft(None, options, chosen.problem or no_arms)
@@ -137,7 +177,7 @@ def _ask_trials() -> int:
 
 
 def _ask_how() -> tuple[str | None, int, Options]:
-    """Ask what both protocols have: the address of a server, the seed, and how the campaign is carried out."""
+    """Ask what all protocols have: the address of a server, the seed, and how the campaign is carried out."""
     address = ask_address("runs")
     columns = st.columns(3, vertical_alignment="bottom")
     seed = columns[0].number_input("Seed", 0, 2**31 - 1, 20, key="runs_seed")
@@ -177,10 +217,20 @@ def _ask_questions() -> int:
     return int(asked)
 
 
+def _ask_questions_after() -> tuple[Arm, ...]:
+    asked = st.pills(
+        "How the doctor is asked", AUTOMEDIC.all_arms, selection_mode="multi", default=list(AUTOMEDIC.paper_arms),
+        format_func=lambda a: arm(*a), key="runs_automedic_arms", persist_state="session", wrap=True,
+        help="Vignette: the whole question on paper, the static baseline. Multi-turn: after the conversation. CARE "
+        "compares the two.",
+    )  # fmt: skip
+    return tuple(asked)
+
+
 def _ask_tasks() -> tuple[Arm, ...]:
     asked = st.pills(
         "What the solver is asked", ARMS, selection_mode="multi", default=list(DEFAULT_ARMS), key="runs_tasks",
-        format_func=lambda arm: QUESTION_TYPE[arm[1]], persist_state="session",
+        format_func=lambda a: QUESTION_TYPE[a[1]], persist_state="session",
         help="The benchmark asks with four choices; a free response is judged by the grader.",
     )  # fmt: skip
     return tuple(asked)

@@ -9,19 +9,22 @@ from core.campaigns.plan import Campaign, header_of, in_full
 from core.campaigns.run import Options, check_prompts, check_startable
 from core.errors import AnamnesisError
 from core.models.registry import load_registry
-from core.protocols.playing import CONSULTATION, CRAFTMD
+from core.protocols.playing import AUTOMEDIC, CONSULTATION, CRAFTMD
 from core.words import PROTOCOL
 from pages.parts.look import duration, money, plain
-from pages.parts.run_form import ask_consultation, ask_craftmd
+from pages.parts.run_form import ask_automedic, ask_consultation, ask_craftmd
 from pages.parts.setup import registry
 
-_ASK = {CRAFTMD.name: ask_craftmd, CONSULTATION.name: ask_consultation}
+_ASK = {CRAFTMD.name: ask_craftmd, CONSULTATION.name: ask_consultation, AUTOMEDIC.name: ask_automedic}
 _WHAT = {
     CRAFTMD.name: "The doctor questions a patient and then answers itself: cases × trials, each asked in every format "
     "and question type (Johri et al. 2025).",
     CONSULTATION.name: "The patient opens with a request, the doctor only takes the history, and a solver who saw "
     "nothing else answers the case’s question from the dialogue (Liao et al. 2023). Oracle and bounds say what a "
     "doctor could reach.",
+    AUTOMEDIC.name: "The doctor asks a patient for the history and the clinical staff for results, each by its tag, "
+    "then answers the case’s question, which it also answers from the whole vignette (Oh, Park, Kim 2025). What comes "
+    "of it stands under CARE.",
 }
 
 _WANTED = "runs_form_wanted"
@@ -39,6 +42,8 @@ def ask_campaign() -> None:
     protocol = _ask_protocol()
     st.caption(f"{_WHAT[protocol]} A campaign goes on when this page is closed.")
     draft = _ASK[protocol]()
+    if draft.note:
+        st.caption(f":material/filter_alt: {draft.note}")
     if draft.problem:
         st.warning(plain(draft.problem), icon=":material/error:")
     if draft.campaign is None:

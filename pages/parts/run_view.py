@@ -1,6 +1,7 @@
 """Runs as a list, and one run in full: progress, what it is, its figures and its conversations."""
 
 import datetime
+from collections.abc import Mapping
 
 import pandas as pd
 import streamlit as st
@@ -8,16 +9,18 @@ import streamlit as st
 from core.campaigns.engine import ask_to_stop
 from core.campaigns.launch import go_on, last_words
 from core.errors import AnamnesisError
-from core.protocols.playing import CONSULTATION, CRAFTMD
+from core.protocols.playing import AUTOMEDIC, CONSULTATION, CRAFTMD
 from core.store.conversations import Conversation
 from core.store.runs import Run
 from core.words import PROTOCOL
 from pages.parts.look import END_SHORT, STATE_ICON, VERDICT, arm, money, plain
 from pages.parts.navigation import LIVE
-from pages.parts.run_data import PAGE, run_conversations, state_of
+from pages.parts.run_data import PAGE, run_conversations, state_of, tagged_failures
 from pages.parts.run_figures import accuracy_table as accuracy_table
 from pages.parts.run_figures import draw_facts, draw_figures
 
+_CAPPED = {CONSULTATION.name: "Cap of questions", AUTOMEDIC.name: "Cap of turns"}
+"""What a protocol caps, where that is not messages."""
 _LISTED = 8
 """Runs and conversations seen at once; more are reached by scrolling."""
 
@@ -117,13 +120,15 @@ def _resume(run_id: str) -> None:
 def _conversations(run: Run) -> None:
     st.subheader("Conversations", anchor=False)
     page = st.pagination(max(1, -(-run.done // PAGE)), key=f"page_{run.run_id}") if run.done > PAGE else 1
-    found = run_conversations(run.run_id, (page or 1) - 1)
+    found = run_conversations(run, (page or 1) - 1)
     if not found:
         st.caption("None is finished yet.")
         return
+    tagged = run.protocol == AUTOMEDIC.name
     event = st.dataframe(
-        conversations_table(found, run.protocol), hide_index=True, key=f"talks_{run.run_id}_{page}", on_select="rerun",
-        selection_mode="single-row", height="content" if len(found) <= _LISTED else 35 * _LISTED,
+        conversations_table(found, run.protocol, tagged_failures(run.run_id) if tagged else {}), hide_index=True,
+        key=f"talks_{run.run_id}_{page}", on_select="rerun", selection_mode="single-row",
+        height="content" if len(found) <= _LISTED else 35 * _LISTED,
     )  # fmt: skip
     rows = event.selection.rows
     if rows and rows[0] < len(found):
@@ -136,19 +141,22 @@ def _conversations(run: Run) -> None:
         st.caption("Choose a row to watch its conversation.")
 
 
-def conversations_table(found: list[Conversation], protocol: str = CRAFTMD.name) -> pd.DataFrame:
-    """Return conversations of a protocol with what each came to."""
+def conversations_table(
+    found: list[Conversation], protocol: str = CRAFTMD.name, failed: Mapping[str, str] | None = None
+) -> pd.DataFrame:
+    """Return conversations of a protocol with what each came to; ``failed`` says of AutoMedic's what failed in it."""
     arms = sorted({name for talk in found for name in talk.verdicts if name in _SHOWN}, key=_SHOWN.index)
     return pd.DataFrame(
         [
             {
                 "Case": talk.case_key.partition("/")[2],
-                "Specialty": talk.specialty,
+                **({} if protocol == AUTOMEDIC.name else {"Specialty": talk.specialty}),  # failures take its room
                 "Trial": talk.trial + 1,
                 "Right answer": talk.answer,
                 **{_arm_words(name): _verdict_words(talk, name) for name in arms},
                 "Doctor's turns": talk.doctor_turns,
                 "Ended by": _ended_by(talk, protocol),
+                **({"Failure": (failed or {}).get(talk.trial_id, "")} if protocol == AUTOMEDIC.name else {}),
             }
             for talk in found
         ]
@@ -158,8 +166,8 @@ def conversations_table(found: list[Conversation], protocol: str = CRAFTMD.name)
 def _ended_by(talk: Conversation, protocol: str) -> str:
     if talk.end_reason is None:
         return "No conversation"
-    caps_questions = protocol == CONSULTATION.name and talk.end_reason == "turn_cap"
-    return "Cap of questions" if caps_questions else END_SHORT[talk.end_reason]
+    capped = _CAPPED.get(protocol) if talk.end_reason == "turn_cap" else None
+    return capped or END_SHORT[talk.end_reason]
 
 
 def recent_table(found: list[Conversation]) -> pd.DataFrame:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from core.agents.automedic_staff import ReferenceStaff
 from core.agents.casting import NEEDED_PROMPTS, REFERENCE, CastNames, is_model
 from core.agents.solver import ReferenceSolver
 from core.case import Case
@@ -22,11 +23,13 @@ _REFERENCE_NAMES = {
     REFERENCE["grader"]: "Reference grader (names and synonyms)",
     REFERENCE["summariser"]: "Reference summariser (quotes the patient)",
     ReferenceSolver.name: "Reference solver (rules, no model)",
+    ReferenceStaff.name: "Reference staff (rules, no model)",
     "reference/oracle-direct": "Oracle: asks for every item, in their order",
     "reference/oracle-random": "Oracle: asks for every item, in a random order",
     "reference/oracle-reversed": "Oracle: asks for every item, the last first",
     "reference/upper-bound": "Upper bound: no doctor, all is told",
     "reference/lower-bound": "Lower bound: no doctor, only the opening",
+    "reference/profiler": "Rules (no model)",
     "human": "A human (you)",
     OTHER: "Another model…",
 }
@@ -44,12 +47,13 @@ _SPEAKER = {None: "Whom the case names", "patient": "The patient", "caregiver": 
 class Seats:
     """The cast as chosen, with the address of an OpenAI-compatible server if one was given.
 
-    ``solver`` answers the task in the Consultation protocol, which no other has.
+    ``solver`` answers the task in the Consultation protocol, ``staff`` has the results in AutoMedic; no other has them.
     """
 
     names: CastNames
     base_url: str | None
     solver: str | None = None
+    staff: str | None = None
 
 
 @st.cache_resource
@@ -70,10 +74,10 @@ def ask_case(page: str) -> Case | None:
         st.error(plain(str(error)))
         return None
     key = f"{page}_case"
-    if st.session_state.get(key) not in cases:
+    if st.query_params.get("case") in cases:  # a link's case goes before the one that was last looked at
+        st.session_state[key] = st.query_params["case"]
+    elif st.session_state.get(key) not in cases:
         st.session_state.pop(key, None)
-        if st.query_params.get("case") in cases:
-            st.session_state[key] = st.query_params["case"]
 
     def keep() -> None:
         st.query_params["case"] = st.session_state[key]
@@ -162,8 +166,9 @@ def packs(needed: tuple[str, ...] = NEEDED_PROMPTS) -> list[str]:
 
 def seat_problem(seats: Seats) -> str | None:
     """Return what keeps a cast from starting (an unknown model, a missing key), or ``None``."""
-    solver = {} if seats.solver is None else {"solver": seats.solver}
-    for role, name in {**vars(seats.names), **solver}.items():
+    more = {"solver": seats.solver, "clinical staff": seats.staff}
+    named = {role: name for role, name in more.items() if name is not None}
+    for role, name in {**vars(seats.names), **named}.items():
         if not name:
             return f"Name the {role}'s model first."
         if not is_model(name):

@@ -1,30 +1,55 @@
 """A consultation as a chat: finished messages, the one being said, and the answer in each arm."""
 
+import re
 from collections.abc import Sequence
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-from core.events import Answered, Ended, Event, Failed, Finished, Graded, Started, Summarised, Utterance
+from core.automedic.messages import misuses_of, queries_passed_on, speaks_in_tags, without_tags
+from core.events import Answered, Ended, Event, Failed, Finished, Graded, Rated, Started, Summarised, Utterance
 from core.live.session import Draft, Session
-from core.words import how_it_ended
+from core.words import how_it_ended, rated
 from pages.parts.look import FORMAT, QUESTION_TYPE, ROLE_ICON, RULE, RULE_SHORT, arm, badge, plain
+from pages.parts.transcript_tags import draw_tagged, role_badge
 
 
-def draw_chat(events: Sequence[Event], draft: Draft | None) -> None:
-    """Draw the dialogue, whoever opens it."""
+def draw_chat(
+    events: Sequence[Event], draft: Draft | None, words: str = "", *, tagged: bool | None = None
+) -> None:  # fmt: skip
+    """Draw the dialogue, whoever opens it; ``words`` are marked where they occur.
+
+    A conversation of AutoMedic is known by its tags, or by ``tagged`` where only part of it is drawn: its doctor's
+    messages are drawn without them.
+    """
+    if tagged is None:
+        tagged = speaks_in_tags(events, draft.text if draft is not None else "")
+    misuses = misuses_of(events)
     for event in events:
-        if isinstance(event, Utterance):
-            message(event.role, event.text)
+        if isinstance(event, Utterance) and tagged and event.role == "doctor":
+            with _bubble(event.role):
+                draw_tagged(event.text, misuses.get(event.turn), lambda text: marked(text, words))
+        elif isinstance(event, Utterance):
+            message(event.role, event.text, words)
         elif isinstance(event, Ended):
-            st.caption(
-                f":material/flag: The conversation ended because {how_it_ended(event.reason, event.doctor_turns)}."
-            )
+            ended = how_it_ended(event.reason, event.doctor_turns, tagged=tagged)
+            st.caption(f":material/flag: The conversation ended because {ended}.")
+        elif isinstance(event, Rated):
+            draw_rating(event)
         elif isinstance(event, Failed):
             st.warning(f"{_where(event.where)}: {plain(event.message)}", icon=":material/cloud_off:")
     if draft is not None and draft.purpose == "dialogue":
-        message(draft.role, draft.text + " ▌")
-    if _whole(events) and not any(isinstance(event, Utterance) for event in events):
+        said = without_tags(draft.text) if tagged and draft.role == "doctor" else draft.text
+        message(draft.role, said + " ▌")
+    held = any(isinstance(event, Utterance | Ended) for event in events)
+    if _whole(events) and not held:
         st.caption("This trial held no conversation.")
+
+
+def draw_rating(rating: Rated) -> None:
+    """Draw the patient's rating of the doctor with the rater's own words."""
+    words = f": {plain(rating.words)}" if rating.words else "."
+    st.caption(f":material/favorite: {plain(rated(rating))}{words}")
 
 
 def _whole(events: Sequence[Event]) -> bool:
@@ -33,18 +58,30 @@ def _whole(events: Sequence[Event]) -> bool:
 
 
 def questions_asked(events: Sequence[Event]) -> int:
-    """Return how many messages the doctor said after the opening one, which is its greeting or the patient's."""
+    """Return how many messages the doctor said after the opening one, which is its greeting or the patient's.
+
+    In AutoMedic, where nobody greets, how many of its queries were passed on.
+    """
+    if speaks_in_tags(events):
+        return queries_passed_on(events)
     return sum(isinstance(event, Utterance) and event.role == "doctor" and event.turn > 0 for event in events)
 
 
 def who_answers(events: Sequence[Event]) -> str:
-    """Return in a sentence who answers where that is not the doctor: in the Consultation protocol, the solver.
+    """Return in a sentence who answers where that is not simply the doctor: in Consultation the solver.
 
-    It is known by the patient's opening, or by an answer from a conversation that was not held (its upper bound).
+    It is known by the patient's opening, or by an answer from a conversation that was not held (its upper bound). In
+    AutoMedic the doctor answers twice, which is said too.
     """
+    if speaks_in_tags(events):
+        return (
+            "The doctor answers twice: from the whole question on paper (vignette), and from what it gathered in this "
+            "conversation (multi-turn)."
+        )
     first = next((event for event in events if isinstance(event, Utterance)), None)
     if first is None:
-        unheard = any(isinstance(event, Answered) and event.format == "multi_turn" for event in events)
+        broken_off = any(isinstance(event, Ended) for event in events)
+        unheard = not broken_off and any(isinstance(e, Answered) and e.format == "multi_turn" for e in events)
         return "The solver answers: it was shown all that there was to know." if unheard else ""
     return "The solver answers, who saw this dialogue and the task only." if first.role == "patient" else ""
 
@@ -57,18 +94,29 @@ def _where(where: str) -> str:
     return f"{role.capitalize()} ({arm(format_, question_type)})" if known else plain(where.capitalize())  # type: ignore[arg-type]
 
 
-def message(role: str, text: str) -> None:
-    """Draw one message of the dialogue."""
+def message(role: str, text: str, words: str = "") -> None:
+    """Draw one message of the dialogue; ``words`` are marked where they occur."""
+    speaker = f"{role_badge(role)}  \n" if role == "staff" else ""
+    with _bubble(role):
+        st.markdown(f"{speaker}{marked(text, words)}")
+
+
+def _bubble(role: str) -> DeltaGenerator:
     # the name "user" gives the patient's side the shaded bubble
-    with st.chat_message("user" if role == "patient" else "assistant", avatar=ROLE_ICON.get(role)):
-        st.markdown(plain(text))
+    return st.chat_message("user" if role == "patient" else "assistant", avatar=ROLE_ICON.get(role))
+
+
+def marked(text: str, words: str) -> str:
+    """Return a message as harmless Markdown with the words, if any, on a coloured ground."""
+    parts = re.split(f"({re.escape(words)})", text, flags=re.IGNORECASE) if words else [text]
+    return "".join(f":orange-background[{plain(part)}]" if n % 2 else plain(part) for n, part in enumerate(parts))
 
 
 def draw_answers(session: Session, events: Sequence[Event]) -> None:
     """Draw the answers of the doctor, or of the solver, with their verdicts as they come in."""
     answers = [event for event in events if isinstance(event, Answered)]
     draft = session.draft  # once: the session's own thread changes it
-    if not answers and not (draft and draft.purpose != "dialogue"):
+    if not answers and not (draft and draft.purpose not in ("dialogue", "rate")):
         return
     st.subheader("Diagnosis", anchor=False)
     if not_the_doctor := who_answers(events):

@@ -18,7 +18,7 @@ _ARM = "transcripts_arm"
 _BY: dict[str, str] = {
     "mcq_loose": "Paper’s", "mcq_strict": "Strict", "differ": "Differ",
 }  # fmt: skip
-_SAYS: dict[str, str] = {"anyone": "Anyone", "doctor": "Doctor", "patient": "Patient"}
+_SAYS: dict[str, str] = {"anyone": "Anyone", "doctor": "Doctor", "patient": "Patient", "staff": "Staff"}
 _VERDICTS = {**{verdict: words[0] for verdict, words in VERDICT.items()}, "ungraded": "Not graded yet"}
 
 
@@ -70,8 +70,9 @@ def _ask_words() -> tuple[str, Speaker | None]:
     speaker = st.segmented_control(
         "By whom", list(_SAYS), default="anyone", required=True, format_func=_SAYS.__getitem__, key="transcripts_by",
         bind="query-params", on_change=first_page, label_visibility="collapsed",
+        help="Staff: AutoMedic's clinical staff.",
     )  # fmt: skip
-    return (text or "").strip(), {"doctor": "doctor", "patient": "patient"}.get(speaker or "")  # type: ignore[return-value]
+    return (text or "").strip(), None if speaker in (None, "anyone") else speaker  # type: ignore[return-value]
 
 
 def _ask_verdict(held: Offer) -> tuple[str, McqRule, tuple[str, ...] | None, bool]:

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 import pandas as pd
 import streamlit as st
 
+from core.automedic.messages import without_tags
 from core.events import COUNTED
+from core.protocols.playing import AUTOMEDIC
 from core.store.conversations import Conversation, ConversationFilter
 from pages.parts.endings_charts import REASON
 from pages.parts.figure_controls import dataset_name, unique_names
@@ -78,7 +80,7 @@ def conversations_table(
                 "Model": names[talk.doctor],
                 "Case": talk.case_key.partition("/")[2] or talk.case_key,
                 "Trial": talk.trial + 1,
-                **({"Said": excerpt(said.get(talk.trial_id, ""), wanted.text or "")} if said else {}),
+                **({"Said": excerpt(_said(talk, said), wanted.text or "")} if said else {}),
                 "Right answer": talk.answer,
                 **{arm_words(name): verdict_words(talk, name) for name in arms[:1]},
                 "Turns": talk.doctor_turns,
@@ -90,6 +92,12 @@ def conversations_table(
             for talk in talks
         ]
     )
+
+
+def _said(talk: Conversation, said: Mapping[str, str]) -> str:
+    """Return the message with the words in it, of AutoMedic's doctor without the tags."""
+    text = said.get(talk.trial_id, "")
+    return without_tags(text) if talk.protocol == AUTOMEDIC.name else text
 
 
 def excerpt(text: str, words: str) -> str:

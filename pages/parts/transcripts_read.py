@@ -1,26 +1,25 @@
 """One conversation to be read: the chat, every answer with its verdicts, the other trials of the case."""
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 import streamlit as st
 
-from core.case import Case
-from core.events import FORMATS, QUESTION_TYPES, Answered, Event, Graded, Summarised, Utterance
+from core.events import FORMATS, QUESTION_TYPES, Answered, Graded, Summarised
+from core.protocols.playing import AUTOMEDIC, CRAFTMD
 from core.store.conversations import Conversation, ConversationFilter
+from core.words import PROTOCOL
 from pages.parts.branches_data import family_of
-from pages.parts.case_belief import draw_belief
-from pages.parts.case_facts import draw_facts_ledger
-from pages.parts.case_why import draw_why
 from pages.parts.endings_charts import REASON
 from pages.parts.figure_controls import dataset_name, unique_names
 from pages.parts.figures import model_name
 from pages.parts.live_panels import draw_case
-from pages.parts.look import ROLE_ICON, RULE, RULE_SHORT, arm, badge, plain
+from pages.parts.look import RULE, RULE_SHORT, arm, badge, plain
 from pages.parts.navigation import BRANCHES, DEBUGGER, LIVE
 from pages.parts.take_away import draw_take_away
 from pages.parts.transcript import draw_chat, who_answers
+from pages.parts.transcript import marked as marked
+from pages.parts.transcripts_closer import draw_closer
 from pages.parts.transcripts_data import PAGE, Reading, found_ids, reading, trials_of_case
 from pages.parts.transcripts_find import PAGE_NAME
 from pages.parts.transcripts_list import arm_words, verdict_words
@@ -42,26 +41,12 @@ def draw_reading(trial_id: str, wanted: ConversationFilter) -> None:
     with left:
         # from its beginning: a chat of fixed height would else be scrolled to its end
         with st.container(height=_CHAT, border=True, gap="xxsmall", autoscroll=False, key=f"read_{trial_id}"):
-            _chat(shown.events, wanted.text)
+            draw_chat(shown.events, None, wanted.text or "")
         _background(shown)
     with right:
         _answers(shown)
-    _closer(shown)
+    draw_closer(shown)
     _other_trials(shown.talk)
-
-
-def _closer(shown: Reading) -> None:
-    """Draw what a closer look tells, one at a time and only when it is asked for."""
-    if shown.case is None:
-        return
-    chosen = st.segmented_control("A closer look", list(_CLOSER), key="read_closer", bind="query-params")
-    if chosen:
-        _CLOSER[chosen](shown.case, shown.events, f"closer_{shown.talk.trial_id}")
-
-
-_CLOSER: dict[str, Callable[[Case, Sequence[Event], str], None]] = {
-    "Why it is wrong": draw_why, "Facts ledger": draw_facts_ledger, "Belief": draw_belief,
-}  # fmt: skip
 
 
 def _steps(trial_id: str, wanted: ConversationFilter, shown: Reading | None) -> None:
@@ -83,11 +68,12 @@ def _steps(trial_id: str, wanted: ConversationFilter, shown: Reading | None) -> 
             st.page_link(
                 LIVE, label="Watch it again", icon=":material/smart_display:", query_params={"trial": trial_id}
             )  # fmt: skip
-            st.page_link(
-                DEBUGGER, label="Debug it", icon=":material/bug_report:", query_params={"trial": trial_id},
-                help="Every step of this trial as it was sent; edit one and run it again.",
-            )  # fmt: skip
-            _branches(trial_id)
+            if shown.talk.protocol != AUTOMEDIC.name:  # whose trials can be neither debugged nor forked
+                st.page_link(
+                    DEBUGGER, label="Debug it", icon=":material/bug_report:", query_params={"trial": trial_id},
+                    help="Every step of this trial as it was sent; edit one and run it again.",
+                )  # fmt: skip
+                _branches(trial_id)
             draw_take_away([trial_id], key="read")
 
 
@@ -123,30 +109,12 @@ def _head(shown: Reading) -> None:
     )
     ended = f"ended by: {REASON[talk.end_reason].lower()}" if talk.end_reason else "no conversation"
     turns = f", {talk.doctor_turns} doctor turns" if talk.doctor_turns is not None else ""
+    protocol = f"{PROTOCOL[talk.protocol]} · " if talk.protocol in PROTOCOL and talk.protocol != CRAFTMD.name else ""
     st.markdown(
-        f"Right answer **{plain(talk.answer or 'unknown')}** :gray[· {plain(talk.specialty or 'no specialty')} · "
-        f"{plain(dataset_name(talk.dataset))} · {ended}{turns} · patient {plain(model_name(talk.patient))} · run "
-        f"{plain(talk.run_id)}]"
+        f"Right answer **{plain(talk.answer or 'unknown')}** :gray[· {protocol}"
+        f"{plain(talk.specialty or 'no specialty')} · {plain(dataset_name(talk.dataset))} · {ended}{turns} · patient "
+        f"{plain(model_name(talk.patient))} · run {plain(talk.run_id)}]"
     )
-
-
-def _chat(events: Sequence[Event], words: str | None) -> None:
-    if not any(isinstance(event, Utterance) for event in events):
-        st.caption("This trial held no conversation.")
-    for event in events:
-        if isinstance(event, Utterance) and words and words.lower() in event.text.lower():
-            # the name "user" gives the patient's side the shaded bubble
-            name = "user" if event.role == "patient" else "assistant"
-            with st.chat_message(name, avatar=ROLE_ICON.get(event.role)):
-                st.markdown(marked(event.text, words))
-        else:
-            draw_chat([event], None)
-
-
-def marked(text: str, words: str) -> str:
-    """Return a message as harmless Markdown with the words on a coloured ground."""
-    parts = re.split(f"({re.escape(words)})", text, flags=re.IGNORECASE)
-    return "".join(f":orange-background[{plain(part)}]" if n % 2 else plain(part) for n, part in enumerate(parts))
 
 
 def _answers(shown: Reading) -> None:
@@ -169,7 +137,7 @@ def _background(shown: Reading) -> None:
         with st.expander("The summary that the doctor was shown"):
             st.markdown(plain(summary))
     if shown.case is not None:
-        draw_case(shown.case, open_=False)
+        draw_case(shown.case, open_=False, tagged=shown.talk.protocol == AUTOMEDIC.name)
 
 
 def draw_answer(answer: Answered, grades: Sequence[Graded]) -> None:

@@ -6,16 +6,17 @@ from core.work import Work
 from pages.parts.look import duration
 
 
-def draw_work(work: Work[object], doing: str, starting: str, key: str) -> None:
-    """Draw how far work on conversations is; once it is over, the whole page is drawn again.
+def draw_work(work: Work[object], doing: str, starting: str, key: str, of: str = "conversations") -> None:
+    """Draw how far work on conversations, or something else ``of`` which there are many, is.
 
-    ``doing`` says what is done ("Marking facts"), ``starting`` what is shown before the first count is in.
+    Once it is over, the whole page is drawn again. ``doing`` says what is done ("Marking facts"), ``starting`` what is
+    shown before the first count is in.
     """
     if not work.running:
         st.rerun()
     with st.container(border=True, horizontal=True, vertical_alignment="center"):
         left = f", about {duration(work.seconds_left)} left" if work.seconds_left else ""
-        words = f"{doing}: {work.done:,} of {work.planned:,} conversations{left}" if work.planned else starting
+        words = f"{doing}: {work.done:,} of {work.planned:,} {of}{left}" if work.planned else starting
         st.progress(work.done / max(1, work.planned), text=words, width="stretch")
         st.button(
             "Stop", icon=":material/stop:", on_click=work.stop, disabled=work.stopped, key=f"{key}_stop",

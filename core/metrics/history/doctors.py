@@ -58,9 +58,11 @@ class Seat:
 
 
 def seats_of(runs: Sequence[RunCast]) -> list[Seat]:
-    """Return the seats of campaigns and releases, by doctor and key."""
+    """Return the seats of campaigns and releases, by doctor and key; AutoMedic's are measured by CARE instead."""
     held: dict[tuple[str, ...], list[RunCast]] = defaultdict(list)
     for run in runs:
+        if run.protocol == "automedic":
+            continue
         held[run.doctor, *(read(run) for read in _APART.values())].append(run)
     seats = [_seat(shape, _telling_apart(shape, held), found) for shape, found in held.items()]
     return sorted(seats, key=lambda seat: seat.key)

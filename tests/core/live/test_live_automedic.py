@@ -1,0 +1,114 @@
+"""AutoMedic watched: from start to the stored trial and back, in step with another, without humans and forks."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from core.agents.casting import CastNames
+from core.bench.steps import steps_of_trial
+from core.bench.stored import load_record
+from core.campaigns.plan import Campaign, Settings
+from core.case import Case
+from core.datasets.select import cases_of
+from core.errors import UsageError
+from core.events import Answered, Ended, Finished, Graded, Rated, Token, Utterance
+from core.live.fork import ForkPlan, running_origin, start_fork
+from core.live.session import Session
+from core.live.start import one_case, start_consultation, start_replay
+from core.live.stored import load_trial
+from core.protocols.automedic import DEFAULT_ARMS
+from tests.support.tagged import MISUSED, misused_events, store_tagged
+
+
+@pytest.fixture(autouse=True)
+def _own_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
+
+
+@pytest.fixture(scope="module")
+def case() -> Case:
+    return cases_of("library")[0]
+
+
+def begin(case: Case, beside: Session | None = None, turns: int = 20, **names: str) -> Session:
+    campaign = Campaign(
+        CastNames(**{"doctor": "reference/bayes", **names}), (case,), arms=DEFAULT_ARMS, prompts="automedic",
+        protocol="automedic", settings=Settings(max_turns=turns),
+    )  # fmt: skip
+    session = start_consultation(one_case(campaign, case), beside)
+    session.speed = 1000.0
+    return session
+
+
+def test_a_finished_consultation_is_stored_and_plays_again(case: Case) -> None:
+    session = begin(case)
+    session.join(60)
+    assert session.error is None
+    events = session.snapshot()
+    assert isinstance(events[-1], Finished)
+    assert {event.role for event in events if isinstance(event, Utterance)} == {"doctor", "patient", "staff"}
+    assert sum(isinstance(event, Rated) for event in events) == 1
+    loaded = load_trial(session.key)
+    assert loaded == (case, events)
+    again = start_replay(case, events, session.key)
+    again.speed = 1000.0
+    again.join(60)
+    assert again.snapshot() == events
+
+
+def test_a_step_also_holds_after_the_rating() -> None:
+    session = Session("s", "a case", paced=False)
+    session.pause()
+
+    async def source(_: Session):
+        yield Token(role="patient", purpose="rate", text="4, she was kind.")
+        for event in misused_events()[-8:]:
+            yield event
+
+    session.start(source)
+    for kind in (Rated, Answered, Graded):
+        before = len(session.snapshot())
+        session.step()
+        while len(session.snapshot()) == before or session._steps:
+            asyncio.run(asyncio.sleep(0.01))
+        assert isinstance(session.snapshot()[-1], kind)
+        assert session.draft is None
+    session.stop()
+    session.join(10)
+
+
+def test_two_doctors_keep_step_and_the_shorter_one_does_not_hold_the_other(case: Case) -> None:
+    left = begin(case, turns=2)
+    right = begin(case, beside=left)
+    left.join(60)
+    right.join(60)
+    assert [left.error, right.error] == [None, None]
+    ends = [next(e for e in session.snapshot() if isinstance(e, Ended)) for session in (left, right)]
+    assert [end.reason for end in ends] == ["turn_cap", "end_tag"]
+    assert left.messages == 4
+    assert right.messages > 4
+
+
+@pytest.mark.parametrize("seat", ["doctor", "patient"])
+def test_a_human_is_refused_in_one_sentence(case: Case, seat: str) -> None:
+    with pytest.raises(UsageError, match=r"uman.*\.$"):
+        begin(case, **{seat: "human"})
+
+
+def test_it_cannot_be_forked_while_it_runs_nor_afterwards(case: Case) -> None:
+    session = begin(case)
+    session.join(60)
+    for plan, origin in ((ForkPlan(session.key, 1), None), (ForkPlan(session.key, 1), running_origin(session))):
+        with pytest.raises(UsageError, match=r"^In this conversation .* only conversations of CRAFT-MD can be forked"):
+            start_fork(plan, origin)
+
+
+def test_the_debugger_does_not_take_it_apart() -> None:
+    store_tagged()
+    record = load_record(MISUSED)
+    assert record is not None
+    with pytest.raises(UsageError, match=r"this one is AutoMedic's.*Transcripts"):
+        steps_of_trial(record)

@@ -1,0 +1,231 @@
+"""AutoMedic on the pages that show consultations: read, found, watched, planned, and refused where it does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.automedic.profiles import Generated, Prepared
+from core.campaigns.plan import find_header
+from core.cli.app import main
+from core.datasets.select import select
+from core.store.database import Store
+from core.store.profiles import add_profiles
+from pages.parts.run_prepared import left_out_words
+from tests.support.campaigns import metrics, run_ids, stop_all
+from tests.support.pages import button, has_button, run_until, trouble, words
+from tests.support.tagged import MISUSED, RUN, UNTAGGED, store_tagged
+
+START = "Start the consultation"
+Open = Callable[..., AppTest]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_running(database: Path) -> Iterator[None]:
+    yield
+    stop_all()
+
+
+@pytest.fixture
+def stored(database: Path) -> Store:
+    return store_tagged(Store(database))
+
+
+def unsuitable(number: int) -> None:
+    """Save for the first cases of the library that they cannot become a patient."""
+    word = Generated(suitable=False, reason="image_dependent", note="It asks about a picture.", made_by="test")
+    with Store().write() as connection:
+        add_profiles(connection, [(case, word) for case in select("library", number)])
+
+
+def links(app: AppTest) -> set[str]:
+    return {link.proto.label for link in app.get("page_link")}
+
+
+# Reading
+
+
+@pytest.mark.parametrize("page", ["transcripts", "live"])
+def test_a_conversation_is_read_with_addressees_staff_misuses_and_rating(
+    page: str, stored: Store, open_page: Open
+) -> None:
+    app = open_page(page, trial=MISUSED)
+    assert trouble(app) == []
+    text = words(app)
+    assert text.count(" to the patient]") == 2
+    assert text.count(" to the clinical staff]") == 1
+    assert text.count(" ends the consultation]") == 1
+    assert ":violet-badge[Clinical staff]  \nHeart auscultation" in text
+    assert "it speaks for the patient or the clinical staff itself" in text
+    assert r"“Patient\: For two days, doctor\.”" in text
+    assert r"As it was written: \<patient\>Any fever?\<\/patient\>" in text
+    assert "The conversation ended because the doctor wrote the end tag; 3 queries were passed on." in text
+    assert r"Empathy 4 of 5, rated by reference\/profile as the patient: You asked \*kindly\*\." in text
+    assert "The doctor answers twice" in text
+    assert ":orange-badge[:material/stacks: Several diagnoses]" in text
+    assert [m.name for m in app.chat_message].count("user") == 2, "the staff stands on the doctor's side"
+    assert not {"Fork from here", "Debug it"} & links(app)
+    assert "The vignette, which was shown to nobody here" in [e.label for e in app.expander]
+
+
+def test_a_message_without_a_tag_went_to_nobody(stored: Store, open_page: Open) -> None:
+    app = open_page("transcripts", trial=UNTAGGED)
+    assert trouble(app) == []
+    text = words(app)
+    assert "to nobody]  \nWhat brings you in today?" in text
+    assert "it holds no query in a tag" in text
+    assert r"Empathy not rated by reference\/profile as the patient: The doctor asked the patient nothing\." in text
+
+
+def test_a_closer_look_is_care_and_nothing_that_knows_two_only(stored: Store, open_page: Open) -> None:
+    app = open_page("transcripts", trial=MISUSED, read_closer="Facts ledger")
+    assert trouble(app) == []
+    assert "CARE of all models" in links(app)
+    assert not [group for group in app.get("button_group") if group.key == "read_closer"]
+
+
+def test_words_of_the_staff_are_found_and_shown_without_tags(stored: Store, open_page: Open) -> None:
+    app = open_page("transcripts", transcripts_words="auscultation", transcripts_by="Staff")
+    assert trouble(app) == []
+    (table,) = [frame.value for frame in app.dataframe]
+    assert list(table["Said"]) == ["Heart auscultation: a scratchy sound along the left sternal border."]
+    app = open_page("transcripts", transcripts_words="better or worse")
+    (table,) = [frame.value for frame in app.dataframe]
+    assert list(table["Said"]) == ["I am sorry you are in pain. What makes it better or worse?"]
+    opened = open_page("transcripts", transcripts_words="better or worse", trial=MISUSED)
+    assert "What makes it :orange-background[better or worse]?" in words(opened)
+
+
+@pytest.mark.parametrize("address", [{"trial": MISUSED}, {"run": RUN}])
+def test_the_debugger_leads_to_the_transcript_instead(address: dict[str, str], stored: Store, open_page: Open) -> None:
+    app = open_page("debugger", **address)
+    assert trouble(app) == []
+    assert "this one is AutoMedic" in words(app)
+    assert not app.dataframe
+    assert {link.proto.page for link in app.get("page_link")} == {"transcripts"}
+
+
+def test_branches_say_that_it_cannot_be_forked(stored: Store, open_page: Open) -> None:
+    app = open_page("branches", trial=MISUSED, fork="yes")
+    assert trouble(app) == []
+    assert "only conversations of CRAFT-MD can be forked" in words(app)
+    assert not has_button(app, "Run on")
+
+
+# Watching
+
+
+def test_a_consultation_is_watched_with_the_facts_of_patient_and_staff(open_page: Open) -> None:
+    app = open_page("live", live_protocol="AutoMedic")
+    assert trouble(app) == []
+    assert "A person cannot take a seat here" in words(app)
+    seats = {box.key: box.options for box in app.selectbox}
+    assert "A human (you)" not in [*seats["live_doctor_automedic"], *seats["live_patient_automedic"]]
+    button(app, START).click().run()
+    (speed,) = app.get("button_group")
+    speed.set_value("At once").run()
+    run_until(app, lambda a: has_button(a, "New consultation"))
+    assert trouble(app) == []
+    text = words(app)
+    assert "The conversation ended because the doctor wrote the end tag" in text
+    assert "Empathy" in text
+    assert "Doctor and patient" in text
+    assert "Clinical staff only" in text
+    assert r":green[:material/check_circle:] Age: 31\-year\-old" in text
+    assert "of the patient’s 12 facts" in text
+    assert {arm.value for arm in app.subheader} >= {"Facts gathered", "Differential", "Diagnosis"}
+
+
+def test_two_doctors_end_side_by_side_under_the_strict_rule(open_page: Open) -> None:
+    app = open_page("live", live_protocol="AutoMedic", live_tagged_mode="Two doctors")
+    button(app, "Start both consultations").click().run()
+    (speed,) = app.get("button_group")
+    speed.set_value("At once").run()
+    run_until(app, lambda a: has_button(a, "New consultation"))
+    assert trouble(app) == []
+    (table,) = [frame.value for frame in app.dataframe]
+    rows = dict(zip(table[""], table.iloc[:, 1], strict=True))
+    assert {"Questions", "Facts uncovered", "Empathy", "Vignette · Four choices"} <= set(rows)
+    assert rows["Empathy"].endswith(" of 5")
+    assert "facts that patient and staff can tell" in words(app)
+
+
+def test_a_case_that_cannot_become_a_patient_says_why(open_page: Open) -> None:
+    unsuitable(1)
+    app = open_page("live", live_protocol="AutoMedic")
+    assert trouble(app) == []
+    assert button(app, START).disabled
+    (warning,) = [w.value for w in app.warning]
+    assert "This case cannot become a patient: picture not described" in warning.replace("\\", "")
+    assert "It asks about a picture" in warning
+
+
+# Runs
+
+
+def test_the_form_counts_the_cases_that_can_be_played(open_page: Open) -> None:
+    unsuitable(2)
+    app = open_page("runs", runs_protocol="AutoMedic")
+    assert trouble(app) == []
+    assert "58 of 60 cases can become a patient; left out 2: picture not described 2." in words(app)
+    assert metrics(app)["Trials"] == "290"
+    assert metrics(app)["Answers"] == "580"
+    asked = {str(widget.key) for widget in (*app.selectbox, *app.number_input)}
+    assert {"runs_doctor_automedic", "runs_patient", "runs_staff", "runs_turns"} <= asked
+    assert not {"runs_grader", "runs_cap", "runs_solver", "runs_temperament"} & asked
+    app.number_input(key="runs_limit_library").set_value(2).run()
+    assert "None of these cases can become a patient" in words(app)
+    assert not has_button(app, "Start the campaign")
+
+
+def test_the_staffs_model_counts_and_needs_its_key(open_page: Open) -> None:
+    app = open_page("runs", runs_protocol="AutoMedic")
+    app.selectbox(key="runs_staff").set_value("openai/gpt-4o").run()
+    (calls,) = [metric.help for metric in app.metric if metric.label == "Model calls"]
+    assert calls.startswith("Estimated: staff ")
+    assert "OPENAI_API_KEY" in words(app).replace("\\", "")
+    assert button(app, "Start the campaign").disabled
+    app.selectbox(key="runs_staff").set_value("another model…").run()
+    assert "Name the clinical staff's model first." in words(app).replace("\\", "")
+    assert trouble(app) == []
+
+
+def test_a_campaign_of_the_form_is_the_command_lines(open_page: Open, capsys: pytest.CaptureFixture[str]) -> None:
+    app = open_page("runs", runs_protocol="AutoMedic")
+    app.number_input(key="runs_limit_library").set_value(2)
+    app.number_input(key="runs_turns").set_value(2)
+    app.number_input(key="runs_trials").set_value(1).run()
+    button(app, "Start the campaign").click().run(timeout=120)
+    run_until(app, lambda a: "Complete: 2 of 2 trials" in words(a), 120)
+    assert trouble(app) == []
+    text = words(app).replace("\\", "")
+    assert "**Clinical staff** reference/staff" in text
+    assert "**Cap** 2 turns" in text
+    assert {"Accuracy on paper, four choices", "Accuracy after the conversation, four choices"} <= set(metrics(app))
+    (care,) = [link.proto for link in app.get("page_link") if link.proto.page == "care"]
+    assert care.query_string == "care_datasets=Library"
+    talks = app.dataframe[2].value
+    assert list(talks["Ended by"]) == ["Cap of turns"] * 2
+    assert list(talks["Doctor's turns"]) == [2, 2]
+    command = "run --protocol automedic --doctor reference/bayes --cap 2 --trials 1 --limit 2 --fresh"
+    assert main(command.split()) == 0
+    capsys.readouterr()
+    assert len({find_header(run).fingerprint for run in run_ids()}) == 1
+    assert len(run_ids()) == 2
+
+
+def test_the_conversations_of_a_run_name_their_failures(stored: Store, open_page: Open) -> None:
+    app = open_page("runs", run=RUN)
+    assert trouble(app) == []
+    talks = app.dataframe[2].value
+    assert list(talks["Failure"]) == ["Role-breaking, Abrupt end, Invalid answer", "Abrupt end, Invalid answer"]
+    assert list(talks["Multi-turn · Four choices"]) == ["Several diagnoses", "No diagnosis"], "by the strict rule"
+    assert metrics(app)["Accuracy after the conversation, four choices"] == "0.000"
+    assert metrics(app)["Accuracy on paper, four choices"] == "1.000"
+
+
+def test_nothing_left_out_is_said_too() -> None:
+    assert left_out_words(Prepared(tuple(select("library", 1)), ())) == "All 1 case can become a patient."

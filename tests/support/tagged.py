@@ -1,0 +1,116 @@
+"""Two stored trials of AutoMedic, written by hand: one that breaks the tag protocol in four ways, one without a tag."""
+
+from __future__ import annotations
+
+from core.campaigns.journal import RunHeader, TrialLine
+from core.case import Case
+from core.datasets.select import select
+from core.events import (
+    Answered,
+    Ended,
+    Event,
+    Finished,
+    Graded,
+    Misused,
+    Probed,
+    Rated,
+    Speaker,
+    Started,
+    Utterance,
+    Verdict,
+)
+from core.store.database import Store
+from core.store.fold import fold
+from tests.core.store.builders import a_header, write_journal
+
+RUN = "tagged"
+MISUSED = "tagged-1"
+UNTAGGED = "tagged-2"
+QUERY = "I am sorry you are in pain. What makes it better or worse?"
+STAFF_SAYS = "Heart auscultation: a scratchy sound along the left sternal border."
+OWN_REPLY = "Patient: For two days, doctor."
+RATERS_WORDS = "You asked *kindly*."
+_SAID: tuple[tuple[Speaker, str], ...] = (
+    ("doctor", f"<think>What makes it worse?</think><patient>{QUERY}</patient>"),
+    ("patient", "It eases when I sit up and lean forward, and it is worse lying flat."),
+    ("doctor", "Let me check the heart.\n<clinical>What does the examination of the heart show?</clinical>"),
+    ("staff", STAFF_SAYS),
+    ("doctor", f"<patient>How long have you had it?</patient>\n{OWN_REPLY}"),
+    ("patient", "For two days, doctor."),
+    ("doctor", "<patient>Any fever?</patient></end>"),
+)
+_MISUSES = {
+    2: Misused(turn=2, kinds=("text_outside",), detail="Let me check the heart."),
+    4: Misused(turn=4, kinds=("text_outside", "speaks_for_others"), detail=OWN_REPLY),
+    6: Misused(turn=6, kinds=("end_with_query",), detail="<patient>Any fever?</patient>"),
+}
+
+
+def the_case() -> Case:
+    """Return the case that both are about."""
+    return select("library", 1)[0]
+
+
+def misused_events() -> list[Event]:
+    """Return a trial of three queries whose doctor adds words, plays the patient, and ends beside a query."""
+    events: list[Event] = [_started(MISUSED, 0)]
+    for turn, (role, text) in enumerate(_SAID):
+        events.append(Utterance(turn=turn, role=role, text=text))
+        events += [_MISUSES[turn]] if turn in _MISUSES else []
+        events += [Probed(turn=turn, differential=(("Acute pericarditis", 0.7), ("Asthma", 0.1)))] if turn == 3 else []
+    return [
+        *events, Ended(reason="end_tag", doctor_turns=3),
+        Rated(rater="reference/profile", rating=4, words=RATERS_WORDS),
+        *_answer("vignette", "Acute pericarditis", "correct", "correct"),
+        *_answer("multi_turn", "Acute pericarditis or asthma", "correct", "multiple"), Finished(at=9.0),
+    ]  # fmt: skip
+
+
+def untagged_events() -> list[Event]:
+    """Return a trial whose doctor's only message holds no tag, so that nobody was asked anything."""
+    text = "What brings you in today?"
+    return [
+        _started(UNTAGGED, 1), Utterance(turn=0, role="doctor", text=text),
+        Misused(turn=0, kinds=("no_tag",), detail=text), Ended(reason="no_tag", doctor_turns=0),
+        Rated(rater="reference/profile", words="The doctor asked the patient nothing."),
+        *_answer("vignette", "Acute pericarditis", "correct", "correct"),
+        *_answer("multi_turn", "I cannot say.", "incorrect", "no_diagnosis"), Finished(at=9.0),
+    ]  # fmt: skip
+
+
+def tagged_header() -> RunHeader:
+    """Return the run of both."""
+    settings = {"staff": "reference/staff", "max_turns": 20, "max_messages": None}
+    return a_header(
+        RUN, [the_case()], protocol="automedic", doctor="openai/tags", patient="reference/profile",
+        prompt_pack="automedic", arms=[("vignette", "mcq"), ("multi_turn", "mcq")], settings=settings,
+    )  # fmt: skip
+
+
+def store_tagged(store: Store | None = None) -> Store:
+    """Store both trials in a database."""
+    store = store or Store()
+    lines = [
+        TrialLine(
+            run_id=RUN, trial_id=trial_id, case_key=the_case().case_key, trial=number, seed=7, events=events,
+            finished_at=9.0,
+        )
+        for number, (trial_id, events) in enumerate(((MISUSED, misused_events()), (UNTAGGED, untagged_events())))
+    ]  # fmt: skip
+    write_journal(store.journals, RUN, tagged_header(), *lines)
+    fold(store)
+    return store
+
+
+def _started(trial_id: str, number: int) -> Started:
+    return Started(trial_id=trial_id, case_key=the_case().case_key, trial=number, seed=7, at=1.0)
+
+
+def _answer(format_: str, response: str, loose: Verdict, strict: Verdict) -> list[Event]:
+    arm = {"format": format_, "question_type": "mcq"}
+    graded = {**arm, "grader": "rule", "extracted": None, "at": 8.0}
+    return [
+        Answered(**arm, response=response),
+        Graded(**graded, rule="mcq_loose", verdict=loose),
+        Graded(**graded, rule="mcq_strict", verdict=strict),
+    ]
