@@ -13,12 +13,13 @@ from collections.abc import Iterator, Sequence
 from core.agents.base import Judgement
 from core.events import Verdict
 
+# possessive or bounded: a reply of thousands of blank lines must not be tried over and over
 _LETTER = re.compile(
-    r"^\W*(?:(?:the )?(?:final |correct |best |most likely )?(?:diagnosis|answer|option|choice)(?: is)?)?\W*"
-    r"\(?([A-Za-z])\)?\s*(?:[.):*,]|$)",
+    r"^\W*+(?:(?:the )?(?:final |correct |best |most likely )?(?:diagnosis|answer|option|choice)(?: is)?)?\W*+"
+    r"([A-Za-z])\)?\s*(?:[.):*,]|$)",
     re.IGNORECASE,
 )
-_MARKER = re.compile(r"\*{0,2}\s*final diagnosis\s*:?\s*\*{0,2}\s*:?", re.IGNORECASE)
+_MARKER = re.compile(r"\*{0,2}\s{0,9}final diagnosis\s*:?\s*\*{0,2}\s*:?", re.IGNORECASE)
 
 
 def judge_loose(response: str, answer: str) -> Judgement:
@@ -48,7 +49,8 @@ def named_choices(response: str, choices: Sequence[str]) -> list[str]:
     spans = [(*span, choice) for choice, name in there for span in _whole_words(name, lowered)]
     if len(spans) == 1:
         return [spans[0][2]]
-    named = [c for start, end, c in spans if not any(_inside((start, end), other[:2]) for other in spans)]
+    outer = _outermost({span[:2] for span in spans})
+    named = [c for start, end, c in spans if (start, end) in outer]
     if named:
         return list(dict.fromkeys(named))
     text = _MARKER.sub("", response).strip()
@@ -82,5 +84,12 @@ def _plain(text: str) -> str:
     return text.lower().replace("’", "'")
 
 
-def _inside(inner: tuple[int, int], outer: tuple[int, int]) -> bool:
-    return inner != outer and outer[0] <= inner[0] and inner[1] <= outer[1]
+def _outermost(spans: set[tuple[int, int]]) -> set[tuple[int, int]]:
+    """Return the spans that lie in no other."""
+    kept: set[tuple[int, int]] = set()
+    reached = -1
+    for start, end in sorted(spans, key=lambda span: (span[0], -span[1])):
+        if end > reached:
+            kept.add((start, end))
+            reached = end
+    return kept

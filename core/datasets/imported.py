@@ -5,11 +5,14 @@ Beside ``NAME.jsonl`` lies ``NAME.info.json`` with the record of its import.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import orjson
+from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from core import paths
@@ -19,7 +22,8 @@ from core.errors import AnamnesisError, UsageError
 
 KEPT_REASONS = 1000
 """Rows whose reasons are kept with a data set; the others are only counted."""
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
+_LONGEST_NAME = 41
+_NAME = re.compile(rf"[a-z0-9][a-z0-9_-]{{0,{_LONGEST_NAME - 1}}}")
 
 
 class DatasetInfo(BaseModel):
@@ -63,8 +67,13 @@ def folder() -> Path:
 
 def check_name(name: str) -> None:
     """Raise ``UsageError`` where a data set cannot have this name."""
-    if not _NAME.fullmatch(name) or name == "library":
-        raise UsageError(f"A data set cannot be called {name!r}: use lower-case letters, digits, - and _.")
+    if name == "library":
+        raise UsageError("A data set cannot be called 'library', as this project's own cases are: choose another name.")
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"A data set cannot be called {name[:60]!r}: use lower-case letters, digits, - and _, {_LONGEST_NAME} at "
+            "most."
+        )
 
 
 def save(name: str, cases: list[Case], info: DatasetInfo | None = None) -> Path:
@@ -73,13 +82,31 @@ def save(name: str, cases: list[Case], info: DatasetInfo | None = None) -> Path:
     Without ``info`` the record of an earlier import is taken away, for it would speak of other cases.
     """
     check_name(name)
-    folder().mkdir(parents=True, exist_ok=True)
     path = folder() / f"{name}.jsonl"
-    _info_path(name).unlink(missing_ok=True)
-    _replace(path, b"".join(orjson.dumps(c.model_dump(mode="json")) + b"\n" for c in cases))
-    if info is not None:
-        _replace(_info_path(name), info.model_dump_json(indent=1).encode())
+    try:
+        with _alone():
+            _replace_both(path, cases, info)
+    except OSError as error:
+        raise AnamnesisError(f"The data set {name} cannot be kept in {folder()}: {error.strerror or error}.") from error
     return path
+
+
+def _replace_both(path: Path, cases: list[Case], info: DatasetInfo | None) -> None:
+    about = _info_path(path.stem)
+    _write_half(path, (orjson.dumps(case.model_dump(mode="json")) + b"\n" for case in cases))
+    about.unlink(missing_ok=True)
+    os.replace(_half(path), path)
+    if info is not None:
+        _write_half(about, [info.model_dump_json(indent=1).encode()])
+        os.replace(_half(about), about)
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Keep other processes and threads from writing or deleting data sets meanwhile."""
+    folder().mkdir(parents=True, exist_ok=True)
+    with FileLock(folder().parent / "cases.lock"):
+        yield
 
 
 def names() -> list[str]:
@@ -120,10 +147,14 @@ def delete(name: str) -> int:
     if name not in names():
         raise UsageError(f"There is no imported data set {name!r}: `python -m core data list` shows them.")
     path = folder() / f"{name}.jsonl"
-    with path.open("rb") as file:
-        count = sum(1 for line in file if line.strip())
-    path.unlink()
-    _info_path(name).unlink(missing_ok=True)
+    try:
+        with _alone():
+            with path.open("rb") as file:
+                count = sum(1 for line in file if line.strip())
+            path.unlink()
+            _info_path(name).unlink(missing_ok=True)
+    except OSError as error:
+        raise AnamnesisError(f"The data set {name} cannot be deleted: {error.strerror or error}.") from error
     return count
 
 
@@ -131,7 +162,15 @@ def _info_path(name: str) -> Path:
     return folder() / f"{name}.info.json"
 
 
-def _replace(path: Path, content: bytes) -> None:
-    half = path.with_name(f"{path.name}.{os.getpid()}.half")
-    half.write_bytes(content)
-    os.replace(half, path)
+def _half(path: Path) -> Path:
+    return path.with_name(f"{path.name}.half")
+
+
+def _write_half(path: Path, pieces: Iterable[bytes]) -> None:
+    """Write what is to take a file's place; where that fails, nothing of it stays."""
+    try:
+        with _half(path).open("wb") as file:
+            file.writelines(pieces)
+    except OSError:
+        _half(path).unlink(missing_ok=True)
+        raise

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
-from rapidfuzz import fuzz
+from rapidfuzz import fuzz, process
 from scipy.spatial.distance import cdist  # type: ignore[import-untyped]
 
 _ROWS = 256
@@ -23,20 +23,24 @@ def nearest_earlier(texts: Sequence[str], similar: float) -> list[tuple[int, int
     value, 0–100, most 99.
     """
     plain = [" ".join(sorted(set(text.lower().split()))) for text in texts]
-    best: dict[int, tuple[float, int]] = {}
-    for one, other in _candidates(plain, 1 - similar / 100):
-        later, earlier = max(one, other), min(one, other)
-        score = fuzz.ratio(plain[later], plain[earlier], score_cutoff=similar)
-        if score and (later not in best or (score, -earlier) > (best[later][0], -best[later][1])):
-            best[later] = (score, earlier)
-    return sorted((later, earlier) for later, (_, earlier) in best.items())
+    score, nearest = np.zeros(len(plain)), np.full(len(plain), -1)
+    for one, others in _candidates(plain, 1 - similar / 100):
+        found = process.cdist(
+            [plain[one]], [plain[i] for i in others], scorer=fuzz.ratio, score_cutoff=similar, dtype=np.float64
+        )[0]
+        alike = found > 0
+        for other, ratio in zip(others[alike].tolist(), found[alike].tolist(), strict=True):
+            later, earlier = max(one, other), min(one, other)
+            if (ratio, -earlier) > (score[later], -nearest[later]):
+                score[later], nearest[later] = ratio, earlier
+    return [(int(later), int(nearest[later])) for later in np.flatnonzero(nearest >= 0)]
 
 
-def _candidates(texts: Sequence[str], changed: float) -> Iterator[tuple[int, int]]:
-    """Yield every pair of texts whose lengths and letters allow that at most the share ``changed`` differs.
+def _candidates(texts: Sequence[str], changed: float) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:
+    """Yield each text with those whose lengths and letters allow that at most the share ``changed`` differs.
 
     That share of both lengths together is the number of letters put in or taken out, and the counts of letters differ
-    by no more than that. So no pair is missed, and few are left to be compared letter by letter.
+    by no more than that. So no pair is missed, each comes once, and few are left to be compared letter by letter.
     """
     lengths = np.array([len(text) for text in texts], dtype=float)
     order = np.argsort(lengths, kind="stable")
@@ -48,9 +52,11 @@ def _candidates(texts: Sequence[str], changed: float) -> Iterator[tuple[int, int
         end = int(longest[stop - 1])
         apart = cdist(counts[start:stop], counts[start:end], "cityblock")
         allowed = changed * (sizes[start:stop, None] + sizes[None, start:end]) + _ROUNDING
-        for row, column in zip(*np.nonzero(apart <= allowed), strict=True):
-            if column > row:
-                yield int(order[start + row]), int(order[start + column])
+        near = apart <= allowed
+        for row in range(stop - start):
+            columns = np.flatnonzero(near[row, row + 1 :]) + row + 1
+            if len(columns):
+                yield int(order[start + row]), order[start + columns]
 
 
 def _letter_counts(text: str) -> npt.NDArray[np.float64]:

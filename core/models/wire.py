@@ -96,8 +96,8 @@ class Reply:
 
     @property
     def text(self) -> str:
-        """All text so far."""
-        return "".join(self.pieces)
+        """All text so far; half a character that no other half follows becomes U+FFFD, for nothing could store it."""
+        return "".join(self.pieces).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
     def take(self, chunk: object) -> str:
         """Add a chunk, as the JSON it came as, and return the text it brought."""

@@ -11,10 +11,22 @@ from core.case import Case
 from core.datasets.readers.files import Damaged, Record, Rows
 from core.datasets.readers.format import CaseFields, Format, LeftOutError, RowError, Work
 from core.datasets.readers.registry import PLAIN, chosen_format
+from core.datasets.readers.wording import clipped
 from core.datasets.reading import Reading
 from core.errors import AnamnesisError, UsageError
 
 NO_COLUMNS: Mapping[str, str] = {}
+_MOST_WORDS = 400
+"""Characters of a reason: values of the file stand in it."""
+_LONGEST_ID = 200
+_AMISS = {
+    "extra_forbidden": "there is no such field",
+    "tuple_type": "this should be a list",
+    "string_type": "this should be text",
+    "string_too_short": "it is empty",
+    "missing": "it is missing",
+}
+"""Our words for what pydantic finds amiss, by its type of error."""
 
 
 def read_cases(
@@ -27,11 +39,14 @@ def read_cases(
     ``AnamnesisError`` where the file cannot be read as a whole.
     """
     given = columns or NO_COLUMNS
-    chosen, rows = chosen_format(format, Rows(path), bool(given))
-    if format == "auto" and not given.keys() <= chosen.takes:
-        chosen = PLAIN
-    _check_columns(chosen, given)
-    return read_as(chosen, rows, dataset, given)
+    try:
+        chosen, rows = chosen_format(format, Rows(path), bool(given))
+        if format == "auto" and not given.keys() <= chosen.takes:
+            chosen = PLAIN
+        _check_columns(chosen, given)
+        return read_as(chosen, rows, dataset, given)
+    except OSError as error:
+        raise AnamnesisError(f"{clipped(str(path), 200)} cannot be read: {error.strerror or error}.") from error
 
 
 def read_as(chosen: Format, rows: Rows, dataset: str, columns: Mapping[str, str] = NO_COLUMNS) -> Reading:
@@ -47,11 +62,11 @@ def read_as(chosen: Format, rows: Rows, dataset: str, columns: Mapping[str, str]
             case = _case(record, convert, chosen, dataset, count)
             if case.case_key in seen:
                 name = case.case_key.partition("/")[2]
-                raise RowError(f"the case id {name} stands already in {rows.unit} {seen[case.case_key]}")
+                raise RowError(f"the case id {clipped(name)} stands already in {rows.unit} {seen[case.case_key]}")
         except RowError as error:
-            reading.rejected.append((number, str(error)))
+            reading.rejected.append((number, clipped(str(error), _MOST_WORDS)))
         except LeftOutError as error:
-            reading.left_out.append((number, str(error)))
+            reading.left_out.append((number, clipped(str(error), _MOST_WORDS)))
         else:
             seen[case.case_key] = number
             reading.cases.append(case)
@@ -66,12 +81,26 @@ def _case(
     fields = convert(record)
     # without an id of its own a record is called by its place among the records, the same in every kind of file
     name = fields.pop("id") or str(count)
+    _check(name, fields)
     whence = {"dataset": dataset, "source": chosen.source, "licence": chosen.licence}
     try:
         return Case.model_validate({"case_key": f"{dataset}/{name}", **whence, **fields})
     except ValidationError as error:
         first = error.errors()[0]
-        raise RowError(f"{'.'.join(str(part) for part in first['loc']) or 'case'}: {first['msg']}") from error
+        field = ".".join(str(part) for part in first["loc"])
+        raise RowError(f"{field}: {_AMISS.get(first['type'], first['msg'])}" if field else first["msg"]) from error
+
+
+def _check(name: str, fields: CaseFields) -> None:
+    """Raise where an id or the options cannot be used, whatever the format."""
+    if len(name) > _LONGEST_ID or not name.isprintable():
+        raise RowError(
+            f"the case id {clipped(name)!r} has "
+            + (f"{len(name):,} characters, and {_LONGEST_ID} are the most" if name.isprintable() else "line breaks")
+        )
+    texts = [fields["vignette"], fields.get("question", ""), fields["answer"], *fields.get("choices", ())]
+    if any(isinstance(text, str) and "\0" in text for text in texts):
+        raise RowError("a text of it holds a NUL character")
 
 
 def _check_columns(chosen: Format, columns: Mapping[str, str]) -> None:

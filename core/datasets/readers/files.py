@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -16,6 +17,8 @@ from typing import Any, Literal
 
 import orjson
 
+from core.datasets.readers.parquet import parquet_columns, parquet_rows
+from core.datasets.readers.wording import clipped
 from core.datasets.reading import Unit
 from core.errors import AnamnesisError, UsageError
 
@@ -23,8 +26,10 @@ Record = Mapping[str, Any]
 Kind = Literal["csv", "json", "jsonl", "parquet"]
 _FIELD_LIMIT = 10_000_000
 """Characters that one CSV field may have; more is taken for a quote that was never closed."""
-_BATCH = 1000
 _SEPARATORS = ",;\t"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_PACKED = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"7z\xbc\xaf", b"(\xb5/\xfd")
+"""How zip (and spreadsheets), gzip, bzip2, xz, 7z and zstd files begin."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,8 @@ class Rows:
     """
 
     def __init__(self, path: Path) -> None:
+        if path.is_dir():
+            raise UsageError(f"{path} is a folder: name a file in it.")
         if not path.is_file():
             raise UsageError(f"There is no file {path}.")
         self.path = path
@@ -64,7 +71,7 @@ class Rows:
             case "jsonl":
                 return _jsonl_rows(self.path)
             case "parquet":
-                return _parquet_rows(self.path)
+                return parquet_rows(self.path)
             case _:
                 return ((number, _record(one)) for number, one in enumerate(self.root, start=1))
 
@@ -79,7 +86,7 @@ class Rows:
             if self.kind == "csv":
                 self._columns = tuple(_header(_reader(self.path), self.path))
             elif self.kind == "parquet":
-                self._columns = tuple(_parquet(self.path).schema_arrow.names)
+                self._columns = tuple(parquet_columns(self.path))
             else:
                 self._columns = tuple(dict.fromkeys(str(name) for record in self.first() for name in record))
         return self._columns
@@ -95,6 +102,7 @@ def _kind(path: Path) -> Kind:
         begins = file.read(4096)
         if begins.startswith(b"PAR1"):
             return "parquet"
+        _refuse_other_than_text(begins, path)
         stripped = begins.removeprefix(b"\xef\xbb\xbf").lstrip()
         if not stripped:
             raise AnamnesisError(f"{path.name}, line 1: the file is empty.")
@@ -111,6 +119,21 @@ def _kind(path: Path) -> Kind:
         if suffix == ".json":
             raise AnamnesisError(f"{path.name}, line 1: this is not JSON; nothing was imported.")
         return "csv"
+
+
+def _refuse_other_than_text(begins: bytes, path: Path) -> None:
+    """Raise where a file is packed, UTF-16 or binary."""
+    if begins.startswith(_PACKED):
+        raise AnamnesisError(
+            f"{path.name} is packed or a spreadsheet: unpack it, or save it as CSV, and import what is in it."
+        )
+    if begins.startswith(_UTF16) and path.suffix.lower() != ".parquet":
+        raise AnamnesisError(f"{path.name}, line 1: the file is UTF-16 or UTF-32 text; save it as UTF-8 first.")
+    # text of another width, or no text at all
+    if begins.count(b"\0") * 4 > len(begins) or (b"\0" in begins and b"\n" not in begins):
+        raise AnamnesisError(
+            f"{path.name} is neither text (CSV, JSON, JSON Lines in UTF-8) nor Parquet; nothing was imported."
+        )
 
 
 def _one_object_a_line(file: io.BufferedReader) -> bool:
@@ -134,10 +157,11 @@ def _record(value: Any) -> Record | Damaged:
 
 def _reader(path: Path) -> csv._reader:  # type: ignore[name-defined]
     text = decoded(path)
-    first = text.partition("\n")[0]
-    separator = "," if "," in first else max(_SEPARATORS, key=first.count)
+    first = re.match(r"\s*([^\r\n]*)", text)
+    header = first[1] if first else ""
+    separator = "," if "," in header else max(_SEPARATORS, key=header.count)
     csv.field_size_limit(_FIELD_LIMIT)
-    return csv.reader(io.StringIO(text), strict=True, delimiter=separator)
+    return csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=separator)
 
 
 def decoded(path: Path) -> str:
@@ -152,11 +176,16 @@ def decoded(path: Path) -> str:
 
 
 def _header(reader: csv._reader, path: Path) -> list[str]:  # type: ignore[name-defined]
+    """Return the names of the columns: the first line that is not blank."""
     try:
-        header: list[str] = next(reader, [])
+        found: list[str] = next((values for values in reader if any(value.strip() for value in values)), [])
     except csv.Error as error:
         raise AnamnesisError(f"{path.name}, line 1: the header cannot be read ({error}).") from error
-    return [name.strip() for name in header]
+    header = [name.strip() for name in found]
+    twice = next((name for name in header if name and header.count(name) > 1), None)
+    if twice is not None:
+        raise AnamnesisError(f"{path.name}, line {reader.line_num}: the column {clipped(twice)} stands there twice.")
+    return header
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, Record | Damaged]]:
@@ -170,7 +199,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Record | Damaged]]:
                 yield start, _csv_record(values, header)
     except csv.Error as error:
         raise AnamnesisError(
-            f"{path.name}, line {reader.line_num}: this row cannot be read ({error}); nothing was imported."
+            f"{path.name}, line {line}: the row that begins here cannot be read ({error}); nothing was imported."
         ) from error
 
 
@@ -191,7 +220,8 @@ def _json(path: Path) -> Any:
         return orjson.loads(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
     except orjson.JSONDecodeError as error:
         raise AnamnesisError(
-            f"{path.name}, line {error.lineno}: this is not JSON or it ends early ({error.msg}); nothing was imported."
+            f"{path.name}, line {error.lineno}: this is not JSON or it ends early ({_why(error)}); "
+            "nothing was imported."
         ) from error
 
 
@@ -208,7 +238,13 @@ def _jsonl_record(line: bytes) -> Record | Damaged:
     try:
         return _record(orjson.loads(line))
     except orjson.JSONDecodeError as error:
-        return Damaged(f"this is not JSON ({error})")
+        return Damaged(f"this is not JSON ({_why(error)})")
+
+
+def _why(error: orjson.JSONDecodeError) -> str:
+    if "UTF-8" in error.msg:
+        return "it is not UTF-8 text"
+    return f"{error.msg}, at character {error.colno}"
 
 
 def records_within(root: Any) -> list[Any] | None:
@@ -230,33 +266,3 @@ def records_within(root: Any) -> list[Any] | None:
             return [{name: column[key] for name, column in root.items()} for key in keys]
     lists = [v for v in values if isinstance(v, list) and v and all(isinstance(one, dict) for one in v)]
     return lists[0] if len(lists) == 1 and len(root) <= 3 else None
-
-
-# Parquet
-
-
-def _parquet(path: Path) -> Any:
-    import pyarrow  # imported late: it takes a moment, and most files are text
-    import pyarrow.parquet as parquet
-
-    try:
-        return parquet.ParquetFile(path)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise AnamnesisError(
-            f"{path.name} cannot be read as Parquet ({error}): it may be damaged or not whole; nothing was imported."
-        ) from error
-
-
-def _parquet_rows(path: Path) -> Iterator[tuple[int, Record | Damaged]]:
-    import pyarrow
-
-    file, number = _parquet(path), 0
-    try:
-        for batch in file.iter_batches(batch_size=_BATCH):
-            for record in batch.to_pylist():
-                number += 1
-                yield number, record
-    except (pyarrow.ArrowException, OSError) as error:
-        raise AnamnesisError(
-            f"{path.name}, record {number + 1}: the Parquet file is damaged here ({error}); nothing was imported."
-        ) from error

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from core.datasets.readers import formats
 from core.datasets.readers.files import Damaged, Record, Rows, records_within
 from core.datasets.readers.format import Format
+from core.datasets.readers.wording import clipped
 from core.errors import AnamnesisError, UsageError
 
 
@@ -80,7 +81,7 @@ def _not_recognised(rows: Rows) -> str:
         fields = rows.columns if not isinstance(rows.root, dict) else tuple(rows.root)
     except AnamnesisError:
         fields = ()
-    shown = ", ".join(fields[:8]) + (", …" if len(fields) > 8 else "")
+    shown = ", ".join(map(clipped, fields[:8])) + (", …" if len(fields) > 8 else "")
     return (
         f"The format of {rows.path.name} is not recognised{f' (it has {shown})' if fields else ''}: name it with "
         f"--format ({', '.join(FORMATS)}), or say what its columns hold with --columns vignette=…,options=…,answer=…."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import string
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,7 +34,7 @@ def plain(value: Any, name: str) -> str:
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return f"{value:g}" if isinstance(value, float) else str(value)
+        return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
     raise RowError(f"{name} should be text but is {_kind(value)}")
 
 
@@ -66,9 +67,7 @@ def options(record: Record, name: str = "options") -> dict[str, str]:
     if isinstance(value, Mapping):
         pairs = [(str(letter).strip().upper(), one) for letter, one in value.items()]
     elif isinstance(value, Sequence) and not isinstance(value, str):
-        if len(value) > len(_LETTERS):
-            raise RowError(f"{name} has {len(value)} entries, more than there are letters")
-        pairs = [_pair(one, letter, name) for letter, one in zip(_LETTERS, value, strict=False)]
+        pairs = [_pair(one, letter, name) for letter, one in lettered(value, name)]
     else:
         raise RowError(f"{name} {'is missing' if value is None else 'should be a list or letters with texts'}")
     # tables give every record the letters of the longest one
@@ -77,11 +76,20 @@ def options(record: Record, name: str = "options") -> dict[str, str]:
     return checked_options(pairs)
 
 
+def lettered(values: Sequence[Any], name: str) -> list[tuple[str, Any]]:
+    """Return values with their letters; raise ``RowError`` where the letters do not suffice."""
+    if len(values) > len(_LETTERS):
+        raise RowError(f"{name} has {len(values)} entries, more than there are letters")
+    return list(zip(_LETTERS, values, strict=False))
+
+
 def checked_options(pairs: Sequence[tuple[str, Any]]) -> dict[str, str]:
     """Return letter → option; raise ``RowError`` where there are fewer than two or one is empty."""
     found = {letter: plain(value, f"option {letter}") for letter, value in pairs}
     if len(found) < 2:
         raise RowError("there are fewer than two options")
+    if len(found) > len(_LETTERS):
+        raise RowError(f"there are {len(found)} options, more than there are letters")
     if len(found) < len(pairs):
         raise RowError("two options have the same letter")
     empty = [letter for letter, value in found.items() if not value]
@@ -95,6 +103,8 @@ def _pair(value: Any, letter: str, name: str) -> tuple[str, Any]:
         if "key" not in value or "value" not in value:
             raise RowError(f"an entry of {name} has no key and value")
         return str(value["key"]).strip().upper(), value["value"]
+    if isinstance(value, tuple) and len(value) == 2:  # an entry of a Parquet map
+        return str(value[0]).strip().upper(), value[1]
     return letter, value
 
 
@@ -120,9 +130,9 @@ def agreed(by_mark: str, said: str, mark: str) -> str:
 
 
 def _folded(value: str) -> str:
-    return " ".join(value.casefold().split()).rstrip(".")
+    return " ".join(unicodedata.normalize("NFC", value).casefold().split()).rstrip(".")
 
 
 def _kind(value: Any) -> str:
-    kinds = {bool: "true or false", dict: "an object", list: "a list"}
-    return kinds.get(type(value), f"a {type(value).__name__}")
+    kinds = {bool: "true or false", dict: "an object", list: "a list", bytes: "raw bytes"}
+    return kinds.get(type(value), f"of the kind {type(value).__name__}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from core.agents.mcq import judge_loose, judge_strict, named_choices
@@ -52,3 +54,10 @@ def test_a_choice_with_signs_of_its_own_is_found() -> None:
     choices = ("ADHD (inattentive type)", "C. difficile colitis", "Stage 3+ disease")
 
     assert [named_choices(choice, choices) for choice in choices] == [[choice] for choice in choices]
+
+
+@pytest.mark.parametrize("response", ["\n" * 50_000, "*" * 50_000, "Gout " * 10_000, "(a" * 25_000])
+def test_a_response_that_never_ends_is_judged_at_once(response: str) -> None:
+    began = time.perf_counter()
+    judge_strict(response, "Gout", ("Gout", "A", "Gout attack"))
+    assert time.perf_counter() - began < 2

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import time
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from core.agents.base import Turn
 from core.automedic.tags import plain_words, queries_of, read_tags, without_thinking
@@ -184,3 +189,40 @@ def test_only_what_goes_on_counts_as_words() -> None:
 )
 def test_thinking_is_taken_off(text: str, left: str) -> None:
     assert without_thinking(text) == left
+
+
+_PIECES = (
+    "<patient>", "</patient>", "<clinical>", "</clinical>", "</end>", "<nurse>", "</nurse>", "<Patient>", "<patient/>",
+    "&lt;patient&gt;", "＜patient＞", "<patient id='x'>", "<patient", "</end", "<<", "```", "\n", " ", "How long?",
+    "Patient: it hurts", "The pulse is 90/min.", "OUTSIDE", "<b>", "</b>", "“", "\0",
+)  # fmt: skip
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.sampled_from(_PIECES), max_size=12).map("".join))
+def test_whatever_is_written_only_what_one_pair_of_tags_holds_goes_on(message: str) -> None:
+    spoken = read_tags(message)
+    assert not (spoken.ends and spoken.query)
+    assert (spoken.to is None) == (spoken.query == "")
+    if spoken.to is None:
+        assert spoken.ends != ("no_tag" in spoken.misuses)
+    else:
+        tag = {"patient": "patient", "staff": "clinical"}[spoken.to]
+        assert spoken.query in [" ".join(s.split()) for s in re.findall(f"<{tag}>(.*?)</{tag}>", message, re.DOTALL)]
+    assert read_tags(f"<think><patient>Not this</patient></end></think>{message}") == spoken
+
+
+def test_a_tag_that_holds_only_tags_is_no_query() -> None:
+    assert read_tags("<patient><b></b></patient>").misuses == ("no_tag", "empty", "unknown_tag")
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["<nurse>" * 14_000, "<" + " " * 100_000 + "patient>", ">*" * 50_000, "<x>" * 25_000 + "</x>",
+     "." + " " * 100_000, "<a>b</a>" * 12_000, "\nPatient" + " " * 100_000],
+    ids=["open", "blanks in a tag", "brackets", "one closing", "blanks", "pairs", "label"],
+)  # fmt: skip
+def test_a_message_of_a_hundred_thousand_characters_is_read_at_once(message: str) -> None:
+    began = time.perf_counter()
+    assert read_tags(message).query == ""
+    assert time.perf_counter() - began < 3

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -76,6 +78,34 @@ def test_an_import_without_a_record_takes_the_old_record_away() -> None:
     assert [path.name for path in imported.folder().iterdir()] == ["mine.jsonl"]
 
 
+def test_two_that_write_the_same_data_set_at_once_leave_one_whole(tmp_path: Path) -> None:
+    def write(count: int) -> None:
+        path = tmp_path / f"file{count}.jsonl"
+        path.write_text("".join(f'{{"vignette": "Man {n} is ill.", "answer": "Gout"}}\n' for n in range(count)))
+        import_file(path, "same", "plain")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, [20, 40, 60, 80] * 3))
+
+    info = imported.info("same")
+    assert info is not None
+    assert info.cases == len(imported.load("same"))
+    assert sorted(path.name for path in imported.folder().iterdir()) == ["same.info.json", "same.jsonl"]
+
+
+def test_what_cannot_be_written_leaves_the_old_data_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    import_file(FILES / "medqa.jsonl", "mine")
+    before = imported.load("mine")
+
+    def full(source: object, target: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("core.datasets.imported.os.replace", full)
+    with pytest.raises(AnamnesisError, match=r"data set mine cannot be kept in .*: No space left on device\."):
+        import_file(FILES / "medmcqa.json", "mine")
+    assert imported.load("mine") == before
+
+
 def test_a_damaged_record_is_named() -> None:
     import_file(FILES / "medqa.jsonl", "mine")
     (imported.folder() / "mine.info.json").write_text("{")
@@ -113,6 +143,14 @@ def test_no_near_duplicate_is_missed_and_the_nearest_is_named() -> None:
     assert nearest_earlier([base, far, near, nearer, base], 95) == [(2, 0), (3, 0), (4, 0)]
     assert nearest_earlier([far, near, nearer], 95) == [(2, 1)]
     assert nearest_earlier([], 95) == []
+
+
+def test_thousands_that_are_all_alike_are_compared_in_seconds() -> None:
+    texts = [f"A {n}-year-old man has had pain number {n}." for n in range(3000)]
+    began = time.perf_counter()
+
+    assert len(nearest_earlier(texts, 95)) > 2900
+    assert time.perf_counter() - began < 10
 
 
 def test_a_file_copied_twice_is_found_out(tmp_path: Path) -> None:

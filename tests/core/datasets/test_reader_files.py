@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from core.case import FINAL_QUESTION
 from core.datasets.readers import read_cases
 from core.datasets.readers.files import Damaged, Rows
 from core.datasets.reading import Reading
@@ -37,6 +38,12 @@ def read(tmp_path: Path, content: bytes | str, name: str = "some.jsonl", **more:
         ("a.json", b"[1, 2]", r"a\.json, record 1: this is no record with named fields"),
         ("a.jsonl", b"{oops\n{oops\n", r"a\.jsonl, line 1: this is not JSON"),
         ("a.csv", b"question,opa\nx\xff,y\n", r"a\.csv, line 2: the file is not UTF-8 text"),
+        ("a.csv", "question,opa\nx,y\n".encode("utf-16"), r"a\.csv, line 1: the file is UTF-16 or UTF-32 text"),
+        ("a.csv", "question,opa\nx,y\n".encode("utf-16-le"), r"a\.csv is neither text .* nor Parquet"),
+        ("a.json", b"\x1f\x8b\x08 packed", r"a\.json is packed or a spreadsheet: unpack it"),
+        ("a.csv", b"question,opa,opa\nx,y,z\n", r"a\.csv, line 1: the column opa stands there twice"),
+        ("a.csv", b'question,answer\nx,y\n"x,y\nx,y\n', r"a\.csv, line 3: the row that begins here cannot be read"),
+        ("a.csv", b"x" * 100_000 + b",b\n1,2\n", r"not recognised \(it has x{59}…, b\)"),
         ("a.parquet", b"not parquet", r"a\.parquet is no Parquet file or is damaged"),
         ("a.parquet", b"PAR1 and then nothing", r"a\.parquet cannot be read as Parquet"),
         ("a.csv", b"colour,shape\nred,round\n", r"not recognised \(it has colour, shape\).*--format.*--columns"),
@@ -50,6 +57,53 @@ def test_what_cannot_be_read_at_all_is_said_in_one_sentence(
         read(tmp_path, content, name)
     assert "\n" not in str(caught.value)
     assert str(caught.value).endswith(".")
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
+def test_line_ends_of_any_system_and_blank_lines_before_the_header(tmp_path: Path, ends: str) -> None:
+    table = ends.join(
+        ["", "question,opa,opb,opc,opd,answer_idx", '"Ill,', 'he says. What?",a,b,c,d,B', "Ill?,a,b,c,d,E"]
+    )
+    reading = read(tmp_path, table.encode(), "a.csv")
+
+    assert [case.answer for case in reading.cases] == ["b"]
+    assert reading.rejected == [(5, "answer_idx 'E' is none of the options A to D")]
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"options": {str(n): f"o{n}" for n in range(27)}, "answer_idx": "3"}, "27 options, more than there are"),
+        ({"id": "x" * 5000}, "has 5,000 characters, and 200 are the most"),
+        ({"id": "a\nb"}, "line breaks"),
+        ({"question": "A man\0 is ill. What?"}, "holds a NUL character"),
+        ({"answer": "G\u043eut"}, "but answer_idx names 'Gout'"),
+    ],
+)
+def test_what_no_case_can_hold_is_rejected_with_a_short_reason(
+    tmp_path: Path, fields: dict[str, Any], reason: str
+) -> None:
+    ((number, said),) = read(tmp_path, orjson.dumps({**ONE, **fields})).rejected
+    assert (number, reason in said, len(said) <= 400) == (1, True, True)
+
+
+def test_one_spelling_of_an_accent_is_as_good_as_the_other(tmp_path: Path) -> None:
+    options = {"A": "M\u00e9ni\u00e8re disease", "B": "Gout"}
+    reading = read(tmp_path, orjson.dumps({**ONE, "options": options, "answer": "Me\u0301nie\u0300re disease"}))
+    assert (reading.rejected, reading.cases[0].answer) == ([], options["A"])
+
+
+def test_long_numbers_stay_whole(tmp_path: Path) -> None:
+    lines = [orjson.dumps({"id": 1_234_567.0 + n, "vignette": f"Man {n} is ill.", "answer": "Gout"}) for n in range(2)]
+    cases = read(tmp_path, b"\n".join(lines), format="plain").cases
+    assert [case.case_key for case in cases] == ["d/1234567", "d/1234568"]
+
+
+def test_a_path_that_cannot_be_opened_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is a folder: name a file in it"):
+        read_cases(tmp_path, "d")
+    with pytest.raises(AnamnesisError, match=r"cannot be read: File name too long\."):
+        read_cases(tmp_path / ("x" * 300), "d")
 
 
 def test_a_line_that_is_damaged_is_rejected_alone(tmp_path: Path) -> None:
@@ -118,6 +172,25 @@ def test_parquet_is_read_by_record(tmp_path: Path) -> None:
     assert reading.rejected == [(2, "answer_idx 'C' is none of the options A to B")]
 
 
+def test_odd_parquet(tmp_path: Path) -> None:
+    path = tmp_path / "some.parquet"
+    mapped = pa.array([[("A", "Gout"), ("B", "Croup")]], type=pa.map_(pa.string(), pa.string()))
+    pq.write_table(pa.table({"question": [ONE["question"]], "options": mapped, "answer_idx": ["B"]}), path)
+    assert [case.answer for case in read_cases(path, "d").cases] == ["Croup"]
+
+    broken = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(bytes([0, 0, 0, 0, 1, 0, 0, 0])), pa.py_buffer(b"\xff")]
+    )
+    pq.write_table(pa.table({"question": broken, "options": [["a", "b"]], "answer_idx": ["B"]}), path)
+    with pytest.raises(AnamnesisError, match=r"some\.parquet, record 1: the Parquet file is damaged here"):
+        read_cases(path, "d")
+
+    twice = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["question", "question"])
+    pq.write_table(twice, path)
+    with pytest.raises(AnamnesisError, match="the column question stands there twice"):
+        read_cases(path, "d")
+
+
 def test_rows_can_be_read_again(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('a,b\n"x\ny",1\n2\n3,4,,\n')
@@ -158,6 +231,15 @@ def test_columns_can_be_named() -> None:
 def test_columns_that_cannot_be_are_named(columns: dict[str, str], error: type[Exception], sentence: str) -> None:
     with pytest.raises(error, match=sentence):
         read_cases(FILES / "plain.csv", "d", columns=columns)
+
+
+def test_a_question_column_named_as_the_vignette_is_not_the_question_too(tmp_path: Path) -> None:
+    table = "question,answer\nA man is ill. Why?,Gout\nA boy is ill.,Croup\n"
+    reading = read(tmp_path, table, "a.csv", columns={"vignette": "question", "answer": "answer"})
+
+    assert [(case.vignette, case.question) for case in reading.cases] == [
+        ("A man is ill.", "Why?"), ("A boy is ill.", FINAL_QUESTION),
+    ]  # fmt: skip
 
 
 def test_a_format_of_its_own_takes_no_columns() -> None:

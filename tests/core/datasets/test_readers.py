@@ -351,3 +351,16 @@ def test_published_files_are_read_whole(file: str, count: int, with_profile: int
     assert not [
         f for f in lint(reading.cases) if f.fault in ("duplicate", "repeated_choice", "answer_not_among_choices")
     ]
+
+
+@pytest.mark.parametrize(
+    ("answers", "reason"),
+    [
+        ({"aid": 1, "atext": ["a", "b"]}, "answers should be a list of aid and atext"),
+        ({"aid": [1, 2], "atext": ["a"]}, "answers has 2 aid but 1 atext"),
+    ],
+)
+def test_headqa_answers_that_do_not_pair_up(tmp_path: Path, answers: object, reason: str) -> None:
+    path = tmp_path / "odd.jsonl"
+    path.write_bytes(orjson.dumps({"qtext": "A man is ill. Why?", "answers": answers, "ra": 1}))
+    assert read_cases(path, "d").rejected == [(1, reason)]

@@ -22,6 +22,8 @@ from core.events import Answered, Ended, Event, Failed, Graded, Misused, Probed,
 from core.protocols.automedic import MAX_TURNS, AutoMedicRules, run_automedic
 from core.protocols.craftmd import Trial
 
+pytestmark = pytest.mark.xdist_group("automedic_library")  # one worker plays the library for all of them
+
 Played = dict[str, list[Event]]
 """Case → the events of one trial."""
 

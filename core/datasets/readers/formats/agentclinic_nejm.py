@@ -11,9 +11,7 @@ from collections.abc import Callable, Mapping
 from core.datasets.readers.files import Record
 from core.datasets.readers.format import SEE_PAGE, CaseFields, Format, RowError, Work
 from core.datasets.readers.item import item_fields, split_item
-from core.datasets.readers.values import checked_options, optional, plain, text
-
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+from core.datasets.readers.values import checked_options, lettered, optional, plain, text
 
 
 def _start(work: Work) -> Callable[[Record], CaseFields]:
@@ -25,7 +23,7 @@ def _fields(record: Record, work: Work) -> CaseFields:
     answers = record.get("answers")
     if not isinstance(answers, list) or not all(isinstance(one, Mapping) for one in answers):
         raise RowError("answers should be a list of text and correct")
-    choices = checked_options([(letter, one.get("text")) for letter, one in zip(_LETTERS, answers, strict=False)])
+    choices = checked_options(lettered([one.get("text") for one in answers], "answers"))
     right = [plain(one.get("text"), "text") for one in answers if one.get("correct") is True]
     if len(right) != 1:
         raise RowError(f"{len(right) or 'none'} of the answers {'are' if right else 'is'} marked correct")

@@ -52,8 +52,10 @@ def _fields(record: Record) -> CaseFields:
 
 def _answers(value: Any) -> dict[str, Any]:
     """Return number → text, from a list of pairs or, as tables hold it, a pair of lists."""
-    if isinstance(value, Mapping) and {"aid", "atext"} <= value.keys():
-        pairs = list(zip(value["aid"], value["atext"], strict=False))
+    if isinstance(value, Mapping) and all(isinstance(value.get(name), list) for name in ("aid", "atext")):
+        if len(value["aid"]) != len(value["atext"]):
+            raise RowError(f"answers has {len(value['aid'])} aid but {len(value['atext'])} atext")
+        pairs = list(zip(value["aid"], value["atext"], strict=True))
     elif isinstance(value, list) and all(isinstance(one, Mapping) and {"aid", "atext"} <= one.keys() for one in value):
         pairs = [(one["aid"], one["atext"]) for one in value]
     else:

@@ -11,20 +11,25 @@ from collections.abc import Callable, Mapping
 
 import orjson
 
+from core.case import FINAL_QUESTION
 from core.datasets.readers.files import Record
 from core.datasets.readers.format import CaseFields, Format, RowError, Work
 from core.datasets.readers.item import item_fields, split_item
 from core.datasets.readers.specialties import known_specialty
-from core.datasets.readers.values import by_letter, checked_options, optional, options, same, text
+from core.datasets.readers.values import by_letter, checked_options, lettered, optional, options, same, text
+from core.datasets.readers.wording import clipped
 from core.errors import AnamnesisError
 
 OURS = ("vignette", "question", "options", "answer", "id", "specialty")
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_SHOWN = 20
+"""Columns that a message names."""
 
 
 def _start(work: Work) -> Callable[[Record], CaseFields]:
     there = set(work.rows.columns)
-    named = {ours: ours for ours in OURS if ours in there} | dict(work.columns)
+    # a column that was named for one thing is not looked at for another
+    taken = {part for theirs in work.columns.values() for part in _parts(theirs)}
+    named = {ours: ours for ours in OURS if ours in there - taken} | dict(work.columns)
     for ours, theirs in named.items():
         missing = [name for name in _parts(theirs) if name not in there] if there else []
         if missing:
@@ -40,7 +45,8 @@ def _start(work: Work) -> Callable[[Record], CaseFields]:
 
 
 def _listed(names: set[str]) -> str:
-    return ", ".join(sorted(names)) or "none"
+    shown = [clipped(name) for name in sorted(names)[:_SHOWN]]
+    return ", ".join([*shown, "…"] if len(names) > _SHOWN else shown) or "none"
 
 
 def _parts(theirs: str) -> list[str]:
@@ -67,13 +73,17 @@ def _told(record: Record, named: Mapping[str, str]) -> tuple[str, str]:
         return vignette, question
     if not vignette and not question:
         raise RowError(f"{' and '.join(named[name] for name in ('vignette', 'question') if name in named)} is empty")
-    return split_item(vignette or question)
+    if not vignette:
+        return split_item(question)
+    told, asked = split_item(vignette)
+    # one sentence in a column of vignettes tells of a patient where it does not ask
+    return (told, asked) if told != asked or "?" in told else (told, FINAL_QUESTION)
 
 
 def _options(record: Record, columns: list[str]) -> dict[str, str]:
     """Return letter → option, or nothing for a record without options."""
     if len(columns) > 1:
-        pairs = [(letter, optional(record, name)) for letter, name in zip(_LETTERS, columns, strict=False)]
+        pairs = lettered([optional(record, name) for name in columns], "options")
         while pairs and not pairs[-1][1]:
             pairs.pop()
         return checked_options(pairs) if pairs else {}
