@@ -15,7 +15,7 @@ FORMAT: dict[Format, str] = {
     "exam_only": "Exam only",
 }
 QUESTION_TYPE: dict[QuestionType, str] = {
-    "mcq": "Four choices",
+    "mcq": "Multiple choice",
     "mcq_many": "Many choices",
     "frq": "Free response",
     "frq_top3": "Top three",

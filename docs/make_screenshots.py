@@ -154,6 +154,27 @@ def history(page: Page, address: str, core: Core) -> None:
     take(page, "history")
 
 
+def automedic(page: Page, address: str, core: Core) -> None:
+    """Take an AutoMedic consultation under way, a case with its profile, and CARE of a doctor under two caps."""
+    page.goto(f"{address}/live?live_protocol=AutoMedic")
+    settle(page)
+    page.get_by_role("button", name="Start the consultation").click()
+    page.get_by_role("button", name="Pause").wait_for(timeout=20_000)
+    page.get_by_text("clinical staff", exact=False).nth(2).wait_for(timeout=60_000)
+    page.wait_for_timeout(6_000)
+    take(page, "live-automedic")
+    page.get_by_role("button", name="Stop").click()
+    page.goto(f"{address}/data?dataset=library&case=library/cardiology-1")
+    settle(page)
+    take(page, "data")
+    for cap in ("20", "8"):
+        core("run", "--protocol", "automedic", "--doctor", "reference/bayes", "--trials", "1", "--cap", cap)
+    page.goto(f"{address}/care")
+    settle(page)
+    page.wait_for_timeout(3_000)
+    take(page, "care")
+
+
 def runs(page: Page, address: str) -> None:
     """Start a campaign on the page and take its picture when it is complete."""
     page.goto(f"{address}/runs")
@@ -199,6 +220,7 @@ def main() -> None:
         branches(page, address, core)
         pair(page, address)
         debugger(page, address)
+        automedic(page, address, core)
         runs(page, address)
         figures(page, address, "transcripts", "endings")
         failures(page, address)

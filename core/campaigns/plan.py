@@ -24,6 +24,9 @@ from core.prompts import PromptPack, pack_place
 from core.protocols.craftmd import ALL_ARMS, Arm, Rules, Trial
 from core.protocols.playing import AUTOMEDIC, CRAFTMD, framework
 
+HUMAN = "human"
+"""Begins the doctor's name of a baseline that an expert answers by hand: ``human/NAME``."""
+
 
 @dataclass(frozen=True)
 class Campaign:
@@ -129,7 +132,12 @@ def _grading(campaign: Campaign) -> dict[str, str]:
 
 
 def campaign_of(header: RunHeader) -> Campaign:
-    """Return the campaign that a journal's header describes, to be resumed."""
+    """Return the campaign that a journal's header describes, to be resumed.
+
+    Raises ``UsageError`` for a human baseline, which nobody but its human can go on with.
+    """
+    if header.doctor.startswith(f"{HUMAN}/"):
+        raise UsageError(f"Run {header.run_id} is a human baseline: go on with it on the Experts page.")
     pack = framework(header.protocol).pack(header.prompt_pack)
     if pack.hash != header.prompt_hash:
         raise AnamnesisError(

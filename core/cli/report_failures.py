@@ -80,7 +80,7 @@ def report_failures(
     if not found:
         raise AnamnesisError(
             "There is no wrong answer to attribute: run a campaign, or choose other --formats (vignette, multi_turn, "
-            "multi_turn_exam). Name runs whose patient had a persona by --run."
+            "multi_turn_exam). Name runs whose patient had a persona by --run. AutoMedic's failures: `report care`."
         )
     if part == "patient":
         with store.read() as cursor:

@@ -63,7 +63,8 @@ def done(cursor: duckdb.DuckDBPyConnection, model: str, prompt_hash: str) -> set
 def case_accuracy(cursor: duckdb.DuckDBPyConnection, model: str) -> dict[tuple[str, str], dict[str, float]]:
     """Return (format, question type) → case key → mean over a model's counted answers of its campaigns.
 
-    Four choices are judged by the paper's rule. Only runs of CRAFT-MD with the plain patient count, as in every figure.
+    Multiple choice is judged by the paper's rule. As in every figure, only runs of CRAFT-MD with the
+    plain patient count.
     """
     found: dict[tuple[str, str], dict[str, float]] = {}
     for format_, question_type, case_key, mean in cursor.execute(_ACCURACY, [model, list(CAMPAIGNS)]).fetchall():

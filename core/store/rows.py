@@ -33,6 +33,8 @@ from core.store.tables import Row
 E = TypeVar("E")
 CHILDREN = ("utterances", "answers", "grades", "calls", "probes", "forks", "misuses", "ratings")
 """The tables whose rows come with the events of a trial."""
+_ASIDE = ("probe", "rating")
+"""Where a failure breaks nothing of the trial: neither the conversation nor an answer depends on it."""
 _AFTER_THE_TRIAL = 1_000_000
 """Position of the first call of a re-grading: later than any event of a trial."""
 
@@ -67,7 +69,7 @@ def trial_row(line: TrialLine) -> Row:
     """Return the row of ``trials``. A trial that never came to its end is a failed one."""
     started = _first(line.events, Started)
     ended = _first(line.events, Ended)
-    failed = _first((e for e in line.events if not (isinstance(e, Failed) and e.where == "probe")), Failed)
+    failed = _first((e for e in line.events if not (isinstance(e, Failed) and e.where in _ASIDE)), Failed)
     summary = _first(line.events, Summarised)
     status = "finished" if _first(line.events, Finished) else "failed"
     ending = (ended.reason, ended.detail, ended.doctor_turns) if ended else (None, None, None)

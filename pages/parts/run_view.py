@@ -8,6 +8,7 @@ import streamlit as st
 
 from core.campaigns.engine import ask_to_stop
 from core.campaigns.launch import go_on, last_words
+from core.campaigns.plan import HUMAN
 from core.errors import AnamnesisError
 from core.protocols.playing import AUTOMEDIC, CONSULTATION, CRAFTMD
 from core.store.conversations import Conversation
@@ -92,6 +93,8 @@ def _buttons(run: Run, state: str) -> None:
                 "Stopping…" if stopping else "Stop", icon=":material/stop:", key=f"stop_{run.run_id}",
                 help="Finished trials are kept.", on_click=_stop, args=(run.run_id,), disabled=stopping,
             )  # fmt: skip
+        elif state == "stopped" and run.doctor.startswith(f"{HUMAN}/"):
+            st.caption("A human answers this run, on the Experts page; it goes on from there.")
         elif state == "stopped" and run.source == "local":
             st.session_state.pop(f"stopping_{run.run_id}", None)
             st.button(

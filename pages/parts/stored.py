@@ -4,6 +4,7 @@ import streamlit as st
 
 from core.case import Case
 from core.events import Event
+from core.protocols.playing import CRAFTMD
 from core.store.cases import case
 from core.store.casts import RunCast, casts
 from core.store.conversations import Conversation, ConversationFilter, conversations
@@ -48,6 +49,8 @@ def _conversations(path: str, version: str, model: str, run_id: str | None, case
     wanted = ConversationFilter(models=[model], runs=runs, cases=[case_key], sources=CAMPAIGNS)
     with Store().read() as cursor:
         found = conversations(cursor, wanted, limit=200)
+    if run_id is None:  # figures pool no other protocol under a doctor's name
+        found = [talk for talk in found if talk.protocol == CRAFTMD.name]
     return sorted(found, key=lambda talk: (talk.run_id, talk.trial))
 
 

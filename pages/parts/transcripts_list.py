@@ -131,4 +131,4 @@ def _csv(wanted: ConversationFilter) -> str:
 
 
 def _rule_note(wanted: ConversationFilter) -> str:
-    return f" Four choices are judged by the {RULE_SHORT[wanted.mcq_rule]}."
+    return f" Multiple choice is judged by the {RULE_SHORT[wanted.mcq_rule]}."

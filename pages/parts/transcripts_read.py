@@ -180,7 +180,7 @@ def _other_trials(talk: Conversation) -> None:
         selection_default={"selection": {"rows": [here]}}, height="content" if len(trials) <= 15 else 420,
         alt="All trials of this case with the verdicts of their answers",
     )  # fmt: skip
-    st.caption("Choose a row to read it. Four choices are judged by the paper’s rule; both rules stand above.")
+    st.caption("Choose a row to read it. Multiple choice is judged by the paper’s rule; both rules stand above.")
 
 
 def trials_table(trials: Sequence[Conversation]) -> pd.DataFrame:

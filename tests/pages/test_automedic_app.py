@@ -148,7 +148,7 @@ def test_two_doctors_end_side_by_side_under_the_strict_rule(open_page: Open) -> 
     assert trouble(app) == []
     (table,) = [frame.value for frame in app.dataframe]
     rows = dict(zip(table[""], table.iloc[:, 1], strict=True))
-    assert {"Questions", "Facts uncovered", "Empathy", "Vignette · Four choices"} <= set(rows)
+    assert {"Questions", "Facts uncovered", "Empathy", "Vignette · Multiple choice"} <= set(rows)
     assert rows["Empathy"].endswith(" of 5")
     assert "facts that patient and staff can tell" in words(app)
 
@@ -204,7 +204,8 @@ def test_a_campaign_of_the_form_is_the_command_lines(open_page: Open, capsys: py
     text = words(app).replace("\\", "")
     assert "**Clinical staff** reference/staff" in text
     assert "**Cap** 2 turns" in text
-    assert {"Accuracy on paper, four choices", "Accuracy after the conversation, four choices"} <= set(metrics(app))
+    shown = {f"Accuracy {when}, multiple choice" for when in ("on paper", "after the conversation")}
+    assert shown <= set(metrics(app))
     (care,) = [link.proto for link in app.get("page_link") if link.proto.page == "care"]
     assert care.query_string == "care_datasets=Library"
     talks = app.dataframe[2].value
@@ -222,9 +223,9 @@ def test_the_conversations_of_a_run_name_their_failures(stored: Store, open_page
     assert trouble(app) == []
     talks = app.dataframe[2].value
     assert list(talks["Failure"]) == ["Role-breaking, Abrupt end, Invalid answer", "Abrupt end, Invalid answer"]
-    assert list(talks["Multi-turn · Four choices"]) == ["Several diagnoses", "No diagnosis"], "by the strict rule"
-    assert metrics(app)["Accuracy after the conversation, four choices"] == "0.000"
-    assert metrics(app)["Accuracy on paper, four choices"] == "1.000"
+    assert list(talks["Multi-turn · Multiple choice"]) == ["Several diagnoses", "No diagnosis"], "by the strict rule"
+    assert metrics(app)["Accuracy after the conversation, multiple choice"] == "0.000"
+    assert metrics(app)["Accuracy on paper, multiple choice"] == "1.000"
 
 
 def test_nothing_left_out_is_said_too() -> None:

@@ -64,7 +64,7 @@ def test_two_models_are_compared_in_every_arm(open_page: Open) -> None:
     app = open_page("compare")
     assert trouble(app) == []
     table = frame(app, "Adjusted p")
-    assert list(table["Arm"]) == ["Vignette · Four choices", "Multi-turn · Free response"]
+    assert list(table["Arm"]) == ["Vignette · Multiple choice", "Multi-turn · Free response"]
     assert list(table["openai/a"]) == [1.0, 0.333]
     assert list(table["openai/b"]) == [1.0, 0.667]
     assert list(table["Δ"]) == [0.0, 0.333]
@@ -176,7 +176,7 @@ def test_personas_are_named_and_first_compared_where_the_patient_speaks(open_pag
     store_run("terse", "openai/a", {1}, settings={"persona": "terse"}, created_at=300.0)
     app = open_page("compare", cmp_what="Patient personas")
     arms = app.selectbox(key="cmp_persona_arm")
-    assert arms.options == ["Multi-turn · Free response", "Vignette · Four choices"]
+    assert arms.options == ["Multi-turn · Free response", "Vignette · Multiple choice"]
     assert arms.value == ("multi_turn", "frq")
     shown = words(app)
     assert r"Other persona minus Patient\: plain" in shown

@@ -74,7 +74,8 @@ def test_a_first_visitor_can_run_every_arm_at_once(open_page: Open) -> None:
     button(app, "Run the chosen arms").click().run()
     run_until(app, lambda a: not has_button(a, "Stop"))
     assert trouble(app) == []
-    assert set(matrix(app)) == {(f, q) for f in ("Vignette", "Multi-turn") for q in ("Four choices", "Free response")}
+    questions = ("Multiple choice", "Free response")
+    assert set(matrix(app)) == {(f, q) for f in ("Vignette", "Multi-turn") for q in questions}
     assert matrix(app)["Vignette", "Free response"] == ["✓ Correct", "✓ Correct", "2 of 2"]
     assert "run" in app.query_params
     button(app, "Another case").click().run()
@@ -251,7 +252,7 @@ def test_choosing_a_cell_by_the_controls_moves_the_address(open_page: Open) -> N
     app = open_page("debugger", run=run.run_id, cell="1:vignette:mcq")
     app.selectbox(key="debug_trial").set_value(1).run()
     assert app.query_params["cell"] in ("2:vignette:mcq", ["2:vignette:mcq"])
-    assert "Vignette · Four choices · trial 2" in words(app)
+    assert "Vignette · Multiple choice · trial 2" in words(app)
     app.selectbox(key="debug_arm").set_value(("multi_turn", "frq")).run()
     assert "Multi-turn · Free response · trial 2" in words(app)
 

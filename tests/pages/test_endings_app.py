@@ -111,7 +111,7 @@ def test_other_rules_stand_beside_the_standard_one(filled: Store, open_page: Ope
     assert (left_out["Accuracy"], left_out["Excluded"], left_out["Answers"]) == (1.0, 2, 2)
     untouched = what_if(app, "openai/a", free, "At the cap: excluded")
     assert (untouched["Change"], untouched["Concerned"]) == (0.0, 0)
-    strict = what_if(app, "openai/a", "Multi-turn · Four choices", "Strict multiple choice")
+    strict = what_if(app, "openai/a", "Multi-turn · Multiple choice", "Strict multiple choice")
     assert (strict["Accuracy"], strict["Changed"]) == (0.0, 4)
     assert "**At the cap: excluded.** Conversations that reached the cap of messages are left out." in words(app)
 

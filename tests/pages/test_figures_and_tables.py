@@ -32,7 +32,7 @@ ROWS = [
 def test_bars_carry_the_intervals_of_their_rows() -> None:
     figure = accuracy_chart(ROWS)
     bars = {bar.name: bar for bar in figure.data}
-    assert list(bars) == ["Four choices", "Free response"]
+    assert list(bars) == ["Multiple choice", "Free response"]
     free = bars["Free response"]
     assert list(free.x) == ["Vignette", "Multi-turn"]
     assert list(free.y) == [0.9, 0.5]
@@ -40,7 +40,7 @@ def test_bars_carry_the_intervals_of_their_rows() -> None:
     assert list(free.error_y.arrayminus) == pytest.approx([0.2, 0.2])
     assert free.error_y.symmetric is False
     assert [tuple(point) for point in free.customdata] == [(10, 50, 0, 0.7, 1.0), (10, 50, 2, 0.3, 0.8)]
-    assert list(bars["Four choices"].x) == ["Vignette"]  # an arm without a figure has no bar of height 0
+    assert list(bars["Multiple choice"].x) == ["Vignette"]  # an arm without a figure has no bar of height 0
 
 
 def test_a_bar_without_an_interval_has_no_error_bar() -> None:
@@ -81,7 +81,7 @@ def talk(**changes) -> Conversation:
 def test_conversations_are_listed_in_words() -> None:
     table = run_view.conversations_table([talk(), talk(trial=1, end_reason=None, doctor_turns=None, verdicts={})])
     assert list(table.columns) == [
-        "Case", "Specialty", "Trial", "Right answer", "Vignette · Four choices", "Multi-turn · Free response",
+        "Case", "Specialty", "Trial", "Right answer", "Vignette · Multiple choice", "Multi-turn · Free response",
         "Doctor's turns", "Ended by",
     ]  # fmt: skip
     assert list(table["Trial"]) == [1, 2]

@@ -38,7 +38,7 @@ def test_a_first_visitor_sees_the_published_versions_and_what_to_do(open_page: C
     (figure,) = app.get("plotly_chart")
     assert "published" in figure.proto.spec
     table = app.dataframe[0].value
-    row = table[(table["Format"] == "Vignette") & (table["Question"] == "Four choices")].iloc[0]
+    row = table[(table["Format"] == "Vignette") & (table["Question"] == "Multiple choice")].iloc[0]
     assert (row["Mistral v1 7B"], row["Mistral v2 7B"], row["Difference"]) == (0.441, 0.637, 0.196)
 
 

@@ -100,7 +100,7 @@ def test_a_campaign_runs_to_its_end_in_a_process_of_its_own(open_page: Open) -> 
     assert list(talks["Case"]) == ["cardiology-1", "cardiology-2"]
     (chart,) = app.get("plotly_chart")
     bars = json.loads(chart.proto.spec)["data"]
-    assert {bar["name"] for bar in bars} == {"Four choices", "Many choices", "Free response", "Top three"}
+    assert {bar["name"] for bar in bars} == {"Multiple choice", "Many choices", "Free response", "Top three"}
     assert all("error_y" in bar for bar in bars)
     assert not has_button(app, "Stop")
     assert not has_button(app, "Resume")

@@ -106,7 +106,7 @@ def test_a_campaign_is_the_command_lines_and_shown_as_what_it_is(
     text = words(form)
     assert "**Solver** reference/solver" in text.replace("\\", "")
     assert "**Cap** 3 questions" in text
-    assert {"Accuracy, four choices", "Accuracy, free response"} <= set(metrics(form))
+    assert {"Accuracy, multiple choice", "Accuracy, free response"} <= set(metrics(form))
     assert "2 cases, 2 trials, 0 excluded" in text
     (listed, _, talks) = [frame.value for frame in form.dataframe]
     assert list(listed["Protocol"]) == ["Consultation"]

@@ -102,7 +102,7 @@ def test_filters_stand_in_the_address_and_go_together(filled: Store, open_page: 
 
 
 def test_choices_are_filtered_by_the_chosen_rule(filled: Store, open_page: Open) -> None:
-    asked = {"transcripts_arm": "Vignette · Four choices", "transcripts_verdicts": "Correct"}
+    asked = {"transcripts_arm": "Vignette · Multiple choice", "transcripts_verdicts": "Correct"}
     assert "**60** of 60" in words(open_page("transcripts", **asked))
     strict = open_page("transcripts", **asked, transcripts_rule="Strict")
     assert "**0** of 60" in words(strict)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from core.campaigns.journal import read_header
+from core.campaigns.plan import campaign_of
 from core.errors import UsageError
 from core.experts.baseline import baseline_cases, baseline_run, write_trials
 from core.experts.plans import Review
@@ -88,3 +90,11 @@ def test_the_run_holds_the_cases_as_they_were(store: Store, review: Review) -> N
     assert {case.specialty for case in cases.values()} == {"Neurology"}
     with pytest.raises(UsageError, match="Cyd has no part"):
         baseline_run(review, "Cyd")
+
+
+def test_nobody_but_the_expert_goes_on_with_a_baseline(store: Store, review: Review) -> None:
+    item = state_of(store, "Vignettes").own_items("Ada")[0]
+    answer_vignette(store, "Vignettes", item.number, "Ada", "mcq", "Migraine")
+    header = read_header(store.journals / baseline_run(review, "Ada") / "journal.jsonl")
+    with pytest.raises(UsageError, match="is a human baseline: go on with it on the Experts page"):
+        campaign_of(header)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from core.events import Failed
 from core.metrics.history.doctors import seats_of
 from core.store.beliefs import believed
 from core.store.casts import casts
@@ -11,6 +12,7 @@ from core.store.conversations import ConversationFilter, conversation_ids, conve
 from core.store.database import Store
 from core.store.failures import wrong_answers
 from core.store.figures import Selection
+from core.store.fold import fold
 from core.store.history import cases_of_trials, unmeasured
 from core.store.ledgers import talk_sums, unmarked
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
@@ -72,3 +74,19 @@ def test_ledger_causes_and_belief_leave_them_out_where_their_run_is_named_too(he
         assert wrong_answers(cursor, NAMED, "mcq_strict") == []
         assert believed(cursor, NAMED) == []
         assert [u.trial_id for u in unmarked(cursor, "1")] == ["run/1/0"]
+
+
+def test_a_rating_that_failed_is_no_failure_of_the_trial(store: Store) -> None:
+    talk = [
+        Utterance(turn=0, role="doctor", text="<patient>How are you?</patient>"),
+        Utterance(turn=1, role="patient", text="Well."), Ended(reason="turn_cap", doctor_turns=1),
+        Failed(where="rating", failure="server", message="The provider failed."), Finished(at=2.0),
+    ]  # fmt: skip
+    header = a_header("run", [a_case(1)], trials=1, protocol="automedic")
+    write_journal(store.journals, "run", header, a_trial(talk, trial_id="run/1/0"))
+    fold(store)
+    with store.read() as cursor:
+        (one,) = conversations(cursor, ConversationFilter(runs=["run"]))
+        kept = cursor.execute("SELECT failure FROM trials").fetchall()
+    assert one.end_reason == "turn_cap"
+    assert kept == [(None,)]
