@@ -2,53 +2,74 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
-from core.cli import (
-    cases,
-    check,
-    data,
-    experts,
-    export,
-    fork,
-    memorisation,
-    profiles,
-    report,
-    reproduce,
-    run,
-    serve,
-    training,
-)
 from core.errors import AnamnesisError, UsageError
+
+COMMANDS = {
+    "run": "run:run",
+    "resume": "run:resume",
+    "regrade": "run:regrade",
+    "runs": "run:runs",
+    "fork": "fork:fork",
+    "profile": "profiles:profile",
+    "serve": "serve:serve",
+    "reproduce": "reproduce:reproduce",
+    "train": "training:train",
+    "meld": "memorisation:meld",
+    "report": "report:app",
+    "check": "check:app",
+    "import": "cases:app",
+    "data": "data:app",
+    "experts": "experts:app",
+    "export": "export:app",
+}
+"""Command → module of core.cli and what of it: a function, or an app with commands of its own."""
+
+
+class _WhenAsked(TyperGroup):
+    """Loads a command's module only where it is called, or when all are listed: most need little of the project."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names in the order in which help shows them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command, or ``None`` where there is none of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name].partition(":")
+        found = getattr(importlib.import_module(f"core.cli.{module}"), name)
+        if not isinstance(found, typer.Typer):
+            alone = typer.Typer(rich_markup_mode=None, add_completion=False)
+            alone.command(cmd_name)(found)
+            found = alone
+        command = typer.main.get_command(found)
+        command.name = cmd_name
+        return command
+
 
 app = typer.Typer(
     name="python -m core",
+    cls=_WhenAsked,
     help="Anamnesis: test clinical language models in doctor–patient conversation.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-app.command("run")(run.run)
-app.command("resume")(run.resume)
-app.command("regrade")(run.regrade)
-app.command("runs")(run.runs)
-app.command("fork")(fork.fork)
-app.command("profile")(profiles.profile)
-app.command("serve")(serve.serve)
-app.command("reproduce")(reproduce.reproduce)
-app.command("train")(training.train)
-app.command("meld")(memorisation.meld)
-app.add_typer(report.app, name="report")
-app.add_typer(check.app, name="check")
-app.add_typer(cases.app, name="import")
-app.add_typer(data.app, name="data")
-app.add_typer(experts.app, name="experts")
-app.add_typer(export.app, name="export")
+
+
+@app.callback()
+def _all() -> None:
+    """Anamnesis: test clinical language models in doctor–patient conversation."""
 
 
 def main(arguments: list[str] | None = None) -> int:

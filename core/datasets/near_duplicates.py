@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 from rapidfuzz import fuzz, process
-from scipy.spatial.distance import cdist  # type: ignore[import-untyped]
 
 _ROWS = 256
 """Texts whose letters are counted against those of the others at a time."""
@@ -42,6 +41,8 @@ def _candidates(texts: Sequence[str], changed: float) -> Iterator[tuple[int, npt
     That share of both lengths together is the number of letters put in or taken out, and the counts of letters differ
     by no more than that. So no pair is missed, each comes once, and few are left to be compared letter by letter.
     """
+    from scipy.spatial.distance import cdist  # type: ignore[import-untyped]  # slow to load
+
     lengths = np.array([len(text) for text in texts], dtype=float)
     order = np.argsort(lengths, kind="stable")
     counts = np.array([_letter_counts(texts[i]) for i in order]).reshape(len(texts), _LETTERS)

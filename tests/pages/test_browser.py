@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, Locator, Page, expect  # noqa: E402
 
 pytestmark = [
     pytest.mark.browser,
+    pytest.mark.xdist_group("browser"),  # one browser at a time
     pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"no Chromium at {CHROMIUM}: install it or set CHROMIUM"),
 ]
 SOON, LONG = 45_000, 150_000
@@ -221,6 +222,7 @@ def test_a_human_patient_types_in_peace_and_is_shown_as_written(visit: Callable[
     box.press("Enter")
     mine = messages(page).filter(has_text="hurts")
     expect(mine).to_be_visible()
+    expect(mine).not_to_contain_text("▌")  # until it is said to its end
     assert mine.inner_text().replace("\u200b", "").strip().endswith(words)
     assert mine.locator("a, img, b, strong").count() == 0
     expect(box).to_be_visible()

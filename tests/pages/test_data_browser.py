@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, Page, expect  # noqa: E402
 
 pytestmark = [
     pytest.mark.browser,
+    pytest.mark.xdist_group("browser"),  # one browser at a time
     pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"no Chromium at {CHROMIUM}: install it or set CHROMIUM"),
 ]
 SOON = 45_000

@@ -19,6 +19,7 @@ from playwright.sync_api import Browser, Page, expect  # noqa: E402
 
 pytestmark = [
     pytest.mark.browser,
+    pytest.mark.xdist_group("browser"),  # one browser at a time
     pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"no Chromium at {CHROMIUM}: install it or set CHROMIUM"),
 ]
 expect.set_options(timeout=45_000)

@@ -88,7 +88,8 @@ def words(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) 
 def test_an_import_says_what_came_in(told: dict[str, str]) -> None:
     lines = told["import"].splitlines()
     assert lines[0] == "Imported 5 cases as data set 'toes-1'."
-    assert [line.split() for line in lines[1:3]] == [["Cardiology", "3"], ["Rheumatology", "2"]]
+    assert lines[1] == "Format: CRAFT-MD; licence: see the authors' repository."
+    assert [line.split() for line in lines[2:4]] == [["Cardiology", "3"], ["Rheumatology", "2"]]
     assert lines[-1] == "Run them with: python -m core run --doctor reference/bayes --cases toes-1 --limit 20"
 
 
