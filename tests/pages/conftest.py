@@ -1,14 +1,28 @@
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import streamlit as st
+from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
 from core import paths
 from tests.support.dashboard import KEYS
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _scanned_once() -> Iterator[None]:
+    """Look for components among the installed packages once and not at every run of a page, which takes half a second.
+
+    A server does that once as well; only the test runner starts anew each time.
+    """
+    scanned = functools.cache(manifest_scanner.scan_component_manifests)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manifest_scanner, "scan_component_manifests", scanned)
+        yield
 
 
 @pytest.fixture
