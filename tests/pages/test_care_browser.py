@@ -11,17 +11,18 @@ from core.store.database import Store
 from core.store.fold import fold
 from tests.core.metrics.care.consultations import BROKEN, SIX, automedic
 from tests.core.store.builders import write_journal
-from tests.support.dashboard import CHROMIUM, FLAGS, NARROW, WIDE, Dashboard, Eyes, scrolls_sideways, serving, settle
+from tests.support.dashboard import CHROMIUM, NARROW, Dashboard, scrolls_sideways, serving, settle
 
-playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-from playwright.sync_api import Page, expect  # noqa: E402
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+from playwright.sync_api import Page, expect
+
+from tests.support.browsing import watched
 
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.xdist_group("browser"),  # one browser at a time
     pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"no Chromium at {CHROMIUM}: install it or set CHROMIUM"),
 ]
-SOON = 45_000
 
 
 @pytest.fixture
@@ -35,22 +36,8 @@ def dashboard(tmp_path: Path) -> Iterator[Dashboard]:
 
 @pytest.fixture
 def page(dashboard: Dashboard) -> Iterator[Page]:
-    """The failures; at the end neither the browser nor the server may have complained."""
-    eyes = Eyes(dashboard.address)
-    with playwright_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        context = browser.new_context(viewport={"width": WIDE[0], "height": WIDE[1]})
-        context.set_default_timeout(SOON)
-        expect.set_options(timeout=SOON)
-        eyes.watch(context)
-        page = context.new_page()
-        page.goto(f"{dashboard.address}/care?care_tab=Failures")
-        settle(page)
+    with watched(dashboard, "/care?care_tab=Failures") as page:
         yield page
-        browser.close()
-    assert eyes.console == []
-    assert eyes.abroad == []
-    assert dashboard.trouble == []
 
 
 def test_a_bar_leads_to_the_message_and_a_link_reopens_it(page: Page, dashboard: Dashboard) -> None:

@@ -10,17 +10,18 @@ import orjson
 import pytest
 
 from core.datasets.library import library
-from tests.support.dashboard import CHROMIUM, FLAGS, NARROW, WIDE, Dashboard, Eyes, scrolls_sideways, serving, settle
+from tests.support.dashboard import CHROMIUM, NARROW, Dashboard, scrolls_sideways, serving, settle
 
-playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-from playwright.sync_api import Browser, Page, expect  # noqa: E402
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+from playwright.sync_api import Page, expect
+
+from tests.support.browsing import watched
 
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.xdist_group("browser"),  # one browser at a time
     pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"no Chromium at {CHROMIUM}: install it or set CHROMIUM"),
 ]
-SOON = 45_000
 FIRST_ROW = {"x": 18, "y": 52}
 """Where the box lies that chooses the first row of a table, below its header."""
 
@@ -33,22 +34,8 @@ def dashboard(tmp_path: Path) -> Iterator[Dashboard]:
 
 @pytest.fixture
 def page(dashboard: Dashboard) -> Iterator[Page]:
-    """The Data page; at the end neither the browser nor the server may have complained."""
-    eyes = Eyes(dashboard.address)
-    with playwright_api.sync_playwright() as playwright:
-        browser: Browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        context = browser.new_context(viewport={"width": WIDE[0], "height": WIDE[1]})
-        context.set_default_timeout(SOON)
-        expect.set_options(timeout=SOON)
-        eyes.watch(context)
-        page = context.new_page()
-        page.goto(f"{dashboard.address}/data")
-        settle(page)
+    with watched(dashboard, "/data") as page:
         yield page
-        browser.close()
-    assert eyes.console == []
-    assert eyes.abroad == []
-    assert dashboard.trouble == []
 
 
 def test_an_upload_becomes_cases_with_profiles(page: Page, tmp_path: Path) -> None:

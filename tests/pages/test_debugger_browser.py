@@ -10,17 +10,19 @@ import pytest
 
 from core.case import Case
 from core.datasets.library import library
-from tests.support.dashboard import CHROMIUM, FLAGS, NARROW, WIDE, Dashboard, Eyes, scrolls_sideways, serving, settle
+from tests.support.dashboard import CHROMIUM, NARROW, WIDE, Dashboard, scrolls_sideways, serving, settle
 
-playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-from playwright.sync_api import Browser, Locator, Page, expect  # noqa: E402
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+from playwright.sync_api import Locator, Page, expect
+
+from tests.support.browsing import watched
 
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.xdist_group("browser"),  # one browser at a time
     pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"no Chromium at {CHROMIUM}: install it or set CHROMIUM"),
 ]
-SOON, LONG = 45_000, 150_000
+LONG = 150_000
 NEW_WORDS = "I fell off a ladder yesterday and broke my wrist."
 
 
@@ -32,22 +34,8 @@ def dashboard(tmp_path: Path) -> Iterator[Dashboard]:
 
 @pytest.fixture
 def page(dashboard: Dashboard) -> Iterator[Page]:
-    """The Case debugger; at the end neither the browser nor the server may have complained."""
-    eyes = Eyes(dashboard.address)
-    with playwright_api.sync_playwright() as playwright:
-        browser: Browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        context = browser.new_context(viewport={"width": WIDE[0], "height": WIDE[1]})
-        context.set_default_timeout(SOON)
-        expect.set_options(timeout=SOON)
-        eyes.watch(context)
-        page = context.new_page()
-        page.goto(f"{dashboard.address}/debugger")
-        settle(page)
+    with watched(dashboard, "/debugger") as page:
         yield page
-        browser.close()
-    assert eyes.console == []
-    assert eyes.abroad == []
-    assert dashboard.trouble == []
 
 
 def as_plain_text(case: Case) -> str:
