@@ -1,82 +1,25 @@
-"""The Data page without a browser: list, find, read, edit, make, import, delete, and come back by the address."""
+"""The Data page without a browser: list, find, read, edit, make profiles, and come back by the address."""
 
 from __future__ import annotations
 
-import json
-import random
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from core.automedic.profiles import Generated
-from core.case import Case, Fact, Profile
 from core.datasets import imported
 from core.datasets.importing import import_file
-from core.datasets.select import cases_of
 from core.store.database import Store
-from core.store.profiles import add_profiles, newest_profiles, profile_versions
+from core.store.profiles import add_profiles, profile_versions
 from tests.core.store.builders import a_case
+from tests.support.data_stage import Open, a_file, a_record, fill, listed, some_cases
 from tests.support.fake_provider import running
 from tests.support.pages import button, run_until, trouble, words
-
-Open = Callable[..., AppTest]
-CASES = 70
-VIGNETTE = (
-    "A {age}-year-old man comes to the clinic with an itchy rash on his elbows since three weeks. Pulse is 80/min."
-)
-
-
-def a_record(number: int, **changes: object) -> dict[str, object]:
-    """A record as MedQA has them."""
-    question = f"{VIGNETTE.format(age=20 + number)} What is the most likely diagnosis?"
-    options = {"A": "Eczema", "B": "Psoriasis", "C": "Scabies", "D": "Lichen planus"}
-    told = {"question": question, "options": options, "answer": "Psoriasis", "answer_idx": "B", "meta_info": "step1"}
-    return {**told, **changes}
-
-
-def a_file(folder: Path, *records: dict[str, object], name: str = "medqa.jsonl") -> Path:
-    path = folder / name
-    path.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
-    return path
-
-
-def story(number: int) -> str:
-    """A vignette unlike any other, but that of case 5 repeats that of case 4."""
-    rare = random.Random(min(number, 4) if number == 5 else number)
-    seen = " ".join("".join(rare.choices("aeioumnrst", k=8)) for _ in range(25))
-    return f"{VIGNETTE.format(age=20 + number)} He has been to {seen}."
-
-
-def some_cases(number: int = CASES) -> list[Case]:
-    return [
-        a_case(
-            n, case_key=f"ours/case_{n}", vignette=story(n), profile=None, age=20 + n, sex="male",
-            specialty="Cardiology" if n == 3 else "Dermatology", question="What is it?",
-            choices=("Eczema", f"Gout {n}"),
-        )
-        for n in range(number)
-    ]  # fmt: skip
 
 
 @pytest.fixture
 def filled(database: Path) -> Store:
-    """A data set of 70 cases, two pages, of which the first two are looked at."""
-    cases = some_cases()
-    imported.save("ours", cases)
-    store = Store(database)
-    rash = Fact(key="chief complaint", value="itchy rash", lay="My elbows <b>itch</b>.")
-    profile = Profile(basic=(rash, Fact(key="lifestyle", value="no smoking", lay="I do not smoke.", imputed=True)))
-    yes = Generated(suitable=True, profile=profile, made_by="openai/a")
-    no = Generated(suitable=False, reason="abstract_concept", note="A mechanism.", made_by="openai/a")
-    with store.write() as connection:
-        add_profiles(connection, [(cases[0], yes), (cases[1], no)])
-    return store
-
-
-def listed(app: AppTest) -> list[str]:
-    return list(app.dataframe[0].value["Case"])
+    return fill(database)
 
 
 def test_the_library_is_there_from_the_beginning(open_page: Open) -> None:
@@ -218,129 +161,6 @@ def test_published_figures_stand_beside_a_data_set_of_the_same_name(tmp_path: Pa
     assert trouble(app) == []
     assert "MedQA in the paper: suitable: more than 90 %" in words(app)
     assert "Nobody has looked at these cases yet" in words(app)
-
-
-def import_page(open_page: Open, path: Path) -> AppTest:
-    app = open_page("data", **{"import": "yes"})
-    app.segmented_control(key="data_where").set_value("path").run()
-    return app.text_input(key="data_path").set_value(str(path)).run()
-
-
-def test_a_file_is_looked_at_before_it_is_imported(database: Path, tmp_path: Path, open_page: Open) -> None:
-    bad = a_record(2, answer="Gout", answer_idx="Z")
-    app = import_page(open_page, a_file(tmp_path, a_record(0), bad, a_record(1)))
-    assert trouble(app) == []
-    assert {metric.label: metric.value for metric in app.metric} == {"Format": "MedQA", "Cases": "2", "Rejected": "1"}
-    why = next(table.value for table in app.dataframe if "Why" in table.value)
-    assert list(why["Line"]) == ["2"]
-    assert button(app, "Import 2 cases").disabled
-    assert imported.names() == []
-    app.checkbox[0].check().run()
-    app.text_input(key=next(box.key for box in app.text_input if box.label == "Licence")).set_value("ours alone").run()
-    button(app, "Import 2 cases").click().run()
-    assert trouble(app) == []
-    assert app.query_params["dataset"] == "medqa"
-    assert {case.licence for case in cases_of("medqa")} == {"ours alone"}
-    assert "**2** of 2 cases" in words(app)
-
-
-def test_an_unknown_layout_is_asked_for_with_its_first_rows(database: Path, tmp_path: Path, open_page: Open) -> None:
-    path = tmp_path / "clinic.csv"
-    path.write_text(
-        f"nr,story,dx,one,two\n1,{VIGNETTE.format(age=30)},Gout,Gout,Eczema\n2,{VIGNETTE.format(age=50)},Ulcer,Gout,Ulcer\n",
-        encoding="utf-8",
-    )
-    app = import_page(open_page, path)
-    assert trouble(app) == []
-    assert "What do its columns hold?" in words(app)
-    first = next(table.value for table in app.dataframe if "story" in table.value)
-    assert list(first["dx"]) == ["Gout", "Ulcer"]
-    assert not app.metric
-    boxes = {box.label: box for box in app.selectbox}
-    boxes["Vignette"].set_value("story").run()
-    {box.label: box for box in app.selectbox}["Right answer"].set_value("dx").run()
-    next(box for box in app.multiselect if box.label == "Choices").set_value(["one", "two"]).run()
-    button(app, "Import 2 cases").click().run()
-    assert trouble(app) == []
-    assert [case.choices for case in cases_of("clinic")] == [("Gout", "Eczema"), ("Gout", "Ulcer")]
-    assert [case.answer for case in cases_of("clinic")] == ["Gout", "Ulcer"]
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [(None, "There is no file"), ("", "the file is empty"), ('[{"question": "x"', "not JSON")],
-)
-def test_a_file_that_cannot_be_read_is_said_in_a_sentence(
-    database: Path, tmp_path: Path, open_page: Open, content: str | None, said: str
-) -> None:
-    path = tmp_path / "cases.json"
-    if content is not None:
-        path.write_text(content, encoding="utf-8")
-    app = import_page(open_page, path)
-    assert list(app.exception) == []
-    (error,) = [element.value for element in app.error]
-    assert said in error.replace("\\", "")
-
-
-def test_an_uploaded_file_is_imported_like_one_on_this_computer(
-    database: Path, tmp_path: Path, open_page: Open
-) -> None:
-    app = open_page("data", **{"import": "yes"})
-    content = a_file(tmp_path, a_record(0), a_record(1)).read_bytes()
-    app.file_uploader(key="data_upload").set_value(("my set.jsonl", content, "application/json")).run()
-    assert trouble(app) == []
-    button(app, "Import 2 cases").click().run()
-    assert imported.names() == ["my-set"]
-    record = imported.info("my-set")
-    assert record is not None
-    assert record.file_name == "my set.jsonl"
-
-
-def test_source_and_licence_can_be_corrected(filled: Store, tmp_path: Path, open_page: Open) -> None:
-    import_file(a_file(tmp_path, a_record(0)), "medqa")
-    before = cases_of("medqa")[0].content_hash
-    app = open_page("data", dataset="medqa", data_tab="Record")
-    assert trouble(app) == []
-    next(box for box in app.text_input if box.label == "Licence").set_value("CC BY 4.0")
-    button(app, "Save source and licence").click().run()
-    assert trouble(app) == []
-    (case,) = cases_of("medqa")
-    assert (case.licence, case.content_hash) == ("CC BY 4.0", before)
-    record = imported.info("medqa")
-    assert record is not None
-    assert (record.licence, record.format) == ("CC BY 4.0", "medqa")
-
-
-def test_a_data_set_is_deleted_only_after_it_was_said_what_is_lost(filled: Store, open_page: Open) -> None:
-    app = open_page("data", dataset="ours", data_tab="Record")
-    assert "**70 cases** and the profiles saved for 2 of them (made by openai/a)" in words(app).replace("\\", "")
-    assert "Runs keep their own copies" in words(app)
-    assert imported.names() == ["ours"]
-    button(app, "Delete it").click().run()
-    assert trouble(app) == []
-    assert imported.names() == []
-    assert "dataset" not in app.query_params
-    with filled.read() as cursor:
-        assert newest_profiles(cursor) == {}
-
-
-def test_the_library_cannot_be_deleted(open_page: Open) -> None:
-    app = open_page("data", dataset="library", data_tab="Record")
-    assert trouble(app) == []
-    assert "can be neither changed nor deleted" in words(app)
-    assert not [b for b in app.button if b.label.startswith("Delete")]
-
-
-def test_a_damaged_data_set_hides_no_other_and_can_be_deleted(filled: Store, open_page: Open) -> None:
-    (imported.folder() / "broken.jsonl").write_text("{\n", encoding="utf-8")
-    app = open_page("data")
-    assert trouble(app) == []
-    assert list(app.dataframe[0].value["Data set"]) == ["Library", "broken", "ours"]
-    assert "**broken:**" in words(app)
-    one = open_page("data", dataset="broken")
-    assert "line 1 is damaged" in one.error[0].value
-    button(one, "Delete it").click().run()
-    assert imported.names() == ["ours"]
 
 
 def test_profiles_by_rule_are_made_in_the_background_and_counted(filled: Store, open_page: Open) -> None:
