@@ -11,6 +11,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from core.images import Image
+
 SPECIALTIES = (
     "Dermatology",
     "Hematology and Oncology",
@@ -94,11 +96,11 @@ class Profile(_Sparse):
         return self.demographics + self.basic + self.optional
 
 
-class Case(_Frozen):
+class Case(_Sparse):
     """One patient. ``vignette`` never contains the question; ``profile`` is ``None`` where it is unknown.
 
     ``supertypes`` are broader names that also count as the answer, ``subtypes`` narrower names that do not
-    (grading rule of CRAFT-MD). ``case_key`` is unique over all data sets.
+    (grading rule of CRAFT-MD). ``case_key`` is unique over all data sets. ``images`` are for the doctor alone.
     """
 
     case_key: str
@@ -117,8 +119,11 @@ class Case(_Frozen):
     sex: Sex | None = None
     speaker: Literal["patient", "caregiver"] = "patient"
     profile: Profile | None = None
+    images: tuple[Image, ...] = ()
     source: str = ""
     licence: str = ""
+
+    _later = ("images",)
 
     @model_validator(mode="after")
     def _known_specialty(self) -> Case:

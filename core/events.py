@@ -192,6 +192,8 @@ class Graded(_Event):
     verdict: Verdict
     call_ids: tuple[str, ...] = ()
     at: float = Field(default_factory=time.time)
+    prompt_hash: str = ""
+    """Of the prompts under which a re-grading judged; empty where the run's own prompts did, or none."""
 
 
 class Failed(_Event):

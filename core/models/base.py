@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypedDict
+from typing import Any, Literal, NotRequired, Protocol, TypedDict
+
+from core.images import Image
 
 Role = Literal["system", "user", "assistant"]
 
 
 class Message(TypedDict):
-    """One message of a chat as it goes over the wire."""
+    """One message of a chat; pictures go beside its text as content parts of their own."""
 
     role: Role
     content: str
+    images: NotRequired[tuple[Image, ...]]
 
 
 @dataclass(frozen=True)

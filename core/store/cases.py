@@ -17,7 +17,7 @@ from core.store.tables import insert
 CASE_COLUMNS = (
     "cases.case_key, cases.dataset, cases.specialty, cases.vignette, cases.question, cases.choices, cases.answer, "
     "cases.synonyms, cases.supertypes, cases.subtypes, cases.single_diagnosis, cases.difficulty, cases.age, cases.sex, "
-    "cases.speaker, cases.profile, cases.source, cases.licence"
+    "cases.speaker, cases.profile, cases.images, cases.source, cases.licence"
 )
 """What a case is rebuilt from."""
 
@@ -60,4 +60,4 @@ def single_diagnosis_keys(cursor: duckdb.DuckDBPyConnection) -> set[str]:
 def case_from(row: dict[str, Any]) -> Case:
     """Return the case of a row with ``CASE_COLUMNS``."""
     profile = None if row["profile"] is None else orjson.loads(row["profile"])
-    return Case.model_validate({**row, "profile": profile})
+    return Case.model_validate({**row, "profile": profile, "images": orjson.loads(row["images"] or "[]")})

@@ -53,10 +53,11 @@ def case_row(case: Case, added_at: float) -> Row:
     """Return the row of ``cases``."""
     c = case
     profile = None if c.profile is None else c.profile.model_dump_json()
+    images = _json([image.model_dump(mode="json") for image in c.images]) if c.images else None
     return (
         c.case_key, c.content_hash, c.dataset, c.specialty, c.vignette, c.question, list(c.choices), c.answer,
         list(c.synonyms), list(c.supertypes), list(c.subtypes), c.single_diagnosis, c.difficulty, c.age, c.sex,
-        c.speaker, profile, c.source, c.licence, added_at,
+        c.speaker, profile, images, c.source, c.licence, added_at,
     )  # fmt: skip
 
 
@@ -123,7 +124,8 @@ def grade_row(trial_id: str, grade: Graded) -> Row:
     """Return the row of ``grades``."""
     g = grade
     return (
-        trial_id, g.format, g.question_type, g.rule, g.grader, g.extracted, g.verdict, list(g.call_ids), g.at
+        trial_id, g.format, g.question_type, g.rule, g.grader, g.extracted, g.verdict, list(g.call_ids), g.at,
+        g.prompt_hash,
     )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     "cases": _schema(
         "case_key:text content_hash:text dataset:text specialty:text vignette:text question:text choices:texts "
         "answer:text synonyms:texts supertypes:texts subtypes:texts single_diagnosis:bool difficulty:text age:real "
-        "sex:text speaker:text profile:text source:text licence:text added_at:real"
+        "sex:text speaker:text profile:text images:text source:text licence:text added_at:real"
     ),
     "run_cases": _schema("run_id:text case_key:text content_hash:text position:int"),
     "trials": _schema(
@@ -47,7 +47,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
     "grades": _schema(
         "trial_id:text format:text question_type:text rule:text grader:text extracted:text verdict:text "
-        "call_ids:texts graded_at:real"
+        "call_ids:texts graded_at:real prompt_hash:text"
     ),
     "calls": _schema(
         "trial_id:text position:int call_id:text role:text purpose:text model:text request:text response:text "
@@ -82,7 +82,7 @@ SCHEMAS: dict[str, pa.Schema] = {
 
 OF_A_TRIAL = (
     "utterances", "answers", "grades", "calls", "probes", "forks", "misuses", "ratings", "variants",
-    "history_measures", "ledgers", "trials",
+    "history_measures", "ledgers", "patient_marks", "trials",
 )  # fmt: skip
 """The tables that hold what belongs to one trial: whoever takes a trial away clears them all."""
 

@@ -12,8 +12,7 @@ from core.datasets.craftmd_release.layout import find
 from core.errors import AnamnesisError
 from core.store import database, release
 from core.store.database import Store
-from core.store.fold import fold
-from tests.core.store.builders import a_case, a_header, a_trial, write_journal
+from core.store.trials import latest_grades
 from tests.support import release as files
 
 
@@ -65,11 +64,23 @@ def test_a_database_of_the_first_version_is_brought_up_to_date(tmp_path: Path, m
     with monkeypatch.context() as patch:
         patch.setattr(database, "MIGRATIONS", database.MIGRATIONS[:1])
         store = Store()
-        write_journal(store.journals, "run", a_header(cases=[a_case()]), a_trial())
-        fold(store)
-        assert count("trials") == 1
+        with store.write() as connection:  # what the first version kept of a trial and its verdict
+            connection.execute(
+                "INSERT INTO trials (trial_id, run_id, case_key, trial, seed, status, finished_at, events) "
+                "VALUES ('old', 'run', 'library/1', 0, 1, 'finished', 5.0, '[]')"
+            )
+            connection.execute(
+                "INSERT INTO answers VALUES ('old', 'vignette', 'frq', 'Gout', 'answered', NULL, '', NULL)"
+            )
+            connection.execute(
+                "INSERT INTO grades VALUES ('old', 'vignette', 'frq', 'frq', 'g', 'Gout', 'correct', [], 6.0)"
+            )
     put_in(files.write_release(tmp_path / "release"))
     assert count("trials") == 21
     with Store().read() as cursor:
         versions = cursor.execute("SELECT schema_version FROM meta ORDER BY 1").fetchall()
+        old = latest_grades(cursor, "old")
     assert versions == [(n + 1,) for n in range(len(database.MIGRATIONS))]
+    assert [(grade.verdict, grade.extracted, grade.at, grade.prompt_hash) for grade in old] == [
+        ("correct", "Gout", 6.0, "")
+    ]
