@@ -6,7 +6,7 @@ A line that was cut off by a crash is not a line: it is dropped at the next star
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Literal
@@ -103,7 +103,11 @@ class JournalWriter:
 
     def append(self, line: Line) -> None:
         """Write one line whole and sync it; what could not be written whole is taken back."""
-        data = memoryview(orjson.dumps(line.model_dump(mode="json")) + b"\n")
+        self.append_all([line])
+
+    def append_all(self, lines: Sequence[Line]) -> None:
+        """Write lines and sync them together; what could not be written whole is taken back, all of it."""
+        data = memoryview(b"".join(orjson.dumps(line.model_dump(mode="json")) + b"\n" for line in lines))
         end = self._file.seek(0, os.SEEK_END)
         try:
             while data:  # a full disk takes the beginning of a line before it complains

@@ -16,7 +16,7 @@ from core.errors import AnamnesisError, UsageError
 COMMANDS = {
     "run": "run:run",
     "resume": "run:resume",
-    "regrade": "run:regrade",
+    "regrade": "regrade:regrade",
     "runs": "run:runs",
     "fork": "fork:fork",
     "profile": "profiles:profile",

@@ -14,11 +14,11 @@ from core.campaigns.engine import Progress
 
 
 @contextmanager
-def progress_bar(title: str) -> Iterator[Callable[[Progress], None]]:
-    """Yield a function that shows a run's progress on stderr."""
+def progress_bar(title: str, what: str = "trials") -> Iterator[Callable[[Progress], None]]:
+    """Yield a function that shows progress on stderr; ``what`` is counted."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _Lines(title)
+        yield _Lines(title, what)
         return
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
@@ -37,11 +37,11 @@ def progress_bar(title: str) -> Iterator[Callable[[Progress], None]]:
 class _Lines:
     """Prints a line whenever another tenth is done."""
 
-    def __init__(self, title: str) -> None:
-        self._title, self._shown = title, -1
+    def __init__(self, title: str, what: str) -> None:
+        self._title, self._what, self._shown = title, what, -1
 
     def __call__(self, progress: Progress) -> None:
         tenth = 10 * progress.done // max(1, progress.planned)
         if tenth > self._shown:
             self._shown = tenth
-            print(f"{self._title}: {progress.done} of {progress.planned} trials", file=sys.stderr, flush=True)
+            print(f"{self._title}: {progress.done} of {progress.planned} {self._what}", file=sys.stderr, flush=True)

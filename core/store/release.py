@@ -153,11 +153,17 @@ _ADD_RUN = "INSERT INTO runs BY NAME SELECT * FROM incoming ANTI JOIN runs USING
 _ADD_RUN_CASES = "INSERT INTO run_cases BY NAME SELECT * FROM incoming ANTI JOIN run_cases USING (run_id, case_key)"
 _ADD_PROMPTS = """
     INSERT INTO release_prompts BY NAME SELECT * FROM incoming ANTI JOIN release_prompts USING (prompt_hash)"""
+# Where a database is made anew, re-gradings come from the journals before the release comes again: its own grades are
+# the older ones all the same.
 _ADD = {
     "trials": "INSERT INTO trials BY NAME SELECT * FROM incoming",
     "utterances": "INSERT INTO utterances BY NAME SELECT * FROM incoming",
     "answers": "INSERT INTO answers BY NAME SELECT * FROM incoming",
-    "grades": "INSERT INTO grades BY NAME SELECT *, []::VARCHAR[] AS call_ids FROM incoming",
+    "grades": """
+        INSERT INTO grades BY NAME
+        SELECT incoming.* REPLACE (least(graded_at, later.first - 1) AS graded_at), []::VARCHAR[] AS call_ids
+        FROM incoming
+        LEFT JOIN (SELECT trial_id, min(graded_at) AS first FROM grades GROUP BY trial_id) AS later USING (trial_id)""",
 }
 
 _PROMPTS_OF_RUN = """

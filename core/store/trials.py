@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import duckdb
 import orjson
 
@@ -26,18 +23,6 @@ from core.events import (
 from core.store.records import records
 from core.store.release import FROM_TABLES
 from core.store.rows import stream_events
-
-
-@dataclass(frozen=True)
-class AnswerToGrade:
-    """A stored answer that a grader is to judge; the case is (case_key, content_hash)."""
-
-    trial_id: str
-    case_key: str
-    content_hash: str | None
-    format: Format
-    question_type: QuestionType
-    response: str
 
 
 def trial_events(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[Event]:
@@ -121,32 +106,6 @@ def _grades(cursor: duckdb.DuckDBPyConnection, table: str, trial_id: str) -> lis
     return [Graded(**row) for row in records(cursor.execute(sql, [trial_id]))]
 
 
-def answers_to_grade(
-    cursor: duckdb.DuckDBPyConnection,
-    run_id: str,
-    question_types: list[QuestionType] | None = None,
-    not_yet_by: str | None = None,
-) -> list[AnswerToGrade]:
-    """Return the answers of a run that can be graded, those of one case together.
-
-    ``not_yet_by`` leaves out what this grader has judged: a re-grading that was stopped goes on where it was.
-    A verdict that only says that the grader's provider failed is no judgement.
-    """
-    parameters: dict[str, Any] = {"run_id": run_id, "question_types": question_types, "grader": not_yet_by}
-    return [AnswerToGrade(**row) for row in records(cursor.execute(_TO_GRADE, parameters))]
-
-
 _ANSWERS = """
     SELECT format, question_type, response, status, reason, detail, call_id FROM answers
     WHERE trial_id = ? ORDER BY rowid"""
-
-_TO_GRADE = """
-    SELECT trial_id, case_key, content_hash, format, question_type, response
-    FROM trials JOIN answers USING (trial_id)
-    WHERE run_id = $run_id AND answers.status = 'answered'
-        AND ($question_types::VARCHAR[] IS NULL OR list_contains($question_types, question_type))
-        AND NOT EXISTS (
-            FROM grades WHERE grades.trial_id = answers.trial_id AND grades.format = answers.format
-                AND grades.question_type = answers.question_type AND grades.grader = $grader
-                AND grades.verdict <> 'provider_error')
-    ORDER BY case_key, trial, format, question_type"""

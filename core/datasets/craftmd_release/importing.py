@@ -20,6 +20,7 @@ from core.datasets.craftmd_release.reader import ModelReading, ReleaseReader
 from core.datasets.craftmd_release.report import ImportReport
 from core.errors import AnamnesisError
 from core.store.database import Store
+from core.store.fold import fold
 from core.store.release import ReleaseBatch, ReleaseRun, documents, known_files, write_release
 
 DATASET = "craftmd"
@@ -38,6 +39,7 @@ def import_release(
     lacks stay. Raises ``AnamnesisError`` where the data set's file cannot be read or none of the case files can be
     used; then nothing was stored.
     """
+    fold(store)  # re-gradings of this release that only the journals hold have to be there before its own grades
     cases_read = read_craftmd_csv(layout.cases_file, DATASET)
     cases = _with_quality_control(cases_read.cases, layout)
     with store.read() as cursor:

@@ -1,75 +1,27 @@
-"""Grading stored answers again: earlier verdicts stay as history, the newest counts."""
+"""Grading stored answers again: earlier verdicts stay as history, the newest counts, nothing is asked twice."""
 
 from __future__ import annotations
 
-from typing import Any
+import shutil
+from pathlib import Path
 
 import pytest
 
-from core.agents.casting import CastNames
-from core.campaigns.engine import running
+from core import paths
 from core.campaigns.journal import GradesLine, RunHeader, journal_path, read_lines
-from core.campaigns.regrade import Regraded, regrade_run
-from core.errors import AnamnesisError
-from core.metrics.accuracy import accuracy
-from core.protocols.craftmd import Arm
+from core.campaigns.regrade import Regraded
+from core.errors import UsageError
 from core.store.database import Store
-from tests.core.campaigns.workshop import begun, go, plan, raw_trials, registry
+from tests.core.campaigns.regrading import ANSWERS, CALLS, Judges, a_run, again, grades, means
+from tests.core.campaigns.workshop import raw_trials
 from tests.support.fake_provider import FakeProvider
-from tests.support.replies import Reply, failing
-
-ARMS: tuple[Arm, ...] = (("vignette", "mcq"), ("vignette", "frq"), ("vignette", "frq_top3"))
-ANSWERS = 4 * 2
-"""Free responses of the run: four cases, two free arms, one trial."""
 
 
-class Judges:
-    """A doctor that answers "Podagra", and graders by name: one says yes to it, one no, one is broken."""
-
-    def __init__(self) -> None:
-        self.broken = failing(401, "who are you?")
-
-    def __call__(self, body: dict[str, Any]) -> Reply | str:
-        prompt = str(body["messages"][-1]["content"])
-        if body["model"] == "doctor":
-            return "**Final Diagnosis:** Podagra"
-        if body["model"] == "broken":
-            return self.broken
-        if prompt.startswith("Below is what a doctor wrote"):
-            return "Podagra"
-        return "Yes" if body["model"] == "kind" else "No"
-
-
-@pytest.fixture
-def provider(fake_provider_thread: FakeProvider) -> FakeProvider:
-    fake_provider_thread.script = Judges()
-    return fake_provider_thread
-
-
-@pytest.fixture
-def graded(provider: FakeProvider) -> RunHeader:
-    """A run whose free responses were all found wrong by ``openai/strict``."""
-    header = begun(
-        plan(4, names=CastNames("openai/doctor", grader="openai/strict"), arms=ARMS, base_url=provider.base_url)
-    )
-    go(header, concurrency=4)
-    provider.requests.clear()
-    return header
-
-
-def regrade(header: RunHeader, provider: FakeProvider, grader: str) -> Regraded:
-    return regrade_run(header, registry(), grader, None, provider.base_url, 2)
-
-
-def grades() -> list[tuple[str, str, int]]:
-    """(rule, grader:verdict, how many), all that was ever said."""
-    with Store().read() as cursor:
-        sql = "SELECT rule, grader || ':' || verdict, count(*) FROM grades GROUP BY ALL ORDER BY ALL"
-        return cursor.execute(sql).fetchall()
-
-
-def means() -> dict[str, float | None]:
-    return {row.question_type: row.mean for row in accuracy(Store())}
+def a_pack(folder: Path, file: str, more: str) -> str:
+    """A copy of the project's pack with words added to one of its prompts."""
+    shutil.copytree(paths.PROMPTS / "craftmd", folder)
+    (folder / file).write_text((folder / file).read_text() + more)
+    return str(folder)
 
 
 CHOICES = [("mcq_loose", "rule:incorrect", 4), ("mcq_strict", "rule:no_diagnosis", 4)]
@@ -78,7 +30,9 @@ CHOICES = [("mcq_loose", "rule:incorrect", 4), ("mcq_strict", "rule:no_diagnosis
 def test_the_newest_verdict_counts_and_the_old_one_is_kept(graded: RunHeader, provider: FakeProvider) -> None:
     assert means() == {"mcq": 0.0, "frq": 0.0, "frq_top3": 0.0}
     before = raw_trials(graded.run_id)
-    assert regrade(graded, provider, "openai/kind") == Regraded("openai/kind", ANSWERS, ANSWERS, 0)
+    outcome = again(graded, provider, "openai/kind")
+    assert (outcome.grader, outcome.answers, outcome.changed, outcome.failed) == ("openai/kind", ANSWERS, ANSWERS, 0)
+    assert (outcome.judged, outcome.stopped) == (0, None)
     assert means() == {"mcq": 0.0, "frq": 1.0, "frq_top3": 1.0}
     assert grades() == [
         ("frq", "openai/kind:correct", 4), ("frq", "openai/strict:incorrect", 4),
@@ -86,62 +40,80 @@ def test_the_newest_verdict_counts_and_the_old_one_is_kept(graded: RunHeader, pr
     ]  # fmt: skip
     assert raw_trials(graded.run_id) == before
     assert {b["model"] for b in provider.bodies} == {"kind"}  # the doctor is not asked again
-    assert sum(str(b["messages"]).find("Below is what") > 0 for b in provider.bodies) == 4
 
 
-def test_only_what_changed_is_counted_as_changed(graded: RunHeader, provider: FakeProvider) -> None:
-    assert regrade(graded, provider, "openai/strict").changed == 0
-    assert regrade(graded, provider, "openai/kind").changed == ANSWERS
-    assert regrade(graded, provider, "openai/kind").changed == 0
-    assert regrade(graded, provider, "openai/strict").changed == ANSWERS
-    assert means()["frq"] == 0.0
-    assert sum(count for rule, _, count in grades() if rule == "frq") == 5 * 4
+def test_equal_responses_are_asked_about_once_also_at_the_same_time(
+    graded: RunHeader, provider: FakeProvider, judges: Judges
+) -> None:
+    judges.delay_s = 0.2  # all four trials come to the same question while it is on its way
+    outcome = again(graded, provider, "openai/kind")
+    assert (len(provider.requests), outcome.calls, outcome.saved) == (CALLS, CALLS, ANSWERS - 2)
     lines = [line for _, line in read_lines(journal_path(graded.run_id)) if isinstance(line, GradesLine)]
-    assert len(lines) == 4 * 4
+    assert len(lines) == 4
+    asking = {tuple(call.call_id for call in line.calls) for line in lines if line.calls}
+    assert {grade.call_ids for line in lines for grade in line.grades if grade.rule == "frq"} == asking
 
 
-def test_the_reference_grader_needs_no_provider(graded: RunHeader, provider: FakeProvider) -> None:
-    outcome = regrade(graded, provider, "reference/names")
-    assert (outcome.grader, outcome.answers) == ("reference/names", ANSWERS)
-    assert provider.requests == []
+def test_what_was_asked_for_one_run_serves_another(graded: RunHeader, provider: FakeProvider) -> None:
+    again(graded, provider, "openai/kind")
+    other = a_run(provider, seed=21)
+    outcome = again(other, provider, "openai/kind")
+    assert (outcome.answers, outcome.saved, len(provider.requests)) == (ANSWERS, ANSWERS, CALLS)
+    assert again(other, provider, "openai/strict").calls == CALLS  # the run's own verdicts say nothing of prompts
 
 
-def test_a_refused_key_ends_it_and_leaves_every_verdict(graded: RunHeader, provider: FakeProvider) -> None:
-    before = grades()
-    with pytest.raises(AnamnesisError, match=r"the provider did not accept the key \(HTTP 401\)"):
-        regrade(graded, provider, "openai/broken")
-    assert grades() == before
+def test_a_grader_has_the_last_word_again_without_being_asked(graded: RunHeader, provider: FakeProvider) -> None:
+    """Verdicts that count already are left alone; where another's were newer, the known ones are given again."""
+    assert again(graded, provider, "openai/strict") == Regraded("openai/strict", 1, 0, 0, 0, ANSWERS, 0)
+    again(graded, provider, "openai/kind")
+    provider.requests.clear()
+    second = again(graded, provider, "openai/kind")
+    assert (second.answers, second.judged, means()["frq"]) == (0, ANSWERS, 1.0)
+    assert again(graded, provider, "openai/strict").changed == ANSWERS
     assert means()["frq"] == 0.0
-    assert len(provider.requests) <= 4
-
-
-def test_a_grader_whose_provider_breaks_takes_no_verdict_away(graded: RunHeader, provider: FakeProvider) -> None:
-    regrade(graded, provider, "openai/kind")
-    before = grades()
-    assert isinstance(provider.script, Judges)
-    provider.script.broken = failing(500)
-    assert regrade(graded, provider, "openai/broken") == Regraded("openai/broken", 0, 0, ANSWERS)
-    assert grades() == before
+    asked = len(provider.requests)
+    third = again(graded, provider, "openai/kind")
+    assert (third.changed, third.saved, len(provider.requests)) == (ANSWERS, ANSWERS, asked)
     assert means()["frq"] == 1.0
 
 
-def test_a_run_without_free_responses_has_nothing_to_grade(provider: FakeProvider) -> None:
-    header = begun(plan(2, base_url=provider.base_url))
-    go(header)
-    with pytest.raises(AnamnesisError, match="has no free response to grade"):
-        regrade(header, provider, "reference/names")
+def test_fresh_asks_about_every_answer_and_keeps_every_asking(graded: RunHeader, provider: FakeProvider) -> None:
+    for _ in range(2):
+        outcome = again(graded, provider, "openai/kind", fresh=True)
+        assert (outcome.answers, outcome.saved, outcome.calls) == (ANSWERS, 0, 4 * 2 + 4)
+    assert len(provider.requests) == 2 * outcome.calls
+    assert ("frq", "openai/kind:correct", 8) in grades()
 
 
-def test_a_run_under_way_is_not_graded_again(graded: RunHeader, provider: FakeProvider) -> None:
-    with running(graded.run_id), pytest.raises(AnamnesisError, match="is already under way"):
-        regrade(graded, provider, "openai/kind")
+def test_prompts_make_another_grader_only_where_the_grader_reads_them(
+    graded: RunHeader, provider: FakeProvider, tmp_path: Path
+) -> None:
+    same = a_pack(tmp_path / "same", "doctor.md", "\nBe kind.\n")
+    mine = a_pack(tmp_path / "mine", "grader_judge.md", "\nMind synonyms.\n")
+    assert again(graded, provider, "openai/kind").grader == "openai/kind"
+    assert again(graded, provider, "openai/kind", prompts=same) == Regraded("openai/kind", 1, 0, 0, 0, ANSWERS, 0)
+    other = again(graded, provider, "openai/kind", prompts=mine)
+    assert (other.grader, other.answers, other.calls) == ("openai/kind [mine]", ANSWERS, CALLS)
+    assert str(provider.bodies[-1]["messages"]).count("Mind synonyms.") == 1
+    twin = a_pack(tmp_path / "twin", "grader_judge.md", "\nMind synonyms.\n")
+    assert again(graded, provider, "openai/kind", prompts=twin).answers == 0
+    with Store().read() as cursor:
+        hashes = cursor.execute("SELECT grader, prompt_hash FROM grades WHERE rule = 'frq' GROUP BY ALL ORDER BY ALL")
+        found = dict(hashes.fetchall())
+    assert found["openai/strict"] == ""
+    assert len({found["openai/kind"], found["openai/kind [mine]"], ""}) == 3
 
 
-def test_an_unfinished_run_can_be_graded_and_then_resumed(provider: FakeProvider) -> None:
-    header = begun(plan(6, trials=2, arms=(("vignette", "frq"),), base_url=provider.base_url))
-    go(header)
-    lines = journal_path(header.run_id).read_bytes().splitlines(keepends=True)
-    journal_path(header.run_id).write_bytes(b"".join(lines[:8]))
-    assert regrade(header, provider, "openai/kind").answers == 7
-    assert go(header).progress.done_here == 5
-    assert len(raw_trials(header.run_id)) == 12
+def test_a_part_of_the_answers(graded: RunHeader, provider: FakeProvider) -> None:
+    assert again(graded, provider, "openai/kind", question_types=("frq",)).answers == 4
+    assert means() == {"mcq": 0.0, "frq": 1.0, "frq_top3": 0.0}
+    assert again(graded, provider, "openai/kind", limit=3).answers == 1  # the third of these was judged before
+    assert again(graded, provider, "openai/kind").answers == 3
+
+
+def test_the_reference_grader_needs_no_provider_and_has_no_prompts(graded: RunHeader, provider: FakeProvider) -> None:
+    outcome = again(graded, provider, "reference/names")
+    assert (outcome.grader, outcome.answers, outcome.calls) == ("reference/names", ANSWERS, 0)
+    assert provider.requests == []
+    with pytest.raises(UsageError, match="reads no prompts: leave --prompts out"):
+        again(graded, provider, "reference/names", prompts="craftmd")

@@ -232,7 +232,7 @@ def test_a_stored_run_is_graded_again(told: dict[str, str], tmp_path: Path, prov
     with running(lambda body: "Gout" if "what a doctor wrote" in str(body) else "No") as grader:
         done = core(db, "regrade", told["id"], "--grader", "openai/grader", "--base-url", grader.base_url)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == f"Graded 8 answers of {told['id']} by openai/grader: 6 verdicts changed.\n"
+    assert done.stdout.splitlines()[0] == f"Graded 8 answers of {told['id']} by openai/grader: 6 verdicts changed."
     rows = list(csv.DictReader(io.StringIO(core(db, "report", "accuracy", "--format", "csv").stdout)))
     assert [(r["question_type"], r["mean"]) for r in rows] == [("mcq", "0.750000"), ("frq", "0.000000")]
 

@@ -13,7 +13,7 @@ from core.store.exports import results, transcripts
 from core.store.figures import Selection
 from core.store.fold import fold
 from core.store.runs import run, run_cases, runs
-from core.store.trials import answers_to_grade, calls_of, latest_grades, probes_of, trial_events, utterances_of
+from core.store.trials import calls_of, latest_grades, probes_of, trial_events, utterances_of
 from tests.core.store.builders import (
     a_call,
     a_case,
@@ -21,8 +21,6 @@ from tests.core.store.builders import (
     a_stream,
     a_trial,
     answered,
-    graded,
-    grades,
     invalid,
     write_journal,
 )
@@ -146,22 +144,6 @@ def test_conversations_come_by_the_page(filled: Store) -> None:
     with filled.read() as cursor:
         pages = [[c.trial_id for c in conversations(cursor, limit=2, offset=o)] for o in (0, 2, 4)]
     assert pages == [["later/1/0", "run/1/0"], ["run/2/0"], []]
-
-
-def test_answers_to_grade_leave_out_what_a_grader_has_judged(filled: Store) -> None:
-    def left(grader: str | None) -> list[str]:
-        with filled.read() as cursor:
-            return [a.trial_id for a in answers_to_grade(cursor, "run", ["frq"], grader)]
-
-    assert left(None) == left("openai/new") == ["run/1/0", "run/2/0"]
-    assert left("openai/g") == ["run/1/0", "run/2/0"], "a provider's failure is no judgement"
-    write_journal(filled.journals, "run", grades(TRIAL, graded("correct", grader="openai/new", at=60.0)))
-    fold(filled)
-    assert left("openai/new") == ["run/2/0"]
-    with filled.read() as cursor:
-        everything = answers_to_grade(cursor, "run")
-    assert {(a.format, a.question_type) for a in everything} == {("vignette", "mcq"), ("multi_turn", "frq")}
-    assert everything[0].content_hash == a_case(1).content_hash
 
 
 def test_results_have_a_row_for_each_answer_and_rule(filled: Store) -> None:

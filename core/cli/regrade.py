@@ -1,0 +1,108 @@
+"""``regrade``: grades the stored free responses of a run, or of all campaigns, by another grader or other prompts."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from core.agents.casting import is_model
+from core.campaigns.regrade import Regraded
+from core.campaigns.regrade import regrade as grade_again
+from core.campaigns.regrade_estimate import RegradeEstimate, estimate_regrade
+from core.campaigns.regrade_plan import FREE, Regrading
+from core.campaigns.run import Options
+from core.cli.folded import folded_store, run_id_of
+from core.cli.progress import progress_bar
+from core.cli.run import Budget, duration
+from core.errors import AnamnesisError
+from core.events import QuestionType
+from core.models.registry import load_registry
+from core.store.database import Store
+from core.store.regrading import campaign_ids
+
+ALL = "all"
+
+
+def regrade(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run of ours or of a release, or all campaigns: all.")],
+    grader: Annotated[str, typer.Option(help="Who grades: a model, or reference/names.")],
+    prompts: Annotated[str | None, typer.Option(help="Another prompt pack for the grader: its name or folder.")] = None,
+    types: Annotated[str, typer.Option(help="Question types, with commas.")] = ",".join(FREE),
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N answers of each run.")] = None,
+    base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Trials graded at once.")] = 32,
+    budget_usd: Budget = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Ask about every answer, also where the grader's verdict is known.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and start nothing.")] = False,
+) -> int:
+    """Grade stored free responses again; earlier verdicts are kept as history.
+
+    Stopped by Ctrl-C or its budget, the same command goes on. Equal responses to the same right answer are asked
+    about once.
+    """
+    registry, store = load_registry(), folded_store()
+    kinds: tuple[QuestionType, ...] = tuple(name.strip() for name in types.split(","))  # type: ignore[misc]
+    wanted = Regrading(_run_ids(store, run), grader, prompts, kinds, limit, base_url, fresh)
+    if dry_run or is_model(grader):
+        size = "\n".join(describe(estimate_regrade(wanted, registry, store, concurrency)))
+        print(size, file=sys.stdout if dry_run else sys.stderr)
+    if dry_run:
+        return 0
+    title = f"Grading {wanted.run_ids[0] if len(wanted.run_ids) == 1 else f'{len(wanted.run_ids)} runs'}"
+    with progress_bar(title, "answers") as show:
+        outcome = grade_again(wanted, registry, Options(concurrency, budget_usd, show), store)
+    return conclude(outcome, wanted)
+
+
+def _run_ids(store: Store, run: str) -> tuple[str, ...]:
+    if run != ALL:
+        return (run_id_of(store, run),)
+    with store.read() as cursor:
+        found = tuple(campaign_ids(cursor))
+    if not found:
+        raise AnamnesisError("There is no campaign to grade: run one, or import a release.")
+    return found
+
+
+def describe(size: RegradeEstimate) -> list[str]:
+    """Return an estimate in lines of plain words."""
+    role = size.role
+    judging = (
+        f"{size.answers:,} free responses: {size.judged:,} have this grader's verdict, {size.known:,} are equal to "
+        f"others, {size.asked:,} are to be judged."
+    )
+    if not is_model(role.model):
+        return [judging, f"No model is called; about {duration(size.seconds)}."]
+    cost = "cost unknown (no price is known for the model)" if role.cost_usd is None else f"${role.cost_usd:,.2f}"
+    tokens = role.prompt_tokens + role.completion_tokens
+    return [
+        judging,
+        f"About {role.calls:,} calls of {role.model}, {tokens:,} tokens, {cost}, {duration(size.seconds)}.",
+    ]
+
+
+def conclude(outcome: Regraded, wanted: Regrading) -> int:
+    """Print how a re-grading went and return the exit status."""
+    of = wanted.run_ids[0] if len(wanted.run_ids) == 1 else f"{outcome.runs} runs"
+    print(f"Graded {outcome.answers:,} answers of {of} by {outcome.grader}: {outcome.changed:,} verdicts changed.")
+    if outcome.judged:
+        print(f"{outcome.judged:,} had its verdict before and were left alone; --fresh asks about them too.")
+    if outcome.saved and is_model(wanted.grader):
+        print(f"{outcome.saved:,} were not asked about: the same response to the same answer was judged already.")
+    if outcome.calls:
+        print(f"{outcome.calls:,} calls, {outcome.tokens:,} tokens, ${outcome.cost_usd:,.2f} where prices are known.")
+    if outcome.failed:
+        print(
+            f"{outcome.failed:,} answers could not be graded because the provider failed; they keep their verdicts. "
+            f"Most often: {outcome.failure}",
+            file=sys.stderr,
+        )
+    if outcome.stopped is not None:
+        goes_on = "" if wanted.fresh else ", and the same command goes on"
+        print(f"{outcome.stopped} What was graded is kept{goes_on}.", file=sys.stderr)
+        return 1
+    return 1 if outcome.failed and not outcome.answers else 0

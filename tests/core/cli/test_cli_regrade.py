@@ -1,0 +1,118 @@
+"""``regrade`` from the command line: what it says before and after, its exit status, Ctrl-C and a second process."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from core.campaigns.journal import RunHeader
+from core.cli.app import main
+from tests.core.campaigns.regrading import Judges, a_run
+from tests.core.campaigns.workshop import core, finish, spawn, wait_until
+from tests.support.fake_provider import FakeProvider
+from tests.support.replies import failing
+
+
+@pytest.fixture
+def judges() -> Judges:
+    return Judges()
+
+
+@pytest.fixture
+def provider(fake_provider_thread: FakeProvider, judges: Judges) -> FakeProvider:
+    fake_provider_thread.script = judges
+    return fake_provider_thread
+
+
+@pytest.fixture
+def graded(provider: FakeProvider) -> RunHeader:
+    """A run with eight free responses, all found wrong by ``openai/strict``."""
+    return a_run(provider)
+
+
+def test_it_says_what_it_takes_and_what_came_of_it(
+    graded: RunHeader, provider: FakeProvider, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["regrade", graded.run_id, "--grader", "openai/kind", "--base-url", provider.base_url]
+    assert main([*asked, "--dry-run"]) == 0
+    dry = capsys.readouterr()
+    size, cost = dry.out.splitlines()
+    assert size == "8 free responses: 0 have this grader's verdict, 6 are equal to others, 2 are to be judged."
+    assert cost.startswith("About 5 calls of openai/kind, ")
+    assert "cost unknown (no price is known for the model)" in cost
+    assert provider.requests == []
+    assert main(asked) == 0
+    done = capsys.readouterr()
+    assert done.out.splitlines() == [
+        f"Graded 8 answers of {graded.run_id} by openai/kind: 8 verdicts changed.",
+        "6 were not asked about: the same response to the same answer was judged already.",
+        "2 calls, 36 tokens, $0.00 where prices are known.",
+    ]
+    assert done.err.startswith(size)
+    assert "8 of 8 answers" in done.err
+    assert main([*asked, "--types", "frq", "--fresh", "--limit", "2"]) == 0
+    assert capsys.readouterr().out.startswith("Graded 2 answers")
+
+
+def test_a_provider_that_fails_is_said_with_its_words(
+    graded: RunHeader, provider: FakeProvider, judges: Judges, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["regrade", graded.run_id, "--grader", "openai/broken", "--base-url", provider.base_url]
+    assert main(asked) == 1
+    assert (
+        capsys.readouterr().err.splitlines()[-1].startswith("The model openai/broken gave no reply: the provider did")
+    )
+    judges.broken = failing(400, "no such thing")
+    assert main(asked) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("8 answers could not be graded because the provider failed; they keep their verdicts.")
+    assert "no such thing" in last
+
+
+@pytest.mark.parametrize(
+    ("more", "status", "sentence"),
+    [
+        (("--grader", "openai/kind", "--types", "mcq"), 2, "the types are frq and frq_top3, not mcq"),
+        (("--grader", "nobody/x"), 2, "No model is called “nobody/x”"),
+        (("--grader", "reference/bayes"), 2, "There is no 'reference/bayes' for the grader"),
+        (("--grader", "reference/names", "--prompts", "craftmd"), 2, "reads no prompts: leave --prompts out"),
+        (("--grader", "openai/kind", "--prompts", "automedic"), 2, "prompts/automedic lacks"),
+        (("--grader", "reference/names", "--limit", "0"), 2, "Invalid value for '--limit'"),
+    ],
+)
+def test_misuse(
+    graded: RunHeader, more: tuple[str, ...], status: int, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["regrade", graded.run_id, *more]) == status
+    assert sentence in capsys.readouterr().err
+
+
+def test_without_any_campaign(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["regrade", "all", "--grader", "reference/names"]) == 1
+    assert capsys.readouterr().err == "There is no campaign to grade: run one, or import a release.\n"
+
+
+def test_ctrl_c_keeps_what_was_graded_and_a_second_process_is_told(
+    db: Path, graded: RunHeader, provider: FakeProvider, judges: Judges
+) -> None:
+    asked = ("regrade", graded.run_id, "--grader", "openai/kind", "--base-url", provider.base_url)
+    judges.delay_s = 0.2
+    child = spawn(db, *asked, "--fresh", "--concurrency", "1")
+    wait_until(lambda: len(provider.requests) >= 4)  # two answers a trial take three calls
+    judges.delay_s = 60.0
+    second = core(db, *asked)
+    child.send_signal(signal.SIGINT)
+    ended = finish(child)
+    assert (second.returncode, second.stdout) == (1, "")
+    assert second.stderr.splitlines()[-1].startswith(f"Run {graded.run_id} is already under way in another process")
+    assert (ended.returncode, "Traceback" in ended.stderr) == (1, False)
+    assert ended.stderr.splitlines()[-1] == "It was interrupted. What was graded is kept."
+    judges.delay_s = 0.0
+    graded_so_far = int(ended.stdout.split()[1])
+    assert 2 <= graded_so_far < 8
+    rest = core(db, *asked)
+    assert rest.returncode == 0, rest.stderr
+    assert rest.stdout.startswith(f"Graded {8 - graded_so_far} answers")
+    assert f"{graded_so_far} had its verdict before" in rest.stdout
