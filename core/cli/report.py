@@ -19,7 +19,9 @@ from core.cli.memorisation import report_memorisation
 from core.cli.report_care import report_care, report_suitability
 from core.cli.report_experts import report_experts
 from core.cli.report_failures import report_belief, report_failures
+from core.cli.report_graders import report_graders
 from core.cli.report_history import report_history
+from core.cli.report_patients import report_patients
 from core.errors import AnamnesisError
 from core.metrics.accuracy import AccuracyRow, Group, IntervalKind, accuracy
 from core.models.registry import load_registry
@@ -38,7 +40,9 @@ app.command("monitor")(report_monitor)
 app.command("belief")(report_belief)
 app.command("experts")(report_experts)
 app.command("failures")(report_failures)
+app.command("graders")(report_graders)
 app.command("history")(report_history)
+app.command("patients")(report_patients)
 app.command("care")(report_care)
 app.command("suitability")(report_suitability)
 app.command("memorisation")(report_memorisation)

@@ -20,7 +20,7 @@ from core.experts.release import grader_of_release, release_decisions
 from core.experts.results import against_grader, corrected_accuracies, decisions_of
 from core.experts.reviewing import ReviewState, state_of
 from core.store.database import Store
-from core.store.reviews import Flips, flips
+from core.store.graders import Flips, flips
 
 Part = Literal["shares", "pairs", "agreement", "grader"]
 Row = dict[str, Any]

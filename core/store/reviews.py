@@ -11,7 +11,7 @@ import orjson
 from pydantic import ValidationError
 
 from core.errors import AnamnesisError
-from core.events import COUNTED, Verdict
+from core.events import Verdict
 from core.experts.drawing import Candidate
 from core.experts.items import Item
 from core.experts.plans import Review, ReviewItem, ReviewPlan, Unblinding
@@ -31,21 +31,6 @@ class Subject:
     dataset: str | None
     specialty: str | None
     trial: int
-
-
-@dataclass(frozen=True)
-class Flips:
-    """A grader that met the same words again: ``pairs`` met more than once, in ``verdicts`` verdicts.
-
-    ``both`` of the pairs were judged right at one time and not right at another. A pair is the right answer with the
-    ``same`` response, or with the same diagnosis read out of it, in any case of letters.
-    """
-
-    grader: str
-    same: str
-    pairs: int
-    both: int
-    verdicts: int
 
 
 def candidates(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Candidate]:
@@ -127,15 +112,6 @@ def conversations_on(
     return found
 
 
-def flips(cursor: duckdb.DuckDBPyConnection) -> list[Flips]:
-    """Return how often each grader contradicted itself on free responses it met more than once."""
-    found = []
-    for same, column in (("response", "answers.response"), ("diagnosis", "grades.extracted")):
-        rows = cursor.execute(_FLIPS.format(same=column), {"counted": list(COUNTED)}).fetchall()
-        found += [Flips(grader, same, *numbers) for grader, *numbers in rows]
-    return found
-
-
 def _review(row: dict[str, Any]) -> Review:
     try:
         plan = ReviewPlan.model_validate(orjson.loads(row["plan"]))
@@ -209,13 +185,3 @@ _TALKS = """
     FROM trials JOIN runs USING (run_id) JOIN utterances USING (trial_id)
     WHERE list_contains(?, runs.doctor) AND list_contains(?, trials.case_key) AND list_contains(?, runs.source)
     GROUP BY runs.doctor, trials.case_key, trials.trial_id, trials.trial ORDER BY trials.trial, trials.trial_id"""
-_FLIPS = """
-    SELECT grader, count(*), count(*) FILTER (several), sum(n)::BIGINT FROM (
-        SELECT grades.grader, count(*) AS n,
-            bool_or(verdict = 'correct') AND NOT bool_and(verdict = 'correct') AS several
-        FROM grades JOIN answers USING (trial_id, format, question_type)
-        JOIN trials ON trials.trial_id = grades.trial_id
-        JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
-        WHERE rule = 'frq' AND list_contains($counted, verdict) AND {same} IS NOT NULL
-        GROUP BY grades.grader, lower(trim(cases.answer)), lower(trim({same})) HAVING count(*) > 1
-    ) GROUP BY grader ORDER BY grader"""

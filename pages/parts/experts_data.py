@@ -20,7 +20,7 @@ from core.experts.results import AgainstGrader, against_grader, decisions_of, im
 from core.experts.reviewing import ReviewState, states
 from core.store.database import Store
 from core.store.fold import fold_if_free
-from core.store.reviews import Flips, flips
+from core.store.graders import Flips, flips
 from pages.parts.transcripts_data import on_offer, reading
 
 RELEASE, IMPORTED = "release", "imported"

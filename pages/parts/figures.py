@@ -30,6 +30,7 @@ _SHOWN = {
     "gpt_4": "GPT-4", "gpt_3_5": "GPT-3.5", "mistral_v1_7b": "Mistral v1 7B", "mistral_v2_7b": "Mistral v2 7B",
     "llama_2_7b": "LLaMA-2 7B", "gpt_4v": "GPT-4V", "gpt_4v_without_image": "GPT-4V without image",
     "reference/bayes": "Reference doctor", "reference/profile": "Reference patient",
+    "reference/names": "Reference grader",
     "reference/upper-bound": "Upper bound", "reference/lower-bound": "Lower bound",
     **{f"reference/oracle-{order}": f"Oracle, {order} order" for order in ORDERS},
 }  # fmt: skip

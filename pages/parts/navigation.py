@@ -15,12 +15,14 @@ FAILURES = "pages/failures.py"
 MONITORING = "pages/monitoring.py"
 HISTORY = "pages/history.py"
 CARE = "pages/care.py"
+PATIENTS = "pages/patients.py"
 TRANSCRIPTS = "pages/transcripts.py"
 DATA = "pages/data.py"
 BRANCHES = "pages/branches.py"
 ENDINGS = "pages/endings.py"
 MEMORISATION = "pages/memorisation.py"
 REPRODUCE = "pages/reproduce.py"
+GRADERS = "pages/graders.py"
 EXPERTS = "pages/experts.py"
 
 
@@ -48,9 +50,11 @@ def pages() -> dict[str, list[StreamlitPage]]:
             st.Page(FAILURES, title="Failures", url_path="failures"),
             st.Page(HISTORY, title="History taking", url_path="history"),
             st.Page(CARE, title="CARE", url_path="care"),
+            st.Page(PATIENTS, title="Patients", url_path="patients"),
             st.Page(ENDINGS, title="Endings", url_path="endings"),
             st.Page(MEMORISATION, title="Memorisation", url_path="memorisation"),
             st.Page(REPRODUCE, title="Reproduce", url_path="reproduce"),
+            st.Page(GRADERS, title="Graders", url_path="graders"),
             st.Page(EXPERTS, title="Experts", url_path="experts"),
         ],
     }

@@ -19,8 +19,8 @@ from core.experts.grader import (
 from core.experts.release import GradedCase, counts_beside, read_grader_file
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.graders import flips
 from core.store.paper import ReleasedCase, ReleasedRun
-from core.store.reviews import flips
 from tests.core.store.builders import graded, grades, write_journal
 
 

@@ -1,0 +1,81 @@
+"""Agreement on items that hang together by case: the same figures as on single items, wider intervals."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from core.stats.agreement import cohen_kappa, fleiss_kappa, gwet_ac, percent_agreement
+from core.stats.agreement_resampled import agreement_by_case, agreement_intervals, many_judges_by_case
+
+KINDS = ("a", "b", "c")
+MEASURES = {"percent_agreement": percent_agreement, "cohen_kappa": cohen_kappa, "gwet_ac": gwet_ac}
+
+
+def a_table(cases: int = 40, items: int = 5) -> np.ndarray:
+    """Cases whose two judges mostly agree; what kind it is depends on the case."""
+    table, generator = np.zeros((cases, 3, 3)), np.random.default_rng(1)
+    for case in range(cases):
+        differ = case % 4 == 0  # in every fourth case the judges never agree: items of a case are alike
+        for _ in range(items):
+            first = int(generator.integers(3))
+            table[case, first, (first + 1) % 3 if differ else first] += 1
+    return table
+
+
+def as_items(table: np.ndarray) -> list[list[str]]:
+    return [
+        [KINDS[i], KINDS[j]] for case in table for i in range(3) for j in range(3) for _ in range(int(case[i, j]))
+    ]  # fmt: skip
+
+
+def test_the_figures_are_those_of_the_single_items() -> None:
+    table = a_table()
+    (found,) = agreement_by_case([table])
+    for name, measure in MEASURES.items():
+        assert found[name].value == pytest.approx(measure(as_items(table), KINDS)), name
+    assert found["percent_agreement"].value == 0.75
+
+
+def test_intervals_resample_whole_cases() -> None:
+    table = a_table()
+    (found,) = agreement_by_case([table])
+    low, high = found["percent_agreement"].interval
+    # 40 cases that agree wholly or not at all: the interval of a share of 40, not of 200
+    half = 1.96 * math.sqrt(0.75 * 0.25 / 40)
+    assert (high - low) / 2 == pytest.approx(half, rel=0.15)
+    alone = agreement_intervals(as_items(table), KINDS)["percent_agreement"]
+    assert high - low > 1.8 * (alone.high - alone.low)
+
+
+def test_several_tables_are_resampled_together_and_alike() -> None:
+    table = a_table()
+    right = np.stack([table[:, 0, 0], table[:, 0, 1:].sum(1), table[:, 1:, 0].sum(1), table[:, 1:, 1:].sum((1, 2))], 1)
+    both = agreement_by_case([table, right.reshape(40, 2, 2)])
+    assert both[0] == agreement_by_case([table])[0]
+    assert both[1]["percent_agreement"].value > both[0]["percent_agreement"].value
+
+
+def test_nobody_judged_and_everybody_always_says_the_same() -> None:
+    (empty,) = agreement_by_case([np.zeros((3, 2, 2))])
+    assert math.isnan(empty["cohen_kappa"].value)
+    same = np.zeros((3, 2, 2))
+    same[:, 0, 0] = 4
+    (found,) = agreement_by_case([same])
+    assert found["percent_agreement"].value == 1
+    assert math.isnan(found["cohen_kappa"].value)
+    assert math.isnan(found["cohen_kappa"].interval.low)
+
+
+def test_three_judges_as_fleiss_and_gwet_have_them() -> None:
+    # patterns: all say a; two a and one b; one a, one b, one c
+    patterns = [[3, 0, 0], [2, 1, 0], [1, 1, 1]]
+    held = [[4, 1, 0], [2, 0, 1], [3, 2, 0]]
+    found = many_judges_by_case(patterns, held)
+    items = [["a"] * 3] * 9 + [["a", "a", "b"]] * 3 + [["a", "b", "c"]]
+    assert found["percent_agreement"].value == pytest.approx((9 + 3 / 3) / 13)
+    assert found["fleiss_kappa"].value == pytest.approx(fleiss_kappa(items, KINDS))
+    assert found["gwet_ac"].value == pytest.approx(gwet_ac(items, KINDS))
+    assert found["gwet_ac"].interval.low <= found["gwet_ac"].value <= found["gwet_ac"].interval.high

@@ -1,0 +1,83 @@
+"""Queries about graders: who judged, who contradicted itself, where two differ."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.metrics.graders.flips import flip_rates
+from core.store.database import Store
+from core.store.figures import Selection
+from core.store.fold import fold
+from core.store.grader_differences import Wanted, count_differences, difference_at, differences
+from core.store.graders import flips, graders_held
+from tests.core.metrics.graders.graded import OTHER, OWN, THIRD, judge_again, three_graders
+from tests.core.store.builders import graded, grades, write_journal
+
+
+@pytest.fixture
+def store(tmp_path) -> Store:  # type: ignore[no-untyped-def]
+    return three_graders(Store(tmp_path / "anamnesis.duckdb"))
+
+
+def test_who_judged_what(store: Store) -> None:
+    judge_again(store, OTHER, {"t000": "correct"}, 60.0, "abc")
+    judge_again(store, OTHER, {"t021": "provider_error"}, 70.0, "abc")
+    with store.read() as cursor:
+        held = {one.grader: one for one in graders_held(cursor)}
+        narrowed = graders_held(cursor, Selection(runs=["run1"]))
+    assert (held[OWN].answers, held[OWN].verdicts, held[OWN].prompts) == (11, 11, ())
+    assert (held[OTHER].answers, held[OTHER].verdicts, held[OTHER].prompts) == (5, 6, ("abc",))
+    assert held[OTHER].newest_at == 60.0  # a failure is no verdict
+    assert [(one.grader, one.answers) for one in narrowed] == [(OWN, 5)]
+
+
+def test_the_same_words_and_the_same_answer_judged_again(store: Store) -> None:
+    found = {(one.grader, one.same): one for one in flip_rates(store)}
+    # the other grader met "Eczema" three times, once wrong; "Gout" twice, both ways
+    other = found[OTHER, "response"]
+    assert (other.pairs, other.both, other.share) == (2, 2, 1.0)
+    assert (OTHER, "answer") not in found  # no answer was judged twice
+    judge_again(store, OTHER, {"t000": "incorrect", "t010": "correct"}, 60.0, "abc")
+    judge_again(store, OTHER, {"t011": "correct"}, 60.0, "other prompts")
+    again = {(one.grader, one.same): one for one in flip_rates(store)}[OTHER, "answer"]
+    # other prompts are no contradiction: t011 was not judged again under the same
+    assert (again.pairs, again.both, again.verdicts) == (2, 1, 4)
+    assert again.interval.low <= 0.5 <= again.interval.high
+
+
+def test_a_verdict_taken_over_is_not_a_second_judgement(store: Store) -> None:
+    for name, at in (("t100", 80.0), ("t101", 81.0), ("t110", 82.0)):
+        calls = ("c1",) if name != "t110" else ("c2",)
+        verdict = graded("incorrect", grader="openai/k", at=at, call_ids=calls, extracted="gout")
+        write_journal(store.journals, "run1", grades(name, verdict, run_id="run1"))
+    fold(store)
+    with store.read() as cursor:
+        found = {(one.grader, one.same): one for one in flips(cursor)}
+    assert (found["openai/k", "response"].pairs, found["openai/k", "response"].verdicts) == (1, 2)
+
+
+def test_where_two_graders_differ(store: Store) -> None:
+    wanted = Wanted((OWN, OTHER))
+    with store.read() as cursor:
+        assert count_differences(cursor, wanted) == {"first": 1, "second": 1}
+        found = differences(cursor, wanted)
+        assert [(one.trial_id, one.direction) for one in found] == [("t001", "second"), ("t011", "first")]
+        one = found[0]
+        assert (one.case_key, one.trial, one.answer, one.response) == ("ours/0", 1, "Eczema", "Gout")
+        assert (one.first_grader, one.first_verdict, one.first_extracted) == (OWN, "incorrect", "Gout")
+        assert (one.second_grader, one.second_verdict, one.second_extracted) == (OTHER, "correct", "Eczema")
+        assert differences(cursor, wanted, 1, 1) == found[1:]
+        assert differences(cursor, Wanted((OWN, OTHER), directions=("first",))) == found[1:]
+        assert differences(cursor, Wanted((OWN, OTHER), "elsewhere")) == []
+        assert differences(cursor, Wanted((OWN, OTHER), "ours", Selection(models=["openai/b"]))) == []
+        assert difference_at(cursor, wanted, "t011", "multi_turn", "frq") == found[1]
+        assert difference_at(cursor, wanted, "t000", "multi_turn", "frq") is None
+
+
+def test_the_newest_verdict_against_the_one_before_whoever_gave_it(store: Store) -> None:
+    with store.read() as cursor:
+        found = {one.trial_id: one for one in differences(cursor, Wanted())}
+    # t001: own no, other yes, third yes → the last two agree; t010: yes, yes, no; t011: yes, no, yes
+    assert set(found) == {"t010", "t011"}
+    assert (found["t010"].first_grader, found["t010"].second_grader) == (OTHER, THIRD)
+    assert (found["t010"].first_verdict, found["t010"].second_verdict) == ("correct", "incorrect")

@@ -1,0 +1,135 @@
+"""The Graders page without a browser: agreement, accuracy by grader, differences, contradictions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.metrics.graders.agreement import pair_agreements
+from core.metrics.graders.judged import read_judged
+from core.store.database import Store
+from core.store.trials import latest_grades
+from pages.parts.graders_charts import agreement_chart, cross_chart
+from tests.core.metrics.graders.graded import OTHER, OWN, THIRD, judge_again, store_graded, three_graders
+from tests.support.pages import button, run_until, trouble, words
+
+Open = Callable[..., AppTest]
+NAMES = {OWN: "G", OTHER: "H", THIRD: "Reference grader"}
+
+
+@pytest.fixture
+def store(database: Path) -> Store:
+    return three_graders(Store(database))
+
+
+def table(app: AppTest, column: str) -> pd.DataFrame:
+    return next(frame.value for frame in app.dataframe if column in frame.value.columns)
+
+
+def charts(app: AppTest) -> list[dict[str, object]]:
+    return [json.loads(chart.proto.spec) for chart in app.get("plotly_chart")]
+
+
+def test_an_empty_page_says_what_to_do(open_page: Open) -> None:
+    app = open_page("graders")
+    assert trouble(app) == []
+    assert "No free response has been judged yet" in words(app)
+
+
+def test_one_grader_alone_says_how_to_get_another(database: Path, open_page: Open) -> None:
+    store_graded(Store(database))
+    app = open_page("graders")
+    assert trouble(app) == []
+    assert "regrade RUN --grader reference/names" in words(app)
+    assert list(table(app, "Answers judged")["Answers judged"]) == [11]
+    app = open_page("graders", graders_tab="Differences")
+    assert trouble(app) == []
+    assert "No answer of these has two verdicts that differ" in words(app)
+
+
+def test_agreement_of_every_two(store: Store, open_page: Open) -> None:
+    app = open_page("graders")
+    assert trouble(app) == []
+    assert "differ on 2 of 5 answers to 3 cases" in words(app)
+    assert "Fleiss’ kappa of all 3: **-0.333" in words(app)
+    assert len(charts(app)) == 2
+    app = open_page("graders", graders_shown=OTHER, graders_tab="Accuracy by grader")
+    assert trouble(app) == []
+    assert set(table(app, "Judged by")["Judged by"]) == {OTHER}
+
+
+def test_accuracy_by_grader_and_by_panel(store: Store, open_page: Open) -> None:
+    app = open_page("graders", graders_tab="Accuracy by grader")
+    app.multiselect(key="graders_panel").set_value([OWN, OTHER]).run()
+    assert trouble(app) == []
+    rows = table(app, "Judged by").set_index(["Model", "Judged by"])
+    assert rows.loc[("openai/a", "Panel (majority)"), "Ties"] == 2
+    assert rows.loc[("openai/a", "Reference grader"), "Accuracy"] == 0.75
+    assert "The panel tied on 2 answers" in words(app)
+    assert "experts’ judgements of free responses are needed" in words(app)
+    app.toggle(key="graders_common").set_value(True).run()
+    assert set(table(app, "Judged by").query("Model == 'openai/a'")["Answers"]) == {3, 4}
+
+
+def test_differences_with_the_transcript_beside(store: Store, open_page: Open) -> None:
+    app = open_page("graders", graders_tab="Differences", graders_answer="t001|multi_turn:frq")
+    assert trouble(app) == []
+    rows = table(app, "Right answer")
+    assert list(rows["Case"]) == ["0", "1"]
+    assert list(rows[OTHER]) == ["Correct", "Incorrect"]
+    assert "read as] Gout" in words(app)
+    assert len(app.chat_message) == 1  # what was said, beside it
+    assert trouble(open_page("graders", graders_tab="Differences", graders_answer="nonsense|x", graders_page="x")) == []
+
+
+def test_from_the_matrix_to_the_differences(store: Store, open_page: Open) -> None:
+    app = open_page("graders")
+    app.selectbox(key="graders_crossed").set_value(f"{OWN}|{THIRD}").run()
+    button(app, "Read where they differ").click().run()
+    assert trouble(app) == []
+    assert app.selectbox(key="graders_second").value == THIRD
+
+
+def test_contradictions(store: Store, open_page: Open) -> None:
+    judge_again(store, OTHER, {"t000": "incorrect"}, 60.0, "abc")
+    app = open_page("graders", graders_tab="Contradictions")
+    assert trouble(app) == []
+    rows = table(app, "Judged more than once").set_index(["Grader", "Judged more than once"])
+    assert rows.loc[(OTHER, "One answer, judged again"), "Judged both ways"] == 1
+
+
+def test_the_matrix_has_a_number_for_every_pair_and_a_dash_for_none(store: Store) -> None:
+    found = [one for one in pair_agreements(read_judged(store)) if one.kinds == "right or not"]
+    figure = agreement_chart(found, "percent agreement", NAMES)
+    assert [a.text for a in figure.layout.annotations][:3] == ["", "0.600", "0.500"]
+    alone = agreement_chart(found[:2], "percent agreement", NAMES, dark=True)
+    assert [a.text for a in alone.layout.annotations][5] == "–"
+
+
+def test_a_text_reads_on_its_cell_in_both_themes() -> None:
+    for dark in (False, True):
+        figure = cross_chart([[9, 1], [0, 0]], ["Correct", "Incorrect"], "first", "second", dark=dark)
+        strong, weak = (figure.layout.annotations[place].font.color for place in (0, 1))
+        assert strong != weak
+        assert [a.text for a in figure.layout.annotations] == ["9", "1", "0", "0"]
+
+
+def test_answers_are_graded_again_from_the_page(database: Path, open_page: Open) -> None:
+    store_graded(Store(database))
+    app = open_page("graders", graders_tab="Grade again")
+    assert "Choose at least one run" in words(app)
+    app.multiselect(key="graders_again_runs").set_value(["run0", "run1"]).run()
+    assert trouble(app) == []
+    assert "**11 free responses:** 0 have this grader’s verdict, 11 are to be judged; no model is called" in words(app)
+    button(app, "Grade again").click().run()
+    run_until(app, lambda app: "11 answers graded by Reference grader" in words(app))
+    with Store(database).read() as cursor:
+        newest = latest_grades(cursor, "t000")
+    assert [(grade.grader, grade.verdict) for grade in newest] == [(THIRD, "correct")]
+    assert button(app, "Grade again").disabled  # nothing is left to judge
+    assert trouble(app) == []
