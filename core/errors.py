@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 FailureKind = Literal[
-    "refused", "rate_limit", "timeout", "server", "connection", "malformed", "empty", "auth", "bad_request", "cancelled"
-]
+    "refused", "rate_limit", "timeout", "server", "connection", "malformed", "empty", "auth", "bad_request",
+    "cancelled", "picture",
+]  # fmt: skip
 
 
 class AnamnesisError(Exception):
@@ -22,7 +23,8 @@ class ProviderError(AnamnesisError):
 
     kind says what failed: ``refused`` (content filter), ``rate_limit`` (429), ``timeout``, ``server`` (5xx),
     ``connection``, ``malformed`` (the body cannot be read), ``empty`` (no text came), ``auth`` (401/403),
-    ``bad_request`` (400 and other 4xx), ``cancelled``. ``attempts`` counts the requests that were made.
+    ``bad_request`` (400 and other 4xx), ``cancelled``, ``picture`` (the file of a case's picture is gone or
+    changed, so nothing was sent). ``attempts`` counts the requests that were made.
     """
 
     def __init__(self, kind: FailureKind, message: str, *, attempts: int = 1) -> None:

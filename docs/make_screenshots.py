@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import parse_qs, urlparse
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 Core = Callable[..., str]
 """Runs a command of the project and returns what it printed."""
@@ -208,6 +208,24 @@ def figures(page: Page, address: str, *names: str) -> None:
         take(page, name)
 
 
+def release(browser: Browser) -> None:
+    """Take the pages that measure graders and patients, on the authors' release: figures only, none of its texts.
+
+    ``ANAMNESIS_CRAFTMD_RELEASE`` names its folder; without it the pictures stay as they are.
+    """
+    place = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE")
+    if not place:
+        print("graders.png and patients.png stay as they are: ANAMNESIS_CRAFTMD_RELEASE names no release.")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        core = core_in(Path(folder))
+        core("import", "craftmd", place)
+        core("regrade", "all", "--grader", "reference/names")
+        core("report", "patients")  # marks the conversations
+        with dashboard(Path(folder)) as address:
+            figures(browser.new_page(viewport=WIDE), address, "graders", "patients")
+
+
 def main() -> None:
     """Take every picture."""
     with tempfile.TemporaryDirectory() as folder, dashboard(Path(folder)) as address, sync_playwright() as playwright:
@@ -229,6 +247,7 @@ def main() -> None:
         narrow.goto(f"{address}/live")
         settle(narrow)
         take(narrow, "live-narrow")
+        release(browser)
         browser.close()
     print(f"Pictures are in {DOCS.relative_to(ROOT)}/.")
 

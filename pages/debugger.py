@@ -8,6 +8,7 @@ from core.bench.variants import variants_of
 from core.campaigns.journal import RunHeader
 from core.errors import AnamnesisError
 from core.protocols.playing import AUTOMEDIC
+from pages.parts.case_pictures import draw_pictures_folded
 from pages.parts.debug_cell import draw_cell
 from pages.parts.debug_edit import draw_edit
 from pages.parts.debug_matrix import draw_matrix
@@ -32,7 +33,9 @@ def draw_head(shown: Shown) -> None:
     settings = [cast_words(header), f"prompts {plain(header.prompt_pack)}", f"seed {header.seed}"]
     persona = str(header.settings.get("persona") or "")
     settings += [f"persona {plain(persona)}"] if persona else []
+    settings += ["with pictures"] if header.settings.get("images") else []
     st.markdown(f"Right answer **{plain(case.answer)}** :gray[· {' · '.join(settings)}]")
+    draw_pictures_folded(case, "debug_run")
     if shown.bench is not None and shown.bench.error:
         st.error(plain(shown.bench.error), icon=":material/cloud_off:")
     elif shown.bench is not None and shown.bench.stopped and not shown.running:

@@ -12,7 +12,7 @@ from core.agents.automedic_rating import UnreadableRating, read_rating
 from core.agents.automedic_roles import Facts, Rating
 from core.agents.base import Dialogue, Held, Material, Question, Said, Saying, Scene
 from core.agents.calls import Voice, call
-from core.agents.parts import question_part
+from core.agents.parts import messages_of, picture_parts, question_part
 from core.automedic.tags import without_thinking
 from core.case import Fact, Section
 from core.events import Speaker
@@ -51,7 +51,8 @@ class LLMTagDoctor:
     ) -> AsyncIterator[Saying]:
         """Answer after the dialogue, or on the vignette alone."""
         if material.text is not None:
-            shown: list[Message] = [_user(self._pack.render("static", vignette=material.text))]
+            written = _user(self._pack.render("static", vignette=material.text))
+            shown: list[Message] = [*messages_of(picture_parts(self._pack, scene)), written]
         else:
             shown = self._consultation(scene, demographics, material.dialogue)
         messages = [*shown, _user(question_part(self._pack, question).content)]
@@ -63,7 +64,8 @@ class LLMTagDoctor:
     def _consultation(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> list[Message]:
         system = self._pack.render("doctor", max_turns=self._max_turns, caregiver=scene.caregiver)
         opening = self._pack.render("opening", demographics=_pairs(demographics))
-        return [_system(system), _user(opening), *_said(dialogue, "doctor")]
+        pictures = messages_of(picture_parts(self._pack, scene))
+        return [_system(system), *pictures, _user(opening), *_said(dialogue, "doctor")]
 
 
 class LLMAutoMedicPatient:

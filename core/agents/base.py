@@ -7,12 +7,13 @@ running, can be taken up again at any turn.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from core.case import Case, Fact
 from core.errors import ProviderError
 from core.events import Called, Failed, Format, Probed, Purpose, QuestionType, Rule, Speaker, Token, Verdict, Waiting
+from core.images import Image
 from core.persona import PLAIN, Persona
 
 
@@ -41,12 +42,20 @@ Saying = Token | Called | Waiting | Said
 
 @dataclass(frozen=True)
 class Scene:
-    """What surrounds a trial: the doctor's specialty (empty for Other), who speaks and how, and the trial's seed."""
+    """What surrounds a trial: the doctor's specialty (empty for Other), who speaks and how, and the trial's seed.
+
+    ``images`` are the pictures that the doctor is shown: no other role is handed a scene that holds any.
+    """
 
     specialty: str
     seed: int
     caregiver: bool = False
     persona: Persona = PLAIN
+    images: tuple[Image, ...] = ()
+
+    def without_pictures(self) -> Scene:
+        """Return the scene as everybody but the doctor is given it."""
+        return replace(self, images=())
 
 
 @dataclass(frozen=True)

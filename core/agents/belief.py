@@ -20,6 +20,7 @@ from core.agents.parts import consultation_parts, messages_of
 from core.errors import UsageError
 from core.events import Called, Failed, Probed
 from core.models.base import Message
+from core.models.pictures import recorded
 from core.prompts import PromptPack
 
 ASKS = 2
@@ -81,4 +82,4 @@ class BeliefProbe:
 
 def _key(messages: list[Message]) -> str:
     """Return a short text that is the same for the same messages on the wire."""
-    return hashlib.sha256(json.dumps(wire(messages)).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([recorded(one) for one in wire(messages)]).encode()).hexdigest()

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from core.agents.base import CallFailed, Said, Saying
 from core.errors import ProviderError
 from core.events import Called, CallRecord, Purpose, RoleName, Token, new_id
-from core.models.base import ChatModel, Completion, Message, Piece, Restart, Sampling
+from core.models.base import ChatModel, Completion, Message, Piece, Restart, Sampling, joined
+from core.models.pictures import recorded
 
 
 @dataclass(frozen=True)
@@ -38,21 +39,20 @@ async def call(
     except ProviderError as error:
         record = CallRecord(
             call_id=call_id, role=role, purpose=purpose, model=voice.model.name, attempts=error.attempts,
-            request={"messages": list(sent)}, error=f"{error.kind}: {error}",
+            request={"messages": [recorded(one) for one in sent]}, error=f"{error.kind}: {error}",
         )  # fmt: skip
         raise CallFailed(Called(call=record), error) from error
 
 
 def wire(messages: Sequence[Message]) -> list[Message]:
     """Return the messages as they are sent: neighbours of one role are joined, as many chat templates want."""
-    joined: list[Message] = []
-    for message in messages:
-        role = message["role"]
-        if joined and joined[-1]["role"] == role and role != "system":
-            joined[-1] = {"role": role, "content": f"{joined[-1]['content']}\n\n{message['content']}"}
+    sent: list[Message] = []
+    for one in messages:
+        if sent and sent[-1]["role"] == one["role"] != "system":
+            sent[-1] = joined(sent[-1], one)
         else:
-            joined.append({"role": role, "content": message["content"]})
-    return joined
+            sent.append(one)
+    return sent
 
 
 def _with_seed(sampling: Sampling, seed: int) -> Sampling:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from core.agents.automedic_doctor import ReferenceTagDoctor
@@ -143,9 +143,14 @@ class Casting:
 
     def grader(self, name: str) -> Grader:
         """Return a grader by name, with the provider's own sampling: the doctor's settings are not the judge's."""
-        if is_model(name):
-            return LLMGrader(self._voice(name, Sampling(temperature=0.0)), self.pack)
-        return ReferenceGrader()
+        return self.graders(name)()
+
+    def graders(self, name: str) -> Callable[[], Grader]:
+        """Return what makes graders of one name that know nothing of each other's verdicts."""
+        if not is_model(name):
+            return ReferenceGrader
+        voice = self._voice(name, Sampling(temperature=0.0))
+        return lambda: LLMGrader(voice, self.pack)
 
     def _doctor(self, name: str) -> Doctor:
         if name == "human":

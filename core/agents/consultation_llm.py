@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from core.agents.base import Dialogue, Saying, Scene
 from core.agents.calls import Voice, call
 from core.agents.consultation_roles import Briefing
+from core.agents.parts import messages_of, picture_parts
 from core.events import Speaker
 from core.models.base import Message
 from core.prompts import PromptPack
@@ -22,7 +23,7 @@ class LLMInquirer:
     """The model under test as a doctor that only asks; it is told how many questions it has."""
 
     def __init__(self, voice: Voice, pack: PromptPack, prompt: str, max_questions: int) -> None:
-        self._voice = voice
+        self._voice, self._pack = voice, pack
         self._system = pack.render(f"doctor_{prompt}", max_questions=max_questions)
 
     @property
@@ -32,7 +33,8 @@ class LLMInquirer:
 
     def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Say the next message, seeing the whole dialogue."""
-        messages = _under(self._system, dialogue, "doctor")
+        system, *said = _under(self._system, dialogue, "doctor")
+        messages = [system, *messages_of(picture_parts(self._pack, scene)), *said]
         return call(self._voice, messages, "doctor", "dialogue", scene.seed)
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> None:

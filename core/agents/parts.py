@@ -6,16 +6,18 @@ The agents send exactly these parts, and the bench shows them, also where rules 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from core.agents import pictures
 from core.agents.base import Dialogue, Held, Material, Question, Scene
 from core.events import Speaker
-from core.models.base import Message, Role
+from core.images import Image
+from core.models.base import Message, Role, joined, message
 from core.persona import PLAIN, Persona, caregiver_speaks, persona_prompt
 from core.prompts import PromptPack
 
-PartName = Literal["system", "persona", "case", "dialogue", "examination", "question", "instruction"]
+PartName = Literal["system", "persona", "picture", "case", "dialogue", "examination", "question", "instruction"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Part:
     """A message or, where it is ``joined`` to the one before it or both have one role, a part of one.
 
     ``prompt`` and ``values`` are the prompt of the pack and what is filled in (of JSON's types); ``turn`` is the
-    dialogue's message.
+    dialogue's message. ``images`` go in the same message.
     """
 
     role: Role
@@ -33,27 +35,39 @@ class Part:
     values: Mapping[str, Any] = field(default_factory=dict)
     turn: int | None = None
     joined: bool = False
+    images: tuple[Image, ...] = ()
 
 
 def messages_of(parts: Sequence[Part]) -> list[Message]:
     """Return parts as messages; ``core.agents.calls.wire`` joins those where one role follows itself."""
     messages: list[Message] = []
     for part in parts:
-        if part.joined and messages:
-            messages[-1]["content"] += f"\n\n{part.content}"
+        said = message(part.role, part.content, part.images)
+        # what it was joined to may have been left out at the bench
+        if part.joined and messages and messages[-1]["role"] == part.role:
+            messages[-1] = joined(messages[-1], said)
         else:
-            messages.append({"role": part.role, "content": part.content})
+            messages.append(said)
     return messages
 
 
 def consultation_parts(pack: PromptPack, scene: Scene, dialogue: Dialogue) -> list[Part]:
     """Return what the doctor sees before its next message."""
-    return [_filled(pack, "doctor", "system", "system", specialty=scene.specialty), *_said(dialogue, "doctor")]
+    system = _filled(pack, "doctor", "system", "system", specialty=scene.specialty)
+    return [system, *picture_parts(pack, scene), *_said(dialogue, "doctor")]
 
 
 def answer_parts(pack: PromptPack, scene: Scene, material: Material, question: Question) -> list[Part]:
     """Return what the doctor is shown and asked in an arm."""
     return [*_material_parts(pack, scene, material), question_part(pack, question)]
+
+
+def picture_parts(pack: PromptPack, scene: Scene) -> list[Part]:
+    """Return the pictures of the case as the doctor is shown them, with the words of the pack; often there are none."""
+    if not scene.images:
+        return []
+    shown = _filled(pack, pictures.PROMPT, "user", "picture", **pictures.values_of(scene.images))
+    return [replace(shown, images=scene.images)]
 
 
 def question_part(pack: PromptPack, question: Question) -> Part:
@@ -94,7 +108,8 @@ def summary_part(pack: PromptPack, lines: Sequence[str]) -> Part:
 def _material_parts(pack: PromptPack, scene: Scene, material: Material) -> list[Part]:
     if material.text is not None:
         system = _filled(pack, "answer_system", "system", "system", specialty=scene.specialty)
-        return [system, _filled(pack, "material", "user", "case", text=material.text, kind=material.format)]
+        written = _filled(pack, "material", "user", "case", text=material.text, kind=material.format)
+        return [system, *picture_parts(pack, scene), written]
     parts = consultation_parts(pack, scene, material.dialogue)
     if material.examination is not None:
         parts.append(_filled(pack, "exam", "user", "examination", examination=material.examination))

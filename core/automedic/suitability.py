@@ -166,6 +166,11 @@ def has_patient(text: str) -> bool:
     return bool(_AGED.search(text) or _ONE_PATIENT.search(text) or (_ANYBODY.search(text) and _TOLD_OF.search(text)))
 
 
+def picture_missing(case: Case) -> bool:
+    """Say whether a case speaks of a picture and puts nothing in words that could stand for it."""
+    return _picture_missing(_story(case)) is not None
+
+
 def speaks_of_picture(sentence: str) -> bool:
     """Say whether a sentence refers to a picture that is not there."""
     if not _PICTURE_WORD.search(sentence) or not _PICTURE.search(sentence):

@@ -18,7 +18,9 @@ from core.campaigns.plan import Settings
 from core.case import Case
 from core.errors import UsageError
 from core.events import Purpose, Utterance
-from core.models.base import Sampling
+from core.images import contents
+from core.models.base import Message, Sampling
+from core.models.pictures import pictures_of, refusal
 from core.models.registry import Registry
 from core.persona import parse_persona
 from core.protocols.craftmd import question_of, scene_of
@@ -47,9 +49,18 @@ class Player:
             raise UsageError("Nothing is left to send: every message is empty.")
         if not is_model(self.model):
             return self._by_rule(messages)
+        self._check_pictures(sent)
         voice = Voice(self.registry.open(self.model, base_url=self._address), self._sampling())
         seed = self.trial.seed if self.step.kind in _SEEDED else None
         return call(voice, sent, self.step.role, _PURPOSES[self.step.kind], seed)
+
+    def _check_pictures(self, sent: Sequence[Message]) -> None:
+        """Raise ``UsageError`` where a picture of the step cannot be sent again: for its file, or for the model."""
+        shown = pictures_of(sent)
+        if shown and (why := refusal(self.registry.spec(self.model))):
+            raise UsageError(why)
+        for image in shown:
+            contents(image)
 
     def grader(self, name: str) -> Grader:
         """Return who judges a new answer."""
@@ -71,7 +82,7 @@ class Player:
     @property
     def _scene(self) -> Scene:
         persona = parse_persona(str(self.trial.header.settings.get("persona", "")))
-        return scene_of(self.trial.case, self.trial.seed, persona)
+        return scene_of(self.trial.case, self.trial.seed, persona)  # rules see no pictures
 
     def _by_rule(self, messages: Sequence[StepMessage]) -> AsyncIterator[Saying]:
         step, case, scene = self.step, self.trial.case, self._scene

@@ -30,6 +30,7 @@ from core.events import (
     Utterance,
     Verdict,
 )
+from core.models.pictures import read_back
 from core.persona import parse_persona
 from core.protocols.craftmd import question_of, scene_of, shown
 
@@ -43,7 +44,8 @@ class Retrace:
         self.steps: list[Step] = []
         self._case, self._header, self._system_prompt = case, header, system_prompt
         self._prompts = prompts_of(header)
-        self._scene = scene_of(case, 0, parse_persona(str(header.settings.get("persona", ""))))
+        persona = parse_persona(str(header.settings.get("persona", "")))
+        self._scene = scene_of(case, 0, persona, pictures=bool(header.settings.get("images")))
         self._dialogue: Dialogue = ()
         self._summary = ""
         self._kept, self._edited = 0, False
@@ -236,7 +238,7 @@ class Retrace:
         extracted: str | None = None, verdicts: tuple[tuple[Rule, Verdict], ...] = (),
         about: Answered | Step | None = None,
     ) -> None:  # fmt: skip
-        stored = call.request.get("messages") if call else None
+        stored = [read_back(message) for message in call.request.get("messages") or ()] if call else []
         messages = described(stored, parts, self._prompts) if stored else self._would_send(parts)
         would_be = bool(parts) and not stored and not self._was_sent(kind)
         note = self._note(kind, role, player, called=bool(stored))

@@ -16,7 +16,7 @@ from core.bench.steps import TrialRecord
 from core.campaigns.engine import Engine, Progress, Stop, running
 from core.campaigns.journal import JournalWriter, RunHeader, journal_path
 from core.campaigns.plan import Campaign, header_of, human_seats, rules_of, trials_of
-from core.campaigns.run import casting_of
+from core.campaigns.run import casting_of, check_pictures
 from core.case import Case
 from core.errors import AnamnesisError, UsageError
 from core.events import PASSING, Called, Event, Finished
@@ -167,6 +167,7 @@ def start_bench(campaign: Campaign, registry: Registry | None = None) -> BenchRu
     header = header_of(campaign, registry)
     run_id = f"bench-{header.run_id}-{uuid.uuid4().hex[:4]}"
     run = BenchRun(campaign, header.model_copy(update={"run_id": run_id, "source": "bench"}))
+    check_pictures(campaign, registry)
     cast = casting_of(campaign, registry).open(campaign.names)
     run.start(registry, cast, rules_of(campaign))
     return run

@@ -39,7 +39,7 @@ class Prompts:
         joined = part.joined or (before is not None and before.role == part.role != "system")
         return StepMessage(
             part.role, part.content, part.part, source, prompt.hash if prompt else None,
-            part.prompt, part.values, joined,
+            part.prompt, part.values, joined, part.images,
         )  # fmt: skip
 
     def messages(self, parts: Sequence[Part]) -> tuple[StepMessage, ...]:
@@ -82,12 +82,14 @@ def _by_dialogue(stored: Sequence[Message], parts: Sequence[Part]) -> list[StepM
     """Recognise the dialogue's messages by their words; the rest is told by its place, and its file is not known."""
     dialogue = [part for part in parts if part.turn is not None]
     first = parts[0] if parts and parts[0].part == "system" else None
-    others = [part for part in parts[1 if first else 0 :] if part.turn is None and part.part != "persona"]
+    beside = ("persona", "picture")
+    others = [part for part in parts[1 if first else 0 :] if part.turn is None and part.part not in beside]
     last = others[-1] if others else Part("user", "", "instruction")
     alone = last if len(others) == 1 else replace(last, prompt=None, values={})
     found: list[StepMessage] = []
     for message in stored:
         role, content = message["role"], message["content"]
+        number = len(found)
         opening = first if not found else None
         if opening and dialogue and content.endswith(f"\n\n{dialogue[0].content}"):  # sent as the user's words
             told = content.removesuffix(f"\n\n{dialogue[0].content}")
@@ -98,6 +100,9 @@ def _by_dialogue(stored: Sequence[Message], parts: Sequence[Part]) -> list[StepM
             found += [_spoken(role, turn), *([_unplaced(role, rest, alone, joined=True)] if rest else [])]
         else:
             found.append(_unplaced(role, content, opening or alone))
+        if images := message.get("images"):
+            only = len(found) == number + 1 and not opening and role == "user" and bool(dialogue)
+            found[number] = replace(found[number], images=images, part="picture" if only else found[number].part)
     return found
 
 

@@ -12,7 +12,9 @@ from core.campaigns.journal import RunHeader
 from core.case import Case
 from core.errors import UsageError
 from core.events import CallRecord, Event, Format, QuestionType, RoleName, Rule, Verdict
+from core.images import Image
 from core.models.base import Message, Role
+from core.models.pictures import read_back
 from core.protocols.playing import AUTOMEDIC
 
 NOT_AUTOMEDIC = (
@@ -26,12 +28,12 @@ StepKind = Literal["ask", "reply", "summarise", "answer", "extract", "judge", "p
 class StepMessage:
     """One message of a step, or one part of it where several were joined into one.
 
-    ``part`` says what it is (``system``, ``persona``, ``case``, ``dialogue``, ``examination``, ``question``,
-    ``instruction``). ``source`` is where its words come from: ``prompts/craftmd/doctor.md``, ``message 3`` (of the
-    dialogue, the greeting being message 0), or ``None`` where that is not known; ``source_hash`` is the hash of the
-    prompt's file. ``prompt`` and ``values`` are the prompt's name in its pack and what was filled in: what
-    ``core.bench.templates.template_of`` takes. ``joined`` says that it was sent in one message with the part before
-    it, after an empty line.
+    ``part`` says what it is (``system``, ``persona``, ``picture``, ``case``, ``dialogue``, ``examination``,
+    ``question``, ``instruction``). ``source`` is where its words come from: ``prompts/craftmd/doctor.md``,
+    ``message 3`` (of the dialogue, the greeting being message 0), or ``None`` where that is not known; ``source_hash``
+    is the hash of the prompt's file. ``prompt`` and ``values`` are the prompt's name in its pack and what was filled
+    in: what ``core.bench.templates.template_of`` takes. ``joined`` says that it was sent in one message with the part
+    before it, after an empty line. ``images`` are the pictures in it, which go again from their files.
     """
 
     role: Role
@@ -42,6 +44,7 @@ class StepMessage:
     prompt: str | None = None
     values: Mapping[str, Any] = field(default_factory=dict)
     joined: bool = False
+    images: tuple[Image, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ class Step:
     def sent(self) -> list[Message]:
         """The messages as they went over the wire, or as they would."""
         stored = self.call.request.get("messages") if self.call else None
-        return list(stored) if stored else sent_messages(self.messages)
+        return [read_back(kept) for kept in stored] if stored else sent_messages(self.messages)
 
 
 @dataclass(frozen=True)
@@ -97,8 +100,8 @@ class TrialRecord:
 
 
 def sent_messages(messages: Sequence[StepMessage]) -> list[Message]:
-    """Return edited or original parts as the messages that are sent; empty parts are left out."""
-    parts = [Part(m.role, m.content, m.part, joined=m.joined) for m in messages if m.content.strip()]
+    """Return edited or original parts as the messages that are sent; empty parts are left out, with their pictures."""
+    parts = [Part(m.role, m.content, m.part, joined=m.joined, images=m.images) for m in messages if m.content.strip()]
     return wire(messages_of(parts))
 
 

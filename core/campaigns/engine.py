@@ -173,9 +173,9 @@ class Engine:
             events.append(event)
             if isinstance(event, Called):
                 progress.note_call(event)
-                fatal = _fatal(event)
-                if fatal is not None:
-                    stop.ask(fatal)
+                reason = fatal(event)
+                if reason is not None:
+                    stop.ask(reason)
                     return None
                 if self.budget_usd is not None and progress.cost_usd >= self.budget_usd:
                     stop.ask(f"The budget of ${self.budget_usd:.2f} is used up.")
@@ -216,9 +216,12 @@ class Engine:
                 log.info("The database does not follow for now: %s", error)
 
 
-def _fatal(called: Called) -> str | None:
-    """Return why no call of this model can ever succeed (a wrong key, a server that cannot be started), if so."""
+def fatal(called: Called) -> str | None:
+    """Return why no call of this model can ever succeed (a wrong key, a server that cannot be started), if so.
+
+    A picture that is gone breaks the trials of its own case only.
+    """
     error = called.call.error
-    if error is None or not (error.startswith("auth:") or called.call.attempts == 0):
+    if error is None or error.startswith("picture:") or not (error.startswith("auth:") or called.call.attempts == 0):
         return None
     return error.partition(": ")[2]

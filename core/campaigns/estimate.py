@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from core.agents.casting import is_model
+from core.campaigns.pictures import tokens_a_call
 from core.campaigns.plan import Campaign, many_choices_of
 from core.models.base import Usage
 from core.models.registry import Registry, cost
@@ -91,11 +92,12 @@ def _figures(campaign: Campaign, trials: int, talks: int, vignette: float) -> di
     top3 = trials * sum(arm[1] == "frq_top3" for arm in campaign.arms)
     summaries = talks if any(arm[0] == "summarized" for arm in campaign.arms) else 0
     material = max(vignette, 2 * n * _REPLY_TOKENS) + _QUESTION_TOKENS
+    picture = tokens_a_call(campaign.settings.images, campaign.cases)
     many = len(many_choices_of(campaign)) * 5 * trials * sum(arm[1] == "mcq_many" for arm in campaign.arms)
     figures: dict[str, tuple[int, float, float]] = {
         "doctor": (
             talks * n + answers,
-            talks * (n * _SYSTEM_TOKENS + history) + answers * material + many,
+            talks * (n * (_SYSTEM_TOKENS + picture) + history) + answers * (material + picture) + many,
             talks * n * _REPLY_TOKENS + answers * _ANSWER_TOKENS,
         ),
         "patient": (talks * n, talks * (n * (_SYSTEM_TOKENS + vignette) + history), talks * n * _REPLY_TOKENS),
@@ -103,7 +105,7 @@ def _figures(campaign: Campaign, trials: int, talks: int, vignette: float) -> di
         "summariser": (summaries, summaries * (120 + n * _REPLY_TOKENS), summaries * n * _REPLY_TOKENS),
     }
     if campaign.settings.probe:
-        prompt = n * (_SYSTEM_TOKENS + _PROBE_TOKENS) + history
+        prompt = n * (_SYSTEM_TOKENS + _PROBE_TOKENS + picture) + history
         figures["probe"] = (talks * n, talks * prompt, talks * n * _BELIEF_TOKENS)
     return figures
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from core.campaigns.estimate import Estimate, price_of
+from core.campaigns.pictures import tokens_a_call
 from core.campaigns.plan import Campaign
 from core.case import Case, Fact, Profile
 from core.models.registry import Registry
@@ -58,14 +59,15 @@ def _figures(campaign: Campaign) -> dict[str, Figures]:
     told = _words(campaign.cases, lambda case: _said(case, "demographics", "basic"))
     shown = _words(campaign.cases, lambda case: _said(case, "optional"))
     said = 2 * turns * _MESSAGE_TOKENS
+    picture = tokens_a_call(campaign.settings.images, campaign.cases)
     patient, staff = _PATIENT_TOKENS + told, _STAFF_TOKENS + shown
     rating = patient + 2 * asked * _MESSAGE_TOKENS + _RATING_TOKENS
     return {
         "doctor": (
             trials * turns + static + after,
-            trials * _talking(turns, _DOCTOR_TOKENS)
-            + static * (vignette + _STATIC_TOKENS + _QUESTION_TOKENS)
-            + after * (_DOCTOR_TOKENS + said + _QUESTION_TOKENS),
+            trials * _talking(turns, _DOCTOR_TOKENS + picture)
+            + static * (vignette + _STATIC_TOKENS + _QUESTION_TOKENS + picture)
+            + after * (_DOCTOR_TOKENS + picture + said + _QUESTION_TOKENS),
             trials * turns * _MESSAGE_TOKENS + (static + after) * _ANSWER_TOKENS,
         ),
         "patient": (

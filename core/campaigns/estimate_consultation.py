@@ -6,6 +6,7 @@ import math
 
 from core.agents.oracle import BY_NAME, Bound
 from core.campaigns.estimate import Estimate, price_of
+from core.campaigns.pictures import tokens_a_call
 from core.campaigns.plan import Campaign
 from core.models.registry import Registry
 
@@ -43,10 +44,11 @@ def _figures(campaign: Campaign) -> dict[str, Figures]:
     n = 0 if _bound(campaign) else campaign.settings.max_questions
     information = sum(len(c.vignette.split()) for c in campaign.cases) / len(campaign.cases) * _TOKENS_A_WORD
     said = max(information if _bound(campaign) else 0, (2 * n + 1) * _REPLY_TOKENS)
+    picture = tokens_a_call(campaign.settings.images, campaign.cases)
     answers = trials * len(campaign.arms)
     graded = trials * sum(question_type == "frq" for _, question_type in campaign.arms) * 2
     return {
-        "doctor": (trials * n, trials * _talking(n, _DOCTOR_TOKENS), trials * n * _REPLY_TOKENS),
+        "doctor": (trials * n, trials * _talking(n, _DOCTOR_TOKENS + picture), trials * n * _REPLY_TOKENS),
         "patient": (trials * n, trials * _talking(n, _PATIENT_TOKENS + information), trials * n * _REPLY_TOKENS),
         "solver": (answers, answers * (said + _TASK_TOKENS), answers * _ANSWER_TOKENS),
         "grader": (graded, graded * _GRADING_TOKENS, graded * 4),

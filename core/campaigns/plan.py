@@ -13,6 +13,7 @@ import orjson
 from core import __version__, paths
 from core.agents.casting import CastNames, craftmd_pack, full_names, is_model
 from core.campaigns.journal import RunHeader, journal_path, read_header
+from core.campaigns.pictures import check_cases
 from core.campaigns.settings import Settings as Settings
 from core.campaigns.settings import check_settings, completed, stated
 from core.case import Case, case_set_hash
@@ -85,6 +86,8 @@ def header_of(campaign: Campaign, registry: Registry, now: float | None = None) 
     if campaign.trials < 1:
         raise UsageError("--trials must be at least 1.")
     campaign = in_full(campaign, registry)
+    if campaign.settings.images:
+        check_cases(campaign.cases)
     without = [case.case_key for case in campaign.cases if case.profile is None]
     if campaign.protocol == AUTOMEDIC.name and without:
         raise UsageError(
@@ -134,8 +137,13 @@ def _grading(campaign: Campaign) -> dict[str, str]:
 def campaign_of(header: RunHeader) -> Campaign:
     """Return the campaign that a journal's header describes, to be resumed.
 
-    Raises ``UsageError`` for a human baseline, which nobody but its human can go on with.
+    Raises ``UsageError`` for a human baseline, which nobody but its human can go on with, and for a release's run.
     """
+    if header.source == "release":
+        raise UsageError(
+            f"Run {header.run_id} came with a release and has all its trials from there, so it cannot be resumed: "
+            f"import the release again for what is new in it, or run {header.doctor} yourself."
+        )
     if header.doctor.startswith(f"{HUMAN}/"):
         raise UsageError(f"Run {header.run_id} is a human baseline: go on with it on the Experts page.")
     pack = framework(header.protocol).pack(header.prompt_pack)
@@ -183,7 +191,7 @@ def rules_of(campaign: Campaign) -> Rules:
     greeting = craftmd_pack(campaign.prompts).render("greeting")
     return Rules(
         campaign.arms, campaign.settings.max_messages, greeting, tuple(many_choices_of(campaign)),
-        parse_persona(campaign.settings.persona),
+        parse_persona(campaign.settings.persona), bool(campaign.settings.images),
     )  # fmt: skip
 
 

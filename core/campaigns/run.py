@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
+from core.agents import pictures
 from core.agents.belief import check_pack
 from core.agents.casting import Casting, craftmd_pack, is_model
 from core.campaigns.engine import Engine, Progress, Stop, running
 from core.campaigns.journal import JournalWriter, RunHeader, done_trials, journal_path
+from core.campaigns.pictures import check_showable
 from core.campaigns.plan import Campaign, campaign_of, human_seats, in_full, models_of, rules_of, trials_of
 from core.errors import AnamnesisError, UsageError
 from core.models.registry import Registry
@@ -71,9 +74,10 @@ async def _carry_out(header: RunHeader, registry: Registry, options: Options) ->
         trials = trials_of(header)
         missing = [trial for trial in trials if trial.trial_id not in done]
         async with registry:
-            _check_budget(campaign, registry, options)
+            check_budget(options.budget_usd, models_of(campaign), registry)
+            check_pictures(replace(campaign, cases=tuple(trial.case for trial in missing)), registry)
             engine = _engine(header, campaign, registry, options, store)
-            with _interrupts(stop):
+            with interrupts(stop):
                 progress = await engine.run(missing, len(trials), stop, stop_file)
     await asyncio.to_thread(fold, store)
     return Outcome(header, progress, stop.reason if progress.done < progress.planned else None)
@@ -109,14 +113,14 @@ def _consultation(campaign: Campaign, casting: Casting) -> Play:
     cast = casting.consultation(
         campaign.names, settings.solver, settings.doctor_prompt, settings.max_questions, craftmd_pack()
     )  # fmt: skip
-    rules = ConsultationRules(campaign.arms, settings.max_questions)
+    rules = ConsultationRules(campaign.arms, settings.max_questions, bool(settings.images))
     return lambda trial: run_consultation(trial, cast, rules)
 
 
 def _automedic(campaign: Campaign, casting: Casting) -> Play:
     settings = campaign.settings
     cast = casting.automedic(campaign.names, settings.staff, settings.max_turns, craftmd_pack())
-    rules = AutoMedicRules(campaign.arms, settings.max_turns)
+    rules = AutoMedicRules(campaign.arms, settings.max_turns, bool(settings.images))
     return lambda trial: run_automedic(trial, cast, rules)
 
 
@@ -130,30 +134,40 @@ def casting_of(campaign: Campaign, registry: Registry) -> Casting:
 
 
 def check_prompts(campaign: Campaign) -> None:
-    """Raise ``UsageError`` where the prompt pack cannot say the persona or ask for beliefs."""
+    """Raise ``UsageError`` where the prompt pack cannot say the persona, ask for beliefs, or speak of pictures."""
     pack, persona = framework(campaign.protocol).pack(campaign.prompts), parse_persona(campaign.settings.persona)
     if campaign.settings.probe:
         check_pack(pack)
+    if campaign.settings.images:
+        pictures.check_pack(pack)
     if persona != PLAIN and is_model(campaign.names.patient):
         persona_prompt(pack, persona, caregiver=False)
 
 
+def check_pictures(campaign: Campaign, registry: Registry) -> None:
+    """Raise ``UsageError`` where the doctor cannot be shown the pictures it is to be shown; see ``check_showable``."""
+    pack = framework(campaign.protocol).pack(campaign.prompts)
+    check_showable(campaign.settings.images, campaign.cases, campaign.names.doctor, pack, registry)
+
+
 def check_startable(campaign: Campaign, registry: Registry, options: Options) -> None:
-    """Raise ``UsageError`` for a missing key, an unknown price under a budget, or a human's seat, before all else."""
+    """Raise ``UsageError`` for what would stop a run: a human's seat, an unknown price, prompts, pictures, a key."""
     if human_seats(campaign.names):
         raise UsageError("A campaign cannot wait for a human: seat humans on the Live page.")
-    _check_budget(campaign, registry, options)
+    check_budget(options.budget_usd, models_of(campaign), registry)
     check_prompts(campaign)
+    check_pictures(campaign, registry)
     for name in models_of(campaign):
         registry.open(name, base_url=campaign.settings.base_url)
 
 
-def _check_budget(campaign: Campaign, registry: Registry, options: Options) -> None:
-    if options.budget_usd is None:
+def check_budget(budget_usd: float | None, names: Sequence[str], registry: Registry) -> None:
+    """Raise ``UsageError`` for a budget that is none, and where it needs a price that is not known."""
+    if budget_usd is None:
         return
-    if not options.budget_usd > 0:
+    if not budget_usd > 0:
         raise UsageError("--budget-usd must be more than 0.")
-    unpriced = [name for name in models_of(campaign) if registry.spec(name).prices is None]
+    unpriced = [name for name in names if registry.spec(name).prices is None]
     if unpriced:
         raise UsageError(
             f"A budget needs prices, and none is known for {', '.join(dict.fromkeys(unpriced))}: "
@@ -161,18 +175,20 @@ def _check_budget(campaign: Campaign, registry: Registry, options: Options) -> N
         )
 
 
-class _interrupts:
-    """Turns Ctrl-C and SIGTERM into a clean stop while the block runs."""
+class interrupts:
+    """Turns Ctrl-C and SIGTERM into a clean stop while the block runs; in another than the main thread, nothing."""
 
     def __init__(self, stop: Stop) -> None:
         self._stop = stop
+        main = threading.current_thread() is threading.main_thread()
+        self._signals = (signal.SIGINT, signal.SIGTERM) if main else ()
 
     def __enter__(self) -> None:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in self._signals:
             loop.add_signal_handler(number, self._stop.ask, "It was interrupted.")
 
     def __exit__(self, *_: object) -> None:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in self._signals:
             loop.remove_signal_handler(number)

@@ -9,6 +9,7 @@ from core.agents.automedic_staff import ReferenceStaff
 from core.agents.casting import CastNames, full_name, is_model
 from core.agents.consultation_llm import DOCTOR_PROMPTS
 from core.agents.solver import ReferenceSolver
+from core.campaigns.pictures import check_doctor
 from core.errors import UsageError
 from core.models.base import Sampling
 from core.models.registry import Registry
@@ -45,6 +46,8 @@ class Settings:
     """AutoMedic: who plays the clinical staff; empty elsewhere."""
     max_turns: int = 0
     """AutoMedic: how many queries with their answers the doctor has; 0 elsewhere."""
+    images: str = ""
+    """``with`` where the doctor is shown the cases' pictures; empty where it is not."""
 
     @property
     def sampling(self) -> Sampling:
@@ -78,8 +81,9 @@ def check_settings(settings: Settings) -> None:
 def completed(settings: Settings, protocol: str, names: CastNames, registry: Registry) -> Settings:
     """Return the settings as a protocol runs under them: its defaults filled in, and aliases resolved.
 
-    Raises ``UsageError`` for what another protocol takes.
+    Raises ``UsageError`` for what another protocol takes, and for pictures where the doctor is no model.
     """
+    check_doctor(names.doctor, settings.images)
     if protocol != "automedic" and (settings.staff or settings.max_turns):
         raise UsageError(f"--staff belongs to the protocol automedic, not {protocol}.")
     if protocol != "consultation" and (settings.solver or settings.max_questions or settings.doctor_prompt):

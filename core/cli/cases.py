@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from core.cli.data import SHOWN, tell_rows, tell_specialties
+from core.cli.data import SHOWN, tell_pictures, tell_rows, tell_specialties
 from core.cli.import_craftmd import import_craftmd
 from core.datasets.importing import Imported, import_file
 from core.datasets.readers import FORMATS
@@ -25,7 +25,7 @@ def _group() -> None:
 
 @app.command("cases")
 def import_cases(
-    path: Annotated[Path, typer.Argument(help="A CSV, JSON, JSON Lines or Parquet file.")],
+    path: Annotated[Path, typer.Argument(help="A CSV, JSON, JSON Lines or Parquet file, or a zip of one.")],
     name: Annotated[str | None, typer.Option(help="Name of the data set; the file's name otherwise.")] = None,
     format_: Annotated[
         str, typer.Option("--format", help=f"auto, or one of {', '.join(FORMATS)} (`data formats` tells more).")
@@ -60,6 +60,7 @@ def _tell(done: Imported) -> None:
     reading = done.reading
     print(f"Imported {len(reading.cases)} cases as data set {done.dataset!r}.")
     print(f"Format: {FORMATS[reading.format].title}; licence: {reading.cases[0].licence or 'not known'}.")
+    tell_pictures(reading.cases)
     tell_specialties(reading.cases)
     for reason, count in Counter(reason for _, reason in reading.left_out).most_common(SHOWN):
         print(f"Left out by the format: {count:,} × {reason}.")

@@ -16,6 +16,7 @@ from core.datasets.readers import FORMATS
 from core.datasets.reading import Remark, Unit
 from core.datasets.select import cases_of, datasets
 from core.errors import UsageError
+from core.images import kept
 
 SHOWN = 10
 """Rows of one kind that are shown; the others are counted."""
@@ -26,12 +27,13 @@ app = typer.Typer(no_args_is_help=True, help="List, show and delete data sets.",
 @app.command("list")
 def list_datasets() -> int:
     """List the data sets."""
-    print(f"{'data set':<24} {'cases':>7}  {'format':<20} {'imported':<16} licence")
+    print(f"{'data set':<24} {'cases':>7} {'pictured':>9}  {'format':<20} {'imported':<16} licence")
     for name in datasets():
         cases, about = cases_of(name), imported.info(name) if name != "library" else None
         when = _when(about.imported_at) if about else "-"
         licence = about.licence if about else (cases[0].licence if cases else "")
-        print(f"{name:<24} {len(cases):>7,}  {about.title if about else '-':<20} {when:<16} {licence or '-'}")
+        title, pictured = about.title if about else "-", sum(bool(kept(case.images)) for case in cases)
+        print(f"{name:<24} {len(cases):>7,} {pictured:>9,}  {title:<20} {when:<16} {licence or '-'}")
     return 0
 
 
@@ -51,6 +53,7 @@ def show(name: Annotated[str, typer.Argument(help="Name of the data set.")]) -> 
     cases = cases_of(name)
     about = imported.info(name) if name != "library" else None
     print(f"{name}: {len(cases):,} cases")
+    tell_pictures(cases)
     if about is not None:
         _tell_import(about)
     elif cases:
@@ -67,8 +70,15 @@ def delete(
     """Delete an imported data set; stored runs keep their cases."""
     if name in imported.names() and not yes:
         raise UsageError(f"The data set {name} would be deleted: add --yes to do it.")
-    count = imported.delete(name)
-    print(f"Deleted the data set {name} with {count:,} cases; stored runs keep theirs.")
+    gone = imported.delete(name)
+    if gone.pictures:
+        pictures = "1 picture" if gone.pictures == 1 else f"{gone.pictures:,} pictures"
+        print(
+            f"Deleted the data set {name} with {gone.cases:,} cases and {pictures}; stored runs keep their cases, "
+            "without the pictures."
+        )
+    else:
+        print(f"Deleted the data set {name} with {gone.cases:,} cases; stored runs keep theirs.")
     return 0
 
 
@@ -78,10 +88,20 @@ def tell_specialties(cases: Sequence[Case]) -> None:
         print(f"  {specialty:<30} {count:>5}")
 
 
+def tell_pictures(cases: Sequence[Case]) -> None:
+    """Print how many cases have pictures, and of how many only an address is known; nothing where there are none."""
+    local = sum(bool(kept(case.images)) for case in cases)
+    addresses = sum(bool(case.images) and not kept(case.images) for case in cases)
+    if local:
+        print(f"  with a picture: {local:,}")
+    if addresses:
+        print(f"  with a picture's address only, which is never fetched: {addresses:,}")
+
+
 def tell_rows(rows: Sequence[Remark], unit: Unit, words: str, total: int | None = None) -> None:
     """Print the first of some rows with their reasons and how many there are more; position 0 is the whole file."""
     for position, reason in rows[:SHOWN]:
-        print(f"{words} {unit} {position}: {reason}." if position else f"{words}: {reason}.")
+        print(f"{words} {unit} {position}: {reason}." if position else f"{words.rstrip(':')}: {reason}.")
     more = (len(rows) if total is None else total) - SHOWN
     if more > 0:
         print(f"{words} {more:,} more.")

@@ -1,4 +1,4 @@
-"""``run``, ``resume``, ``regrade`` and ``runs``: campaigns from the command line."""
+"""``run``, ``resume`` and ``runs``: campaigns from the command line."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from core.campaigns.engine import Progress, is_running
 from core.campaigns.estimate import Estimate
 from core.campaigns.estimates import estimate_of
 from core.campaigns.journal import RunHeader
+from core.campaigns.pictures import read_images, without_words
 from core.campaigns.plan import Campaign, Settings, find_header, header_of, in_full, parse_arms, unfinished_twin
 from core.campaigns.preparing import left_out_words, playable_cases, prepared_cases
-from core.campaigns.regrade import regrade_run
 from core.campaigns.run import Options, Outcome, begin, carry_out, check_prompts, check_startable
 from core.case import Case
-from core.cli.folded import folded_store
+from core.cli.folded import folded_store, run_id_of
 from core.cli.progress import progress_bar
 from core.datasets.select import answers_of, select
+from core.errors import UsageError
 from core.events import COUNTED
 from core.models.registry import Registry, load_registry
 from core.persona import parse_persona
 from core.protocols.playing import AUTOMEDIC, CRAFTMD, FRAMEWORKS, framework
+from core.store.bench import header_of as header_of_run
 from core.store.runs import Run
 from core.store.runs import runs as stored_runs
 
@@ -67,6 +69,9 @@ def run(
         typer.Option(min=1, help="The doctor's most questions (Consultation, usually 10) or turns (AutoMedic, 20)."),
     ] = None,
     doctor_prompt: Annotated[str, typer.Option(help="Consultation: the doctor's prompt, long or short.")] = "",
+    images: Annotated[
+        str, typer.Option(help="with: the doctor's model is sent the cases' pictures too; or without.")
+    ] = "without",
     concurrency: Concurrency = 32,
     budget_usd: Budget = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and start nothing.")] = False,
@@ -95,12 +100,14 @@ def run(
             temperature, max_tokens, None, max_messages or None, base_url,
             persona=str(parse_persona(persona)), probe=probe and (is_model(doctor) or protocol != CRAFTMD.name),
             solver=solver, max_questions=0 if automedic else cap or 0, doctor_prompt=doctor_prompt, staff=staff,
-            max_turns=cap or 0 if automedic else 0,
+            max_turns=cap or 0 if automedic else 0, images=read_images(images),
         ),
     )  # fmt: skip
     campaign = in_full(campaign, registry)
     check_prompts(campaign)
     header = header_of(campaign, registry)
+    if bare := without_words(campaign.settings.images, campaign.cases):
+        print(bare, file=sys.stderr)
     size = estimate_of(campaign, registry, concurrency)
     if dry_run:
         print("\n".join(describe(size)))
@@ -128,28 +135,21 @@ def resume(
     run_id: Annotated[str, typer.Argument(metavar="RUN")], concurrency: Concurrency = 32, budget_usd: Budget = None
 ) -> int:
     """Run what an interrupted run still misses; finished trials are kept as they are."""
-    return _carry_out(find_header(run_id), load_registry(), concurrency, budget_usd)
+    return _carry_out(_header_of(run_id), load_registry(), concurrency, budget_usd)
 
 
-def regrade(
-    run_id: Annotated[str, typer.Argument(metavar="RUN")],
-    grader: Annotated[str, typer.Option(help="Who grades: a model, or reference/names.")],
-    prompts: Annotated[str | None, typer.Option(help="Another prompt pack for the grader.")] = None,
-    base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
-    concurrency: Concurrency = 32,
-) -> int:
-    """Grade the stored free responses of a run again; earlier verdicts are kept as history."""
-    header = find_header(run_id)
-    outcome = regrade_run(header, load_registry(), grader, prompts, base_url, concurrency)
-    print(
-        f"Graded {outcome.answers} answers of {header.run_id} by {outcome.grader}: {outcome.changed} verdicts changed."
-    )
-    if outcome.failed:
-        print(
-            f"{outcome.failed} answers could not be graded because the provider failed; they keep their verdicts.",
-            file=sys.stderr,
-        )
-    return 0 if outcome.answers else 1
+def _header_of(name: str) -> RunHeader:
+    """Return the header of a run, also of a release's that has no journal: there is another word on that."""
+    try:
+        return find_header(name)
+    except UsageError:
+        store = folded_store()
+        run_id = run_id_of(store, name)
+        with store.read() as cursor:
+            header = header_of_run(cursor, run_id)
+        if header is None or header.source != "release":
+            raise
+        return header
 
 
 def runs(
@@ -241,7 +241,7 @@ def describe(size: Estimate) -> list[str]:
         f"{size.conversations} conversations, {size.answers} answers.",
         f"About {size.calls:,} calls, {size.tokens:,} tokens, "
         f"{'cost unknown (no price is known for a model)' if cost is None else f'${cost:,.2f}'}, "
-        f"{_duration(size.seconds)}.",
+        f"{duration(size.seconds)}.",
     ]
     for role in size.roles:
         price = "price unknown" if role.cost_usd is None else f"${role.cost_usd:,.2f}"
@@ -252,7 +252,8 @@ def describe(size: Estimate) -> list[str]:
     return lines
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Return seconds in words: s, min or h."""
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -35,10 +35,11 @@ class Readable(Protocol):
 
 @dataclass(frozen=True)
 class Limits:
-    """What an archive may hold at most, unpacked: bytes in all, and members."""
+    """What an archive may hold at most, unpacked: bytes in all, and members; ``way_out`` says what to do with more."""
 
     total_bytes: int = 4 * GIGABYTE
     members: int = 200_000
+    way_out: str = "If you trust it, allow more with --max-gb."
 
 
 @contextmanager
@@ -104,7 +105,7 @@ class _Folder:
             raise AnamnesisError(
                 f"{self._archive} declares more than {self._limits.total_bytes / GIGABYTE:g} GB or "
                 f"{self._limits.members:,} files ({name!r} alone {size / GIGABYTE:.2f} GB): nothing was imported. "
-                "If you trust it, allow more with --max-gb."
+                f"{self._limits.way_out}"
             )
         return pure if self._wanted(pure) else None
 

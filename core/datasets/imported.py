@@ -1,6 +1,7 @@
 """Cases that the user has imported: one JSONL file a data set, beside the database and never in the repository.
 
-Beside ``NAME.jsonl`` lies ``NAME.info.json`` with the record of its import.
+Beside ``NAME.jsonl`` lies ``NAME.info.json`` with the record of its import. Pictures of cases are kept by
+``core.images``, each once for all data sets that name it, and go with the last of them.
 """
 
 from __future__ import annotations
@@ -8,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 import orjson
 from filelock import FileLock
@@ -17,13 +20,22 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from core import paths
 from core.case import Case
+from core.datasets.kept_pictures import hashes_in, kept_pictures, sweep
 from core.datasets.reading import Remark, Unit
 from core.errors import AnamnesisError, UsageError
 
 KEPT_REASONS = 1000
 """Rows whose reasons are kept with a data set; the others are only counted."""
 _LONGEST_NAME = 41
+_NO_PICTURES: Mapping[str, Path] = MappingProxyType({})
 _NAME = re.compile(rf"[a-z0-9][a-z0-9_-]{{0,{_LONGEST_NAME - 1}}}")
+
+
+class Deleted(NamedTuple):
+    """How many cases a deleted data set had, and how many pictures went with it."""
+
+    cases: int
+    pictures: int
 
 
 class DatasetInfo(BaseModel):
@@ -76,15 +88,18 @@ def check_name(name: str) -> None:
         )
 
 
-def save(name: str, cases: list[Case], info: DatasetInfo | None = None) -> Path:
+def save(
+    name: str, cases: list[Case], info: DatasetInfo | None = None, pictures: Mapping[str, Path] = _NO_PICTURES
+) -> Path:  # fmt: skip
     """Write a data set in one go: either the whole of it is there afterwards or what was there before.
 
-    Without ``info`` the record of an earlier import is taken away, for it would speak of other cases.
+    Without ``info`` the record of an earlier import is taken away, for it would speak of other cases. ``pictures`` are
+    the files of the cases' pictures by their hash, where they are not kept yet.
     """
     check_name(name)
     path = folder() / f"{name}.jsonl"
     try:
-        with _alone():
+        with _alone(), kept_pictures(path, cases, pictures):
             _replace_both(path, cases, info)
     except OSError as error:
         raise AnamnesisError(f"The data set {name} cannot be kept in {folder()}: {error.strerror or error}.") from error
@@ -137,8 +152,8 @@ def info(name: str) -> DatasetInfo | None:
         raise AnamnesisError(f"{path} is damaged: import the data set {name} again.") from error
 
 
-def delete(name: str) -> int:
-    """Delete an imported data set and return how many cases it had; stored runs keep theirs.
+def delete(name: str) -> Deleted:
+    """Delete an imported data set with the pictures that no other names; stored runs keep their cases without them.
 
     Raises ``UsageError`` for the library and for a name that is none.
     """
@@ -151,11 +166,13 @@ def delete(name: str) -> int:
         with _alone():
             with path.open("rb") as file:
                 count = sum(1 for line in file if line.strip())
+            held = hashes_in(path)
             path.unlink()
             _info_path(name).unlink(missing_ok=True)
+            pictures = sweep(folder(), held)
     except OSError as error:
         raise AnamnesisError(f"The data set {name} cannot be deleted: {error.strerror or error}.") from error
-    return count
+    return Deleted(count, pictures)
 
 
 def _info_path(name: str) -> Path:

@@ -15,6 +15,7 @@ from core.case import Case
 from core.datasets import imported
 from core.datasets.imported import KEPT_REASONS, DatasetInfo
 from core.datasets.lint import Finding, lint
+from core.datasets.packed import list_in
 from core.datasets.readers import FORMATS, read_cases
 from core.datasets.reading import Reading
 from core.errors import AnamnesisError
@@ -41,19 +42,21 @@ def import_file(
     source: str | None = None,
     licence: str | None = None,
 ) -> Imported:
-    """Read a file and keep its cases under ``name`` (the file's own name where none is given).
+    """Read a file and keep its cases under ``name`` (the file's own name where none is given), with their pictures.
 
-    ``source`` and ``licence`` take the place of the format's. Raises ``UsageError`` for a name, format or columns that
-    cannot be, and ``AnamnesisError`` where the file cannot be read, holds no case, or has rows that cannot be used and
-    ``skip_bad`` is not set: then nothing was imported, and an earlier data set of this name is as it was.
+    A zip stands for the one list in it. ``source`` and ``licence`` take the place of the format's. Raises
+    ``UsageError`` for a name, format or columns that cannot be, and ``AnamnesisError`` where the file cannot be read,
+    holds no case, or has rows that cannot be used and ``skip_bad`` is not set: then nothing was imported, and an
+    earlier data set of this name is as it was.
     """
     dataset = name or name_of(path)
     imported.check_name(dataset)
-    reading = read_cases(path, dataset, format, columns)
-    _refuse(reading, path, skip_bad)
-    reading.cases = [_credited(case, source, licence) for case in reading.cases]
-    findings = lint(reading.cases)
-    imported.save(dataset, reading.cases, _info(dataset, path, reading, findings))
+    with list_in(path) as file:
+        reading = read_cases(file, dataset, format, columns)
+        _refuse(reading, file, skip_bad)
+        reading.cases = [_credited(case, source, licence) for case in reading.cases]
+        findings = lint(reading.cases)
+        imported.save(dataset, reading.cases, _info(dataset, path, reading, findings), reading.pictures)
     return Imported(dataset, reading, findings)
 
 

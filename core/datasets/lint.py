@@ -7,13 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from core.automedic.suitability import picture_missing
 from core.case import Case
 from core.datasets.near_duplicates import nearest_earlier
+from core.images import Image, kept
 from core.knowledge.base import Knowledge, words_of_name
 
 Fault = Literal[
     "answer_not_among_choices", "answer_leaked", "duplicate", "missing_field", "unknown_disease", "repeated_choice",
-    "bare_question",
+    "bare_question", "missing_picture",
 ]  # fmt: skip
 _NEAR_DUPLICATE = 95.0
 """Similarity in per cent (ratio of insertions and deletions, words sorted) from which two vignettes count as one."""
@@ -37,7 +39,8 @@ def lint(cases: Iterable[Case], knowledge: Knowledge | None = None) -> list[Find
 
 
 def _lint_case(case: Case, knowledge: Knowledge | None) -> list[Finding]:
-    return [*_choices(case), *_missing(case), *_leaks(case), *(_unknown(case, knowledge) if knowledge else [])]
+    known = _unknown(case, knowledge) if knowledge else []
+    return [*_choices(case), *_missing(case), *_picture(case), *_leaks(case), *known]
 
 
 def _choices(case: Case) -> list[Finding]:
@@ -67,6 +70,14 @@ def _missing(case: Case) -> list[Finding]:
     return found
 
 
+def _picture(case: Case) -> list[Finding]:
+    """Name a case that nobody can solve without a picture, where its file was not brought along."""
+    if kept(case.images) or not picture_missing(case):
+        return []
+    what = "the picture that it speaks of is only an address" if case.images else "it speaks of a picture and has none"
+    return [Finding(case.case_key, "missing_picture", what, severe=False)]
+
+
 def _leaks(case: Case) -> list[Finding]:
     """Look for the answer, or a synonym, in what the patient holds."""
     texts = [("vignette", case.vignette)]
@@ -93,15 +104,18 @@ def _unknown(case: Case, knowledge: Knowledge) -> list[Finding]:
 
 
 def _duplicates(cases: list[Case]) -> list[Finding]:
-    """Name each later case whose key, or nearly whose vignette, stands earlier in the list."""
+    """Name each later case whose key, or nearly whose vignette with the same pictures, stands earlier in the list."""
     found: list[Finding] = []
     keys: set[str] = set()
     for case in cases:
         if case.case_key in keys:
             found.append(Finding(case.case_key, "duplicate", "the case key stands there twice"))
         keys.add(case.case_key)
-    for later, earlier in nearest_earlier([case.vignette for case in cases], _NEAR_DUPLICATE):
-        if cases[earlier].case_key != cases[later].case_key:
-            other = cases[earlier].case_key
-            found.append(Finding(cases[later].case_key, "duplicate", f"nearly the same vignette as {other}"))
+    alike: dict[tuple[Image, ...], list[Case]] = {}  # the same words with another picture are another case
+    for case in cases:
+        alike.setdefault(case.images, []).append(case)
+    for group in alike.values():
+        for later, earlier in nearest_earlier([case.vignette for case in group], _NEAR_DUPLICATE):
+            if (other := group[earlier].case_key) != (key := group[later].case_key):
+                found.append(Finding(key, "duplicate", f"nearly the same vignette as {other}"))
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from core.case import Case
@@ -18,12 +19,14 @@ class Reading:
     """Cases that could be read, and (position, reason) of the rows that could not.
 
     ``left_out`` are sound rows that the format leaves out by its nature (several right answers, another subject than
-    medicine); ``remarks`` say what was decided about rows that were read. ``format`` is the name of the format.
+    medicine); ``remarks`` say what was decided about rows that were read. ``pictures`` are the files of
+    the cases' pictures by their hash, not yet kept. ``format`` is the name of the format.
     """
 
     cases: list[Case] = field(default_factory=list)
     rejected: list[Remark] = field(default_factory=list)
     left_out: list[Remark] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
+    pictures: dict[str, Path] = field(default_factory=dict)
     format: str = ""
     unit: Unit = "line"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from core.agents.base import Dialogue, Turn
-from core.agents.casting import REFERENCE, CastNames, full_names
+from core.agents.casting import REFERENCE, CastNames, full_names, is_model
 from core.campaigns.journal import RunHeader
 from core.campaigns.plan import Campaign, Settings, header_of, trial_id
 from core.case import Case
@@ -194,9 +194,9 @@ def _campaign(plan: ForkPlan, origin: Origin, case: Case, registry: Registry) ->
         raise UsageError("Nothing is asked at the end of the branch: choose at least one question.")
     names = _checked(plan.names, origin, registry)
     seed = origin.seed if plan.seed is None else plan.seed
-    campaign = Campaign(
-        names=names, cases=(case,), arms=plan.arms, seed=seed, prompts=plan.prompts, settings=plan.settings
-    )
+    # rules and people are sent no picture, so a branch with such a doctor goes on without
+    settings = plan.settings if is_model(names.doctor) else replace(plan.settings, images="")
+    campaign = Campaign(names=names, cases=(case,), arms=plan.arms, seed=seed, prompts=plan.prompts, settings=settings)
     return one_case(campaign, case)
 
 
@@ -248,6 +248,8 @@ def _changed_settings(settings: Settings, origin: Origin) -> Iterator[str]:
     persona, old = parse_persona(settings.persona), parse_persona(before.persona)
     if persona != old:
         yield f"persona {label(persona)}" + (f" instead of {label(old)}" if str(old) else "")
+    if settings.images != before.images:
+        yield "the case's pictures shown to the doctor" if settings.images else "the doctor shown no picture"
     for name, words in _SETTINGS.items():
         new, was = getattr(settings, name), getattr(before, name)
         if new != was:

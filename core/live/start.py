@@ -10,7 +10,7 @@ from dataclasses import replace
 from core.agents.casting import CastNames
 from core.campaigns.journal import JournalWriter, RunHeader, TrialLine, journal_path
 from core.campaigns.plan import Campaign, header_of, human_seats, rules_of, seed_of, trial_id
-from core.campaigns.run import casting_of, check_prompts, player_of
+from core.campaigns.run import casting_of, check_pictures, check_prompts, player_of
 from core.case import Case
 from core.errors import UsageError
 from core.events import PASSING, Event, Finished
@@ -47,6 +47,7 @@ def watch(
 ) -> Session:
     """Start a trial of a campaign as a session, which is stored as the run ``header`` once it is complete."""
     check_prompts(campaign)
+    check_pictures(campaign, registry)
     session = Session(key=trial.trial_id, title=trial.case.case_key, paced=not _streams(campaign.names))
     session.meta.update(vars(campaign.names), persona=campaign.settings.persona, header=header)
     play = _play_of(campaign, registry, session, branch)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from core.persona import label, parse_persona
 from core.store.casts import RunCast
 
-_NOT_SETTINGS = frozenset({"folder", "prompts", "max_messages"})
-"""Notes of an import that are no choices of a run, and the cap, which has a line of its own."""
+_NOT_SETTINGS = frozenset({"folder", "prompts", "max_messages", "images"})
+"""Notes of an import that are no choices of a run, the cap and the pictures, which have lines of their own."""
 _HASH = 8
 UNKNOWN = "not recorded"
 
@@ -37,6 +37,7 @@ def side_by_side(sides: Sequence[Sequence[RunCast]]) -> list[Setting]:
         **_SETTINGS,
         **{_words(name): _setting(name) for name in extra if name not in _NOT_SETTINGS},
         **({"Persona": _persona} if "persona" in extra else {}),
+        **({"Pictures": _pictures} if "images" in extra else {}),
     }
     return [Setting(name, tuple(_joined(runs, value) for runs in sides)) for name, value in read.items()]
 
@@ -69,6 +70,10 @@ def _setting(name: str) -> Callable[[RunCast], str]:
 
 def _persona(run: RunCast) -> str:
     return label(parse_persona(str(run.settings.get("persona") or "")))
+
+
+def _pictures(run: RunCast) -> str:
+    return "shown to the doctor" if run.settings.get("images") else "not shown"
 
 
 def _words(name: str) -> str:

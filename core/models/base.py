@@ -22,6 +22,18 @@ class Message(TypedDict):
     images: NotRequired[tuple[Image, ...]]
 
 
+def message(role: Role, content: str, images: Sequence[Image] = ()) -> Message:
+    """Return a message; without pictures it has no key for them."""
+    plain = Message(role=role, content=content)
+    return Message(role=role, content=content, images=tuple(images)) if images else plain
+
+
+def joined(first: Message, second: Message) -> Message:
+    """Return two neighbours as one message of the first one's role: an empty line between, their pictures together."""
+    images = (*first.get("images", ()), *second.get("images", ()))
+    return message(first["role"], f"{first['content']}\n\n{second['content']}", images)
+
+
 @dataclass(frozen=True)
 class Sampling:
     """How the model is asked to sample. ``None`` leaves a setting to the provider and sends nothing for it."""

@@ -1,6 +1,6 @@
 """Turns whatever a client library raises into one ``Failure``.
 
-Its words never hold a key: details from the provider are shortened, put on one line and scrubbed.
+Its words hold neither a key nor a picture: details from the provider are shortened, put on one line and scrubbed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ _FILTER_CODES = frozenset(
     {"content_filter", "ResponsibleAIPolicyViolation", "content_policy_violation", "invalid_prompt"}
 )
 _KEY_LIKE = re.compile(r"\b(?:sk|pk|rk|key|hf|api)[-_](?=[\w.-]*[\d*])[\w*.-]{6,}|\bBearer\s+\S+", re.IGNORECASE)
+_PICTURE = re.compile(r"data:[\w/+.-]+;base64,[\w+/=-]*|[A-Za-z0-9+/]{80,}=*")
+"""A picture as it was sent, or a stretch of one: some servers quote the request."""
+_ABOUT_PICTURES = re.compile(r"\b(?:images?|image_url|vision|multi-?modal|pictures?)\b", re.IGNORECASE)
 _DETAIL_LENGTH = 240
 _RETRIED_STATUS = frozenset({408, 409, 425})
 
@@ -48,10 +51,10 @@ def disconnected(error: BaseException) -> Failure:
 
 
 def clean(text: str, secrets: Iterable[str] = ()) -> str:
-    """Put ``text`` on one short line without anything that looks like a key."""
+    """Put ``text`` on one short line without anything that looks like a key or is a picture's bytes."""
     for secret in secrets:
         text = text.replace(secret, "…") if secret else text
-    line = " ".join(_KEY_LIKE.sub("…", text).split()).rstrip(". ")
+    line = " ".join(_KEY_LIKE.sub("…", _PICTURE.sub("…", text)).split()).rstrip(". ")
     return line if len(line) <= _DETAIL_LENGTH else line[: _DETAIL_LENGTH - 1] + "…"
 
 
@@ -85,6 +88,8 @@ def _request_advice(error: openai.APIStatusError) -> str:
         return "check the model's name and the base URL"
     if "context_length_exceeded" in _codes(error.body):
         return "shorten the conversation or choose a model with a larger context"
+    if _ABOUT_PICTURES.search(_message(error)):
+        return "if it takes no such picture, choose a model that does, or run without pictures"
     return "check the model's name and its settings in the models file"
 
 

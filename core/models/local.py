@@ -20,6 +20,7 @@ from core.models.base import Message, Sampling, StreamItem
 from core.models.clients import ClientPool
 from core.models.local_server import LocalServer
 from core.models.openai_compatible import OpenAICompatibleModel
+from core.models.pictures import check_takes
 from core.models.retry import RetryPolicy
 from core.models.spec import ModelSpec
 
@@ -55,6 +56,7 @@ class LocalModel:
 
     async def stream(self, messages: Sequence[Message], sampling: Sampling) -> AsyncIterator[StreamItem]:
         """Yield pieces and at last one ``Completion``; raise ``ProviderError`` when no reply can be had."""
+        check_takes(self.spec, messages)  # before a server is started for nothing
         client, server = await self._ready()
         if (gone := server.obituary()) is not None:
             raise gone

@@ -21,6 +21,7 @@ from core.models.classify import classify
 from core.models.clients import ClientPool
 from core.models.failures import AttemptFailed, Failure, empty, malformed, refused, timed_out
 from core.models.limits import RateLimiter, Sleep, Ticket, shared_limiter
+from core.models.pictures import check_takes, data_urls, pictures_of, with_parts
 from core.models.retry import Retries, RetryPolicy
 from core.models.spec import ModelSpec, cost
 from core.models.transport import openai_client
@@ -79,6 +80,8 @@ class OpenAICompatibleModel:
 
     async def stream(self, messages: Sequence[Message], sampling: Sampling) -> AsyncIterator[StreamItem]:
         """Yield pieces and at last one ``Completion``; raise ``ProviderError`` when no reply can be had."""
+        check_takes(self.spec, messages)
+        pictures = await asyncio.to_thread(data_urls, messages) if pictures_of(messages) else {}
         sampling = merged(sampling, self.spec.sampling)
         retries = Retries(self._retry, self._jitter)
         while True:
@@ -86,7 +89,7 @@ class OpenAICompatibleModel:
             reply = Reply()
             retries.attempts += 1
             try:
-                async with aclosing(self._attempt(body, reply)) as texts:
+                async with aclosing(self._attempt(body, pictures, reply)) as texts:
                     async for text in texts:
                         yield Piece(text)
             except AttemptFailed as failed:
@@ -120,12 +123,12 @@ class OpenAICompatibleModel:
         log.info("%s: %s, next request in %.1f s", self.name, failure.kind, wait)
         return wait
 
-    async def _attempt(self, body: Mapping[str, Any], reply: Reply) -> AsyncGenerator[str]:
+    async def _attempt(self, body: Mapping[str, Any], pictures: Mapping[str, str], reply: Reply) -> AsyncGenerator[str]:
         """Make one request; yield its texts and leave the rest in ``reply``."""
         ticket = await self._limiter.acquire(expected_tokens(body))
         reply.sent_s = time.monotonic()
         try:
-            async with aclosing(self._texts(body, reply)) as texts:
+            async with aclosing(self._texts(with_parts(body, pictures), reply)) as texts:
                 async for text in texts:
                     yield text
         except Exception as error:

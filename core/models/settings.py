@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
 from core.errors import UsageError
-from core.models.spec import MaxTokensField, ProviderKind, SamplingField, SystemRole
+from core.models.spec import MaxTokensField, ProviderKind, SystemRole, Unsupported
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 SHIPPED = DATA / "models.toml"
@@ -74,7 +74,7 @@ class CommonTable(_Table):
     timeouts: TimeoutsTable | None = None
     max_tokens_field: MaxTokensField | None = None
     system_role: SystemRole | None = None
-    unsupported: tuple[SamplingField, ...] | None = None
+    unsupported: tuple[Unsupported, ...] | None = None
     serve_args: tuple[str, ...] | None = None
     group: str | None = Field(None, min_length=1)
     start_timeout_s: float | None = Field(None, gt=0)

@@ -16,7 +16,7 @@ from core.models.limits import Limits
 ProviderKind = Literal["openai", "azure", "hf"]
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 SystemRole = Literal["system", "user", "before_user"]
-SamplingField = Literal["temperature", "max_tokens", "seed", "stop"]
+Unsupported = Literal["temperature", "max_tokens", "seed", "stop", "images"]
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,10 @@ class ModelSpec:
 
     ``base_url`` is ``None`` for a local model that is served by a child process, and for a provider whose address
     is not set up yet. ``system_role`` says how a system message is sent: as such, always as the user's words, or as
-    such only where a user's message follows it. ``unsupported`` names the sampling settings that are not sent.
-    ``limits_scope`` says with whom the model shares its rate limits. ``group`` is the kind of model that figures by
-    group put it under, such as open weights.
+    such only where a user's message follows it. ``unsupported`` names what is never sent: sampling settings, which are
+    left out, and ``images``: a model that takes none is not asked where it would be shown one. ``limits_scope`` says
+    with whom the model shares its rate limits. ``group`` is the kind of model that figures by group put it under, such
+    as open weights.
     """
 
     name: str
@@ -71,7 +72,7 @@ class ModelSpec:
     sampling: Sampling = field(default=Sampling())
     max_tokens_field: MaxTokensField = "max_tokens"
     system_role: SystemRole = "system"
-    unsupported: tuple[SamplingField, ...] = ()
+    unsupported: tuple[Unsupported, ...] = ()
     timeouts: Timeouts = field(default=Timeouts())
     serving: LocalServing = field(default=LocalServing())
     aliases: tuple[str, ...] = ()

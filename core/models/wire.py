@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.models.base import Message, Role, Sampling, Usage
+from core.models.base import Message, Role, Sampling, Usage, joined, message
+from core.models.pictures import TOKENS_A_PICTURE, recorded
 from core.models.spec import ModelSpec
 
 _TOKENS_PER_WORD = 4 / 3
@@ -29,7 +30,10 @@ def merged(call: Sampling, default: Sampling) -> Sampling:
 
 
 def request_body(spec: ModelSpec, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
-    """Build the body to send, without what the model does not support."""
+    """Build the body as it is kept, without what the model does not support.
+
+    ``core.models.pictures.with_parts`` makes it what is sent.
+    """
     settings: dict[str, Any] = {
         "temperature": sampling.temperature,
         "max_tokens": sampling.max_tokens,
@@ -39,7 +43,8 @@ def request_body(spec: ModelSpec, messages: Sequence[Message], sampling: Samplin
     sent = {name: value for name, value in settings.items() if value is not None and name not in spec.unsupported}
     if "max_tokens" in sent:
         sent[spec.max_tokens_field] = sent.pop("max_tokens")
-    return {"model": spec.model_id, "messages": fitting_messages(spec, messages), "stream": True, **sent}
+    fitting = [recorded(one) for one in fitting_messages(spec, messages)]
+    return {"model": spec.model_id, "messages": fitting, "stream": True, **sent}
 
 
 def fitting_messages(spec: ModelSpec, messages: Sequence[Message]) -> list[Message]:
@@ -48,20 +53,20 @@ def fitting_messages(spec: ModelSpec, messages: Sequence[Message]) -> list[Messa
     A chat template that knows users and assistants in strict alternation gets a system message as the user's words.
     """
     if _takes_system(spec, messages):
-        return [Message(role=m["role"], content=m["content"]) for m in messages]
+        return list(messages)
     fitted: list[Message] = []
-    for message in messages:
-        role: Role = "user" if message["role"] == "system" else message["role"]
+    for one in messages:
+        role: Role = "user" if one["role"] == "system" else one["role"]
         if fitted and fitted[-1]["role"] == role:
-            fitted[-1]["content"] += "\n\n" + message["content"]
+            fitted[-1] = joined(fitted[-1], one)
         else:
-            fitted.append(Message(role=role, content=message["content"]))
+            fitted.append(message(role, one["content"], one.get("images", ())))
     return fitted
 
 
 def _takes_system(spec: ModelSpec, messages: Sequence[Message]) -> bool:
     if spec.system_role == "before_user":
-        return [message["role"] for message in messages[:2]] == ["system", "user"]
+        return [one["role"] for one in messages[:2]] == ["system", "user"]
     return spec.system_role == "system"
 
 
@@ -71,8 +76,9 @@ def estimated_tokens(text: str) -> int:
 
 
 def prompt_tokens(body: Mapping[str, Any]) -> int:
-    """Guess the tokens of a body's messages."""
-    return sum(estimated_tokens(message["content"]) for message in body["messages"])
+    """Guess the tokens of a body's messages, words and pictures."""
+    pictures = sum(len(kept.get("images", ())) for kept in body["messages"])
+    return sum(estimated_tokens(kept["content"]) for kept in body["messages"]) + pictures * TOKENS_A_PICTURE
 
 
 def expected_tokens(body: Mapping[str, Any]) -> int:

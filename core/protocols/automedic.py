@@ -49,13 +49,16 @@ class AutoMedicRules:
 
     arms: tuple[Arm, ...] = DEFAULT_ARMS
     max_turns: int = MAX_TURNS
+    pictures: bool = False
+    """Whether the doctor is shown the case's pictures."""
 
 
 async def run_automedic(trial: Trial, cast: AutoMedicCast, rules: AutoMedicRules) -> AsyncIterator[Event]:
     """Yield everything that happens in one trial, from ``Started`` to ``Finished``; the case must have a profile."""
     yield Started(trial_id=trial.trial_id, case_key=trial.case.case_key, trial=trial.number, seed=trial.seed)
     briefings = briefings_of(trial.case)
-    scene = replace(scene_of(trial.case, trial.seed), specialty="")  # nobody says which clinic it is
+    # nobody says which clinic it is
+    scene = replace(scene_of(trial.case, trial.seed, pictures=rules.pictures), specialty="")
     dialogue: Dialogue = ()
     broken: Ended | None = None
     if any(format_ == "multi_turn" for format_, _ in rules.arms):
@@ -112,9 +115,10 @@ def _replying(
     spoken: Spoken, briefings: Briefings, scene: Scene, cast: AutoMedicCast, dialogue: Dialogue
 ) -> AsyncIterator[Saying]:
     """Hand the query to whom it is addressed, with that role's own knowledge and view."""
+    told = scene.without_pictures()
     if spoken.to == "staff":
-        return cast.staff.reply(briefings.results, scene, view_of(dialogue, "staff"))
-    return cast.patient.reply(briefings.held, scene, view_of(dialogue, "patient"))
+        return cast.staff.reply(briefings.results, told, view_of(dialogue, "staff"))
+    return cast.patient.reply(briefings.held, told, view_of(dialogue, "patient"))
 
 
 @dataclass
@@ -168,7 +172,7 @@ async def _rated(held: Held, scene: Scene, cast: AutoMedicCast, dialogue: Dialog
     rating = Rating(None, "" if seen else NOTHING_TO_RATE)
     try:
         if seen:
-            async for item in cast.patient.rate(held, scene, seen):
+            async for item in cast.patient.rate(held, scene.without_pictures(), seen):
                 if isinstance(item, Rating):
                     rating = item
                 elif isinstance(item, Token | Called | Waiting):

@@ -39,13 +39,16 @@ class ConsultationRules:
 
     arms: tuple[Arm, ...] = DEFAULT_ARMS
     max_questions: int = MAX_QUESTIONS
+    pictures: bool = False
+    """Whether the doctor is shown the case's pictures; the solver, who is not the doctor, never is."""
 
 
 async def run_consultation(trial: Trial, cast: ConsultationCast, rules: ConsultationRules) -> AsyncIterator[Event]:
     """Yield everything that happens in one trial, from ``Started`` to ``Finished``."""
     yield Started(trial_id=trial.trial_id, case_key=trial.case.case_key, trial=trial.number, seed=trial.seed)
     about = consultation_case(trial.case)
-    scene = replace(scene_of(trial.case, trial.seed), specialty="")  # nobody says which clinic it is
+    # nobody says which clinic it is
+    scene = replace(scene_of(trial.case, trial.seed, pictures=rules.pictures), specialty="")
     seated = _seated(cast, about, rules)
     dialogue: Dialogue = (Turn("patient", about.opening),)
     broken: Ended | None = None
@@ -119,7 +122,7 @@ class _Consulting:
 
     def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
         seen = material if self.information is None else Material(material.format, text=self.information)
-        return self.solver.solve(scene, seen, question)
+        return self.solver.solve(scene.without_pictures(), seen, question)
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> tuple[tuple[str, float], ...] | None:
         return None if isinstance(self.inquirer, Bound) else self.inquirer.differential(scene, dialogue)

@@ -28,7 +28,7 @@ async def converse(
 
     A dialogue whose last message ends it already is over at once.
     """
-    held = replace(what_patient_holds(case), caregiver=scene.caregiver)
+    held, told = replace(what_patient_holds(case), caregiver=scene.caregiver), scene.without_pictures()
     if not dialogue:
         yield Utterance(turn=0, role="doctor", text=greeting)
         dialogue = (Turn("doctor", greeting),)
@@ -37,7 +37,7 @@ async def converse(
         return
     while True:
         patient_next = dialogue[-1].role == "doctor"
-        speaking = cast.patient.reply(held, scene, dialogue) if patient_next else cast.doctor.ask(scene, dialogue)
+        speaking = cast.patient.reply(held, told, dialogue) if patient_next else cast.doctor.ask(scene, dialogue)
         said = Said("")
         try:
             async for item in speaking:

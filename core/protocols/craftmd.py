@@ -38,6 +38,7 @@ from core.events import (
     Utterance,
     Verdict,
 )
+from core.images import kept
 from core.persona import PLAIN, Persona
 from core.protocols.conversation import converse
 from core.protocols.grading import grade_answer
@@ -71,6 +72,8 @@ class Rules:
     many_choices: tuple[str, ...] = ()
     """The choices of ``mcq_many``: every answer of the case set."""
     persona: Persona = PLAIN
+    pictures: bool = False
+    """Whether the doctor is shown the case's pictures."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ async def run_trial(trial: Trial, cast: Cast, rules: Rules, branch: Branch | Non
         trial_id=trial.trial_id, case_key=trial.case.case_key, trial=trial.number, seed=trial.seed,
         parent=branch.parent if branch else None,
     )  # fmt: skip
-    scene = scene_of(trial.case, trial.seed, rules.persona)
+    scene = scene_of(trial.case, trial.seed, rules.persona, pictures=rules.pictures)
     dialogue = branch.dialogue if branch else ()
     for turn, message in enumerate(dialogue):
         yield Utterance(turn=turn, role=message.role, text=message.text)
@@ -109,10 +112,14 @@ async def run_trial(trial: Trial, cast: Cast, rules: Rules, branch: Branch | Non
     yield Finished()
 
 
-def scene_of(case: Case, seed: int, persona: Persona = PLAIN) -> Scene:
-    """Return the scene of a trial: no specialty is named for Other; a persona may say who speaks."""
+def scene_of(case: Case, seed: int, persona: Persona = PLAIN, *, pictures: bool = False) -> Scene:
+    """Return the scene of a trial: no specialty is named for Other; a persona may say who speaks.
+
+    ``pictures`` shows the doctor those of the case whose files were brought along.
+    """
     specialty = "" if case.specialty == "Other" else case.specialty
-    return Scene(specialty, seed, (persona.speaker or case.speaker) == "caregiver", persona)
+    caregiver = (persona.speaker or case.speaker) == "caregiver"
+    return Scene(specialty, seed, caregiver, persona, kept(case.images) if pictures else ())
 
 
 async def run_format(

@@ -38,8 +38,12 @@ class Selection:
         return values
 
 
-POOLED = "(runs.protocol = 'craftmd' AND coalesce(json_extract_string(runs.settings, '$.persona'), '') = '')"
-"""Runs that may be pooled under their doctor's name: of one protocol, and with the patient as the case has it."""
+POOLED = (
+    "(runs.protocol = 'craftmd' AND coalesce(json_extract_string(runs.settings, '$.persona'), '') = '' "
+    "AND coalesce(json_extract_string(runs.settings, '$.images'), '') = '')"
+)
+"""Runs that may be pooled under their doctor's name: of one protocol, with the patient as the case has it, and with
+nothing shown to the doctor beside what is said and written."""
 SELECTED = " AND ".join(
     [
         *(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import duckdb
@@ -13,6 +13,7 @@ import orjson
 
 from core.bench.steps import StepMessage
 from core.events import CallRecord, Rule, Verdict
+from core.images import Image
 from core.store.records import records
 
 
@@ -59,7 +60,7 @@ class Variant:
 def add_variants(connection: duckdb.DuckDBPyConnection, new: Iterable[Variant]) -> int:
     """Insert variants and return how many. Needs a write lease."""
     rows = [
-        (v.variant_id, v.trial_id, v.step_key, _json([asdict(m) for m in v.messages]), v.model, _outcome(v), v.note,
+        (v.variant_id, v.trial_id, v.step_key, _json([_kept(m) for m in v.messages]), v.model, _outcome(v), v.note,
          v.made_at)
         for v in new
     ]  # fmt: skip
@@ -87,11 +88,21 @@ def _variant(row: Mapping[str, Any]) -> Variant:
     outcome: dict[str, Any] = orjson.loads(row["outcome"])
     verdicts = tuple((rule, verdict) for rule, verdict in outcome.pop("verdicts"))
     calls = tuple(CallRecord(**call) for call in outcome.pop("calls"))
-    messages = tuple(StepMessage(**message) for message in orjson.loads(row["messages"]))
+    messages = tuple(_read(message) for message in orjson.loads(row["messages"]))
     return Variant(
         row["trial_id"], row["step"], messages, row["model"], verdicts=verdicts, calls=calls, note=row["note"],
         variant_id=row["variant_id"], made_at=row["made_at"], **outcome,
     )  # fmt: skip
+
+
+def _kept(message: StepMessage) -> dict[str, Any]:
+    images = [image.model_dump(exclude_defaults=True) for image in message.images]
+    plain = asdict(replace(message, images=()))
+    return {**plain, "images": images} if images else {k: v for k, v in plain.items() if k != "images"}
+
+
+def _read(kept: Mapping[str, Any]) -> StepMessage:
+    return StepMessage(**{**kept, "images": tuple(Image(**image) for image in kept.get("images", ()))})
 
 
 def _json(value: object) -> str:

@@ -9,6 +9,7 @@ from itertools import zip_longest
 from typing import TypeVar
 
 from core.automedic.messages import GOES, message_of, misuses_of, speaks_in_tags
+from core.case import Case
 from core.events import (
     FORMATS,
     QUESTION_TYPES,
@@ -178,6 +179,30 @@ def ratings(talk: Talk) -> list[tuple[str, str]]:
 def staff(talk: Talk) -> str:
     """Return who played the clinical staff, or nothing where there was none."""
     return str(talk.cast.settings.get("staff") or "") if talk.cast else ""
+
+
+def was_shown(events: Sequence[Event]) -> bool:
+    """Say whether a model was sent a picture in this trial, by what was recorded of its calls."""
+    calls = (event.call for event in events if isinstance(event, Called) and event.call.attempts)
+    return any(message.get("images") for call in calls for message in call.request.get("messages", ()))
+
+
+def pictures(talks: Sequence[Talk], case: Case) -> list[str]:
+    """Return of each picture of a case, in a sentence, what it is called and who was shown it.
+
+    Only its name is given: who may be handed the picture itself is for those to say whose it is.
+    """
+    of_case = [talk for talk in talks if talk.case and talk.case.content_hash == case.content_hash]
+    shown = [was_shown(talk.events) for talk in of_case]
+    letters = [LETTERS[talks.index(talk)] for talk, seen in zip(of_case, shown, strict=True) if seen]
+    where = "" if all(shown) else f" in {' and '.join(letters)}"
+    told = f"was shown to the doctor{where}" if letters else "was not shown to the doctor"
+    return [
+        f"Picture {image.name or image.sha256[:12]} {told}; it is not part of this document."
+        if image.local
+        else f"Picture {image.url}: only its address was known, so nobody was shown it."
+        for image in case.images
+    ]
 
 
 def summary(talk: Talk) -> str | None:

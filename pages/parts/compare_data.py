@@ -54,7 +54,7 @@ def everyone() -> dict[Who, str]:
     found = {Who(model): name for model, name in names.items() if model in pooled}
     for model in names:
         runs = [run for run in _comparable() if run.doctor == model]
-        if len(runs) > 1 or any(persona_of(run) for run in runs):
+        if len(runs) > 1 or any(_alone(run) for run in runs):
             found |= {Who(model, run.run_id): _run_name(names[model], run) for run in runs}
     return found
 
@@ -62,7 +62,7 @@ def everyone() -> dict[Who, str]:
 def runs_of(who: Who) -> list[RunCast]:
     """Return the runs behind a side: of a model, those that are pooled under its name."""
     held = [run for run in _comparable() if run.doctor == who.model]
-    return [run for run in held if (not persona_of(run) if who.run_id is None else run.run_id == who.run_id)]
+    return [run for run in held if (not _alone(run) if who.run_id is None else run.run_id == who.run_id)]
 
 
 def persona_runs(everyone: Mapping[Who, str]) -> dict[str, dict[Who, str]]:
@@ -70,7 +70,7 @@ def persona_runs(everyone: Mapping[Who, str]) -> dict[str, dict[Who, str]]:
     found: dict[str, dict[str, Who]] = {}
     for run in _comparable():
         who = Who(run.doctor, run.run_id)
-        if who in everyone:
+        if who in everyone and not _pictures_shown(run):
             found.setdefault(run.doctor, {}).setdefault(persona_of(run), who)
     return {
         doctor: {who: label(parse_persona(persona)) for persona, who in sorted(runs.items())}
@@ -84,13 +84,23 @@ def persona_of(run: RunCast) -> str:
     return str(run.settings.get("persona") or "")
 
 
+def _pictures_shown(run: RunCast) -> bool:
+    return bool(run.settings.get("images"))
+
+
+def _alone(run: RunCast) -> bool:
+    """Say whether a run stands for itself: it is not pooled under its doctor's name (``core.store.figures``)."""
+    return bool(persona_of(run)) or _pictures_shown(run)
+
+
 def _comparable() -> list[RunCast]:
     return [run for run in run_casts() if run.protocol == "craftmd"]
 
 
 def _run_name(model: str, run: RunCast) -> str:
     persona = f" · {label(parse_persona(persona_of(run)))}" if persona_of(run) else ""
-    return f"{model}{persona} · run {run.run_id}"
+    pictures = " · with pictures" if _pictures_shown(run) else ""
+    return f"{model}{persona}{pictures} · run {run.run_id}"
 
 
 def arms_of(who: Who, rule: McqRule) -> Arms:

@@ -15,6 +15,8 @@ from pages.parts.data_words import counted, maker_words
 from pages.parts.figure_controls import dataset_name
 from pages.parts.look import plain
 
+_PICTURES_GO = " Their pictures go, but for those that another data set has too."
+
 
 def draw_about(shown: Overview) -> None:
     """Draw the record of a data set; of an imported one also what can be changed about it."""
@@ -81,6 +83,7 @@ def _ask_delete(shown: Overview) -> None:
         f"This deletes **{cases}**{profiles if keys else ''}. It cannot be undone: the cases can be imported again "
         f"from their file{', saved profiles cannot' if keys else ''}.\n\n"
         "Runs keep their own copies of the cases they played: conversations, answers and figures stay as they are."
+        f"{_PICTURES_GO if shown.pictured else ''}"
     )
     if st.button("Delete it", type="primary", icon=":material/delete:", key="data_delete_yes"):
         _delete(shown.name, keys)

@@ -6,6 +6,7 @@ import streamlit as st
 
 from core.case import Case
 from core.datasets.lint import Finding
+from pages.parts.case_pictures import draw_pictures
 from pages.parts.data_find import PAGE_NAME
 from pages.parts.data_profile import draw_profile
 from pages.parts.data_sets import Line
@@ -29,6 +30,7 @@ def draw_case(name: str, case_key: str, held: Sequence[Line], found: Sequence[Li
     with left:
         st.markdown("**Vignette**")
         st.markdown(plain(case.vignette))
+        draw_pictures(case, "data")
     with right, st.container(border=True):
         shown = _draw_question(case)
     _draw_findings(line.findings, shown)

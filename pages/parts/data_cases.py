@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from pages.parts.data_case import draw_case
-from pages.parts.data_find import PAGE_NAME, SUITABLE, UNKNOWN, ask_wanted, maker, suitability
+from pages.parts.data_find import PAGE_NAME, PICTURED, SUITABLE, UNKNOWN, ask_wanted, maker, pictured, suitability
 from pages.parts.data_sets import Line
 from pages.parts.data_words import fault_words, maker_words, reason_words
 
@@ -78,6 +78,7 @@ def _turn_pages(page: int, pages: int) -> None:
 
 def cases_table(shown: Sequence[Line], *, whole: bool = False) -> pd.DataFrame:
     """Return cases as they are listed, without the answers; ``whole`` adds question, choices and answer."""
+    some = any(line.case.images for line in shown)
     return pd.DataFrame(
         [
             {
@@ -87,6 +88,7 @@ def cases_table(shown: Sequence[Line], *, whole: bool = False) -> pd.DataFrame:
                 "Vignette": line.case.vignette if whole else _begin(line.case.vignette),
                 **(_asked(line) if whole else {}),
                 "Choices": len(line.case.choices),
+                **({"Picture": PICTURED[pictured(line)]} if some else {}),
                 "Suitability": suitability_words(line),
                 "Profile": _maker(line),
                 "Findings": "; ".join(dict.fromkeys(fault_words(finding.fault) for finding in line.findings)),

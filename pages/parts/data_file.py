@@ -9,6 +9,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from core.datasets.packed import list_in
 from core.datasets.readers import read_cases
 from core.datasets.readers.files import Record, Rows
 from core.datasets.readers.registry import chosen_format
@@ -17,7 +18,7 @@ from core.errors import AnamnesisError, UsageError
 
 _FIRST = 5
 """Rows of an unrecognised file that are shown."""
-_KINDS = ["csv", "tsv", "json", "jsonl", "ndjson", "parquet", "txt"]
+_KINDS = ["csv", "tsv", "json", "jsonl", "ndjson", "parquet", "txt", "zip"]
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,10 @@ def ask_file() -> CaseFile | None:
         format_func={"upload": "Upload it", "path": "It lies on this computer"}.get,
     )  # fmt: skip
     if where == "upload":
-        given = st.file_uploader("CSV, JSON, JSON Lines or Parquet", _KINDS, key="data_upload")
+        given = st.file_uploader(
+            "CSV, JSON, JSON Lines or Parquet", _KINDS, key="data_upload",
+            help="Cases with pictures: a zip with the list, and the pictures under the paths that it names.",
+        )  # fmt: skip
         if given is None:
             return None
         data = given.getvalue()
@@ -77,14 +81,19 @@ def read_file(file: CaseFile, dataset: str, format_: str, columns: Mapping[str, 
 
 @st.cache_resource(max_entries=2, show_spinner="Reading the file…")
 def _read(stamp: str, dataset: str, format_: str, columns: tuple[tuple[str, str], ...], _file: CaseFile) -> Reading:
-    with _file.lent() as path:
-        return read_cases(path, dataset, format_, dict(columns))
+    with _file.lent() as path, list_in(path) as held:
+        return read_cases(held, dataset, format_, dict(columns))
 
 
 def recognised(file: CaseFile) -> str | None:
     """Return the format that the file's first records show, or ``None``; raises where it is damaged as a whole."""
-    with file.lent() as path:
-        rows = Rows(path)
+    return _recognised(file.stamp, file)
+
+
+@st.cache_data(max_entries=8, show_spinner=False)
+def _recognised(stamp: str, _file: CaseFile) -> str | None:
+    with _file.lent() as path, list_in(path) as held:
+        rows = Rows(held)
         try:
             return chosen_format("auto", rows, columns=False)[0].name
         except UsageError:
@@ -93,9 +102,14 @@ def recognised(file: CaseFile) -> str | None:
 
 def glance_at(file: CaseFile) -> Glance:
     """Return the file's fields and first records; raises ``AnamnesisError`` where it holds no records."""
-    with file.lent() as path:
-        _, rows = chosen_format("auto", Rows(path), columns=True)
+    return _glance(file.stamp, file)
+
+
+@st.cache_resource(max_entries=2, show_spinner=False)
+def _glance(stamp: str, _file: CaseFile) -> Glance:
+    with _file.lent() as path, list_in(path) as held:
+        _, rows = chosen_format("auto", Rows(held), columns=True)
         found = Glance(rows.columns, rows.first(_FIRST))
     if not found.fields:
-        raise AnamnesisError(f"{file.name} has no named fields: a table needs a header, a JSON file objects.")
+        raise AnamnesisError(f"{_file.name} has no named fields: a table needs a header, a JSON file objects.")
     return found

@@ -8,6 +8,7 @@ import streamlit as st
 
 from core.automedic.profiles import REASONS
 from core.case import SPECIALTIES
+from core.images import kept
 from pages.parts.data_sets import Line
 from pages.parts.data_words import fault_words, maker_words, reason_words
 from pages.parts.figure_controls import ask_several
@@ -15,6 +16,8 @@ from pages.parts.figure_controls import ask_several
 PAGE_NAME = "data_page"
 """Where the page of the list stands in the address."""
 SUITABLE, UNKNOWN = "suitable", "unknown"
+PICTURED = {"with": "With picture", "address": "Address only", "without": "Without"}
+"""Whether a case has a picture → in words."""
 _NONE = "none"
 
 
@@ -27,6 +30,7 @@ class Wanted:
     suitability: tuple[str, ...] = ()
     makers: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
+    pictures: tuple[str, ...] = ()
 
     def fits(self, line: Line) -> bool:
         """Say whether a case is to be listed."""
@@ -35,6 +39,7 @@ class Wanted:
             and (not self.suitability or suitability(line) in self.suitability)
             and (not self.makers or maker(line) in self.makers)
             and (not self.faults or not self.faults_of(line).isdisjoint(self.faults))
+            and (not self.pictures or pictured(line) in self.pictures)
             and (not self.words or self.words.lower() in _text(line))
         )
 
@@ -58,9 +63,15 @@ def maker(line: Line) -> str:
     return word.made_by if word is not None and word.profile is not None else _NONE
 
 
+def pictured(line: Line) -> str:
+    """Return whether a case has a picture at hand (``with``), only the address of one, or none (``without``)."""
+    return "with" if kept(line.case.images) else "address" if line.case.images else "without"
+
+
 def ask_wanted(held: Sequence[Line]) -> Wanted:
     """Ask for the filters that make a difference in this data set."""
-    columns = st.columns([3, 3, 3, 3, 3], vertical_alignment="bottom")
+    kinds = {pictured(line) for line in held}
+    columns = st.columns(6 if kinds != {"without"} else 5, vertical_alignment="bottom")
     words = columns[0].text_input(
         "Search", key="data_words", bind="query-params", placeholder="Words in a case",
         help="Looked for in vignette, question, choices and id.",
@@ -78,7 +89,11 @@ def ask_wanted(held: Sequence[Line]) -> Wanted:
     made = ask_several(columns[3], "Profile", "data_profile", list(makers), makers, first_page)
     faults = {f: fault_words(f) if f != _NONE else "No finding" for f in _faults(held)}
     found = ask_several(columns[4], "Findings", "data_findings", list(faults), faults, first_page)
-    return Wanted((words or "").strip(), chosen, fit, made, found)
+    shown: tuple[str, ...] = ()
+    if kinds != {"without"}:
+        offered = [kind for kind in PICTURED if kind in kinds]
+        shown = ask_several(columns[5], "Pictures", "data_pictures", offered, PICTURED, first_page)
+    return Wanted((words or "").strip(), chosen, fit, made, found, shown)
 
 
 def first_page() -> None:

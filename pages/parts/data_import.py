@@ -10,6 +10,7 @@ from core.datasets.importing import import_file, name_of
 from core.datasets.readers import FORMATS
 from core.datasets.reading import Reading, Remark
 from core.errors import AnamnesisError
+from core.images import kept
 from pages.parts.data_file import CaseFile, ask_file, glance_at, read_file, recognised
 from pages.parts.data_words import counted
 from pages.parts.look import plain
@@ -24,6 +25,7 @@ _COLUMNS = {
     "answer": ("Right answer", "Its text or its letter."),
     "id": ("Id", "A name of its own for each case; else its position."),
     "specialty": ("Specialty", "One of the twelve; else Other."),
+    "image": ("Picture", "The path of a file beside the list, several parted by |, or an address."),
 }
 """What a column may hold → its name and what belongs there."""
 _NONE = "–"
@@ -104,6 +106,9 @@ def _draw_preview(reading: Reading) -> None:
         title = FORMATS[reading.format].title if reading.format in FORMATS else reading.format
         st.metric("Format", title, width="content")
         st.metric("Cases", f"{len(reading.cases):,}", width="content")
+        pictured = sum(bool(kept(case.images)) for case in reading.cases)
+        if pictured:
+            st.metric("With picture", f"{pictured:,}", width="content", help="Cases whose picture is at hand.")
         st.metric("Rejected", f"{len(reading.rejected):,}", width="content", help="Rows that cannot be used.")
         if reading.left_out:
             st.metric("Left out", f"{len(reading.left_out):,}", width="content",

@@ -34,6 +34,9 @@ def draw_list(held: Sequence[Overview]) -> None:
                 format="localized", help="Rows of the file that could not be used."
             ),
             "Cases": st.column_config.NumberColumn(format="localized"),
+            "With picture": st.column_config.NumberColumn(
+                format="localized", help="Cases that have a picture at hand, which a doctor can be shown."
+            ),
             "Source": st.column_config.TextColumn(width="medium"),
             "Findings": st.column_config.NumberColumn(
                 format="localized",
@@ -64,6 +67,7 @@ def sets_table(held: Sequence[Overview]) -> pd.DataFrame:
                 "Format": format_title(one),
                 "Cases": None if one.trouble else one.cases,
                 "Specialties": len(one.specialties) or None,
+                "With picture": one.pictured or None,
                 "Rejected": one.info.rejected_count if one.info else None,
                 "Findings": None if one.trouble else one.findings,
                 "Suitable": one.suitable / one.looked_at if one.looked_at else None,
@@ -74,7 +78,7 @@ def sets_table(held: Sequence[Overview]) -> pd.DataFrame:
             }
             for one in held
         ]
-    ).astype(dict.fromkeys(("Cases", "Specialties", "Rejected", "Findings", "Looked at"), "Int64"))
+    ).astype(dict.fromkeys(("Cases", "Specialties", "With picture", "Rejected", "Findings", "Looked at"), "Int64"))
 
 
 def draw_published() -> None:

@@ -15,6 +15,7 @@ from core.datasets.library import DATASET as LIBRARY
 from core.datasets.lint import Finding, lint
 from core.datasets.select import cases_of, datasets
 from core.errors import AnamnesisError
+from core.images import kept
 from core.store.database import Store
 from core.store.profiles import StoredProfile, newest_profiles, newest_versions, profile_versions
 
@@ -43,8 +44,8 @@ class Line:
 class Overview:
     """A data set as it is listed. ``info`` is the record of its import, ``None`` for the library and older imports.
 
-    ``findings`` counts the linter's; of ``looked_at`` cases it is known whether they are ``suitable``. ``trouble`` says
-    why the data set cannot be read; nothing else of it is known then.
+    ``findings`` counts the linter's; of ``looked_at`` cases it is known whether they are ``suitable``, and ``pictured``
+    ones have a picture at hand. ``trouble`` says why the data set cannot be read; nothing else of it is known then.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Overview:
     suitable: int
     source: str
     licence: str
+    pictured: int = 0
     trouble: str | None = None
 
 
@@ -169,6 +171,7 @@ def _overview(name: str, stamp: str, path: str, version: str) -> Overview:
         name, info, len(held), tuple(s for s in SPECIALTIES if any(case.specialty == s for case, _ in held)), found,
         looked_at=len(words), suitable=sum(word.suitable for word in words),
         source=_told(case.source for case, _ in held), licence=_told(case.licence for case, _ in held),
+        pictured=sum(bool(kept(case.images)) for case, _ in held),
     )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ FAULT: dict[Fault, str] = {
     "unknown_disease": "Unknown disease",
     "repeated_choice": "Choice stands twice",
     "bare_question": "Bare question, no patient",
+    "missing_picture": "Picture is missing",
 }
 PARTS: dict[str, tuple[str, str, str]] = {
     "demographics": ("Doctor and patient", "stethoscope", "The doctor is told this at the beginning."),

@@ -11,6 +11,7 @@ from core.bench.paste_sections import VignetteSection, sections_of
 from core.case import SPECIALTIES, Case
 from core.errors import UsageError
 from core.prompts import PromptPack
+from pages.parts.case_pictures import draw_pictures_folded
 from pages.parts.debug_aside import draw_aside
 from pages.parts.look import plain
 from pages.parts.setup import ask_case
@@ -34,7 +35,12 @@ def ask_bench_case() -> Case | None:
         "Case from", list(_SOURCES), default="choose", required=True, format_func=_SOURCES.__getitem__,
         key="debug_source", bind="query-params",
     )  # fmt: skip
-    return _ask_pasted() if source == "paste" else ask_case("debug")
+    if source == "paste":
+        return _ask_pasted()
+    case = ask_case("debug")
+    if case is not None:
+        draw_pictures_folded(case, "debug")
+    return case
 
 
 def _ask_pasted() -> Case | None:

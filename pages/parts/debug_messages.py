@@ -13,7 +13,7 @@ from pages.parts.figures import model_name
 from pages.parts.look import VERDICT, badge, money, plain
 
 PART = {
-    "system": "Instructions", "persona": "Persona", "case": "Case", "dialogue": "Dialogue",
+    "system": "Instructions", "persona": "Persona", "picture": "Picture", "case": "Case", "dialogue": "Dialogue",
     "examination": "Examination", "question": "Question", "instruction": "Instructions",
 }  # fmt: skip
 ROLE: dict[Role, str] = {"system": "System", "user": "User", "assistant": "Assistant"}

@@ -15,7 +15,7 @@ from core.protocols.craftmd import ALL_ARMS, Arm
 from pages.parts.debug_case import ask_bench_case
 from pages.parts.debug_runs import adopt
 from pages.parts.look import FORMAT, QUESTION_TYPE, money, plain
-from pages.parts.setup import Seats, ask_address, ask_pack, ask_persona, ask_seat, registry, seat_problem
+from pages.parts.setup import Seats, ask_address, ask_pack, ask_persona, ask_pictures, ask_seat, registry, seat_problem
 
 
 def ask_and_run() -> None:
@@ -75,6 +75,7 @@ def _ask_settings(case: Case | None, names: CastNames) -> tuple[Campaign | None,
         )  # fmt: skip
     with right:
         persona = ask_persona("debug")
+        images = ask_pictures("debug", [names.doctor], [case] if case else [])
         prompts = ask_pack("debug")
         address = ask_address("debug")
         probe = st.toggle(
@@ -85,7 +86,9 @@ def _ask_settings(case: Case | None, names: CastNames) -> tuple[Campaign | None,
     arms = tuple((f, q) for f in FORMATS for q in QUESTION_TYPES if f in formats and q in types)
     if case is None or not arms:
         return None, arms, address
-    settings = Settings(max_messages=int(cap), base_url=address, persona=str(persona), probe=probe)
+    settings = Settings(
+        max_messages=int(cap), base_url=address, persona=str(persona), probe=probe, images=images
+    )  # fmt: skip
     campaign = Campaign(
         names=names, cases=(case,), case_set=case.case_key.replace("/", ":", 1), arms=arms,
         many_choices=_many_choices(case), trials=int(trials), seed=int(seed), prompts=prompts, settings=settings,

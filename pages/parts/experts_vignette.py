@@ -9,6 +9,7 @@ from core.experts.reviewing import ReviewState
 from core.experts.vignettes import answer_vignette, next_question, vignette_of
 from core.protocols.craftmd import question_of
 from core.store.database import Store
+from pages.parts.case_pictures import draw_pictures
 from pages.parts.experts_answer import TROUBLE
 from pages.parts.look import QUESTION_TYPE, plain
 
@@ -19,6 +20,7 @@ def draw_vignette(state: ReviewState, item: ReviewItem, annotator: str) -> None:
     left, right = st.columns([6, 5], gap="medium")
     with left.container(border=True):
         st.markdown(plain(case.vignette))
+        draw_pictures(case, "experts")
     with right:
         asked = next_question(state, item.item, annotator)
         for question in state.questions:

@@ -15,7 +15,7 @@ from pages.parts.data_words import reason_words
 from pages.parts.look import arm
 from pages.parts.run_form import MOST_TURNS
 from pages.parts.run_prepared import prepared
-from pages.parts.setup import Seats, ask_address, ask_pack, ask_seat, seat_problem
+from pages.parts.setup import Seats, ask_address, ask_pack, ask_pictures, ask_seat, seat_problem
 
 _MODES = {"one": "One consultation", "doctors": "Two doctors"}
 _PLACE = "_automedic"
@@ -51,6 +51,7 @@ def ask_automedic(case: Case | None) -> Wanted:
         patient = ask_seat("live", "patient", place=_PLACE)
     with columns[-1]:
         staff = ask_seat("live", "staff", label="Clinical staff", kinds=(ReferenceStaff.name,))
+    images = ask_pictures("live_automedic", doctors, [case] if case else [])
     with st.expander("More settings", icon=":material/tune:"):
         campaign = _ask_rules(staff)
     st.caption(
@@ -66,7 +67,7 @@ def ask_automedic(case: Case | None) -> Wanted:
     found = prepared([case])
     if not found.cases:
         return replace(wanted, problem=problem or _unsuitable(found))
-    ready = replace(campaign, cases=found.cases)
+    ready = replace(campaign, cases=found.cases, settings=replace(campaign.settings, images=images))
     return replace(wanted, campaigns=tuple(replace(ready, names=side.names) for side in seats))
 
 

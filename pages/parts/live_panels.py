@@ -10,6 +10,7 @@ from core.case import Case
 from core.events import Called, CallRecord, Event, Probed
 from core.live.session import Session
 from core.metrics.coverage import Uncovered, uncovered
+from pages.parts.case_pictures import draw_pictures
 from pages.parts.look import money, plain
 from pages.parts.transcript import questions_asked
 
@@ -87,11 +88,13 @@ def _fact(item: Uncovered) -> None:
         st.markdown(f":green[:material/check_circle:] **{text}** :gray[· message {item.turn + 1}]")
 
 
-def draw_case(case: Case, *, open_: bool, tagged: bool = False) -> None:
+def draw_case(case: Case, *, open_: bool, tagged: bool = False, shown: bool | None = None) -> None:
     """Draw the case itself, with its answer out of sight until asked for.
 
-    In AutoMedic (``tagged``) nobody who speaks holds the vignette.
+    In AutoMedic (``tagged``) nobody who speaks holds the vignette. ``shown`` says whether the doctor was shown the
+    case's pictures, ``None`` where that is no question.
     """
+    draw_pictures(case, "case", shown=shown)
     held = "The vignette, which was shown to nobody here" if tagged else "The case as the patient holds it"
     with st.expander(held, expanded=open_):
         st.markdown(plain(case.vignette))

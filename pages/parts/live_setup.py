@@ -14,10 +14,11 @@ from core.live.start import one_case, start_consultation
 from core.protocols.craftmd import Arm
 from core.protocols.playing import AUTOMEDIC, CRAFTMD
 from core.words import PROTOCOL
+from pages.parts.case_pictures import draw_pictures_folded
 from pages.parts.live_automedic import Wanted, ask_automedic
 from pages.parts.live_sessions import adopt, adopt_pair
 from pages.parts.look import arm, plain
-from pages.parts.setup import Seats, ask_address, ask_case, ask_pack, ask_persona, ask_seat, seat_problem
+from pages.parts.setup import Seats, ask_address, ask_case, ask_pack, ask_persona, ask_pictures, ask_seat, seat_problem
 
 _ARMS: list[Arm] = [
     ("multi_turn", "frq"), ("multi_turn", "mcq"), ("single_turn", "frq"), ("summarized", "frq"),
@@ -51,6 +52,8 @@ def ask_and_start() -> None:
     ) or CRAFTMD.name  # fmt: skip
     st.caption(f"{_WHAT[protocol]} Press start: nothing else is needed, no key and no network.")
     case = ask_case("live")
+    if case is not None:
+        draw_pictures_folded(case, "live")
     wanted = _ask_craftmd(case) if protocol == CRAFTMD.name else ask_automedic(case)
     if wanted.problem:
         st.warning(plain(wanted.problem), icon=":material/error:")
@@ -69,6 +72,7 @@ def _ask_craftmd(case: Case | None) -> Wanted:
         bind="query-params", help=_HELP,
     )  # fmt: skip
     doctors, patient, personas = _ask_cast(mode or "one")
+    images = ask_pictures("live", doctors, [case] if case else [])
     with st.expander("More settings", icon=":material/tune:"):
         columns = st.columns(2)
         with columns[0]:
@@ -88,7 +92,7 @@ def _ask_craftmd(case: Case | None) -> Wanted:
     wanted = Wanted(both=len(sides) > 1, alike=len(set(sides)) < len(sides), problem=problem)
     if case is None or not arms:
         return wanted
-    settings = Settings(max_messages=cap, base_url=address, probe=probe)
+    settings = Settings(max_messages=cap, base_url=address, probe=probe, images=images)
     shared = Campaign(
         names=sides[0].seats.names, cases=(case,), arms=tuple(arms), seed=seed, prompts=prompts, settings=settings
     )

@@ -11,6 +11,7 @@ from core.case import Case
 from core.events import Ended, Event, Finished, Speaker, Started, Utterance
 from core.live.session import Session
 from core.protocols.playing import AUTOMEDIC
+from core.takeaway.reading import was_shown
 from pages.parts.live_facts import draw_gathered
 from pages.parts.live_panels import draw_case, draw_differential, draw_facts, draw_figures
 from pages.parts.live_sessions import Shown
@@ -184,7 +185,8 @@ def _body(shown: Shown) -> None:
             draw_gathered(case, dialogue)
         else:
             draw_facts(case, dialogue)
-        draw_case(case, open_=session.meta.get("patient") == "human" and session.running, tagged=tagged)
+        human = session.meta.get("patient") == "human" and session.running
+        draw_case(case, open_=human, tagged=tagged, shown=was_shown(events))
 
 
 def _seat(session: Session) -> None:

@@ -43,6 +43,8 @@ def _cast(run: Run) -> Iterator[tuple[str, str]]:
     persona = parse_persona(str(run.settings.get("persona", "")))
     if persona != PLAIN:
         yield "Persona", plain(label(persona))
+    if run.settings.get("images"):
+        yield "Pictures", "shown to the doctor"
     if run.protocol == CONSULTATION.name:
         yield "Solver", plain(str(run.settings.get("solver", "")))
     if run.protocol == AUTOMEDIC.name:

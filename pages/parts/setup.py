@@ -8,9 +8,11 @@ import streamlit as st
 from core.agents.automedic_staff import ReferenceStaff
 from core.agents.casting import NEEDED_PROMPTS, REFERENCE, CastNames, is_model
 from core.agents.solver import ReferenceSolver
+from core.campaigns.pictures import IMAGES, WITH
 from core.case import Case
 from core.datasets.select import cases_of, datasets
 from core.errors import AnamnesisError
+from core.images import kept
 from core.models.registry import Registry, load_registry
 from core.persona import LANGUAGES, MEMORIES, TEMPERAMENTS, Persona
 from core.prompts import pack_places
@@ -40,6 +42,7 @@ _TEMPERAMENT = {
 }  # fmt: skip
 _LANGUAGE = {None: "No stated level", "A": "Basic (A)", "B": "Everyday (B)", "C": "Fluent (C)"}
 _MEMORY = {"good": "Good", "vague": "Vague", "poor": "Poor"}
+_PICTURES = {"": "Without", WITH: "With"}
 _SPEAKER = {None: "Whom the case names", "patient": "The patient", "caregiver": "A caregiver"}
 
 
@@ -127,6 +130,19 @@ def ask_address(page: str) -> str | None:
         help="Of any OpenAI-compatible server (vLLM, Ollama, llama.cpp, TGI…). Empty: the provider's own.",
     )  # fmt: skip
     return text.strip() or None
+
+
+def ask_pictures(page: str, doctors: Sequence[str], cases: Sequence[Case]) -> str:
+    """Ask whether the doctors are shown the pictures of the chosen cases; empty, unasked, where one could not be."""
+    pictured = sum(bool(kept(case.images)) for case in cases)
+    if not pictured or not all(map(is_model, doctors)):
+        return ""
+    return st.segmented_control(
+        "Pictures", IMAGES, default="", required=True, format_func=_PICTURES.__getitem__, key=f"{page}_images",
+        persist_state="session",
+        help=f"{pictured:,} of {len(cases):,} cases have a picture. With: the doctor is shown it in every format, and "
+        "nobody else is. Such runs are compared with others, never mixed with them.",
+    ) or ""  # fmt: skip
 
 
 def ask_persona(page: str) -> Persona:

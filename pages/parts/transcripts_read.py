@@ -8,6 +8,7 @@ import streamlit as st
 from core.events import FORMATS, QUESTION_TYPES, Answered, Graded, Summarised
 from core.protocols.playing import AUTOMEDIC, CRAFTMD
 from core.store.conversations import Conversation, ConversationFilter
+from core.takeaway.reading import was_shown
 from core.words import PROTOCOL
 from pages.parts.branches_data import family_of
 from pages.parts.endings_charts import REASON
@@ -137,7 +138,8 @@ def _background(shown: Reading) -> None:
         with st.expander("The summary that the doctor was shown"):
             st.markdown(plain(summary))
     if shown.case is not None:
-        draw_case(shown.case, open_=False, tagged=shown.talk.protocol == AUTOMEDIC.name)
+        tagged = shown.talk.protocol == AUTOMEDIC.name
+        draw_case(shown.case, open_=False, tagged=tagged, shown=was_shown(shown.events))
 
 
 def draw_answer(answer: Answered, grades: Sequence[Graded]) -> None:

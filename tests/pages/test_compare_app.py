@@ -205,3 +205,12 @@ def test_arms_without_the_patient_come_last(monkeypatch: pytest.MonkeyPatch) -> 
     assert compare_setup._persona_arms([Who("m")], "mcq_loose") == [
         ("multi_turn", "frq"), ("multi_turn", "mcq"), ("vignette", "mcq"), ("exam_only", "frq"),
     ]  # fmt: skip
+
+
+def test_runs_with_pictures_are_not_pooled_under_their_doctor(open_page: Open, database: Path) -> None:
+    store_run("plain", "openai/a", {1, 2, 3}, created_at=100.0)
+    store_run("pictured", "openai/a", {1}, settings={"images": "with"}, created_at=200.0)
+    app = open_page("compare", cmp_what="Two models, versions or runs")
+    assert trouble(app) == []
+    offered = {option for box in app.selectbox for option in box.options}
+    assert any("with pictures" in option and "run pictured" in option for option in offered)

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from core.case import Case
 from core.datasets.readers.files import Damaged, Record, Rows
 from core.datasets.readers.format import CaseFields, Format, LeftOutError, RowError, Work
+from core.datasets.readers.pictures import tell_of_addresses
 from core.datasets.readers.registry import PLAIN, chosen_format
 from core.datasets.readers.wording import clipped
 from core.datasets.reading import Reading
@@ -70,6 +71,7 @@ def read_as(chosen: Format, rows: Rows, dataset: str, columns: Mapping[str, str]
         else:
             seen[case.case_key] = number
             reading.cases.append(case)
+    tell_of_addresses(reading)
     return reading
 
 

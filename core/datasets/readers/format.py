@@ -52,9 +52,10 @@ class Format:
     """A published format.
 
     ``reads`` says in a sentence which files are read and what becomes of them. A file is of this format when its first
-    record has all of ``fields`` and none of ``without``; the format that asks for the most wins. ``needs`` are the
-    columns that a table must have. ``unpack`` finds the records of a JSON file whose outermost value is an object of
-    this format's own layout, and returns ``None`` for any other. ``takes`` are the names that --columns may give.
+    record has all of ``fields``, or of one of ``also``, and none of ``without``; the format that asks for the most
+    wins. ``needs`` are the columns that a table must have. ``unpack`` finds the records of a JSON file whose outermost
+    value is an object of this format's own layout, and returns ``None`` for any other. ``takes`` are the names that
+    --columns may give.
     """
 
     name: str
@@ -68,10 +69,13 @@ class Format:
     without: frozenset[str] = frozenset()
     unpack: Callable[[Mapping[str, Any]], list[Any] | None] | None = None
     takes: frozenset[str] = field(default=frozenset())
+    also: tuple[frozenset[str], ...] = ()
 
-    def recognises(self, record: Record) -> bool:
-        """Say whether a record has this format's fields."""
-        return bool(self.fields) and self.fields <= record.keys() and not self.without & record.keys()
+    def fitting(self, record: Record) -> int:
+        """Return how many fields of this format a record has where it has all of one layout, and 0 otherwise."""
+        if self.without & record.keys():
+            return 0
+        return max((len(fields) for fields in (self.fields, *self.also) if fields <= record.keys()), default=0)
 
 
 def each(convert: Callable[[Record], CaseFields]) -> Start:

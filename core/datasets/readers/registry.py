@@ -61,9 +61,9 @@ def _recognised(rows: Rows) -> Format | None:
     """Return the format with the most fields of those that the header or the first records, one by one, show."""
     records: list[Record] = [dict.fromkeys(rows.columns)] if rows.has_header else rows.first()
     for record in records:
-        fitting = [one for one in FORMATS.values() if one.recognises(record)]
-        if fitting:
-            return max(fitting, key=lambda one: len(one.fields))
+        best = max(FORMATS.values(), key=lambda one: one.fitting(record))
+        if best.fitting(record):
+            return best
     if not records:
         raise AnamnesisError(_nothing(rows))
     return None

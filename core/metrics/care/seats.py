@@ -1,4 +1,4 @@
-"""Whose AutoMedic conversations may be pooled: those of one doctor with the same patient, staff, prompts and cap."""
+"""Whose AutoMedic conversations may be pooled: one doctor's with the same patient, staff, prompts, cap and pictures."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from core.store.casts import RunCast
 from core.store.database import Store
 from core.store.figures import Selection
 
-Shape = tuple[str, str, str, str]
-_WORDS = ("patient {}", "staff {}", "prompts {}", "cap {}")
+Shape = tuple[str, str, str, str, str]
+_WORDS = ("patient {}", "staff {}", "prompts {}", "cap {}", "{}")
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,12 @@ def read_care(
 
 def _shape(run: RunCast) -> Shape:
     prompts = f"{PurePath(run.prompt_pack).name} {run.prompt_hash[:6]}"
-    return run.patient, str(run.settings.get("staff") or ""), prompts, str(run.settings.get("max_turns") or "")
+    staff, turns = (str(run.settings.get(name) or "") for name in ("staff", "max_turns"))
+    return run.patient, staff, prompts, turns, "with pictures" if run.settings.get("images") else ""
 
 
 def _seat(doctor: str, shape: Shape, others: Sequence[Shape], runs: Sequence[str]) -> CareSeat:
     apart = [p for p, value in enumerate(shape) if any(other[p] != value for other in others)]
     words = [_WORDS[p].format(shape[p]) for p in apart if shape[p]]
-    patient, staff, prompts, cap = shape
+    patient, staff, prompts, cap, _ = shape
     return CareSeat(" · ".join([doctor, *words]), doctor, patient, staff, prompts, cap, tuple(sorted(runs)))

@@ -1,7 +1,7 @@
 """Whose conversations may be pooled under one name, and the history they took.
 
-Conversations are pooled where doctor, protocol, patient, solver, prompt and persona are the same; cases of different
-sets are never mixed.
+Conversations are pooled where doctor, protocol, patient, solver, prompt, persona and pictures are the same; cases
+of different sets are never mixed.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ _APART: dict[str, Callable[[RunCast], str]] = {
     "doctor_prompt": lambda run: str(run.settings.get("doctor_prompt") or ""),
     "patient": lambda run: run.patient,
     "persona": lambda run: str(run.settings.get("persona") or ""),
+    "images": lambda run: "with pictures" if run.settings.get("images") else "",
     "max_questions": lambda run: str(run.settings.get("max_questions") or ""),
     "solver": lambda run: str(run.settings.get("solver") or ""),
 }

@@ -117,7 +117,7 @@ def test_a_damaged_record_is_named() -> None:
 def test_a_data_set_is_deleted_and_the_library_is_not() -> None:
     import_file(FILES / "medqa.jsonl", "mine")
 
-    assert imported.delete("mine") == 2
+    assert imported.delete("mine") == (2, 0)
     assert list(imported.folder().iterdir()) == []
     with pytest.raises(UsageError, match="no imported data set 'mine'"):
         imported.delete("mine")

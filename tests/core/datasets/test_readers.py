@@ -230,7 +230,10 @@ def test_agentclinic_nejm_names_its_image() -> None:
     reading = read("agentclinic_nejm.jsonl")
 
     assert (reading.cases[0].answer, reading.cases[0].profile) == ("Cystitis", None)
-    assert reading.remarks == [(1, "the case comes with an image, which is not read")]
+    assert reading.cases[0].images[0].url.startswith("https://")
+    ((place, remark),) = reading.remarks
+    assert place == 0
+    assert "1 case has a picture that is only named by an address" in remark
 
 
 def test_mediq_says_which_of_two_answers_counts() -> None:
@@ -333,7 +336,7 @@ def test_every_format_says_what_it_reads() -> None:
         assert one.name == name
         assert one.title
         assert one.reads.endswith(".")
-        assert bool(one.source) == (name not in ("plain", "anamnesis"))
+        assert bool(one.source) == (name not in ("plain", "anamnesis", "image-challenge"))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from core.datasets.readers.files import Record
 from core.datasets.readers.format import SEE_PAGE, CaseFields, Format, RowError, Work
 from core.datasets.readers.item import item_fields, split_item
+from core.datasets.readers.pictures import pictures_of
 from core.datasets.readers.values import checked_options, lettered, optional, plain, text
 
 
@@ -27,15 +28,14 @@ def _fields(record: Record, work: Work) -> CaseFields:
     right = [plain(one.get("text"), "text") for one in answers if one.get("correct") is True]
     if len(right) != 1:
         raise RowError(f"{len(right) or 'none'} of the answers {'are' if right else 'is'} marked correct")
-    if optional(record, "image_url"):
-        work.remark("the case comes with an image, which is not read")
-    return item_fields(optional(record, "id"), vignette, question, choices, right[0])
+    images = pictures_of(record, ("image_url",), work)
+    return item_fields(optional(record, "id"), vignette, question, choices, right[0], images=images)
 
 
 FORMAT = Format(
     name="agentclinic-nejm",
     title="AgentClinic (NEJM)",
-    reads="Image challenges with five answers; the images are not read.",
+    reads="Image challenges with five answers; image_url is an address, or a file beside the list.",
     source="AgentClinic, Schmidgall et al. 2024, arXiv 2405.07960",
     licence=f"MIT; the images: {SEE_PAGE}",
     fields=frozenset({"question", "answers", "patient_info", "physical_exams"}),

@@ -1,4 +1,4 @@
-"""MedXpertQA, text part: ``id``, ``question``, ``options``, ``label``, ``medical_task``, ``body_system``.
+"""MedXpertQA: ``id``, ``question``, ``options``, ``label``, ``medical_task``, ``body_system``; multimodal: ``images``.
 
 The question repeats its options after "Answer Choices:"; that list is cut off.
 """
@@ -6,24 +6,28 @@ The question repeats its options after "Answer Choices:"; that list is cut off.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from core.datasets.readers.files import Record
-from core.datasets.readers.format import CaseFields, Format, LeftOutError, RowError, each
+from core.datasets.readers.format import CaseFields, Format, RowError, Work
 from core.datasets.readers.item import item_fields, split_item
+from core.datasets.readers.pictures import pictures_of
 from core.datasets.readers.specialties import specialty_of
 from core.datasets.readers.values import by_letter, optional, options, text
 
 _LIST = re.compile(r"\s*Answer Choices:\s*(?=\(A\))", re.IGNORECASE)
 
 
-def _fields(record: Record) -> CaseFields:
-    if record.get("images"):
-        raise LeftOutError("it needs an image, and images are not read")
+def _start(work: Work) -> Callable[[Record], CaseFields]:
+    return lambda record: _fields(record, work)
+
+
+def _fields(record: Record, work: Work) -> CaseFields:
     choices = options(record)
     vignette, question = split_item(_without_list(text(record, "question"), choices))
     answer = by_letter(text(record, "label"), choices, "label")
-    fields = item_fields(optional(record, "id"), vignette, question, choices, answer)
+    images = pictures_of(record, ("images",), work)
+    fields = item_fields(optional(record, "id"), vignette, question, choices, answer, images=images)
     return {**fields, "specialty": _specialty(optional(record, "body_system"), fields["sex"])}
 
 
@@ -47,10 +51,10 @@ def _specialty(body_system: str, sex: str | None) -> str:
 FORMAT = Format(
     name="medxpertqa",
     title="MedXpertQA",
-    reads="The text part: specialist board questions with ten options; the body system gives the specialty.",
+    reads="Specialist board questions; the body system gives the specialty, pictures lie in images beside the list.",
     source="MedXpertQA, Zuo et al. 2025, arXiv 2501.18362",
     licence="MIT",
     fields=frozenset({"question", "options", "label", "medical_task", "body_system"}),
-    start=each(_fields),
+    start=_start,
     needs=("question", "options", "label"),
 )

@@ -2,7 +2,7 @@
 
 Each is looked for under its own name unless --columns gives another. Options stand in one column (a list, letters with
 texts, or texts parted by |) or in several, named with + between them. The answer is an option's text, its letter, or,
-where options are numbered, its number as it stands there.
+where options are numbered, its number as it stands there. A picture is the path of a file beside the list.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from core.case import FINAL_QUESTION
 from core.datasets.readers.files import Record
 from core.datasets.readers.format import CaseFields, Format, RowError, Work
 from core.datasets.readers.item import item_fields, split_item
+from core.datasets.readers.pictures import pictures_of
 from core.datasets.readers.specialties import known_specialty
 from core.datasets.readers.values import by_letter, checked_options, lettered, optional, options, same, text
 from core.datasets.readers.wording import clipped
 from core.errors import AnamnesisError
 
-OURS = ("vignette", "question", "options", "answer", "id", "specialty")
+OURS = ("vignette", "question", "options", "answer", "id", "specialty", "image")
 _SHOWN = 20
 """Columns that a message names."""
 
@@ -29,7 +30,15 @@ def _start(work: Work) -> Callable[[Record], CaseFields]:
     there = set(work.rows.columns)
     # a column that was named for one thing is not looked at for another
     taken = {part for theirs in work.columns.values() for part in _parts(theirs)}
-    named = {ours: ours for ours in OURS if ours in there - taken} | dict(work.columns)
+    return reading_by({ours: ours for ours in OURS if ours in there - taken} | dict(work.columns), work)
+
+
+def reading_by(named: Mapping[str, str], work: Work) -> Callable[[Record], CaseFields]:
+    """Return what reads a record by its columns: our field → theirs, several named with + between them.
+
+    Raises ``AnamnesisError`` where a column is not there, or there are none for what every case has.
+    """
+    there = set(work.rows.columns)
     for ours, theirs in named.items():
         missing = [name for name in _parts(theirs) if name not in there] if there else []
         if missing:
@@ -63,7 +72,10 @@ def _fields(record: Record, named: Mapping[str, str], work: Work) -> CaseFields:
     if called and specialty is None:
         work.remark(f"{called!r} is none of the twelve specialties and counts as Other")
     record_id = optional(record, named["id"]) if "id" in named else None
-    return item_fields(record_id, vignette, question, choices, answer, specialty=specialty or "Other")
+    images = pictures_of(record, _parts(named["image"]), work) if "image" in named else ()
+    return item_fields(
+        record_id, vignette, question, choices, answer, specialty=specialty or "Other", images=images
+    )  # fmt: skip
 
 
 def _told(record: Record, named: Mapping[str, str]) -> tuple[str, str]:

@@ -1,0 +1,166 @@
+"""Pictures are kept by their hash after a look at their contents; what is none is refused in one sentence."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import struct
+import zlib
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from PIL import Image as Pillow
+
+from core import images
+from core.errors import AnamnesisError, UsageError
+from core.images import Image, contents, data_url, folder, keep, kept
+from tests.support.pictures import a_picture
+
+
+@pytest.fixture(autouse=True)
+def own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "own" / "anamnesis.duckdb"))
+    return tmp_path / "own" / "images"
+
+
+def sentence(found: pytest.ExceptionInfo[AnamnesisError]) -> str:
+    words = str(found.value)
+    assert words.endswith(".")
+    assert "\n" not in words
+    return words
+
+
+def a_png(width: int, height: int) -> bytes:
+    """A black-and-white PNG, made by hand so that no library is asked whether it may be so large."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
+    rows = zlib.compress(bytes((width // 8 + 1) * height))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize(
+    ("kind", "media_type", "ending"),
+    [("PNG", "image/png", ".png"), ("JPEG", "image/jpeg", ".jpg"), ("WEBP", "image/webp", ".webp"),
+     ("GIF", "image/gif", ".gif")],
+)  # fmt: skip
+def test_a_picture_is_known_by_its_contents(kind: str, media_type: str, ending: str, own_folder: Path) -> None:
+    data = a_picture("green", kind)
+    image = keep(data, "told-otherwise.bmp")
+    digest = hashlib.sha256(data).hexdigest()
+    assert image == Image(sha256=digest, media_type=media_type, size=len(data), name="told-otherwise.bmp")
+    assert image.local
+    assert image.path == own_folder / f"{digest}{ending}"
+    assert image.path.read_bytes() == data == contents(image)
+    assert [path.name for path in own_folder.iterdir()] == [image.path.name], "nothing half-written stays"
+    head, _, body = data_url(image).partition(",")
+    assert (head, base64.b64decode(body)) == (f"data:{media_type};base64", data)
+
+
+def test_a_photograph_with_a_second_frame_is_a_jpeg(own_folder: Path) -> None:
+    file = BytesIO()
+    frames = [Pillow.new("RGB", (9, 9), colour) for colour in ("red", "blue")]
+    frames[0].save(file, "MPO", save_all=True, append_images=frames[1:])
+    assert keep(file.getvalue(), "phone.jpg").media_type == "image/jpeg"
+
+
+def test_a_file_is_kept_under_its_own_name_and_once_only(tmp_path: Path, own_folder: Path) -> None:
+    (tmp_path / "rash.jpeg").write_bytes(a_picture("green", "JPEG"))
+    (tmp_path / "again.jpeg").write_bytes(a_picture("green", "JPEG"))
+    first, second = keep(tmp_path / "rash.jpeg"), keep(tmp_path / "again.jpeg", "other")
+    assert (first.name, second.name) == ("rash.jpeg", "other")
+    assert first.path == second.path
+    assert len(list(own_folder.iterdir())) == 1
+
+
+def test_a_damaged_copy_is_put_right_by_keeping_the_picture_again() -> None:
+    image = keep(a_picture())
+    image.path.write_bytes(b"x" * image.size)
+    keep(a_picture())
+    assert contents(image) == a_picture()
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "'x.png' is empty"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "no picture that models take: bring a PNG, JPEG, WebP or GIF"),
+        (b"%PDF-1.7 " * 50, "no picture that models take"),
+        (a_picture("green", "TIFF"), "no picture that models take"),
+        (a_picture("green", "PNG", (200, 200))[:-200], "damaged or cut short"),
+        (a_picture("green", "JPEG")[:-40], "damaged or cut short"),
+        (a_picture("green", "WEBP", (200, 200))[:-40], "damaged or cut short"),
+        (a_picture("green", "GIF", (200, 200))[:-40], "damaged or cut short"),
+        (b"\x89PNG\r\n\x1a\n" + b"\0" * 40, "no picture that models take"),
+        (a_png(8000, 7000), "unpacks to more than 50 million pixels"),
+        (a_png(60_000, 4_000), "unpacks to more than 50 million pixels"),
+    ],
+    ids=["empty", "svg", "pdf", "tiff", "png cut", "jpeg cut", "webp cut", "gif cut", "png hollow",
+         "large", "bomb"],
+)  # fmt: skip
+def test_what_is_no_picture_is_refused_in_a_sentence(data: bytes, words: str, own_folder: Path) -> None:
+    with pytest.raises(UsageError) as found:
+        keep(data, "x.png")
+    assert words in sentence(found)
+    assert not own_folder.exists() or not list(own_folder.iterdir())
+
+
+def test_a_bomb_is_small_and_never_unpacked() -> None:
+    assert len(a_png(60_000, 4_000)) < 1_000_000
+
+
+def test_the_limit_is_twenty_megabytes(tmp_path: Path) -> None:
+    data = a_picture("green", "PNG")
+    padded = data + b"\0" * (images.MAX_BYTES - len(data))
+    assert keep(padded, "just.png").size == 20 * 1024**2
+    with pytest.raises(UsageError) as found:
+        keep(padded + b"\0" * 300_000, "large.png")
+    assert "'large.png' has 20.3 MB, and at most 20 MB are taken" in sentence(found)
+    (tmp_path / "large.png").write_bytes(padded + b"\0")
+    with pytest.raises(UsageError, match=r"at most 20 MB"):
+        keep(tmp_path / "large.png")
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as found:
+        keep(tmp_path / "gone.png")
+    assert f"'gone.png' is missing: there is no file {tmp_path / 'gone.png'}" in sentence(found)
+    with pytest.raises(UsageError, match="is a folder and not a file"):
+        keep(tmp_path)
+    with pytest.raises(UsageError, match="cannot be read from"):
+        keep(tmp_path / ("a" * 300))
+
+
+def test_where_nothing_can_be_written_it_is_said(own_folder: Path) -> None:
+    own_folder.parent.mkdir(parents=True)
+    own_folder.write_text("a file where the folder should be")
+    with pytest.raises(AnamnesisError) as found:
+        keep(a_picture(), "rash.png")
+    assert "'rash.png' cannot be kept in" in sentence(found)
+
+
+def test_a_kept_picture_that_is_gone_or_changed_is_said() -> None:
+    image = keep(a_picture(), "rash.png")
+    image.path.write_bytes(a_picture("red"))
+    with pytest.raises(UsageError) as found:
+        data_url(image)
+    assert "'rash.png' has changed" in sentence(found)
+    image.path.unlink()
+    with pytest.raises(UsageError) as found:
+        contents(image)
+    assert f"'rash.png' is gone: there is no {image.path}" in sentence(found)
+
+
+def test_an_address_is_never_fetched() -> None:
+    distant = Image(url="https://example.org/rash.png")
+    assert not distant.local
+    with pytest.raises(UsageError) as found:
+        data_url(distant)
+    assert "https://example.org/rash.png" in sentence(found)
+    assert "never fetched" in sentence(found)
+    near = keep(a_picture())
+    assert kept((distant, near)) == (near,)
+    assert folder().is_dir()
