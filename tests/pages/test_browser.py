@@ -10,16 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.dashboard import CHROMIUM, FLAGS, NARROW, WIDE, Dashboard, Eyes, scrolls_sideways, serving, settle
+from tests.support.dashboard import (
+    CHROMIUM,
+    FLAGS,
+    IN_CHROMIUM,
+    NARROW,
+    WIDE,
+    Dashboard,
+    Eyes,
+    scrolls_sideways,
+    serving,
+    settle,
+)
 
 playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import Browser, Locator, Page, expect  # noqa: E402
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.xdist_group("browser"),  # one browser at a time
-    pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"no Chromium at {CHROMIUM}: install it or set CHROMIUM"),
-]
+pytestmark = IN_CHROMIUM
 SOON, LONG = 45_000, 150_000
 expect.set_options(timeout=SOON)
 

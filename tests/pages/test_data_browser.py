@@ -10,18 +10,14 @@ import orjson
 import pytest
 
 from core.datasets.library import library
-from tests.support.dashboard import CHROMIUM, NARROW, Dashboard, scrolls_sideways, serving, settle
+from tests.support.dashboard import IN_CHROMIUM, NARROW, Dashboard, scrolls_sideways, serving, settle
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import Page, expect
 
 from tests.support.browsing import watched
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.xdist_group("browser"),  # one browser at a time
-    pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"no Chromium at {CHROMIUM}: install it or set CHROMIUM"),
-]
+pytestmark = IN_CHROMIUM
 FIRST_ROW = {"x": 18, "y": 52}
 """Where the box lies that chooses the first row of a table, below its header."""
 

@@ -10,18 +10,14 @@ import pytest
 
 from core.case import Case
 from core.datasets.library import library
-from tests.support.dashboard import CHROMIUM, NARROW, WIDE, Dashboard, scrolls_sideways, serving, settle
+from tests.support.dashboard import IN_CHROMIUM, NARROW, WIDE, Dashboard, scrolls_sideways, serving, settle
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import Locator, Page, expect
 
 from tests.support.browsing import watched
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.xdist_group("browser"),  # one browser at a time
-    pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"no Chromium at {CHROMIUM}: install it or set CHROMIUM"),
-]
+pytestmark = IN_CHROMIUM
 LONG = 150_000
 NEW_WORDS = "I fell off a ladder yesterday and broke my wrist."
 

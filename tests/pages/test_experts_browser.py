@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -12,16 +11,12 @@ from core.experts.plans import Review
 from core.experts.reviewing import state_of
 from core.store.database import Store
 from tests.core.experts.reviews import MODELS, a_review, store_talks
-from tests.support.dashboard import CHROMIUM, FLAGS, WIDE, Dashboard, Eyes, serving, settle
+from tests.support.dashboard import CHROMIUM, FLAGS, IN_CHROMIUM, WIDE, Dashboard, Eyes, serving, settle
 
 playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import Browser, Page, expect  # noqa: E402
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.xdist_group("browser"),  # one browser at a time
-    pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"no Chromium at {CHROMIUM}: install it or set CHROMIUM"),
-]
+pytestmark = IN_CHROMIUM
 expect.set_options(timeout=45_000)
 
 
