@@ -49,14 +49,14 @@ def _resampled_means(matrix: Floats, resamples: int, seed: int) -> Floats:
     whole = bool(present.all())
     weights = present.astype(np.float64)
     blocks = []
-    for drawn in _drawn(matrix.shape[0], resamples, seed):
+    for drawn in drawn_cases(matrix.shape[0], resamples, seed):
         held = float(matrix.shape[0]) if whole else drawn @ weights
         with np.errstate(invalid="ignore"):
             blocks.append((drawn @ filled) / held)
     return np.concatenate(blocks)
 
 
-def _drawn(n: int, resamples: int, seed: int) -> Iterator[Floats]:
+def drawn_cases(n: int, resamples: int, seed: int) -> Iterator[Floats]:
     """Yield, in blocks to bound memory, how often each case is drawn in each resample."""
     generator = np.random.default_rng(seed)
     block = max(1, _BLOCK // n)

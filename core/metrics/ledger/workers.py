@@ -35,10 +35,14 @@ class Parcel:
     cases: tuple[tuple[Case, tuple[AtomicFact, ...] | None], ...]
     talks: tuple[tuple[int, Dialogue], ...]
 
+    def summaries(self) -> list[str]:
+        """Return the summary of each conversation, in their order; other parcels make something else of them."""
+        return [to_json(ledger(self.cases[place][0], said, self.cases[place][1])) for place, said in self.talks]
+
 
 def mark(parcel: Parcel) -> list[str]:
     """Return the summary of each conversation of a parcel, in their order."""
-    return [to_json(ledger(parcel.cases[place][0], said, parcel.cases[place][1])) for place, said in parcel.talks]
+    return parcel.summaries()
 
 
 def marked_by(processes: int, parcels: Iterable[Parcel]) -> Generator[list[str], None, None]:

@@ -8,6 +8,7 @@ import pytest
 
 from core.cli.app import main
 from core.datasets.imported import info, names
+from tests.support.pictures import a_list, a_picture, a_row
 
 FILES = Path(__file__).parents[1] / "datasets" / "files"
 
@@ -95,3 +96,29 @@ def test_formats_are_listed_with_their_licence(capsys: pytest.CaptureFixture[str
 
     assert "mmlu-pro          MMLU-Pro: Questions of the categories health and biology" in out
     assert "licence: Apache-2.0." in out
+
+
+def test_pictures_are_counted_and_go_with_their_data_set(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    rows = [a_row(1, "a.png"), a_row(2, "https://example.org/b.png"), a_row(3, "gone.png")]
+    file = a_list(tmp_path, rows, {"a.png": a_picture()})
+    status, out, err = say(capsys, "import", "cases", str(file), "--name", "skin")
+    assert (status, out) == (1, "")
+    assert "list.csv, line 4: the picture 'gone.png' is missing" in err
+
+    status, out, _ = say(capsys, "import", "cases", str(file), "--name", "skin", "--skip-bad")
+    assert status == 0
+    assert "  with a picture: 1\n  with a picture's address only, which is never fetched: 1\n" in out
+    assert "Remark: 1 case has a picture that is only named by an address" in out
+    assert "Left out line 4: the picture 'gone.png' is missing" in out
+
+    _, out, _ = say(capsys, "data", "list")
+    head, *lines = out.splitlines()
+    assert head.split()[:4] == ["data", "set", "cases", "pictured"]
+    assert {line.split()[0]: line.split()[1:3] for line in lines} == {"library": ["60", "0"], "skin": ["2", "1"]}
+    _, out, _ = say(capsys, "data", "show", "skin")
+    assert "  with a picture: 1\n" in out
+
+    _, out, _ = say(capsys, "data", "delete", "skin", "--yes")
+    assert out == (
+        "Deleted the data set skin with 2 cases and 1 picture; stored runs keep their cases, without the pictures.\n"
+    )
