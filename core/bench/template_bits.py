@@ -45,8 +45,11 @@ def bits_of(prompt: Prompt, values: Mapping[str, Any]) -> list[Bit]:
 
 
 def escaped(literal: str) -> str:
-    """Return a literal as a template that renders to it: braces that would open a tag are written as values."""
-    return re.sub(r"\{(?=[{%#]|$)", '{{ "{" }}', literal).replace("\r", '{{ "\\r" }}')
+    """Return a literal as a template that renders to it: braces that would open a tag are values.
+
+    So is a carriage return, which a template would make a line break of, and what follows a brace may be one.
+    """
+    return re.sub(r"\{(?=[{%#\r]|$)", '{{ "{" }}', literal).replace("\r", '{{ "\\r" }}')
 
 
 def _items(source: str) -> list[_Item]:

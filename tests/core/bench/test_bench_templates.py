@@ -119,6 +119,13 @@ def test_a_value_that_is_gone_is_said_in_one_sentence(name: str, change: tuple[s
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("words", ["{\r", "\r", "a\rb", "{", "{\r\n{{", "\r{"])
+def test_braces_and_carriage_returns_stay_as_they_were_written(words: str) -> None:
+    prompt, values = PACK.prompts["doctor"], VALUES["doctor"]
+    text = f"Begin. {words} {prompt.render(**values)}"
+    assert prompt.with_source(template_of(text, prompt, values)).render(**values) == text
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(["doctor", "patient", "material", "grader_judge"]), st.data())
 def test_whatever_is_written_into_a_prompt_it_renders_to_exactly_that(name: str, data: st.DataObject) -> None:
