@@ -1,0 +1,300 @@
+"""What the rules found wrong with patients' replies, kept by conversation: marks, hits under a filter, what is missing.
+
+Marks are known by trial and by the version of the rules that made them; those of another version are not read. Only
+conversations in which a patient replied to a doctor are looked at; messages count from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, get_args
+
+import duckdb
+import orjson
+import pandas as pd
+import pyarrow as pa
+
+from core.store.figures import CAMPAIGNS
+from core.store.records import records
+
+RuleKind = Literal[
+    "medical_term", "leak", "refusal", "mentions_text", "not_mentioned", "plays_doctor", "both_sides", "stage_direction"
+]
+"""What the rules of ``core.metrics.patients`` find in the words alone."""
+FactKind = Literal["invented"]
+"""What is found with the facts ledger (``core.metrics.ledger``): only where that was made."""
+Kind = Literal[RuleKind, FactKind]
+RULE_KINDS: tuple[RuleKind, ...] = get_args(RuleKind)
+FACT_KINDS: tuple[FactKind, ...] = get_args(FactKind)
+KINDS: tuple[Kind, ...] = (*RULE_KINDS, *FACT_KINDS)
+
+
+class Mark(NamedTuple):
+    """One hit in a reply: its message (from 0), its kind, the words and where they lie in it, and what is said of them.
+
+    ``detail`` is the plain word for a medical term, how a leak names the diagnosis, or which sort of its kind it is.
+    """
+
+    turn: int
+    kind: Kind
+    words: str
+    start: int
+    end: int
+    detail: str
+
+
+@dataclass(frozen=True)
+class PatientFilter:
+    """Which conversations to look at; ``None`` is no restriction.
+
+    ``personas`` holds personas in their canonical form, the empty text for plain ones. Without ``runs``, ``sources``
+    and ``trials`` only campaigns and releases count, not what was played live or at the bench.
+    """
+
+    trials: Sequence[str] | None = None
+    runs: Sequence[str] | None = None
+    patients: Sequence[str] | None = None
+    doctors: Sequence[str] | None = None
+    personas: Sequence[str] | None = None
+    protocols: Sequence[str] | None = None
+    datasets: Sequence[str] | None = None
+    specialties: Sequence[str] | None = None
+    sources: Sequence[str] | None = None
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the values for the queries of this module."""
+        values = {name: None if held is None else list(held) for name, held in vars(self).items()}
+        if self.sources is None and self.runs is None and self.trials is None:
+            values["sources"] = list(CAMPAIGNS)
+        return values
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A mark with what surrounds it: its conversation, the doctor's message before it and the whole reply."""
+
+    trial_id: str
+    run_id: str
+    doctor: str
+    patient: str
+    persona: str
+    protocol: str
+    case_key: str
+    dataset: str | None
+    specialty: str | None
+    trial: int
+    mark: Mark
+    question: str
+    text: str
+
+
+@dataclass(frozen=True)
+class PatientOffer:
+    """What the stored conversations can be told apart by, each in order; ``runs`` maps a run to its doctor."""
+
+    runs: dict[str, str]
+    patients: tuple[str, ...]
+    personas: tuple[str, ...]
+    doctors: tuple[str, ...]
+    protocols: tuple[str, ...]
+    datasets: tuple[str, ...]
+    specialties: tuple[str, ...]
+
+
+class StoredMarks(NamedTuple):
+    """What was found in one conversation: its number of replies and its marks; ``marked_at`` in seconds since 1970."""
+
+    trial_id: str
+    rules: str
+    replies: int
+    marks: tuple[Mark, ...]
+    marked_at: float
+
+
+class ToMark(NamedTuple):
+    """A conversation that is to be marked; ``found`` says whether its facts ledger holds anything to look at."""
+
+    trial_id: str
+    case_key: str
+    content_hash: str | None
+    found: bool = True
+
+
+def facts_rules(rules: str) -> str:
+    """Return the version under which marks from facts ledgers are kept, beside those of the words alone."""
+    return f"{rules}:facts"
+
+
+def to_mark(cursor: duckdb.DuckDBPyConnection, rules: str, wanted: PatientFilter | None = None) -> list[ToMark]:
+    """Return the conversations under a filter that these rules have not marked, those about one case together."""
+    sql = f"""
+        WITH {_TALKS} SELECT trial_id, case_key, content_hash FROM talks
+        ANTI JOIN (SELECT trial_id FROM patient_marks WHERE rules = $rules) USING (trial_id)
+        ORDER BY case_key, content_hash, trial_id"""
+    return [ToMark(*row) for row in cursor.execute(sql, _parameters(wanted, rules=rules)).fetchall()]
+
+
+def to_mark_facts(cursor: duckdb.DuckDBPyConnection, rules: str, wanted: PatientFilter | None = None) -> list[ToMark]:
+    """Return the conversations whose facts ledger is kept and newer than the marks made from it, if there are any."""
+    sql = f"""
+        WITH {_TALKS}, kept AS (
+            SELECT trial_id, max(marked_at) AS kept_at, arg_max(summary, marked_at) AS summary FROM ledgers
+            GROUP BY trial_id
+        ), done AS (
+            SELECT trial_id, max(marked_at) AS done_at FROM patient_marks WHERE rules = $rules GROUP BY trial_id
+        )
+        SELECT trial_id, case_key, content_hash, json_array_length(summary, '$.facts.invented') > 0
+        FROM talks JOIN kept USING (trial_id) LEFT JOIN done USING (trial_id)
+        WHERE done_at IS NULL OR done_at < kept_at ORDER BY case_key, content_hash, trial_id"""
+    values = _parameters(wanted, rules=facts_rules(rules))
+    return [ToMark(*row) for row in cursor.execute(sql, values).fetchall()]
+
+
+def add_marks(connection: duckdb.DuckDBPyConnection, new: Sequence[StoredMarks]) -> int:
+    """Append the marks of conversations and return how many; the newest of a version count. Needs a write lease."""
+    if not new:
+        return 0
+    rows = [(*one[:3], orjson.dumps([mark._asdict() for mark in one.marks]).decode(), one.marked_at) for one in new]
+    columns = (list(column) for column in zip(*rows, strict=True))
+    connection.register("incoming", pa.table(dict(zip(StoredMarks._fields, columns, strict=True))))
+    try:
+        (count,) = connection.execute("INSERT INTO patient_marks BY NAME SELECT * FROM incoming").fetchall()[0]
+    finally:
+        connection.unregister("incoming")
+    return int(count)
+
+
+def marks_of(cursor: duckdb.DuckDBPyConnection, trial_id: str, rules: str) -> tuple[Mark, ...] | None:
+    """Return a conversation's kept marks in the order of its words; ``None`` where these rules have not marked it.
+
+    With those that come from its facts ledger, where that was made.
+    """
+    sql = f"WITH {_NEWEST} SELECT rules, marks FROM newest WHERE trial_id = $trial"
+    held = cursor.execute(sql, {**_versions(rules), "trial": trial_id}).fetchall()
+    if rules not in {version for version, _ in held}:
+        return None
+    marks = [Mark(**mark) for _, kept in held for mark in orjson.loads(kept)]
+    return tuple(sorted(marks, key=lambda mark: (mark.turn, mark.start, mark.end)))
+
+
+def talks(cursor: duckdb.DuckDBPyConnection, rules: str, wanted: PatientFilter | None = None) -> pd.DataFrame:
+    """Return a row for each marked conversation under a filter.
+
+    Columns: trial_id, run_id, doctor, patient, persona, protocol, case_key, dataset, specialty, ``replies``, for each
+    of ``KINDS`` the number of its hits, and ``facts``: whether its facts ledger was looked at.
+    """
+    counts = ", ".join(f"count(*) FILTER (kind = '{kind}') AS {kind}" for kind in KINDS)
+    sql = f"""
+        WITH {_TALKS}, {_NEWEST}, kinds AS (
+            SELECT trial_id, unnest(from_json(marks, '[{{"kind": "VARCHAR"}}]')).kind AS kind FROM newest
+        ), counts AS (SELECT trial_id, {counts} FROM kinds GROUP BY trial_id)
+        SELECT talks.* EXCLUDE (content_hash, trial), words.replies,
+            {", ".join(f"coalesce({kind}, 0) AS {kind}" for kind in KINDS)}, of_facts.trial_id IS NOT NULL AS facts
+        FROM talks JOIN (FROM newest WHERE rules = $rules) AS words USING (trial_id)
+        LEFT JOIN (FROM newest WHERE rules = $facts_rules) AS of_facts ON of_facts.trial_id = talks.trial_id
+        LEFT JOIN counts ON counts.trial_id = talks.trial_id ORDER BY talks.trial_id"""
+    return cursor.execute(sql, {**_parameters(wanted), **_versions(rules)}).df()
+
+
+def hits(
+    cursor: duckdb.DuckDBPyConnection,
+    rules: str,
+    kinds: Sequence[Kind] = KINDS,
+    wanted: PatientFilter | None = None,
+    *,
+    words: str | None = None,
+    limit: int | None = 50,
+    offset: int = 0,
+) -> tuple[int, list[Hit]]:
+    """Return how many hits of these kinds there are under a filter, and a page of them by run, case, trial and turn.
+
+    ``words`` keeps hits whose words hold it, in any case of letters. A page behind the last one is empty and counts 0.
+    """
+    values = {
+        **_parameters(wanted), **_versions(rules), "kinds": list(kinds), "words": words, "limit": limit,
+        "offset": offset,
+    }  # fmt: skip
+    rows = records(cursor.execute(_HITS, values))
+    total = max([0, *(row.pop("total") for row in rows)])
+    return total, [Hit(mark=Mark(*(row.pop(name) for name in Mark._fields)), **row) for row in rows]
+
+
+def trial_case(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> tuple[str, str | None] | None:
+    """Return the key and content hash of a trial's case; ``None`` where there is no such trial."""
+    sql = "SELECT case_key, content_hash FROM trials WHERE trial_id = $trial"
+    return next(iter(cursor.execute(sql, {"trial": trial_id}).fetchall()), None)
+
+
+def offer(cursor: duckdb.DuckDBPyConnection) -> PatientOffer:
+    """Return what there is to choose from among all stored conversations, those that were only watched as well."""
+    names = ("patient", "persona", "doctor", "protocol", "dataset", "specialty")
+    lists = ", ".join(f"list(DISTINCT {name} ORDER BY {name}) FILTER ({name} IS NOT NULL)" for name in names)
+    everything = dict.fromkeys(_parameters(None))
+    found = cursor.execute(f"WITH {_TALKS} SELECT {lists} FROM talks", everything).fetchall()[0]
+    runs = cursor.execute(f"WITH {_TALKS} SELECT DISTINCT run_id, doctor FROM talks ORDER BY run_id", everything)
+    return PatientOffer(dict(runs.fetchall()), *(tuple(held or ()) for held in found))
+
+
+def _parameters(wanted: PatientFilter | None, **more: str) -> dict[str, Any]:
+    return {**(wanted or PatientFilter()).parameters(), **more}
+
+
+def _versions(rules: str) -> dict[str, str]:
+    return {"rules": rules, "facts_rules": facts_rules(rules)}
+
+
+_SELECTED = " AND ".join(
+    f"(${name}::VARCHAR[] IS NULL OR list_contains(${name}, {column}))"
+    for name, column in (
+        ("trials", "trials.trial_id"),
+        ("runs", "runs.run_id"),
+        ("patients", "runs.patient"),
+        ("doctors", "runs.doctor"),
+        ("personas", "coalesce(json_extract_string(runs.settings, '$.persona'), '')"),
+        ("protocols", "runs.protocol"),
+        ("datasets", "cases.dataset"),
+        ("specialties", "cases.specialty"),
+        ("sources", "runs.source"),
+    )
+)
+# Where a journal did not bring its cases, the case as it came in last stands for it.
+_TALKS = f"""last_cases AS (
+        SELECT case_key, content_hash FROM cases
+        QUALIFY row_number() OVER (PARTITION BY case_key ORDER BY added_at DESC, rowid DESC) = 1
+    ), replied AS (SELECT DISTINCT trial_id FROM utterances WHERE role = 'patient' AND turn > 0),
+    talks AS (
+        SELECT trials.trial_id, runs.run_id, runs.doctor, runs.patient,
+            coalesce(json_extract_string(runs.settings, '$.persona'), '') AS persona, runs.protocol,
+            trials.case_key, cases.content_hash, cases.dataset, cases.specialty, trials.trial
+        FROM trials JOIN replied USING (trial_id) JOIN runs ON runs.run_id = trials.run_id
+        LEFT JOIN last_cases ON last_cases.case_key = trials.case_key
+        JOIN cases ON cases.case_key = trials.case_key
+            AND cases.content_hash = coalesce(trials.content_hash, last_cases.content_hash)
+        WHERE {_SELECTED}
+    )"""
+_NEWEST = """newest AS (
+        SELECT trial_id, rules, replies, marks FROM patient_marks WHERE rules IN ($rules, $facts_rules)
+        QUALIFY row_number() OVER (PARTITION BY trial_id, rules ORDER BY marked_at DESC, rowid DESC) = 1
+    )"""
+_MARK = (
+    '[{"turn": "INTEGER", "kind": "VARCHAR", "words": "VARCHAR", "start": "INTEGER", "end": "INTEGER", '
+    '"detail": "VARCHAR"}]'
+)
+_NATURAL = "regexp_replace(case_key, '[0-9]+$', ''), try_cast(regexp_extract(case_key, '[0-9]+$') AS HUGEINT), case_key"
+# The page is cut before the messages are looked up.
+_HITS = f"""
+    WITH {_TALKS}, {_NEWEST}, found AS (
+        SELECT trial_id, unnest(from_json(marks, '{_MARK}'), max_depth := 2) FROM newest WHERE len(marks) > 2
+    ), page AS (
+        SELECT talks.* EXCLUDE (content_hash), turn, kind, words, start, "end", detail, count(*) OVER () AS total
+        FROM found JOIN talks USING (trial_id)
+        WHERE list_contains($kinds::VARCHAR[], kind)
+            AND ($words::VARCHAR IS NULL OR contains(lower(words), lower($words)))
+        ORDER BY run_id, {_NATURAL}, trial, turn, start LIMIT $limit OFFSET $offset
+    )
+    SELECT page.*, coalesce((SELECT arg_max(before.text, before.turn) FROM utterances AS before
+            WHERE before.trial_id = page.trial_id AND before.turn < page.turn AND before.role = 'doctor'), '')
+        AS question, said.text
+    FROM page JOIN utterances AS said ON said.trial_id = page.trial_id AND said.turn = page.turn
+    ORDER BY run_id, {_NATURAL}, trial, page.turn, start"""

@@ -1,0 +1,41 @@
+"""``report patients`` from end to end."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from core.cli.app import main
+from tests.core.metrics.patients.patient_talks import stored
+
+
+def test_rates_hits_and_a_sample(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored(db)
+    assert main(["report", "patients", "--by", "doctor", "--kind", "mentions_text", "--format", "csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(row["doctor"], row["with_hit"], row["n"], row["hits"]) for row in rows] == [
+        ("m1", "1", "3", "1"), ("m2", "1", "1", "2"),
+    ]  # fmt: skip
+    assert main(["report", "patients", "--part", "hits", "--words", "papul", "--format", "json"]) == 0
+    (hit,) = json.loads(capsys.readouterr().out)
+    assert (hit["words"], hit["detail"], hit["trial"], hit["turn"]) == ("papules", "small bump", "m1/1/0", 5)
+    assert main(["report", "patients", "--part", "sample", "--limit", "1", "--models", "m2", "--format", "json"]) == 0
+    assert [row["doctor"] for row in json.loads(capsys.readouterr().out)] == ["m2"]
+
+
+def test_facts_ledgers_are_made_where_asked(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored(db)
+    assert main(["report", "patients", "--kind", "invented", "--facts", "--format", "csv"]) == 0
+    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert (row["n"], row["missing"]) == ("4", "0")
+
+
+def test_nothing_stored_says_what_to_do(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "patients"]) == 1
+    assert "core run --doctor" in capsys.readouterr().err
+    assert main(["report", "patients", "--part", "experts"]) == 1
+    assert "import craftmd" in capsys.readouterr().err

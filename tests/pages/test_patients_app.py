@@ -1,0 +1,170 @@
+"""The Patients page without a browser: marking, rates, hits with their conversation, experts, rules."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.experts.workbooks import FILES
+from core.metrics.ledger.keeping import mark_missing
+from core.metrics.patients.figures import PatientRate, patient_rates
+from core.metrics.patients.kinds import ABOUT
+from core.metrics.patients.marking import mark_patients
+from core.stats.intervals import Interval
+from core.store.database import Store
+from core.store.patients import Mark
+from pages.parts.patients_charts import rates_chart
+from pages.parts.patients_conversation import marked_at
+from tests.core.metrics.patients.patient_talks import stored
+from tests.core.metrics.patients.test_experts import ROWS, put, workbook
+from tests.support.pages import button, has_button, run_until, trouble, words
+
+Open = Callable[..., AppTest]
+
+
+@pytest.fixture
+def store(database: Path) -> Store:
+    held = stored(database, persona="terse")
+    mark_patients(held, processes=0)
+    return held
+
+
+def table(app: AppTest, column: str) -> pd.DataFrame:
+    return next(frame.value for frame in app.dataframe if column in frame.value.columns)
+
+
+def charts(app: AppTest) -> list[dict[str, object]]:
+    return [json.loads(chart.proto.spec) for chart in app.get("plotly_chart")]
+
+
+def test_an_empty_page_says_what_to_do(open_page: Open) -> None:
+    app = open_page("patients")
+    assert trouble(app) == []
+    assert "No conversation with a patient is stored yet" in words(app)
+
+
+def test_what_is_unmarked_is_marked_on_demand(database: Path, open_page: Open) -> None:
+    stored(database)
+    app = open_page("patients")
+    assert "**4 conversations are not marked yet**" in words(app)
+    assert "No marked conversation fits" in words(app)
+    button(app, "Mark them").click().run()
+    run_until(app, lambda app: bool(app.dataframe))
+    assert trouble(app) == []
+    assert not has_button(app, "Mark them")
+
+
+def test_rates_with_what_they_are_made_of(store: Store, open_page: Open) -> None:
+    app = open_page("patients", patients_by="Doctor")
+    assert trouble(app) == []
+    rows = table(app, "Hits per 100 replies").set_index(["Doctor", "Kind"])
+    terms = rows.loc[("m1", "Medical terms")]
+    assert (terms["Hit"], terms["Conversations"], terms["Hits"], terms["Replies"]) == (1, 3, 2, 9)
+    assert terms["With a hit"] == pytest.approx(1 / 3)
+    assert terms["Hits per 100 replies"] == pytest.approx(100 * 2 / 9)
+    assert "which 4 conversations do not have yet" in words(app)
+    assert "No hit at all:" in words(app)
+    assert len(charts(app)) == 1
+
+
+def test_facts_found_since_are_marked_as_well(store: Store, open_page: Open) -> None:
+    mark_missing(store)
+    app = open_page("patients")
+    assert "conversations are not marked yet** by the facts that were found since" in words(app)
+    mark_patients(store, processes=0)
+    app = open_page("patients", patients_kinds="Invented statements")
+    assert trouble(app) == []
+    assert not has_button(app, "Mark them")
+    assert set(table(app, "Hits per 100 replies")["Kind"]) == {"Invented statements"}
+
+
+def test_patients_with_a_persona_are_apart_and_can_be_chosen(store: Store, open_page: Open) -> None:
+    app = open_page("patients")
+    assert len(set(table(app, "Hits per 100 replies")["Patient"])) == 2
+    app.multiselect(key="patients_personas").set_value(["terse"]).run()
+    assert trouble(app) == []
+    assert set(table(app, "Hits per 100 replies")["Conversations"]) == {1}
+
+
+def test_every_grouping_has_a_figure_and_a_table(store: Store, open_page: Open) -> None:
+    app = open_page("patients", patients_by="Run", patients_kinds="Speaks of its text")
+    for by, names in (("run", {"m1 · m1", "m2 · m2 · terse"}), ("dataset", {"ours"}), ("specialty", {"Cardiology"})):
+        app.segmented_control(key="patients_by").set_value(by).run()
+        assert trouble(app) == []
+        rows = table(app, "Hits per 100 replies")
+        assert set(rows["Kind"]) == {"Speaks of its text"}
+        assert names <= set(rows.iloc[:, 0])
+        assert len(charts(app)) == 1
+
+
+def test_an_address_opens_a_hit_with_its_words_marked(store: Store, open_page: Open) -> None:
+    app = open_page("patients", patients_tab="Hits", patients_hit="m1/1/0|6", patients_kinds="Medical terms")
+    assert trouble(app) == []
+    assert list(table(app, "Words")["Words"]) == ["papules", "pruritus"]
+    text = words(app)
+    assert ":orange-background[**papules**] and :orange-background[**pruritus**]" in text
+    assert ":orange-background[**vignette**]" in text  # of another kind, in the same conversation
+    assert "**3 hits in this conversation**" in text
+
+
+def test_hits_are_found_by_words_and_nonsense_in_the_address_does_no_harm(store: Store, open_page: Open) -> None:
+    app = open_page("patients", patients_tab="Hits", patients_words="PRUR", patients_page="7")
+    assert trouble(app) == []
+    assert list(table(app, "Words")["Words"]) == ["pruritus"]
+    app = open_page("patients", patients_tab="Hits", patients_words="gone", patients_hit="gone|x", patients_page="²")
+    assert trouble(app) == []
+    assert "No hit fits" in words(app)
+    assert "The conversation in this address is not stored here." in words(app)
+
+
+def test_beside_the_experts(store: Store, open_page: Open) -> None:
+    app = open_page("patients", patients_tab="Against experts")
+    assert trouble(app) == []
+    assert "import craftmd" in words(app)
+    put(store, {FILES["d1"]: workbook(ROWS), FILES["d2"]: workbook([]), FILES["d3"]: workbook([])})
+    app = open_page("patients", patients_tab="Against experts")
+    assert trouble(app) == []
+    assert "13 of 180 conversations (7.22%" in words(app)
+    shown = {metric.label: metric.value for metric in app.metric}
+    assert shown["Precision"] == shown["Recall"] == "66.7%"
+    assert shown["Cohen’s kappa"] == "0.333"
+    assert list(table(app, "Recall")["Doctor"]) == ["All", "GPT-4"]
+
+
+def test_every_rule_is_stated(store: Store, open_page: Open) -> None:
+    app = open_page("patients", patients_tab="Rules")
+    assert trouble(app) == []
+    text = words(app)
+    assert all(f"**{about.name}**" in text and about.rule in text for about in ABOUT.values())
+    assert "**Medical terms**: 18 of 20 read were right" in text
+
+
+def test_marks_that_overlap_run_together_and_markup_stays_text() -> None:
+    text = "I *have* eczema/rash here"
+    marks = [Mark(1, "medical_term", "eczema", 9, 15, ""), Mark(1, "leak", "zema/rash", 11, 20, "")]
+    assert marked_at(text, marks) == r"I \*have\* :orange-background[**eczema**]:orange-background[**\/rash**] here"
+
+
+def test_a_figure_has_a_line_for_each_kind_or_each_group(store: Store) -> None:
+    rows = patient_rates(store, "doctor", kinds=["medical_term", "mentions_text"])
+    names = {("m1", "", "craftmd"): "One", ("m2", "terse", "craftmd"): "Two"}
+    colours = dict.fromkeys(names, "#0072B2")
+    by_kind = rates_chart(rows, names, colours)
+    assert list(by_kind.layout.yaxis.ticktext) == ["Medical terms", "Speaks of its text"]
+    assert [trace.name for trace in by_kind.data] == ["One", "Two"]
+    assert by_kind.data[1].x == (0.0, 1.0)
+    by_group = rates_chart(rows[::2], names, colours, by_group=True, dark=True)
+    assert list(by_group.layout.yaxis.ticktext) == ["One", "Two"]
+
+
+def test_what_was_not_looked_at_is_not_drawn() -> None:
+    nan = float("nan")
+    row = PatientRate(
+        "m1", "", "craftmd", "invented", 0, 0, 0, nan, Interval(nan, nan), 0, 0, nan, Interval(nan, nan), 3
+    )
+    assert len(rates_chart([row], {("m1", "", "craftmd"): "One"}, {("m1", "", "craftmd"): "#0072B2"}).data) == 0
