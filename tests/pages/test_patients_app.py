@@ -21,7 +21,7 @@ from core.store.patients import Mark
 from pages.parts.patients_charts import rates_chart
 from pages.parts.patients_conversation import marked_at
 from tests.core.metrics.patients.patient_talks import stored
-from tests.core.metrics.patients.test_experts import ROWS, put, workbook
+from tests.core.metrics.patients.test_patients_against_experts import ROWS, put, workbook
 from tests.support.pages import button, has_button, run_until, trouble, words
 
 Open = Callable[..., AppTest]
