@@ -17,7 +17,7 @@ from core.store.forks import Tree, tree
 from pages.parts import live_sessions
 from pages.parts.branches_compare import common_messages, differences, edits, marked_text
 from pages.parts.branches_tree import changes_words, node_names, tree_chart, tree_table
-from tests.core.store.builders import a_case, a_header, a_stream, a_trial, graded, write_journal
+from tests.core.store.builders import a_case, a_header, a_stream, a_trial, as_released, graded, write_journal
 from tests.support.pages import button, has_button, run_until, trouble, words
 
 Open = Callable[..., AppTest]
@@ -179,7 +179,8 @@ def test_a_stopped_branch_is_not_in_the_tree_and_says_so(consulted: str, open_pa
 
 
 def test_an_imported_conversation_asks_for_another_doctor(database: Path, open_page: Open) -> None:
-    add(Store(database), "old", doctor="mistral_v1_7b", patient="gpt_4", source="release", prompt_pack="as released")
+    add(Store(database), "old", doctor="mistral_v1_7b", patient="gpt_4", prompt_pack="as released")
+    as_released(Store(database), "of-old")
     app = open_page("branches", trial="old")
     assert trouble(app) == []
     assert "Choose who goes on" in words(app)

@@ -19,7 +19,7 @@ from core.campaigns.engine import is_running
 from core.campaigns.journal import TrialLine, journal_path, read_lines
 from core.campaigns.plan import find_header
 from core.store.database import Store
-from tests.core.store.builders import a_case, a_header, a_stream, a_trial, write_journal
+from tests.core.store.builders import a_case, a_header, a_stream, a_trial, as_released, write_journal
 from tests.support.campaigns import metrics, run_ids, stop_all
 from tests.support.pages import button, has_button, run_until, trouble, words
 
@@ -187,10 +187,12 @@ def test_only_campaigns_and_releases_are_listed(open_page: Open, database: Path)
     sources = ("local", "live", "bench", "fork", "release")
     for number, source in enumerate(sources):
         run = f"{source}-run"
-        header = a_header(run, [a_case()], source=source, trials=1, created_at=100.0 + number)
+        kind = "local" if source == "release" else source
+        header = a_header(run, [a_case()], source=kind, trials=1, created_at=100.0 + number)
         write_journal(
             Store(database).journals, run, header, a_trial(a_stream(f"{run}/0"), trial_id=f"{run}/0", run_id=run)
         )
+    as_released(Store(database), "release-run")
     app = open_page("runs")
     assert trouble(app) == []
     assert list(app.dataframe[0].value["Run"]) == ["release-run", "local-run"]

@@ -25,7 +25,7 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.forks import delete_branch
 from core.store.runs import runs
-from tests.core.store.builders import a_case, a_header, a_trial, write_journal
+from tests.core.store.builders import a_case, a_header, a_trial, as_released, write_journal
 from tests.support.fake_provider import running
 
 OTHER_REPLY = "I'm 70. I'm a woman."
@@ -252,9 +252,7 @@ def imported(*, with_case: bool = True) -> None:
         prompt_pack="as released",
     )  # fmt: skip
     write_journal(store.journals, "run", header, a_trial())
-    fold(store)
-    with store.write() as connection:  # an import writes its runs without a journal
-        connection.execute("UPDATE runs SET source = 'release'")
+    as_released(store, "run")
 
 
 def test_a_releases_doctor_must_be_replaced() -> None:

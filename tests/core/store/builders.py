@@ -25,6 +25,8 @@ from core.events import (
     Utterance,
     Verdict,
 )
+from core.store.database import Store
+from core.store.fold import fold
 
 ARMS = [("vignette", "mcq"), ("multi_turn", "frq")]
 
@@ -114,6 +116,13 @@ def write_journal(folder: Path, run_id: str, *lines: Line) -> Path:
         for line in lines:
             file.write(as_bytes(line))
     return path
+
+
+def as_released(store: Store, run_id: str) -> None:
+    """Make a stored run one of a release: imports write theirs without a journal."""
+    fold(store)
+    with store.write() as connection:
+        connection.execute("UPDATE runs SET source = 'release' WHERE run_id = ?", [run_id])
 
 
 def as_bytes(line: Line) -> bytes:
