@@ -24,6 +24,7 @@ COMMANDS = {
     "reproduce": "reproduce:reproduce",
     "train": "training:train",
     "meld": "memorisation:meld",
+    "judge-patients": "patients:judge",
     "report": "report:app",
     "check": "check:app",
     "import": "cases:app",

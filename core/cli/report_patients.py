@@ -1,4 +1,4 @@
-"""``report patients``: what simulated patients do wrong, how often, where, and the rule beside the experts."""
+"""``report patients``: what simulated patients do wrong, how often, where, and the rule beside experts and models."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from core.errors import AnamnesisError
 from core.metrics.ledger.keeping import mark_missing
 from core.metrics.patients.experts import PAPER, TermsAgreement, terms_against_experts
 from core.metrics.patients.figures import By, PatientRate, hit_sample, patient_hits, patient_rates
+from core.metrics.patients.judged_figures import JudgeAgreement, judge_against_rule
 from core.metrics.patients.marking import mark_patients
 from core.store.database import Store
 from core.store.figures import Selection
 from core.store.patients import KINDS, Hit, Kind, PatientFilter
 
-Part = Literal["rates", "hits", "sample", "experts"]
+Part = Literal["rates", "hits", "sample", "experts", "judge"]
 Row = dict[str, Any]
 
 
 def report_patients(
     part: Annotated[
-        Part, typer.Option(help="Rates, the hits themselves, a random sample of them, or the rule beside experts.")
+        Part, typer.Option(help="Rates, the hits, a random sample of them, or the rule beside experts or a model.")
     ] = "rates",
     by: Annotated[By, typer.Option(help="Group rates by this; plain patients and personas always apart.")] = "patient",
     kind: Annotated[Kind | None, typer.Option(help="Only this kind of hit.")] = None,
@@ -47,6 +48,9 @@ def report_patients(
         return 0
     wanted = PatientFilter(runs=[run_id_of(store, name) for name in run] if run else None, doctors=model_names(models))
     _mark(store, wanted, facts)
+    if part == "judge":
+        print_rows([_judge_row(one) for one in _judged(store, wanted)], format_)
+        return 0
     kinds: list[Kind] = [kind] if kind else list(KINDS)
     parts: dict[str, Callable[[], list[Row]]] = {
         "rates": lambda: [_rate_row(row, by) for row in patient_rates(store, by, wanted, kinds)],
@@ -74,6 +78,16 @@ def _mark(store: Store, wanted: PatientFilter, facts: bool) -> None:
         mark_patients(store, wanted, on_progress=show)
 
 
+def _judged(store: Store, wanted: PatientFilter) -> list[JudgeAgreement]:
+    found = judge_against_rule(store, wanted)
+    if not found:
+        raise AnamnesisError(
+            "No model has judged these conversations: run `python -m core judge-patients --model M` first, or choose "
+            "another --run or --models."
+        )
+    return found
+
+
 def _rate_row(row: PatientRate, by: By) -> Row:
     return {
         by: row.group, "persona": row.persona or "plain", "protocol": row.protocol, "kind": row.kind, "rate": row.rate,
@@ -99,4 +113,14 @@ def _experts_row(one: TermsAgreement) -> Row:
         "precision_high": one.precision_interval.high, "recall": one.recall, "recall_low": one.recall_interval.low,
         "recall_high": one.recall_interval.high, "kappa": one.kappa, "both": one.both, "rule_only": one.rule_only,
         "experts_only": one.experts_only, "neither": one.neither, "no_text": one.unmatched,
+    }  # fmt: skip
+
+
+def _judge_row(one: JudgeAgreement) -> Row:
+    return {
+        "judge": one.model, "prompts": one.prompt_hash, "n": one.n, "cases": one.cases, "judge_share": one.judge,
+        "judge_low": one.judge_interval.low, "judge_high": one.judge_interval.high, "rule_share": one.rule,
+        "rule_low": one.rule_interval.low, "rule_high": one.rule_interval.high, "both": one.both,
+        "judge_only": one.judge_only, "rule_only": one.rule_only, "neither": one.neither, "agreement": one.agreement,
+        "kappa": one.kappa, "dropped": one.dropped, "failed": one.failed,
     }  # fmt: skip

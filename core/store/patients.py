@@ -129,7 +129,7 @@ def facts_rules(rules: str) -> str:
 def to_mark(cursor: duckdb.DuckDBPyConnection, rules: str, wanted: PatientFilter | None = None) -> list[ToMark]:
     """Return the conversations under a filter that these rules have not marked, those about one case together."""
     sql = f"""
-        WITH {_TALKS} SELECT trial_id, case_key, content_hash FROM talks
+        WITH {TALKS} SELECT trial_id, case_key, content_hash FROM talks
         ANTI JOIN (SELECT trial_id FROM patient_marks WHERE rules = $rules) USING (trial_id)
         ORDER BY case_key, content_hash, trial_id"""
     return [ToMark(*row) for row in cursor.execute(sql, _parameters(wanted, rules=rules)).fetchall()]
@@ -138,7 +138,7 @@ def to_mark(cursor: duckdb.DuckDBPyConnection, rules: str, wanted: PatientFilter
 def to_mark_facts(cursor: duckdb.DuckDBPyConnection, rules: str, wanted: PatientFilter | None = None) -> list[ToMark]:
     """Return the conversations whose facts ledger is kept and newer than the marks made from it, if there are any."""
     sql = f"""
-        WITH {_TALKS}, kept AS (
+        WITH {TALKS}, kept AS (
             SELECT trial_id, max(marked_at) AS kept_at, arg_max(summary, marked_at) AS summary FROM ledgers
             GROUP BY trial_id
         ), done AS (
@@ -186,7 +186,7 @@ def talks(cursor: duckdb.DuckDBPyConnection, rules: str, wanted: PatientFilter |
     """
     counts = ", ".join(f"count(*) FILTER (kind = '{kind}') AS {kind}" for kind in KINDS)
     sql = f"""
-        WITH {_TALKS}, {_NEWEST}, kinds AS (
+        WITH {TALKS}, {_NEWEST}, kinds AS (
             SELECT trial_id, unnest(from_json(marks, '[{{"kind": "VARCHAR"}}]')).kind AS kind FROM newest
         ), counts AS (SELECT trial_id, {counts} FROM kinds GROUP BY trial_id)
         SELECT talks.* EXCLUDE (content_hash, trial), words.replies,
@@ -231,8 +231,8 @@ def offer(cursor: duckdb.DuckDBPyConnection) -> PatientOffer:
     names = ("patient", "persona", "doctor", "protocol", "dataset", "specialty")
     lists = ", ".join(f"list(DISTINCT {name} ORDER BY {name}) FILTER ({name} IS NOT NULL)" for name in names)
     everything = dict.fromkeys(_parameters(None))
-    found = cursor.execute(f"WITH {_TALKS} SELECT {lists} FROM talks", everything).fetchall()[0]
-    runs = cursor.execute(f"WITH {_TALKS} SELECT DISTINCT run_id, doctor FROM talks ORDER BY run_id", everything)
+    found = cursor.execute(f"WITH {TALKS} SELECT {lists} FROM talks", everything).fetchall()[0]
+    runs = cursor.execute(f"WITH {TALKS} SELECT DISTINCT run_id, doctor FROM talks ORDER BY run_id", everything)
     return PatientOffer(dict(runs.fetchall()), *(tuple(held or ()) for held in found))
 
 
@@ -258,8 +258,8 @@ _SELECTED = " AND ".join(
         ("sources", "runs.source"),
     )
 )
-# Where a journal did not bring its cases, the case as it came in last stands for it.
-_TALKS = f"""last_cases AS (
+# Conversations under a ``PatientFilter``. Where a journal brought no cases, the case as it came in last stands for it.
+TALKS = f"""last_cases AS (
         SELECT case_key, content_hash FROM cases
         QUALIFY row_number() OVER (PARTITION BY case_key ORDER BY added_at DESC, rowid DESC) = 1
     ), replied AS (SELECT DISTINCT trial_id FROM utterances WHERE role = 'patient' AND turn > 0),
@@ -284,7 +284,7 @@ _MARK = (
 _NATURAL = "regexp_replace(case_key, '[0-9]+$', ''), try_cast(regexp_extract(case_key, '[0-9]+$') AS HUGEINT), case_key"
 # The page is cut before the messages are looked up.
 _HITS = f"""
-    WITH {_TALKS}, {_NEWEST}, found AS (
+    WITH {TALKS}, {_NEWEST}, found AS (
         SELECT trial_id, unnest(from_json(marks, '{_MARK}'), max_depth := 2) FROM newest WHERE len(marks) > 2
     ), page AS (
         SELECT talks.* EXCLUDE (content_hash), turn, kind, words, start, "end", detail, count(*) OVER () AS total

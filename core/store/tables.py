@@ -76,13 +76,17 @@ SCHEMAS: dict[str, pa.Schema] = {
         "run_id:text path:text case_key:text digest:text prompts:texts fault:text imported_at:real"
     ),
     "release_prompts": _schema("prompt_hash:text template:text"),
+    "patient_judgements": _schema(
+        "trial_id:text model:text prompt_hash:text terms:text dropped:int failure:text calls:text tokens:int "
+        "cost_usd:real judged_at:real"
+    ),
 }
 """Table → the columns of its incoming rows, in the order of the tuples."""
 
 
 OF_A_TRIAL = (
     "utterances", "answers", "grades", "calls", "probes", "forks", "misuses", "ratings", "variants",
-    "history_measures", "ledgers", "patient_marks", "trials",
+    "history_measures", "ledgers", "patient_marks", "patient_judgements", "trials",
 )  # fmt: skip
 """The tables that hold what belongs to one trial: whoever takes a trial away clears them all."""
 

@@ -139,7 +139,7 @@ def _rates_of(
     return {
         kind: PatientRate(
             *place, kind, len(cases), int(n.sum()), int(hit[:, i].sum()), ratio(hit[:, i], n),
-            _share_interval(hit[:, i].sum(), n.sum(), len(cases), shares[i]), int(said[:, i].sum()),
+            share_interval(hit[:, i].sum(), n.sum(), len(cases), shares[i]), int(said[:, i].sum()),
             int(replies.sum()), 100 * ratio(said[:, i], replies), per_100[i], missing,
         )
         for i, kind in enumerate(kinds)
@@ -157,7 +157,7 @@ def _resampled(sums: Floats, kinds: int) -> tuple[list[Interval], list[Interval]
     return [percentiles(column, n) for column in shares.T], [percentiles(column, n) for column in per_100.T]
 
 
-def _share_interval(hit: float, n: float, cases: int, resampled: Interval) -> Interval:
+def share_interval(hit: float, n: float, cases: int, resampled: Interval) -> Interval:
     """Return the interval of a share of conversations: resampling says nothing where all of them are alike."""
     if n == cases:
         return wilson(int(hit), cases)

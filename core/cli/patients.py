@@ -1,0 +1,75 @@
+"""``judge-patients``: lets a model judge which medical terms simulated patients use, beside the rule."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from core.campaigns.run import Options
+from core.cli.folded import folded_store, run_id_of
+from core.cli.progress import progress_bar
+from core.cli.report_failures import Runs
+from core.cli.run import Budget
+from core.metrics.patients.judging import JudgedPatients, JudgingSize, Wanted, judge_patients, size_of
+from core.models.registry import load_registry
+from core.store.patients import PatientFilter
+
+
+def judge(
+    model: Annotated[str, typer.Option(help="The model that judges: provider/model or an alias.")],
+    run: Runs = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only N conversations: a random sample, always it.")] = None,
+    base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Conversations judged at once.")] = 16,
+    budget_usd: Budget = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and ask nothing.")] = False,
+) -> int:
+    """Ask a model, a call a conversation, for medical terms that patients use and lay persons would not.
+
+    What it has judged under the same prompts is skipped; stopped by Ctrl-C or its budget, the same command goes on.
+    """
+    registry, store = load_registry(), folded_store()
+    runs = [run_id_of(store, name) for name in run] if run else None
+    wanted = Wanted(model, PatientFilter(runs=runs), limit, base_url)
+    print(_described(size_of(store, wanted, registry)), file=sys.stdout if dry_run else sys.stderr)
+    if dry_run:
+        return 0
+    with progress_bar("Judging patients", "conversations") as show:
+        outcome = judge_patients(store, wanted, registry, Options(concurrency, budget_usd, show))
+    return _conclude(outcome)
+
+
+def _described(size: JudgingSize) -> str:
+    role = size.role
+    cost = "cost unknown (no price is known for the model)" if role.cost_usd is None else f"${role.cost_usd:,.2f}"
+    return (
+        f"{size.conversations:,} conversations to be judged by {role.model} ({size.kept:,} were judged before): about "
+        f"{role.calls:,} calls, {role.prompt_tokens + role.completion_tokens:,} tokens, {cost}."
+    )
+
+
+def _conclude(outcome: JudgedPatients) -> int:
+    print(f"Judged {outcome.judged:,} conversations by {outcome.model}: {outcome.with_term:,} hold a medical term.")
+    if outcome.dropped:
+        print(f"{outcome.dropped:,} terms that it named are not in the reply that it named, and were dropped.")
+    if outcome.kept:
+        print(f"{outcome.kept:,} were judged before and left alone.")
+    if outcome.calls:
+        print(f"{outcome.calls:,} calls, {outcome.tokens:,} tokens, ${outcome.cost_usd:,.2f} where prices are known.")
+    if outcome.failed:
+        print(
+            f"{outcome.failed:,} conversations have no judgement and count nowhere; the same command asks again. Most "
+            f"often: {outcome.failure}",
+            file=sys.stderr,
+        )
+    if outcome.stopped is not None:
+        print(
+            f"{outcome.stopped} What was judged is kept, {outcome.remaining:,} conversations are left, and the same "
+            "command goes on.",
+            file=sys.stderr,
+        )
+        return 1
+    print("See: python -m core report patients --part judge")
+    return 1 if outcome.failed and not outcome.judged else 0

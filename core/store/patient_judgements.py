@@ -1,0 +1,120 @@
+"""What models found in patients' replies, kept by conversation, model and prompt, beside the marks of the rules.
+
+Of several judgements of a conversation by one model under one prompt the newest that did not fail counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import duckdb
+import orjson
+
+from core.store.patients import TALKS, PatientFilter
+from core.store.records import records
+from core.store.tables import insert
+
+
+class JudgedTerm(NamedTuple):
+    """A term that a model named: its message (from 0), the words as they stand there, and where they lie in it."""
+
+    turn: int
+    words: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class StoredJudgement:
+    """What a model said of one conversation.
+
+    ``terms`` is ``None`` where it failed, with ``failure`` in words; ``dropped`` terms are not in the reply;
+    ``calls`` is a JSON list of the records of its calls; ``cost_usd`` is ``None`` where a price is not known;
+    ``judged_at`` is seconds since 1970.
+    """
+
+    trial_id: str
+    model: str
+    prompt_hash: str
+    terms: tuple[JudgedTerm, ...] | None
+    dropped: int
+    failure: str
+    calls: str
+    tokens: int
+    cost_usd: float | None
+    judged_at: float
+
+
+class ToJudge(NamedTuple):
+    """A conversation under a filter: the characters of its messages, and whether this model has judged it already."""
+
+    trial_id: str
+    characters: int
+    judged: bool
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What counts of a model's word on one conversation; fields as in ``StoredJudgement``."""
+
+    model: str
+    prompt_hash: str
+    trial_id: str
+    case_key: str
+    terms: tuple[JudgedTerm, ...] | None
+    dropped: int
+    failure: str
+
+
+def to_judge(
+    cursor: duckdb.DuckDBPyConnection, model: str, prompt_hash: str, wanted: PatientFilter, limit: int | None = None
+) -> list[ToJudge]:
+    """Return the conversations under a filter in an order as if shuffled, always the same; only the first ``limit``.
+
+    So the first N are a random sample of them, and more go on with it.
+    """
+    values = {**wanted.parameters(), "model": model, "prompt_hash": prompt_hash, "limit": limit}
+    return [ToJudge(*row) for row in cursor.execute(_TO_JUDGE, values).fetchall()]
+
+
+def add_judgements(connection: duckdb.DuckDBPyConnection, new: Iterable[StoredJudgement]) -> int:
+    """Append judgements and return how many. Needs a write lease."""
+    rows = [tuple({**vars(one), "terms": _json(one.terms)}.values()) for one in new]
+    return insert(
+        connection, "INSERT INTO patient_judgements BY NAME SELECT * FROM incoming", "patient_judgements", rows
+    )
+
+
+def judgements(cursor: duckdb.DuckDBPyConnection, wanted: PatientFilter) -> list[Judgement]:
+    """Return what counts for each conversation under a filter, by model and prompt."""
+    rows = records(cursor.execute(_JUDGEMENTS, wanted.parameters()))
+    return [Judgement(**{**row, "terms": _terms(row["terms"])}) for row in rows]
+
+
+def _json(terms: tuple[JudgedTerm, ...] | None) -> str | None:
+    return None if terms is None else orjson.dumps([term._asdict() for term in terms]).decode()
+
+
+def _terms(kept: str | None) -> tuple[JudgedTerm, ...] | None:
+    return None if kept is None else tuple(JudgedTerm(**term) for term in orjson.loads(kept))
+
+
+_TO_JUDGE = f"""
+    WITH {TALKS}, drawn AS (SELECT trial_id FROM talks ORDER BY md5(trial_id), trial_id LIMIT $limit),
+    done AS (
+        SELECT DISTINCT trial_id FROM patient_judgements
+        WHERE model = $model AND prompt_hash = $prompt_hash AND terms IS NOT NULL
+    )
+    SELECT trial_id, sum(length(text))::BIGINT, any_value(done.trial_id) IS NOT NULL
+    FROM drawn JOIN utterances USING (trial_id) LEFT JOIN done USING (trial_id)
+    GROUP BY trial_id ORDER BY md5(trial_id), trial_id"""
+_JUDGEMENTS = f"""
+    WITH {TALKS}, counting AS (
+        SELECT * FROM patient_judgements
+        QUALIFY row_number() OVER (
+            PARTITION BY trial_id, model, prompt_hash ORDER BY (terms IS NOT NULL) DESC, judged_at DESC, rowid DESC) = 1
+    )
+    SELECT model, prompt_hash, trial_id, case_key, terms, dropped, failure
+    FROM counting JOIN talks USING (trial_id) ORDER BY model, prompt_hash, trial_id"""

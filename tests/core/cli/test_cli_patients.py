@@ -1,0 +1,54 @@
+"""``judge-patients`` and ``report patients --part judge`` from end to end, against a server of our own."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from core.cli.app import main
+from tests.core.metrics.patients.patient_talks import stored
+from tests.core.metrics.patients.test_judging import latin
+from tests.support.fake_provider import running
+
+
+def test_judged_once_and_reported_beside_the_rule(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored(db)
+    with running(latin) as provider:
+        arguments = ["judge-patients", "--model", "openai/fake", "--base-url", provider.base_url]
+        assert main([*arguments, "--dry-run"]) == 0
+        assert "4 conversations to be judged by openai/fake (0 were judged before)" in capsys.readouterr().out
+        assert not provider.requests
+        assert main([*arguments, "--run", "m1"]) == 0
+        told = capsys.readouterr().out
+        assert "Judged 3 conversations by openai/fake: 1 hold a medical term." in told
+        assert "1 terms that it named are not in the reply" in told
+        assert main(arguments) == 0
+        assert "3 were judged before" in capsys.readouterr().out
+        assert len(provider.requests) == 4
+    assert main(["report", "patients", "--part", "judge", "--format", "csv"]) == 0
+    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert (row["judge"], row["n"], row["both"], row["neither"], row["dropped"]) == ("openai/fake", "4", "1", "3", "1")
+    assert float(row["kappa"]) == float(row["agreement"]) == 1
+    assert float(row["judge_share"]) == float(row["rule_share"]) == 0.25
+
+
+def test_nothing_stored_or_judged_says_what_to_do(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["judge-patients", "--model", "openai/fake", "--dry-run"]) == 1
+    assert "core run --doctor" in capsys.readouterr().err
+    stored(db)
+    assert main(["report", "patients", "--part", "judge"]) == 1
+    assert "core judge-patients --model M" in capsys.readouterr().err
+
+
+def test_failures_are_told_and_fail_the_command(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored(db)
+    with running(["No idea."]) as provider:
+        arguments = ["judge-patients", "--model", "openai/fake", "--base-url", provider.base_url, "--limit", "1"]
+        assert main(arguments) == 1
+    told = capsys.readouterr()
+    assert "Judged 0 conversations" in told.out
+    assert "1 conversations have no judgement and count nowhere" in told.err
+    assert "no readable answer in 3 tries" in told.err
