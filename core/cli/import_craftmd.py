@@ -19,6 +19,7 @@ from core.datasets.craftmd_release.report import ImportReport, ModelReport
 from core.datasets.download import archive_url, downloaded, is_url
 from core.errors import UsageError
 from core.store.database import Store
+from core.store.release import OWN_CASES
 
 _SHOWN_FAULTS = 20
 
@@ -82,6 +83,9 @@ def _tell(report: ImportReport) -> None:
         print(f"Kept as they are: {', '.join(report.documents)}.")
     if report.saved_cases:
         print(f"The {report.cases:,} cases are now the data set craftmd: `run --cases craftmd`.")
+    if report.saved_own_cases:
+        command = f"`run --cases {OWN_CASES}`"
+        print(f"{report.saved_own_cases:,} cases of the results' own are now the data set {OWN_CASES}: {command}.")
     if report.changed:
         print("See them with: python -m core report accuracy, or python -m core runs")
 
@@ -96,6 +100,10 @@ def _tell_model(model: ModelReport) -> None:
     words = ", ".join(f"{count:,} {what}" for count, what in parts if count) or "no file could be used"
     trials = f"; {model.trials:,} trials came in" if model.trials else ""
     print(f"{model.label} (results/{model.folder}): {words}{trials}.")
+    if model.own_cases:
+        print(f"  Its files bring {model.own_cases:,} cases of their own: data set {OWN_CASES}.")
+    for remark in model.remarks:
+        print(f"  {remark} The case goes without it.")
     for reason, count in model.excluded.most_common():
         print(f"  {count:,} answers do not count: {reason}.")
     if len(model.prompts) > 1:

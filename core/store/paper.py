@@ -8,6 +8,7 @@ from typing import NamedTuple
 import duckdb
 
 from core.events import COUNTED, Format, QuestionType
+from core.store.release import OWN_CASES
 
 Arm = tuple[Format, QuestionType]
 
@@ -36,6 +37,7 @@ class ReleasedRun:
 def released_runs(cursor: duckdb.DuckDBPyConnection) -> list[ReleasedRun]:
     """Return the CRAFT-MD runs that were imported from a release, those with the most cases last.
 
+    Those on cases that the results brought themselves (pictures) are left out: they are about other cases.
     ``mcq`` by the paper's rule, ``frq`` as the release's own grader judged: what came with the release, however
     it was graded later. A trial without
     a response or with an unreadable evaluation is missing.
@@ -62,17 +64,19 @@ def overlooked_answers(cursor: duckdb.DuckDBPyConnection) -> Overlooked:
     return Overlooked(*cursor.execute(_OVERLOOKED).fetchall()[0])
 
 
-_CASES = """
+_RELEASED = f"runs.source = 'release' AND runs.protocol = 'craftmd' AND runs.case_set <> '{OWN_CASES}'"
+
+_CASES = f"""
     SELECT run_id, doctor, run_cases.case_key, position, cases.dataset, specialty, single_diagnosis
     FROM runs JOIN run_cases USING (run_id) JOIN cases USING (case_key, content_hash)
-    WHERE runs.source = 'release' AND protocol = 'craftmd'
+    WHERE {_RELEASED}
     ORDER BY run_id, position, run_cases.case_key"""
 
-_COUNTS = """
+_COUNTS = f"""
     WITH judged AS (
         SELECT trials.run_id, trials.case_key, grades.trial_id, grades.format, grades.question_type, grades.verdict
         FROM grades JOIN trials USING (trial_id) JOIN runs USING (run_id)
-        WHERE runs.source = 'release' AND protocol = 'craftmd'
+        WHERE {_RELEASED}
             AND (grades.rule = 'mcq_loose' OR grades.rule = 'frq' AND grades.grader = runs.grader)
         QUALIFY row_number() OVER (
             PARTITION BY grades.trial_id, grades.format, grades.question_type
@@ -84,10 +88,10 @@ _COUNTS = """
     WHERE answers.status = 'answered'
     GROUP BY ALL"""
 
-_OVERLOOKED = """
+_OVERLOOKED = f"""
     SELECT count(*), count(DISTINCT trials.case_key)
     FROM grades JOIN answers USING (trial_id, format, question_type)
     JOIN trials ON trials.trial_id = grades.trial_id JOIN runs USING (run_id)
     JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
-    WHERE runs.source = 'release' AND protocol = 'craftmd' AND rule = 'mcq_loose' AND verdict = 'incorrect'
+    WHERE {_RELEASED} AND rule = 'mcq_loose' AND verdict = 'incorrect'
         AND contains(lower(answers.response), lower(cases.answer))"""

@@ -19,6 +19,8 @@ from core.store.cases import add_cases
 from core.store.rows import run_row
 from core.store.tables import OF_A_TRIAL, Row, insert
 
+OWN_CASES = "craftmd-images"
+"""The data set of the cases that results bring themselves, as those on pictures do."""
 FROM_TABLES = "[]"
 """The stream of a trial whose events are what the tables hold: nothing is stored twice."""
 
@@ -108,7 +110,7 @@ def _remove_replaced(connection: duckdb.DuckDBPyConnection, batch: ReleaseBatch)
 
 
 def _insert_runs(connection: duckdb.DuckDBPyConnection, runs: Sequence[ReleaseRun]) -> None:
-    add_cases(connection, {case.case_key: case for run in runs for case, _ in run.cases}.values())
+    add_cases(connection, {id(case): case for run in runs for case, _ in run.cases}.values())
     insert(connection, _ADD_RUN, "runs", [run_row(run.header) for run in runs])
     rows = [(run.header.run_id, case.case_key, case.content_hash, n) for run in runs for case, n in run.cases]
     insert(connection, _ADD_RUN_CASES, "run_cases", rows)

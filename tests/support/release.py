@@ -77,3 +77,15 @@ def write_file(root: Path, folder: str, case_id: str, contents: Any) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(contents if isinstance(contents, bytes) else json.dumps(contents, indent=1).encode())
     return path
+
+
+def a_pictured_file(case_id: str, *addresses: str, **fields: Any) -> dict[str, Any]:
+    """Five trials on a case of the file's own; the doctor's prompt shows pictures, if any, by their addresses."""
+    conversation = a_conversation("Hi! What brings you in?", "My hand.", "**Final Diagnosis:** Gout", prompt="You are.")
+    shown: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": address}} for address in addresses]
+    if shown:
+        conversation[0]["content"] = [{"type": "text", "text": "You are an AI doctor. Look at it."}, *shown]
+    trial = a_trial(multiturn_conversation=conversation, **{f"{field}_mcq": "Tophaceous gout." for field in FIELDS})
+    own = {"case_vignette": f"A 50-year-old man, {case_id}, has a swollen hand.", "question": "What is it?"}
+    stored = a_file(case_id, "gout", **{f"trial_{number}": trial for number in range(5)})
+    return {**stored, **own, **fields}

@@ -14,18 +14,18 @@ import orjson
 
 from core.agents.mcq import judge_loose, judge_strict
 from core.case import Case
-from core.datasets.craftmd_release.fields import ARMS, FRQ_KEYS, KEYS, MCQ_KEYS, Fault, fault_of, text_of
+from core.datasets.craftmd_release.fields import ARMS, FRQ_KEYS, KEYS, MCQ_KEYS, Fault, fault_of, said_in, text_of
 from core.events import EndReason, Verdict
 from core.protocols.conversation import FINAL_DIAGNOSIS
 
 TRIALS = 5
-_NAMES = tuple(f"trial_{number}" for number in range(TRIALS))
+TRIAL_NAMES = tuple(f"trial_{number}" for number in range(TRIALS))
 _SPEAKERS = {"assistant": "doctor", "user": "patient"}
 _NO_FAULTS: tuple[Fault | None, ...] = (None,) * len(ARMS)
 _STR = {str}
 _ROLES = ["assistant", "user"] * 200
 _TURNS = ("doctor", "patient") * 200
-McqVerdicts = tuple[Verdict, Verdict, str | None]
+McqVerdicts = tuple[Verdict, Verdict | None, str | None]
 
 
 class BadFileError(Exception):
@@ -37,8 +37,8 @@ class ReleaseTrial:
     """One trial as the release holds it.
 
     ``responses`` and ``faults`` go by the arms in ``ARMS``. ``mcq`` has (loose verdict, strict verdict, choice read)
-    and ``frq`` (verdict, extracted diagnosis) of each format, ``None`` where there is nothing to judge. ``missing``
-    says in words that the file has no such trial.
+    and ``frq`` (verdict, extracted diagnosis) of each format, ``None`` where there is nothing to judge; there is no
+    strict verdict where the choices are not known. ``missing`` says in words that the file has no such trial.
     """
 
     number: int
@@ -61,25 +61,28 @@ def read_case_file(data: bytes, case_id: str, case: Case | None, max_messages: i
 
     ``max_messages`` is the cap that the conversations were held under, with the doctor's prompt; ``None`` is none.
     """
-    stored = _object(data)
-    if stored.get("case_id", case_id) != case_id:
-        raise BadFileError(f"it holds {stored['case_id']}, not {case_id}")
+    return read_trials(stored_object(data, case_id), case, max_messages)
+
+
+def read_trials(stored: dict[str, Any], case: Case | None, max_messages: int | None) -> list[ReleaseTrial]:
+    """Return the trials of a case file that was opened with ``stored_object``, as ``read_case_file`` does."""
     if case is None:
         raise BadFileError("the data set file has no such case")
     answer = stored.get("correct_ans")
     if isinstance(answer, str) and answer.strip().lower() != case.answer.lower():
         raise BadFileError(f"it was graded against {answer!r}, but the data set's answer is {case.answer!r}")
-    extra = next((key for key in stored if key.startswith("trial_") and key not in _NAMES), None)
+    extra = next((key for key in stored if key.startswith("trial_") and key not in TRIAL_NAMES), None)
     if extra is not None:
         raise BadFileError(f"it holds {extra}, but the release has {TRIALS} trials a case, trial_0 to trial_4")
-    if not any(name in stored for name in _NAMES):
+    if not any(name in stored for name in TRIAL_NAMES):
         raise BadFileError("it holds no trial")
     # 11 answers of the release have a space at an end, which the paper's rule for choices looks for as well
     reader = _TrialReader(case, max_messages, answer if isinstance(answer, str) else case.answer)
-    return [reader.read(number, stored.get(name)) for number, name in enumerate(_NAMES)]
+    return [reader.read(number, stored.get(name)) for number, name in enumerate(TRIAL_NAMES)]
 
 
-def _object(data: bytes) -> dict[str, Any]:
+def stored_object(data: bytes, case_id: str) -> dict[str, Any]:
+    """Return what a case file holds; raises ``BadFileError`` where it is no object or that of another case."""
     if not data.strip():
         raise BadFileError("it is empty")
     try:
@@ -88,6 +91,8 @@ def _object(data: bytes) -> dict[str, Any]:
         raise BadFileError(f"it is not whole JSON ({error})") from error
     if not isinstance(stored, dict):
         raise BadFileError("it is not a JSON object")
+    if stored.get("case_id", case_id) != case_id:
+        raise BadFileError(f"it holds {stored['case_id']}, not {case_id}")
     return stored
 
 
@@ -133,8 +138,11 @@ class _TrialReader:
 
     def _judge_mcq(self, response: str) -> McqVerdicts:
         loose = judge_loose(response, self._answer_as_stored)
-        strict = judge_strict(response, self._case.answer, self._case.choices)
-        judged = self._judged[response] = (loose.verdict, strict.verdict, strict.extracted)
+        judged: McqVerdicts = (loose.verdict, None, None)
+        if self._case.choices:
+            strict = judge_strict(response, self._case.answer, self._case.choices)
+            judged = (loose.verdict, strict.verdict, strict.extracted)
+        self._judged[response] = judged
         return judged
 
     def _read_conversation(self, trial: ReleaseTrial, messages: object) -> None:
@@ -145,7 +153,7 @@ class _TrialReader:
             raise BadFileError(f"trial_{trial.number}: the conversation is not a list of messages")
         prompted = bool(messages) and messages[0].get("role") != "assistant"  # as system, or as the first user
         if prompted:
-            trial.prompt = text_of(messages[0].get("content"))
+            trial.prompt = said_in(messages[0].get("content"))
         self._read_messages(trial, messages[prompted:])
         trial.doctor_turns = max(0, trial.roles.count("doctor") - 1)
         if trial.end_detail:
@@ -158,7 +166,7 @@ class _TrialReader:
         if _is_regular(spoken):
             trial.texts, trial.roles = [message["content"] for message in spoken], _TURNS[: len(spoken)]
             return
-        texts = [text_of(message.get("content")) for message in spoken]
+        texts = [said_in(message.get("content")) for message in spoken]
         roles = [_SPEAKERS.get(message.get("role", ""), "") for message in spoken]
         if "" in roles:
             raise BadFileError(f"trial_{trial.number}: message {roles.index('')} is by no doctor and no patient")

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from core.datasets.craftmd_release.case_file import ReleaseTrial
+from core.datasets.craftmd_release.case_file import McqVerdicts, ReleaseTrial
 from core.datasets.craftmd_release.fields import ARMS, Fault
 from core.datasets.craftmd_release.prompts import prompt_hash, template_of
 from core.store.release import FROM_TABLES
@@ -38,7 +38,7 @@ class Columns:
         self._texts: list[str] = []
         self._responses: list[str | None] = []
         self._faults: list[Fault | None] = []
-        self._mcq: list[tuple[str, str, str | None] | None] = []
+        self._mcq: list[McqVerdicts | None] = []
         self._frq: list[tuple[str, str | None] | None] = []
         self._hashes: dict[str, str] = {}
         self.templates: dict[str, str] = {}
@@ -130,13 +130,18 @@ class Columns:
         })  # fmt: skip
 
     def _mcq_table(self) -> pa.Table:
-        """Return two rows for each response with choices, one a rule."""
+        """Return two rows for each response with choices, one a rule; one where the choices are not known."""
         at = _present(self._mcq)
         judged = [found for found in self._mcq if found is not None]
         both = np.repeat(at, 2)
         verdicts = [verdict for found in judged for verdict in found[:2]]
         extracted = [name for found in judged for name in (None, found[2])]
-        return self._grades("mcq", both, np.tile(np.arange(2), len(judged)), _MCQ_RULES, "rule", verdicts, extracted)
+        rules = np.tile(np.arange(2), len(judged))
+        if None in verdicts:
+            given = _present(verdicts)
+            both, rules = both[given], rules[given]
+            verdicts, extracted = [verdicts[n] for n in given], [extracted[n] for n in given]
+        return self._grades("mcq", both, rules, _MCQ_RULES, "rule", verdicts, extracted)
 
     def _frq_table(self) -> pa.Table:
         at = _present(self._frq)
@@ -148,7 +153,7 @@ class Columns:
 
     def _grades(
         self, question_type: str, at: Indices, rule: Indices, rules: Sequence[str], grader: str,
-        verdicts: list[str], extracted: list[str | None],
+        verdicts: Sequence[str | None], extracted: list[str | None],
     ) -> pa.Table:  # fmt: skip
         """Return the rows of grades; ``at`` counts formats, ``_FORMATS`` to a trial."""
         same = np.zeros(len(at), dtype=np.intp)

@@ -28,6 +28,15 @@ def text_of(value: object) -> str | None:
     return value[0] if isinstance(value, list) and value and isinstance(value[0], str) else None
 
 
+def said_in(content: object) -> str | None:
+    """Return what a message says: its text, or the texts of its parts where some of them are pictures."""
+    if not isinstance(content, list) or not any(isinstance(part, dict) for part in content):
+        return text_of(content)
+    parts = [part for part in content if isinstance(part, dict)]
+    texts = [part.get("text") for part in parts if part.get("type", "text") == "text"]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
 def fault_of(stored: Mapping[str, Any], key: str, missing: str | None) -> Fault | None:
     """Say why a field holds no answer to grade, or ``None`` where it does; ``missing`` says that the trial does."""
     if missing:

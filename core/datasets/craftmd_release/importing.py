@@ -21,11 +21,13 @@ from core.datasets.craftmd_release.report import ImportReport
 from core.errors import AnamnesisError
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.release import ReleaseBatch, ReleaseRun, documents, known_files, write_release
+from core.store.release import OWN_CASES, ReleaseBatch, ReleaseRun, documents, known_files, write_release
 
 DATASET = "craftmd"
 PATIENT, SUMMARISER = "gpt_4", "gpt_3_5"
 """Who played the patient and wrote the summaries of the release (Johri et al. 2025, Methods)."""
+_SHOWN = "with"
+"""``core.campaigns.pictures.WITH``, which loads every model client."""
 
 Documents = dict[str, tuple[str, bytes]]
 
@@ -53,7 +55,8 @@ def import_release(
         batch = _batch(readings, reader.columns, case_set_hash(cases), now, new_documents)
         with store.write() as connection:
             write_release(connection, batch)
-    return _report(readings, cases_read, layout, _save_cases(cases))
+    saved = _save_cases(DATASET, cases) > 0, _save_cases(OWN_CASES, _own_cases(readings))
+    return _report(readings, cases_read, layout, *saved)
 
 
 def _with_quality_control(cases: list[Case], layout: Layout) -> list[Case]:
@@ -95,7 +98,7 @@ def _batch(
     readings: Sequence[ModelReading], columns: Columns, set_hash: str, now: float, new: Documents
 ) -> ReleaseBatch:  # fmt: skip
     return ReleaseBatch(
-        runs=[ReleaseRun(_header(r.model, set_hash, now), r.cases) for r in readings if r.cases],
+        runs=[ReleaseRun(_header(r, set_hash, now), r.cases) for r in readings if r.cases],
         tables=columns.tables() if len(columns) else {},
         files=[file for r in readings for file in r.files],
         templates=columns.templates,
@@ -103,8 +106,10 @@ def _batch(
     )
 
 
-def _header(model: ModelFolder, set_hash: str, now: float) -> RunHeader:
+def _header(reading: ModelReading, set_hash: str, now: float) -> RunHeader:
     """Describe a model's results as a run; its prompts are described once they are stored."""
+    model, own = reading.model, reading.own
+    shown = {"images": _SHOWN} if any(brought.shown for brought in (own or {}).values()) else {}
     return RunHeader(
         run_id=model.run_id,
         fingerprint=hashlib.sha256(model.run_id.encode()).hexdigest(),
@@ -115,28 +120,37 @@ def _header(model: ModelFolder, set_hash: str, now: float) -> RunHeader:
         summariser=SUMMARISER,
         prompt_pack="as released",
         prompt_hash="",
-        case_set=DATASET,
-        case_set_hash=set_hash,
+        case_set=DATASET if own is None else OWN_CASES,
+        case_set_hash=set_hash if own is None else case_set_hash(_own_cases([reading])),
         arms=list(ARMS),
         trials=TRIALS,
         seed=0,
-        settings={"max_messages": model.model.max_messages, "folder": model.name},
+        settings={"max_messages": model.model.max_messages, "folder": model.name, **shown},
         code_version=__version__,
         source="release",
         created_at=now,
     )
 
 
-def _save_cases(cases: list[Case]) -> bool:
-    """Make the cases a data set to run on, unless there is one of this name."""
-    if DATASET in imported.names():
-        return False
-    imported.save(DATASET, cases)
-    return True
+def _own_cases(readings: Sequence[ModelReading]) -> list[Case]:
+    """Return the cases that files bring themselves, each once: with its picture where one of the models has it."""
+    found: dict[str, Case] = {}
+    for case in (brought.case for reading in readings for brought in (reading.own or {}).values()):
+        if case.images or case.case_key not in found:
+            found[case.case_key] = case
+    return list(found.values())
 
 
-def _report(readings: Sequence[ModelReading], cases: Reading, layout: Layout, saved: bool) -> ImportReport:
+def _save_cases(name: str, cases: list[Case]) -> int:
+    """Make the cases a data set to run on, unless there is one of this name; returns how many it now has."""
+    if not cases or name in imported.names():
+        return 0
+    imported.save(name, cases)
+    return len(cases)
+
+
+def _report(readings: Sequence[ModelReading], cases: Reading, layout: Layout, saved: bool, own: int) -> ImportReport:
     faults = [f for r in readings for f in (*r.files, *r.old_faults) if f.fault]
     names = tuple(f"results/{p.parent.name}/{p.name}" for p in layout.annotations)
     models = tuple(r.report for r in readings)
-    return ImportReport(len(cases.cases), models, tuple(faults), tuple(cases.rejected), names, saved)
+    return ImportReport(len(cases.cases), models, tuple(faults), tuple(cases.rejected), names, saved, own)

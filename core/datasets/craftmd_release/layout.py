@@ -20,11 +20,13 @@ _ANNOTATIONS = "expert_annotations"
 class ReleaseModel:
     """What is known of a folder of results: the papers' label, and the cap of messages its conversations ran under.
 
-    The cap counts the doctor's prompt; ``None`` is no cap.
+    The cap counts the doctor's prompt; ``None`` is no cap. ``own_cases``: its files bring their cases themselves,
+    with pictures.
     """
 
     label: str
     max_messages: int | None = 30
+    own_cases: bool = False
 
 
 # 30 messages for open models, none for GPT models (SPEC of the release). The conversations of Mistral v0.2 end at 26:
@@ -32,6 +34,7 @@ class ReleaseModel:
 MODELS = {
     "gpt3_1106": ReleaseModel("gpt_3_5", None),
     "gpt4_1106": ReleaseModel("gpt_4", None),
+    "gpt4v": ReleaseModel("gpt_4v", None, own_cases=True),
     "mistral-v1": ReleaseModel("mistral_v1_7b"),
     "mistral-v2": ReleaseModel("mistral_v2_7b", 26),
 }
@@ -125,7 +128,7 @@ def _models(root: Path) -> list[ModelFolder]:
             with os.scandir(folder) as entries:
                 ids = [entry.name.removesuffix(".json") for entry in entries if _CASE_FILE.fullmatch(entry.name)]
             if ids:
-                found.append(ModelFolder(folder, model_of(folder.name), tuple(sorted(ids, key=_number))))
+                found.append(ModelFolder(folder, model_of(folder.name), tuple(sorted(ids, key=number_of))))
     return found
 
 
@@ -134,5 +137,6 @@ def _annotations(root: Path) -> list[Path]:
     return sorted(p for p in folder.iterdir() if p.is_file()) if folder.is_dir() else []
 
 
-def _number(case_id: str) -> int:
+def number_of(case_id: str) -> int:
+    """Return the number in a case's id."""
     return int(case_id.removeprefix("case_"))

@@ -8,11 +8,10 @@ from typing import cast
 from core.datasets.published import PublishedTest, published_tests
 from core.events import Format, QuestionType
 from core.metrics.reproduce.release import SINGLE_DIAGNOSIS_TABLES, Floats, Group, Lacking, ModelScores
-from core.metrics.reproduce.words import EXPERTS
+from core.metrics.reproduce.words import EXPERTS, IMAGE_MODELS
 from core.store.paper import Arm
 
 EXPERT_TABLE = 18
-IMAGE_MODELS = ("gpt_4v", "gpt_4v_without_image")
 _BY_QUESTION_TYPE = frozenset({20, 21, 23})
 """Tables whose multiple choice and free response are adjusted apart."""
 _MONITORING_TABLE = 23

@@ -34,11 +34,19 @@ TITLES: dict[int, str] = {
 UNIDENTIFIED_SUBSET = (
     "the free responses of tables 22 and 23 were counted on some of the cases only, and the paper does not say on which"
 )
+IMAGE_MODELS = ("gpt_4v", "gpt_4v_without_image")
+PICTURES = (
+    "results on pictures bring cases of their own, and it cannot be told from a release whether they are all those "
+    "that the paper counted in both arms"
+)
 EXPERTS = "the experts' judgements come in workbooks that are kept as they are and not counted here"
 
 
 def lacks_models(models: Iterable[str]) -> str:
-    """Say that results of these models are missing."""
+    """Say that results of these models are missing, or why those on pictures are not counted."""
+    models = list(models)
+    if models and set(models) <= set(IMAGE_MODELS):
+        return PICTURES
     return f"the import holds no results of {' and '.join(models)}"
 
 
