@@ -202,11 +202,15 @@ def _create(path: Path) -> None:
         ) from error
     draft = path.with_name(f"{path.name}.{uuid.uuid4().hex[:8]}.new")
     try:
-        with duckdb.connect(str(draft), config=_CONFIG) as connection:
-            _migrate(connection, 0)
+        _make_empty(draft)
         _put_in_place(draft, path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _make_empty(path: Path) -> None:
+    with duckdb.connect(str(path), config=_CONFIG) as connection:
+        _migrate(connection, 0)
 
 
 def _put_in_place(draft: Path, path: Path) -> None:

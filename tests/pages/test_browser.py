@@ -284,12 +284,12 @@ def test_a_finished_consultation_plays_again_the_same(visit: Callable[..., Page]
     no_trouble(page)
 
 
-def test_a_campaign_is_started_followed_stopped_and_resumed(visit: Callable[..., Page]) -> None:
+def test_a_campaign_is_started_followed_stopped_and_resumed(visit: Callable[..., Page], finished: str) -> None:
     page = visit("runs")
     trials = page.get_by_label("Trials of each case")
-    page.wait_for_timeout(1500)  # the form folds away once the page has seen that there are runs
-    if not trials.is_visible():
-        page.get_by_text("A new campaign").click()
+    expect(trials).to_be_hidden()  # the form folds away once the page has seen that there are runs
+    page.get_by_text("A new campaign").click()
+    expect(trials).to_be_visible()
     trials.fill("50")
     trials.press("Enter")
     expect(page.get_by_text("3,000")).to_be_visible()
