@@ -16,6 +16,7 @@ from pages.parts.figure_controls import dataset_name
 from pages.parts.history_data import seat_colours, seat_names
 from pages.parts.look import plain
 from pages.parts.navigation import RUNS, require_app
+from pages.parts.sections import draw_sections
 
 require_app()
 
@@ -44,11 +45,7 @@ def draw_care() -> None:
     datasets = {name: dataset_name(name) for name in sorted(table["dataset"].dropna().unique())}
     seat_of = {run: seat.key for seat in held for run in seat.runs}
     shown = Shown(view, held, names, seat_colours(held), datasets, seat_of)
-    tabs = st.tabs(list(_SECTIONS), key="care_tab", on_change="rerun", bind="query-params")
-    for tab, draw in zip(tabs, _SECTIONS.values(), strict=True):
-        if tab.open:
-            with tab:
-                draw(shown)
+    draw_sections(_SECTIONS, "care_tab", shown)
 
 
 def _say_how_to_begin() -> None:

@@ -13,6 +13,7 @@ from pages.parts.experts_review import draw_review
 from pages.parts.experts_words import ANNOTATOR, REVIEW
 from pages.parts.look import plain
 from pages.parts.navigation import require_app
+from pages.parts.sections import draw_sections
 
 require_app()
 
@@ -32,11 +33,7 @@ def draw_experts() -> None:
     if review and annotator:
         draw_review(review, annotator)
         return
-    tabs = st.tabs(list(_SECTIONS), key="experts_tab", on_change="rerun", bind="query-params")
-    for tab, draw in zip(tabs, _SECTIONS.values(), strict=True):
-        if tab.open:
-            with tab:
-                draw()
+    draw_sections(_SECTIONS, "experts_tab")
 
 
 st.title("Experts", anchor=False)

@@ -13,6 +13,7 @@ from pages.parts.graders_differences import draw_differences
 from pages.parts.graders_flips import draw_flips
 from pages.parts.look import plain
 from pages.parts.navigation import RUNS, require_app
+from pages.parts.sections import draw_sections
 
 require_app()
 
@@ -32,11 +33,7 @@ def draw_graders() -> None:
         _say_how_to_begin()
         return
     view = ask_view(held)
-    tabs = st.tabs(list(_SECTIONS), key="graders_tab", on_change="rerun", bind="query-params")
-    for tab, draw in zip(tabs, _SECTIONS.values(), strict=True):
-        if tab.open:
-            with tab:
-                draw(view)
+    draw_sections(_SECTIONS, "graders_tab", view)
 
 
 def _say_how_to_begin() -> None:

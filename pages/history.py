@@ -13,6 +13,7 @@ from pages.parts.history_shown import Shown
 from pages.parts.history_view import ask_published, draw_comparison, draw_doctors, draw_overview, draw_patients
 from pages.parts.look import plain
 from pages.parts.navigation import RUNS, require_app
+from pages.parts.sections import draw_sections
 
 require_app()
 
@@ -39,11 +40,7 @@ def draw_history() -> None:
         st.info("No conversation fits these filters: take one away.", icon=":material/filter_alt_off:")
         return
     shown = Shown(view, held, names, seat_colours(held))
-    tabs = st.tabs(list(_SECTIONS), key="history_tab", on_change="rerun", bind="query-params")
-    for tab, draw in zip(tabs, _SECTIONS.values(), strict=True):
-        if tab.open:
-            with tab:
-                draw(shown)
+    draw_sections(_SECTIONS, "history_tab", shown)
 
 
 def _say_how_to_begin() -> None:

@@ -13,6 +13,7 @@ from pages.parts.patients_hits import draw_hits
 from pages.parts.patients_marking import draw_marking
 from pages.parts.patients_rates import draw_rates
 from pages.parts.patients_rules import draw_rules
+from pages.parts.sections import draw_sections
 
 require_app()
 
@@ -27,11 +28,7 @@ def draw_patients() -> None:
         return
     view = ask_view(held)
     draw_marking(view)
-    tabs = st.tabs(list(_SECTIONS), key="patients_tab", on_change="rerun", bind="query-params")
-    for tab, draw in zip(tabs, _SECTIONS.values(), strict=True):
-        if tab.open:
-            with tab:
-                draw(view)
+    draw_sections(_SECTIONS, "patients_tab", view)
 
 
 def _say_how_to_begin() -> None:

@@ -10,9 +10,7 @@ import pytest
 
 from core.case import Case
 from core.datasets import imported
-from core.datasets.craftmd_release.importing import import_release
-from core.datasets.craftmd_release.layout import chosen, find
-from core.datasets.craftmd_release.report import ImportReport
+from core.datasets.craftmd_release.layout import find
 from core.errors import AnamnesisError, UsageError
 from core.events import Answered, Ended, Failed, Finished, Graded, Started, Summarised, Utterance
 from core.live.stored import load_trial
@@ -21,8 +19,9 @@ from core.store.conversations import ConversationFilter, conversations
 from core.store.database import Store
 from core.store.figures import case_scores
 from core.store.release import document, quarantined
-from core.store.runs import Run, run, run_cases, runs
+from core.store.runs import run_cases, runs
 from core.store.trials import latest_grades, trial_events
+from tests.support.importing import a_run, dump, import_all
 from tests.support.release import PROMPT, a_conversation, a_file, a_row, a_trial, write_cases, write_file, write_release
 
 GPT, MISTRAL = "craftmd-gpt3_1106", "craftmd-mistral-v1"
@@ -38,25 +37,6 @@ def db(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 @pytest.fixture
 def release(tmp_path: Path) -> Path:
     return write_release(tmp_path / "release")
-
-
-def import_all(root: Path, models: list[str] | None = None) -> ImportReport:
-    layout = find(root, root.name)
-    return import_release(Store(), layout, chosen(layout, models))
-
-
-def dump() -> dict[str, list[Any]]:
-    """Every row of the database, sorted."""
-    with Store().read() as cursor:
-        names = [name for (name,) in cursor.execute("SELECT table_name FROM duckdb_tables()").fetchall()]
-        return {name: sorted(cursor.execute(f"SELECT * FROM {name}").fetchall(), key=repr) for name in names}
-
-
-def a_run(run_id: str) -> Run:
-    with Store().read() as cursor:
-        found = run(cursor, run_id)
-    assert found is not None
-    return found
 
 
 def trial_ids(run_id: str) -> dict[tuple[str, int], str]:

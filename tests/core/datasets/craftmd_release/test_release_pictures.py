@@ -15,14 +15,12 @@ from core import images
 from core.campaigns.pictures import WITH
 from core.cli.app import main
 from core.datasets import imported
-from core.datasets.craftmd_release.importing import import_release
-from core.datasets.craftmd_release.layout import chosen, find
-from core.datasets.craftmd_release.report import ImportReport
 from core.metrics.accuracy import accuracy
 from core.metrics.reproduce.run import reproduce
 from core.store.conversations import ConversationFilter, conversations
 from core.store.database import Store
-from core.store.runs import Run, run, run_cases
+from core.store.runs import run_cases
+from tests.support.importing import a_run, dump, import_all
 from tests.support.release import a_conversation, a_file, a_pictured_file, a_trial, write_file, write_release
 
 SEEN = "craftmd-gpt4v"
@@ -58,28 +56,9 @@ def release(tmp_path: Path) -> Path:
     return root
 
 
-def import_all(root: Path, models: list[str] | None = None) -> ImportReport:
-    layout = find(root, root.name)
-    return import_release(Store(), layout, chosen(layout, models))
-
-
 def query(sql: str) -> list[tuple[Any, ...]]:
     with Store().read() as cursor:
         return cursor.execute(sql).fetchall()
-
-
-def dump() -> dict[str, list[Any]]:
-    """Every row of the database, sorted."""
-    with Store().read() as cursor:
-        names = [name for (name,) in cursor.execute("SELECT table_name FROM duckdb_tables()").fetchall()]
-        return {name: sorted(cursor.execute(f"SELECT * FROM {name}").fetchall(), key=repr) for name in names}
-
-
-def a_run(run_id: str) -> Run:
-    with Store().read() as cursor:
-        found = run(cursor, run_id)
-    assert found is not None
-    return found
 
 
 def held(run_id: str) -> dict[str, Any]:

@@ -1,0 +1,33 @@
+"""What tests of release imports ask: import everything, one run, and every row of the database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from core.datasets.craftmd_release.importing import import_release
+from core.datasets.craftmd_release.layout import chosen, find
+from core.datasets.craftmd_release.report import ImportReport
+from core.store.database import Store
+from core.store.runs import Run, run
+
+
+def import_all(root: Path, models: list[str] | None = None) -> ImportReport:
+    """Import the release in a folder, or these models of it."""
+    layout = find(root, root.name)
+    return import_release(Store(), layout, chosen(layout, models))
+
+
+def dump() -> dict[str, list[Any]]:
+    """Return every row of the database, sorted, by table."""
+    with Store().read() as cursor:
+        names = [name for (name,) in cursor.execute("SELECT table_name FROM duckdb_tables()").fetchall()]
+        return {name: sorted(cursor.execute(f"SELECT * FROM {name}").fetchall(), key=repr) for name in names}
+
+
+def a_run(run_id: str) -> Run:
+    """Return a run that is stored."""
+    with Store().read() as cursor:
+        found = run(cursor, run_id)
+    assert found is not None
+    return found
