@@ -51,10 +51,14 @@ class CallRecord(_Event):
     model: str
     request: dict[str, Any] = Field(default_factory=dict)
     response: str | None = None
+    reasoning: str | None = None
+    """What the model thought before or while it replied: kept and shown, never spoken, judged or sent to anyone."""
     finish_reason: str | None = None
     served_by: str | None = None
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    reasoning_tokens: int | None = None
+    """Of ``completion_tokens``, those of the reasoning; ``None`` where the provider does not say."""
     tokens_estimated: bool = False
     latency_s: float = 0.0
     first_token_s: float | None = None
@@ -194,6 +198,8 @@ class Graded(_Event):
     at: float = Field(default_factory=time.time)
     prompt_hash: str = ""
     """Of the prompts under which a re-grading judged; empty where the run's own prompts did, or none."""
+    rule_version: int = 1
+    """Of the hand-written rule that judged; 1 for a model's verdicts."""
 
 
 class Failed(_Event):
