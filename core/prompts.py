@@ -28,6 +28,7 @@ ENVIRONMENT = jinja2.Environment(
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SHORT = 16
 """Characters of a hash that are kept."""
+_GRADER = ("grader_extract", "grader_judge")
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,12 @@ def load_pack(name_or_folder: str, needed: tuple[str, ...] = ()) -> PromptPack:
         raise UsageError(f"The prompt pack {folder} lacks {', '.join(f'{m}.md' for m in missing)}.")
     digest = hashlib.sha256(b"".join(p.name.encode() + b"\0" + p.read_bytes() + b"\0" for p in files))
     return PromptPack(folder.name, digest.hexdigest()[:_SHORT], prompts, folder)
+
+
+def grader_hash(pack: PromptPack) -> str:
+    """Return the hash of what a pack tells a grader: packs that differ in other prompts only are one to it."""
+    told = "".join(f"{name}\0{pack.prompts[name].source}\0" for name in _GRADER)
+    return hashlib.sha256(told.encode()).hexdigest()[:_SHORT]
 
 
 def read_prompt(path: Path) -> Prompt:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +12,7 @@ from core.case import Case
 from core.errors import AnamnesisError, UsageError
 from core.events import QuestionType
 from core.models.registry import Registry
-from core.prompts import PromptPack
+from core.prompts import PromptPack, grader_hash
 from core.protocols.playing import CRAFTMD
 from core.store.bench import header_of
 from core.store.database import Store
@@ -21,8 +20,6 @@ from core.store.regrading import AnswerToGrade, CaseKey, answers_to_grade, cases
 
 FREE: tuple[QuestionType, ...] = ("frq", "frq_top3")
 """Question types that graders judge."""
-_PROMPTS = ("grader_extract", "grader_judge")
-_SHORT = 16
 
 Key = tuple[QuestionType, str, str]
 """What is judged once only: question type, what the response is held against, and the response."""
@@ -144,12 +141,6 @@ def judge_of(header: RunHeader, wanted: Regrading, registry: Registry, packs: Pa
         return Judge(name, f"{name} [{pack.name}]", pack, prompts, own_unchanged=False)
     held = header.prompt_hash if header.protocol == CRAFTMD.name else header.settings.get("grading_prompts")
     return Judge(name, name, pack, prompts, own_unchanged=held == own.hash)
-
-
-def grader_hash(pack: PromptPack) -> str:
-    """Return the hash of what a pack tells a grader: packs that differ in other prompts only are one to it."""
-    told = "".join(f"{name}\0{pack.prompts[name].source}\0" for name in _PROMPTS)
-    return hashlib.sha256(told.encode()).hexdigest()[:_SHORT]
 
 
 def _own_pack(header: RunHeader) -> str:

@@ -20,21 +20,25 @@ from core.metrics.monitoring import Step, steps
 from core.metrics.scores import chosen, read_scores
 from core.models.registry import load_registry
 from core.stats.corrections import Correction, format_p, stars
-from core.store.figures import CaseScore, McqRule
+from core.store.figures import CaseScore, McqRule, Selection
+from core.store.selection import doctor_of
 
 By = Annotated[Group | None, typer.Option(help="Split by specialty or dataset.")]
 Models = Annotated[str | None, typer.Option(help="Only these models, with commas.")]
+Cases = Annotated[str | None, typer.Option(help="Only cases of these data sets, with commas.")]
 Corrected = Annotated[Correction, typer.Option(help="Correction over all tests that are printed.")]
 Rule = Annotated[McqRule, typer.Option(help="Rule for choices: the paper's, or exactly one named.")]
 Printed = Annotated[Literal["table", "csv", "json"], typer.Option("--format", help="How to print it.")]
 
 
 def report_pairs(
-    by: By = None, models: Models = None, correction: Corrected = "holm", mcq_rule: Rule = "mcq_loose",
-    format_: Printed = "table",
+    by: By = None, models: Models = None, cases: Cases = None, correction: Corrected = "holm",
+    mcq_rule: Rule = "mcq_loose", format_: Printed = "table",
 ) -> int:  # fmt: skip
     """Compare every format with the same model's vignette arm, paired by case (second minus first)."""
-    scores = _scores(mcq_rule, models)
+    scores = _scores(mcq_rule, cases)
+    if models is not None:
+        scores = chosen(scores, models=[name for one in models.split(",") for name in _held(one, scores)])
     pairs = format_pairs(scores, by)
     if not pairs:
         raise AnamnesisError("No model has answers on vignettes and in another format.")
@@ -45,37 +49,46 @@ def report_pairs(
 
 def report_monitor(
     versions: Annotated[str, typer.Option(help="Versions in order, with commas, such as mistral_v1_7b,mistral_v2_7b.")],
-    by: By = None, correction: Corrected = "holm", mcq_rule: Rule = "mcq_loose", format_: Printed = "table",
+    by: By = None, cases: Cases = None, correction: Corrected = "holm", mcq_rule: Rule = "mcq_loose",
+    format_: Printed = "table",
 ) -> int:  # fmt: skip
     """Compare each version of a model with the one before it, arm by arm, paired by case."""
-    scores = _scores(mcq_rule, None)
-    names = [_held(name, scores) for name in versions.split(",")]
+    scores = _scores(mcq_rule, cases)
+    held = [_held(name, scores) for name in versions.split(",")]
+    for found in held:
+        if len(found) > 1:
+            others = "; ".join(found[1:])
+            typer.echo(f"The newest condition is compared, {found[0]}; name another one for it: {others}.", err=True)
+    names = [found[0] for found in held]
     if len(names) < 2:
         raise UsageError("--versions needs at least two, the older one first.")
-    found = steps(scores, names, by, correction)
-    if not found:
+    changes = steps(scores, names, by, correction)
+    if not changes:
         raise AnamnesisError("These versions have no arm in common.")
-    print_as([_step_row(step, by) for step in found], format_)
+    print_as([_step_row(step, by) for step in changes], format_)
     return 0
 
 
-def _scores(mcq_rule: McqRule, models: str | None) -> list[CaseScore]:
+def case_sets_of(cases: str | None) -> list[str] | None:
+    """Return the data sets that an option names with commas."""
+    return None if cases is None else [name.strip() for name in cases.split(",")]
+
+
+def _scores(mcq_rule: McqRule, cases: str | None) -> list[CaseScore]:
     store = folded_store()
-    scores = read_scores(store, mcq_rule=mcq_rule)
+    scores = read_scores(store, Selection(case_sets=case_sets_of(cases)), mcq_rule)
     if not scores:
         raise AnamnesisError("There is nothing to report yet: run a campaign, or import the authors' release.")
-    if models is None:
-        return scores
-    return chosen(scores, models=[_held(name, scores) for name in models.split(",")])
+    return scores
 
 
-def _held(name: str, scores: Sequence[CaseScore]) -> str:
-    """Return the name under which a model's answers are stored: as given, or what its alias stands for."""
-    held = {score.model for score in scores}
+def _held(name: str, scores: Sequence[CaseScore]) -> list[str]:
+    """Return the conditions that a name stands for, the newest first: one of them, or all of a model or alias."""
+    held = dict.fromkeys(score.model for score in scores)
     plain = name.strip()
     full = {alias.lower(): target for alias, target in load_registry().aliases.items()}.get(plain.lower(), plain)
-    found = next((candidate for candidate in (plain, full) if candidate in held), None)
-    if found is None:
+    found = [one for one in held if one == plain] or [one for one in held if doctor_of(one) in (plain, full)]
+    if not found:
         raise UsageError(f"The database holds no answers of {plain!r}; it holds {', '.join(sorted(held))}.")
     return found
 

@@ -16,8 +16,9 @@ from core.memorisation.completing import Options, complete_cases, size_of
 from core.memorisation.figures import flagged, model_rows, with_and_without
 from core.memorisation.halves import FLAG
 from core.models.registry import load_registry
-from core.store.completions import StoredCompletion, case_accuracy, completions
+from core.store.completions import StoredCompletion, completions
 from core.store.database import Store
+from core.store.figures import CaseScore, Selection, case_scores
 
 Part = Literal["models", "cases", "accuracy"]
 Row = dict[str, Any]
@@ -72,10 +73,11 @@ def report_memorisation(
         found = completions(cursor, sorted(names) if names else None)
         if not found:
             raise AnamnesisError("No completion is stored: run `python -m core meld --model M --cases DATASET` first.")
-        accuracy = {one.model: case_accuracy(cursor, one.model) for one in found} if part == "accuracy" else {}
+        models_found = dict.fromkeys(one.model for one in found) if part == "accuracy" else {}
+        scores = {model: case_scores(cursor, Selection(models=[model])) for model in models_found}
     rows = _model_rows(found) if part == "models" else _case_rows(found)
     if part == "accuracy":
-        rows = [row for model, means in accuracy.items() for row in _accuracy_rows(model, found, means)]
+        rows = [row for model, held in scores.items() for row in _accuracy_rows(model, found, held)]
     if not rows:
         raise AnamnesisError("The models with completions have answered no case yet: run a campaign with them.")
     print_rows(rows, format_)
@@ -102,15 +104,13 @@ def _case_rows(found: list[StoredCompletion]) -> list[Row]:
     ]  # fmt: skip
 
 
-def _accuracy_rows(
-    model: str, found: list[StoredCompletion], means: dict[tuple[str, str], dict[str, float]]
-) -> list[Row]:
+def _accuracy_rows(model: str, found: list[StoredCompletion], scores: list[CaseScore]) -> list[Row]:
     return [
         {
-            "model": model, "format": row.format, "question_type": row.question_type,
+            "model": row.condition, "format": row.format, "question_type": row.question_type,
             "accuracy": row.accuracy, "low": row.interval.low, "high": row.interval.high, "n": row.n,
             "without": row.without, "without_low": row.without_interval.low, "without_high": row.without_interval.high,
             "n_without": row.n_without,
         }
-        for row in with_and_without([one for one in found if one.model == model], means)
+        for row in with_and_without([one for one in found if one.model == model], scores)
     ]  # fmt: skip

@@ -13,18 +13,17 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from core.cli.comparisons import report_monitor, report_pairs
+from core.cli.comparisons import case_sets_of, report_monitor, report_pairs
 from core.cli.folded import folded_store, run_id_of
 from core.cli.memorisation import report_memorisation
 from core.cli.report_care import report_care, report_suitability
 from core.cli.report_experts import report_experts
-from core.cli.report_failures import report_belief, report_failures
+from core.cli.report_failures import model_names, report_belief, report_failures
 from core.cli.report_graders import report_graders
 from core.cli.report_history import report_history
 from core.cli.report_patients import report_patients
 from core.errors import AnamnesisError
 from core.metrics.accuracy import AccuracyRow, Group, IntervalKind, accuracy
-from core.models.registry import load_registry
 from core.store.figures import McqRule, Selection
 
 app = typer.Typer(no_args_is_help=True, help="Figures of what was run.", rich_markup_mode=None)
@@ -53,17 +52,25 @@ def report_accuracy(
     by: Annotated[Group | None, typer.Option(help="Split by specialty or dataset.")] = None,
     run: Annotated[list[str] | None, typer.Option(help="Only this run (again for more); live ones too.")] = None,
     models: Annotated[str | None, typer.Option(help="Only these models, with commas.")] = None,
+    cases: Annotated[str | None, typer.Option(help="Only cases of these data sets, with commas.")] = None,
+    pool: Annotated[bool, typer.Option("--pool", help="Pool a model's conditions on a data set, and say so.")] = False,
     interval: Annotated[IntervalKind, typer.Option(help="Interval of the mean.")] = "bootstrap",
     mcq_rule: Annotated[
         McqRule, typer.Option(help="Rule for choices: the paper's, or exactly one named.")
     ] = "mcq_loose",
     format_: Annotated[Literal["table", "csv", "json"], typer.Option("--format", help="How to print it.")] = "table",
 ) -> int:
-    """Mean over trials for each case, then over cases, with a 95 % interval, and what was excluded."""
+    """Mean over trials for each case, then over cases, with a 95 % interval, and what was excluded.
+
+    A row is a condition: runs of one model that differ in patient, prompts, cap, grader, cases … are rows apart, named
+    by what differs, the newest first.
+    """
     store = folded_store()
     selection = Selection(
         runs=[run_id_of(store, name) for name in run] if run else None,
-        models=_full_names(models),
+        models=model_names(models),
+        case_sets=case_sets_of(cases),
+        pooled=pool,
     )
     rows = accuracy(store, by, selection, interval=interval, mcq_rule=mcq_rule)
     if not rows:
@@ -72,15 +79,6 @@ def report_accuracy(
         )
     {"csv": _csv, "json": _json, "table": _table}[format_](rows, by)
     return 0
-
-
-def _full_names(models: str | None) -> list[str] | None:
-    """Return the names under which models may be stored: as given, and what an alias stands for."""
-    if models is None:
-        return None
-    aliases = {alias.lower(): name for alias, name in load_registry().aliases.items()}
-    given = [name.strip() for name in models.split(",")]
-    return [*given, *(aliases[name.lower()] for name in given if name.lower() in aliases)]
 
 
 _COLUMNS = (

@@ -10,18 +10,16 @@ import typer
 
 from core.automedic.profile_rules import profile_by_rule
 from core.cli.comparisons import Models, Printed
-from core.cli.folded import folded_store, run_id_of
-from core.cli.report_failures import Row, Runs, model_names, print_rows
+from core.cli.folded import folded_store
+from core.cli.report_failures import Row, Runs, print_rows, selection_of
 from core.datasets.select import cases_of, datasets
 from core.errors import AnamnesisError
 from core.metrics.care import (
     PARTS,
     CareProfile,
     CareQuestion,
-    CareSeat,
     DatasetSuitability,
     Estimate,
-    care_seats,
     dataset_suitability,
     failures,
     fit,
@@ -35,7 +33,6 @@ from core.metrics.care import (
 )
 from core.metrics.care.profile import Slice
 from core.models.registry import load_registry
-from core.store.casts import cast, casts
 from core.store.database import Store
 from core.store.profiles import newest_profiles
 
@@ -62,7 +59,7 @@ def report_care(
     The accuracy is Acc_conv × min(1, Acc_conv / Acc_static); the formula printed in the paper is not known to us.
     """
     store = folded_store()
-    trials = read_care(store, _chosen(store, run, models), question_type)
+    trials = read_care(store, question_type, selection_of(store, run, models))
     slice_: Slice | None = "dataset" if by == "dataset" else None
     tables: dict[CarePart, Callable[[], list[Row]]] = {
         "parts": lambda: [row for p in profiles(trials, slice_) for row in _part_rows(p)],
@@ -104,15 +101,6 @@ def report_suitability(
         )
     print_rows([row for one in found for row in (_reason_rows if part == "reasons" else _field_rows)(one)], format_)
     return 0
-
-
-def _chosen(store: Store, run: list[str] | None, models: str | None) -> list[CareSeat]:
-    """Return the seats that the options name: of campaigns, or of the runs that are named, whatever they were for."""
-    ids = [run_id_of(store, name) for name in run] if run else None
-    names = model_names(models)
-    with store.read() as cursor:
-        held = casts(cursor) if ids is None else [found for name in ids if (found := cast(cursor, name))]
-    return care_seats([one for one in held if names is None or one.doctor in names])
 
 
 def _head(seat: str, group: str | None) -> Row:

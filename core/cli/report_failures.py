@@ -44,7 +44,7 @@ def report_belief(
     """Report when the right diagnosis led, premature closure, over-asking, and calibration (Brier, ECE)."""
     store = folded_store()
     with counting("conversations") as show:
-        found = courses(store, _selection(store, run, models), on_progress=show)
+        found = courses(store, selection_of(store, run, models), on_progress=show)
     if not found:
         raise AnamnesisError(
             "No belief is stored: run a campaign with --probe, or with the reference doctor. Name runs whose patient "
@@ -72,7 +72,7 @@ def report_failures(
 ) -> int:  # fmt: skip
     """Report what each wrong answer is put down to: provider, case, grader, patient or doctor."""
     store = folded_store()
-    wanted = _selection(store, run, models, None if formats == "all" else formats.split(","))
+    wanted = selection_of(store, run, models, None if formats == "all" else formats.split(","))
     with counting("facts ledgers") as show:
         mark_missing(store, replace(wanted, formats=None), on_progress=show)
     with counting("conversations") as show:
@@ -103,7 +103,10 @@ def _missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def _selection(store: Store, run: list[str] | None, models: str | None, formats: list[str] | None = None) -> Selection:
+def selection_of(
+    store: Store, run: list[str] | None, models: str | None, formats: list[str] | None = None
+) -> Selection:
+    """Return what the options of a report select: runs by id or the beginning of it, models, formats."""
     chosen: list[Format] | None = [name.strip() for name in formats] if formats else None  # type: ignore[misc]
     return Selection(
         runs=[run_id_of(store, name) for name in run] if run else None, models=model_names(models), formats=chosen

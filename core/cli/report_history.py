@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import pandas as pd
 import typer
 
 from core.cli.comparisons import Models, Printed, Rule
-from core.cli.folded import folded_store, run_id_of
-from core.cli.report_failures import Row, counting, model_names, print_rows
+from core.cli.folded import folded_store
+from core.cli.report_failures import Row, counting, print_rows, selection_of
 from core.errors import AnamnesisError
 from core.metrics.accuracy import Group
 from core.metrics.history.curves import curve_points, order_rows
-from core.metrics.history.doctors import MEASURES, Seat, accuracy_counted, read_seats, seats_of
+from core.metrics.history.doctors import MEASURES, accuracy_counted, read_doctors
 from core.metrics.history.figures import Figure, MeasureRow, measure_rows
 from core.metrics.history.groups import group_rows
 from core.metrics.history.measuring import measure_missing
-from core.store.casts import casts
-from core.store.database import Store
-from core.store.figures import Selection
 
 Part = Literal["measures", "curves", "order", "groups"]
 
@@ -36,10 +34,10 @@ def report_history(
 ) -> int:  # fmt: skip
     """Report ROUGE-1 against the items of cases, turns, lengths, repetition, the patient's virtues, and accuracy."""
     store = folded_store()
-    seats = _chosen(store, run, models)
+    wanted = replace(selection_of(store, run, models), mcq_rule=mcq_rule)
     with counting("conversations") as show:
-        measure_missing(store, Selection(runs=[run_id for seat in seats for run_id in seat.runs]), show)
-    table = read_seats(store, seats, mcq_rule)
+        measure_missing(store, wanted, show)
+    table = read_doctors(store, wanted)
     rows = [
         {"cases": case_set, **({by: group} if by else {}), **row}
         for case_set, group, members in _parts(table, by)
@@ -52,18 +50,6 @@ def report_history(
         )
     print_rows(rows, format_)
     return 0
-
-
-def _chosen(store: Store, run: list[str] | None, models: str | None) -> list[Seat]:
-    """Return the seats that the options name; one whose runs are named in part holds those alone."""
-    wanted = {run_id_of(store, name) for name in run} if run else None
-    names = model_names(models)
-    with store.read() as cursor:
-        held = casts(cursor)
-    runs = [
-        r for r in held if (wanted is None or r.run_id in wanted) and (names is None or r.doctor in names)
-    ]  # fmt: skip
-    return seats_of(runs)
 
 
 def _parts(table: pd.DataFrame, by: Group | None) -> Iterator[tuple[str, str, pd.DataFrame]]:

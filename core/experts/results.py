@@ -93,11 +93,13 @@ def corrected_accuracies(store: Store, state: ReviewState, judged: Sequence[Judg
             "These items were drawn because graders or rules disagree on them: the grader's error on them is not its "
             "error on all answers, so no accuracy is corrected by it."
         )
-    selection = Selection(
-        runs=plan.runs or None, models=sorted({one.model for one in judged}), datasets=plan.datasets or None,
-        specialties=plan.specialties or None, formats=[plan.format], question_types=["frq"],
-    )  # fmt: skip
     with store.read() as cursor:
+        known = rows.subjects(cursor, [parse_item(one.item).trial_id for one in judged])
+        runs = sorted({subject.run_id for subject in known.values()})
+        selection = Selection(
+            runs=runs, datasets=plan.datasets or None, specialties=plan.specialties or None, formats=[plan.format],
+            question_types=["frq"],
+        )  # fmt: skip
         held = case_scores(cursor, selection)
     scores: dict[str, list[float]] = {}
     for one in held:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 
 from core.events import Format, QuestionType
 from core.memorisation.halves import FLAG
+from core.metrics.compare import by_arm
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.intervals import Interval
 from core.stats.proportions import wilson
 from core.store.completions import StoredCompletion
+from core.store.figures import CaseScore
 
 BINS = 20
 """Bars of the histogram; each is 0.05 wide, and the last one is the flagged cases."""
@@ -41,8 +43,9 @@ class ModelRow:
 
 @dataclass(frozen=True)
 class WithAndWithout:
-    """Accuracy of one arm over all cases that were completed and answered, and over those that are not flagged."""
+    """Accuracy of one arm of a condition over all cases completed and answered, and over those that are not flagged."""
 
+    condition: str
     format: Format
     question_type: QuestionType
     accuracy: float
@@ -76,23 +79,19 @@ def _row(model: str, members: Sequence[StoredCompletion]) -> ModelRow:
     return ModelRow(model, len(values), len(members) - len(values), count, interval, median, tuple(counts))
 
 
-def with_and_without(
-    completions: Iterable[StoredCompletion], accuracy: Mapping[tuple[str, str], Mapping[str, float]]
-) -> list[WithAndWithout]:
-    """Return the accuracy of each arm with and without the flagged cases, for one model.
-
-    ``accuracy``: (format, question type) → case key → mean, as ``core.store.completions.case_accuracy`` returns it.
-    """
+def with_and_without(completions: Iterable[StoredCompletion], scores: Iterable[CaseScore]) -> list[WithAndWithout]:
+    """Return the accuracy of each condition and arm with and without the flagged cases, for one model."""
     marks = {one.case_key: flagged(one) for one in completions if one.similarity is not None}
     rows: list[WithAndWithout] = []
-    for (format_, question_type), means in accuracy.items():
-        everything = [mean for case, mean in means.items() if case in marks]
-        rest = [mean for case, mean in means.items() if case in marks and not marks[case]]
+    for (condition, format_, question_type), of_arm in by_arm(scores).items():
+        means = {case: score.score for case, score in of_arm.items() if case in marks}
+        everything = [mean for mean in means.values() if mean is not None]
+        rest = [mean for case, mean in means.items() if mean is not None and not marks[case]]
         if everything:
             rows.append(
                 WithAndWithout(
-                    format_, question_type, _mean(everything), bootstrap_interval(everything), len(everything),  # type: ignore[arg-type]
-                    _mean(rest), bootstrap_interval(rest), len(rest),
+                    condition, format_, question_type, _mean(everything), bootstrap_interval(everything),
+                    len(everything), _mean(rest), bootstrap_interval(rest), len(rest),
                 )
             )  # fmt: skip
     return rows

@@ -57,7 +57,7 @@ def accuracy(
     mcq_rule: McqRule = "mcq_loose",
     invalid: Invalid = "exclude",
 ) -> list[AccuracyRow]:
-    """Return a row for each model, arm and group, in the order of model, format, question type and group.
+    """Return a row for each condition, arm and group, in the order of condition, format, question type and group.
 
     ``interval``: ``bootstrap`` is exact where it can be and else resampled; ``exact`` refuses to resample;
     ``resampled`` always does; ``normal`` is mean ± t · sd / √n. ``invalid``: a case without a counted trial is left
@@ -75,13 +75,15 @@ def accuracy_of(
     interval: IntervalKind = "bootstrap",
     invalid: Invalid = "exclude",
 ) -> list[AccuracyRow]:
-    """Return the rows of ``accuracy`` from scores that were read already."""
+    """Return the rows of ``accuracy`` from scores that were read already; conditions in the order of the scores."""
+    held = list(scores)
+    place = {model: n for n, model in enumerate(dict.fromkeys(s.model for s in held))}
 
-    def key(s: CaseScore) -> tuple[str, int, int, str]:
-        return s.model, FORMATS.index(s.format), QUESTION_TYPES.index(s.question_type), _group(s, by) or ""
+    def key(s: CaseScore) -> tuple[int, int, int, str]:
+        return place[s.model], FORMATS.index(s.format), QUESTION_TYPES.index(s.question_type), _group(s, by) or ""
 
     return [
-        _row(list(members), by, interval, invalid) for _, members in groupby(sorted(scores, key=key), key=key)
+        _row(list(members), by, interval, invalid) for _, members in groupby(sorted(held, key=key), key=key)
     ]  # fmt: skip
 
 

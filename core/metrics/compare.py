@@ -144,11 +144,13 @@ def format_pairs(
     In the order of model, question type, group and format. Nothing where a model has no vignette answers.
     """
     cells: dict[tuple[str, QuestionType, str | None], dict[Format, dict[str, CaseScore]]] = {}
+    place: dict[str, int] = {}
     for score in scores:
+        place.setdefault(score.model, len(place))
         group = None if by is None else (score.specialty if by == "specialty" else score.dataset)
         formats = cells.setdefault((score.model, score.question_type, group), {})
         formats.setdefault(score.format, {})[score.case_key] = score
-    ordered = sorted(cells, key=lambda cell: (cell[0], QUESTION_TYPES.index(cell[1]), cell[2] or ""))
+    ordered = sorted(cells, key=lambda cell: (place[cell[0]], QUESTION_TYPES.index(cell[1]), cell[2] or ""))
     return [
         FormatPair(*cell, format_, compare(cells[cell][BASELINE], cells[cell][format_], interval))
         for cell in ordered

@@ -9,7 +9,7 @@ import duckdb
 
 from core.events import EndReason, Probed
 from core.store.failures import CaseKey
-from core.store.figures import SELECTED, Selection
+from core.store.selection import NO_ARM, SELECTED, Selection, select
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,14 @@ class Believed:
 
 
 def believed(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> list[Believed]:
-    """Return the conversations of a selection that were probed, in the order of model, case and trial.
+    """Return the conversations of a selection that were probed, in the order of condition, case and trial.
 
-    Formats and question types of the selection must be ``None``: a belief belongs to no arm. AutoMedic's are left out,
+    A belief belongs to no arm, so formats and question types are no matter. AutoMedic's are left out,
     also where its runs are named: what a belief is held against, the ledger, knows a doctor and a patient only.
     """
-    rows = cursor.execute(_BELIEVED, (selection or Selection()).parameters()).fetchall()
+    chosen = (selection or Selection()).of_talks()
+    select(cursor, chosen)
+    rows = cursor.execute(_BELIEVED, chosen.parameters()).fetchall()
     probes = probes_of_trials(cursor, [row[0] for row in rows])
     return [
         Believed(trial_id, model, (case_key, content_hash), end_reason, probes[trial_id])
@@ -45,14 +47,13 @@ def probes_of_trials(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]
     return {trial_id: tuple(probes) for trial_id, probes in found.items()}
 
 
-# a belief has no format or question type; the condition of a selection names them
 _BELIEVED = f"""
-    SELECT trials.trial_id, runs.doctor, trials.case_key, trials.content_hash, trials.end_reason
-    FROM trials JOIN runs ON runs.run_id = trials.run_id
+    SELECT trials.trial_id, model, trials.case_key, trials.content_hash, trials.end_reason
+    FROM trials JOIN runs ON runs.run_id = trials.run_id JOIN seated ON seated.run_id = trials.run_id
     LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
-    CROSS JOIN (SELECT NULL::VARCHAR AS format, NULL::VARCHAR AS question_type) AS verdicts
+    {NO_ARM}
     WHERE trials.trial_id IN (SELECT trial_id FROM probes) AND runs.protocol <> 'automedic' AND {SELECTED}
-    ORDER BY runs.doctor, trials.case_key, trials.trial, trials.trial_id"""
+    ORDER BY place, trials.case_key, trials.trial, trials.trial_id"""
 
 _PROBES = """
     SELECT trial_id, turn, list((diagnosis, probability) ORDER BY rank) FROM probes

@@ -6,7 +6,7 @@ their tags and are read in SQL; any other is read by the rules of the protocol i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import duckdb
@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from core.automedic.tags import read_tags
 from core.events import COUNTED, Rule, TagMisuse
-from core.store.figures import UNANSWERED, Selection
 from core.store.records import records
+from core.store.selection import NO_ARM, OUTCOMES, SELECTED, Selection, select
 
 CareQuestion = Literal["mcq", "frq"]
 RULES: dict[CareQuestion, Rule] = {"mcq": "mcq_strict", "frq": "frq"}
@@ -71,10 +71,12 @@ class Rating:
 def trial_rows(
     cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None, question_type: CareQuestion = "mcq"
 ) -> pd.DataFrame:
-    """Return a row for each AutoMedic trial of runs that ask this question type, by model and case.
+    """Return a row for each AutoMedic trial of runs that ask this question type, by condition and case.
+
+    Choices are judged by the strict rule, whatever rule the selection names.
 
     Columns:
-    ``run_id``, ``trial_id``, ``model`` (the doctor), ``case_key``, ``dataset``, ``specialty``, ``question_type``,
+    ``run_id``, ``trial_id``, ``model`` (the condition), ``case_key``, ``dataset``, ``specialty``, ``question_type``,
     ``end_reason``;
     ``whole``: the conversation came to an end of its own, no provider failed in it;
     ``conv``, ``static``: verdict on the answer after the conversation and on that to the whole question, missing where
@@ -87,16 +89,15 @@ def trial_rows(
     ``role_breaking`` (bool), ``abrupt`` and ``invalid`` (the cause, or missing): the failures of a counted trial;
     ``misused_KIND``: messages that broke the tag protocol in that way.
     """
-    chosen = selection or Selection()
-    given = chosen.parameters()
-    names = ("runs", "models", "datasets", "specialties", "sources", "single_diagnosis")
+    chosen = replace((selection or Selection()).of_talks(), frameworks=("automedic",), mcq_rule="mcq_strict")
+    select(cursor, chosen)
     asked = {"question_type": question_type, "conv": f"multi_turn:{question_type}"}
-    cursor.execute(_PICK, {**{name: given[name] for name in names}, **asked})
+    cursor.execute(_PICK, {**chosen.parameters(), **asked})
     cursor.execute(_ASK, {"clean": _CLEAN})
     _read_the_rest(cursor)
     cursor.execute(_TALK)
     parameters = {
-        "question_type": question_type, "rule": RULES[question_type], "counting": list(COUNTED),
+        "question_type": question_type, "rules": [RULES[question_type]], "counting": list(COUNTED),
         "abrupt_turns": ABRUPT_TURNS,
     }  # fmt: skip
     table = cursor.execute(_ROWS, parameters).df()
@@ -121,7 +122,8 @@ def failures(cursor: duckdb.DuckDBPyConnection, trials: pd.DataFrame) -> list[Fa
 def ratings(cursor: duckdb.DuckDBPyConnection, trials: pd.DataFrame) -> list[Rating]:
     """Return the ratings of the whole conversations in a table of ``trial_rows``, the worst first."""
     whole = trials[trials["whole"]]
-    rows = records(cursor.execute(_RATINGS, {"trials": whole["trial_id"].tolist()}))
+    values = {"trials": whole["trial_id"].tolist(), "models": whole["model"].astype(str).tolist()}
+    rows = records(cursor.execute(_RATINGS, values))
     return [Rating(**row) for row in rows]
 
 
@@ -172,22 +174,17 @@ _CLEAN = (
     r"\s*</(patient|clinical)>\s*$"
 )
 
-_PICK = """
+_PICK = f"""
     CREATE OR REPLACE TEMP TABLE care_trials AS
-    SELECT trials.run_id, trial_id, runs.doctor AS model, trials.case_key, trials.trial,
+    SELECT trials.run_id, trial_id, model, place, trials.case_key, trials.trial,
         coalesce(cases.dataset, split_part(trials.case_key, '/', 1)) AS dataset, cases.specialty,
         trials.end_reason, list_contains(runs.arms, $conv) AS asks_conv, $question_type AS question_type,
         coalesce(trials.end_reason NOT IN ('error', 'refusal'), false) AS whole
-    FROM trials JOIN runs USING (run_id)
+    FROM trials JOIN runs USING (run_id) JOIN seated USING (run_id)
     LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
+    {NO_ARM}
     WHERE runs.protocol = 'automedic'
-        AND list_has_any(runs.arms, [$conv, 'vignette:' || $question_type])
-        AND ($runs::VARCHAR[] IS NULL OR list_contains($runs, runs.run_id))
-        AND ($models::VARCHAR[] IS NULL OR list_contains($models, runs.doctor))
-        AND ($datasets::VARCHAR[] IS NULL OR list_contains($datasets, cases.dataset))
-        AND ($specialties::VARCHAR[] IS NULL OR list_contains($specialties, cases.specialty))
-        AND ($sources::VARCHAR[] IS NULL OR list_contains($sources, runs.source))
-        AND ($single_diagnosis::BOOLEAN IS NULL OR cases.single_diagnosis = $single_diagnosis)"""
+        AND list_has_any(runs.arms, [$conv, 'vignette:' || $question_type]) AND {SELECTED}"""
 
 # The doctor's messages that somebody answered: all but one that is a conversation's last. A misused one is not clean.
 _ASK = """
@@ -224,14 +221,11 @@ _TALK = """
     GROUP BY queries.trial_id"""
 
 _ROWS = f"""
-    WITH {UNANSWERED}, outcomes AS (
-        SELECT trial_id, format, verdict FROM verdicts
-        WHERE rule = $rule AND question_type = $question_type
-        UNION ALL SELECT trial_id, format, verdict FROM unanswered WHERE question_type = $question_type
-    ), judged AS (
+    WITH {OUTCOMES}, judged AS (
         SELECT trial_id, any_value(verdict) FILTER (format = 'multi_turn') AS conv,
             any_value(verdict) FILTER (format = 'vignette') AS static
-        FROM outcomes SEMI JOIN care_trials USING (trial_id) GROUP BY trial_id
+        FROM outcomes SEMI JOIN care_trials USING (trial_id, model) WHERE question_type = $question_type
+        GROUP BY trial_id
     ), misused AS (
         SELECT trial_id, {", ".join(f"count(*) FILTER (list_contains(kinds, '{k}')) AS misused_{k}" for k in MISUSES)}
         FROM misuses SEMI JOIN care_trials USING (trial_id) GROUP BY trial_id
@@ -248,14 +242,14 @@ _ROWS = f"""
         FROM care_trials LEFT JOIN judged USING (trial_id) LEFT JOIN care_talks USING (trial_id)
         LEFT JOIN misused USING (trial_id) LEFT JOIN rated USING (trial_id)
     )
-    SELECT *, coalesce(whole AND list_contains($counting, conv), false) AS counted,
+    SELECT * EXCLUDE (place), coalesce(whole AND list_contains($counting, conv), false) AS counted,
         counted AND misused_speaks_for_others > 0 AS role_breaking,
         CASE WHEN NOT counted OR turns > $abrupt_turns THEN NULL
             WHEN end_reason = 'no_tag' THEN 'no_tag'
             WHEN end_reason = 'end_tag' AND misused_end_with_query > 0 THEN 'misplaced_end'
             WHEN end_reason = 'end_tag' THEN 'early_end' END AS abrupt,
         CASE WHEN counted AND conv IN ('no_diagnosis', 'multiple') THEN conv END AS invalid
-    FROM told ORDER BY model, case_key, trial, trial_id"""
+    FROM told ORDER BY place, case_key, trial, trial_id"""
 
 _SHOWN = """
     WITH wanted AS (SELECT unnest($trials::VARCHAR[]) AS trial_id),
@@ -272,9 +266,10 @@ _SHOWN = """
         AND answers.question_type = $question_type"""
 
 _RATINGS = """
-    SELECT trial_id, trials.run_id, trials.case_key, cases.dataset, runs.doctor AS model, rater, rating, words
-    FROM ratings JOIN trials USING (trial_id) JOIN runs ON runs.run_id = trials.run_id
+    WITH wanted AS (SELECT unnest($trials::VARCHAR[]) AS trial_id, unnest($models::VARCHAR[]) AS model)
+    SELECT trial_id, trials.run_id, trials.case_key, cases.dataset, model, rater, rating, words
+    FROM ratings JOIN wanted USING (trial_id) JOIN trials USING (trial_id)
     LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
-    WHERE quality = 'empathy' AND trial_id IN (SELECT unnest($trials::VARCHAR[]))
+    WHERE quality = 'empathy'
     QUALIFY row_number() OVER (PARTITION BY trial_id ORDER BY ratings.rowid DESC) = 1
     ORDER BY rating, model, trials.case_key, trial_id"""

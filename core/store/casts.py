@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import duckdb
 import orjson
 
-from core.store.figures import CAMPAIGNS
 from core.store.records import records
+
+CAMPAIGNS = ("local", "release")
+"""Sources of runs that count in figures unless runs are named: not single live conversations, not replays."""
+WATCHED = ("live", "bench", "fork")
+"""Sources of runs that somebody made to look at single cases."""
 
 
 @dataclass(frozen=True)
@@ -35,15 +40,20 @@ class RunCast:
     cases: int
 
 
-def casts(cursor: duckdb.DuckDBPyConnection) -> list[RunCast]:
-    """Return the campaigns and releases, the newest first."""
+def casts(cursor: duckdb.DuckDBPyConnection, sources: Sequence[str] = CAMPAIGNS) -> list[RunCast]:
+    """Return the runs of some sources, campaigns and releases by default, the newest first."""
     sql = _CASTS.format(chosen="list_contains($sources, source)")
-    return _read(cursor, sql, {"sources": list(CAMPAIGNS)})
+    return _read(cursor, sql, {"sources": list(sources)})
+
+
+def casts_of(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> list[RunCast]:
+    """Return runs of any kind by their ids, the newest first; ids that the database does not hold are left out."""
+    return _read(cursor, _CASTS.format(chosen="list_contains($runs, runs.run_id)"), {"runs": list(run_ids)})
 
 
 def cast(cursor: duckdb.DuckDBPyConnection, run_id: str) -> RunCast | None:
     """Return one run of any kind, or ``None`` where the database has none of this name."""
-    return next(iter(_read(cursor, _CASTS.format(chosen="run_id = $run_id"), {"run_id": run_id})), None)
+    return next(iter(casts_of(cursor, [run_id])), None)
 
 
 def _read(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: dict[str, Any]) -> list[RunCast]:

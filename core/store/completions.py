@@ -7,7 +7,6 @@ from dataclasses import astuple, dataclass
 
 import duckdb
 
-from core.store.figures import CAMPAIGNS, POOLED
 from core.store.records import records
 from core.store.tables import insert
 
@@ -58,23 +57,3 @@ def done(cursor: duckdb.DuckDBPyConnection, model: str, prompt_hash: str) -> set
         "SELECT case_key, content_hash FROM completions WHERE model = ? AND prompt_hash = ? AND completion IS NOT NULL"
     )
     return set(cursor.execute(sql, [model, prompt_hash]).fetchall())
-
-
-def case_accuracy(cursor: duckdb.DuckDBPyConnection, model: str) -> dict[tuple[str, str], dict[str, float]]:
-    """Return (format, question type) → case key → mean over a model's counted answers of its campaigns.
-
-    Multiple choice is judged by the paper's rule. As in every figure, only runs of CRAFT-MD with the
-    plain patient count.
-    """
-    found: dict[tuple[str, str], dict[str, float]] = {}
-    for format_, question_type, case_key, mean in cursor.execute(_ACCURACY, [model, list(CAMPAIGNS)]).fetchall():
-        found.setdefault((format_, question_type), {})[case_key] = mean
-    return found
-
-
-_ACCURACY = f"""
-    SELECT verdicts.format, verdicts.question_type, trials.case_key, avg((verdict = 'correct')::DOUBLE)
-    FROM verdicts JOIN trials USING (trial_id) JOIN runs USING (run_id)
-    WHERE runs.doctor = ? AND list_contains(?, runs.source) AND {POOLED} AND rule IN ('mcq_loose', 'frq', 'frq_top3')
-        AND verdict IN ('correct', 'incorrect', 'no_diagnosis', 'multiple')
-    GROUP BY ALL ORDER BY ALL"""

@@ -7,31 +7,36 @@ from typing import Any
 import duckdb
 import pandas as pd
 
-from core.events import COUNTED
+from core.events import COUNTED, Rule
 from core.protocols.conversation import FINAL_DIAGNOSIS
-from core.store.figures import CAMPAIGNS, POOLED, UNANSWERED
+from core.store.selection import NO_ARM, OUTCOMES, SELECTED, Selection, select
 
 _NAMES = ("model", "format", "question_type", "case_key", "case_set", "dataset", "specialty", "end_reason")
 
 
-def conversation_endings(cursor: duckdb.DuckDBPyConnection) -> pd.DataFrame:
-    """Return a row for each trial of all campaigns and releases.
+def conversation_endings(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> pd.DataFrame:
+    """Return a row for each trial of a selection's conditions; AutoMedic's end by tags and are left out.
 
-    Columns: model, case_set (what case keys begin with), case_key, dataset, specialty, end_reason (missing where there
-    was no conversation), doctor_turns (without the greeting) and ``concluded``: whether the last message holds the
-    words "final diagnosis", in any case of letters.
+    Columns: model (the condition), case_set (what case keys begin with), case_key, dataset, specialty, end_reason
+    (missing where there was no conversation), doctor_turns (without the greeting) and ``concluded``: whether the last
+    message holds the words "final diagnosis", in any case of letters.
     """
-    return _table(cursor, _ENDINGS, {"sources": list(CAMPAIGNS)})
+    chosen = (selection or Selection()).of_talks()
+    select(cursor, chosen)
+    return _table(cursor, _ENDINGS, chosen.parameters())
 
 
-def ending_outcomes(cursor: duckdb.DuckDBPyConnection) -> pd.DataFrame:
+def ending_outcomes(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> pd.DataFrame:
     """Return how often each case was right in each arm, apart by how its conversations ended.
 
     Columns: those of ``conversation_endings`` but the turns, format, question_type, and numbers of answers: ``answers``
     in all, ``counted`` and ``correct`` by the loose multiple-choice rule, ``strict_counted`` and ``strict_correct`` by
     the strict one, ``differ`` where just one of the rules says correct. Other question types have one rule.
     """
-    return _table(cursor, _OUTCOMES, {"sources": list(CAMPAIGNS), "counting": list(COUNTED)})
+    chosen = (selection or Selection()).of_talks()
+    rules: list[Rule] = ["mcq_loose", "mcq_strict", "frq", "frq_top3"]
+    select(cursor, chosen, rules=rules)
+    return _table(cursor, _OUTCOMES, {**chosen.parameters(), "rules": rules, "counting": list(COUNTED)})
 
 
 def _table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: dict[str, Any]) -> pd.DataFrame:
@@ -43,24 +48,25 @@ _LAST = f"""last AS (
         SELECT trial_id, contains(lower(arg_max(text, position)), '{FINAL_DIAGNOSIS.lower()}') AS concluded
         FROM utterances GROUP BY trial_id
     ), held AS (
-        SELECT runs.doctor AS model, trials.*, split_part(trials.case_key, '/', 1) AS case_set, cases.dataset,
+        SELECT trials.*, split_part(trials.case_key, '/', 1) AS case_set, cases.dataset,
             cases.specialty, coalesce(concluded, false) AS concluded
         FROM trials JOIN runs USING (run_id) LEFT JOIN last USING (trial_id)
         LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
-        WHERE list_contains($sources, runs.source) AND {POOLED}
+        {NO_ARM}
+        WHERE runs.protocol <> 'automedic' AND {SELECTED}
     )"""
 
 _ENDINGS = f"""
     WITH {_LAST}
     SELECT model, case_set, case_key, dataset, specialty, end_reason, concluded, doctor_turns
-    FROM held ORDER BY model, case_key, trial"""
+    FROM held JOIN seated USING (run_id) ORDER BY place, case_key, trial"""
 
 _OUTCOMES = f"""
-    WITH {UNANSWERED}, {_LAST}, outcomes AS (
-        SELECT trial_id, format, question_type, any_value(verdict) FILTER (rule <> 'mcq_strict') AS loose,
-            any_value(verdict) FILTER (rule <> 'mcq_loose') AS strict
-        FROM verdicts GROUP BY ALL
-        UNION ALL SELECT trial_id, format, question_type, verdict, verdict FROM unanswered
+    WITH {OUTCOMES}, {_LAST}, by_rule AS (
+        SELECT trial_id, format, question_type, model, place,
+            any_value(verdict) FILTER (coalesce(rule, '') <> 'mcq_strict') AS loose,
+            any_value(verdict) FILTER (coalesce(rule, '') <> 'mcq_loose') AS strict
+        FROM outcomes GROUP BY ALL
     )
     SELECT model, format, question_type, any_value(case_set) AS case_set, case_key, any_value(dataset) AS dataset,
         any_value(specialty) AS specialty,
@@ -69,6 +75,6 @@ _OUTCOMES = f"""
         count(*) FILTER (list_contains($counting, strict)) AS strict_counted,
         count(*) FILTER (strict = 'correct') AS strict_correct,
         count(*) FILTER ((loose = 'correct') <> (strict = 'correct')) AS differ
-    FROM outcomes JOIN held USING (trial_id)
-    GROUP BY model, format, question_type, case_key, end_reason, concluded
-    ORDER BY model, format, question_type, case_key, end_reason, concluded"""
+    FROM by_rule JOIN held USING (trial_id)
+    GROUP BY model, place, format, question_type, case_key, end_reason, concluded
+    ORDER BY place, format, question_type, case_key, end_reason, concluded"""

@@ -9,13 +9,15 @@ import duckdb
 import pyarrow as pa
 
 from core.events import Called
-from core.store.figures import SELECTED, Selection
+from core.store.selection import SELECTED, Selection, select
 from core.store.trials import trial_events
 
 
 def results(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> pa.Table:
     """Return a row for each answer and rule, with all that tells rows apart: ready for CSV or Parquet."""
-    table: pa.Table = cursor.sql(_RESULTS, params=(selection or Selection()).parameters()).to_arrow_table()
+    chosen = selection or Selection()
+    select(cursor, chosen)
+    table: pa.Table = cursor.sql(_RESULTS, params=chosen.parameters()).to_arrow_table()
     return table
 
 
@@ -34,7 +36,8 @@ def transcripts(cursor: duckdb.DuckDBPyConnection, run_id: str, *, calls: bool =
 
 
 _RESULTS = f"""
-    SELECT runs.run_id, runs.doctor AS model, runs.patient, runs.grader AS run_grader, runs.summariser, runs.protocol,
+    SELECT runs.run_id, runs.doctor AS model, seated.model AS condition,
+        runs.patient, runs.grader AS run_grader, runs.summariser, runs.protocol,
         runs.prompt_pack, runs.prompt_hash, runs.source, cases.dataset, cases.specialty, trials.case_key,
         trials.content_hash, trials.trial_id, trials.trial, trials.status, trials.end_reason, trials.doctor_turns,
         verdicts.format, verdicts.question_type, verdicts.rule, answers.response, cases.answer,
@@ -43,6 +46,7 @@ _RESULTS = f"""
     JOIN answers USING (trial_id, format, question_type)
     JOIN trials ON trials.trial_id = verdicts.trial_id
     JOIN runs ON runs.run_id = trials.run_id
+    JOIN seated ON seated.run_id = trials.run_id
     LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
     WHERE {SELECTED}
     ORDER BY runs.run_id, trials.case_key, trials.trial, verdicts.format, verdicts.question_type, verdicts.rule"""

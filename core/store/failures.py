@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import duckdb
@@ -12,8 +12,8 @@ from core.agents.base import Dialogue, Turn
 from core.case import Case
 from core.events import COUNTED, EndReason, Format, QuestionType, Rule, Verdict
 from core.store.cases import CASE_COLUMNS, case_from
-from core.store.figures import SELECTED, UNANSWERED, McqRule, Selection
 from core.store.records import records
+from core.store.selection import OUTCOMES, SELECTED, McqRule, Selection, select
 
 FAILED: tuple[Verdict, ...] = ("provider_error", "refused", "ungradable")
 """Verdicts that do not count because somebody else than the doctor failed."""
@@ -58,11 +58,10 @@ def wrong_answers(
     AutoMedic's are left out, also where its runs are named: the rules that attribute them know a doctor and a patient
     only, and CARE names what failed there.
     """
+    chosen = replace(selection or Selection(), mcq_rule=mcq_rule)
+    select(cursor, chosen)
     wrong = [verdict for verdict in COUNTED if verdict != "correct"]
-    parameters = {
-        **(selection or Selection()).parameters(), "rules": [mcq_rule, "frq", "frq_top3"],
-        "wrong": [*wrong, *FAILED],
-    }  # fmt: skip
+    parameters = {**chosen.parameters(), "rules": chosen.rules, "wrong": [*wrong, *FAILED]}
     return [_answer(row) for row in records(cursor.execute(_WRONG, parameters))]
 
 
@@ -92,15 +91,11 @@ def cases_of(cursor: duckdb.DuckDBPyConnection, keys: Iterable[CaseKey]) -> dict
 
 
 _WRONG = f"""
-    WITH {UNANSWERED}, outcomes AS (
-        SELECT trial_id, format, question_type, verdict, rule, grader, extracted FROM verdicts
-        WHERE list_contains($rules, rule)
-        UNION ALL SELECT trial_id, format, question_type, verdict, NULL, NULL, NULL FROM unanswered
-    ), praised AS (
+    WITH {OUTCOMES}, praised AS (
         SELECT trial_id, format, question_type, list(DISTINCT {{'rule': rule, 'grader': grader}}) AS pairs
         FROM grades WHERE verdict = 'correct' GROUP BY ALL
     )
-    SELECT trial_id, runs.doctor AS model, trials.case_key, trials.content_hash, verdicts.format,
+    SELECT trial_id, verdicts.model, trials.case_key, trials.content_hash, verdicts.format,
         verdicts.question_type, answers.response, verdicts.verdict, verdicts.rule, verdicts.grader,
         verdicts.extracted, list_sort(praised.pairs) AS called_correct, trials.end_reason,
         whole.verdict AS on_vignette
@@ -110,9 +105,9 @@ _WRONG = f"""
     LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
     LEFT JOIN answers USING (trial_id, format, question_type)
     LEFT JOIN praised USING (trial_id, format, question_type)
-    LEFT JOIN (FROM outcomes WHERE format = 'vignette') AS whole USING (trial_id, question_type)
+    LEFT JOIN (FROM outcomes WHERE format = 'vignette') AS whole USING (trial_id, question_type, model)
     WHERE list_contains($wrong, verdicts.verdict) AND runs.protocol <> 'automedic' AND {SELECTED}
-    ORDER BY runs.doctor, trials.case_key, trial_id, verdicts.format, verdicts.question_type"""
+    ORDER BY verdicts.place, trials.case_key, trial_id, verdicts.format, verdicts.question_type"""
 
 _DIALOGUES = """
     SELECT trial_id, role, text FROM utterances WHERE trial_id IN (SELECT unnest($trials::VARCHAR[]))

@@ -2,67 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import duckdb
 
-from core.events import COUNTED, Format, QuestionType, Rule, Verdict
-
-CAMPAIGNS = ("local", "release")
-"""Sources of runs that count in figures unless runs are named: not single live conversations, not replays."""
-WATCHED = ("live", "bench", "fork")
-"""Sources of runs that somebody made to look at single cases."""
-McqRule = Literal["mcq_loose", "mcq_strict"]
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Which answers are looked at. ``None`` is no restriction; ``single_diagnosis`` is a property of the case."""
-
-    runs: Sequence[str] | None = None
-    models: Sequence[str] | None = None
-    datasets: Sequence[str] | None = None
-    specialties: Sequence[str] | None = None
-    formats: Sequence[Format] | None = None
-    question_types: Sequence[QuestionType] | None = None
-    single_diagnosis: bool | None = None
-    sources: Sequence[str] | None = None
-
-    def parameters(self) -> dict[str, object]:
-        """Return the values for ``SELECTED``."""
-        values = {k: list(v) if isinstance(v, (list, tuple)) else v for k, v in asdict(self).items()}
-        if self.sources is None and self.runs is None:
-            values["sources"] = list(CAMPAIGNS)
-        return values
-
-
-POOLED = (
-    "(runs.protocol = 'craftmd' AND coalesce(json_extract_string(runs.settings, '$.persona'), '') = '' "
-    "AND coalesce(json_extract_string(runs.settings, '$.images'), '') = '')"
-)
-"""Runs that may be pooled under their doctor's name: of one protocol, with the patient as the case has it, and with
-nothing shown to the doctor beside what is said and written."""
-SELECTED = " AND ".join(
-    [
-        *(
-            f"(${name}::VARCHAR[] IS NULL OR list_contains(${name}, {column}))"
-            for name, column in (
-                ("runs", "runs.run_id"),
-                ("models", "runs.doctor"),
-                ("datasets", "cases.dataset"),
-                ("specialties", "cases.specialty"),
-                ("formats", "verdicts.format"),
-                ("question_types", "verdicts.question_type"),
-                ("sources", "runs.source"),
-            )
-        ),
-        "($single_diagnosis::BOOLEAN IS NULL OR cases.single_diagnosis = $single_diagnosis)",
-        f"($runs::VARCHAR[] IS NOT NULL OR {POOLED})",
-    ]
-)
-"""The condition of a ``Selection`` on runs, cases and verdicts."""
+from core.events import COUNTED, Format, QuestionType, Verdict
+from core.store.casts import CAMPAIGNS as CAMPAIGNS
+from core.store.casts import WATCHED as WATCHED
+from core.store.selection import OUTCOMES, SELECTED
+from core.store.selection import McqRule as McqRule
+from core.store.selection import Selection as Selection
+from core.store.selection import select as select
 
 
 @dataclass(frozen=True)
@@ -88,37 +39,22 @@ class CaseScore:
 def case_scores(
     cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None, mcq_rule: McqRule = "mcq_loose"
 ) -> list[CaseScore]:
-    """Return every case of every arm and model, in the order of the case's key.
+    """Return every case of every arm and condition: conditions in the order of ``select``, cases in that of their keys.
 
-    The newest grade of a rule counts. Trials of one model in several selected runs are pooled.
+    Trials of a condition's runs are pooled.
     """
-    rules: list[Rule] = [mcq_rule, "frq", "frq_top3"]
-    parameters = {**(selection or Selection()).parameters(), "rules": rules, "counting": list(COUNTED)}
+    chosen = replace(selection or Selection(), mcq_rule=mcq_rule)
+    select(cursor, chosen)
+    parameters = {**chosen.parameters(), "rules": chosen.rules, "counting": list(COUNTED)}
     return [CaseScore(*row) for row in cursor.execute(_CASE_SCORES, parameters).fetchall()]
 
 
-# A trial that broke off has no answer in some of its run's arms: it is excluded there, for its failure.
-UNANSWERED = """broken AS (
-        SELECT trial_id, string_split(unnest(arms), ':') AS arm,
-            CASE failure WHEN 'refused' THEN 'refused' ELSE 'provider_error' END AS verdict
-        FROM trials JOIN runs USING (run_id) WHERE trials.status = 'failed'
-    ), unanswered AS (
-        SELECT trial_id, arm[1] AS format, arm[2] AS question_type, verdict
-        FROM broken ANTI JOIN answers
-            ON answers.trial_id = broken.trial_id AND format = arm[1] AND question_type = arm[2]
-    )"""
-"""Queries named ``broken`` and ``unanswered``: the answers that trials which broke off do not have."""
-
 _CASE_SCORES = f"""
-    WITH {UNANSWERED}, outcomes AS (
-        SELECT trial_id, format, question_type, verdict FROM verdicts WHERE list_contains($rules, rule)
-        UNION ALL SELECT * FROM unanswered
-    ), counts AS (
-        SELECT runs.doctor AS model, verdicts.format, verdicts.question_type, trials.case_key,
+    WITH {OUTCOMES}, counts AS (
+        SELECT model, place, verdicts.format, verdicts.question_type, trials.case_key,
             any_value(cases.dataset) AS dataset, any_value(cases.specialty) AS specialty, verdict, count(*) AS n
         FROM outcomes AS verdicts
         JOIN trials USING (trial_id)
-        JOIN runs ON runs.run_id = trials.run_id
         LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
         WHERE {SELECTED}
         GROUP BY ALL
@@ -128,5 +64,5 @@ _CASE_SCORES = f"""
         coalesce(sum(n) FILTER (list_contains($counting, verdict)), 0)::BIGINT,
         coalesce(map_from_entries(list((verdict, n)) FILTER (NOT list_contains($counting, verdict))), MAP {{}})
     FROM counts
-    GROUP BY ALL
-    ORDER BY model, format, question_type, case_key"""
+    GROUP BY model, place, format, question_type, case_key
+    ORDER BY place, format, question_type, case_key"""

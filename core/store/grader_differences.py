@@ -9,9 +9,9 @@ from typing import Any, Literal
 import duckdb
 
 from core.events import COUNTED, Format, QuestionType, Verdict
-from core.store.figures import SELECTED, Selection
 from core.store.graders import FREE
 from core.store.records import records
+from core.store.selection import SELECTED, Selection, select
 
 Direction = Literal["first", "second", "kind"]
 """Only the first verdict says correct, only the second does, or neither does and they name different reasons."""
@@ -60,7 +60,7 @@ class Difference:
 def count_differences(cursor: duckdb.DuckDBPyConnection, wanted: Wanted) -> dict[Direction, int]:
     """Return how many differences there are in each direction that is wanted."""
     sql = f"{_PAIRED[wanted.graders is None]} SELECT direction, count(*) FROM chosen GROUP BY ALL"
-    return dict(cursor.execute(sql, _parameters(wanted)).fetchall())
+    return dict(cursor.execute(sql, _parameters(cursor, wanted)).fetchall())
 
 
 def differences(
@@ -68,7 +68,7 @@ def differences(
 ) -> list[Difference]:
     """Return differences in the order of case, model, arm and trial."""
     sql = f"{_PAIRED[wanted.graders is None]} {_READ}"
-    found = records(cursor.execute(sql, {**_parameters(wanted), "limit": limit, "offset": offset}))
+    found = records(cursor.execute(sql, {**_parameters(cursor, wanted), "limit": limit, "offset": offset}))
     return [Difference(**row) for row in found]
 
 
@@ -78,11 +78,12 @@ def difference_at(
     """Return the difference on one answer, ``None`` where there is none."""
     sql = f"""{_PAIRED[wanted.graders is None].replace("/* one answer */", _ONE)} {_READ}"""
     more = {"trial_id": trial_id, "format": format_, "question_type": question_type, "limit": 1, "offset": 0}
-    found = records(cursor.execute(sql, {**_parameters(wanted), **more}))
+    found = records(cursor.execute(sql, {**_parameters(cursor, wanted), **more}))
     return Difference(**found[0]) if found else None
 
 
-def _parameters(wanted: Wanted) -> dict[str, Any]:
+def _parameters(cursor: duckdb.DuckDBPyConnection, wanted: Wanted) -> dict[str, Any]:
+    select(cursor, wanted.selection, without=("grader",))
     first, second = wanted.graders or (None, None)
     named = {} if wanted.graders is None else {"first": first, "second": second}
     common = {"free": list(FREE), "counted": list(COUNTED), "directions": list(wanted.directions) or None}
@@ -111,10 +112,10 @@ _BY_NAME = f"""
 _CHOSEN = f""", paired AS ({_TWO}
         WHERE f.verdict <> s.verdict AND list_contains($counted, f.verdict) AND list_contains($counted, s.verdict)
     ), chosen AS (
-        SELECT verdicts.*, runs.doctor AS model, trials.trial, trials.case_key, cases.answer,
+        SELECT verdicts.*, model, trials.trial, trials.case_key, cases.answer,
             CASE WHEN first_verdict = 'correct' THEN 'first' WHEN second_verdict = 'correct' THEN 'second'
                  ELSE 'kind' END AS direction
-        FROM paired AS verdicts JOIN trials USING (trial_id) JOIN runs ON runs.run_id = trials.run_id
+        FROM paired AS verdicts JOIN trials USING (trial_id) JOIN seated ON seated.run_id = trials.run_id
         LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
         WHERE {SELECTED} AND ($case_set::VARCHAR IS NULL OR starts_with(trials.case_key, $case_set || '/'))
             AND ($directions::VARCHAR[] IS NULL OR list_contains($directions, direction))

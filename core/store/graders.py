@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import duckdb
 
 from core.events import COUNTED, Format, QuestionType, Verdict
-from core.store.figures import SELECTED, UNANSWERED, Selection
+from core.store.selection import SELECTED, UNANSWERED, Selection, select
 
 FREE: tuple[QuestionType, ...] = ("frq", "frq_top3")
 """Question types that graders judge."""
@@ -80,7 +80,9 @@ class FlipCount:
 
 def graders_held(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> list[GraderHeld]:
     """Return the graders of free responses of a selection, the one with most answers first."""
-    parameters = {**(selection or Selection()).parameters(), "free": list(FREE)}
+    chosen = selection or Selection()
+    select(cursor, chosen, without=("grader",))
+    parameters = {**chosen.parameters(), "free": list(FREE)}
     return [
         GraderHeld(grader, answers, verdicts, tuple(prompts or ()), at)
         for grader, answers, verdicts, prompts, at in cursor.execute(_HELD, parameters).fetchall()
@@ -90,11 +92,16 @@ def graders_held(cursor: duckdb.DuckDBPyConnection, selection: Selection | None 
 def verdict_counts(
     cursor: duckdb.DuckDBPyConnection, graders: Sequence[str], selection: Selection | None = None
 ) -> list[VerdictCount]:
-    """Return what the named graders say now of every free response of a selection, counted."""
+    """Return what the named graders say now of every free response of a selection, counted.
+
+    Graders are what is compared, so they are no part of the conditions here.
+    """
+    chosen = selection or Selection()
+    select(cursor, chosen, without=("grader",))
     names = [f"g{place}" for place in range(len(graders))]
     newest = "".join(f", arg_max(verdict, ROW(graded_at, rowid)) FILTER (grader = ${name}) AS {name}" for name in names)
     said = "".join(f", newest.{name}" for name in names)
-    parameters = {**(selection or Selection()).parameters(), "free": list(FREE)}
+    parameters = {**chosen.parameters(), "free": list(FREE)}
     rows = cursor.execute(_COUNTS.format(newest=newest, said=said), parameters | dict(zip(names, graders, strict=True)))
     about = len(_ABOUT)
     return [VerdictCount(**dict(zip(_ABOUT, row, strict=False)), verdicts=row[about:]) for row in rows.fetchall()]
@@ -126,7 +133,7 @@ _HELD = f"""
         list(DISTINCT verdicts.prompt_hash ORDER BY verdicts.prompt_hash) FILTER (verdicts.prompt_hash <> ''),
         max(graded_at)
     FROM grades AS verdicts
-    JOIN trials USING (trial_id) JOIN runs ON runs.run_id = trials.run_id
+    JOIN trials USING (trial_id) JOIN seated ON seated.run_id = trials.run_id
     LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
     WHERE list_contains($free, rule) AND verdict <> 'provider_error' AND {SELECTED}
     GROUP BY verdicts.grader ORDER BY 2 DESC, verdicts.grader"""
@@ -139,16 +146,16 @@ _COUNTS = f"""
             CASE status WHEN 'invalid' THEN coalesce(reason, 'ungradable') END AS invalid FROM answers
         UNION ALL SELECT * FROM unanswered
     )
-    SELECT runs.doctor, verdicts.format, verdicts.question_type, trials.case_key, cases.dataset, cases.specialty,
+    SELECT model, verdicts.format, verdicts.question_type, trials.case_key, cases.dataset, cases.specialty,
         invalid, count(*) {{said}}
     FROM asked AS verdicts
-    JOIN trials USING (trial_id) JOIN runs ON runs.run_id = trials.run_id
+    JOIN trials USING (trial_id) JOIN seated ON seated.run_id = trials.run_id
     LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
     LEFT JOIN newest ON newest.trial_id = verdicts.trial_id AND newest.format = verdicts.format
         AND newest.question_type = verdicts.question_type
     WHERE list_contains($free, verdicts.question_type) AND {SELECTED}
     GROUP BY ALL
-    ORDER BY runs.doctor, verdicts.format, verdicts.question_type, trials.case_key"""
+    ORDER BY min(place), verdicts.format, verdicts.question_type, trials.case_key"""
 _SAME = ("response", "diagnosis", "answer")
 # Words are compared by their 64-bit hash: long texts would cost seconds. Verdicts with one and the same call behind
 # them are one judgement, taken over for another answer.

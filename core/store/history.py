@@ -18,8 +18,8 @@ import pyarrow as pa
 from core.agents.base import Turn
 from core.case import Case
 from core.store.cases import CASE_COLUMNS, case_from
-from core.store.figures import Selection
 from core.store.records import records
+from core.store.selection import NO_ARM, SELECTED, Selection, select
 
 
 class StoredItems(NamedTuple):
@@ -94,7 +94,7 @@ def cases_without_items(
             NOT list_contains($rules, newest.made_by) AND list_contains(
                 list_transform($rules, lambda name: split_part(name, '-', 1)), split_part(newest.made_by, '-', 1)))
         ORDER BY cases.case_key"""
-    found = records(cursor.execute(sql, {**_parameters(selection), "rules": list(rules)}))
+    found = records(cursor.execute(sql, {**_selected(cursor, selection), "rules": list(rules)}))
     return [case_from(row) for row in found]
 
 
@@ -104,7 +104,7 @@ def cases_of_trials(cursor: duckdb.DuckDBPyConnection, selection: Selection | No
         WITH {_HELD} SELECT DISTINCT {CASE_COLUMNS}, cases.content_hash FROM held
         JOIN cases ON cases.case_key = held.case_key AND cases.content_hash = held.content_hash"""
     found: dict[str, list[Case]] = {}
-    for row in records(cursor.execute(sql, _parameters(selection))):
+    for row in records(cursor.execute(sql, _selected(cursor, selection))):
         found.setdefault(row.pop("content_hash"), []).append(case_from(row))
     return found
 
@@ -115,7 +115,7 @@ def unmeasured(cursor: duckdb.DuckDBPyConnection, version: str, selection: Selec
         WITH {_NEWEST}, {_HELD}, {_MEASURED}
         SELECT trial_id, case_key, content_hash, items_hash FROM measured
         WHERE whole AND items_hash IS NOT NULL AND measures IS NULL ORDER BY case_key, content_hash, trial_id"""
-    rows = cursor.execute(sql, {**_parameters(selection), "version": version}).fetchall()
+    rows = cursor.execute(sql, {**_selected(cursor, selection), "version": version}).fetchall()
     return [Unmeasured(*row) for row in rows]
 
 
@@ -135,7 +135,7 @@ def case_means(
     structure: Mapping[str, Any],
     selection: Selection | None = None,
 ) -> pd.DataFrame:
-    """Return a row for each model and case: means of the measures over its conversations, NaN where none has any.
+    """Return a row for each condition and case: means of the measures over its conversations, NaN where none has any.
 
     ``structure`` names the measures as they are stored. Columns: model, case_key, dataset, specialty, n_items,
     ``conversations`` (measured), ``excluded`` (broken off by an error or refusal, or none held), ``missing`` (not
@@ -150,9 +150,9 @@ def case_means(
         SELECT model, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty,
             any_value(n_items) AS n_items, count(m) AS conversations, count(*) FILTER (NOT whole) AS excluded,
             count(*) FILTER (whole AND m IS NULL) AS missing, {columns}
-        FROM read GROUP BY model, case_key ORDER BY model, case_key"""
+        FROM read GROUP BY model, place, case_key ORDER BY place, case_key"""
     described = orjson.dumps(structure).decode()
-    return cursor.execute(sql, {**_parameters(selection), "version": version, "structure": described}).df()
+    return cursor.execute(sql, {**_selected(cursor, selection), "version": version, "structure": described}).df()
 
 
 def _columns(structure: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
@@ -168,10 +168,11 @@ def _columns(structure: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
                 yield from ((f"{inner}_at_{i}", f'avg(m."{name}"."{inner}"[{i + 1}])') for i in range(_POINTS))
 
 
-def _parameters(selection: Selection | None) -> dict[str, Any]:
-    values = (selection or Selection()).parameters()
-    return {name: values.get(name) for name in ("runs", "models", "datasets", "specialties", "sources",
-                                                "single_diagnosis")}  # fmt: skip
+def _selected(cursor: duckdb.DuckDBPyConnection, selection: Selection | None) -> dict[str, Any]:
+    """Seat the conditions of a selection and return the values for ``_HELD``."""
+    chosen = (selection or Selection()).of_talks()
+    select(cursor, chosen)
+    return chosen.parameters()
 
 
 def _append(
@@ -196,24 +197,19 @@ _NEWEST = """newest AS (
 
 # The trials of a selection, but AutoMedic's: there two are asked, and results count beside what the patient tells.
 # Where a journal did not bring the cases, the case as it came in last stands for it.
-_HELD = """last_cases AS (
+_HELD = f"""last_cases AS (
         SELECT case_key, content_hash FROM cases
         QUALIFY row_number() OVER (PARTITION BY case_key ORDER BY added_at DESC, rowid DESC) = 1
     ), held AS (
-        SELECT trials.trial_id, runs.doctor AS model, trials.case_key, cases.content_hash, cases.dataset,
+        SELECT trials.trial_id, model, place, trials.case_key, cases.content_hash, cases.dataset,
             cases.specialty,
             coalesce(trials.end_reason IN ('final_diagnosis', 'no_question', 'turn_cap'), false) AS whole
-        FROM trials JOIN runs USING (run_id)
+        FROM trials JOIN runs USING (run_id) JOIN seated USING (run_id)
         LEFT JOIN last_cases USING (case_key)
         LEFT JOIN cases ON cases.case_key = trials.case_key
             AND cases.content_hash = coalesce(trials.content_hash, last_cases.content_hash)
-        WHERE runs.protocol <> 'automedic'
-            AND ($runs::VARCHAR[] IS NULL OR list_contains($runs, runs.run_id))
-            AND ($models::VARCHAR[] IS NULL OR list_contains($models, runs.doctor))
-            AND ($datasets::VARCHAR[] IS NULL OR list_contains($datasets, cases.dataset))
-            AND ($specialties::VARCHAR[] IS NULL OR list_contains($specialties, cases.specialty))
-            AND ($sources::VARCHAR[] IS NULL OR list_contains($sources, runs.source))
-            AND ($single_diagnosis::BOOLEAN IS NULL OR cases.single_diagnosis = $single_diagnosis)
+        {NO_ARM}
+        WHERE runs.protocol <> 'automedic' AND {SELECTED}
     )"""
 
 _MEASURED = """hashed AS (

@@ -8,14 +8,13 @@ summaries stay and are not read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import duckdb
 import pandas as pd
 import pyarrow as pa
 
-from core.store.figures import SELECTED, Selection
+from core.store.selection import NO_ARM, SELECTED, Selection, select
 
 
 class Unmarked(NamedTuple):
@@ -41,7 +40,7 @@ def unmarked(cursor: duckdb.DuckDBPyConnection, version: str, selection: Selecti
     sql = f"""
         WITH {_MARKED} SELECT trial_id, case_key, content_hash, facts_hash FROM marked
         WHERE summary IS NULL ORDER BY case_key, content_hash, trial_id"""
-    return [Unmarked(*row) for row in cursor.execute(sql, _parameters(version, selection)).fetchall()]
+    return [Unmarked(*row) for row in cursor.execute(sql, _selected(cursor, version, selection)).fetchall()]
 
 
 def add_ledgers(connection: duckdb.DuckDBPyConnection, new: Sequence[StoredLedger]) -> int:
@@ -63,7 +62,7 @@ def summaries(
 ) -> list[tuple[str, str]]:
     """Return (trial, summary) of the selected conversations that have one."""
     sql = f"WITH {_MARKED} SELECT trial_id, summary FROM marked WHERE summary IS NOT NULL ORDER BY trial_id"
-    return cursor.execute(sql, _parameters(version, selection)).fetchall()
+    return cursor.execute(sql, _selected(cursor, version, selection)).fetchall()
 
 
 def talk_sums(cursor: duckdb.DuckDBPyConnection, version: str, selection: Selection | None = None) -> pd.DataFrame:
@@ -83,8 +82,8 @@ def talk_sums(cursor: duckdb.DuckDBPyConnection, version: str, selection: Select
             count(*) FILTER (whole AND s.invented > 0) AS with_invented,
             count(*) FILTER (whole AND len(s.facts.withheld) > 0) AS with_withheld,
             count(*) FILTER (whole AND len(s.facts.leaked) > 0) AS with_leaked
-        FROM read GROUP BY model, case_key ORDER BY model, case_key"""
-    return cursor.execute(sql, _parameters(version, selection)).df()
+        FROM read GROUP BY model, place, case_key ORDER BY place, case_key"""
+    return cursor.execute(sql, _selected(cursor, version, selection)).df()
 
 
 def topic_sums(cursor: duckdb.DuckDBPyConnection, version: str, selection: Selection | None = None) -> pd.DataFrame:
@@ -95,17 +94,19 @@ def topic_sums(cursor: duckdb.DuckDBPyConnection, version: str, selection: Selec
     """
     sql = f"""
         WITH {_MARKED}, read AS (
-            SELECT model, case_key, dataset, specialty, unnest(from_json(summary, '{_TOPICS}').topics) AS t
+            SELECT model, place, case_key, dataset, specialty, unnest(from_json(summary, '{_TOPICS}').topics) AS t
             FROM marked WHERE whole AND summary IS NOT NULL
         )
         SELECT model, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty, t.topic AS topic,
             {", ".join(f"sum(t.{name})::BIGINT AS {name}" for name in COUNTS)}
-        FROM read GROUP BY model, case_key, t.topic ORDER BY model, case_key, topic"""
-    return cursor.execute(sql, _parameters(version, selection)).df()
+        FROM read GROUP BY model, place, case_key, t.topic ORDER BY place, case_key, topic"""
+    return cursor.execute(sql, _selected(cursor, version, selection)).df()
 
 
-def _parameters(version: str, selection: Selection | None) -> dict[str, Any]:
-    chosen = replace(selection or Selection(), formats=None, question_types=None)  # a conversation belongs to no arm
+def _selected(cursor: duckdb.DuckDBPyConnection, version: str, selection: Selection | None) -> dict[str, Any]:
+    """Seat the conditions of a selection and return the values for ``_MARKED``."""
+    chosen = (selection or Selection()).of_talks()
+    select(cursor, chosen)
     return {**chosen.parameters(), "version": version}
 
 
@@ -114,9 +115,8 @@ COUNTS = ("facts", "asked", "volunteered", "never_elicited", "withheld")
 _TALK = '{"invented": "BIGINT", "denials": "BIGINT", "facts": {"withheld": ["BIGINT"], "leaked": ["BIGINT"]}}'
 _TOPICS = '{"topics": [{"topic": "VARCHAR", ' + ", ".join(f'"{name}": "BIGINT"' for name in COUNTS) + "}]}"
 
-# A conversation has no format or question type, which the condition of a selection names. AutoMedic's have no ledger:
-# its rules know a doctor and a patient only, also where runs are named. Where a journal did not
-# bring its cases, the case as it came in last stands for it.
+# AutoMedic's have no ledger: its rules know a doctor and a patient only, also where runs are named. Where a journal did
+# not bring its cases, the case as it came in last stands for it.
 _MARKED = f"""newest_facts AS (
         SELECT case_key, content_hash, facts FROM fact_sets
         QUALIFY row_number() OVER (PARTITION BY case_key, content_hash ORDER BY made_at DESC, rowid DESC) = 1
@@ -124,17 +124,17 @@ _MARKED = f"""newest_facts AS (
         SELECT case_key, content_hash FROM cases
         QUALIFY row_number() OVER (PARTITION BY case_key ORDER BY added_at DESC, rowid DESC) = 1
     ), held AS (
-        SELECT trials.trial_id, runs.doctor AS model, trials.case_key, cases.content_hash, cases.dataset,
+        SELECT trials.trial_id, model, place, trials.case_key, cases.content_hash, cases.dataset,
             cases.specialty, trials.end_reason IN ('final_diagnosis', 'no_question', 'turn_cap') AS whole,
             md5($version || ':' || cases.content_hash || ':' || coalesce(newest_facts.facts::VARCHAR, ''))
                 AS facts_hash
-        FROM trials JOIN runs ON runs.run_id = trials.run_id
+        FROM trials JOIN runs ON runs.run_id = trials.run_id JOIN seated ON seated.run_id = trials.run_id
         LEFT JOIN last_cases ON last_cases.case_key = trials.case_key
         JOIN cases ON cases.case_key = trials.case_key
             AND cases.content_hash = coalesce(trials.content_hash, last_cases.content_hash)
         LEFT JOIN newest_facts ON newest_facts.case_key = cases.case_key
             AND newest_facts.content_hash = cases.content_hash
-        CROSS JOIN (SELECT NULL::VARCHAR AS format, NULL::VARCHAR AS question_type) AS verdicts
+        {NO_ARM}
         WHERE trials.end_reason IS NOT NULL AND runs.protocol <> 'automedic' AND {SELECTED}
     ), marked AS (
         SELECT held.*, ledgers.summary FROM held

@@ -15,8 +15,9 @@ from core.events import Verdict
 from core.experts.drawing import Candidate
 from core.experts.items import Item
 from core.experts.plans import Review, ReviewItem, ReviewPlan, Unblinding
-from core.store.figures import CAMPAIGNS, POOLED
+from core.store.casts import CAMPAIGNS
 from core.store.records import records
+from core.store.selection import Selection, select
 from core.store.tables import insert
 
 
@@ -25,6 +26,7 @@ class Subject:
     """What a stored trial is about: whose it is, and the case as its run held it."""
 
     trial_id: str
+    run_id: str
     model: str
     case_key: str
     content_hash: str | None
@@ -84,7 +86,9 @@ def items_of(cursor: duckdb.DuckDBPyConnection, review_id: str) -> list[ReviewIt
 
 
 def subjects(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, Subject]:
-    """Return trial → what it is about, for those that are stored."""
+    """Return trial → what it is about, for those that are stored; its model is the condition among their runs."""
+    runs = cursor.execute(_RUNS_OF, [list(trial_ids)]).fetchall()
+    select(cursor, Selection(runs=[run_id for (run_id,) in runs]))
     rows = records(cursor.execute(_SUBJECTS, [list(trial_ids)]))
     return {row["trial_id"]: Subject(**row) for row in rows}
 
@@ -125,12 +129,17 @@ def _review(row: dict[str, Any]) -> Review:
     return Review(row["name"], plan, row["review_id"], row["created_at"], unblinded)
 
 
+_PLAIN = (
+    "(runs.protocol = 'craftmd' AND coalesce(json_extract_string(runs.settings, '$.persona'), '') = '' "
+    "AND coalesce(json_extract_string(runs.settings, '$.images'), '') = '')"
+)
+"""What is drawn from unless runs are named: conversations of CRAFT-MD whose patient is as the case has it."""
 _NARROWED = ("runs", "models", "datasets", "specialties")
 _TRIALS = f"""
     FROM trials JOIN runs USING (run_id)
     LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
     WHERE trials.status = 'finished' AND (CASE WHEN $runs::VARCHAR[] IS NULL
-            THEN list_contains($sources, runs.source) AND {POOLED} ELSE list_contains($runs, runs.run_id) END)
+            THEN list_contains($sources, runs.source) AND {_PLAIN} ELSE list_contains($runs, runs.run_id) END)
         AND ($models::VARCHAR[] IS NULL OR list_contains($models, runs.doctor))
         AND ($datasets::VARCHAR[] IS NULL OR list_contains($datasets, cases.dataset))
         AND ($specialties::VARCHAR[] IS NULL OR list_contains($specialties, cases.specialty))"""
@@ -170,10 +179,11 @@ _REVIEWS = """
         FROM unblindings QUALIFY row_number() OVER (PARTITION BY review_id ORDER BY unblinded_at, rowid) = 1
     ) AS shown USING (review_id)
     ORDER BY created_at DESC, review_id"""
+_RUNS_OF = "SELECT DISTINCT run_id FROM trials WHERE list_contains(?, trial_id)"
 _SUBJECTS = """
-    SELECT trials.trial_id, runs.doctor AS model, trials.case_key, trials.content_hash, cases.dataset, cases.specialty,
+    SELECT trials.trial_id, run_id, model, trials.case_key, trials.content_hash, cases.dataset, cases.specialty,
         trials.trial
-    FROM trials JOIN runs USING (run_id)
+    FROM trials JOIN seated USING (run_id)
     LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
     WHERE list_contains(?, trials.trial_id)"""
 _FREE_VERDICTS = """

@@ -1,15 +1,18 @@
 """What the Memorisation page shows: read once for each state of the database; and the asking, in the background."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import streamlit as st
 
 from core.case import Case
 from core.memorisation.completing import Asked, Options, complete_cases
 from core.models.registry import load_registry
-from core.store.completions import StoredCompletion, case_accuracy, completions
+from core.store.completions import StoredCompletion, completions
 from core.store.database import Store
+from core.store.figures import CaseScore
+from core.store.selection import doctor_of
 from core.work import Work, begin, work_at
+from pages.parts.figures import scores
 
 
 def stored_completions() -> list[StoredCompletion]:
@@ -24,16 +27,9 @@ def _completions(path: str, version: str) -> list[StoredCompletion]:
         return completions(cursor)
 
 
-def accuracy_of(model: str) -> Mapping[tuple[str, str], Mapping[str, float]]:
-    """Return (format, question type) → case key → mean accuracy of a model's campaigns."""
-    store = Store()
-    return _accuracy(str(store.path), store.version, model)
-
-
-@st.cache_data(max_entries=32, show_spinner=False)
-def _accuracy(path: str, version: str, model: str) -> dict[tuple[str, str], dict[str, float]]:
-    with Store().read() as cursor:
-        return case_accuracy(cursor, model)
+def scores_of(model: str) -> list[CaseScore]:
+    """Return the scores of every condition of a model's campaigns."""
+    return [score for score in scores() if doctor_of(score.model) == model]
 
 
 def asking() -> Work[Asked] | None:

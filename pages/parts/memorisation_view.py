@@ -13,7 +13,7 @@ from core.models.registry import load_registry
 from core.store.completions import StoredCompletion
 from pages.parts.figure_controls import three_decimals
 from pages.parts.look import FORMAT, QUESTION_TYPE, money, plain
-from pages.parts.memorisation_data import accuracy_of, asking, begin_asking
+from pages.parts.memorisation_data import asking, begin_asking, scores_of
 from pages.parts.setup import OTHER, ask_address, registry
 from pages.parts.work_progress import draw_work
 
@@ -79,7 +79,7 @@ def draw_models(rows: Sequence[ModelRow], names: Mapping[str, str]) -> None:
 
 def draw_accuracy(model: str, found: Sequence[StoredCompletion]) -> None:
     """Draw a model's accuracy with and without its flagged cases."""
-    rows = with_and_without(found, accuracy_of(model))
+    rows = with_and_without(found, scores_of(model))
     if not rows:
         st.caption("This model has answered none of these cases in a campaign, so there is no accuracy to compare.")
         return

@@ -7,13 +7,13 @@ from core.metrics.care.across import Fit, Normalised, Point, fit, fits, normalis
 from core.metrics.care.habits import Habits, habits_of
 from core.metrics.care.items import item_rows
 from core.metrics.care.profile import PARTS, CareProfile, Estimate, Part, profile_of, profiles
-from core.metrics.care.seats import CareSeat, care_seats, read_care
+from core.metrics.care.seats import care_conditions, read_care
 from core.metrics.care.suitability import DatasetSuitability, dataset_suitability
 from core.store.care import CAUSES, FAILURES, CareQuestion, Failure, Rating, failures, ratings
 
 __all__ = [
-    "CAUSES", "FAILURES", "PARTS", "CareProfile", "CareQuestion", "CareSeat", "DatasetSuitability", "Estimate",
-    "Failure", "Fit", "Habits", "Normalised", "Part", "Point", "Rating", "care_seats", "dataset_suitability",
+    "CAUSES", "FAILURES", "PARTS", "CareProfile", "CareQuestion", "DatasetSuitability", "Estimate",
+    "Failure", "Fit", "Habits", "Normalised", "Part", "Point", "Rating", "care_conditions", "dataset_suitability",
     "failures", "fit", "fits", "habits_of", "item_rows", "normalised", "profile_of", "profiles", "ratings", "read_care",
     "scatter",
 ]  # fmt: skip

@@ -12,6 +12,7 @@ from core.events import EndReason, TagMisuse
 from core.metrics.care.items import BEST_RATING, item_rows
 from core.metrics.care.profile import USED, Slice, slices
 from core.store.care import MISUSES
+from core.store.selection import doctor_of
 
 _MISUSED = [f"misused_{kind}" for kind in MISUSES]
 _USED = [*USED, "end_reason", "to_staff", "repeated", *_MISUSED]
@@ -58,7 +59,7 @@ def _habits(group: str | None, trials: pd.DataFrame, items: pd.DataFrame) -> Hab
     sums = whole[["turns", "to_staff", "repeated", *_MISUSED]].sum()
     return Habits(
         seat=str(trials["seat"].iat[0]),
-        doctor=str(trials["model"].iat[0]),
+        doctor=doctor_of(str(trials["seat"].iat[0])),
         group=group,
         items=int(items["turns"].notna().sum()),
         conversations=len(whole),

@@ -22,6 +22,7 @@ from core.stats.bootstrap import RESAMPLES, SEED, bootstrap_interval, resampled_
 from core.stats.intervals import NOTHING, Interval
 from core.stats.ratios import percentiles
 from core.store.care import CAUSES, Cause, FailureKind
+from core.store.selection import doctor_of
 
 Floats = NDArray[np.float64]
 Part = Literal["accuracy", "efficiency", "empathy", "robustness"]
@@ -166,7 +167,7 @@ def _profile(group: str | None, trials: pd.DataFrame, items: pd.DataFrame, effic
     acc_conv, acc_static = _mean(conv[both]), _mean(static[both])
     return CareProfile(
         seat=str(items["seat"].iat[0]),
-        doctor=str(items["model"].iat[0]),
+        doctor=doctor_of(str(items["seat"].iat[0])),
         group=group,
         accuracy=_accuracy(conv[both], static[both]),
         efficiency=efficiency,

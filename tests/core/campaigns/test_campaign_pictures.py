@@ -26,8 +26,6 @@ from core.events import Answered
 from core.images import Image
 from core.live.fork import ForkPlan, start_fork
 from core.live.start import start_consultation
-from core.metrics.care import care_seats
-from core.metrics.history.doctors import seats_of
 from core.metrics.provenance import differing, side_by_side
 from core.models.pictures import TOKENS_A_PICTURE
 from core.store.cases import case as stored_case
@@ -35,6 +33,7 @@ from core.store.casts import casts
 from core.store.database import Store
 from core.store.figures import Selection, case_scores
 from core.store.fold import fold
+from core.store.selection import conditions_of
 from tests.core.campaigns.test_automedic_campaign import automedic
 from tests.core.campaigns.workshop import begun, go, plan, registry, small_cases, trial_lines
 from tests.support.fake_provider import FakeProvider, running
@@ -223,16 +222,15 @@ def test_runs_with_pictures_are_never_pooled_with_others(told: Told) -> None:
         pooled = case_scores(cursor)
         apart = case_scores(cursor, Selection(runs=[told.shown]))
         runs = {run.run_id: run for run in casts(cursor)}
-    assert [(s.case_key, s.correct, s.counted) for s in pooled] == [("small/0", 0, 1), ("small/1", 0, 1)]
+    bare, shown = "openai/doctor", "openai/doctor · with pictures"
+    assert [(s.model, s.case_key, s.correct, s.counted) for s in sorted(pooled, key=lambda s: s.model)] == [
+        (bare, "small/0", 0, 1), (bare, "small/1", 0, 1), (shown, "small/0", 1, 1), (shown, "small/1", 1, 1),
+    ]  # fmt: skip
     assert [(s.case_key, s.correct, s.counted) for s in apart] == [("small/0", 1, 1), ("small/1", 1, 1)]
     sides = side_by_side([[runs[told.shown]], [runs[told.bare]]])
     assert [(s.name, s.values) for s in differing(sides)] == [("Pictures", ("shown to the doctor", "not shown"))]
-    assert {seat.key: seat.runs for seat in seats_of(list(runs.values()))} == {
-        "openai/doctor": (told.bare,), "openai/doctor · with pictures": (told.shown,),
-    }  # fmt: skip
-    as_automedic = [replace(run, protocol="automedic") for run in runs.values()]
-    assert {seat.key: seat.runs for seat in care_seats(as_automedic)} == {
-        "openai/doctor": (told.bare,), "openai/doctor · with pictures": (told.shown,),
+    assert {one.name: one.runs for one in conditions_of(list(runs.values()))} == {
+        bare: (told.bare,), shown: (told.shown,),
     }  # fmt: skip
 
 

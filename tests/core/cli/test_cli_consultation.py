@@ -16,7 +16,7 @@ RUN = ("run", "--protocol", "consultation", "--cases", "library:Cardiology", "--
 
 
 def test_a_run_and_its_report(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Five cases by the upper bound, which the reference solver answers all; it is not pooled with CRAFT-MD's runs."""
+    """Five cases by the upper bound, which the reference solver answers all; a run of CRAFT-MD stands in a row of its own."""
     assert main([*RUN, "reference/upper-bound"]) == 0
     said = capsys.readouterr().out.splitlines()
     run_id = said[0].split()[1]
@@ -25,7 +25,8 @@ def test_a_run_and_its_report(db: Path, capsys: pytest.CaptureFixture[str]) -> N
     (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
     assert (row["model"], row["format"], row["question_type"]) == ("reference/upper-bound", "multi_turn", "mcq")
     assert (row["mean"], row["n_cases"], row["n_trials"], row["n_excluded"]) == ("1.000000", "5", "5", "0")
-    assert main(["report", "accuracy"]) == 1
+    assert main(["report", "accuracy", "--format", "csv"]) == 0
+    assert [one["model"] for one in csv.DictReader(io.StringIO(capsys.readouterr().out))] == [row["model"]]
     with Store().read() as cursor:
         (stored,) = runs(cursor)
     assert (stored.protocol, stored.settings["solver"], stored.done) == ("consultation", "reference/solver", 5)

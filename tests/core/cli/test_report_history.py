@@ -6,55 +6,19 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from core.cli.app import main
-from core.cli.report_history import Seat, read_seats, seats_of
+from core.metrics.history.doctors import read_doctors, talking
 from core.metrics.history.measuring import measure_missing
-from core.store.casts import RunCast, casts
+from core.store.casts import casts
 from core.store.database import Store
+from core.store.selection import Condition
 
 
 def csv_rows(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
-
-
-def a_cast(run_id: str, **changes: Any) -> RunCast:
-    given: dict[str, Any] = {
-        "run_id": run_id, "protocol": "craftmd", "doctor": "openai/a", "patient": "openai/p", "grader": "g",
-        "summariser": "s", "prompt_pack": "craftmd", "prompt_hash": "h", "case_set": "library", "case_set_hash": "c",
-        "trials": 1, "seed": 20, "settings": {}, "code_version": "1", "source": "local", "created_at": 1.0, "cases": 1,
-    }  # fmt: skip
-    return RunCast(**{**given, **changes})
-
-
-def keys(*runs: RunCast) -> dict[str, tuple[str, ...]]:
-    return {seat.key: seat.runs for seat in seats_of(runs)}
-
-
-def test_runs_with_the_same_cast_are_one_seat() -> None:
-    assert keys(a_cast("2", seed=1), a_cast("1")) == {"openai/a": ("1", "2")}
-
-
-def test_another_protocol_prompt_patient_or_persona_is_another_seat() -> None:
-    solved = {"solver": "openai/s", "doctor_prompt": "short"}
-    assert keys(a_cast("1"), a_cast("2", protocol="consultation", settings=solved)) == {
-        "openai/a · CRAFT-MD": ("1",), "openai/a · Consultation": ("2",),
-    }  # fmt: skip
-    assert keys(
-        a_cast("2", protocol="consultation", settings=solved),
-        a_cast("3", protocol="consultation", settings={**solved, "doctor_prompt": "long"}),
-    ) == {"openai/a · short prompt": ("2",), "openai/a · long prompt": ("3",)}
-    assert keys(a_cast("1"), a_cast("2", patient="openai/q"), a_cast("3", settings={"persona": "terse"})) == {
-        "openai/a · patient openai/p": ("1",), "openai/a · patient openai/q": ("2",),
-        "openai/a · patient openai/p · persona terse": ("3",),
-    }  # fmt: skip
-
-
-def test_a_doctor_is_not_told_apart_by_what_only_others_vary() -> None:
-    assert set(keys(a_cast("1"), a_cast("2", doctor="openai/b", patient="openai/q"))) == {"openai/a", "openai/b"}
 
 
 @pytest.fixture
@@ -117,26 +81,24 @@ def test_one_run_alone(run_both: None, capsys: pytest.CaptureFixture[str]) -> No
     assert {row["model"] for row in csv_rows(capsys.readouterr().out)} == {"reference/bayes"}
 
 
-def test_two_seats_of_a_doctor_are_read_apart(run_both: None) -> None:
+def test_two_conditions_of_a_doctor_are_read_apart(run_both: None) -> None:
     store = Store()
     measure_missing(store)
-    with store.read() as cursor:
-        seats = seats_of(casts(cursor))
-    table = read_seats(store, seats)
+    table = read_doctors(store)
     counted = table.groupby("model")["conversations"].sum().to_dict()
     assert counted == {
         "reference/bayes · CRAFT-MD": 3, "reference/bayes · Consultation": 3, "reference/oracle-direct": 3,
         "reference/upper-bound": 0,
     }  # fmt: skip
-    assert {seat.key: talks_in(store, seat) for seat in seats} == counted
+    assert {one.name: talks_in(store, one) for one in talking(store)} == counted
     assert set(table["case_set"]) == {"library"}
 
 
-def talks_in(store: Store, seat: Seat) -> int:
-    """Return in how many trials of a seat's runs anything was said."""
+def talks_in(store: Store, condition: Condition) -> int:
+    """Return in how many trials of a condition's runs anything was said."""
     with store.read() as cursor:
         sql = "SELECT count(DISTINCT trial_id) FROM utterances JOIN trials USING (trial_id) WHERE run_id IN $runs"
-        return int(cursor.execute(sql, {"runs": list(seat.runs)}).fetchall()[0][0])
+        return int(cursor.execute(sql, {"runs": list(condition.runs)}).fetchall()[0][0])
 
 
 def test_an_empty_database_says_what_to_do(db: Path, capsys: pytest.CaptureFixture[str]) -> None:

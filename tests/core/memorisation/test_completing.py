@@ -17,6 +17,7 @@ from core.models.registry import load_registry
 from core.models.retry import RetryPolicy
 from core.store.completions import StoredCompletion, completions
 from core.store.database import Store
+from core.store.figures import CaseScore
 from tests.support.fake_provider import running
 from tests.support.replies import Reply, failing
 
@@ -115,8 +116,12 @@ def test_accuracy_without_flagged_cases_by_hand() -> None:
         return StoredCompletion(key, "h", "m", "p", "a", "b", "b", "", similarity, "{}", 1, None, 0.0)
 
     found = [one("1", 0.99), one("2", 0.2), one("3", 0.95), one("4", 0.94), one("5", None)]
-    means = {("vignette", "mcq"): {"1": 1.0, "2": 0.5, "3": 1.0, "4": 0.0, "5": 1.0, "6": 1.0}}
-    (row,) = with_and_without(found, means)
+    right = {"1": 2, "2": 1, "3": 2, "4": 0, "5": 2, "6": 2}
+    scores = [CaseScore("m", "vignette", "mcq", key, None, None, n, 2, {}) for key, n in right.items()]
+    capped = [CaseScore("m · cap 4", "vignette", "mcq", "2", None, None, 2, 2, {})]
+    row, other = with_and_without(found, [*scores, *capped])
+    assert (other.condition, other.n, other.accuracy) == ("m · cap 4", 1, 1.0)
+    assert row.condition == "m"
     # 5 failed and 6 was never asked: of 1–4 the mean is 2.5/4, and without the flagged 1 and 3 it is 0.5/2
     assert (row.n, row.accuracy) == (4, pytest.approx(0.625))
     assert (row.n_without, row.without) == (2, pytest.approx(0.25))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.events import Failed
-from core.metrics.history.doctors import seats_of
+from core.metrics.history.doctors import talking
 from core.store.beliefs import believed
-from core.store.casts import casts
 from core.store.conversations import ConversationFilter, conversation_ids, conversations, first_matches
 from core.store.database import Store
 from core.store.failures import wrong_answers
@@ -59,8 +58,8 @@ def test_a_listed_conversation_names_its_protocol(held: Store) -> None:
 
 
 def test_history_taking_leaves_them_out(held: Store) -> None:
+    assert [one.runs for one in talking(held)] == [("run",)]
     with held.read() as cursor:
-        assert [seat.runs for seat in seats_of(casts(cursor))] == [("run",)]
         (only,) = cases_of_trials(cursor).values()
         assert [case.case_key for case in only] == ["ours/1"]
         assert cases_of_trials(cursor, NAMED) == {}

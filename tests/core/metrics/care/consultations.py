@@ -22,8 +22,7 @@ from core.events import (
     Utterance,
     Verdict,
 )
-from core.metrics.care import CareQuestion, care_seats, read_care
-from core.store.casts import casts
+from core.metrics.care import CareQuestion, read_care
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal
@@ -143,6 +142,4 @@ def trials_of(store: Store, *lines: Line, question_type: CareQuestion = "mcq") -
     for line in lines:
         write_journal(store.journals, line.run_id, line)
     assert not fold(store).damaged
-    with store.read() as cursor:
-        seats = care_seats(casts(cursor))
-    return read_care(store, seats, question_type)
+    return read_care(store, question_type)

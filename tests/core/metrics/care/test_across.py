@@ -14,7 +14,6 @@ from core.metrics.care import (
     CareProfile,
     Estimate,
     Point,
-    care_seats,
     dataset_suitability,
     fit,
     fits,
@@ -23,6 +22,7 @@ from core.metrics.care import (
 )
 from core.models.registry import load_registry
 from core.store.casts import RunCast
+from core.store.selection import conditions_of
 from tests.core.store.builders import a_case
 
 NONE = Estimate()
@@ -131,14 +131,14 @@ def a_run(run_id: str, **changes: Any) -> RunCast:
 
 
 def keys(*runs: RunCast) -> dict[str, tuple[str, ...]]:
-    return {seat.key: seat.runs for seat in care_seats(runs)}
+    return {one.name: one.runs for one in conditions_of(runs)}
 
 
 def test_runs_with_the_same_patient_staff_prompts_and_cap_are_pooled() -> None:
-    assert keys(a_run("2", seed=3), a_run("1"), a_run("3", protocol="craftmd")) == {"openai/a": ("1", "2")}
+    assert keys(a_run("2", seed=3), a_run("1")) == {"openai/a": ("1", "2")}
 
 
-def test_seats_are_told_apart_by_what_differs_and_by_nothing_else() -> None:
+def test_conditions_are_told_apart_by_what_differs_and_by_nothing_else() -> None:
     capped = a_run("4", settings={"staff": "reference/staff", "max_turns": 10})
     assert keys(a_run("1"), a_run("2", patient="openai/q"), a_run("3", doctor="openai/b", prompt_hash="fff")) == {
         "openai/a · patient openai/p": ("1",), "openai/a · patient openai/q": ("2",), "openai/b": ("3",),

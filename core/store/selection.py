@@ -1,0 +1,520 @@
+"""Which answers may stand behind one figure: a condition, computed here and nowhere else.
+
+Two answers are comparable when framework and version, case set, doctor (model, sampling, prompts, cap), patient (model,
+persona), other seats, pictures, and the grader who really judged (model, prompts) are equal. That tuple is a condition.
+``select`` puts two small tables beside the database's own, ``seated`` (run → condition) and ``judging`` (whose verdicts
+count where graders share a run), and every query of figures joins them: what it calls ``model`` is the name of a
+condition, which begins with the doctor's and says no more than what tells it from the doctor's other ones.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import PurePath
+from typing import Any, Literal, get_args
+
+import duckdb
+import pyarrow as pa
+
+from core.errors import AnamnesisError
+from core.events import Format, QuestionType, Rule
+from core.persona import label, parse_persona
+from core.prompts import grader_hash, load_pack
+from core.store.casts import CAMPAIGNS, RunCast, casts, casts_of
+from core.store.database import Store
+
+Part = Literal[
+    "data_set", "framework", "case_set", "doctor_prompt", "prompts", "sampling", "cap", "patient", "persona",
+    "pictures", "summariser", "solver", "staff", "grader", "reader", "version",
+]  # fmt: skip
+"""What makes a condition, in the order in which a name says what differs."""
+McqRule = Literal["mcq_loose", "mcq_strict"]
+SEPARATOR = " · "
+"""Stands between the doctor and what tells its conditions apart."""
+PARTS: tuple[Part, ...] = get_args(Part)
+FREE_RULES: tuple[Rule, ...] = ("frq", "frq_top3")
+"""Rules by which graders judge free responses."""
+GRADING_PACK = "craftmd"
+"""The pack under which free responses are graded in every framework that has no grader of its own."""
+_HASH = 6
+FRAMEWORK = {"craftmd": "CRAFT-MD", "consultation": "Consultation", "automedic": "AutoMedic"}
+"""Frameworks as names of conditions say them."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which answers are looked at. ``None`` is no restriction.
+
+    ``models`` are names of conditions, or of doctors, which stand for all their conditions. ``case_sets`` are data sets
+    as case keys begin with them; names of conditions do not repeat a data set or framework that all of them share.
+    ``single_diagnosis`` is a property of the case. ``mcq_rule`` judges choices: its
+    version is a part of the condition. ``pooled`` puts a doctor's conditions on one data set together on purpose, under
+    a name that says so.
+    """
+
+    runs: Sequence[str] | None = None
+    models: Sequence[str] | None = None
+    case_sets: Sequence[str] | None = None
+    frameworks: Sequence[str] | None = None
+    datasets: Sequence[str] | None = None
+    specialties: Sequence[str] | None = None
+    formats: Sequence[Format] | None = None
+    question_types: Sequence[QuestionType] | None = None
+    single_diagnosis: bool | None = None
+    sources: Sequence[str] | None = None
+    mcq_rule: McqRule = "mcq_loose"
+    pooled: bool = False
+
+    @property
+    def rules(self) -> list[Rule]:
+        """The rules whose verdicts count, and whose graders are a part of the conditions."""
+        return [self.mcq_rule, *FREE_RULES]
+
+    def of_talks(self) -> Selection:
+        """Return the same without arms, for whoever looks at conversations."""
+        return replace(self, formats=None, question_types=None)
+
+    def parameters(self) -> dict[str, object]:
+        """Return the values for ``SELECTED``."""
+        names = ("case_sets", "datasets", "specialties", "formats", "question_types", "single_diagnosis")
+        values = {name: getattr(self, name) for name in names}
+        return {name: list(v) if isinstance(v, (list, tuple)) else v for name, v in values.items()}
+
+
+NO_ARM = "CROSS JOIN (SELECT NULL::VARCHAR AS format, NULL::VARCHAR AS question_type) AS verdicts"
+"""Stands for the verdicts that ``SELECTED`` names where a row is a conversation, which belongs to no arm."""
+SELECTED = " AND ".join(
+    [
+        *(
+            f"(${name}::VARCHAR[] IS NULL OR list_contains(${name}, {column}))"
+            for name, column in (
+                ("case_sets", "split_part(trials.case_key, '/', 1)"),
+                ("datasets", "cases.dataset"),
+                ("specialties", "cases.specialty"),
+                ("formats", "verdicts.format"),
+                ("question_types", "verdicts.question_type"),
+            )
+        ),
+        "($single_diagnosis::BOOLEAN IS NULL OR cases.single_diagnosis = $single_diagnosis)",
+    ]
+)
+"""The condition of a ``Selection`` on cases and verdicts; that on runs is in ``seated``, which must be joined."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What stands behind one bar: a doctor with all that shapes its answers, and the runs that hold them.
+
+    ``name`` is unique among the conditions it was found with. ``parts`` are in plain words, the empty text for what is
+    as it usually is or not there; ``newest`` is the last of the runs; ``remarks`` say what a reader of a figure should
+    know. ``covered`` of ``answers`` free responses carry its grader's verdict: fewer than all where a re-grading has
+    covered only a part.
+    """
+
+    name: str
+    doctor: str
+    parts: Mapping[Part, str]
+    runs: tuple[str, ...]
+    newest: RunCast
+    remarks: tuple[str, ...] = ()
+    covered: int = 0
+    answers: int = 0
+
+    @property
+    def partial(self) -> bool:
+        """Whether its grader has judged only a part of its runs' free responses."""
+        return self.covered < self.answers
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """One grader under one set of prompts, or one version of a rule, in one run under one rule.
+
+    ``stored`` are the (grader, prompt hash, rule version) by which its verdicts are found; ``answers`` how many it
+    judged, the last at ``newest_at``.
+    """
+
+    grader: str
+    prompts: str
+    stored: tuple[tuple[str, str, int], ...]
+    answers: int
+    newest_at: float
+
+
+Judges = Mapping[Rule, Sequence[_Judge]]
+"""Rule → who counts in a run: first who judged most (of equals the latest), then who judged a part of it later."""
+
+
+@dataclass(frozen=True)
+class _Seat:
+    """A run under one set of graders, on the way to its condition.
+
+    ``parts``: what must be equal, and how that is said. ``partly`` is the rule and the grader of a re-grading that has
+    covered only a part of the run.
+    """
+
+    run: RunCast
+    parts: Mapping[Part, tuple[str, str]]
+    covered: int
+    answers: int
+    partly: tuple[Rule, _Judge] | None = None
+
+
+def select(
+    cursor: duckdb.DuckDBPyConnection,
+    selection: Selection | None = None,
+    *,
+    rules: Sequence[Rule] | None = None,
+    without: Iterable[Part] = (),
+) -> list[Condition]:
+    """Find the conditions of a selection and register ``seated`` and ``judging`` with the cursor.
+
+    ``rules`` are those whose graders are a part of the condition, the selection's own by default. ``without`` leaves
+    parts out, for figures that compare just these. In the order of doctors, the newest condition of each first.
+
+    ``seated``: run_id, model (the condition's name), place (its position). ``judging``, for the rules of a run that
+    graders share: run_id, rule, grader, prompt_hash, rule_version, model, place, whole.
+    """
+    chosen = selection or Selection()
+    runs = casts_of(cursor, chosen.runs) if chosen.runs is not None else casts(cursor, chosen.sources or CAMPAIGNS)
+    if chosen.case_sets is not None:
+        runs = [run for run in runs if _data_set(run) in chosen.case_sets]
+    if chosen.frameworks is not None:
+        runs = [run for run in runs if run.protocol in chosen.frameworks]
+    judges = _judges(cursor, runs, chosen.rules if rules is None else rules)
+    seats = [seat for run in runs for seat in _seats(run, judges.get(run.run_id, {}), frozenset(without))]
+    named = _pooled(seats) if chosen.pooled else _told_apart(seats)
+    found = [_condition(name, members) for name, members in named.items()]
+    if chosen.models is not None:
+        wanted = frozenset(chosen.models)
+        found = [one for one in found if one.doctor in wanted or one.name in wanted]
+    found.sort(key=lambda one: (one.doctor, -one.newest.created_at, one.name))
+    _register(cursor, found, named, judges)
+    return found
+
+
+def conditions(store: Store, selection: Selection | None = None, *, without: Iterable[Part] = ()) -> list[Condition]:
+    """Return the conditions of a selection, by doctor, the newest first."""
+    with store.read() as cursor:
+        return select(cursor, selection, without=without)
+
+
+def conditions_of(runs: Sequence[RunCast]) -> list[Condition]:
+    """Return the conditions of runs by what is written of them, whoever judged their answers; the newest first."""
+    seats = [seat for run in runs for seat in _seats(run, {}, frozenset())]
+    found = [_condition(name, members) for name, members in _told_apart(seats).items()]
+    return sorted(found, key=lambda one: (one.doctor, -one.newest.created_at, one.name))
+
+
+def doctor_of(name: str) -> str:
+    """Return the doctor's part of a condition's name."""
+    return name.partition(SEPARATOR)[0]
+
+
+def _data_set(run: RunCast) -> str:
+    return run.case_set.partition(":")[0]
+
+
+def _judges(
+    cursor: duckdb.DuckDBPyConnection, runs: Sequence[RunCast], rules: Sequence[Rule]
+) -> dict[str, dict[Rule, list[_Judge]]]:
+    """Return run → rule → who counts. The paper's rule for choices is one for ever, and has no judges."""
+    of = {run.run_id: run for run in runs}
+    asked = [rule for rule in rules if rule != "mcq_loose"]
+    if not asked or not of:
+        return {}
+    stored: dict[tuple[str, Rule], dict[tuple[str, str], list[tuple[str, str, int]]]] = {}
+    for run_id, rule, *row in cursor.execute(_GRADERS_HELD, {"runs": list(of), "rules": asked}).fetchall():
+        who = _who(of[run_id], rule, *row)
+        stored.setdefault((run_id, rule), {}).setdefault(who, []).append(tuple(row))
+    numbered = [(place, who, rows) for place, held in stored.items() for who, rows in held.items()]
+    table = [(run_id, rule, *row, n) for n, ((run_id, rule), _, rows) in enumerate(numbered) for row in rows]
+    _table(cursor, "judges", _JUDGES, table)
+    counts = {n: (count, at) for n, count, at in cursor.execute(_JUDGED_BY, {"rules": asked}).fetchall()}
+    found: dict[str, dict[Rule, list[_Judge]]] = defaultdict(lambda: defaultdict(list))
+    for n, ((run_id, rule), (grader, prompts), rows) in enumerate(numbered):
+        found[run_id][rule].append(_Judge(grader, prompts, tuple(rows), *counts[n]))
+    return {run_id: {rule: _counting(held) for rule, held in of_run.items()} for run_id, of_run in found.items()}
+
+
+def _counting(held: Sequence[_Judge]) -> list[_Judge]:
+    whole = max(held, key=lambda judge: (judge.answers, judge.newest_at))
+    later = [judge for judge in held if judge.newest_at > whole.newest_at]
+    return [whole, *sorted(later, key=lambda judge: -judge.newest_at)]
+
+
+def _who(run: RunCast, rule: Rule, grader: str, prompts: str, version: int) -> tuple[str, str]:
+    """Return a grader and its prompts: the name of a pack behind a grader's makes no other one of equal prompts."""
+    if rule == "mcq_strict":
+        return "choice reader", str(version)
+    return grader.partition(" [")[0], prompts or _own_prompts(run)
+
+
+def _own_prompts(run: RunCast) -> str:
+    """Return the hash of what a run's own pack told its grader, or what stands for it where the pack has changed."""
+    grading = str(run.settings.get("grading_prompts") or "")
+    place, hash_ = (GRADING_PACK, grading) if grading else (run.prompt_pack, run.prompt_hash)
+    return _told_to_grader(place, hash_) or hash_
+
+
+@lru_cache(maxsize=256)
+def _told_to_grader(place: str, hash_: str) -> str | None:
+    try:
+        pack = load_pack(place)
+        return grader_hash(pack) if pack.hash == hash_ else None
+    except (AnamnesisError, OSError, KeyError):
+        return None
+
+
+def _seats(run: RunCast, judges: Judges, without: frozenset[Part]) -> list[_Seat]:
+    """Return a run under the graders that judged it whole, and once more for each that judged a part of it later."""
+    whole = {rule: held[0] for rule, held in judges.items() if held}
+    free = [whole[rule].answers for rule in FREE_RULES if rule in whole]
+    seats = [_Seat(run, _parts(run, whole, without), sum(free), sum(free))]
+    if "grader" in without:
+        return seats
+    for rule, held in judges.items():
+        for judge in held[1:]:
+            parts = _parts(run, {**whole, rule: judge}, without)
+            seats.append(_Seat(run, parts, judge.answers, whole[rule].answers, (rule, judge)))
+    return seats
+
+
+def _parts(run: RunCast, judges: Mapping[Rule, _Judge], without: frozenset[Part]) -> dict[Part, tuple[str, str]]:
+    graders = {f"{judges[rule].prompts} {judges[rule].grader}": judges[rule] for rule in FREE_RULES if rule in judges}
+    reader = judges.get("mcq_strict")
+    found = {
+        **{part: read(run) for part, read in _READ.items()},
+        "grader": (" + ".join(graders), " and ".join(f"grader {judge.grader}" for judge in graders.values())),
+        "reader": (reader.prompts, f"choice reader {reader.prompts}") if reader else ("", ""),
+    }
+    return {part: found[part] for part in PARTS if part not in without}
+
+
+def _told_apart(seats: Sequence[_Seat]) -> dict[str, list[_Seat]]:
+    """Return name → the seats of one condition: the doctor's name, and what tells it from its other conditions."""
+    of_doctor: dict[str, dict[tuple[str, ...], list[_Seat]]] = defaultdict(dict)
+    for seat in seats:
+        key = (*(key for key, _ in seat.parts.values()), "partly" if seat.partly else "")
+        of_doctor[seat.run.doctor].setdefault(key, []).append(seat)
+    named: dict[str, list[_Seat]] = {}
+    for doctor, shapes in of_doctor.items():
+        whole = [members[0] for members in shapes.values() if members[0].partly is None]
+        for members in shapes.values():
+            first = members[0]
+            words = _words_apart(first, whole)
+            if first.partly:
+                covered, answers = (sum(getattr(seat, name) for seat in members) for name in ("covered", "answers"))
+                words.append(f"grader {first.partly[1].grader} ({covered:,} of {answers:,} answers)")
+            named[_unique(SEPARATOR.join([doctor, *filter(None, words)]), named)] = members
+    return named
+
+
+def _words_apart(seat: _Seat, others: Sequence[_Seat]) -> list[str]:
+    """Return what tells a seat from a doctor's other ones: the data set, past it the framework, past both the rest.
+
+    Frameworks differ in prompts, caps and seats by design, so that naming them says all of it.
+    """
+    words: list[str] = []
+    alike = list(others)
+    for part in PARTS:
+        if part not in seat.parts or (seat.partly and part == "grader"):
+            continue
+        key, said = seat.parts[part]
+        values = dict(other.parts[part] for other in alike)
+        if any(value != key for value in values):
+            same = sum(other == said for other in values.values()) > 1
+            words.append(f"{said} {key[:_HASH]}" if said and same else said)
+        if part in ("data_set", "framework"):
+            alike = [other for other in alike if other.parts[part][0] == key]
+    return words
+
+
+def _pooled(seats: Sequence[_Seat]) -> dict[str, list[_Seat]]:
+    """Return name → all seats of a doctor on one data set, under a name that says how many conditions are pooled."""
+    sets = {_data_set(seat.run) for seat in seats}
+    named: dict[str, list[_Seat]] = {}
+    whole = [seat for seat in seats if seat.partly is None]
+    for doctor, data_set in dict.fromkeys((seat.run.doctor, _data_set(seat.run)) for seat in whole):
+        members = [seat for seat in whole if (seat.run.doctor, _data_set(seat.run)) == (doctor, data_set)]
+        count = len({tuple(key for key, _ in seat.parts.values()) for seat in members})
+        words = [doctor, data_set if len(sets) > 1 else "", f"{count} conditions pooled" if count > 1 else ""]
+        named[SEPARATOR.join(filter(None, words))] = members
+    return named
+
+
+def _unique(name: str, taken: Mapping[str, object]) -> str:
+    candidates = (name, *(f"{name} ({n})" for n in range(2, len(taken) + 3)))
+    return next(candidate for candidate in candidates if candidate not in taken)
+
+
+def _condition(name: str, members: Sequence[_Seat]) -> Condition:
+    newest = max(members, key=lambda seat: seat.run.created_at)
+    return Condition(
+        name,
+        newest.run.doctor,
+        {part: words for part, (_, words) in newest.parts.items()},
+        tuple(sorted({seat.run.run_id for seat in members})),
+        newest.run,
+        covered=sum(seat.covered for seat in members),
+        answers=sum(seat.answers for seat in members),
+    )
+
+
+def _register(
+    cursor: duckdb.DuckDBPyConnection,
+    found: Sequence[Condition],
+    named: Mapping[str, Sequence[_Seat]],
+    judges: Mapping[str, Judges],
+) -> None:
+    seated: list[tuple[Any, ...]] = []
+    judging: list[tuple[Any, ...]] = []
+    for place, condition in enumerate(found):
+        for seat in named[condition.name]:
+            run_id = seat.run.run_id
+            if seat.partly is None:
+                seated.append((run_id, condition.name, place))
+            counting = [
+                (rule, held[0]) for rule, held in judges.get(run_id, {}).items() if len(held) > 1
+            ] if seat.partly is None else [seat.partly]  # fmt: skip
+            judging += [
+                (run_id, rule, *stored, condition.name, place, seat.partly is None)
+                for rule, judge in counting
+                for stored in judge.stored
+            ]
+    _table(cursor, "seated", _SEATED, seated)
+    _table(cursor, "judging", _JUDGING, judging)
+
+
+def _table(cursor: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> None:
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(column, held.type) for column, held in zip(columns, schema, strict=True)]
+    cursor.register(name, pa.Table.from_arrays(arrays, schema=schema))
+
+
+# ---------------------------------------------------------------- parts, read from a run
+
+
+def _setting(name: str, words: str) -> Callable[[RunCast], tuple[str, str]]:
+    def read(run: RunCast) -> tuple[str, str]:
+        value = str(run.settings.get(name) or "")
+        return value, words.format(value) if value else ""
+
+    return read
+
+
+def _sampling(run: RunCast) -> tuple[str, str]:
+    named = {"temperature": "temperature {}", "max_tokens": "at most {} tokens", "model_seed": "model seed {}",
+             "reasoning_effort": "effort {}"}  # fmt: skip
+    set_ = {name: run.settings.get(name) for name in named}
+    words = ", ".join(named[name].format(value) for name, value in set_.items() if value not in (None, ""))
+    return words, words
+
+
+def _cap(run: RunCast) -> tuple[str, str]:
+    turns = run.settings.get("max_questions") or run.settings.get("max_turns")
+    if turns:
+        return str(turns), f"cap {turns}"
+    if "max_messages" not in run.settings:
+        return "", ""
+    messages = run.settings["max_messages"]
+    return (str(messages), f"cap {messages}") if messages else ("none", "no cap")
+
+
+def _persona(run: RunCast) -> tuple[str, str]:
+    value = str(run.settings.get("persona") or "")
+    return value, f"persona {label(parse_persona(value))}" if value else ""
+
+
+def _case_set(run: RunCast) -> tuple[str, str]:
+    return run.case_set_hash, run.case_set if ":" in run.case_set else f"{run.cases:,} cases"
+
+
+_READ: dict[Part, Callable[[RunCast], tuple[str, str]]] = {
+    "data_set": lambda run: (_data_set(run), _data_set(run)),
+    "framework": lambda run: (run.protocol, FRAMEWORK.get(run.protocol, run.protocol)),
+    "case_set": _case_set,
+    "doctor_prompt": _setting("doctor_prompt", "{} prompt"),
+    "prompts": lambda run: (run.prompt_hash, f"prompts {PurePath(run.prompt_pack).name}"),
+    "sampling": _sampling,
+    "cap": _cap,
+    "patient": lambda run: (run.patient, f"patient {run.patient}"),
+    "persona": _persona,
+    "pictures": lambda run: ("with", "with pictures") if run.settings.get("images") else ("", ""),
+    "summariser": lambda run: (run.summariser, f"summariser {run.summariser}"),
+    "solver": _setting("solver", "solver {}"),
+    "staff": _setting("staff", "staff {}"),
+    "version": lambda run: ("", "") if run.source == "release" else (run.code_version, f"version {run.code_version}"),
+}
+
+_STORED: list[tuple[str, pa.DataType]] = [
+    ("run_id", pa.string()),
+    ("rule", pa.string()),
+    ("grader", pa.string()),
+    ("prompt_hash", pa.string()),
+    ("rule_version", pa.int64()),
+]
+_NAMED: list[tuple[str, pa.DataType]] = [("model", pa.string()), ("place", pa.int64())]
+_SEATED = pa.schema([_STORED[0], *_NAMED])
+_JUDGES = pa.schema([*_STORED, ("judge", pa.int64())])
+_JUDGING = pa.schema([*_STORED, *_NAMED, ("whole", pa.bool_())])
+
+_GRADERS_HELD = """
+    SELECT DISTINCT run_id, rule, grader, coalesce(prompt_hash, ''), coalesce(rule_version, 1)
+    FROM grades JOIN trials USING (trial_id)
+    WHERE list_contains($rules, rule) AND list_contains($runs, run_id) ORDER BY ALL"""
+_BY = """judges.run_id = trials.run_id AND judges.rule = grades.rule AND judges.grader = grades.grader
+            AND judges.prompt_hash = coalesce(grades.prompt_hash, '')
+            AND judges.rule_version = coalesce(grades.rule_version, 1)"""
+_JUDGED_BY = f"""
+    SELECT judge, count(DISTINCT hash(trial_id, format, question_type)), max(graded_at)
+    FROM grades JOIN trials USING (trial_id) JOIN judges ON {_BY}
+    WHERE list_contains($rules, grades.rule) GROUP BY judge"""
+
+UNANSWERED = """broken AS (
+        SELECT trial_id, string_split(unnest(arms), ':') AS arm,
+            CASE failure WHEN 'refused' THEN 'refused' ELSE 'provider_error' END AS verdict
+        FROM trials JOIN runs USING (run_id) WHERE trials.status = 'failed'
+    ), unanswered AS (
+        SELECT trial_id, arm[1] AS format, arm[2] AS question_type, verdict
+        FROM broken ANTI JOIN answers
+            ON answers.trial_id = broken.trial_id AND format = arm[1] AND question_type = arm[2]
+    )"""
+"""Queries named ``broken`` and ``unanswered``: the answers that trials which broke off do not have.
+
+A trial that broke off has no answer in some of its run's arms: it is excluded there, for its failure.
+"""
+
+OUTCOMES = f"""{UNANSWERED}, said AS (
+        SELECT grades.trial_id, format, question_type, grades.rule, grades.grader, extracted, verdict, model
+        FROM grades JOIN trials USING (trial_id) JOIN judging AS judges ON {_BY}
+        QUALIFY row_number() OVER (PARTITION BY grades.trial_id, format, question_type, grades.rule, model
+            ORDER BY graded_at DESC, grades.rowid DESC) = 1
+    ), shared AS (SELECT DISTINCT run_id, rule, model, place, whole FROM judging),
+    outcomes AS (
+        SELECT verdicts.trial_id, format, question_type, verdicts.rule, verdict, grader, extracted, model, place
+        FROM verdicts JOIN trials USING (trial_id) JOIN seated USING (run_id)
+        ANTI JOIN shared ON shared.run_id = trials.run_id AND shared.rule = verdicts.rule
+        WHERE list_contains($rules, verdicts.rule)
+        UNION ALL
+        SELECT answers.trial_id, answers.format, answers.question_type, shared.rule,
+            CASE WHEN answers.status = 'invalid' THEN coalesce(answers.reason, 'ungradable')
+                 ELSE coalesce(said.verdict, 'ungraded') END, said.grader, said.extracted, shared.model, shared.place
+        FROM shared JOIN trials ON trials.run_id = shared.run_id JOIN answers ON answers.trial_id = trials.trial_id
+            AND (answers.question_type = shared.rule
+                OR shared.rule = 'mcq_strict' AND answers.question_type IN ('mcq', 'mcq_many'))
+        LEFT JOIN said ON said.trial_id = answers.trial_id AND said.format = answers.format
+            AND said.question_type = answers.question_type AND said.rule = shared.rule AND said.model = shared.model
+        WHERE shared.whole OR said.verdict IS NOT NULL
+        UNION ALL
+        SELECT trial_id, format, question_type, NULL, verdict, NULL, NULL, model, place
+        FROM unanswered JOIN trials USING (trial_id) JOIN seated USING (run_id)
+    )"""
+"""Queries up to ``outcomes``: every answer of the selected conditions with the verdict that counts under ``$rules``.
+
+Columns: trial_id, format, question_type, rule, verdict, grader, extracted, model, place. Needs ``select`` with the same
+rules before it. Where graders share a run, each answer stands once for each condition whose grader judged it.
+"""

@@ -1,0 +1,182 @@
+"""Conditions: which answers may stand behind one bar, what a bar is called, and that no figure pools two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core.events import Answered, Event, Finished, Graded, Started
+from core.metrics.accuracy import accuracy
+from core.store.casts import RunCast
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.selection import Selection, conditions, conditions_of
+from tests.core.store.builders import a_case, a_header, a_trial, grades, write_journal
+
+
+def a_run(run_id: str, **changes: Any) -> RunCast:
+    given: dict[str, Any] = {
+        "run_id": run_id, "protocol": "craftmd", "doctor": "openai/a", "patient": "openai/p", "grader": "g",
+        "summariser": "s", "prompt_pack": "craftmd", "prompt_hash": "h", "case_set": "library", "case_set_hash": "c",
+        "trials": 1, "seed": 20, "settings": {}, "code_version": "1", "source": "local", "created_at": 1.0, "cases": 1,
+    }  # fmt: skip
+    return RunCast(**{**given, **changes})
+
+
+def names(*runs: RunCast) -> dict[str, tuple[str, ...]]:
+    return {one.name: one.runs for one in conditions_of(runs)}
+
+
+def test_runs_that_differ_in_seed_and_number_of_trials_are_one_condition() -> None:
+    assert names(a_run("2", seed=1, trials=3), a_run("1")) == {"openai/a": ("1", "2")}
+
+
+@pytest.mark.parametrize(
+    ("changes", "first", "second"),
+    [
+        ({"protocol": "consultation"}, "CRAFT-MD", "Consultation"),
+        ({"code_version": "2"}, "version 1", "version 2"),
+        ({"case_set": "craftmd"}, "library", "craftmd"),
+        ({"case_set": "library:Cardiology", "case_set_hash": "d"}, "1 cases", "library:Cardiology"),
+        ({"settings": {"temperature": 0.7}}, "", "temperature 0.7"),
+        ({"settings": {"max_tokens": 300, "model_seed": 4}}, "", "at most 300 tokens, model seed 4"),
+        ({"settings": {"reasoning_effort": "high"}}, "", "effort high"),
+        ({"prompt_pack": "mine", "prompt_hash": "i"}, "prompts craftmd", "prompts mine"),
+        ({"prompt_hash": "0123456789"}, "prompts craftmd h", "prompts craftmd 012345"),
+        ({"settings": {"max_messages": 4}}, "", "cap 4"),
+        ({"settings": {"max_messages": None}}, "", "no cap"),
+        ({"patient": "openai/q"}, "patient openai/p", "patient openai/q"),
+        ({"settings": {"persona": "terse"}}, "", "persona terse"),
+        ({"settings": {"images": "with"}}, "", "with pictures"),
+        ({"summariser": "openai/t"}, "summariser s", "summariser openai/t"),
+        ({"settings": {"solver": "openai/t"}}, "", "solver openai/t"),
+        ({"settings": {"staff": "openai/t"}}, "", "staff openai/t"),
+        ({"settings": {"doctor_prompt": "short"}}, "", "short prompt"),
+    ],
+)
+def test_every_part_makes_another_condition_which_is_named_by_it(
+    changes: dict[str, Any], first: str, second: str
+) -> None:
+    found = names(a_run("1"), a_run("2", **changes))
+    called = [" · ".join(filter(None, ("openai/a", words))) for words in (first, second)]
+    assert found == {called[0]: ("1",), called[1]: ("2",)}
+
+
+def test_past_the_framework_only_what_differs_within_it_is_named() -> None:
+    solved = {"solver": "openai/s", "doctor_prompt": "short", "max_questions": 10}
+    runs = [
+        a_run("1"), a_run("2", protocol="consultation", prompt_hash="i", settings=solved),
+        a_run("3", protocol="consultation", prompt_hash="i", settings={**solved, "max_questions": 5}),
+    ]  # fmt: skip
+    assert set(names(*runs)) == {
+        "openai/a · CRAFT-MD", "openai/a · Consultation · cap 10", "openai/a · Consultation · cap 5",
+    }  # fmt: skip
+
+
+def test_a_doctor_is_not_told_apart_by_what_only_others_vary() -> None:
+    assert set(names(a_run("1"), a_run("2", doctor="openai/b", patient="openai/q"))) == {"openai/a", "openai/b"}
+
+
+def test_the_newest_condition_of_a_doctor_comes_first() -> None:
+    old, new = a_run("1", created_at=1.0), a_run("2", patient="openai/q", created_at=2.0)
+    assert list(names(old, new)) == ["openai/a · patient openai/q", "openai/a · patient openai/p"]
+
+
+FRQ: dict[str, Any] = {"format": "vignette", "question_type": "frq"}
+
+
+def graded(verdict: str, at: float = 5.0, grader: str = "g", prompt_hash: str = "") -> Graded:
+    return Graded(**FRQ, grader=grader, rule="frq", extracted="Gout", verdict=verdict, at=at, prompt_hash=prompt_hash)
+
+
+def store_run(store: Store, run_id: str, verdicts: list[str], **changes: Any) -> None:
+    """A run with one trial of each case, each with one free response and the grader's verdict on it."""
+    header = a_header(
+        run_id, [a_case(n) for n in range(len(verdicts))], trials=1, arms=[("vignette", "frq")], **changes
+    )
+    trials = []
+    for n, verdict in enumerate(verdicts):
+        trial_id = f"{run_id}/{n}"
+        events: list[Event] = [
+            Started(trial_id=trial_id, case_key=a_case(n).case_key, trial=0, seed=1, at=1.0),
+            Answered(**FRQ, response="Gout"), graded(verdict), Finished(at=6.0),
+        ]  # fmt: skip
+        trials.append(a_trial(events, trial_id=trial_id, run_id=run_id, case_key=a_case(n).case_key))
+    write_journal(store.journals, run_id, header, *trials)
+    fold(store)
+
+
+def regrade(store: Store, verdicts: dict[str, str], at: float, grader: str = "h", prompt_hash: str = "abc") -> None:
+    """Grade answers again, as a re-grading journals it."""
+    lines = [
+        grades(trial, graded(verdict, at, grader, prompt_hash), run_id=trial.partition("/")[0])
+        for trial, verdict in verdicts.items()
+    ]
+    for line in lines:
+        write_journal(store.journals, line.run_id, line)
+    fold(store)
+
+
+def means(store: Store, **selected: Any) -> dict[str, tuple[float | None, int]]:
+    return {row.model: (row.mean, row.n_trials) for row in accuracy(store, selection=Selection(**selected))}
+
+
+def test_a_whole_regrading_takes_the_place_of_the_first_grader(store: Store) -> None:
+    store_run(store, "r", ["correct", "correct", "incorrect", "incorrect"])
+    assert means(store) == {"openai/a": (0.5, 4)}
+    regrade(store, {f"r/{n}": "correct" for n in range(4)}, at=10.0)
+    assert means(store) == {"openai/a": (1.0, 4)}
+
+
+def test_a_partial_regrading_is_a_condition_of_its_own_that_says_how_much_it_covers(store: Store) -> None:
+    store_run(store, "r", ["correct", "correct", "incorrect", "incorrect"])
+    regrade(store, {"r/0": "incorrect", "r/2": "correct", "r/3": "correct"}, at=10.0)
+    assert means(store) == {"openai/a": (0.5, 4), "openai/a · grader h (3 of 4 answers)": (2 / 3, 3)}
+    partial = conditions(store)[-1]
+    assert (partial.covered, partial.answers, partial.partial) == (3, 4, True)
+    regrade(store, {"r/1": "correct"}, at=11.0)
+    assert means(store) == {"openai/a": (0.75, 4)}
+
+
+def test_an_older_partial_grading_is_history_once_all_is_graded_again(store: Store) -> None:
+    store_run(store, "r", ["correct", "incorrect"])
+    regrade(store, {"r/0": "incorrect"}, at=10.0, grader="part")
+    regrade(store, {"r/0": "correct", "r/1": "correct"}, at=20.0)
+    assert means(store) == {"openai/a": (1.0, 2)}
+
+
+def test_runs_are_told_apart_by_the_grader_that_counts(store: Store) -> None:
+    store_run(store, "r", ["correct", "incorrect"])
+    store_run(store, "s", ["correct", "incorrect"])
+    assert means(store) == {"openai/a": (0.5, 4)}
+    regrade(store, {"r/0": "correct", "r/1": "correct"}, at=20.0)
+    assert means(store) == {"openai/a · grader g": (0.5, 2), "openai/a · grader h": (1.0, 2)}
+
+
+def test_the_same_grader_under_other_prompts_is_another_one(store: Store) -> None:
+    store_run(store, "r", ["correct", "incorrect"])
+    store_run(store, "s", ["incorrect", "incorrect"])
+    regrade(store, {"r/0": "correct", "r/1": "correct"}, at=20.0, prompt_hash="aaaaaaaaaa")
+    regrade(store, {"s/0": "correct", "s/1": "incorrect"}, at=20.0, prompt_hash="bbbbbbbbbb")
+    assert means(store) == {
+        "openai/a · grader h aaaaaa": (1.0, 2), "openai/a · grader h bbbbbb": (0.5, 2),
+    }  # fmt: skip
+
+
+def test_pooling_on_purpose_is_marked_and_never_mixes_data_sets(store: Store) -> None:
+    store_run(store, "r", ["correct", "correct"])
+    store_run(store, "s", ["incorrect", "incorrect"], patient="openai/other")
+    store_run(store, "t", ["incorrect", "incorrect"], case_set="elsewhere")
+    pooled = means(store, pooled=True)
+    assert pooled["openai/a · ours · 2 conditions pooled"] == (0.5, 4)
+    assert pooled["openai/a · elsewhere"] == (0.0, 2)
+
+
+def test_a_doctors_name_selects_all_its_conditions_and_a_conditions_name_that_one(store: Store) -> None:
+    store_run(store, "r", ["correct"])
+    store_run(store, "s", ["incorrect"], patient="openai/other")
+    both = set(means(store))
+    assert len(both) == 2
+    assert set(means(store, models=["openai/a"])) == both
+    assert means(store, models=["openai/a · patient openai/other"]) == {"openai/a · patient openai/other": (0.0, 1)}
