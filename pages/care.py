@@ -5,15 +5,15 @@ import streamlit as st
 from core.errors import AnamnesisError
 from pages.parts.care_cases import draw_cases
 from pages.parts.care_controls import ask_view
-from pages.parts.care_data import scoped, seats
+from pages.parts.care_data import doctors, scoped
 from pages.parts.care_empathy import draw_empathy
 from pages.parts.care_failures import draw_failures
 from pages.parts.care_habits import draw_habits
 from pages.parts.care_profile import draw_profile, draw_published
 from pages.parts.care_scatter import draw_scatter
 from pages.parts.care_shown import Shown
-from pages.parts.figure_controls import dataset_name
-from pages.parts.history_data import seat_colours, seat_names
+from pages.parts.figure_controls import dataset_name, unique_names
+from pages.parts.figures import model_colours
 from pages.parts.look import plain
 from pages.parts.navigation import RUNS, require_app
 from pages.parts.sections import draw_sections
@@ -32,8 +32,8 @@ _SECTIONS = {
 
 def draw_care() -> None:
     """Draw the page, or the published figures and what to do where nothing is stored."""
-    held = seats()
-    names = seat_names(held)
+    held = doctors()
+    names = unique_names(one.name for one in held)
     view = ask_view(names)
     if view is None:
         _say_how_to_begin()
@@ -43,8 +43,8 @@ def draw_care() -> None:
         st.info("No conversation fits these filters: take one away.", icon=":material/filter_alt_off:")
         return
     datasets = {name: dataset_name(name) for name in sorted(table["dataset"].dropna().unique())}
-    seat_of = {run: seat.key for seat in held for run in seat.runs}
-    shown = Shown(view, held, names, seat_colours(held), datasets, seat_of)
+    seat_of = {run: one.name for one in held for run in one.runs}
+    shown = Shown(view, held, names, model_colours(list(names)), datasets, seat_of)
     draw_sections(_SECTIONS, "care_tab", shown)
 
 

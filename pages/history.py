@@ -3,11 +3,12 @@
 import streamlit as st
 
 from core.errors import AnamnesisError
-from pages.parts.figure_controls import IMPORT_COMMAND
+from pages.parts.figure_controls import IMPORT_COMMAND, unique_names
+from pages.parts.figures import model_colours
 from pages.parts.history_cases import draw_cases
 from pages.parts.history_controls import ask_view, chosen_rule
 from pages.parts.history_course import draw_course
-from pages.parts.history_data import scoped, seat_colours, seat_names, seats, stored_history
+from pages.parts.history_data import doctors, scoped, stored_history
 from pages.parts.history_measuring import draw_measuring
 from pages.parts.history_shown import Shown
 from pages.parts.history_view import ask_published, draw_comparison, draw_doctors, draw_overview, draw_patients
@@ -28,18 +29,18 @@ _SECTIONS = {
 
 def draw_history() -> None:
     """Draw the page, or the published figures and what to do where nothing is stored."""
-    held = seats()
+    held = doctors(chosen_rule())
     table = stored_history(chosen_rule())
     if table.empty:
         _say_how_to_begin()
         return
     draw_measuring(table)
-    names = seat_names(held)
+    names = unique_names(one.name for one in held)
     view = ask_view(table, names)
     if scoped(view).empty:
         st.info("No conversation fits these filters: take one away.", icon=":material/filter_alt_off:")
         return
-    shown = Shown(view, held, names, seat_colours(held))
+    shown = Shown(view, held, names, model_colours(list(names)))
     draw_sections(_SECTIONS, "history_tab", shown)
 
 

@@ -2,9 +2,14 @@
 
 import streamlit as st
 
+from core.metrics.cells import PUBLISHED_CASES
 from core.stats.corrections import LABELS
 from core.store.database import Store
-from pages.parts.figures import label_of, model_colours, model_name
+from core.store.selection import doctor_of
+from pages.parts.accuracy_data import known_case_sets
+from pages.parts.conditions import draw_conditions, draw_what_differs
+from pages.parts.figure_controls import dataset_name, keep_valid
+from pages.parts.figures import conditions, label_of, model_colours, model_name
 from pages.parts.look import arm
 from pages.parts.monitoring_charts import groups_chart, versions_chart
 from pages.parts.monitoring_data import (
@@ -15,7 +20,6 @@ from pages.parts.monitoring_data import (
     steps_table,
     version_courses,
     version_steps,
-    what_differs,
 )
 from pages.parts.navigation import require_app
 
@@ -27,13 +31,15 @@ _RULES = {"mcq_loose": "Paper’s substring rule", "mcq_strict": "Exactly one ch
 
 
 def by_label(names: list[str]) -> dict[str, str]:
-    """Return label → full name: what the address holds stays the same whoever ran the model."""
-    return {**{label: label for label in _FIRST}, **{label_of(name): name for name in names}}
+    """Return label → condition: what the address holds stays the same whoever ran the model."""
+    held = {f"{label_of(name)}{name.removeprefix(doctor_of(name))}": name for name in names}
+    published = [label for label in _FIRST if not any(label_of(name) == label for name in names)]
+    return {**{label: label for label in published}, **held}
 
 
 def draw_groups(versions: tuple[str, ...]) -> None:
     """Draw one arm by specialty."""
-    found = version_steps(Store().version, versions, True, correction, rule)
+    found = version_steps(Store().version, case_set, versions, True, correction, rule)
     arms = list(dict.fromkeys((step.format, step.question_type) for step in found))
     if not arms:
         return
@@ -56,6 +62,12 @@ def draw_groups(versions: tuple[str, ...]) -> None:
 
 st.title("Monitoring", anchor=False)
 st.caption("Versions of one model in order, each compared with the one before it, paired by case.")
+sets = known_case_sets()
+keep_valid("monitoring_cases", sets)
+case_set = st.segmented_control(
+    "Cases", list(sets), default=PUBLISHED_CASES, required=True, format_func=dataset_name, key="monitoring_cases",
+    bind="query-params", help="Figures on different cases are never mixed.",
+) or PUBLISHED_CASES  # fmt: skip
 left, middle, right = st.columns([4, 2, 2])
 with right:
     rule = st.selectbox("Rule for choices", list(_RULES), format_func=_RULES.__getitem__, key="monitoring_rule",
@@ -63,15 +75,17 @@ with right:
 with middle:
     correction = st.selectbox("Correction", list(LABELS), format_func=LABELS.__getitem__, key="monitoring_correction",
                               bind="query-params")  # fmt: skip
-known = by_label(held_models(rule))
+known = by_label(held_models(case_set, rule))
+keep_valid("monitoring_versions", known)
+first = [next((label for label in known if label_of(known[label]) == one), None) for one in _FIRST]
 with left:
-    labels = st.multiselect("Versions, in order", list(known), default=list(_FIRST), format_func=model_name,
-                            key="monitoring_versions", bind="query-params")  # fmt: skip
+    labels = st.multiselect("Versions, in order", list(known), default=[label for label in first if label],
+                            format_func=model_name, key="monitoring_versions", bind="query-params")  # fmt: skip
 versions = [known[label] for label in labels]
 if len(versions) < 2:
     st.info("Choose at least two versions, the older one first.", icon=":material/timeline:")
     st.stop()
-shown = bars(versions, rule)
+shown = bars(case_set, versions, rule)
 colours = model_colours(versions)
 st.plotly_chart(versions_chart(shown, {v: model_name(v) for v in versions}, colours), config=_CHART, key="versions")
 if any(bar.published for bar in shown):
@@ -84,7 +98,7 @@ if any(bar.published for bar in shown):
     st.dataframe(published, hide_index=True)
     st.download_button("Download as CSV", published.to_csv(index=False), "monitoring-published.csv", "text/csv",
                        icon=":material/download:", key="monitoring_published")  # fmt: skip
-steps = version_steps(Store().version, tuple(versions), False, correction, rule)
+steps = version_steps(Store().version, case_set, tuple(versions), False, correction, rule)
 if steps:
     rose = [arm(s.format, s.question_type) for s in steps if s.verdict == "rose"]
     fell = [arm(s.format, s.question_type) for s in steps if s.verdict == "fell"]
@@ -93,14 +107,12 @@ if steps:
     st.dataframe(table, hide_index=True)
     st.download_button("Download as CSV", table.to_csv(index=False), "monitoring.csv", "text/csv",
                        icon=":material/download:")  # fmt: skip
-    courses = courses_table(versions, version_courses(Store().version))
+    courses = courses_table(versions, version_courses(Store().version, case_set, rule))
     if not courses.empty:
         st.subheader("How the conversations went", anchor=False)
         shares = {name: st.column_config.NumberColumn(format="percent") for name in courses.columns[3:]}
         st.dataframe(courses, hide_index=True, column_config=shares)
-    differing = what_differs(Store().version, tuple(versions))
-    if differing:
-        with st.expander("What else differs between these versions", icon=":material/difference:"):
-            for setting in differing:
-                st.markdown(f"**{setting.name}:** " + " → ".join(f"`{value}`" for value in setting.values))
+    named = {version: model_name(version) for version in versions}
+    draw_what_differs(named, conditions(rule, case_set), "these versions")
+    draw_conditions(named, conditions(rule, case_set))
     draw_groups(tuple(versions))

@@ -202,6 +202,11 @@ def conditions(store: Store, selection: Selection | None = None, *, without: Ite
         return select(cursor, selection, without=without)
 
 
+def case_sets_played(cursor: duckdb.DuckDBPyConnection) -> dict[str, int]:
+    """Return data set → how many of its cases campaigns and releases have played, the largest first."""
+    return dict(cursor.execute(_PLAYED, {"sources": list(CAMPAIGNS)}).fetchall())
+
+
 def conditions_of(runs: Sequence[RunCast]) -> list[Condition]:
     """Return the conditions of runs by what is written of them, whoever judged their answers; the newest first."""
     seats = [seat for run in runs for seat in _seats(run, {}, frozenset())]
@@ -215,7 +220,7 @@ def doctor_of(name: str) -> str:
 
 
 def _data_set(run: RunCast) -> str:
-    return run.case_set.partition(":")[0]
+    return run.case_set.partition(":")[0].partition(" (")[0]
 
 
 def _judges(
@@ -430,7 +435,7 @@ def _persona(run: RunCast) -> tuple[str, str]:
 
 
 def _case_set(run: RunCast) -> tuple[str, str]:
-    return run.case_set_hash, run.case_set if ":" in run.case_set else f"{run.cases:,} cases"
+    return run.case_set_hash, run.case_set if run.case_set != _data_set(run) else f"{run.cases:,} cases"
 
 
 _READ: dict[Part, Callable[[RunCast], tuple[str, str]]] = {
@@ -473,6 +478,11 @@ _JUDGED_BY = f"""
     SELECT judge, count(DISTINCT hash(trial_id, format, question_type)), max(graded_at)
     FROM grades JOIN trials USING (trial_id) JOIN judges ON {_BY}
     WHERE list_contains($rules, grades.rule) GROUP BY judge"""
+
+_PLAYED = """
+    SELECT split_part(case_key, '/', 1) AS data_set, count(DISTINCT case_key)
+    FROM trials JOIN runs USING (run_id) WHERE list_contains($sources, source)
+    GROUP BY data_set ORDER BY 2 DESC, 1"""
 
 UNANSWERED = """broken AS (
         SELECT trial_id, string_split(unnest(arms), ':') AS arm,

@@ -13,6 +13,7 @@ from pages.parts.accuracy_charts import key_of
 from pages.parts.accuracy_data import View, viewed_scores
 from pages.parts.accuracy_tables import cases_table, group_name
 from pages.parts.figure_controls import IMPORT_COMMAND, chosen_point, keep_valid, natural
+from pages.parts.figures import conditions
 from pages.parts.look import END_SHORT, VERDICT, arm, badge, plain
 from pages.parts.navigation import TRANSCRIPTS
 from pages.parts.stored import case_conversations
@@ -63,7 +64,7 @@ def draw_cases(view: View, cells: Sequence[Cell], names: Mapping[str, str]) -> N
     _draw_list(listed, len(found), cell)
     wanted = st.query_params.get("acc_case")
     if any(s.case_key == wanted for s in found):
-        _draw_trials(cell, str(wanted))
+        _draw_trials(view, cell, str(wanted))
 
 
 def _ask_cell(cells: Sequence[Cell], names: Mapping[str, str]) -> Cell | None:
@@ -135,8 +136,10 @@ def _draw_list(listed: list[CaseScore], total: int, cell: Cell) -> None:
     )  # fmt: skip
 
 
-def _draw_trials(cell: Cell, case_key: str) -> None:
-    talks = case_conversations(cell.model, None, case_key)
+def _draw_trials(view: View, cell: Cell, case_key: str) -> None:
+    behind = conditions(view.statistics.rule, view.case_set, pooled=view.pooled)
+    runs = next((one.runs for one in behind if one.name == cell.model), ())
+    talks = case_conversations(runs, case_key)
     if not talks:
         st.caption("No trial of this case is stored.")
         return

@@ -9,7 +9,6 @@ from core.metrics.cells import (
     PUBLISHED_CASES,
     Cell,
     Split,
-    case_sets,
     group_of,
     own_cells,
     published_cells,
@@ -21,7 +20,7 @@ from core.store.cases import single_diagnosis_keys
 from core.store.database import Store
 from core.store.figures import CaseScore
 from pages.parts.figure_controls import Statistics
-from pages.parts.figures import label_of, scores
+from pages.parts.figures import case_sets, label_of, scores
 
 
 @dataclass(frozen=True)
@@ -31,18 +30,21 @@ class View:
     case_set: str
     split: Split
     statistics: Statistics
+    pooled: bool = False
+    """Whether a model's conditions are put together on purpose."""
 
 
 def known_case_sets() -> dict[str, int]:
-    """Return case set → cases with a score, the largest first; the published one is always there."""
-    store = Store()
-    return _case_sets(str(store.path), store.version)
+    """Return case set → cases played, the largest first; the published one is always there."""
+    found = case_sets()
+    return found if PUBLISHED_CASES in found else {**found, PUBLISHED_CASES: 0}
 
 
 def viewed_scores(view: View) -> list[CaseScore]:
     """Return the scores that a view is about."""
     single = single_diagnosis() if view.split == "single" else frozenset()
-    return scores_of(scores(view.statistics.rule), view.case_set, view.split, single)
+    held = scores(view.statistics.rule, view.case_set, pooled=view.pooled)
+    return scores_of(held, view.case_set, view.split, single)
 
 
 def cells(view: View) -> list[Cell]:
@@ -66,12 +68,6 @@ def single_diagnosis() -> frozenset[str]:
 def _without_correction(view: View) -> View:
     """Return the view as far as cells and pairs depend on it: p-values are corrected over what is shown of them."""
     return replace(view, statistics=replace(view.statistics, correction="none"))
-
-
-@st.cache_resource(max_entries=4, show_spinner=False)
-def _case_sets(path: str, version: str) -> dict[str, int]:
-    found = case_sets(scores())
-    return found if PUBLISHED_CASES in found else {**found, PUBLISHED_CASES: 0}
 
 
 @st.cache_resource(max_entries=48, show_spinner=False)

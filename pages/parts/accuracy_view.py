@@ -10,17 +10,17 @@ from core.case import SPECIALTIES
 from core.datasets.published import leaderboard
 from core.metrics.cells import Cell
 from core.metrics.compare import FormatPair, adjusted_p
-from core.metrics.provenance import differing, side_by_side
 from core.stats.corrections import LABELS, stars
+from core.store.selection import Condition
 from pages.parts.accuracy_cases import take_click
 from pages.parts.accuracy_charts import CellKey, bars, dots, leaderboard_chart
 from pages.parts.accuracy_data import View, pairs
 from pages.parts.accuracy_filters import Shown
 from pages.parts.accuracy_tables import cells_table, excluded_text, group_name, leaderboard_table, pairs_table
+from pages.parts.conditions import draw_conditions, draw_what_differs
 from pages.parts.figure_controls import CHART, STARS, three_decimals
-from pages.parts.figures import model_colours
+from pages.parts.figures import conditions, model_colours
 from pages.parts.look import FORMAT, QUESTION_TYPE, plain
-from pages.parts.stored import run_casts
 
 _FEW = 4
 """Groups beyond which dots replace bars."""
@@ -136,15 +136,12 @@ def _listed(tables: Sequence[int]) -> str:
 
 def _differences(view: View, cells: Sequence[Cell], names: Mapping[str, str]) -> None:
     own = [model for model in names if any(c.own and c.model == model for c in cells)]
-    runs = [run for run in run_casts() if run.case_set.partition(":")[0] == view.case_set]
-    found = side_by_side([[run for run in runs if run.doctor == model] for model in own])
-    # of one model, what differs between its own runs
-    apart = differing(found) if len(own) > 1 else [s for s in found if any(" / " in value for value in s.values)]
-    if not apart:
-        return
-    with st.expander(f"What else differs between these models: {', '.join(s.name.lower() for s in apart)}"):
-        rows = [{"": s.name, **dict(zip((names[m] for m in own), s.values, strict=True))} for s in apart]
-        st.dataframe(rows, hide_index=True)
+    draw_what_differs({model: names[model] for model in own}, _conditions(view), "these models")
+    draw_conditions({model: names[model] for model in own}, _conditions(view))
+
+
+def _conditions(view: View) -> list[Condition]:
+    return conditions(view.statistics.rule, view.case_set, pooled=view.pooled)
 
 
 def draw_tables(

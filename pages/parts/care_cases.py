@@ -28,8 +28,8 @@ def draw_cases(shown: Shown) -> None:
                         {**three_decimals(own), **whole})  # fmt: skip
     if chosen is None:
         return
-    seat = next(seat for seat in shown.seats if seat.key == key)
-    talks = [talk for run in seat.runs for talk in case_conversations(seat.doctor, run, chosen)]
+    seat = next(seat for seat in shown.seats if seat.name == key)
+    talks = case_conversations(seat.runs, chosen)
     if talks:
         draw_conversation(_ask_trial(talks).trial_id, None, f"**{plain(shown.names[key])}**")
 

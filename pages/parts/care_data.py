@@ -8,11 +8,9 @@ import streamlit as st
 from core.metrics.care import (
     CareProfile,
     CareQuestion,
-    CareSeat,
     Failure,
     Habits,
     Rating,
-    care_seats,
     failures,
     habits_of,
     item_rows,
@@ -23,7 +21,8 @@ from core.metrics.care import (
 from core.metrics.endings import chosen_rows
 from core.store.database import Store
 from core.store.fold import fold_if_free
-from pages.parts.stored import run_casts
+from core.store.selection import Condition
+from pages.parts.figures import conditions
 
 
 @dataclass(frozen=True)
@@ -41,10 +40,10 @@ class View:
         return held[held["seat"].isin(self.seats)] if self.seats else held
 
 
-def seats() -> list[CareSeat]:
-    """Return the doctors of all AutoMedic campaigns, with what tells apart whose conversations are not pooled."""
+def doctors() -> list[Condition]:
+    """Return the conditions of all AutoMedic campaigns, by doctor, the newest first."""
     fold_if_free(Store())
-    return care_seats(run_casts())
+    return conditions("mcq_strict", framework="automedic")
 
 
 def stored_trials(question_type: CareQuestion) -> pd.DataFrame:
@@ -89,7 +88,7 @@ def _key() -> tuple[str, str]:
 
 @st.cache_resource(max_entries=4, show_spinner="Reading the conversations…")
 def _stored(path: str, version: str, question_type: CareQuestion) -> pd.DataFrame:
-    return read_care(Store(), seats(), question_type)
+    return read_care(Store(), question_type)
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)

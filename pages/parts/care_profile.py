@@ -7,7 +7,6 @@ from typing import Any
 import streamlit as st
 
 from core.metrics.care import PARTS, CareProfile, Estimate, Part, normalised
-from core.metrics.provenance import differing, side_by_side
 from pages.parts.accuracy_view import is_dark
 from pages.parts.care_charts import PRINTED, Row, panel
 from pages.parts.care_data import care_profiles
@@ -22,10 +21,10 @@ from pages.parts.care_tables import (
     published_profiles,
 )
 from pages.parts.care_words import FORMULA_NOTE, PART, PUBLISHED_SET, SOURCE, why_excluded
+from pages.parts.conditions import draw_conditions, draw_what_differs
 from pages.parts.figure_controls import dataset_name
 from pages.parts.history_shown import draw_figure, draw_table, offer_csv
 from pages.parts.look import plain
-from pages.parts.stored import run_casts
 
 _HOW = {"all": "Over all", "dataset": "By data set", "normalised": "Normalised"}
 _AXIS: dict[Part, tuple[float, float] | None] = {
@@ -179,14 +178,10 @@ def _draw_unlike(profiles: Sequence[CareProfile], shown: Shown) -> None:
     if len(set(cases.values())) > 1:
         words = ", ".join(f"{shown.names[key]} {cases[key]:,}" for key in shown.names if key in cases)
         st.warning(f"These models were not asked the same cases: {plain(words)}.", icon=":material/difference:")
-    held = [seat for seat in shown.seats if seat.key in cases]
-    apart = differing(side_by_side([[run for run in run_casts() if run.run_id in seat.runs] for seat in held]))
-    if apart and len(held) > 1:
-        with st.expander(f"What else differs between these models: {', '.join(s.name.lower() for s in apart)}",
-                         icon=":material/difference:"):  # fmt: skip
-            heads = [shown.names[seat.key] for seat in held]
-            rows = [{"": s.name, **dict(zip(heads, s.values, strict=True))} for s in apart]
-            st.dataframe(rows, hide_index=True, key="care_differs")
+    named = {key: name for key, name in shown.names.items() if key in cases}
+    if len(named) > 1:
+        draw_what_differs(named, shown.seats, "these models")
+    draw_conditions(named, shown.seats)
 
 
 def _draw_normalised(shown: Shown) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core.metrics.care import CareSeat
+from core.store.selection import Condition
 from pages.parts.care_data import View
 
 MOST_ROWS = 1_000
@@ -24,7 +24,7 @@ class Shown:
     """
 
     view: View
-    seats: Sequence[CareSeat]
+    seats: Sequence[Condition]
     names: Mapping[str, str]
     colours: Mapping[str, str]
     datasets: Mapping[str, str]

@@ -9,7 +9,7 @@ from core.events import Answered, Event, Graded, Summarised, Utterance
 from core.metrics.compare import PairedCase
 from core.store.conversations import Conversation
 from pages.parts.accuracy_cases import MOST_ROWS
-from pages.parts.compare_data import Scope, Side, case_pairs
+from pages.parts.compare_data import Scope, Side, case_pairs, runs_of
 from pages.parts.figure_controls import dataset_name, keep_valid, natural, three_decimals
 from pages.parts.look import RULE, RULE_SHORT, arm, badge, plain
 from pages.parts.navigation import TRANSCRIPTS
@@ -114,7 +114,7 @@ def _draw_case(chosen: PairedCase, sides: tuple[Side, Side], scope: Scope, label
 
 
 def _draw_side(side: Side, case_key: str, key: str, scope: Scope, *, right: bool) -> None:
-    talks = {talk.trial_id: talk for talk in case_conversations(side.who.model, side.who.run_id, case_key)}
+    talks = {talk.trial_id: talk for talk in case_conversations([run.run_id for run in runs_of(side.who)], case_key)}
     if not talks:
         st.caption("No trial of this case is stored.")
         return

@@ -1,6 +1,6 @@
 """The sides of a comparison and what became of their cases, computed once for each state of the database."""
 
-from collections.abc import Mapping
+from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,8 +13,9 @@ from core.persona import label, parse_persona
 from core.store.casts import RunCast
 from core.store.database import Store
 from core.store.figures import CaseScore, McqRule, Selection
+from core.store.selection import Condition
 from pages.parts.figure_controls import unique_names
-from pages.parts.figures import scores
+from pages.parts.figures import conditions, scores
 from pages.parts.stored import run_casts
 
 Arm = tuple[Format, QuestionType]
@@ -23,7 +24,7 @@ Arms = dict[Arm, dict[str, CaseScore]]
 
 @dataclass(frozen=True)
 class Who:
-    """A model in all its runs, or in one of them."""
+    """A condition in all its runs, or in one of them."""
 
     model: str
     run_id: str | None = None
@@ -48,59 +49,42 @@ class Scope:
 
 
 def everyone() -> dict[Who, str]:
-    """Return all that can be compared with its name: models, and the single runs of models that have several."""
-    pooled = {score.model for score in scores()}
-    names = unique_names(pooled | {run.doctor for run in _comparable()})
-    found = {Who(model): name for model, name in names.items() if model in pooled}
-    for model in names:
-        runs = [run for run in _comparable() if run.doctor == model]
-        if len(runs) > 1 or any(_alone(run) for run in runs):
-            found |= {Who(model, run.run_id): _run_name(names[model], run) for run in runs}
+    """Return all that can be compared with its name: conditions, and the single runs of those that have several."""
+    names = unique_names(one.name for one in conditions())
+    found = {Who(name): shown for name, shown in names.items()}
+    for one in conditions():
+        if len(one.runs) > 1:
+            found |= {Who(one.name, run): f"{names[one.name]} · run {run}" for run in one.runs}
     return found
 
 
 def runs_of(who: Who) -> list[RunCast]:
-    """Return the runs behind a side: of a model, those that are pooled under its name."""
-    held = [run for run in _comparable() if run.doctor == who.model]
-    return [run for run in held if (not _alone(run) if who.run_id is None else run.run_id == who.run_id)]
+    """Return the runs behind a side."""
+    held = next((one.runs for one in conditions() if one.name == who.model), ())
+    return [run for run in run_casts() if run.run_id in held and who.run_id in (None, run.run_id)]
 
 
-def persona_runs(everyone: Mapping[Who, str]) -> dict[str, dict[Who, str]]:
-    """Return doctor → its newest run of each persona with the persona in words; doctors of one persona are left out."""
-    found: dict[str, dict[str, Who]] = {}
-    for run in _comparable():
-        who = Who(run.doctor, run.run_id)
-        if who in everyone and not _pictures_shown(run):
-            found.setdefault(run.doctor, {}).setdefault(persona_of(run), who)
+def persona_runs() -> dict[str, dict[Who, str]]:
+    """Return doctor → its conditions that differ in nothing but the persona, with the persona in words.
+
+    A doctor with several such families has one entry for each, named by the first condition of it.
+    """
+    families: dict[tuple[object, ...], list[Condition]] = {}
+    for one in conditions():
+        rest = tuple(words for part, words in one.parts.items() if part != "persona")
+        families.setdefault((one.doctor, one.partial, *rest), []).append(one)
+    several = [members for members in families.values() if len(members) > 1]
+    doctors = Counter(members[0].doctor for members in several)
     return {
-        doctor: {who: label(parse_persona(persona)) for persona, who in sorted(runs.items())}
-        for doctor, runs in sorted(found.items())
-        if len(runs) > 1
+        members[0].doctor if doctors[members[0].doctor] == 1 else members[0].name: {
+            Who(one.name): label(parse_persona(_persona(one))) for one in sorted(members, key=lambda one: _persona(one))
+        }
+        for members in sorted(several, key=lambda members: members[0].name)
     }
 
 
-def persona_of(run: RunCast) -> str:
-    """Return the persona of a run's patient, empty where it is plain."""
-    return str(run.settings.get("persona") or "")
-
-
-def _pictures_shown(run: RunCast) -> bool:
-    return bool(run.settings.get("images"))
-
-
-def _alone(run: RunCast) -> bool:
-    """Say whether a run stands for itself: it is not pooled under its doctor's name (``core.store.figures``)."""
-    return bool(persona_of(run)) or _pictures_shown(run)
-
-
-def _comparable() -> list[RunCast]:
-    return [run for run in run_casts() if run.protocol == "craftmd"]
-
-
-def _run_name(model: str, run: RunCast) -> str:
-    persona = f" · {label(parse_persona(persona_of(run)))}" if persona_of(run) else ""
-    pictures = " · with pictures" if _pictures_shown(run) else ""
-    return f"{model}{persona}{pictures} · run {run.run_id}"
+def _persona(one: Condition) -> str:
+    return str(one.newest.settings.get("persona") or "")
 
 
 def arms_of(who: Who, rule: McqRule) -> Arms:
@@ -169,5 +153,7 @@ def _by_model(path: str, version: str, rule: McqRule) -> dict[str, Arms]:
 
 @st.cache_resource(max_entries=16, show_spinner="Reading the answers of the run…")
 def _of_run(path: str, version: str, rule: McqRule, run_id: str) -> Arms:
-    found = by_arm(read_scores(Store(), Selection(runs=[run_id]), rule))
+    held = read_scores(Store(), Selection(runs=[run_id]), rule)
+    whole = held[0].model if held else ""  # a grader that judged a part of the run comes after the one that judged it
+    found = by_arm(score for score in held if score.model == whole)
     return {(format_, question_type): cases for (_, format_, question_type), cases in found.items()}

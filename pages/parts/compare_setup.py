@@ -11,7 +11,7 @@ from core.stats.corrections import Correction
 from core.store.figures import McqRule
 from pages.parts.compare_data import Arm, Scope, Side, Who, arms_of, case_sets_of, common_arms, persona_runs
 from pages.parts.figure_controls import Statistics, ask_statistics, dataset_name, keep_valid
-from pages.parts.figures import model_name
+from pages.parts.figures import label_of, model_name
 from pages.parts.look import arm, plain
 
 What = Literal["models", "arms", "personas"]
@@ -47,7 +47,7 @@ def ask(everyone: Mapping[Who, str]) -> Asked | None:
     """Ask what to compare; ``None`` where there is nothing, with a word of what to do."""
     models = {who.model for who in everyone}
     several = len(everyone) > 1
-    personas = persona_runs(everyone)
+    personas = persona_runs()
     offered = [what for what in WHAT if what != "personas" or personas]
     keep_valid("cmp_what", offered)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
@@ -128,7 +128,7 @@ def _ask_two(everyone: Mapping[Who, str]) -> tuple[Who, Who] | None:
         keep_valid(key, options)
         # not as the control's own default, which swapping would contradict
         if key not in st.session_state and key not in st.query_params:
-            st.session_state[key] = next((who for who in options if who == Who(model)), options[place])
+            st.session_state[key] = next((who for who in options if label_of(who.model) == model), options[place])
     left, middle, right = st.columns([9, 2, 9], vertical_alignment="bottom")
     with left:
         first = st.selectbox(

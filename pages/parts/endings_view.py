@@ -8,15 +8,14 @@ import streamlit as st
 
 from core.events import FORMATS, QUESTION_TYPES
 from core.metrics.endings import EndingRow
-from core.metrics.provenance import differing, side_by_side
 from core.metrics.what_if import RULES, STANDARD, Arm
+from pages.parts.conditions import draw_conditions, draw_what_differs
 from pages.parts.endings_charts import reasons_chart, turns_chart, what_if_chart
 from pages.parts.endings_data import Scope, arms_held, rescored, turns
 from pages.parts.endings_tables import endings_table, turns_table, what_if_table
 from pages.parts.figure_controls import CHART, ask_several, dataset_name, keep_valid, unique_names
-from pages.parts.figures import model_colours
+from pages.parts.figures import conditions, model_colours
 from pages.parts.look import arm
-from pages.parts.stored import run_casts
 
 _ARMS_AT_FIRST: list[Arm] = [("multi_turn", "mcq"), ("multi_turn", "frq")]
 _RULES_AT_FIRST = ["no_diagnosis_excluded", "no_diagnosis_wrong", "cap_excluded", "strict"]
@@ -25,7 +24,7 @@ _RULE = {rule.key: rule for rule in RULES}
 
 def ask_scope(table: pd.DataFrame) -> tuple[Scope, dict[str, str]]:
     """Ask which conversations to look at; returns them with the names of all models."""
-    names = unique_names(sorted(table["model"].unique()))
+    names = unique_names(one.name for one in conditions())
     sets = list(table["case_set"].value_counts().index)
     keep_valid("endings_cases", sets)
     columns = st.columns([2, 3, 3, 3], vertical_alignment="bottom")
@@ -34,7 +33,9 @@ def ask_scope(table: pd.DataFrame) -> tuple[Scope, dict[str, str]]:
         help="Conversations on different cases are never mixed.",
     ) or sets[0]  # fmt: skip
     held = table[table["case_set"] == case_set]
-    models = ask_several(columns[1], "Models", "endings_models", sorted(held["model"].unique()), names)
+    models = ask_several(
+        columns[1], "Models", "endings_models", [m for m in names if (held["model"] == m).any()], names
+    )
     datasets = sorted(held["dataset"].dropna().unique())
     chosen = ask_several(columns[2], "Data sets", "endings_datasets", datasets, {d: dataset_name(d) for d in datasets})
     specialties = sorted(held["specialty"].dropna().unique())
@@ -57,7 +58,7 @@ def draw_reasons(rows: Sequence[EndingRow], names: Mapping[str, str], scope: Sco
         "question mark. Cap: the conversation had as many messages as its run allows. Broke off: a provider failed, "
         "or the record of a release stops after a question, before the cap."
     )
-    _what_differs([row.model for row in rows], names, scope)
+    _what_differs([row.model for row in rows], names)
 
 
 def draw_turns(rows: Sequence[EndingRow], names: Mapping[str, str], scope: Scope) -> None:
@@ -121,14 +122,10 @@ def _ask_rules(held: list[Arm]) -> tuple[list[str], tuple[Arm, ...]]:
     return list(chosen), tuple(arms)
 
 
-def _what_differs(models: Sequence[str], names: Mapping[str, str], scope: Scope) -> None:
-    runs = [run for run in run_casts() if run.case_set.partition(":")[0] == scope.case_set]
-    apart = differing(side_by_side([[run for run in runs if run.doctor == model] for model in models]))
-    if not apart:
-        return
-    with st.expander(f"What else differs between these models: {', '.join(s.name.lower() for s in apart)}"):
-        rows = [{"": s.name, **dict(zip((names[m] for m in models), s.values, strict=True))} for s in apart]
-        st.dataframe(rows, hide_index=True)
+def _what_differs(models: Sequence[str], names: Mapping[str, str]) -> None:
+    shown = {model: names[model] for model in models}
+    draw_what_differs(shown, conditions(), "these models")
+    draw_conditions(shown, conditions())
 
 
 def _figure(figure: object, key: str, alt: str) -> None:

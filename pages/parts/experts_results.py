@@ -7,6 +7,7 @@ from core.errors import AnamnesisError
 from core.experts.reviewing import ReviewState, unblind
 from core.metrics.scores import accuracy_rows, chosen
 from core.store.database import Store
+from core.store.selection import doctor_of
 from pages.parts.experts_data import IMPORTED, figures_of, imported_are_here, reviews
 from pages.parts.experts_figures import draw_figures
 from pages.parts.experts_grader import draw_review_grader
@@ -97,7 +98,8 @@ def _say_unblinded(state: ReviewState) -> None:
 def _draw_baseline(state: ReviewState) -> None:
     draw_progress([state], "experts_counts", ["Review", "About", "Names", "Ties waiting"])
     doctors = [f"human/{name}" for name in state.review.plan.annotators]
-    found = accuracy_rows(chosen(scores("mcq_strict"), models=doctors, formats=["vignette"]))
+    held = [one for one in scores("mcq_strict") if doctor_of(one.model) in doctors]
+    found = accuracy_rows(chosen(held, formats=["vignette"]))
     if not found:
         st.info("No vignette is answered whole yet.")
         return

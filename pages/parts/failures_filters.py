@@ -36,7 +36,7 @@ class Scope:
 
 
 def ask_scope(found: Sequence[CaseScore]) -> tuple[Scope, dict[str, str]]:
-    """Ask what to look at; returns it with the names of its models."""
+    """Ask what to look at; returns it with the names of its conditions."""
     sets = case_sets(found)
     keep_valid("failures_cases", sets)
     columns = st.columns([2, 3, 3, 3], vertical_alignment="bottom")

@@ -11,6 +11,7 @@ import streamlit as st
 
 from core.stats.corrections import LABELS, Correction
 from core.store.figures import McqRule
+from core.store.selection import doctor_of
 from pages.parts.figures import label_of, model_name
 from pages.parts.look import RULE
 
@@ -75,8 +76,11 @@ def keep_valid(key: str, options: Iterable[Any]) -> None:
 
 
 def unique_names(models: Iterable[str]) -> dict[str, str]:
-    """Return model → its name, in the order of pages; with the full name where two models would read alike."""
-    ordered = sorted(models, key=lambda m: (_PLACE.get(label_of(m), len(_PLACE)), m))
+    """Return model or condition → its name, in the order of pages; the full name where two would read alike.
+
+    Conditions of one doctor keep the order in which they come.
+    """
+    ordered = sorted(dict.fromkeys(models), key=lambda m: (_PLACE.get(label_of(m), len(_PLACE)), doctor_of(m)))
     names = {model: model_name(model) for model in ordered}
     counts = Counter(names.values())
     return {m: name if counts[name] == 1 or name == m else f"{name} ({m})" for m, name in names.items()}

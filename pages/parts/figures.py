@@ -1,5 +1,7 @@
 """Scores for the pages of figures: read once for each state of the database, then only filtered in memory."""
 
+from collections.abc import Iterable
+
 import streamlit as st
 
 from core.agents.oracle import ORDERS
@@ -8,6 +10,8 @@ from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.figures import CaseScore, McqRule
 from core.store.fold import fold_if_free
+from core.store.selection import SEPARATOR, Condition, Selection, case_sets_played, doctor_of
+from core.store.selection import conditions as select_conditions
 
 _OKABE_ITO = (
     "#0072B2",
@@ -34,18 +38,58 @@ _SHOWN = {
     "reference/upper-bound": "Upper bound", "reference/lower-bound": "Lower bound",
     **{f"reference/oracle-{order}": f"Oracle, {order} order" for order in ORDERS},
 }  # fmt: skip
+_SEATS = ("patient", "summariser", "solver", "staff", "grader")
+"""Seats whose holder the name of a condition may say."""
 
 
-def scores(mcq_rule: McqRule = "mcq_loose") -> list[CaseScore]:
-    """Return the scores of all campaigns and releases; a shared object, never to be changed."""
+def scores(mcq_rule: McqRule = "mcq_loose", case_set: str | None = None, *, pooled: bool = False) -> list[CaseScore]:
+    """Return the scores of all campaigns and releases, on one case set or all; a shared object, never to be changed.
+
+    On one case set the names of conditions do not say which it is.
+    """
     store = Store()
     fold_if_free(store)
-    return _scores(str(store.path), store.version, mcq_rule)
+    return _scores(str(store.path), store.version, mcq_rule, case_set, pooled)
 
 
-@st.cache_resource(max_entries=4, show_spinner="Reading the answers…")
-def _scores(path: str, version: str, mcq_rule: McqRule) -> list[CaseScore]:
-    return read_scores(Store(), mcq_rule=mcq_rule)
+def case_sets() -> dict[str, int]:
+    """Return case set → how many of its cases campaigns and releases have played, the largest first."""
+    store = Store()
+    fold_if_free(store)
+    return _case_sets(str(store.path), store.version)
+
+
+def conditions(
+    mcq_rule: McqRule = "mcq_loose", case_set: str | None = None, framework: str | None = None, *, pooled: bool = False
+) -> list[Condition]:
+    """Return the conditions that figures show, by doctor, the newest first; a shared object, never to be changed."""
+    store = Store()
+    return _conditions(str(store.path), store.version, mcq_rule, case_set, framework, pooled)
+
+
+@st.cache_resource(max_entries=12, show_spinner="Reading the answers…")
+def _scores(path: str, version: str, mcq_rule: McqRule, case_set: str | None, pooled: bool) -> list[CaseScore]:
+    return read_scores(Store(), _selection(case_set, None, mcq_rule, pooled), mcq_rule)
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _case_sets(path: str, version: str) -> dict[str, int]:
+    with Store().read() as cursor:
+        return case_sets_played(cursor)
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _conditions(
+    path: str, version: str, mcq_rule: McqRule, case_set: str | None, framework: str | None, pooled: bool
+) -> list[Condition]:
+    return select_conditions(Store(), _selection(case_set, framework, mcq_rule, pooled))
+
+
+def _selection(case_set: str | None, framework: str | None, mcq_rule: McqRule, pooled: bool) -> Selection:
+    return Selection(
+        case_sets=None if case_set is None else (case_set,), frameworks=None if framework is None else (framework,),
+        mcq_rule=mcq_rule, pooled=pooled,
+    )  # fmt: skip
 
 
 @st.cache_resource
@@ -55,18 +99,33 @@ def _labels() -> dict[str, str]:
 
 
 def label_of(model: str) -> str:
-    """Return the papers' label of a model, or its full name."""
-    return _labels().get(model, model)
+    """Return the papers' label of a model or of a condition's doctor, or its full name."""
+    doctor = doctor_of(model)
+    return _labels().get(doctor, doctor)
 
 
 def model_name(model: str) -> str:
-    """Return a model's name as pages show it."""
-    label = label_of(model)
-    return _SHOWN.get(label, label)
+    """Return the name of a model or condition as pages show it."""
+    doctor, *apart = model.split(SEPARATOR)
+    label = label_of(doctor)
+    return SEPARATOR.join([_SHOWN.get(label, label), *map(_with_names, apart)])
 
 
-def model_colours(models: list[str]) -> dict[str, str]:
-    """Return model → colour: the papers' models always the same, others in order from what is left."""
-    taken = {_FIXED[label_of(m)] for m in models if label_of(m) in _FIXED}
-    free = iter([c for c in _OKABE_ITO if c not in taken] * 10)
-    return {m: _FIXED[label_of(m)] if label_of(m) in _FIXED else next(free) for m in sorted(models)}
+def _with_names(words: str) -> str:
+    """Return what tells a condition apart with the names of models as pages show them."""
+    seat, _, who = words.partition(" ")
+    return f"{seat} {model_name(who)}" if seat in _SEATS and SEPARATOR not in who else words
+
+
+def model_colours(models: Iterable[str]) -> dict[str, str]:
+    """Return model or condition → colour: the papers' models always the same, others in order from what is left.
+
+    Of the conditions of one doctor the first has the doctor's colour.
+    """
+    first: dict[str, str] = {}
+    for model in models:
+        first.setdefault(doctor_of(model), model)
+    fixed = {m: _FIXED[label_of(m)] for m in first.values() if label_of(m) in _FIXED}
+    free = iter([c for c in _OKABE_ITO if c not in fixed.values()] * 10)
+    others = [m for m in models if m not in fixed]
+    return {**fixed, **{m: next(free) for m in sorted(others)}}

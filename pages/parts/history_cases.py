@@ -8,12 +8,12 @@ import streamlit as st
 from core.agents.base import Turn
 from core.consultation.items import ItemSet, items_by_rule
 from core.events import Utterance, Verdict
-from core.metrics.history.doctors import Seat
 from core.metrics.history.measures import Measures, measure, yardstick
 from core.metrics.history.measuring import information_of, stored_items
 from core.store.conversations import Conversation
 from core.store.database import Store
 from core.store.figures import McqRule
+from core.store.selection import Condition
 from pages.parts.case_facts import draw_facts_ledger
 from pages.parts.figure_controls import keep_valid, three_decimals
 from pages.parts.history_data import scoped
@@ -44,7 +44,7 @@ def draw_cases(shown: Shown) -> None:
     _draw_list(own, key)
     wanted = st.query_params.get("history_case")
     if wanted in set(own["Case"]):
-        _draw_case(next(seat for seat in shown.seats if seat.key == key), str(wanted), shown.view.rule)
+        _draw_case(next(seat for seat in shown.seats if seat.name == key), str(wanted), shown.view.rule)
 
 
 def _draw_list(table: pd.DataFrame, doctor: str) -> None:
@@ -68,8 +68,8 @@ def _draw_list(table: pd.DataFrame, doctor: str) -> None:
                        icon=":material/download:", key="history_cases_csv")  # fmt: skip
 
 
-def _draw_case(seat: Seat, case_key: str, rule: McqRule) -> None:
-    talks = [talk for run in seat.runs for talk in case_conversations(seat.doctor, run, case_key)]
+def _draw_case(seat: Condition, case_key: str, rule: McqRule) -> None:
+    talks = case_conversations(seat.runs, case_key)
     st.subheader(plain(case_key), anchor=False)
     if not talks:
         st.caption("No trial of this case is stored.")

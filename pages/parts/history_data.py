@@ -7,19 +7,18 @@ import pandas as pd
 import streamlit as st
 
 from core.metrics.history.curves import CurvePoint, OrderRow, curve_points, order_rows
-from core.metrics.history.doctors import MEASURES, Seat, accuracy_counted, read_seats, seats_of
+from core.metrics.history.doctors import MEASURES, accuracy_counted, read_doctors
 from core.metrics.history.figures import ComparisonRow, MeasureRow, compare_models, measure_rows
 from core.metrics.history.groups import GroupRow, group_rows
 from core.metrics.history.measuring import measure_missing
 from core.stats.corrections import Correction
 from core.store.database import Store
-from core.store.figures import McqRule
+from core.store.figures import McqRule, Selection
 from core.store.fold import fold_if_free
+from core.store.selection import Condition
 from core.work import Work, begin, work_at
 from pages.parts.failures_filters import Scope
-from pages.parts.figure_controls import unique_names
-from pages.parts.figures import model_colours, model_name
-from pages.parts.stored import run_casts
+from pages.parts.figures import conditions
 
 SECONDS_EACH = 0.002
 """Roughly what measuring one conversation takes."""
@@ -33,27 +32,10 @@ class View:
     rule: McqRule
 
 
-def seats() -> list[Seat]:
-    """Return the doctors of all campaigns and releases, with what tells apart whose conversations are not pooled."""
+def doctors(rule: McqRule) -> list[Condition]:
+    """Return the conditions of all campaigns and releases whose history is measured, by doctor, the newest first."""
     fold_if_free(Store())
-    return seats_of(run_casts())
-
-
-def seat_names(held: Sequence[Seat]) -> dict[str, str]:
-    """Return a seat's key → its name on the page, in the order of pages."""
-    order = list(unique_names(dict.fromkeys(seat.doctor for seat in held)))
-    ordered = sorted(held, key=lambda seat: (order.index(seat.doctor), seat.key))
-    return {seat.key: f"{model_name(seat.doctor)}{seat.key.removeprefix(seat.doctor)}" for seat in ordered}
-
-
-def seat_colours(held: Sequence[Seat]) -> dict[str, str]:
-    """Return a seat's key → its colour; the first seat of a doctor has the doctor's on every page."""
-    first: dict[str, str] = {}
-    for seat in sorted(held, key=lambda seat: seat.key):
-        first.setdefault(seat.doctor, seat.key)
-    known_as = {seat.key: seat.doctor if first[seat.doctor] == seat.key else seat.key for seat in held}
-    colours = model_colours(list(known_as.values()))
-    return {key: colours[name] for key, name in known_as.items()}
+    return [one for one in conditions(rule) if one.newest.protocol != "automedic"]
 
 
 def stored_history(rule: McqRule) -> pd.DataFrame:
@@ -114,7 +96,7 @@ def _key() -> tuple[str, str]:
 
 @st.cache_resource(max_entries=4, show_spinner="Reading the measures…")
 def _stored(path: str, version: str, rule: McqRule) -> pd.DataFrame:
-    return read_seats(Store(), seats_of(run_casts()), rule)
+    return read_doctors(Store(), Selection(mcq_rule=rule))
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)

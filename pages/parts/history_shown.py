@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.metrics.history.doctors import Seat
+from core.store.selection import Condition
 from pages.parts.figure_controls import CHART, three_decimals
 from pages.parts.history_data import View
 
@@ -21,7 +21,7 @@ class Shown:
     """What a section draws: the view, the doctors in it with their names and colours."""
 
     view: View
-    seats: Sequence[Seat]
+    seats: Sequence[Condition]
     names: Mapping[str, str]
     colours: Mapping[str, str]
 

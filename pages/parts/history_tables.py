@@ -7,10 +7,10 @@ import pandas as pd
 
 from core.datasets import published
 from core.metrics.history.curves import CurvePoint, OrderRow
-from core.metrics.history.doctors import Seat
 from core.metrics.history.figures import ComparisonRow, Figure, MeasureRow
 from core.metrics.history.groups import GroupRow, ItemGroup
 from core.stats.corrections import LABELS, Correction, format_p, stars
+from core.store.selection import Condition
 from pages.parts.figure_controls import dataset_name, natural
 from pages.parts.figures import model_name
 from pages.parts.history_words import (
@@ -49,11 +49,11 @@ def published_rows(dataset: str) -> list[PublishedRow]:
 
 
 def overview_table(
-    rows: Sequence[MeasureRow], names: Mapping[str, str], seats: Sequence[Seat], printed: Sequence[PublishedRow],
+    rows: Sequence[MeasureRow], names: Mapping[str, str], seats: Sequence[Condition], printed: Sequence[PublishedRow],
     *, bounds: bool = False,
 ) -> pd.DataFrame:  # fmt: skip
     """Return a row for each doctor, ours and then the published ones; with ``bounds`` as text with intervals."""
-    where = {seat.key: _where(seat) for seat in seats}
+    where = {seat.name: _where(seat) for seat in seats}
     found = {(row.model, row.measure): row for row in rows}
     held = [key for key in names if (key, TABLE_2[0]) in found]
     lines = [
@@ -74,8 +74,8 @@ def overview_table(
     return pd.DataFrame(lines)
 
 
-def _where(seat: Seat) -> str:
-    return f"{seat.protocol}, {'release' if seat.source == 'release' else 'run here'}"
+def _where(seat: Condition) -> str:
+    return f"{seat.parts['framework']}, {'release' if seat.newest.source == 'release' else 'run here'}"
 
 
 def _counts(found: Mapping[tuple[str, str], MeasureRow], key: str) -> dict[str, int]:
@@ -126,9 +126,9 @@ def measures_table(rows: Sequence[MeasureRow], names: Mapping[str, str], measure
     )  # fmt: skip
 
 
-def virtues_table(rows: Sequence[MeasureRow], names: Mapping[str, str], seats: Sequence[Seat]) -> pd.DataFrame:
+def virtues_table(rows: Sequence[MeasureRow], names: Mapping[str, str], seats: Sequence[Condition]) -> pd.DataFrame:
     """Return the patient's virtues by doctor, with who played the patient."""
-    patients = {names[seat.key]: model_name(seat.patient) for seat in seats}
+    patients = {names[seat.name]: model_name(seat.newest.patient) for seat in seats}
     table = measures_table(rows, names, VIRTUES)
     if not table.empty:
         table.insert(1, "Patient", table["Doctor"].map(patients))

@@ -5,11 +5,11 @@ from typing import Any
 
 import streamlit as st
 
-from core.metrics.history.doctors import Seat
 from core.metrics.history.figures import Figure, MeasureRow
-from core.metrics.provenance import differing, side_by_side
 from core.stats.corrections import LABELS, Correction
+from core.store.selection import Condition
 from pages.parts.accuracy_view import is_dark
+from pages.parts.conditions import draw_conditions, draw_what_differs
 from pages.parts.figure_controls import STARS, keep_valid
 from pages.parts.history_charts import Dot, differences_chart, dots_chart, reached_chart
 from pages.parts.history_data import by_measure, comparison, figures
@@ -24,7 +24,6 @@ from pages.parts.history_tables import (
 )
 from pages.parts.history_words import COUNTS, MEASURE, PUBLISHED_SETS, VIRTUE_RULES, VIRTUES
 from pages.parts.look import plain
-from pages.parts.stored import run_casts
 
 _NONE = "none"
 
@@ -37,6 +36,8 @@ def draw_overview(shown: Shown) -> None:
         bounds = st.toggle("Intervals", key="history_bounds", bind="query-params",
                            help="95 %, by resampling cases.")  # fmt: skip
     draw_doctors(rows, shown.names, shown.seats, printed, bounds=bounds)
+    held = {row.model for row in rows}
+    draw_conditions({key: name for key, name in shown.names.items() if key in held}, shown.seats)
     st.markdown("**What was uncovered, and what came of it**")
     chart = reached_chart(by_measure(rows), printed, shown.names, shown.colours, dark=is_dark())
     draw_figure(chart, "history_reached", "Accuracy of the task against patient recall, by doctor")
@@ -55,7 +56,7 @@ def ask_published() -> list[PublishedRow]:
 
 
 def draw_doctors(
-    rows: Sequence[MeasureRow], names: Mapping[str, str], seats: Sequence[Seat], printed: Sequence[PublishedRow],
+    rows: Sequence[MeasureRow], names: Mapping[str, str], seats: Sequence[Condition], printed: Sequence[PublishedRow],
     *, bounds: bool,
 ) -> None:  # fmt: skip
     """Draw a row for each doctor, ours first, with what the figures rest on."""
@@ -126,19 +127,7 @@ def draw_comparison(shown: Shown) -> None:
         f"Intervals and p by 10,000 resamples of the cases in pairs: p is not below .0001. Turns, questions and words "
         f"are numbers and not in the chart. {STARS}."
     )
-    _what_differs([seat for key in (first, second) for seat in shown.seats if seat.key == key], shown.names)
-
-
-def _what_differs(seats: Sequence[Seat], names: Mapping[str, str]) -> None:
-    """Draw what else than the doctor the two differ in."""
-    apart = differing(side_by_side([[run for run in run_casts() if run.run_id in seat.runs] for seat in seats]))
-    if apart:
-        with st.expander(
-            f"What else differs: {', '.join(s.name.lower() for s in apart)}", icon=":material/difference:"
-        ):
-            heads = [names[seat.key] for seat in seats]
-            rows = [{"": s.name, **dict(zip(heads, s.values, strict=True))} for s in apart]
-            st.dataframe(rows, hide_index=True, key="history_differs")
+    draw_what_differs({first: one, second: other}, shown.seats, "these two")
 
 
 def draw_patients(shown: Shown) -> None:

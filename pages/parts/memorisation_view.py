@@ -12,6 +12,7 @@ from core.memorisation.figures import ModelRow, flagged, with_and_without
 from core.models.registry import load_registry
 from core.store.completions import StoredCompletion
 from pages.parts.figure_controls import three_decimals
+from pages.parts.figures import model_name
 from pages.parts.look import FORMAT, QUESTION_TYPE, money, plain
 from pages.parts.memorisation_data import asking, begin_asking, scores_of
 from pages.parts.setup import OTHER, ask_address, registry
@@ -83,9 +84,11 @@ def draw_accuracy(model: str, found: Sequence[StoredCompletion]) -> None:
     if not rows:
         st.caption("This model has answered none of these cases in a campaign, so there is no accuracy to compare.")
         return
+    several = len({row.condition for row in rows}) > 1
     table = pd.DataFrame(
         {
-            "Format": FORMAT[row.format], "Question": QUESTION_TYPE[row.question_type], "Accuracy": row.accuracy,
+            **({"Model": model_name(row.condition)} if several else {}), "Format": FORMAT[row.format],
+            "Question": QUESTION_TYPE[row.question_type], "Accuracy": row.accuracy,
             "Cases": row.n, "Without flagged": row.without, "from": row.without_interval.low,
             "to": row.without_interval.high, "Cases left": row.n_without,
         }

@@ -4,13 +4,12 @@ import pandas as pd
 import streamlit as st
 
 from core.metrics.accuracy import accuracy_of
+from core.metrics.cells import PUBLISHED_CASES
 from core.metrics.monitoring import Step, published_versions, recorrected, steps
-from core.metrics.provenance import Setting, side_by_side
 from core.metrics.scores import chosen
 from core.stats.corrections import LABELS, Correction, format_p, stars
-from core.store.casts import casts
 from core.store.database import Store
-from core.store.figures import McqRule
+from core.store.figures import McqRule, Selection
 from core.store.versions import Course, courses
 from pages.parts.figures import label_of, model_name, scores
 from pages.parts.look import END_SHORT, FORMAT, QUESTION_TYPE
@@ -19,20 +18,20 @@ from pages.parts.monitoring_charts import Bar
 _WORDS = {"rose": "▲ rose", "fell": "▼ fell", "unclear": "no clear change"}
 
 
-def held_models(mcq_rule: McqRule) -> list[str]:
-    """Return the models of which the database holds answers."""
-    return sorted({score.model for score in scores(mcq_rule)})
+def held_models(case_set: str, mcq_rule: McqRule) -> list[str]:
+    """Return the conditions of which the database holds answers on a case set, by doctor, the newest first."""
+    return list(dict.fromkeys(score.model for score in scores(mcq_rule, case_set)))
 
 
-def bars(versions: list[str], mcq_rule: McqRule) -> list[Bar]:
+def bars(case_set: str, versions: list[str], mcq_rule: McqRule) -> list[Bar]:
     """Return accuracy by version and arm: ours where the database holds it, else the published figure."""
     own = [
         Bar(r.model, r.format, r.question_type, r.mean, r.ci_low, r.ci_high, published=False)
-        for r in _accuracy(_version(), tuple(versions), mcq_rule)
+        for r in _accuracy(_version(), case_set, tuple(versions), mcq_rule)
         if r.mean is not None
     ]
     lacking = [version for version in versions if not any(bar.version == version for bar in own)]
-    by_label = {label_of(version): version for version in lacking}
+    by_label = {label_of(version): version for version in lacking} if case_set == PUBLISHED_CASES else {}
     figures = published_versions(lacking, label_of)
     return own + [
         Bar(by_label[f.model], f.format, f.question_type, f.mean, f.ci_low, f.ci_high, published=True)
@@ -42,37 +41,31 @@ def bars(versions: list[str], mcq_rule: McqRule) -> list[Bar]:
 
 
 @st.cache_data(max_entries=32, show_spinner=False)
-def _accuracy(version: str, versions: tuple[str, ...], mcq_rule: McqRule) -> list:  # type: ignore[type-arg]
-    return accuracy_of(chosen(scores(mcq_rule), models=versions))
+def _accuracy(version: str, case_set: str, versions: tuple[str, ...], mcq_rule: McqRule) -> list:  # type: ignore[type-arg]
+    return accuracy_of(chosen(scores(mcq_rule, case_set), models=versions))
 
 
 def version_steps(
-    version: str, versions: tuple[str, ...], by_specialty: bool, correction: Correction, mcq_rule: McqRule
-) -> list[Step]:
+    version: str, case_set: str, versions: tuple[str, ...], by_specialty: bool, correction: Correction,
+    mcq_rule: McqRule,
+) -> list[Step]:  # fmt: skip
     """Return the steps between the versions; another correction does not compare anew."""
-    return recorrected(_compared(version, versions, by_specialty, mcq_rule), correction)
+    return recorrected(_compared(version, case_set, versions, by_specialty, mcq_rule), correction)
 
 
 @st.cache_data(max_entries=32, show_spinner="Comparing versions…")
-def _compared(version: str, versions: tuple[str, ...], by_specialty: bool, mcq_rule: McqRule) -> list[Step]:
-    found = chosen(scores(mcq_rule), models=versions)
+def _compared(
+    version: str, case_set: str, versions: tuple[str, ...], by_specialty: bool, mcq_rule: McqRule
+) -> list[Step]:
+    found = chosen(scores(mcq_rule, case_set), models=versions)
     return steps(found, list(versions), "specialty" if by_specialty else None, "none")
 
 
 @st.cache_data(max_entries=4, show_spinner=False)
-def version_courses(version: str) -> dict[str, Course]:
-    """Return how the conversations of each model went."""
+def version_courses(version: str, case_set: str, mcq_rule: McqRule) -> dict[str, Course]:
+    """Return how the conversations of each condition on a case set went."""
     with Store().read() as cursor:
-        return courses(cursor)
-
-
-@st.cache_data(max_entries=32, show_spinner=False)
-def what_differs(version: str, versions: tuple[str, ...]) -> list[Setting]:
-    """Return the settings in which the runs of the versions differ."""
-    with Store().read() as cursor:
-        held = casts(cursor)
-    sides = [[run for run in held if run.doctor == name] for name in versions]
-    return [s for s in side_by_side(sides) if not s.same]
+        return courses(cursor, Selection(case_sets=(case_set,), mcq_rule=mcq_rule))
 
 
 def _version() -> str:

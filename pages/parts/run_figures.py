@@ -12,8 +12,8 @@ from core.protocols.playing import AUTOMEDIC, CONSULTATION
 from core.store.runs import Run
 from core.words import PROTOCOL
 from pages.parts.charts import accuracy_chart
-from pages.parts.figure_controls import dataset_name
-from pages.parts.history_data import seat_names, seats
+from pages.parts.figure_controls import dataset_name, unique_names
+from pages.parts.history_data import doctors
 from pages.parts.look import FORMAT, QUESTION_TYPE, VERDICT, plain
 from pages.parts.navigation import CARE, HISTORY
 from pages.parts.run_data import accuracy_rows
@@ -136,8 +136,8 @@ def _data_set(run: Run) -> str:
 
 def _history_of(run: Run) -> dict[str, str]:
     """Return the address on the History taking page of the doctor whose conversations a run holds."""
-    held = seats()
-    name = next((seat_names(held)[seat.key] for seat in held if run.run_id in seat.runs), None)
+    names = {one.name: one.runs for one in doctors("mcq_loose")}
+    name = next((shown for key, shown in unique_names(names).items() if run.run_id in names[key]), None)
     cases = {"history_cases": _data_set(run)}
     return cases if name is None else {**cases, "history_doctors": name}
 

@@ -1,10 +1,11 @@
 """What pages of figures read of single runs, cases and trials; once for each state of the database."""
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from core.case import Case
 from core.events import Event
-from core.protocols.playing import CRAFTMD
 from core.store.cases import case
 from core.store.casts import RunCast, casts
 from core.store.conversations import Conversation, ConversationFilter, conversations
@@ -19,10 +20,10 @@ def run_casts() -> list[RunCast]:
     return _casts(str(store.path), store.version)
 
 
-def case_conversations(model: str, run_id: str | None, case_key: str) -> list[Conversation]:
-    """Return the trials of one case under a model, in all its runs or in one."""
+def case_conversations(runs: Sequence[str], case_key: str) -> list[Conversation]:
+    """Return the trials of one case in these runs."""
     store = Store()
-    return _conversations(str(store.path), store.version, model, run_id, case_key)
+    return _conversations(str(store.path), store.version, tuple(runs), case_key)
 
 
 def stored_case(case_key: str) -> Case | None:
@@ -44,13 +45,10 @@ def _casts(path: str, version: str) -> list[RunCast]:
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
-def _conversations(path: str, version: str, model: str, run_id: str | None, case_key: str) -> list[Conversation]:
-    runs = None if run_id is None else [run_id]
-    wanted = ConversationFilter(models=[model], runs=runs, cases=[case_key], sources=CAMPAIGNS)
+def _conversations(path: str, version: str, runs: tuple[str, ...], case_key: str) -> list[Conversation]:
+    wanted = ConversationFilter(runs=runs, cases=[case_key], sources=CAMPAIGNS)
     with Store().read() as cursor:
         found = conversations(cursor, wanted, limit=200)
-    if run_id is None:  # figures pool no other protocol under a doctor's name
-        found = [talk for talk in found if talk.protocol == CRAFTMD.name]
     return sorted(found, key=lambda talk: (talk.run_id, talk.trial))
 
 
