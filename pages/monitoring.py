@@ -64,10 +64,11 @@ st.title("Monitoring", anchor=False)
 st.caption("Versions of one model in order, each compared with the one before it, paired by case.")
 sets = known_case_sets()
 keep_valid("monitoring_cases", sets)
+usual = next((name for name in sets if len(held_models(name, "mcq_loose")) > 1), PUBLISHED_CASES)
 case_set = st.segmented_control(
-    "Cases", list(sets), default=PUBLISHED_CASES, required=True, format_func=dataset_name, key="monitoring_cases",
+    "Cases", list(sets), default=usual, required=True, format_func=dataset_name, key="monitoring_cases",
     bind="query-params", help="Figures on different cases are never mixed.",
-) or PUBLISHED_CASES  # fmt: skip
+) or usual  # fmt: skip
 left, middle, right = st.columns([4, 2, 2])
 with right:
     rule = st.selectbox("Rule for choices", list(_RULES), format_func=_RULES.__getitem__, key="monitoring_rule",

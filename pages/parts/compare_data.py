@@ -65,13 +65,13 @@ def runs_of(who: Who) -> list[RunCast]:
 
 
 def persona_runs() -> dict[str, dict[Who, str]]:
-    """Return doctor → its conditions that differ in nothing but the persona, with the persona in words.
+    """Return doctor → its conditions that differ in nothing but persona and cases, with the persona in words.
 
     A doctor with several such families has one entry for each, named by the first condition of it.
     """
     families: dict[tuple[object, ...], list[Condition]] = {}
     for one in conditions():
-        rest = tuple(words for part, words in one.parts.items() if part != "persona")
+        rest = tuple(words for part, words in one.parts.items() if part not in ("persona", "data_set", "case_set"))
         families.setdefault((one.doctor, one.partial, *rest), []).append(one)
     several = [members for members in families.values() if len(members) > 1]
     doctors = Counter(members[0].doctor for members in several)

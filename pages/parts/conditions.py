@@ -22,7 +22,7 @@ _SAID = ("prompts", "cap", "patient", "persona", "summariser", "solver", "staff"
 
 
 def draw_conditions(names: Mapping[str, str], found: Sequence[Condition]) -> None:
-    """Draw, folded, the condition behind each of the names that a page shows, without the parts that none of them has."""
+    """Draw, folded, the condition behind each of the names that a page shows; parts that none has are left out."""
     shown = [one for one in found if one.name in names]
     if not shown:
         return

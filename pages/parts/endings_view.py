@@ -24,7 +24,6 @@ _RULE = {rule.key: rule for rule in RULES}
 
 def ask_scope(table: pd.DataFrame) -> tuple[Scope, dict[str, str]]:
     """Ask which conversations to look at; returns them with the names of all models."""
-    names = unique_names(one.name for one in conditions())
     sets = list(table["case_set"].value_counts().index)
     keep_valid("endings_cases", sets)
     columns = st.columns([2, 3, 3, 3], vertical_alignment="bottom")
@@ -33,9 +32,9 @@ def ask_scope(table: pd.DataFrame) -> tuple[Scope, dict[str, str]]:
         help="Conversations on different cases are never mixed.",
     ) or sets[0]  # fmt: skip
     held = table[table["case_set"] == case_set]
-    models = ask_several(
-        columns[1], "Models", "endings_models", [m for m in names if (held["model"] == m).any()], names
-    )
+    played = set(held["model"].unique())
+    names = unique_names((one.name for one in conditions() if one.name in played), case_set)
+    models = ask_several(columns[1], "Models", "endings_models", list(names), names)
     datasets = sorted(held["dataset"].dropna().unique())
     chosen = ask_several(columns[2], "Data sets", "endings_datasets", datasets, {d: dataset_name(d) for d in datasets})
     specialties = sorted(held["specialty"].dropna().unique())

@@ -45,7 +45,7 @@ def ask_scope(found: Sequence[CaseScore]) -> tuple[Scope, dict[str, str]]:
         help="Figures on different cases are never mixed.",
     ) or next(iter(sets))  # fmt: skip
     held = [score for score in found if case_set_of(score) == case_set]
-    names = unique_names(dict.fromkeys(score.model for score in held))
+    names = unique_names((score.model for score in held), case_set)
     models = ask_several(columns[1], "Models", "failures_models", list(names), names)
     datasets = sorted({score.dataset for score in held if score.dataset})
     chosen = ask_several(columns[2], "Data sets", "failures_datasets", datasets, {d: dataset_name(d) for d in datasets})

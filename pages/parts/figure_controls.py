@@ -11,7 +11,7 @@ import streamlit as st
 
 from core.stats.corrections import LABELS, Correction
 from core.store.figures import McqRule
-from core.store.selection import doctor_of
+from core.store.selection import SEPARATOR, doctor_of
 from pages.parts.figures import label_of, model_name
 from pages.parts.look import RULE
 
@@ -75,13 +75,13 @@ def keep_valid(key: str, options: Iterable[Any]) -> None:
         del st.session_state[key]
 
 
-def unique_names(models: Iterable[str]) -> dict[str, str]:
+def unique_names(models: Iterable[str], case_set: str | None = None) -> dict[str, str]:
     """Return model or condition → its name, in the order of pages; the full name where two would read alike.
 
-    Conditions of one doctor keep the order in which they come.
+    Conditions of one doctor keep the order in which they come. Where one ``case_set`` is shown, names do not say it.
     """
     ordered = sorted(dict.fromkeys(models), key=lambda m: (_PLACE.get(label_of(m), len(_PLACE)), doctor_of(m)))
-    names = {model: model_name(model) for model in ordered}
+    names = {model: model_name(model).replace(f"{SEPARATOR}{case_set}", "") for model in ordered}
     counts = Counter(names.values())
     return {m: name if counts[name] == 1 or name == m else f"{name} ({m})" for m, name in names.items()}
 

@@ -219,15 +219,15 @@ def test_a_conversation_that_does_not_count_is_no_success(database: Path, open_p
 
 def test_a_pack_that_changed_or_went_is_said(database: Path, open_page: Open) -> None:
     store = Store(database)
-    for run, pack in (("old", "automedic"), ("gone", "nowhere")):
-        header = automedic(run, [1], doctor="openai/a", prompt_pack=pack, prompt_hash="0ld")
+    for run, pack, hash_ in (("old", "automedic", "0ld"), ("gone", "nowhere", "g0ne")):
+        header = automedic(run, [1], doctor="openai/a", prompt_pack=pack, prompt_hash=hash_)
         write_journal(store.journals, run, header, a_consultation(1, CLEAN, rating=1, run_id=run))
     app = open_page("care", care_tab="Empathy")
     assert trouble(app) == []
     assert "The pack has changed since some of these ratings" in words(app)
     assert "The prompt of the pack nowhere cannot be shown" in words(app)
     # conversations under other prompts are not pooled
-    assert {"openai/a · prompts automedic 0ld", "openai/a · prompts nowhere 0ld"} <= set(
+    assert {"openai/a · prompts automedic", "openai/a · prompts nowhere"} <= set(
         table(app, "The rater’s words")["Model"]
     )
 

@@ -150,8 +150,8 @@ def test_one_model_alone_offers_its_arms(open_page: Open, database: Path) -> Non
 
 def test_personas_of_one_doctor_are_compared_case_by_case_with_the_plain_one(open_page: Open, database: Path) -> None:
     store_run("plain", "openai/a", {1, 2, 3, 4})
-    store_run("anxious", "openai/a", {1, 2}, settings={"persona": "anxious,A"}, created_at=200.0)
-    store_run("terse", "openai/a", {1, 2, 3, 4, 5}, settings={"persona": "terse"}, created_at=300.0)
+    store_run("anxious", "openai/a", {1, 2}, settings={"max_messages": 30, "persona": "anxious,A"}, created_at=200.0)
+    store_run("terse", "openai/a", {1, 2, 3, 4, 5}, settings={"max_messages": 30, "persona": "terse"}, created_at=300.0)
     app = open_page("compare", cmp_what="Patient personas", cmp_persona_arm="Multi-turn · Free response")
     assert trouble(app) == []
     table = frame(app, "Adjusted p")
@@ -164,16 +164,18 @@ def test_personas_of_one_doctor_are_compared_case_by_case_with_the_plain_one(ope
 
 def test_runs_with_a_persona_are_not_pooled_under_their_doctor(open_page: Open, database: Path) -> None:
     store_run("plain", "openai/a", {1, 2, 3})
-    store_run("terse", "openai/a", set(), settings={"persona": "terse"}, created_at=300.0)
+    store_run("terse", "openai/a", set(), settings={"max_messages": 30, "persona": "terse"}, created_at=300.0)
     store_run("other", "openai/b", {1})
-    app = open_page("compare", cmp_arm="Multi-turn · Free response")
+    app = open_page("compare", cmp_arm="Multi-turn · Free response", cmp_first="openai/a", cmp_second="openai/b")
     table = frame(app, "Adjusted p")
     assert list(table["openai/a"])[-1] == 0.5  # three of six cases, as in the plain run alone
+    terse = open_page("compare", cmp_first="openai/a · persona terse", cmp_second="openai/b")
+    assert list(frame(terse, "Adjusted p")["openai/a · persona terse"])[-1] == 0.0
 
 
 def test_personas_are_named_and_first_compared_where_the_patient_speaks(open_page: Open, database: Path) -> None:
     store_run("plain", "openai/a", {1, 2, 3})
-    store_run("terse", "openai/a", {1}, settings={"persona": "terse"}, created_at=300.0)
+    store_run("terse", "openai/a", {1}, settings={"max_messages": 30, "persona": "terse"}, created_at=300.0)
     app = open_page("compare", cmp_what="Patient personas")
     arms = app.selectbox(key="cmp_persona_arm")
     assert arms.options == ["Multi-turn · Free response", "Vignette · Multiple choice"]
@@ -185,11 +187,13 @@ def test_personas_are_named_and_first_compared_where_the_patient_speaks(open_pag
 
 def test_a_persona_that_was_run_on_other_cases_does_not_spoil_the_rest(open_page: Open, database: Path) -> None:
     store_run("plain", "openai/a", {1, 2, 3})
-    store_run("terse", "openai/a", {1}, settings={"persona": "terse"}, created_at=300.0)
+    store_run("terse", "openai/a", {1}, settings={"max_messages": 30, "persona": "terse"}, created_at=300.0)
     store = Store()
     elsewhere = a_case(1, case_key="theirs/1")
     trial = a_trial([answered(), graded("correct")], trial_id="s/1", run_id="stoic", case_key="theirs/1")
-    header = a_header("stoic", [elsewhere], doctor="openai/a", settings={"persona": "stoic"}, created_at=400.0)
+    header = a_header(
+        "stoic", [elsewhere], doctor="openai/a", settings={"max_messages": 30, "persona": "stoic"}, created_at=400.0
+    )
     write_journal(store.journals, "stoic", header, trial)
     fold(store)
     app = open_page("compare", cmp_what="Patient personas")
@@ -209,8 +213,8 @@ def test_arms_without_the_patient_come_last(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_runs_with_pictures_are_not_pooled_under_their_doctor(open_page: Open, database: Path) -> None:
     store_run("plain", "openai/a", {1, 2, 3}, created_at=100.0)
-    store_run("pictured", "openai/a", {1}, settings={"images": "with"}, created_at=200.0)
+    store_run("pictured", "openai/a", {1}, settings={"max_messages": 30, "images": "with"}, created_at=200.0)
     app = open_page("compare", cmp_what="Two models, versions or runs")
     assert trouble(app) == []
     offered = {option for box in app.selectbox for option in box.options}
-    assert any("with pictures" in option and "run pictured" in option for option in offered)
+    assert {"openai/a", "openai/a · with pictures"} <= offered

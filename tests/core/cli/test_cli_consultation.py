@@ -16,7 +16,7 @@ RUN = ("run", "--protocol", "consultation", "--cases", "library:Cardiology", "--
 
 
 def test_a_run_and_its_report(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Five cases by the upper bound, which the reference solver answers all; a run of CRAFT-MD stands in a row of its own."""
+    """Five cases by the upper bound, which the reference solver answers all."""
     assert main([*RUN, "reference/upper-bound"]) == 0
     said = capsys.readouterr().out.splitlines()
     run_id = said[0].split()[1]

@@ -1,0 +1,181 @@
+"""No figure pools two conditions: runs that differ in any one part of it give two rows in every report."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.cli.app import main
+from core.events import Answered, Ended, Event, Finished, Graded, Probed, Started, Utterance
+from core.store.database import Store
+from core.store.fold import fold
+from tests.core.store.builders import a_case, a_header, a_trial, grades, write_journal
+
+DOCTOR = "openai/a"
+ARMS = [("vignette", "mcq"), ("multi_turn", "mcq"), ("vignette", "frq"), ("multi_turn", "frq")]
+CASES = [a_case(n, vignette="A man has had an itching rash on his elbow for two weeks.") for n in range(1, 4)]
+
+PARTS: dict[str, dict[str, Any]] = {
+    "framework": {"protocol": "consultation"},
+    "version": {"code_version": "2"},
+    "case set": {"case_set": "ours:1,2,3", "case_set_hash": "d"},
+    "data set": {"case_set": "theirs", "case_set_hash": "d"},
+    "temperature": {"settings": {"max_messages": 30, "temperature": 0.7}},
+    "longest reply": {"settings": {"max_messages": 30, "max_tokens": 200}},
+    "seed of the model": {"settings": {"max_messages": 30, "model_seed": 7}},
+    "effort": {"settings": {"max_messages": 30, "reasoning_effort": "high"}},
+    "prompts": {"prompt_hash": "other"},
+    "cap": {"settings": {"max_messages": 4}},
+    "patient": {"patient": "openai/q"},
+    "persona": {"settings": {"max_messages": 30, "persona": "terse"}},
+    "pictures": {"settings": {"max_messages": 30, "images": "with"}},
+    "summariser": {"summariser": "openai/t"},
+    "solver": {"settings": {"max_messages": 30, "solver": "openai/t"}},
+    "staff": {"settings": {"max_messages": 30, "staff": "openai/t"}},
+    "doctor's prompt": {"settings": {"max_messages": 30, "doctor_prompt": "short"}},
+}
+
+
+def a_stream(trial_id: str, case_key: str, grader: str) -> list[Event]:
+    """A conversation with a belief, and an answer in each arm: right from the vignette, wrong after talking."""
+    events: list[Event] = [
+        Started(trial_id=trial_id, case_key=case_key, trial=0, seed=7, at=1.0),
+        Utterance(turn=0, role="doctor", text="Hello, what brings you in?"),
+        Utterance(turn=1, role="patient", text="I have an itching rash on my elbow."),
+        Probed(turn=1, differential=(("Eczema", 0.75), ("Psoriasis", 0.25))),
+        Utterance(turn=2, role="doctor", text="**Final Diagnosis:** Psoriasis"),
+        Ended(reason="final_diagnosis", doctor_turns=1),
+    ]
+    for format_, question_type in ARMS:
+        right = format_ == "vignette"
+        place: Any = {"format": format_, "question_type": question_type}
+        events.append(Answered(**place, response="Eczema" if right else "Psoriasis"))
+        rules = ("mcq_loose", "mcq_strict") if question_type == "mcq" else ("frq",)
+        events += [
+            Graded(**place, grader="rule" if question_type == "mcq" else grader, rule=rule, extracted="Eczema",  # type: ignore[arg-type]
+                   verdict="correct" if right else "incorrect", at=5.0)
+            for rule in rules
+        ]  # fmt: skip
+    return [*events, Finished(at=9.0)]
+
+
+def store_run(store: Store, run_id: str, grader: str = "openai/g", **changes: Any) -> None:
+    trials = [
+        a_trial(
+            a_stream(f"{run_id}/{case.case_key}", case.case_key, grader), run_id=run_id,
+            trial_id=f"{run_id}/{case.case_key}", case_key=case.case_key,
+        )
+        for case in CASES
+    ]  # fmt: skip
+    header = a_header(run_id, CASES, doctor=DOCTOR, arms=ARMS, trials=1, **changes)
+    write_journal(store.journals, run_id, header, *trials)
+    fold(store)
+
+
+REPORTS = {
+    "accuracy": ["accuracy"],
+    "accuracy, strict rule": ["accuracy", "--mcq-rule", "mcq_strict"],
+    "accuracy by specialty": ["accuracy", "--by", "specialty"],
+    "pairs": ["pairs"],
+    "failures": ["failures"],
+    "belief": ["belief"],
+    "history": ["history"],
+    "graders": ["graders", "--part", "accuracy"],
+}
+
+
+@pytest.fixture
+def rows_of(db: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., list[dict[str, str]]]:
+    def read(*report: str) -> list[dict[str, str]]:
+        capsys.readouterr()
+        assert main(["report", *report, "--format", "csv"]) == 0
+        return list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+
+    return read
+
+
+def test_runs_that_differ_in_one_part_are_rows_of_their_own_in_every_report(
+    rows_of: Callable[..., list[dict[str, str]]],
+) -> None:
+    """A run, and one more for each part that differs from it in that part alone."""
+    store = Store()
+    store_run(store, "first")
+    for number, changes in enumerate(PARTS.values()):
+        store_run(store, f"run{number}", created_at=200.0 + number, **changes)
+    for name, report in REPORTS.items():
+        rows = rows_of(*report)
+        models = dict.fromkeys(row["model"] for row in rows)
+        assert len(models) == 1 + len(PARTS), f"{name} pools some of these: {list(models)}"
+        assert all(model.partition(" · ")[0] == DOCTOR for model in models), name
+        # every row rests on one run's three cases, one trial each
+        for row in rows:
+            assert row.get("n_trials", "3") == "3", f"{name}: {row}"
+
+
+def test_the_grader_that_counts_is_a_part(rows_of: Callable[..., list[dict[str, str]]]) -> None:
+    store = Store()
+    store_run(store, "first")
+    store_run(store, "second", created_at=200.0)
+    assert {row["model"] for row in rows_of("accuracy")} == {DOCTOR}, "alike in all parts, they are one"
+    again = [
+        Graded(format=format_, question_type="frq", grader="openai/h", rule="frq", extracted="Eczema",  # type: ignore[arg-type]
+               verdict="correct", at=20.0, prompt_hash="abc")
+        for format_ in ("vignette", "multi_turn")
+    ]  # fmt: skip
+    lines = [grades(f"second/{case.case_key}", *again, run_id="second") for case in CASES]
+    write_journal(store.journals, "second", *lines)
+    fold(store)
+    for name in ("accuracy", "pairs", "failures", "belief", "history"):
+        models = {row["model"] for row in rows_of(*REPORTS[name])}
+        assert models == {f"{DOCTOR} · grader openai/g", f"{DOCTOR} · grader openai/h"}, name
+    by_grader = rows_of(*REPORTS["graders"])
+    assert {row["model"] for row in by_grader} == {DOCTOR}, "graders are what is compared there"
+
+
+def test_the_version_of_the_choice_reader_is_a_part_where_choices_are_judged_by_it(
+    rows_of: Callable[..., list[dict[str, str]]],
+) -> None:
+    store = Store()
+    store_run(store, "first")
+    store_run(store, "second", created_at=200.0)
+    again = [
+        Graded(format=format_, question_type="mcq", grader="rule", rule="mcq_strict", extracted="Eczema",  # type: ignore[arg-type]
+               verdict="correct", at=20.0, rule_version=2)
+        for format_ in ("vignette", "multi_turn")
+    ]  # fmt: skip
+    write_journal(
+        store.journals, "second", *(grades(f"second/{case.case_key}", *again, run_id="second") for case in CASES)
+    )
+    fold(store)
+    assert {row["model"] for row in rows_of("accuracy")} == {DOCTOR}
+    assert {row["model"] for row in rows_of(*REPORTS["accuracy, strict rule"])} == {
+        f"{DOCTOR} · choice reader 1", f"{DOCTOR} · choice reader 2",
+    }  # fmt: skip
+
+
+def test_a_version_with_several_conditions_is_compared_by_its_newest_and_said(
+    rows_of: Callable[..., list[dict[str, str]]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Store()
+    store_run(store, "first")
+    store_run(store, "second", created_at=200.0, patient="openai/q")
+    newest, older = f"{DOCTOR} · patient openai/q", f"{DOCTOR} · patient openai/p"
+    assert {(row["first"], row["second"]) for row in rows_of("monitor", "--versions", f"{older},{newest}")} == {
+        (older, newest)
+    }
+    assert main(["report", "monitor", "--versions", f"{DOCTOR},{older}"]) == 0
+    assert f"The newest condition is compared, {newest}" in capsys.readouterr().err
+
+
+def test_pooling_on_purpose_is_marked(rows_of: Callable[..., list[dict[str, str]]]) -> None:
+    store = Store()
+    store_run(store, "first")
+    store_run(store, "second", created_at=200.0, patient="openai/q")
+    rows = rows_of("accuracy", "--pool")
+    assert {row["model"] for row in rows} == {f"{DOCTOR} · 2 conditions pooled"}
+    assert {row["n_trials"] for row in rows} == {"6"}
