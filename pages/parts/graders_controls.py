@@ -26,7 +26,7 @@ def ask_view(held: Sequence[GraderHeld]) -> View:
     spoke = [one.grader for one in held if one.grader in on_offer.graders]
     names = grader_names(spoke)
     chosen = ask_several(columns[1], "Graders", "graders_shown", spoke, names)
-    models = unique_names(sorted(on_offer.models), case_set)
+    models = unique_names(on_offer.models, case_set)
     formats = [f for f in FORMATS if f in on_offer.formats]
     questions = [q for q in QUESTION_TYPES if q in on_offer.question_types]
     return View(

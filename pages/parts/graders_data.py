@@ -64,7 +64,7 @@ class Offer:
     """What there is of one case set: who judged, whose answers, in which arms."""
 
     graders: frozenset[str]
-    models: frozenset[str]
+    models: tuple[str, ...]
     formats: frozenset[str]
     question_types: frozenset[str]
 
@@ -161,7 +161,7 @@ def _offer(path: str, version: str, case_set: str) -> Offer:
     spoken = (mine.codes != NOT_JUDGED).any(axis=0)
     return Offer(
         frozenset(grader for grader, spoke in zip(found.graders, spoken, strict=True) if spoke),
-        frozenset(one.model for one in mine.counts), frozenset(one.format for one in mine.counts),
+        tuple(dict.fromkeys(one.model for one in mine.counts)), frozenset(one.format for one in mine.counts),
         frozenset(one.question_type for one in mine.counts),
     )  # fmt: skip
 

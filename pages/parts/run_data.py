@@ -75,7 +75,9 @@ def _runs(path: str, version: str) -> list[Run]:
 
 @st.cache_data(max_entries=32, show_spinner=False)
 def _accuracy(path: str, version: str, run_id: str, rule: McqRule) -> list[AccuracyRow]:
-    return accuracy(Store(), selection=Selection(runs=[run_id]), mcq_rule=rule)
+    rows = accuracy(Store(), selection=Selection(runs=[run_id]), mcq_rule=rule)
+    # who judged only a part of the run comes after who judged it whole, and has a bar of its own on Accuracy
+    return [row for row in rows if row.model == rows[0].model]
 
 
 @st.cache_data(max_entries=32, show_spinner=False)

@@ -1,0 +1,62 @@
+"""Every page of figures gives each condition a name of its own, and says what stands behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.store.database import Store
+from tests.core.cli.test_conditions import DOCTOR, store_run
+from tests.support.pages import trouble
+
+Open = Callable[..., AppTest]
+FIRST, CAPPED = f"{DOCTOR} · cap 30", f"{DOCTOR} · cap 4"
+
+
+@pytest.fixture
+def two_conditions(database: Path) -> Path:
+    """One doctor in two runs that differ in the cap alone, the capped one newer."""
+    store = Store()
+    store_run(store, "first")
+    store_run(store, "second", created_at=200.0, settings={"max_messages": 4})
+    return database
+
+
+def offered(app: AppTest) -> list[str]:
+    """Return everything that can be chosen on a page, in the order of its controls."""
+    controls = [*app.get("button_group"), *app.multiselect, *app.selectbox]
+    return [str(option) for control in controls for option in getattr(control, "options", [])]
+
+
+@pytest.mark.usefixtures("two_conditions")
+@pytest.mark.parametrize("page", ["accuracy", "compare", "endings", "failures", "graders", "history", "monitoring"])
+def test_two_conditions_have_two_names_the_newest_first(open_page: Open, page: str) -> None:
+    app = open_page(page, **({"monitoring_versions": [CAPPED, FIRST]} if page == "monitoring" else {}))
+    assert trouble(app) == []
+    named = [option for option in offered(app) if option.startswith(DOCTOR)]
+    assert FIRST in named
+    assert CAPPED in named
+    assert DOCTOR not in named, "no name stands for both"
+    assert named.index(CAPPED) < named.index(FIRST)
+
+
+@pytest.mark.usefixtures("two_conditions")
+@pytest.mark.parametrize("page", ["accuracy", "endings", "history"])
+def test_what_stands_behind_a_name_is_said(open_page: Open, page: str) -> None:
+    app = open_page(page)
+    (table,) = [
+        frame.value for frame in app.dataframe if "Runs" in frame.value.columns and "Cap" in frame.value.columns
+    ]
+    assert dict(zip(table["Name"], table["Cap"], strict=True)) == {CAPPED: "4", FIRST: "30"}
+    assert dict(zip(table["Name"], table["Runs"], strict=True)) == {CAPPED: "second", FIRST: "first"}
+
+
+@pytest.mark.usefixtures("two_conditions")
+def test_accuracy_pools_conditions_on_purpose_only_and_says_so(open_page: Open) -> None:
+    app = open_page("accuracy", acc_pool="true")
+    assert trouble(app) == []
+    assert f"{DOCTOR} · 2 conditions pooled" in offered(app)
+    assert CAPPED not in offered(app)
