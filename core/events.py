@@ -88,13 +88,17 @@ class Started(_Event):
 
 
 class Token(_Event):
-    """A bit of text streams in; ``restart`` means that what came before for this reply is void."""
+    """A bit of text streams in; ``restart`` means that what came before for this reply is void.
+
+    A ``thought`` is no part of what is said.
+    """
 
     kind: Literal["token"] = "token"
     role: RoleName
     purpose: Purpose
     text: str
     restart: bool = False
+    thought: bool = False
 
 
 class Called(_Event):
