@@ -42,8 +42,7 @@ def request_body(spec: ModelSpec, messages: Sequence[Message], sampling: Samplin
     if "max_tokens" in sent:
         sent[spec.max_tokens_field] = sent.pop("max_tokens")
     fitting = [recorded(one) for one in fitting_messages(spec, messages)]
-    effort = None if "reasoning_effort" in spec.unsupported else sampling.effort
-    extra = _filled(spec.extra_body, effort) or {}
+    extra = _filled(spec.extra_body, sampling.effort) or {}
     return {"model": spec.model_id, "messages": fitting, "stream": True, **sent, **extra}
 
 
