@@ -27,7 +27,8 @@ EDIT = "Think twice.\n\n* <b>Never</b> {{ ask }} “more” than once.  "
 @pytest.fixture
 def trial(fake_provider_thread: FakeProvider) -> TrialRecord:
     fake_provider_thread.script = Actors()
-    run = bench(fake_provider_thread.base_url, settings={"temperature": 0.4, "max_tokens": 99})
+    settings = {"temperature": 0.4, "max_tokens": 99, "reasoning_effort": "low"}
+    run = bench(fake_provider_thread.base_url, settings=settings)
     return run.record(0)
 
 
