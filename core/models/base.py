@@ -98,7 +98,7 @@ class Completion:
 
     ``text`` is what the model says, without its ``reasoning``, which is ``None`` where none was shown.
     ``latency_s`` is the wall time in seconds of the successful attempt, ``first_token_s`` the time to its first
-    piece; ``attempts`` counts all requests made; ``cost_usd`` is ``None`` where no price is known.
+    piece or thought; ``attempts`` counts all requests made; ``cost_usd`` is ``None`` where no price is known.
     ``request`` is the body that was sent (never a key or a header); ``served_by`` the model name the provider
     reports.
     """
