@@ -6,7 +6,7 @@ from typing import Literal
 
 FailureKind = Literal[
     "refused", "rate_limit", "timeout", "server", "connection", "malformed", "empty", "auth", "bad_request",
-    "cancelled", "picture",
+    "cancelled", "picture", "thinking", "unspoken",
 ]  # fmt: skip
 
 
@@ -24,7 +24,8 @@ class ProviderError(AnamnesisError):
     kind says what failed: ``refused`` (content filter), ``rate_limit`` (429), ``timeout``, ``server`` (5xx),
     ``connection``, ``malformed`` (the body cannot be read), ``empty`` (no text came), ``auth`` (401/403),
     ``bad_request`` (400 and other 4xx), ``cancelled``, ``picture`` (the file of a case's picture is gone or
-    changed, so nothing was sent). ``attempts`` counts the requests that were made.
+    changed, so nothing was sent), ``thinking`` (it ran out of tokens before it had thought to the end), ``unspoken``
+    (it thought and then said nothing). ``attempts`` counts the requests that were made.
     """
 
     def __init__(self, kind: FailureKind, message: str, *, attempts: int = 1) -> None:

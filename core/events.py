@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -88,13 +89,17 @@ class Started(_Event):
 
 
 class Token(_Event):
-    """A bit of text streams in; ``restart`` means that what came before for this reply is void."""
+    """A bit of text streams in; ``restart`` means that what came before for this reply is void.
+
+    A ``thought`` is no part of what is said.
+    """
 
     kind: Literal["token"] = "token"
     role: RoleName
     purpose: Purpose
     text: str
     restart: bool = False
+    thought: bool = False
 
 
 class Called(_Event):
@@ -228,6 +233,12 @@ EVENTS: TypeAdapter[list[Event]] = TypeAdapter(list[Annotated[Event, Field(discr
 
 PASSING = (Token, Waiting)
 """Events that matter only while they happen and are not journaled."""
+
+
+def reasoning_of(events: Iterable[Event]) -> dict[str, str]:
+    """Return call id → what the model thought, of the calls of which it is known."""
+    calls = (event.call for event in events if isinstance(event, Called))
+    return {call.call_id: call.reasoning for call in calls if call.reasoning}
 
 
 def new_id() -> str:

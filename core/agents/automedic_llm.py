@@ -1,7 +1,6 @@
 """Doctor, patient and clinical staff of AutoMedic played by language models (Oh, Park, Kim, arXiv 2512.10195).
 
-Each is sent its own briefing and its own view of the dialogue, nothing else of the case; a model's reasoning is not
-sent back to it.
+Each is sent its own briefing and its own view of the dialogue, nothing else of the case.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from core.agents.automedic_roles import Facts, Rating
 from core.agents.base import Dialogue, Held, Material, Question, Said, Saying, Scene
 from core.agents.calls import Voice, call
 from core.agents.parts import messages_of, picture_parts, question_part
-from core.automedic.tags import without_thinking
 from core.case import Fact, Section
 from core.events import Speaker
 from core.models.base import Message
@@ -140,8 +138,7 @@ def _pairs(facts: Sequence[Fact]) -> list[tuple[str, str]]:
 def _said(dialogue: Dialogue, speaking: Speaker) -> list[Message]:
     """Return a view of the dialogue as the one who speaks next sees it."""
     return [
-        {"role": "assistant", "content": without_thinking(turn.text)} if turn.role == speaking else _user(turn.text)
-        for turn in dialogue
+        {"role": "assistant", "content": turn.text} if turn.role == speaking else _user(turn.text) for turn in dialogue
     ]
 
 

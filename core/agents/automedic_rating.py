@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from core.automedic.tags import without_thinking
-
 _LABELLED = re.compile(r"\brating\b\W{0,8}?(?:is |of )?\W{0,4}?(-?\d+(?:[.,]\d+)?)(\s?(?:-|–|to)\s?\d)?", re.IGNORECASE)
 _ALONE = re.compile(r"\A\W{0,4}(-?\d+(?:[.,]\d+)?)(\s?[-–]\s?\d)?\b")
 _OUT_OF = re.compile(r"\A[\s*_]*(?:(?:/|out of|of)\s*5\b)?\W*", re.IGNORECASE)
@@ -23,7 +21,7 @@ def read_rating(reply: str) -> tuple[int, str]:
 
     The number follows the word "Rating", or stands alone at the beginning.
     """
-    text = without_thinking(reply)
+    text = reply.strip()
     if not text:
         raise UnreadableRating("it was empty")
     labelled = list(_LABELLED.finditer(text))

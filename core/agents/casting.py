@@ -161,7 +161,7 @@ class Casting:
         """Return the probe of a doctor that is a model; the reference doctor tells its belief by itself."""
         if not self.probing or not is_model(doctor):
             return None
-        return BeliefProbe(self._voice(doctor, Sampling(temperature=0.0)), self.pack)
+        return BeliefProbe(self._voice(doctor, Sampling(temperature=0.0, effort=self.sampling.effort)), self.pack)
 
     def _patient(self, name: str) -> Patient:
         if name == "human":

@@ -24,7 +24,6 @@ from core.agents.ledger_models import fault_of
 from core.automedic.profile_check import Checked, Dropped, check_profile, has_complaint
 from core.automedic.profiles import Generated, Reason
 from core.automedic.speaking import Speaking, speaking_of
-from core.automedic.tags import without_thinking
 from core.case import Case, Fact, Profile, Section
 from core.consultation.items_model import ProfilingError
 from core.events import Called, Token
@@ -213,14 +212,13 @@ def _facts(told: Sequence[_Told]) -> tuple[Fact, ...]:
 
 def _object_in(text: str) -> Any:
     """Return the last JSON object of a reply that is not within another; prose and code fences may stand around it."""
-    plain = without_thinking(text)
-    decoder, at, found = json.JSONDecoder(), plain.find("{"), None
+    decoder, at, found = json.JSONDecoder(), text.find("{"), None
     while at >= 0:
         try:
-            found, end = decoder.raw_decode(plain, at)
+            found, end = decoder.raw_decode(text, at)
         except json.JSONDecodeError:
             end = at + 1
-        at = plain.find("{", end)
+        at = text.find("{", end)
     if not isinstance(found, dict):
         raise ValueError("it holds no JSON object that is whole")
     return found

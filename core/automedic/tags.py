@@ -3,7 +3,8 @@
 A doctor puts one query into ``<patient>…</patient>`` or ``<clinical>…</clinical>``, or ends with ``</end>`` alone (Oh,
 Park, Kim, arXiv 2512.10195). Tags are read as they stand: another spelling is another tag. Only a tag that is closed,
 holds words and no further tag of the two is a query; the first one goes on and nothing else of the message does.
-Reasoning in ``<think>`` is taken off first. A message that ends the conversation passes nothing on.
+Reasoning in ``<think>``, which old conversations hold, is taken off first. A message that ends the conversation passes
+nothing on.
 """
 
 from __future__ import annotations
@@ -98,7 +99,10 @@ def read_tags(message: str) -> Spoken:
 
 
 def without_thinking(text: str) -> str:
-    """Return a text without a model's reasoning: ``<think>`` to its end, and what stands before a lone closing tag."""
+    """Return a stored message without a model's reasoning: ``<think>`` to its end, or all before a lone closing tag.
+
+    Messages that are said today hold none: it is taken off as a reply comes in (``core.models.thinking``).
+    """
     return _THOUGHT_BEFORE.sub("", _THOUGHT.sub("", text)).strip()
 
 

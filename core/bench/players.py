@@ -73,11 +73,14 @@ class Player:
 
     def _sampling(self) -> Sampling:
         """Return how the role is sampled in a run (``core.agents.casting``)."""
+        stored = self.trial.header.settings
+        names = ("temperature", "max_tokens", "model_seed", "reasoning_effort")
+        doctors = Settings(**{name: stored[name] for name in names if name in stored}).sampling  # type: ignore[arg-type]
         if self.step.kind in ("ask", "answer"):
-            stored = self.trial.header.settings
-            given = {name: stored[name] for name in ("temperature", "max_tokens", "model_seed") if name in stored}
-            return Settings(**given).sampling  # type: ignore[arg-type]
-        return Sampling(temperature=0.0) if self.step.kind in ("extract", "judge", "probe") else Sampling()
+            return doctors
+        if self.step.kind == "probe":
+            return Sampling(temperature=0.0, effort=doctors.effort)
+        return Sampling(temperature=0.0) if self.step.kind in ("extract", "judge") else Sampling()
 
     @property
     def _scene(self) -> Scene:

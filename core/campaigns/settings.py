@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, fields, replace
 
 from core.agents.automedic_staff import ReferenceStaff
@@ -48,11 +49,13 @@ class Settings:
     """AutoMedic: how many queries with their answers the doctor has; 0 elsewhere."""
     images: str = ""
     """``with`` where the doctor is shown the cases' pictures; empty where it is not."""
+    reasoning_effort: str = ""
+    """How much the doctor's model is told to think, in its provider's word; empty where that is left to it."""
 
     @property
     def sampling(self) -> Sampling:
         """How the doctor is sampled."""
-        return Sampling(self.temperature, self.max_tokens, self.model_seed)
+        return Sampling(self.temperature, self.max_tokens, self.model_seed, effort=self.reasoning_effort or None)
 
 
 _UNSAID = {field.name: field.default for field in fields(Settings) if field.default in ("", 0)}
@@ -71,6 +74,8 @@ def check_settings(settings: Settings) -> None:
         raise UsageError("--temperature must be a number of at least 0.")
     if settings.max_tokens is not None and settings.max_tokens < 1:
         raise UsageError("--max-tokens must be at least 1.")
+    if settings.reasoning_effort and not re.fullmatch(r"[\w.-]{1,32}", settings.reasoning_effort):
+        raise UsageError("--effort must be one word, such as none, minimal, low, medium or high.")
     if settings.max_messages is not None and settings.max_messages < _LEAST_MESSAGES:
         raise UsageError(
             f"--max-messages must be at least {_LEAST_MESSAGES} (the doctor's prompt, greeting, reply and a question), "

@@ -55,6 +55,9 @@ def run(
     base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
     temperature: Annotated[float | None, typer.Option(help="The doctor's temperature.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="The doctor's longest reply in tokens.")] = None,
+    effort: Annotated[
+        str, typer.Option(help="How much the doctor's model is to think: none, minimal, low, medium, high, or its own.")
+    ] = "",
     max_messages: Annotated[int, typer.Option(help="Cap of a conversation's messages; 0 for none.")] = 30,
     persona: Annotated[str, typer.Option(help="How the patient speaks, such as anxious,A,poor,caregiver.")] = "",
     probe: Annotated[
@@ -100,7 +103,7 @@ def run(
             temperature, max_tokens, None, max_messages or None, base_url,
             persona=str(parse_persona(persona)), probe=probe and (is_model(doctor) or protocol != CRAFTMD.name),
             solver=solver, max_questions=0 if automedic else cap or 0, doctor_prompt=doctor_prompt, staff=staff,
-            max_turns=cap or 0 if automedic else 0, images=read_images(images),
+            max_turns=cap or 0 if automedic else 0, images=read_images(images), reasoning_effort=effort,
         ),
     )  # fmt: skip
     campaign = in_full(campaign, registry)

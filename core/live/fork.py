@@ -222,6 +222,7 @@ def _fingerprint(campaign: str, parent: Parent, dialogue: Dialogue) -> str:
 _SETTINGS = {
     "temperature": "temperature", "max_tokens": "longest reply in tokens", "model_seed": "seed of the model",
     "max_messages": "cap of messages", "base_url": "server address",
+    "reasoning_effort": "reasoning effort",
 }  # fmt: skip
 
 
@@ -259,4 +260,4 @@ def _changed_settings(settings: Settings, origin: Origin) -> Iterator[str]:
 def _value(value: object, name: str) -> str:
     # what was changed is shown and taken away, so an address goes in without its password
     shown = without_credentials(value) if name == "base_url" and isinstance(value, str) else value
-    return "none" if shown is None else str(shown)
+    return "none" if shown is None else str(shown) or "left to the model"

@@ -42,11 +42,12 @@ _POLL_S = 0.02
 
 @dataclass
 class Draft:
-    """What is being said right now."""
+    """What is being said right now, and what the model thought before it or beside it."""
 
     role: str
     purpose: str
     text: str
+    thought: str = ""
 
 
 @dataclass
@@ -239,6 +240,9 @@ class Session:
         draft = self.draft
         if draft is None or token.restart or (draft.role, draft.purpose) != (token.role, token.purpose):
             draft = self.draft = Draft(token.role, token.purpose, "")
+        if token.thought:
+            draft.thought += token.text
+            return
         words = token.text.split(" ")
         if not self.paced or len(words) < 4 or token.role == "summariser" or self.meta.get(token.role) == "human":
             draft.text += token.text

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NotRequired, Protocol, TypedDict
 
+from core.errors import FailureKind, ProviderError
 from core.images import Image
 
 Role = Literal["system", "user", "assistant"]
@@ -42,15 +43,21 @@ class Sampling:
     max_tokens: int | None = None
     seed: int | None = None
     stop: tuple[str, ...] = ()
+    effort: str | None = None
+    """How much the model is to think before it replies: a word of the provider's own, such as low or high."""
 
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of one call. ``estimated`` is true where the provider sent no figures and words were counted."""
+    """Tokens of one call. ``estimated`` is true where the provider sent no figures and words were counted.
+
+    ``reasoning_tokens`` are those of ``completion_tokens`` that went into thinking, ``None`` where it is not told.
+    """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     estimated: bool = False
+    reasoning_tokens: int | None = None
 
     @property
     def total_tokens(self) -> int:
@@ -66,8 +73,20 @@ class Piece:
 
 
 @dataclass(frozen=True)
+class Thought:
+    """The next bit of what the model thinks, which is shown to whoever watches and is no part of its reply.
+
+    ``void`` says that the pieces so far were thought too: only now a closing tag came that no opening one had
+    announced. ``text`` is then all that was thought up to here.
+    """
+
+    text: str
+    void: bool = False
+
+
+@dataclass(frozen=True)
 class Restart:
-    """The stream broke and the call is made again: forget the pieces so far."""
+    """The stream broke and the call is made again: forget the pieces and thoughts so far."""
 
     reason: str
     attempt: int
@@ -77,8 +96,9 @@ class Restart:
 class Completion:
     """A finished reply: always the last item of a stream.
 
+    ``text`` is what the model says, without its ``reasoning``, which is ``None`` where none was shown.
     ``latency_s`` is the wall time in seconds of the successful attempt, ``first_token_s`` the time to its first
-    piece; ``attempts`` counts all requests made; ``cost_usd`` is ``None`` where no price is known.
+    piece or thought; ``attempts`` counts all requests made; ``cost_usd`` is ``None`` where no price is known.
     ``request`` is the body that was sent (never a key or a header); ``served_by`` the model name the provider
     reports.
     """
@@ -93,9 +113,18 @@ class Completion:
     cost_usd: float | None = None
     served_by: str | None = None
     request: dict[str, Any] = field(default_factory=dict)
+    reasoning: str | None = None
 
 
-StreamItem = Piece | Restart | Completion
+StreamItem = Piece | Thought | Restart | Completion
+
+
+class OnlyThought(ProviderError):
+    """The model thought and said nothing; ``completion`` has its reasoning, and what that took, and no text."""
+
+    def __init__(self, kind: FailureKind, message: str, completion: Completion) -> None:
+        super().__init__(kind, message, attempts=completion.attempts)
+        self.completion = completion
 
 
 class ChatModel(Protocol):
@@ -107,7 +136,7 @@ class ChatModel(Protocol):
         ...
 
     def stream(self, messages: Sequence[Message], sampling: Sampling) -> AsyncIterator[StreamItem]:
-        """Yield pieces and at last one ``Completion``; raise ``ProviderError`` when no reply can be had."""
+        """Yield pieces, thoughts and at last one ``Completion``; raise ``ProviderError`` when no reply can be had."""
         ...
 
     async def aclose(self) -> None:

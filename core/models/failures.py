@@ -55,3 +55,12 @@ def empty(finish_reason: str) -> Failure:
     if finish_reason == "length":
         return Failure("empty", "it used up its tokens before any text came", "raise max_tokens", retry=True)
     return Failure("empty", "the reply had no text", "look at the prompt, or try another model", retry=True)
+
+
+def only_thought(finish_reason: str, limit: object) -> Failure:
+    """Describe a reply that is nothing but reasoning; ``limit`` is how many tokens it was allowed, if anybody said."""
+    if finish_reason == "length":
+        told = f"limit {limit}" if limit else "limit not set here"
+        advice = "raise max_tokens, or ask for less reasoning effort"
+        return Failure("thinking", f"it ran out of tokens while thinking ({told})", advice)
+    return Failure("unspoken", "it thought but said nothing", "look at its reasoning, or try another model", retry=True)

@@ -8,24 +8,27 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from openai import AsyncOpenAI, AsyncStream
 from pydantic import SecretStr
 
-from core.models.base import Completion, Message, Piece, Restart, Sampling, StreamItem
+from core.models.base import Completion, Message, OnlyThought, Piece, Restart, Sampling, StreamItem, Thought
 from core.models.classify import classify
 from core.models.clients import ClientPool
-from core.models.failures import AttemptFailed, Failure, empty, malformed, refused, timed_out
+from core.models.failures import AttemptFailed, Failure, empty, malformed, only_thought, refused, timed_out
 from core.models.limits import RateLimiter, Sleep, Ticket, shared_limiter
 from core.models.pictures import check_takes, data_urls, pictures_of, with_parts
 from core.models.retry import Retries, RetryPolicy
 from core.models.spec import ModelSpec, cost
+from core.models.thinking import Thinking
 from core.models.transport import openai_client
-from core.models.wire import Reply, expected_tokens, merged, request_body
+from core.models.wire import Reply, effort_fields, expected_tokens, merged, request_body
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +68,8 @@ class OpenAICompatibleModel:
         self._sleep = sleep
         self._jitter = jitter
         self._ask_for_usage = True
+        self._takes_effort = True
+        self._opens_thinking = spec.opens_thinking
 
     @property
     def name(self) -> str:
@@ -79,51 +84,73 @@ class OpenAICompatibleModel:
         await self._pool.release(self)
 
     async def stream(self, messages: Sequence[Message], sampling: Sampling) -> AsyncIterator[StreamItem]:
-        """Yield pieces and at last one ``Completion``; raise ``ProviderError`` when no reply can be had."""
+        """Yield pieces, thoughts and at last one ``Completion``; raise ``ProviderError`` when no reply can be had."""
         check_takes(self.spec, messages)
         pictures = await asyncio.to_thread(data_urls, messages) if pictures_of(messages) else {}
         sampling = merged(sampling, self.spec.sampling)
         retries = Retries(self._retry, self._jitter)
         while True:
             body = self._body(messages, sampling)
-            reply = Reply()
+            reply = Reply(Thinking(opened=self._opens_thinking))
             retries.attempts += 1
             try:
-                async with aclosing(self._attempt(body, pictures, reply)) as texts:
-                    async for text in texts:
-                        yield Piece(text)
+                async with aclosing(self._attempt(body, pictures, reply)) as items:
+                    async for item in items:
+                        reply.shown = True
+                        yield item
             except AttemptFailed as failed:
                 failure = failed.failure
             else:
                 yield self._completion(body, reply, retries.attempts)
                 return
-            wait = 0.0 if self._drop_rejected_option(body, failure) else self._wait_or_give_up(retries, failure)
-            if reply.pieces:
+            wait = 0.0
+            if not self._drop_rejected_option(body, sampling, failure):
+                wait = self._wait_or_give_up(retries, failure, body, reply)
+            if reply.shown:
                 yield Restart(failure.what, retries.attempts + 1)
             await self._sleep(wait)
 
     def _body(self, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
-        body = request_body(self.spec, messages, sampling)
+        body = request_body(self.spec, messages, sampling if self._takes_effort else replace(sampling, effort=None))
         if self._ask_for_usage:
             body["stream_options"] = {"include_usage": True}
         return body | dict(self._extras(sampling) if self._extras else {})
 
-    def _drop_rejected_option(self, body: Mapping[str, Any], failure: Failure) -> bool:
-        """Note that the server knows no ``stream_options``, so that the call is made again without."""
-        rejected = failure.kind == "bad_request" and "stream_options" in failure.detail and "stream_options" in body
-        self._ask_for_usage = self._ask_for_usage and not rejected
-        return rejected
+    def _drop_rejected_option(self, body: Mapping[str, Any], sampling: Sampling, failure: Failure) -> bool:
+        """Note an option that the server does not know, so that the call is made again without it.
 
-    def _wait_or_give_up(self, retries: Retries, failure: Failure) -> float:
+        An effort that it knows but not by this word is no such option: who asked for it has to choose another.
+        """
+        if failure.kind != "bad_request":
+            return False
+        if "stream_options" in failure.detail and "stream_options" in body:
+            self._ask_for_usage = False
+            return True
+        names = effort_fields(self.spec) or ["reasoning_effort"]
+        asked = sampling.effort and self._takes_effort and any(name in body for name in names)
+        if not asked or not any(name in failure.detail for name in names):
+            return False
+        if re.search(rf"\b{re.escape(sampling.effort or '')}\b", failure.detail):
+            return False
+        log.warning("%s takes no reasoning effort: it is asked without", self.name)
+        self._takes_effort = False
+        return True
+
+    def _wait_or_give_up(self, retries: Retries, failure: Failure, body: Mapping[str, Any], reply: Reply) -> float:
         if failure.kind == "rate_limit" and failure.retry_after_s:
             self._limiter.pause(min(failure.retry_after_s, self._retry.max_wait_s))
         wait = retries.next_wait(failure)
         if wait is None:
-            raise failure.error(self.name, retries.attempts)
+            error = failure.error(self.name, retries.attempts)
+            if failure.kind in ("thinking", "unspoken"):
+                raise OnlyThought(failure.kind, str(error), self._completion(body, reply, retries.attempts))
+            raise error
         log.info("%s: %s, next request in %.1f s", self.name, failure.kind, wait)
         return wait
 
-    async def _attempt(self, body: Mapping[str, Any], pictures: Mapping[str, str], reply: Reply) -> AsyncGenerator[str]:
+    async def _attempt(
+        self, body: Mapping[str, Any], pictures: Mapping[str, str], reply: Reply
+    ) -> AsyncGenerator[Piece | Thought]:
         """Make one request; yield its texts and leave the rest in ``reply``."""
         ticket = await self._limiter.acquire(expected_tokens(body))
         reply.sent_s = time.monotonic()
@@ -138,20 +165,23 @@ class OpenAICompatibleModel:
             if reply.finish_reason is None:
                 # The cause is dropped: a provider's own words may quote the key.
                 raise AttemptFailed(failure) from None
+        for rest in reply.thinking.end(cut_off=reply.finish_reason == "length"):
+            yield rest
+        self._opens_thinking = self._opens_thinking or reply.thinking.closed_alone
         self._settle(body, reply, ticket)
 
     def _settle(self, body: Mapping[str, Any], reply: Reply, ticket: Ticket) -> None:
         reply.latency_s = time.monotonic() - reply.sent_s
         ticket.correct(reply.usage_or_estimate(body).total_tokens)
-        if failure := _fault_of(reply):
+        if failure := _fault_of(reply, body.get(self.spec.max_tokens_field)):
             raise AttemptFailed(failure)
 
-    async def _texts(self, body: Mapping[str, Any], reply: Reply) -> AsyncGenerator[str]:
+    async def _texts(self, body: Mapping[str, Any], reply: Reply) -> AsyncGenerator[Piece | Thought]:
         client = self._pool.get(self, self._base_url, self._key, self._make_client)
         stream = await self._timed(reply, _post(client, body))
         try:
             while (chunk := await self._timed(reply, anext(stream, None))) is not None:
-                if text := reply.take(chunk):
+                for text in reply.take(chunk):
                     if reply.first_token_s is None:
                         reply.first_token_s = time.monotonic() - reply.sent_s
                     yield text
@@ -192,6 +222,7 @@ class OpenAICompatibleModel:
             cost_usd=cost(self.spec, usage),
             served_by=reply.served_by,
             request=dict(body),
+            reasoning=reply.reasoning or None,
         )
 
     def _make_client(self) -> AsyncOpenAI:
@@ -206,8 +237,8 @@ async def _post(client: AsyncOpenAI, body: Mapping[str, Any]) -> AsyncStream[obj
     return await client.post(_PATH, cast_to=object, body=body, stream=True, stream_cls=AsyncStream[object])
 
 
-def _fault_of(reply: Reply) -> Failure | None:
-    """Say why a reply that came through whole cannot be used."""
+def _fault_of(reply: Reply, limit: object) -> Failure | None:
+    """Say why a reply that came through whole cannot be used; ``limit`` is how many tokens it was allowed."""
     if reply.refused:
         return refused("the model refused to answer")
     if reply.finish_reason == "content_filter":
@@ -215,5 +246,7 @@ def _fault_of(reply: Reply) -> Failure | None:
     if reply.finish_reason is None:
         return malformed("the reply ended before it was complete")
     if not reply.text.strip():
-        return empty(reply.finish_reason)
+        # some providers keep the reasoning to themselves and only count it
+        thought = reply.reasoning or (reply.usage and reply.usage.reasoning_tokens)
+        return only_thought(reply.finish_reason, limit) if thought else empty(reply.finish_reason)
     return None

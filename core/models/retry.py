@@ -39,7 +39,7 @@ class Retries:
         """Return the seconds to wait before the next request, or ``None`` to give up."""
         if not failure.retry or self.attempts >= self.policy.attempts:
             return None
-        if failure.kind == "empty":
+        if failure.kind in ("empty", "unspoken"):
             self.empty += 1
             if self.empty > 1:
                 return None

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError, field_validator
 
 from core.errors import UsageError
 from core.models.spec import MaxTokensField, ProviderKind, SystemRole, Unsupported
@@ -53,6 +53,7 @@ class SamplingTable(_Table):
     max_tokens: int | None = Field(None, ge=1)
     seed: int | None = None
     stop: tuple[str, ...] = ()
+    effort: str | None = Field(None, min_length=1)
 
 
 class TimeoutsTable(_Table):
@@ -78,6 +79,15 @@ class CommonTable(_Table):
     serve_args: tuple[str, ...] | None = None
     group: str | None = Field(None, min_length=1)
     start_timeout_s: float | None = Field(None, gt=0)
+    opens_thinking: bool | None = None
+    extra_body: dict[str, JsonValue] | None = None
+
+    @field_validator("extra_body")
+    @classmethod
+    def _only_adds(cls, value: dict[str, JsonValue] | None) -> dict[str, JsonValue] | None:
+        if taken := {"model", "messages", "stream"} & set(value or ()):
+            raise ValueError(f"must not hold {', '.join(sorted(taken))}: the call says these itself")
+        return value
 
 
 class FamilyTable(CommonTable):

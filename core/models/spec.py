@@ -5,9 +5,10 @@ A ``ModelSpec`` holds names of environment variables, never a key.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from core.models.base import Sampling, Usage
@@ -16,7 +17,9 @@ from core.models.limits import Limits
 ProviderKind = Literal["openai", "azure", "hf"]
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 SystemRole = Literal["system", "user", "before_user"]
-Unsupported = Literal["temperature", "max_tokens", "seed", "stop", "images"]
+Unsupported = Literal["temperature", "max_tokens", "seed", "stop", "reasoning_effort", "images"]
+EFFORT = "{effort}"
+"""Holds the place of the reasoning effort in a model's ``extra_body``."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,9 @@ class ModelSpec:
     such only where a user's message follows it. ``unsupported`` names what is never sent: sampling settings, which are
     left out, and ``images``: a model that takes none is not asked where it would be shown one. ``limits_scope`` says
     with whom the model shares its rate limits. ``group`` is the kind of model that figures by group put it under, such
-    as open weights.
+    as open weights. ``opens_thinking`` says that its chat template begins every reply with a thought, so that only the
+    closing tag is in its text. ``extra_body`` goes into the body of every call as it is, with the reasoning effort
+    where ``{effort}`` stands; what holds nothing but an effort that is not set is left out.
     """
 
     name: str
@@ -77,6 +82,8 @@ class ModelSpec:
     serving: LocalServing = field(default=LocalServing())
     aliases: tuple[str, ...] = ()
     group: str = ""
+    opens_thinking: bool = False
+    extra_body: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def served_locally(self) -> bool:

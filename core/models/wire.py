@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from core.models.base import Message, Role, Sampling, Usage, joined, message
+from core.models.base import Message, Piece, Role, Sampling, Thought, Usage, joined, message
 from core.models.pictures import TOKENS_A_PICTURE, recorded
-from core.models.spec import ModelSpec
+from core.models.spec import EFFORT, ModelSpec
+from core.models.thinking import Thinking
 
 _TOKENS_PER_WORD = 4 / 3
 _ASSUMED_REPLY_TOKENS = 256
@@ -21,12 +22,8 @@ class UnreadableChunk(ValueError):
 
 def merged(call: Sampling, default: Sampling) -> Sampling:
     """Fill what a call leaves open with the model's defaults."""
-    return Sampling(
-        temperature=default.temperature if call.temperature is None else call.temperature,
-        max_tokens=default.max_tokens if call.max_tokens is None else call.max_tokens,
-        seed=default.seed if call.seed is None else call.seed,
-        stop=call.stop or default.stop,
-    )
+    given = {name: value for name, value in vars(call).items() if value is not None and value != ()}
+    return replace(default, **given)
 
 
 def request_body(spec: ModelSpec, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
@@ -39,12 +36,29 @@ def request_body(spec: ModelSpec, messages: Sequence[Message], sampling: Samplin
         "max_tokens": sampling.max_tokens,
         "seed": sampling.seed,
         "stop": list(sampling.stop) or None,
+        "reasoning_effort": None if effort_fields(spec) else sampling.effort,
     }
     sent = {name: value for name, value in settings.items() if value is not None and name not in spec.unsupported}
     if "max_tokens" in sent:
         sent[spec.max_tokens_field] = sent.pop("max_tokens")
     fitting = [recorded(one) for one in fitting_messages(spec, messages)]
-    return {"model": spec.model_id, "messages": fitting, "stream": True, **sent}
+    extra = _filled(spec.extra_body, sampling.effort) or {}
+    return {"model": spec.model_id, "messages": fitting, "stream": True, **sent, **extra}
+
+
+def effort_fields(spec: ModelSpec) -> list[str]:
+    """Return the fields of ``extra_body`` in which the effort is sent; empty where it has the usual field."""
+    return [name for name, value in spec.extra_body.items() if _filled(value, None) != value]
+
+
+def _filled(value: Any, effort: str | None) -> Any:
+    """Return a value with the effort where its place is held; ``None`` for what holds nothing but an unset effort."""
+    if isinstance(value, Mapping):
+        filled = {name: _filled(under, effort) for name, under in value.items()}
+        return {name: under for name, under in filled.items() if under is not None} or None
+    if isinstance(value, str) and EFFORT in value:
+        return None if effort is None else value.replace(EFFORT, effort)
+    return value
 
 
 def fitting_messages(spec: ModelSpec, messages: Sequence[Message]) -> list[Message]:
@@ -89,9 +103,11 @@ def expected_tokens(body: Mapping[str, Any]) -> int:
 
 @dataclass
 class Reply:
-    """A reply as far as it has come."""
+    """A reply as far as it has come; ``thinking`` tells what it says from what it thinks."""
 
-    pieces: list[str] = field(default_factory=list)
+    thinking: Thinking = field(default_factory=Thinking)
+    shown: bool = False
+    """Whether anything of it was handed on."""
     finish_reason: str | None = None
     refused: bool = False
     served_by: str | None = None
@@ -102,37 +118,80 @@ class Reply:
 
     @property
     def text(self) -> str:
-        """All text so far; half a character that no other half follows becomes U+FFFD, for nothing could store it."""
-        return "".join(self.pieces).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        """All that was said so far, without what was thought."""
+        return _whole_characters(self.thinking.text)
 
-    def take(self, chunk: object) -> str:
-        """Add a chunk, as the JSON it came as, and return the text it brought."""
+    @property
+    def reasoning(self) -> str:
+        """All that was thought so far."""
+        return _whole_characters(self.thinking.reasoning)
+
+    def take(self, chunk: object) -> Iterator[Piece | Thought]:
+        """Add a chunk, as the JSON it came as, and yield the text it brought."""
         self.served_by = _text_in(chunk, "model") or self.served_by
         self._take_usage(_field(chunk, "usage"))
         choices = _field(chunk, "choices")
         if choices is None and self.usage is None:
             raise UnreadableChunk("no choices in the chunk")
-        return self._take_choice(choices[0]) if isinstance(choices, list) and choices else ""
+        if isinstance(choices, list) and choices:
+            yield from self._take_choice(choices[0])
 
     def _take_usage(self, usage: object) -> None:
         prompt, completion = _field(usage, "prompt_tokens"), _field(usage, "completion_tokens")
         if isinstance(prompt, int) and isinstance(completion, int):
-            self.usage = Usage(prompt, completion)
+            thought = _field(_field(usage, "completion_tokens_details"), "reasoning_tokens")
+            told = type(thought) is int and 0 <= thought <= completion
+            self.usage = Usage(prompt, completion, reasoning_tokens=thought if told else None)
 
-    def _take_choice(self, choice: object) -> str:
+    def _take_choice(self, choice: object) -> Iterator[Piece | Thought]:
         self.finish_reason = _text_in(choice, "finish_reason") or self.finish_reason
         delta = _field(choice, "delta")
         self.refused = self.refused or bool(_field(delta, "refusal"))
-        text = _field(delta, "content") or ""
-        if not isinstance(text, str):
-            raise UnreadableChunk("the text of the chunk is no text")
-        if text:
-            self.pieces.append(text)
-        return text
+        if reasoning := _reasoning_in(delta):
+            yield from self.thinking.think(reasoning)
+        for thought, text in _parts_of(_field(delta, "content") or ""):
+            yield from self.thinking.think(text) if thought else self.thinking.take(text)
 
     def usage_or_estimate(self, body: Mapping[str, Any]) -> Usage:
         """Return the provider's figures, or a guess from the words where it sent none."""
-        return self.usage or Usage(prompt_tokens(body), estimated_tokens(self.text), estimated=True)
+        words = f"{self.reasoning} {self.text}"
+        return self.usage or Usage(prompt_tokens(body), estimated_tokens(words), estimated=True)
+
+
+def _reasoning_in(delta: object) -> str:
+    """Return the reasoning of a delta. Some servers send the same words in several of these fields: one is read."""
+    for name in ("reasoning", "reasoning_content"):
+        if text := _text_in(delta, name):
+            return text
+    return _thought_of(_field(delta, "reasoning_details"))
+
+
+def _thought_of(value: object) -> str:
+    """Return the words of a thought, whichever shape it has; encrypted ones have none."""
+    if isinstance(value, list):
+        return "".join(map(_thought_of, value))
+    if isinstance(value, dict):
+        return next((_thought_of(value[name]) for name in ("text", "summary", "thinking") if value.get(name)), "")
+    return value if isinstance(value, str) else ""
+
+
+def _parts_of(content: object) -> Iterator[tuple[bool, str]]:
+    """Yield the texts of a delta's content, and of each whether it is a thought; some servers send a list of parts."""
+    if isinstance(content, str):
+        yield False, content
+        return
+    if not isinstance(content, list):
+        raise UnreadableChunk("the text of the chunk is no text")
+    for part in content:
+        if _field(part, "type") in ("thinking", "reasoning"):
+            yield True, _thought_of(part)
+        else:
+            yield False, part if isinstance(part, str) else _text_in(part, "text") or ""
+
+
+def _whole_characters(text: str) -> str:
+    """Return text with U+FFFD for half a character that no other half followed: nothing could store it."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _field(value: object, name: str) -> Any:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from core.agents.automedic_roles import AutoMedicCast, Briefings, Facts, Rating, TagDoctor, briefings_of, view_of
 from core.agents.base import CallFailed, Cast, Dialogue, Held, Material, Question, Said, Saying, Scene, Turn
 from core.agents.reference_grader import ReferenceSummariser
-from core.automedic.tags import Spoken, read_tags, without_thinking
+from core.automedic.tags import Spoken, read_tags
 from core.errors import ProviderError
 from core.events import (
     Called,
@@ -130,10 +130,7 @@ class _Message:
     text: str | None = None
 
     async def of(self, speaking: AsyncIterator[Saying], turns: int) -> AsyncIterator[Event]:
-        """Yield what comes of it: the message, or why the conversation breaks off after so many turns.
-
-        The doctor's is kept as it was written; of the others' the reasoning is taken off.
-        """
+        """Yield what comes of it: the message, or why the conversation breaks off after so many turns."""
         said: Said | None = None
         try:
             async for item in speaking:
@@ -141,14 +138,13 @@ class _Message:
                     said = item
                 else:
                     yield item
-            spoken = without_thinking(said.text) if said is not None else ""
-            if said is None or not spoken:
+            if said is None or not said.text.strip():
                 raise ProviderError("empty", f"The {_NAMES[self.role]} said nothing.")
         except (CallFailed, ProviderError) as failure:
             for event in _broken_off(failure, turns):
                 yield event
             return
-        self.text = said.text if self.role == "doctor" else spoken
+        self.text = said.text if self.role == "doctor" else said.text.strip()
         yield Utterance(turn=self.turn, role=self.role, text=self.text, call_id=said.call_id)
 
 
@@ -197,9 +193,8 @@ class _Answering:
     def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         raise AssertionError("the conversation is over")
 
-    async def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
-        async for item in self.doctor.answer(scene, self.demographics, material, question):
-            yield replace(item, text=without_thinking(item.text)) if isinstance(item, Said) else item
+    def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
+        return self.doctor.answer(scene, self.demographics, material, question)
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> None:
         return None

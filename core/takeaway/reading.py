@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import TypeVar
 
@@ -28,6 +28,7 @@ from core.events import (
     Started,
     Summarised,
     Utterance,
+    reasoning_of,
 )
 from core.metrics.provenance import UNKNOWN, side_by_side
 from core.takeaway import words
@@ -43,6 +44,7 @@ class Cell:
 
     Of AutoMedic's doctor: ``goes`` says to whom, ``text`` is what was passed on, ``whole`` the message as it was
     written where that holds more, ``misuse`` in a sentence how it broke the tag protocol. Elsewhere these are empty.
+    ``thought`` is what the model thought with it, which is no part of the message.
     """
 
     role: Speaker
@@ -50,6 +52,7 @@ class Cell:
     goes: str = ""
     whole: str = ""
     misuse: str = ""
+    thought: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -63,10 +66,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The answer of one conversation in an arm and the grades that count; no grade where it could not be graded."""
+    """The answer of one conversation in an arm and the grades that count; no grade where it could not be graded.
+
+    ``thoughts`` are what was thought for the answer and for its grades: by whom, and the words.
+    """
 
     answer: Answered
     grades: tuple[Graded, ...]
+    thoughts: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -114,17 +121,25 @@ def of_kind(talk: Talk, kind: type[E]) -> list[E]:
 def rows(talks: Sequence[Talk]) -> list[Row]:
     """Return the dialogues message by message, the n-th of each in one row."""
     sides = [_cells(talk) for talk in talks]
-    return [Row(n, cells, _all_same(cells)) for n, cells in enumerate(zip_longest(*sides), start=1)]
+    return [_row(n, cells) for n, cells in enumerate(zip_longest(*sides), start=1)]
 
 
-def _all_same(cells: Sequence[Cell | None]) -> bool:
-    return len(cells) > 1 and len(set(cells)) == 1 and None not in cells
+def _row(number: int, cells: tuple[Cell | None, ...]) -> Row:
+    """Return a row; a branch that took a message over knows nothing of what was thought with it."""
+    thoughts = {cell.thought for cell in cells if cell is not None and cell.thought}
+    if len(cells) < 2 or None in cells or len(set(cells)) > 1 or len(thoughts) > 1:
+        return Row(number, cells, same=False)
+    thought = next(iter(thoughts), "")
+    return Row(number, tuple(cell and replace(cell, thought=thought) for cell in cells), same=True)
 
 
 def _cells(talk: Talk) -> list[Cell]:
-    tagged, misuses = speaks_in_tags(talk.events), misuses_of(talk.events)
+    tagged, misuses, thoughts = speaks_in_tags(talk.events), misuses_of(talk.events), reasoning_of(talk.events)
     return [
-        _tagged(said, misuses.get(said.turn)) if tagged and said.role == "doctor" else Cell(said.role, said.text)
+        replace(
+            _tagged(said, misuses.get(said.turn)) if tagged and said.role == "doctor" else Cell(said.role, said.text),
+            thought=thoughts.get(said.call_id or "", ""),
+        )
         for said in of_kind(talk, Utterance)
     ]
 
@@ -152,10 +167,28 @@ def _outcomes(talk: Talk) -> dict[tuple[str, str], Outcome]:
     grades: dict[tuple[str, str], list[Graded]] = {}
     for grade in sorted(talk.grades, key=lambda grade: grade.rule):
         grades.setdefault((grade.format, grade.question_type), []).append(grade)
-    return {
-        (a.format, a.question_type): Outcome(a, () if a.reason else tuple(grades.get((a.format, a.question_type), ())))
-        for a in of_kind(talk, Answered)
-    }
+    found: dict[tuple[str, str], Outcome] = {}
+    for answer in of_kind(talk, Answered):
+        arm = (answer.format, answer.question_type)
+        counting = () if answer.reason else tuple(grades.get(arm, ()))
+        found[arm] = Outcome(
+            answer, counting, _thoughts(talk, answer.call_id, *(i for g in counting for i in g.call_ids))
+        )
+    return found
+
+
+def _thoughts(talk: Talk, *call_ids: str | None) -> tuple[tuple[str, str], ...]:
+    """Return what was thought in some calls: by whom, and the words."""
+    roles = {event.call.call_id: words.role(event.call.role) for event in of_kind(talk, Called)}
+    thoughts = reasoning_of(talk.events)
+    return tuple((roles[i], thoughts[i]) for i in dict.fromkeys(call_ids) if i is not None and i in thoughts)
+
+
+def aside_thoughts(talk: Talk) -> tuple[tuple[str, str], ...]:
+    """Return what was thought in calls that are neither a message nor an answer nor a grade: by whom, and the words."""
+    shown = {said.call_id for said in of_kind(talk, Utterance)} | {answer.call_id for answer in of_kind(talk, Answered)}
+    shown |= {call_id for grade in talk.grades for call_id in grade.call_ids}
+    return _thoughts(talk, *(e.call.call_id for e in of_kind(talk, Called) if e.call.call_id not in shown))
 
 
 def ending(talk: Talk) -> str:

@@ -182,6 +182,6 @@ def _draw_answers(first: Reading, second: Reading, names: tuple[str, str]) -> No
         for column, shown, held, name in zip(st.columns(2, gap="medium"), (first, second), answers, names, strict=True):
             with column:
                 if asked in held:
-                    draw_answer(held[asked], [g for g in shown.grades if (g.format, g.question_type) == asked])
+                    draw_answer(held[asked], shown)
                 else:
                     st.caption(f"{name} was not asked: {arm(*asked)}.")

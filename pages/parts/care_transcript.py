@@ -1,10 +1,10 @@
 """A conversation of the CARE page, opened in place: the message to look at with what stands around it, the answers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from core.events import Answered, Event, Utterance
+from core.events import Answered, Event, Utterance, reasoning_of
 from pages.parts.look import plain
 from pages.parts.navigation import TRANSCRIPTS
 from pages.parts.transcript import draw_chat
@@ -63,23 +63,24 @@ def _draw_chat(events: Sequence[Event], turn: int | None) -> None:
         with st.container(height=_CHAT, border=False, gap="xxsmall", autoscroll=False, key="care_chat"):
             draw_chat(said, None, tagged=True)
         return
+    thoughts = reasoning_of(said)  # a call comes before its message, and so may fall into the part before
     before, lead, here, behind, rest = around(said, turn)
-    _folded(before, "Messages before these")
-    draw_chat(lead, None, tagged=True)
+    _folded(before, "Messages before these", thoughts)
+    draw_chat(lead, None, tagged=True, thoughts=thoughts)
     with st.container(border=True, key="care_here", gap="xxsmall"):
         st.caption(f":material/arrow_downward: Message {turn + 1}, the one that shows it")
-        draw_chat(here, None, tagged=True)
-    draw_chat(behind, None, tagged=True)
-    _folded(rest, "Messages after these")
+        draw_chat(here, None, tagged=True, thoughts=thoughts)
+    draw_chat(behind, None, tagged=True, thoughts=thoughts)
+    _folded(rest, "Messages after these", thoughts)
 
 
-def _folded(events: Sequence[Event], label: str) -> None:
+def _folded(events: Sequence[Event], label: str, thoughts: Mapping[str, str]) -> None:
     count = sum(isinstance(event, Utterance) for event in events)
     if count:
         with st.expander(f"{label} ({count})"):
-            draw_chat(events, None, tagged=True)
+            draw_chat(events, None, tagged=True, thoughts=thoughts)
     else:
-        draw_chat(events, None, tagged=True)
+        draw_chat(events, None, tagged=True, thoughts=thoughts)
 
 
 def _draw_answers(shown: Reading) -> None:
@@ -87,6 +88,5 @@ def _draw_answers(shown: Reading) -> None:
     answers = {(e.format, e.question_type): e for e in shown.events if isinstance(e, Answered)}
     if not answers:
         st.caption("No answer: the trial broke off before.")
-    for (format_, question_type), answer in sorted(answers.items(), key=lambda item: item[0][0] != "multi_turn"):
-        grades = [g for g in shown.grades if (g.format, g.question_type) == (format_, question_type)]
-        draw_answer(answer, grades)
+    for _, answer in sorted(answers.items(), key=lambda item: item[0][0] != "multi_turn"):
+        draw_answer(answer, shown)

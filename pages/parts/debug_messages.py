@@ -11,6 +11,7 @@ from core.events import CallRecord, Verdict
 from core.models.base import Role
 from pages.parts.figures import model_name
 from pages.parts.look import VERDICT, badge, money, plain
+from pages.parts.transcript import draw_reasoning
 
 PART = {
     "system": "Instructions", "persona": "Persona", "picture": "Picture", "case": "Case", "dialogue": "Dialogue",
@@ -81,6 +82,8 @@ def draw_response(step: Step) -> None:
         verdicts = " ".join(badge(verdict) for verdict in _verdicts(step))
         by_rule = "Decided by rule." if step.would_be_sent and step.reason is None else "Nothing came back."
         st.markdown(f"{verdicts} {plain(step.detail) or by_rule}")
+    if step.call is not None:
+        draw_reasoning(step.call.reasoning)
     if step.call is not None and step.call.error:
         st.error(plain(step.call.error), icon=":material/cloud_off:")
     if step.belief:
@@ -113,8 +116,10 @@ def figures_of(call: CallRecord) -> str:
     cost = "cost unknown" if call.cost_usd is None else money(call.cost_usd).replace("$", r"\$")
     served = f" · served by {plain(call.served_by)}" if call.served_by else ""
     again = f" · {call.attempts} attempts" if call.attempts > 1 else ""
+    thought = "" if call.reasoning_tokens is None else f" ({call.reasoning_tokens:,} of them reasoning)"
+    out = f"{call.completion_tokens:,} out{thought}"
     return (
-        f"{plain(model_name(call.model))} · {about}{call.prompt_tokens:,} tokens in, {call.completion_tokens:,} out · "
+        f"{plain(model_name(call.model))} · {about}{call.prompt_tokens:,} tokens in, {out} · "
         f"{call.latency_s:.2f} s{first} · {cost}{served}{again}"
     )
 

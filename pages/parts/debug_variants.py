@@ -17,6 +17,7 @@ from pages.parts.debug_messages import PART, ROLE, source_words, verdict_words
 from pages.parts.debug_runs import from_address, to_address
 from pages.parts.figures import model_name
 from pages.parts.look import RULE_SHORT, badge, money, plain
+from pages.parts.transcript import draw_reasoning
 
 ORIGINAL = "original"
 
@@ -34,6 +35,7 @@ class Side:
     reason: Verdict | None
     detail: str
     figures: str
+    reasoning: str | None = None
 
 
 def draw_variants(step: Step, variants: Sequence[Variant]) -> None:
@@ -83,7 +85,7 @@ def side_of_step(step: Step) -> Side:
         figures = _figures(call.prompt_tokens + call.completion_tokens, call.latency_s, call.cost_usd)
     return Side(
         "Original", step.model, step.messages, step.response, step.extracted, step.verdicts, step.reason, step.detail,
-        figures,
+        figures, call.reasoning if call else None,
     )  # fmt: skip
 
 
@@ -94,7 +96,7 @@ def side_of(variant: Variant, name: str) -> Side:
         figures = _figures(variant.tokens, variant.latency_s, variant.cost_usd)
     return Side(
         name, variant.model, variant.messages, variant.response, variant.extracted, variant.verdicts, variant.reason,
-        variant.detail, figures,
+        variant.detail, figures, variant.calls[0].reasoning if variant.calls else None,
     )  # fmt: skip
 
 
@@ -120,6 +122,9 @@ def _draw_pair(first: Side, second: Side) -> None:
                 st.markdown(f":gray[Read as] {plain(side.extracted)}")
     st.markdown("**What came back**")
     draw_texts(first.response, second.response, "Nothing came back.")
+    for column, side in zip(st.columns(2, gap="medium"), (first, second), strict=True):
+        with column:
+            draw_reasoning(side.reasoning)
     differing = [d for d in message_diff(first.messages, second.messages) if d.changed]
     same = max(len(first.messages), len(second.messages)) - len(differing)
     st.markdown("**What was sent**")

@@ -1,5 +1,6 @@
 """What the Live page asks before a consultation of AutoMedic: doctor, patient and clinical staff, and its rules."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import streamlit as st
@@ -15,7 +16,7 @@ from pages.parts.data_words import reason_words
 from pages.parts.look import arm
 from pages.parts.run_form import MOST_TURNS
 from pages.parts.run_prepared import prepared
-from pages.parts.setup import Seats, ask_address, ask_pack, ask_pictures, ask_seat, seat_problem
+from pages.parts.setup import Seats, ask_address, ask_effort, ask_pack, ask_pictures, ask_seat, seat_problem
 
 _MODES = {"one": "One consultation", "doctors": "Two doctors"}
 _PLACE = "_automedic"
@@ -53,7 +54,7 @@ def ask_automedic(case: Case | None) -> Wanted:
         staff = ask_seat("live", "staff", label="Clinical staff", kinds=(ReferenceStaff.name,))
     images = ask_pictures("live_automedic", doctors, [case] if case else [])
     with st.expander("More settings", icon=":material/tune:"):
-        campaign = _ask_rules(staff)
+        campaign = _ask_rules(staff, doctors)
     st.caption(
         "A person cannot take a seat here: the doctor has to write tags. Choose CRAFT-MD to play the doctor or the "
         "patient yourself."
@@ -75,13 +76,14 @@ def _ask_doctor(label: str, right: str = "") -> str:
     return ask_seat("live", "doctor", label=label, place=f"{_PLACE}{right}", kinds=AUTOMEDIC.doctors)
 
 
-def _ask_rules(staff: str) -> Campaign:
+def _ask_rules(staff: str, doctors: Sequence[str]) -> Campaign:
     """Ask for what is seldom changed; the campaign returned has no case and no doctor yet."""
     left, right = st.columns(2)
     with left:
         grader = ask_seat("live", "grader", place=_PLACE)
         prompts = ask_pack("live_automedic", AUTOMEDIC.prompts)
         address = ask_address("live")
+        effort = ask_effort("live", doctors)
     with right:
         arms = st.pills(
             "Asked", AUTOMEDIC.all_arms, selection_mode="multi", default=list(AUTOMEDIC.paper_arms),
@@ -98,7 +100,7 @@ def _ask_rules(staff: str) -> Campaign:
     return Campaign(
         names=CastNames(AUTOMEDIC.doctors[0], REFERENCE["patient"], grader), cases=(), arms=tuple(arms),
         seed=int(seed), prompts=prompts, protocol=AUTOMEDIC.name,
-        settings=Settings(base_url=address, staff=staff, max_turns=int(turns)),
+        settings=Settings(base_url=address, staff=staff, max_turns=int(turns), reasoning_effort=effort),
     )  # fmt: skip
 
 

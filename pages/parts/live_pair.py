@@ -15,7 +15,7 @@ from pages.parts.live_sessions import Shown, leave, play_pair_again
 from pages.parts.live_view import draw_controls, draw_fork_link, draw_take_away_watched, is_automedic, redrawn
 from pages.parts.look import VERDICT, arm, plain
 from pages.parts.setup import case_label
-from pages.parts.transcript import draw_answers, draw_chat, questions_asked
+from pages.parts.transcript import draw_answers, draw_chat, hides_thoughts, questions_asked
 
 
 def draw_pair(left: Shown, right: Shown) -> None:
@@ -55,7 +55,7 @@ def _side(shown: Shown, other: Shown) -> None:
     events = session.snapshot()
     st.subheader(plain(side_name(shown, other)), anchor=False)
     with st.container(height=460, autoscroll=True, border=True, gap="xxsmall", key=f"chat_{session.key}"):
-        draw_chat(events, session.draft)
+        draw_chat(events, session.draft, thoughts={} if hides_thoughts(session) else None)
     if session.error:
         st.error(plain(session.error))
     draw_figures(session, events)

@@ -18,7 +18,17 @@ from pages.parts.case_pictures import draw_pictures_folded
 from pages.parts.live_automedic import Wanted, ask_automedic
 from pages.parts.live_sessions import adopt, adopt_pair
 from pages.parts.look import arm, plain
-from pages.parts.setup import Seats, ask_address, ask_case, ask_pack, ask_persona, ask_pictures, ask_seat, seat_problem
+from pages.parts.setup import (
+    Seats,
+    ask_address,
+    ask_case,
+    ask_effort,
+    ask_pack,
+    ask_persona,
+    ask_pictures,
+    ask_seat,
+    seat_problem,
+)
 
 _ARMS: list[Arm] = [
     ("multi_turn", "frq"), ("multi_turn", "mcq"), ("single_turn", "frq"), ("summarized", "frq"),
@@ -80,6 +90,7 @@ def _ask_craftmd(case: Case | None) -> Wanted:
             summariser = ask_seat("live", "summariser")
             prompts = ask_pack("live")
             address = ask_address("live")
+            effort = ask_effort("live", doctors)
         with columns[1]:
             if mode != "patients":
                 personas = [str(ask_persona("live"))] * len(doctors)
@@ -92,7 +103,9 @@ def _ask_craftmd(case: Case | None) -> Wanted:
     wanted = Wanted(both=len(sides) > 1, alike=len(set(sides)) < len(sides), problem=problem)
     if case is None or not arms:
         return wanted
-    settings = Settings(max_messages=cap, base_url=address, probe=probe, images=images)
+    settings = Settings(
+        max_messages=cap, base_url=address, probe=probe, images=images, reasoning_effort=effort
+    )  # fmt: skip
     shared = Campaign(
         names=sides[0].seats.names, cases=(case,), arms=tuple(arms), seed=seed, prompts=prompts, settings=settings
     )

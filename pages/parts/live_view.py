@@ -19,7 +19,7 @@ from pages.parts.look import plain
 from pages.parts.navigation import BRANCHES
 from pages.parts.setup import case_label
 from pages.parts.take_away import draw_take_away, draw_take_away_unstored
-from pages.parts.transcript import draw_answers, draw_chat
+from pages.parts.transcript import draw_answers, draw_chat, hides_thoughts
 
 _SPEEDS = {"0.5×": 0.5, "1×": 1.0, "2×": 2.0, "4×": 4.0, "At once": 1000.0}
 REDRAW_S = 0.4
@@ -167,7 +167,7 @@ def _body(shown: Shown) -> None:
     left, right = st.columns([5, 3], gap="medium")
     with left:
         with st.container(height=520, autoscroll=True, border=True, gap="xxsmall", key=f"chat_{session.key}"):
-            draw_chat(events, session.draft)
+            draw_chat(events, session.draft, thoughts={} if hides_thoughts(session) else None)
         _seat(session)
         if session.error:
             st.error(plain(session.error))

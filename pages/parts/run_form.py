@@ -21,7 +21,16 @@ from core.protocols.craftmd import Arm
 from core.protocols.playing import AUTOMEDIC, CONSULTATION
 from pages.parts.look import FORMAT, QUESTION_TYPE, arm
 from pages.parts.run_prepared import left_out_words, prepared
-from pages.parts.setup import Seats, ask_address, ask_pack, ask_persona, ask_pictures, ask_seat, seat_problem
+from pages.parts.setup import (
+    Seats,
+    ask_address,
+    ask_effort,
+    ask_pack,
+    ask_persona,
+    ask_pictures,
+    ask_seat,
+    seat_problem,
+)
 
 _EVERY = "every specialty"
 _MOST_QUESTIONS = 100
@@ -61,6 +70,7 @@ def ask_craftmd() -> Draft:
         doctor = ask_seat("runs", "doctor")
         chosen = _ask_cases()
         images = ask_pictures("runs", [doctor], chosen.cases)
+        effort = ask_effort("runs", [doctor])
         trials = _ask_trials()
         arms = _ask_arms()
     with right:
@@ -84,7 +94,7 @@ def ask_craftmd() -> Draft:
         trials=trials, seed=seed, prompts=prompts,
         settings=Settings(
             max_messages=int(cap), base_url=address, persona=str(persona), probe=probe and is_model(doctor),
-            images=images,
+            images=images, reasoning_effort=effort,
         ),
     )  # fmt: skip
     return _draft(campaign, options, seats, chosen, "Choose at least one format and one question type.")
@@ -98,6 +108,7 @@ def ask_consultation() -> Draft:
         prompt = _ask_doctor_prompt() if is_model(doctor) else ""
         chosen = _ask_cases()
         images = ask_pictures("runs", [doctor], chosen.cases)
+        effort = ask_effort("runs", [doctor])
         trials = _ask_trials()
         arms = _ask_tasks()
     with right:
@@ -115,7 +126,8 @@ def ask_consultation() -> Draft:
         names=seats.names, cases=chosen.cases, case_set=chosen.case_set, arms=arms, many_choices=chosen.answers,
         trials=trials, seed=seed, prompts=prompts, protocol=CONSULTATION.name,
         settings=Settings(
-            base_url=address, solver=solver, max_questions=questions, doctor_prompt=prompt, images=images
+            base_url=address, solver=solver, max_questions=questions, doctor_prompt=prompt, images=images,
+            reasoning_effort=effort,
         ),
     )  # fmt: skip
     return _draft(campaign, options, seats, chosen, "Choose at least one question for the solver.")
@@ -128,6 +140,7 @@ def ask_automedic() -> Draft:
         doctor = ask_seat("runs", "doctor", place="_automedic", kinds=AUTOMEDIC.doctors)
         chosen = _ask_cases()
         images = ask_pictures("runs", [doctor], chosen.cases)
+        effort = ask_effort("runs", [doctor])
         trials = _ask_trials()
         arms = _ask_questions_after()
     with right:
@@ -150,7 +163,7 @@ def ask_automedic() -> Draft:
     campaign = Campaign(
         names=seats.names, cases=playable.cases, case_set=chosen.case_set, arms=arms, many_choices=chosen.answers,
         trials=trials, seed=seed, prompts=prompts, protocol=AUTOMEDIC.name,
-        settings=Settings(base_url=address, staff=staff, max_turns=int(turns), images=images),
+        settings=Settings(base_url=address, staff=staff, max_turns=int(turns), images=images, reasoning_effort=effort),
     )  # fmt: skip
     draft = _draft(campaign, options, seats, playable, "Choose at least one way of asking.")
     return replace(draft, note=left_out_words(found) if chosen.cases else "")

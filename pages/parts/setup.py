@@ -19,6 +19,8 @@ from core.prompts import pack_places
 from pages.parts.look import plain
 
 OTHER = "another model…"
+EFFORTS = ("", "none", "minimal", "low", "medium", "high")
+"""Words by which providers are told how much a model is to think; the first leaves it to the model."""
 _REFERENCE_NAMES = {
     REFERENCE["doctor"]: "Reference doctor (rules, no model)",
     REFERENCE["patient"]: "Reference patient (rules, no model)",
@@ -142,6 +144,18 @@ def ask_pictures(page: str, doctors: Sequence[str], cases: Sequence[Case]) -> st
         persist_state="session",
         help=f"{pictured:,} of {len(cases):,} cases have a picture. With: the doctor is shown it in every format, and "
         "nobody else is. Such runs are compared with others, never mixed with them.",
+    ) or ""  # fmt: skip
+
+
+def ask_effort(page: str, doctors: Sequence[str]) -> str:
+    """Ask how much the doctors' models are to think; empty, unasked, where one of the doctors is no model."""
+    if not all(map(is_model, doctors)):
+        return ""
+    return st.selectbox(
+        "Reasoning effort", EFFORTS, key=f"{page}_effort", accept_new_options=True, persist_state="session",
+        format_func=lambda effort: effort or "The model’s own",
+        help="How much the doctor’s model is to think before it replies, for models that can be told; another word "
+        "can be typed in. What it thinks is kept and shown, and never spoken or judged.",
     ) or ""  # fmt: skip
 
 

@@ -1,13 +1,26 @@
 """A consultation as a chat: finished messages, the one being said, and the answer in each arm."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.automedic.messages import misuses_of, queries_passed_on, speaks_in_tags, without_tags
-from core.events import Answered, Ended, Event, Failed, Finished, Graded, Rated, Started, Summarised, Utterance
+from core.events import (
+    Answered,
+    Called,
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    Graded,
+    Rated,
+    Started,
+    Summarised,
+    Utterance,
+    reasoning_of,
+)
 from core.live.session import Draft, Session
 from core.words import how_it_ended, rated
 from pages.parts.look import FORMAT, QUESTION_TYPE, ROLE_ICON, RULE, RULE_SHORT, arm, badge, plain
@@ -15,35 +28,60 @@ from pages.parts.transcript_tags import draw_tagged, role_badge
 
 
 def draw_chat(
-    events: Sequence[Event], draft: Draft | None, words: str = "", *, tagged: bool | None = None
+    events: Sequence[Event], draft: Draft | None, words: str = "", *, tagged: bool | None = None,
+    thoughts: Mapping[str, str] | None = None,
 ) -> None:  # fmt: skip
     """Draw the dialogue, whoever opens it; ``words`` are marked where they occur.
 
     A conversation of AutoMedic is known by its tags, or by ``tagged`` where only part of it is drawn: its doctor's
-    messages are drawn without them.
+    messages are drawn without them. ``thoughts`` (call id → reasoning) are drawn folded with what came of them: those
+    of ``events``, unless others are given, or none where a person plays who must not read them.
     """
     if tagged is None:
         tagged = speaks_in_tags(events, draft.text if draft is not None else "")
+    known = reasoning_of(events) if thoughts is None else thoughts
     misuses = misuses_of(events)
+    broken = ""
     for event in events:
         if isinstance(event, Utterance) and tagged and event.role == "doctor":
             with _bubble(event.role):
                 draw_tagged(event.text, misuses.get(event.turn), lambda text: marked(text, words))
+                draw_reasoning(known.get(event.call_id or ""))
         elif isinstance(event, Utterance):
-            message(event.role, event.text, words)
+            with _bubble(event.role):
+                _say(event.role, event.text, words)
+                draw_reasoning(known.get(event.call_id or ""))
+        elif isinstance(event, Called):
+            broken = event.call.call_id if event.call.error else ""
         elif isinstance(event, Ended):
             ended = how_it_ended(event.reason, event.doctor_turns, tagged=tagged)
             st.caption(f":material/flag: The conversation ended because {ended}.")
         elif isinstance(event, Rated):
             draw_rating(event)
+            draw_reasoning(known.get(event.call_id or ""))
         elif isinstance(event, Failed):
             st.warning(f"{_where(event.where)}: {plain(event.message)}", icon=":material/cloud_off:")
+            draw_reasoning(known.get(broken))
     if draft is not None and draft.purpose == "dialogue":
         said = without_tags(draft.text) if tagged and draft.role == "doctor" else draft.text
-        message(draft.role, said + " ▌")
+        with _bubble(draft.role):
+            if draft.thought and thoughts is None:
+                draw_reasoning(draft.thought, label="Reasoning" if said.strip() else "Thinking…")
+            _say(draft.role, said + " ▌")
     held = any(isinstance(event, Utterance | Ended) for event in events)
     if _whole(events) and not held:
         st.caption("This trial held no conversation.")
+
+
+def draw_reasoning(*thoughts: str | None, label: str = "Reasoning") -> None:
+    """Draw, folded, what models thought; nothing where none of it is known."""
+    found = [thought for thought in thoughts if thought]
+    if not found:
+        return
+    with st.expander(label, icon=":material/psychology:"):
+        st.caption("Kept with the call. It was not spoken, nobody was sent it, and it is not judged.")
+        for thought in found:
+            st.markdown(plain(thought))
 
 
 def draw_rating(rating: Rated) -> None:
@@ -94,11 +132,15 @@ def _where(where: str) -> str:
     return f"{role.capitalize()} ({arm(format_, question_type)})" if known else plain(where.capitalize())  # type: ignore[arg-type]
 
 
-def message(role: str, text: str, words: str = "") -> None:
-    """Draw one message of the dialogue; ``words`` are marked where they occur."""
-    speaker = f"{role_badge(role)}  \n" if role == "staff" else ""
+def message(role: str, text: str) -> None:
+    """Draw one message of the dialogue."""
     with _bubble(role):
-        st.markdown(f"{speaker}{marked(text, words)}")
+        _say(role, text)
+
+
+def _say(role: str, text: str, words: str = "") -> None:
+    speaker = f"{role_badge(role)}  \n" if role == "staff" else ""
+    st.markdown(f"{speaker}{marked(text, words)}")
 
 
 def _bubble(role: str) -> DeltaGenerator:
@@ -121,23 +163,38 @@ def draw_answers(session: Session, events: Sequence[Event]) -> None:
     st.subheader("Diagnosis", anchor=False)
     if not_the_doctor := who_answers(events):
         st.caption(not_the_doctor)
+    # a human who still has to answer is not told how the answers before were judged, nor what anybody thought
+    blind = session.running and session.meta.get("doctor") == "human"
+    thoughts = {} if hides_thoughts(session) else reasoning_of(events)
     for event in events:
         if isinstance(event, Summarised):
             with st.expander("The conversation in one paragraph"):
                 st.markdown(plain(event.text))
-    # a human who still has to answer is not told how the answers before were judged
-    blind = session.running and session.meta.get("doctor") == "human"
+                draw_reasoning(thoughts.get(event.call_id or ""))
     for answer in answers:
-        _answer(answer, [] if blind else [e for e in events if isinstance(e, Graded) and _same_arm(e, answer)])
+        grades = [] if blind else [e for e in events if isinstance(e, Graded) and _same_arm(e, answer)]
+        _answer(answer, grades, thoughts)
     if draft and draft.purpose == "answer":
-        st.caption(f"Answering: {plain(draft.text)} ▌")
+        st.caption(f"Answering: {plain(draft.text)} ▌" if draft.text or not draft.thought else "Thinking…")
+
+
+def hides_thoughts(session: Session) -> bool:
+    """Say whether a person plays in a consultation under way: what the models think would tell what is to be found."""
+    return session.running and "human" in (session.meta.get("doctor"), session.meta.get("patient"))
+
+
+def draw_answers_reasoning(answer: Answered, grades: Iterable[Graded], thoughts: Mapping[str, str]) -> None:
+    """Draw, folded, what was thought before an answer, and before the verdicts on it."""
+    draw_reasoning(thoughts.get(answer.call_id or ""))
+    judging = dict.fromkeys(call_id for grade in grades for call_id in grade.call_ids)
+    draw_reasoning(*(thoughts.get(call_id) for call_id in judging), label="Reasoning of the grader")
 
 
 def _same_arm(grade: Graded, answer: Answered) -> bool:
     return (grade.format, grade.question_type) == (answer.format, answer.question_type)
 
 
-def _answer(answer: Answered, grades: Sequence[Graded]) -> None:
+def _answer(answer: Answered, grades: Sequence[Graded], thoughts: Mapping[str, str]) -> None:
     with st.container(border=True, gap="small"):
         left, right = st.columns(2, vertical_alignment="center")
         left.markdown(f"**{arm(answer.format, answer.question_type)}**  \n{plain(_short(answer))}")
@@ -147,6 +204,7 @@ def _answer(answer: Answered, grades: Sequence[Graded]) -> None:
         for rule, grade in newest.items():
             note = f" :gray[{RULE_SHORT[rule]}]" if len(newest) > 1 else ""
             right.markdown(f"{badge(grade.verdict)}{note}", help=_grade_help(grade))
+        draw_answers_reasoning(answer, grades, thoughts)
 
 
 def _short(answer: Answered) -> str:

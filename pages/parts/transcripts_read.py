@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from core.events import FORMATS, QUESTION_TYPES, Answered, Graded, Summarised
+from core.events import FORMATS, QUESTION_TYPES, Answered, Graded, Summarised, reasoning_of
 from core.protocols.playing import AUTOMEDIC, CRAFTMD
 from core.store.conversations import Conversation, ConversationFilter
 from core.takeaway.reading import was_shown
@@ -18,7 +18,7 @@ from pages.parts.live_panels import draw_case
 from pages.parts.look import RULE, RULE_SHORT, arm, badge, plain
 from pages.parts.navigation import BRANCHES, DEBUGGER, LIVE
 from pages.parts.take_away import draw_take_away
-from pages.parts.transcript import draw_chat, who_answers
+from pages.parts.transcript import draw_answers_reasoning, draw_chat, draw_reasoning, who_answers
 from pages.parts.transcript import marked as marked
 from pages.parts.transcripts_closer import draw_closer
 from pages.parts.transcripts_data import PAGE, Reading, found_ids, reading, trials_of_case
@@ -128,22 +128,23 @@ def _answers(shown: Reading) -> None:
         for question_type in QUESTION_TYPES:
             answer = answers.get((format_, question_type))
             if answer is not None:
-                grades = [g for g in shown.grades if (g.format, g.question_type) == (format_, question_type)]
-                draw_answer(answer, grades)
+                draw_answer(answer, shown)
 
 
 def _background(shown: Reading) -> None:
-    summary = next((event.text for event in shown.events if isinstance(event, Summarised)), None)
+    summary = next((event for event in shown.events if isinstance(event, Summarised)), None)
     if summary is not None:
         with st.expander("The summary that the doctor was shown"):
-            st.markdown(plain(summary))
+            st.markdown(plain(summary.text))
+            draw_reasoning(reasoning_of(shown.events).get(summary.call_id or ""))
     if shown.case is not None:
         tagged = shown.talk.protocol == AUTOMEDIC.name
         draw_case(shown.case, open_=False, tagged=tagged, shown=was_shown(shown.events))
 
 
-def draw_answer(answer: Answered, grades: Sequence[Graded]) -> None:
-    """Draw one answer with the verdicts that count, and what was read out of it."""
+def draw_answer(answer: Answered, shown: Reading) -> None:
+    """Draw one answer with the verdicts that count, what was read out of it, and folded what was thought."""
+    grades = [g for g in shown.grades if (g.format, g.question_type) == (answer.format, answer.question_type)]
     response = (answer.response or "").replace("**", "").strip()
     with st.container(border=True, gap="xsmall"):
         badges = [badge(answer.reason)] if answer.reason is not None else []
@@ -160,6 +161,7 @@ def draw_answer(answer: Answered, grades: Sequence[Graded]) -> None:
         if len(response) > _LONG:
             with st.popover("The whole answer", type="tertiary"):
                 st.markdown(plain(response))
+        draw_answers_reasoning(answer, grades, reasoning_of(shown.events))
 
 
 def _judges(grades: Sequence[Graded]) -> str:

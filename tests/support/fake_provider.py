@@ -123,6 +123,8 @@ async def _stream(request: web.Request, body: dict[str, Any], reply: Reply) -> w
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **reply.headers})
     await response.prepare(request)
     await _send(response, _chunk(reply, {"role": "assistant", "content": ""}))
+    for delta in reply.deltas:
+        await _send(response, _chunk(reply, dict(delta)))
     for number, piece in enumerate([*reply.pieces, None]):
         if await _mishap(request, response, reply, number):
             return response
@@ -135,7 +137,7 @@ async def _stream(request: web.Request, body: dict[str, Any], reply: Reply) -> w
     if await _mishap(request, response, reply, len(reply.pieces) + 1):
         return response
     if reply.usage and (body.get("stream_options") or {}).get("include_usage"):
-        await _send(response, {**_chunk(reply, {}), "choices": [], "usage": _usage(reply.usage)})
+        await _send(response, {**_chunk(reply, {}), "choices": [], "usage": _usage(reply)})
     await response.write(b"data: [DONE]\n\n")
     return response
 
@@ -168,12 +170,14 @@ def _whole(reply: Reply) -> dict[str, Any]:
     message = {"role": "assistant", "content": reply.text, "refusal": reply.refusal}
     choice = {"index": 0, "message": message, "finish_reason": reply.finish_reason}
     whole = {"id": "fake", "object": "chat.completion", "created": 0, "model": reply.model, "choices": [choice]}
-    return {**whole, "usage": _usage(reply.usage)} if reply.usage else whole
+    return {**whole, "usage": _usage(reply)} if reply.usage else whole
 
 
-def _usage(usage: tuple[int, int]) -> dict[str, int]:
-    prompt, completion = usage
-    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+def _usage(reply: Reply) -> dict[str, Any]:
+    prompt, completion = reply.usage or (0, 0)
+    told = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+    details = {"completion_tokens_details": {"reasoning_tokens": reply.thought}} if reply.thought is not None else {}
+    return {**told, **details}
 
 
 @contextlib.contextmanager

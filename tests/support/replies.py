@@ -15,6 +15,8 @@ from typing import Any
 class Reply:
     """One answer. Where ``status`` is not 200, ``error`` is its body and the rest does not matter.
 
+    ``deltas`` are sent as they are before the text, ``chunks`` instead of the text word by word, and ``thought`` is
+    how many of the completion's tokens are told to be reasoning.
     ``delay_s`` passes before anything is sent, ``piece_delay_s`` before each piece. After so many pieces: ``cut_after``
     breaks the connection off, ``end_after`` ends the stream in order but unfinished, ``stall_after`` sends nothing
     more, ``garbage_after`` sends a line that is no JSON, ``error_after`` sends ``error`` inside the stream. One more
@@ -36,10 +38,15 @@ class Reply:
     refusal: str | None = None
     usage: tuple[int, int] | None = (11, 7)
     model: str = "fake-1"
+    deltas: Sequence[Mapping[str, Any]] = ()
+    chunks: Sequence[str] = ()
+    thought: Any = None
 
     @property
     def pieces(self) -> list[str]:
-        """The text word by word, as it is streamed."""
+        """The text as it is streamed: word by word."""
+        if self.chunks:
+            return list(self.chunks)
         words = self.text.split(" ")
         return [word if i == 0 else f" {word}" for i, word in enumerate(words)] if self.text else []
 

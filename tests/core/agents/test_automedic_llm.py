@@ -22,7 +22,7 @@ GIVEN = briefings_of(case_with())
 SCENE = Scene("", seed=3)
 VIEW = (Turn("doctor", "What brings you here?"), Turn("patient", "My skin flakes."))
 TALK = (
-    Turn("doctor", "<think>Ask first.</think><patient>What brings you here?</patient>"), Turn("patient", "It itches."),
+    Turn("doctor", "<patient>What brings you here?</patient>"), Turn("patient", "It itches."),
     Turn("doctor", "<clinical>Any pits?</clinical>"), Turn("staff", "Nails: nail pitting."),
 )  # fmt: skip
 
@@ -41,7 +41,7 @@ def test_the_doctor_is_told_the_rules_the_demographics_and_how_many_turns() -> N
     assert "Dermatology" not in "".join(script.prompts)
 
 
-def test_the_doctor_sees_the_whole_dialogue_without_its_own_reasoning() -> None:
+def test_the_doctor_sees_the_whole_dialogue() -> None:
     script = Script(["</end>"])
     hear(LLMTagDoctor(script.voice(), PACK, 20).ask(SCENE, GIVEN.demographics, TALK))
     assert roles(script) == ["system", "user", "assistant", "user", "assistant", "user"]
@@ -92,7 +92,6 @@ def test_a_caregiver_is_told_to_speak_for_the_patient() -> None:
         ("rating = 1 out of 5. Reason: He never looked at me.", 1, "He never looked at me."),
         ("3 - it was fine", 3, "it was fine"),
         ("2", 2, ""),
-        ("<think>Rating: 1?</think>Rating: 5\nReason: Warm.", 5, "Warm."),
         (
             "I would give a rating of 4 because she asked twice.",
             4,
@@ -107,7 +106,7 @@ def test_a_rating_is_read(reply: str, rating: int, words: str) -> None:
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
-        ("", "empty"), ("<think>Rating: 4", "empty"), ("She was kind.", "no line that begins"),
+        ("", "empty"), ("She was kind.", "no line that begins"),
         ("Rating: 0", "no whole number"), ("Rating: 6", "no whole number"), ("Rating: 3.5", "no whole number"),
         ("Rating: 3-4", "no whole number"), ("Rating: -2", "no whole number"), ("Rating: 45", "no whole number"),
         ("Rating: 3\nRating: 5", "several"), ("Rating: four", "no line"),

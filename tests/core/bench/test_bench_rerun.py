@@ -20,6 +20,7 @@ from tests.core.bench.bench_stage import REFERENCE, bench, steps
 from tests.core.protocols.stage import Actors, is_answer, role_of
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply
+from tests.support.thinking_aloud import SECRET, WAYS, aloud
 
 EDIT = "Think twice.\n\n* <b>Never</b> {{ ask }} “more” than once.  "
 
@@ -27,7 +28,8 @@ EDIT = "Think twice.\n\n* <b>Never</b> {{ ask }} “more” than once.  "
 @pytest.fixture
 def trial(fake_provider_thread: FakeProvider) -> TrialRecord:
     fake_provider_thread.script = Actors()
-    run = bench(fake_provider_thread.base_url, settings={"temperature": 0.4, "max_tokens": 99})
+    settings = {"temperature": 0.4, "max_tokens": 99, "reasoning_effort": "low"}
+    run = bench(fake_provider_thread.base_url, settings=settings)
     return run.record(0)
 
 
@@ -249,3 +251,21 @@ def test_answers_are_asked_in_what_was_edited(trial: TrialRecord, fake_provider_
     assert variant.response is not None
     assert variant.response.endswith("?")
     assert variant.verdicts == (("mcq_loose", "incorrect"), ("mcq_strict", "no_diagnosis"))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_variant_keeps_what_was_thought_apart(
+    trial: TrialRecord, fake_provider_thread: FakeProvider, way: str
+) -> None:
+    silent = fake_provider_thread.script
+    assert callable(silent)
+    fake_provider_thread.script = aloud(lambda body: str(silent(body)), way)
+    key = "answer:vignette:frq"
+    variant = again(trial, key, steps(trial)[key].messages)
+    assert (variant.response, variant.extracted, variant.verdicts) == (
+        steps(trial)[key].response, "Allergic contact dermatitis", (("frq", "correct"),),
+    )  # fmt: skip
+    assert all(SECRET in (call.reasoning or "") for call in variant.calls)
+    (kept,) = variants_of(trial.trial_id)
+    assert kept == variant
+    assert [call.reasoning_tokens for call in kept.calls] == [60] * 3

@@ -64,6 +64,8 @@ CHANGES: dict[str, Callable[[], dict[str, Any]]] = {
     "max_tokens": lambda: {"settings": Settings(max_tokens=100)},
     "model_seed": lambda: {"settings": Settings(model_seed=1)},
     "max_messages": lambda: {"settings": Settings(max_messages=None)},
+    "reasoning_effort": lambda: {"settings": Settings(reasoning_effort="low")},
+    "more effort": lambda: {"settings": Settings(reasoning_effort="high")},
     "base_url": lambda: {"settings": Settings(base_url="http://127.0.0.1:9/v1")},
 }
 
@@ -84,6 +86,13 @@ def test_the_fingerprint_does_not_change_with_what_changes_no_result() -> None:
     assert before.run_id != after.run_id
     assert fingerprint(dataclasses.replace(BASE, cases=BASE.cases[::-1])) == before.fingerprint
     assert not {f.name for f in dataclasses.fields(Options)} & set(RunHeader.model_fields)  # concurrency, budget
+
+
+def test_an_effort_that_nobody_asked_for_is_no_part_of_a_campaign() -> None:
+    assert "reasoning_effort" not in header_of(BASE, registry()).settings
+    asked = header_of(dataclasses.replace(BASE, settings=Settings(reasoning_effort="low")), registry())
+    assert asked.settings["reasoning_effort"] == "low"
+    assert campaign_of(asked).settings.sampling.effort == "low"
 
 
 def test_an_alias_is_the_model_it_stands_for() -> None:
@@ -199,6 +208,7 @@ def test_seeds_and_ids_depend_on_what_they_belong_to_alone() -> None:
         ({"settings": Settings(temperature=-0.1)}, "--temperature must be a number of at least 0"),
         ({"settings": Settings(temperature=float("nan"))}, "--temperature must be a number of at least 0"),
         ({"settings": Settings(max_tokens=0)}, "--max-tokens must be at least 1"),
+        ({"settings": Settings(reasoning_effort="think hard")}, "--effort must be one word"),
         ({"settings": Settings(max_messages=3)}, "--max-messages must be at least 4"),
     ],
 )

@@ -20,6 +20,7 @@ from core.store.database import Store
 from core.store.figures import CaseScore
 from tests.support.fake_provider import running
 from tests.support.replies import Reply, failing
+from tests.support.thinking_aloud import aloud
 
 VIGNETTES = {
     "known": "A man of forty has had a fever and a cough for ten days and feels very weak today.",
@@ -72,6 +73,16 @@ def test_a_recalled_half_is_flagged_and_another_is_not(store: Store) -> None:
         assert cut.second not in text  # what is to be recalled is not given away
         assert re.search(rf"\b{cut.words} words", text)
         assert body["temperature"] == 0
+
+
+@pytest.mark.parametrize("way", ["a tag", "a closing tag alone", "reasoning"])
+def test_a_model_that_recalls_and_thinks_aloud_is_flagged_all_the_same(store: Store, way: str) -> None:
+    with running(aloud(recalls, way)) as provider:
+        assert ask(provider.base_url, store) == Asked(2, 0, 0)
+    found = stored(store)
+    assert found["t/known"].similarity == 1.0
+    assert found["t/known"].completion == halves(VIGNETTES["known"]).second
+    assert found["t/known"].tokens == 11 + 70, "thoughts are paid for"
 
 
 def test_what_is_there_is_not_asked_again_but_for_failures_and_on_demand(store: Store) -> None:

@@ -10,6 +10,7 @@ import pytest
 from core.errors import UsageError
 from core.models import keys
 from core.models.azure import AzureModel
+from core.models.base import Sampling
 from core.models.registry import Registry, load_registry
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply
@@ -68,6 +69,31 @@ def test_settings_go_from_provider_to_family_to_model(own_file: OwnFile) -> None
     assert big.limits_scope != small.limits_scope, "limits of its own are not shared"
 
 
+async def test_a_model_can_be_told_its_effort_in_its_own_words(own_file: OwnFile, fake_provider: FakeProvider) -> None:
+    registry = own_file(
+        f"""
+        [models."openai/routed"]
+        base_url = "{fake_provider.base_url}"
+        extra_body = {{ reasoning = {{ effort = "{{effort}}" }}, provider = {{ order = ["b"] }} }}
+        sampling = {{ effort = "medium" }}
+        """
+    )
+    async with registry:
+        model = registry.open("openai/routed")
+        await ask(model)
+        await ask(model, sampling=Sampling(effort="high"))
+    assert [body["reasoning"] for body in fake_provider.bodies] == [{"effort": "medium"}, {"effort": "high"}]
+    assert all(body["provider"] == {"order": ["b"]} for body in fake_provider.bodies)
+    assert not any("reasoning_effort" in body for body in fake_provider.bodies)
+
+
+def test_models_whose_template_opens_the_thought_are_known(registry: Registry) -> None:
+    opens = ("hf/Qwen/Qwen3-4B-Thinking-2507", "openai/deepseek-r1-distill-llama-8b", "hf/Qwen/QwQ-32B", "deepseek_r1")
+    assert all(registry.spec(name).opens_thinking for name in opens)
+    plain = ("openai/gpt-4o", "hf/Qwen/Qwen2.5-7B-Instruct", "openai/unthinking", "openai/deepseek-chat")
+    assert not any(registry.spec(name).opens_thinking for name in plain)
+
+
 def test_the_environment_can_move_the_address(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1/")
     assert registry.spec("openai/gpt-4o").base_url == "http://127.0.0.1:9/v1"
@@ -92,6 +118,8 @@ def test_the_environment_names_the_users_file(monkeypatch: pytest.MonkeyPatch, t
         ('[models."openai/x"]\nbase_url = "http://user:pw-hush@host/v1"', 'models."openai/x".base_url'),
         ('[providers.lab]\nkind = "magic"', "providers.lab.kind"),
         ('[[providers.openai.families]]\nmatch = "("', "no regular expression"),
+        ('[models."openai/x"]\nextra_body = { messages = [] }', "must not hold messages"),
+        ('[models."openai/x"]\nextra_body = { since = 2025-01-01 }', "extra_body"),
         ("[models", "no valid TOML"),
     ],
 )

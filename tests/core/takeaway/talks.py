@@ -54,7 +54,7 @@ def evil_talk(**case: Any) -> Document:
             trial_id=bad, case_key=bad, trial=0, seed=1, at=1.0, parent=Parent(trial_id=bad, turn=1, changes=(bad,))
         ),
         *(Utterance(turn=n, role="patient" if n % 2 else "doctor", text=text) for n, text in enumerate(EVIL)),
-        a_call("c1", model=bad, error=bad),
+        a_call("c1", model=bad, error=bad, reasoning=bad),
         Probed(turn=1, differential=((bad, 0.75), (EVIL[8], float("nan")), (EVIL[5], 2.0))),
         Probed(turn=3, differential=((bad, 0.25),)),
         Ended(reason="error", doctor_turns=3, detail=bad),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -13,9 +15,17 @@ from core.store.fold import fold
 from core.takeaway import reading
 from core.takeaway.document import document_of, document_of_events, without_credentials
 from core.takeaway.forms import FORMS, file_name
+from core.takeaway.html import to_html
+from core.takeaway.json_form import from_json, to_json
+from core.takeaway.markdown import to_markdown
 from core.takeaway.plot import plot_of
 from tests.core.store.builders import (
+    Answered,
+    Finished,
+    Graded,
     Probed,
+    Started,
+    Summarised,
     Utterance,
     a_call,
     a_case,
@@ -184,3 +194,53 @@ def test_a_trial_without_a_conversation_says_so() -> None:
     assert reading.ending(document_of_events(a_case(), events).talks[0]) == "This trial held no conversation."
     broken = [event for event in events if event.kind != "finished"]
     assert reading.ending(document_of_events(a_case(), broken).talks[0]) == "The trial broke off."
+
+
+def test_what_models_thought_is_in_every_form_labelled_and_apart_from_what_they_said() -> None:
+    calls = {
+        "c1": ("doctor", "dialogue", "Asked to rule out <b>gout</b>."), "c2": ("doctor", "answer", "It must be B."),
+        "c3": ("grader", "extract", "B is a name."), "c4": ("summariser", "summarise", "Shorten it."),
+    }  # fmt: skip
+    events = [
+        Started(trial_id="t", case_key="ours/1", trial=0, seed=1),
+        *(a_call(i, role=role, purpose=purpose, reasoning=thought) for i, (role, purpose, thought) in calls.items()),
+        Utterance(turn=0, role="doctor", text="Since when?", call_id="c1"),
+        Utterance(turn=1, role="patient", text="Monday."),
+        Summarised(text="It began on Monday.", call_id="c4"),
+        Answered(format="vignette", question_type="frq", response="Gout", call_id="c2"),
+        Graded(format="vignette", question_type="frq", grader="g", rule="frq", extracted="Gout", verdict="correct",
+               call_ids=("c3",)),
+        Finished(),
+    ]  # fmt: skip
+    document = document_of_events(a_case(), events)
+    page, text, data = to_html(document).decode(), to_markdown(document).decode(), json.loads(to_json(document))
+    folded = re.findall(r"<details class=\"thought\"><summary>(.*?)</summary><p[^>]*>(.*?)</p></details>", page)
+    assert sorted(folded) == [
+        ("Reasoning of the doctor, which was not said", "Asked to rule out &lt;b&gt;gout&lt;/b&gt;."),
+        ("Reasoning of the doctor, which was not said", "It must be B."),
+        ("Reasoning of the grader, which was not said", "B is a name."),
+        ("Reasoning of the summariser, which was not said", "Shorten it."),
+    ]
+    assert page.count("It must be B.") == text.count("It must be B.") == 1
+    labels = re.findall(r"Reasoning of the (\w+), which was not said:\n\n> (.*)", text)
+    assert sorted(labels) == [
+        ("doctor", "Asked to rule out &lt;b&gt;gout&lt;/b&gt;."), ("doctor", "It must be B."),
+        ("grader", "B is a name."), ("summariser", "Shorten it."),
+    ]  # fmt: skip
+    kept = [e["call"]["reasoning"] for e in data["conversations"][0]["events"] if e["kind"] == "called"]
+    assert kept == [thought for *_, thought in calls.values()]
+    assert from_json(to_json(document)) == document
+
+
+def test_a_message_that_a_branch_took_over_is_still_the_same() -> None:
+    said = Utterance(turn=0, role="doctor", text="Since when?", call_id="c1")
+    parent = [
+        Started(trial_id="a", case_key="ours/1", trial=0, seed=1),
+        a_call("c1", reasoning="Begin with time."),
+        said,
+    ]
+    branch = [Started(trial_id="b", case_key="ours/1", trial=1, seed=1), said.model_copy(update={"call_id": None})]
+    talks = [document_of_events(a_case(), events).talks[0] for events in (parent, branch)]
+    (row,) = reading.rows(talks)
+    assert row.same
+    assert [cell.thought for cell in row.cells if cell] == ["Begin with time."] * 2

@@ -1,0 +1,260 @@
+"""What a model thinks is kept apart from what it says, in whichever form and pieces it comes."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.errors import ProviderError
+from core.models.base import Completion, OnlyThought, Piece, Restart, Sampling, Thought
+from core.models.thinking import Thinking
+from tests.support.fake_provider import FakeProvider
+from tests.support.replies import Reply, failing
+from tests.support.talking import ask, hear, make_model, make_spec
+
+BY_TAGS = [
+    ("<think>It is B.</think>Any fever?", "Any fever?", "It is B."),
+    ("<thinking>\nIt is B.\n</thinking>\n\nAny fever?\n", "Any fever?", "It is B."),
+    ("<THINK>It is B.</Think> Any fever?", "Any fever?", "It is B."),
+    ("Well. <think>It is B.", "Well.", "It is B."),
+    ("<think>One</think>Any <think>Two?</think>fever?", "Any fever?", "One\n\nTwo?"),
+    ("It is B. </end></think>Any fever?", "Any fever?", "It is B. </end>"),
+    ("<think>a </think> tag I may quote</think>Any fever?", "Any fever?", "a  tag I may quote"),
+    ("<think>\n\n</think>\n\nAny fever?", "Any fever?", ""),
+    ("<think><patient>Not this?</patient></think><patient>This?</patient>", "<patient>This?</patient>",
+     "<patient>Not this?</patient>"),
+    ("  The pH is < 7 and <thin skin>.\n", "  The pH is < 7 and <thin skin>.\n", ""),
+    ("Is it <th", "Is it <th", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 1000])
+@pytest.mark.parametrize(("reply", "said", "thought"), BY_TAGS)
+def test_tags_are_found_wherever_the_stream_is_cut(reply: str, said: str, thought: str, size: int) -> None:
+    thinking = Thinking()
+    shown = [item for at in range(0, len(reply), size) for item in thinking.take(reply[at : at + size])]
+    shown += thinking.end(cut_off=False)
+    assert (thinking.text, thinking.reasoning.split()) == (said, thought.split())
+    heard = ""
+    for item in shown:
+        if isinstance(item, Piece):
+            heard += item.text
+        elif item.void:
+            heard = ""
+    assert heard.strip() == said.strip()
+    spoken = [item.text for item in shown if isinstance(item, Piece)]
+    assert thinking.closed_alone == (reply[0] == "I" and bool(thought)), "only then is a thought known too late"
+    assert thinking.closed_alone or "B" not in "".join(spoken)
+
+
+def test_what_the_template_began_is_thought_from_its_first_word() -> None:
+    thinking = Thinking(opened=True)
+    shown = [item for bit in ("It is", " B.</th", "ink>Any fever?") for item in thinking.take(bit)]
+    shown += thinking.end(cut_off=False)
+    assert shown == [Thought("It is"), Thought(" B."), Piece("Any fever?")]
+    assert (thinking.text, thinking.reasoning) == ("Any fever?", "It is B.")
+
+
+@pytest.mark.parametrize(("cut_off", "said", "thought"), [(False, "Any fever?", ""), (True, "", "Any fever?")])
+def test_a_thought_of_the_template_that_never_ends_was_none_unless_it_was_cut_off(
+    cut_off: bool, said: str, thought: str
+) -> None:
+    thinking = Thinking(opened=True)
+    list(thinking.take("Any fever?"))
+    list(thinking.end(cut_off=cut_off))
+    assert (thinking.text, thinking.reasoning) == (said, thought)
+
+
+def test_a_server_that_parts_thought_and_speech_itself_is_believed() -> None:
+    thinking = Thinking(opened=True)
+    shown = [*thinking.think("It is B."), *thinking.take("\nAny "), *thinking.take("fever?")]
+    assert shown == [Thought("It is B."), Piece("Any "), Piece("fever?")]
+    list(thinking.end(cut_off=True))
+    assert (thinking.text, thinking.reasoning) == ("Any fever?", "It is B.")
+
+
+DETAILS = [
+    {"type": "reasoning.text", "text": "It is"}, {"type": "reasoning.summary", "summary": " B."},
+    {"type": "reasoning.encrypted", "data": "Qg=="},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "deltas",
+    [
+        [{"reasoning": "It is"}, {"reasoning": " B."}],
+        [{"reasoning_content": "It is"}, {"reasoning_content": " B.", "content": None}],
+        [{"reasoning_details": DETAILS}],
+        [{"reasoning": "It is B.", "reasoning_content": "It is B.", "reasoning_details": DETAILS}],
+        [{"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "It is B."}]}]}],
+    ],
+    ids=["reasoning", "reasoning_content", "reasoning_details", "all at once", "a part of the content"],
+)
+async def test_reasoning_beside_the_text_is_kept_beside_it(
+    fake_provider: FakeProvider, deltas: list[dict[str, object]]
+) -> None:
+    fake_provider.script = [Reply("Any fever?", deltas=deltas, usage=(11, 9), thought=6)]
+    model = make_model(make_spec(fake_provider.base_url))
+    items = await hear(model)
+    done = items[-1]
+    assert isinstance(done, Completion)
+    assert (done.text, done.reasoning, done.usage.reasoning_tokens) == ("Any fever?", "It is B.", 6)
+    assert "".join(item.text for item in items if isinstance(item, Thought)) == "It is B."
+    assert "".join(item.text for item in items if isinstance(item, Piece)) == "Any fever?"
+    await model.aclose()
+
+
+async def test_content_in_parts_is_read(fake_provider: FakeProvider) -> None:
+    parts = [
+        {"type": "text", "text": "Any "},
+        {"type": "image_url", "image_url": {}},
+        {"type": "text", "text": "rash?"},
+    ]
+    fake_provider.script = [Reply("", deltas=[{"content": parts}])]
+    model = make_model(make_spec(fake_provider.base_url))
+    done = await ask(model)
+    assert (done.text, done.reasoning, done.attempts) == ("Any rash?", None, 1)
+    fake_provider.script = [Reply("", deltas=[{"content": {"text": "Any rash?"}}])]
+    with pytest.raises(ProviderError, match="could not be read"):
+        await ask(model)
+    await model.aclose()
+
+
+@pytest.mark.parametrize(
+    ("told", "kept"), [(6, 6), (0, 0), (9, 9), (10, None), (-1, None), (2.5, None), (True, None), ("6", None)]
+)
+async def test_reasoning_tokens_are_believed_where_they_can_be_true(
+    fake_provider: FakeProvider, told: object, kept: int | None
+) -> None:
+    fake_provider.script = [Reply("Any fever?", usage=(11, 9), thought=told)]
+    model = make_model(make_spec(fake_provider.base_url))
+    assert (await ask(model)).usage.reasoning_tokens == kept
+    await model.aclose()
+
+
+async def test_thoughts_count_where_tokens_are_guessed(fake_provider: FakeProvider) -> None:
+    fake_provider.script = [Reply("<think>one two three</think>four five six", usage=None)]
+    model = make_model(make_spec(fake_provider.base_url))
+    assert (await ask(model)).usage.completion_tokens == 8  # six words at 4/3 tokens
+    await model.aclose()
+
+
+async def test_a_model_whose_template_opens_the_thought_is_known_from_its_first_reply_on(
+    fake_provider: FakeProvider,
+) -> None:
+    fake_provider.script = [Reply("It is B. </think>Any fever?")]
+    model = make_model(make_spec(fake_provider.base_url))
+    first = await hear(model)
+    voids = [item for item in first if isinstance(item, Thought) and item.void]
+    assert [item.text for item in voids] == ["It is B. "], "what was shown is taken back"
+    second = await hear(model)
+    assert "".join(item.text for item in second if isinstance(item, Piece)) == "Any fever?"
+    for items in (first, second):
+        assert isinstance(items[-1], Completion)
+        assert (items[-1].text, items[-1].reasoning, items[-1].attempts) == ("Any fever?", "It is B.", 1)
+        assert not [item for item in items if isinstance(item, Restart)]
+    await model.aclose()
+
+
+async def test_a_thought_that_breaks_off_is_begun_anew(fake_provider: FakeProvider) -> None:
+    fake_provider.script = [Reply("<think>It is B", cut_after=2), Reply("<think>Not B.</think>Any fever?")]
+    model = make_model(make_spec(fake_provider.base_url))
+    items = await hear(model)
+    assert sum(isinstance(item, Restart) for item in items) == 1
+    assert isinstance(items[-1], Completion)
+    assert (items[-1].text, items[-1].reasoning) == ("Any fever?", "Not B.")
+    await model.aclose()
+
+
+OUT_OF_TOKENS = [
+    Reply("<think>The answer is B", finish_reason="length"),
+    Reply("", deltas=[{"reasoning_content": "The answer is B"}], finish_reason="length"),
+    Reply("", finish_reason="length", usage=(11, 40), thought=40),
+]
+
+
+@pytest.mark.parametrize("reply", OUT_OF_TOKENS, ids=["tag", "field", "hidden"])
+async def test_running_out_of_tokens_while_thinking_is_a_failure_with_that_name(
+    fake_provider: FakeProvider, reply: Reply
+) -> None:
+    fake_provider.script = [reply]
+    model = make_model(make_spec(fake_provider.base_url))
+    with pytest.raises(ProviderError, match=r"ran out of tokens while thinking \(limit 40\)") as caught:
+        await ask(model, sampling=Sampling(max_tokens=40))
+    assert (caught.value.kind, caught.value.attempts) == ("thinking", 1)
+    assert len(fake_provider.requests) == 1, "the same limit would be reached again"
+    assert isinstance(caught.value, OnlyThought)
+    assert (caught.value.completion.reasoning or "The answer is B") == "The answer is B"
+    assert caught.value.completion.usage.completion_tokens
+    await model.aclose()
+
+
+async def test_a_template_s_thought_that_is_cut_off_is_not_taken_for_the_answer(fake_provider: FakeProvider) -> None:
+    fake_provider.script = [Reply("The answer is B", finish_reason="length")]
+    plain, thinking = (make_model(make_spec(fake_provider.base_url, opens_thinking=opens)) for opens in (False, True))
+    assert (await ask(plain)).text == "The answer is B"
+    with pytest.raises(ProviderError, match=r"while thinking \(limit not set here\)"):
+        await ask(thinking)
+    await plain.aclose()
+    await thinking.aclose()
+
+
+@pytest.mark.parametrize(
+    "reply", [Reply("<think>Enough said.</think>\n"), Reply("", deltas=[{"reasoning": "Enough said."}])]
+)
+async def test_a_model_that_thought_but_said_nothing_is_asked_once_more(
+    fake_provider: FakeProvider, reply: Reply
+) -> None:
+    fake_provider.script = [reply]
+    model = make_model(make_spec(fake_provider.base_url))
+    with pytest.raises(ProviderError, match="it thought but said nothing") as caught:
+        await ask(model)
+    assert (caught.value.kind, caught.value.attempts) == ("unspoken", 2)
+    await model.aclose()
+
+
+async def test_an_effort_is_sent_where_the_model_takes_it(fake_provider: FakeProvider) -> None:
+    wanted = Sampling(effort="low")
+    body = {"reasoning": {"effort": "{effort}", "exclude": False}, "chat_template_kwargs": {"level": "{effort}"}}
+    kinds = [{}, {"unsupported": ("reasoning_effort",)}, {"extra_body": body}, {"sampling": Sampling(effort="high")}]
+    for changes in kinds:
+        model = make_model(make_spec(fake_provider.base_url, **changes))
+        for sampling in (wanted, Sampling()):
+            done = await ask(model, sampling=sampling)
+            assert done.request == fake_provider.bodies[-1], "what was sent is kept"
+        await model.aclose()
+    usual, default, never, never_either, own, own_default, set_, set_default = fake_provider.bodies
+    assert (usual["reasoning_effort"], set_["reasoning_effort"], set_default["reasoning_effort"]) == (
+        "low", "low", "high",
+    )  # fmt: skip
+    for without in (default, never, never_either, own, own_default):
+        assert "reasoning_effort" not in without
+    assert own["reasoning"] == {"effort": "low", "exclude": False}
+    assert own["chat_template_kwargs"] == {"level": "low"}
+    assert own_default["reasoning"] == {"exclude": False}
+    assert "chat_template_kwargs" not in own_default
+
+
+async def test_a_server_that_knows_no_effort_is_asked_without(fake_provider: FakeProvider) -> None:
+    def old_server(body: dict[str, object]) -> Reply:
+        known = "reasoning_effort" not in body
+        return Reply("Fine.") if known else failing(400, "Unrecognized request argument supplied: reasoning_effort")
+
+    fake_provider.script = old_server
+    model = make_model(make_spec(fake_provider.base_url))
+    for _ in range(2):
+        done = await ask(model, sampling=Sampling(effort="low"))
+        assert done.text == "Fine."
+        assert "reasoning_effort" not in done.request
+    assert len(fake_provider.requests) == 3, "the second call has learnt it"
+    await model.aclose()
+
+
+async def test_an_effort_that_a_server_knows_by_other_words_is_not_dropped_in_silence(
+    fake_provider: FakeProvider,
+) -> None:
+    fake_provider.script = [failing(400, "'reasoning_effort' does not support 'minimal': choose 'low' or 'high'")]
+    model = make_model(make_spec(fake_provider.base_url))
+    with pytest.raises(ProviderError, match="does not support 'minimal'"):
+        await ask(model, sampling=Sampling(effort="minimal"))
+    assert len(fake_provider.requests) == 1
+    await model.aclose()
