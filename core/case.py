@@ -12,6 +12,9 @@ from typing import Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from core.images import Image
+from core.sections import Section as Section
+from core.sections import divided
+from core.sections import sentences as sentences
 
 SPECIALTIES = (
     "Dermatology",
@@ -40,7 +43,6 @@ RELEASE_SPECIALTIES = {
 FINAL_QUESTION = "What is the most likely diagnosis?"
 """Asked where a vignette brings no question of its own."""
 
-Section = Literal["vital_signs", "examination", "laboratory", "imaging", "other_tests"]
 Sex = Literal["female", "male"]
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -143,13 +145,15 @@ class Case(_Sparse):
         return dict(zip(_LETTERS, self.choices, strict=False))
 
     def examination(self) -> str | None:
-        """Return vital signs and physical examination in words, or ``None`` where the case has none."""
+        """Return all that only an examiner or a device could state, or ``None`` where the case has none.
+
+        Vital signs, physical examination, laboratory, imaging and other tests: of a profile its optional facts, else
+        the vignette's own sentences.
+        """
         if self.profile is None:
-            return _examination_sentences(self.vignette)
-        found = [f for f in self.profile.optional if f.section in ("vital_signs", "examination")]
-        if not found:
-            return None
-        return " ".join(f"{f.key[:1].upper()}{f.key[1:]}: {f.value.rstrip('.')}." for f in found)
+            return divided(self.vignette).examination or None
+        found = self.profile.optional
+        return " ".join(f"{f.key[:1].upper()}{f.key[1:]}: {f.value.rstrip('.')}." for f in found) or None
 
     def age_and_sex(self) -> str:
         """Return age and sex as a short phrase, as far as they are known."""
@@ -164,17 +168,6 @@ def case_set_hash(cases: list[Case]) -> str:
     """Return a hash of a set of cases that does not depend on their order."""
     joined = "\n".join(sorted(f"{c.case_key} {c.content_hash}" for c in cases))
     return hashlib.sha256(joined.encode()).hexdigest()[:16]
-
-
-_ABBREVIATION = "".join(
-    rf"(?<!\b{word}\.)" for word in ("Dr", "Mr", "Mrs", "Ms", "St", "vs", "approx", "e\\.g", "i\\.e")
-)
-_SENTENCE = re.compile(rf"(?<=[.!?]){_ABBREVIATION}[\"')\]”]*\s+(?=[A-Z0-9\"'(“])")
-
-
-def sentences(text: str) -> list[str]:
-    """Split prose into sentences; decimals and units stay whole."""
-    return [piece.strip() for line in text.splitlines() for piece in _SENTENCE.split(line) if piece.strip()]
 
 
 def split_question(text: str) -> tuple[str, str]:
@@ -229,16 +222,3 @@ def _age_words(age: float | None) -> str:
     if age >= 1 / 6:
         return f"{age * 12:.0f} months old"
     return f"{age * 365.25:.0f} days old"
-
-
-_EXAMINATION = re.compile(
-    r"physical examination|on examination|on exam\b|examination (?:shows|reveals|demonstrates|is)|vital signs|"
-    r"temperature (?:is|of)|blood pressure|pulse (?:is|of)|heart rate|respirat|auscultat|palpat|percussion|"
-    r"\btender|inspection|reflexes|murmur|there (?:is|are) \w+ (?:tenderness|erythema|swelling)",
-    re.IGNORECASE,
-)
-
-
-def _examination_sentences(vignette: str) -> str | None:
-    found = [s for s in sentences(vignette) if _EXAMINATION.search(s)]
-    return " ".join(found) or None

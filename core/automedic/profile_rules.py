@@ -14,11 +14,11 @@ from core.automedic.fields import presence
 from core.automedic.imputing import imputed_facts
 from core.automedic.profiles import Generated
 from core.automedic.results import is_result, result_fact, shown_facts
-from core.automedic.sorting import sort_sentences
 from core.automedic.speaking import Speaking, speaking_of
 from core.automedic.suitability import suitability
 from core.automedic.telling import described, told_facts
 from core.case import Case, Fact, Profile, read_demographics
+from core.sections import divided
 
 RULES = "1"
 """Version of these rules."""
@@ -43,7 +43,7 @@ def profile_by_rule(case: Case) -> Generated:
     if verdict.reason is not None:
         return Generated(suitable=False, reason=verdict.reason, note=verdict.note, made_by=MADE_BY)
     speaking = speaking_of(case)
-    parts = sort_sentences(case.vignette)
+    parts = divided(case.vignette)
     people = tuple(demographics_of(case, speaking, described(parts.told)))
     history = tuple(told_facts(parts.told, speaking))
     told = tuple(fact for fact in history if fact.key == "chief complaint" or not is_result(fact.value))
