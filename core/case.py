@@ -195,8 +195,21 @@ _AGE = re.compile(
 _NEWBORN = re.compile(r"\b(?:newborn|neonate)\b(?! nursery)", re.IGNORECASE)
 _WORDED = {"one": 1.0, "two": 2.0, "three": 3.0}
 _UNIT_YEARS = {"year": 1.0, "yr": 1.0, "month": 1 / 12, "week": 1 / 52.18, "day": 1 / 365.25, "hour": 1 / 8766}
-_FEMALE = re.compile(r"\b(woman|female|girl|lady|she|her|mother of|pregnant|gravida)\b", re.IGNORECASE)
-_MALE = re.compile(r"\b(man|male|boy|gentleman|he|his|him)\b", re.IGNORECASE)
+_HER = r"woman|female|girl|lady|daughter|sister"
+_HIS = r"man|male|boy|gentleman|son|brother"
+_OLD = r"(?:years?|yrs?|months?|weeks?|days?|hours?)[\s\-‐‑–]*old"
+_OWN_NOUN = re.compile(
+    rf"(?<!to a )(?<!to an )(?<!to the )\b(?:[\w.]+)[\s\-‐‑–]*{_OLD}\b(?:,? [\w'-]+){{0,5}}? (?:(?P<her>{_HER})|"
+    rf"(?P<his>{_HIS}))\b|\b(?:(?P<girl>female)|(?P<boy>male)) (?:newborn|infant|neonate|baby|child|toddler)\b",
+    re.IGNORECASE,
+)
+"""What the patient is called: a noun after the age that no "delivered to a" makes somebody else's."""
+_FEMALE = re.compile(r"\b(woman|female|girl|lady|mother of|pregnant|\w*gravida)\b", re.IGNORECASE)
+_MALE = re.compile(r"\b(man|male|boy|gentleman)\b", re.IGNORECASE)
+_SHE = re.compile(r"\b(?:she|hers?|herself)\b", re.IGNORECASE)
+_HE = re.compile(r"\b(?:he|his|him|himself)\b", re.IGNORECASE)
+_OF_HERS = re.compile(r"\b(?:mother|mom|mum|wife|sister|aunt|grandmother|girlfriend)\b", re.IGNORECASE)
+_OF_HIS = re.compile(r"\b(?:father|dad|husband|brother|uncle|grandfather|boyfriend)\b", re.IGNORECASE)
 
 
 def read_demographics(text: str) -> tuple[float | None, Sex | None]:
@@ -208,10 +221,23 @@ def read_demographics(text: str) -> tuple[float | None, Sex | None]:
         age = (_WORDED.get(number.lower()) or float(number)) * _UNIT_YEARS[unit.lower()]
     elif _NEWBORN.search(text):
         age = 0.0
+    return age, _sex_in(text)
+
+
+def _sex_in(text: str) -> Sex | None:
+    """Read the patient's sex: by their own noun, else by pronouns, where a mother or a father may be meant as well."""
+    own = _OWN_NOUN.search(text)
+    if own:
+        return "female" if own["her"] or own["girl"] else "male"
     female, male = _FEMALE.search(text), _MALE.search(text)
+    if not (female or male):
+        female, male = _SHE.search(text), _HE.search(text)
+        mother, father = _OF_HERS.search(text), _OF_HIS.search(text)
+        if female and male and bool(mother) != bool(father):  # the pronoun that the relative cannot be
+            return "male" if mother else "female"
     if female and (not male or female.start() < male.start()):
-        return age, "female"
-    return age, "male" if male else None
+        return "female"
+    return "male" if male else None
 
 
 def _age_words(age: float | None) -> str:

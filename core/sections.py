@@ -141,12 +141,12 @@ def sections_of(vignette: str) -> tuple[tuple[VignetteSection, str], ...]:
 class _Part(NamedTuple):
     """A sentence with its section, the line that it stands in, and the heading before it, if there is one.
 
-    The sentence is empty where a line holds nothing but a heading. ``own``: a heading or the sentence's own words tell
-    the section; else it is that of the sentence before.
+    The sentence is empty where a line holds nothing but a heading. ``by`` is what tells the section: a heading, the
+    sentence's own words, or nothing but the sentence before.
     """
 
     section: VignetteSection
-    own: bool
+    by: Literal["heading", "words", "before"]
     sentence: str
     line: int
     heading: str
@@ -166,13 +166,13 @@ def _parts(vignette: str) -> Iterator[_Part]:
         elif not line.strip():
             headed = None if headed and before == headed else headed
         if section is not None and not rest.strip():
-            yield _Part(section, True, "", number, heading)
+            yield _Part(section, "heading", "", number, heading)
         for sentence in sentences(rest):
             of_table = before in _SECTIONS and sentence[-1] not in ".!?:" and len(sentence) < _LINE
-            own = headed or (before if of_table else _by_words(sentence, first=before is None))
+            own = None if headed else before if of_table else _by_words(sentence, first=before is None)
             carried = "examination" if before == "vital_signs" else before if before in _SECTIONS else "complaint"
-            before = own or carried
-            yield _Part(before, own is not None, sentence, number, heading)
+            before = headed or own or carried
+            yield _Part(before, "heading" if headed else "words" if own else "before", sentence, number, heading)
             heading = ""
 
 
@@ -197,17 +197,29 @@ def _by_words(sentence: str, *, first: bool) -> VignetteSection | None:
 
 _MORE_WORDS: tuple[tuple[Section, str], ...] = (
     ("laboratory",
-     r"\bblood (?:glucose|gas)|scraping|lymphocytes|neutrophils|eosinophils|\bkoh\b|\btiter|bicarbonate|gram stain|"
-     r"\bpcr\b|\btest (?:is|was|shows|reveals)|\d\s*(?:mg/d|g/d|g/l|meq|mmol|u/l|iu/|[μµu]g/|ng/|pg/|fl\b|mm/h|"
-     r"/hpf|/mm|cells/)"),
+     r"\blabs?\b|\bblood (?:glucose|gas)|scraping|lymphocytes|neutrophils|eosinophils|\bkoh\b|\btiter|bicarbonate|"
+     r"gram stain|\bpcr\b|\btest (?:is|was|shows|reveals)|\d\s*(?:mg/d|g/d|g/l|meq|mmol|u/l|iu/|[μµu]g/|ng/|pg/|fl\b|"
+     r"mm/h|/hpf|/mm|cells/)"),
     ("vital_signs", r"\d\s*°|\bpulse\b|\bsaturat|\d\s?/ ?min\b|percentile|\bbp \d|\bhr \d|\bapgar"),
     ("examination",
      r"\bexam\b|organomegal|hepatomegal|splenomegal|cyanotic|diaphoretic|capillary refill|rebound|guarding|gallop|"
      r"cranial nerve|glasgow|\bis (?:alert|oriented|ill-appearing|in (?:no |mild |severe |acute )+distress)|"
      r"(?:papule|plaque|nodule|macule|vesicle|pustule|patch|lesion|erythema|swelling|bulla)[se]* (?:is|are|was|were) "
      r"(?:\w+ )?(?:seen|noted|present|observed|visible|identified|appreciated)|"
-     r"^(?:he|she|the (?:patient|child|infant|newborn|boy|girl|man|woman|baby)) (?:appears|looks) "
-     r"(?!to (?:have|be having)\b)"),
+     r"^(?:he|she|the (?:patient|child|infant|newborn|boy|girl|man|woman|baby)) (?:(?:otherwise|also|is [\w ]+,) )?"
+     r"(?:appears|looks) (?!to (?:have|be having)\b)|\b(?:passively|when asked to)\b|"
+     r"\byou (?:note|notice|see|find|examine|observe|palpate|hear|appreciate)\b|evaluation (?:reveals|shows)|"
+     r"(?:photograph|photo|picture|image)s? (?:of .{2,60})?(?:is|are|was|were) (?:shown|given|provided)|"
+     r"\b(?:well[- ](?:circumscribed|demarcated|defined)|poorly demarcated|erythematous|violaceous|annular|targetoid|"
+     r"hyperpigmented|hypopigmented|indurated|pedunculated|umbilicated|lichenified|telangiectasias?|verrucous|"
+     r"hyperkeratotic|symmetrically|coalesc\w+|nikolsky|flaccid|tense|fluctuant|dusky|atrophic|dystrophic|"
+     r"papulosquamous|\d\s?-?\s?[cm]m)\b.{0,80}\b(?:papul|plaque|macul|patch|nodul|vesic|bull|blister|pustul|lesion|"
+     r"eruption|rash|erosion|ulcer|crust|scal|skin|face|border|nail|mass|annular|sign)|"
+     r"\b(?:papules?|plaques?|macules?|patch|patches|nodules?|vesicles?|bullae|blisters|pustules|lesions?|eruption|"
+     r"erosions) (?:\w+ ){0,3}?(?:is|are|was|were|involve|also involve|have|has|exhibit) (?:\w+ ){0,2}?(?:located|"
+     r"distributed|symmetric\w*|the trunk|discrete|erythematous|umbilicated|raised|surrounded|covered|scattered|"
+     r"confined)|\b(?:surfaces?|structure|growth|lesion|mass|patch|plaque|nodule) (?:\w+ ){0,5}?(?:exhibits?|feels|"
+     r"is (?:\w+-white|yellow|firm|fleshy))"),
 )  # fmt: skip
 """What tells a result where the first table, made for whole vignettes, would still take it for the complaint."""
 _MORE_RULES = tuple((section, _Words(pattern)) for section, pattern in _MORE_WORDS)
@@ -218,6 +230,12 @@ _TELLS = re.compile(
     r"medications?|vaccin\w+|immuni[sz]\w+)\b",
     re.IGNORECASE,
 )
+_REPORTED = re.compile(
+    r"^(?:[\w’']+,? ){0,3}?(?:he|she|they|(?:his|her|the)(?: patient['’]s)? (?:patient|\w+)) (?:also |currently |"
+    r"then )?(?:reports?|says|states?|denies|deny|complains|notes|admits|explains|mentions|describes|believes|tells|takes|"
+    r"smokes|drinks)\b",
+    re.IGNORECASE,
+)
 _STRONGLY_SHOWN = re.compile(
     r"^(?:up)?(?:on|at) (?:\w+ ){0,3}?(?:exam\w*|inspection|auscultation|palpation|arrival)\b|\bexam(?:ination)? "
     r"(?:shows?|showed|reveals?|revealed|is|was|demonstrates?|demonstrated|finds)\b|^(?:his|her|the) (?:temperature|"
@@ -225,12 +243,19 @@ _STRONGLY_SHOWN = re.compile(
     re.IGNORECASE,
 )
 _DONE = re.compile(
-    r"\b(?:refers|is referred|reassures|demands|vomits|delivered (?:vaginally|by)|prenatal visit|never notes|is (?:very "
-    r")?concerned|no other (?:medical|symptoms|complaints)|no systemic symptoms|\bsample (?:is|are|for analysis)|"
-    r"plotted)\b|\blast (?:\w+ ){0,3}exam\w*\b",
+    r"\b(?:refers|is referred|reassures|demands|vomits|delivered (?:vaginally|by)|prenatal visit|never notes|is (?:"
+    r"very )?concerned|no other (?:medical|symptoms|complaints)|no systemic symptoms|(?:no|positive) history of|"
+    r"sample (?:is|are|for analysis)|plotted)\b|\blast (?:\w+ ){0,3}exam\w*\b",
     re.IGNORECASE,
 )
-"""What somebody does or tells among results: it ends them, and is none."""
+"""What somebody does or tells, whatever results are named with it."""
+_GOES_ELSEWHERE = re.compile(
+    r"\b(?:treatment (?:is|was|with)|treated with|therapy (?:is|was) (?:begun|started|initiated)|(?:is|was) (?:"
+    r"admitted|discharged|rushed|transferred|started on|informed|counsel\w+|prescribed|advised|taken to|given)|"
+    r"initiated|well-controlled|spending|calls|following an?|because)\b|^(?:\w+ ){1,3}(?:ago|earlier|later),|^although\b",
+    re.IGNORECASE,
+)
+"""What ends a run of results, where the sentence shows none of its own."""
 _ASKS = re.compile(
     r"^(?:which|what) (?:one )?(?:of the|is|are|would|will|should|test|next|diagnosis)\b|"
     r"\bmost likely diagnosis\b[^.]{0,40}(?:is|:)$|\?[\"”’]?$",
@@ -292,13 +317,17 @@ def _shown_by(part: _Part) -> Section | None:
     found = _SECTIONS.get(part.section)
     if found is None and part.section not in ("complaint", "demographics"):
         return None
-    if found is None or not part.own:
+    told = bool(_TELLS.search(part.sentence)) and not _STRONGLY_SHOWN.search(part.sentence)
+    if found is None or part.by != "words":
         lowered = part.sentence.lower()
-        rules = (*_SHOWN_RULES, *_MORE_RULES) if part.own else _MORE_RULES
+        rules = _MORE_RULES if part.by == "before" else (*_SHOWN_RULES, *_MORE_RULES)
         own = next((section for section, words in rules if words.are_in(lowered)), None)
-        tells = bool(_TELLS.search(part.sentence)) and not _STRONGLY_SHOWN.search(part.sentence)
-        found = (None if tells and own is None else found) if found else None if tells else own
-    return None if found is None or _DONE.search(part.sentence) else found
+        if found is None:
+            found = None if told else own
+        elif own is None and (told or _GOES_ELSEWHERE.search(part.sentence)):
+            found = None
+    reported = told and _REPORTED.search(part.sentence)
+    return None if found is None or reported or _DONE.search(part.sentence) else found
 
 
 _SHOWN_RULES = tuple((_SECTIONS[section], words) for section, words in _WORD_RULES if section in _SECTIONS)
