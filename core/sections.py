@@ -232,8 +232,8 @@ _TELLS = re.compile(
 )
 _REPORTED = re.compile(
     r"^(?:[\w’']+,? ){0,3}?(?:he|she|they|(?:his|her|the)(?: patient['’]s)? (?:patient|\w+)) (?:also |currently |"
-    r"then )?(?:reports?|says|states?|denies|deny|complains|notes|admits|explains|mentions|describes|believes|tells|takes|"
-    r"smokes|drinks)\b",
+    r"then )?(?:reports?|says|states?|denies|deny|complains|notes|admits|explains|mentions|describes|believes|tells|"
+    r"takes|smokes|drinks)\b",
     re.IGNORECASE,
 )
 _STRONGLY_SHOWN = re.compile(
@@ -251,8 +251,8 @@ _DONE = re.compile(
 """What somebody does or tells, whatever results are named with it."""
 _GOES_ELSEWHERE = re.compile(
     r"\b(?:treatment (?:is|was|with)|treated with|therapy (?:is|was) (?:begun|started|initiated)|(?:is|was) (?:"
-    r"admitted|discharged|rushed|transferred|started on|informed|counsel\w+|prescribed|advised|taken to|given)|"
-    r"initiated|well-controlled|spending|calls|following an?|because)\b|^(?:\w+ ){1,3}(?:ago|earlier|later),|^although\b",
+    r"admitted|discharged|rushed|transferred|started on|informed|counsel\w+|prescribed|advised|taken to|"
+    r"given)|initiated|well-controlled|spending|calls|following an?|because)\b|^(?:\w+ ){1,3}(?:ago|earlier|later),|^although\b",
     re.IGNORECASE,
 )
 """What ends a run of results, where the sentence shows none of its own."""
