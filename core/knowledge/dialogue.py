@@ -46,6 +46,11 @@ class Understanding:
         self.asked_findings = functools.lru_cache(maxsize=20_000)(self._asked_findings)
         self.reply_findings = functools.lru_cache(maxsize=50_000)(self._reply_findings)
 
+    def stated_question(self, question: str) -> str | None:
+        """Return the finding whose own question this is or ends with, the longest one; ``None`` where it is none's."""
+        plain = _plain(question)
+        return self._asks[max(fits, key=len)] if (fits := [ask for ask in self._asks if plain.endswith(ask)]) else None
+
     def _asked_findings(self, question: str) -> tuple[str, ...]:
         """Return the findings that a question asks for, most certain first."""
         plain = _plain(question)
