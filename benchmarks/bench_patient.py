@@ -2,7 +2,8 @@
 
 Asked are, of the library and of imported CRAFT-MD cases drawn by seed: what the reference doctor asks in a consultation,
 every item of the Consultation benchmark's oracle, and a fixed list of questions as doctors put them, jargon included
-(``QUESTIONS``), the latter two each after the opening words alone.
+(``QUESTIONS``), the latter two each after the opening words alone; and, where the release lies beside the case file, what
+two models asked in their first conversation on the same imported case (``models``), each after the opening words too.
 
 A yes counts as false unless one of two things holds, neither of which uses the patient's own matching. By words: every
 concept of the question (its words, cut to their beginnings, with the synonyms of ``SAME``) stands in the reply, in a
@@ -93,7 +94,7 @@ STOP = frozenset(
     "do you have had any the a an is are was were of in or and to it your did does been be this that there have has how ever "
     "feel felt get got at on with for when noticed notice without not from recently lately usual unusually than more much "
     "understood all right see i your other others trying become would like so what which who into out up down over yourself "
-    "after before by them they he she his her him my me as if one two both come comes came go goes very most mostly "
+    "lately unusually generally ever any after before by them they he she his her him my me as if one two both come comes came go goes very most mostly "
     "some something anything anyone about people around last past months month weeks week days day often time times use used "
     "take taken thank bad big".split()
 )
@@ -122,7 +123,9 @@ def said(saying: AsyncIterator[Any]) -> str:
     return asyncio.run(listen())
 
 
-def replies_of(case: Case, patient: ReferencePatient, doctor: ReferenceDoctor) -> Iterator[Reply]:
+def replies_of(
+    case: Case, patient: ReferencePatient, doctor: ReferenceDoctor, release: Path | None = None
+) -> Iterator[Reply]:
     """Yield every question put to the patient of a case, with the reply."""
     scene = Scene("" if case.specialty == "Other" else case.specialty, seed=1, caregiver=case.speaker == "caregiver")
     held = what_patient_holds(case)
@@ -134,10 +137,21 @@ def replies_of(case: Case, patient: ReferencePatient, doctor: ReferenceDoctor) -
         dialogue = (*asked, Turn("patient", said(patient.reply(held, scene, asked))))
         yield Reply("doctor", case, question, dialogue[-1].text)
     keys = (QUESTION.format(key=item.key) for item in consultation_case(case).items)
-    for source, questions in (("oracle", keys), ("list", QUESTIONS)):
+    models = asked_by_models(case, release) if release and case.profile is None else ()
+    for source, questions in (("oracle", keys), ("list", QUESTIONS), ("models", models)):
         for question in questions:
             asked = (*opening, Turn("doctor", question))
             yield Reply(source, case, question, said(patient.reply(held, scene, asked)))
+
+
+def asked_by_models(case: Case, release: Path) -> Iterator[str]:
+    """Yield the questions of the release's doctors on a case, from the first trial of each model."""
+    for model in ("gpt3_1106", "mistral-v2"):
+        path = release / "results" / model / f"{case.case_key.rpartition('/')[2]}.json"
+        if path.exists():
+            for message in json.loads(path.read_text())["trial_0"]["multiturn_conversation"][2:]:
+                if message["role"] == "assistant" and "?" in message["content"]:
+                    yield " ".join(message["content"].split())[:400]
 
 
 def words_of(text: str) -> set[str]:
@@ -187,11 +201,12 @@ def main() -> None:
     sets = {"library": list(library())}
     if chosen.csv is not None:
         sets["imported"] = random.Random(chosen.seed).sample(list(read_craftmd_csv(chosen.csv).cases), chosen.cases)
+    folder = chosen.csv.parent.parent if chosen.csv is not None else None
     marks = json.loads(MARKS.read_text()) if MARKS.exists() else {}
     patient, doctor = ReferencePatient(), ReferenceDoctor()
     rows = []
     for name, cases in sets.items():
-        replies = [reply for case in cases for reply in replies_of(case, patient, doctor)]
+        replies = [reply for case in cases for reply in replies_of(case, patient, doctor, folder)]
         yes = [r for r in replies if YES.match(r.text)]
         unbacked = [r for r in yes if not backed(r)]
         false = [r for r in unbacked if marks.get(r.mark) != "right"] + [
@@ -205,7 +220,7 @@ def main() -> None:
             name, str(len(cases)), str(len(asked)), str(len(yes)), str(len(unbacked)), str(len(false)),
             f"{len(false) / max(len(yes), 1):.1%}", str(sum(bool(NO.match(r.text)) for r in asked)),
             f"{unsure.total() / len(asked):.1%}",
-            " ".join(f"{s} {unsure[s] / total[s]:.0%}" for s in ("doctor", "oracle", "list")), str(len(examiner)),
+            " ".join(f"{s} {unsure[s] / total[s]:.0%}" for s in total), str(len(examiner)),
         ))  # fmt: skip
         of = {"unbacked": unbacked, "examiner": examiner, "yes": yes, "no": [r for r in asked if NO.match(r.text)]}
         shown = of.get(chosen.show or "", [])

@@ -13,8 +13,6 @@ from core.case import Fact, sentences
 from core.knowledge.clauses import is_content, stem_of, tokens_of, words_in
 from core.knowledge.dialogue import Understanding
 
-_LEAST_OVERLAP = 0.34
-"""Share of a question's telling words that a fact must hold to be taken for the answer."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +24,11 @@ class _Topic:
     told: str
 
 
+_FAMILY = re.compile(r"\bfamil(?:y|ies)\b|\brelatives?\b|\b(?:your|either) (?:mother|father|parents?|siblings?)\b", re.IGNORECASE)
+_OF_FAMILY = (
+    r"\b(?:family (?:history|has)|in (?:the|my|his|her) family|(?:mother|father|brother|sister|parents?|aunt|uncle|"
+    r"grand\w+|cousin|sibling)s?\b.{0,20}\b(?:has|had|have|died|is healthy|are healthy|with|suffers?))"
+)
 _TOPICS = (
     _Topic(r"\bhow old\b|\bage\b", r"\bage\b", r"\d+[- ](?:year|month|week|day)s?[- ]old|\baged\b|\byears old"),
     _Topic(
@@ -37,34 +40,20 @@ _TOPICS = (
         r"^(?:no\b|i (?:don't|haven't|have no)|(?:he|she) (?:has no|denies))",
     ),
     _Topic(
-        r"how (?:bad|severe|strong)|scale of|out of (?:10|ten)|better or worse|make\w* .{0,20}(?:better|worse)|reliev|"
-        r"aggravat|\bworsen|come and go|constant|describe the|what (?:does|is) .{0,25} (?:like|feel)|character|"
-        r"(?:change|develop)\w* (?:since|over time)|\bspread\b|radiat|\bwhere (?:is|does|exactly)|location|triggers?\b",
-        r"character|course|severity|effect|relief|trigger|radiation|location|spread|pain on",
-        r"worse|better|reliev|eased?\b|aggravat|spread|out of 10|comes? and goes?|constant|\bsharp|\bdull|burning|"
-        r"throbbing|stabbing|cramp|sever|progress|on-and-off|intermittent|grow|gradual|improv",
-    ),
-    _Topic(
-        r"how long|\bwhen (?:did|was)|since when|start|\bbeg[aiu]n|duration|onset|how many (?:days|weeks|months)",
-        r"onset|duration|course|timing|start",
-        r"\b(?:for|past|last|since|over)\b[^.]{0,25}\b(?:hour|day|week|month|year)s?\b|"
-        r"\b(?:hour|day|week|month|year)s? (?:ago|history|prior)|\b(?:hour|day|week|month|year)s? history",
+        _FAMILY.pattern,
+        r"family",
+        _OF_FAMILY,
     ),
     _Topic(
         r"recreational|street drugs?|illicit|drug use|use (?:any )?drugs",
         r"^drugs|illicit",
         r"illicit|recreational|cocaine|heroin|marijuana|cannabis|street drugs?|drug use",
     ),
-    _Topic(r"allerg", r"allerg", r"allerg"),
+    _Topic(r"allerg", r"allerg", r"\ballergies\b|\ballergic to|\ballergy to"),
     _Topic(
         r"medicine|medication|drugs?\b|tablets|pills|taking any|prescri|\bmeds\b",
         r"medic(?:at|in)|tablet",
         r"\bmedic(?:at|in)|\b(?:takes?|taking)\b(?! (?:over|place|part|care))|\bprescribed\b|\binhaler\b",
-    ),
-    _Topic(
-        r"run in (?:the|your) family|family|relative|mother|father|parents",
-        r"family",
-        r"\b(?:family history|(?:mother|father|brother|sister|parents?|aunt|uncle)\b.{0,20}\b(?:has|had|have|died))",
     ),
     _Topic(r"surger|operation|operated", r"surg|operat", r"surger|operation|operated|\w+ectomy\b"),
     _Topic(r"vaccin|immuni[sz]|\bshots\b", r"vaccin|immuni", r"vaccin|immuni[sz]"),
@@ -97,9 +86,23 @@ _TOPICS = (
     _Topic(
         r"injur|trauma|accident|\bfall\b|\bhit\b", r"injur|trauma", r"injur|trauma|accident|\bfell\b|\bfall\b|\bhit\b"
     ),
+    _Topic(
+        r"how (?:bad|severe|strong)|scale of|out of (?:10|ten)|better or worse|make\w* .{0,20}(?:better|worse)|reliev|getting (?:any )?worse|"
+        r"aggravat|\bworsen|come and go|constant|describe the|what (?:does|is) .{0,25} (?:like|feel)|character|"
+        r"(?:change|develop)\w* (?:since|over time)|\bspread\b|radiat|\bwhere (?:is|does|exactly)|location|triggers?\b",
+        r"character|course|severity|effect|relief|trigger|radiation|location|spread|pain on",
+        r"worse|better|reliev|eased?\b|aggravat|spread|out of 10|comes? and goes?|constant|\bsharp|\bdull|burning|"
+        r"throbbing|stabbing|cramp|sever|progress|on-and-off|intermittent|grow|gradual|improv",
+    ),
+    _Topic(
+        r"how long|\bwhen (?:did|was)|since when|start|\bbeg[aiu]n|duration|onset|how many (?:days|weeks|months)",
+        r"onset|duration|course|timing|start",
+        r"\b(?:for|past|last|since|over)\b[^.]{0,25}\b(?:hour|day|week|month|year)s?\b|"
+        r"\b(?:hour|day|week|month|year)s? (?:ago|history|prior)|\b(?:hour|day|week|month|year)s? history",
+    ),
 )
-_OF_COMPLAINT = 5
-"""Up to this place of the table a topic may be told by the complaint itself; later ones are other parts of a history."""
+_OF_COMPLAINT = re.compile(r"severe|how long|\bage\b")
+"""Topics that the complaint itself may tell, by how they are asked; the others are parts of a history of their own."""
 _WORD = re.compile(r"[a-z]{3,}")
 _COMMON = frozenset(
     "the and you your have has had are was were any been did does with that this for how what when which who there "
@@ -110,11 +113,11 @@ _COMMON = frozenset(
 
 def by_topic(question: str, facts: Sequence[Fact]) -> str | None:
     """Return the lay words of the fact on the question's topic; of age and sex the first sentence."""
-    for place, topic in enumerate(_TOPICS):
+    for topic in _TOPICS:
         if re.search(topic.asked, question, re.IGNORECASE):
             about = [fact for fact in facts if re.search(topic.key, fact.key, re.IGNORECASE)]
             if not about:
-                others = [f for f in facts if place < _OF_COMPLAINT or f.key != "chief complaint"]
+                others = [f for f in facts if _OF_COMPLAINT.search(topic.asked) or f.key != "chief complaint"]
                 about = [f for f in others if re.search(topic.told, f"{f.value} {f.lay}", re.IGNORECASE)]
             if about:
                 personal = topic in _TOPICS[:2]
@@ -139,6 +142,7 @@ _LIGHT = frozenset(
         "experiencing noticed notice noticing noted had having feel feeling felt felt felt develop developed suffer "
         "suffered suffering associated history known kind sort type episode episodes area areas please doctor today past "
         "last since like such other others occur occurred happen happened get getting got gotten bother bothering "
+        "bring bringing brought worse worsen worsening better improve change changes changed happens work normal normally "
         "complaint complaints severe mild significant often sometimes before time times else lot more than much come "
         "coming comes go going body there been else see seen tell you your yourself their his her he she it mention "
         "sir madam thank thanks okay ok right well understood all see let know ask asked i'd want wanted would"
@@ -149,15 +153,32 @@ _LIGHT = frozenset(
 
 @dataclass(frozen=True)
 class Asked:
-    """One thing that a question wants a yes or a no to: findings that all have to hold, and words besides."""
+    """One thing that a question wants a yes or a no to: findings that all have to hold, and words besides.
+
+    ``where`` are words of the circumstance ("in your arms or legs"), of which one has to be said.
+    """
 
     findings: frozenset[str]
     words: frozenset[str] = frozenset()
+    where: frozenset[str] = frozenset()
+
+
+def about_family(question: str, facts: Sequence[Fact]) -> Sequence[Fact]:
+    """Return the facts that can answer a question: of one about the family only those that speak of a family."""
+    if not _FAMILY.search(question):
+        return facts
+    return [f for f in facts if "family" in f.key or re.search(_OF_FAMILY, f"{f.value} {f.lay}", re.IGNORECASE)]
 
 
 def is_open(question: str) -> bool:
     """Say whether a question cannot be answered with yes or no."""
     return bool(_OPEN.search(question))
+
+
+def plain_question(question: str) -> str:
+    """Return the sentences that ask, without what a doctor says before, and without notes in brackets or after stars."""
+    bare = re.sub(r"\[[^\]]*\]?|\*\*.*|-{4,}.*", " ", question)
+    return " ".join(s for s in sentences(bare) if "?" in s) or bare.strip() or question
 
 
 def asked_things(question: str, reader: Understanding) -> tuple[Asked, ...]:
@@ -170,20 +191,25 @@ def asked_things(question: str, reader: Understanding) -> tuple[Asked, ...]:
     stated = reader.stated_question(question)
     if stated is not None:
         return (Asked(frozenset({stated})),)
-    asked = " ".join(s for s in sentences(question) if "?" in s) or question
+    asked = plain_question(question)
     if is_open(asked):
         return ()
-    members = [member for member in _AND.split(asked.strip(" ?.!")) if member.strip()]
-    whole = reader.recogniser.read(asked)
-    tail = _WHERE.search(members[-1]) if members else None
-    shared = _left(members[-1][tail.start() :], whole, reader) if tail and tail.start() > 0 else frozenset()
+    plain = asked.strip(" ?.!")
+    tail = next((m for m in _WHERE.finditer(plain) if _tells(plain[: m.start()], reader)), None)
+    head, rest = (plain[: tail.start()], plain[tail.start() :]) if tail else (plain, "")
+    members = [member for member in _AND.split(head) if member.strip()]
+    shared = _left(rest, reader.recogniser.read(plain), reader)
     found = []
     for member in members:
         findings = frozenset(reader.recogniser.read(member))
-        words = _left(member, findings, reader) | shared
+        words = _left(member, findings, reader)
         if findings or words:
-            found.append(Asked(findings, words))
+            found.append(Asked(findings, words, shared))
     return tuple(found)
+
+
+def _tells(text: str, reader: Understanding) -> bool:
+    return bool(reader.recogniser.read(text)) or bool(_left(text, (), reader))
 
 
 def _left(text: str, findings: Iterable[str], reader: Understanding) -> frozenset[str]:
@@ -196,21 +222,17 @@ def _left(text: str, findings: Iterable[str], reader: Understanding) -> frozense
 def holds(fact: Fact, thing: Asked, reader: Understanding) -> bool | None:
     """Return whether a fact affirms (true) or denies (false) what is asked; ``None`` where it says nothing of it."""
     of_value, of_lay = reader.recogniser.read(fact.value), reader.recogniser.read(fact.lay)
-    said = {**of_lay, **of_value}
-    if any(
-        of_lay.get(finding, present) != present for finding, present in of_value.items() if finding in thing.findings
-    ):
-        return None
-    known = [said[finding] for finding in thing.findings if finding in said]
     spoken = _tokens(f"{fact.value}. {fact.lay}")
-    beside = [spoken[word] for word in thing.words if word in spoken]
-    if thing.findings:
-        if known and not all(known):
-            return False
-        return True if len(known) == len(thing.findings) and len(beside) == len(thing.words) and all(beside) else None
-    if not thing.words or len(beside) < len(thing.words):
-        return None
-    return all(beside)
+    beside = [spoken.get(word) for word in thing.words]
+    there = not thing.where or any(spoken.get(word) for word in thing.where)
+    if not thing.findings:
+        return None if not beside or None in beside or not (there or not all(beside)) else all(beside)
+    known = [{of_value.get(finding), of_lay.get(finding)} - {None} for finding in thing.findings]
+    if any(len(said) > 1 for said in known):
+        return None  # in clinical words it is there, and in lay words not, or the reverse
+    if {False} in known:
+        return False
+    return True if all(said == {True} for said in known) and all(beside) and there else None
 
 
 @functools.lru_cache(maxsize=20_000)
@@ -228,7 +250,7 @@ def _telling(text: str) -> set[str]:
     return {word.rstrip("s") for word in _WORD.findall(text.lower()) if word not in _COMMON}
 
 
-def nearest_fact(question: str, facts: Sequence[Fact], least: float = _LEAST_OVERLAP) -> Fact | None:
+def nearest_fact(question: str, facts: Sequence[Fact], least: float) -> Fact | None:
     """Return the fact that shares most of the question's telling words, at least that share by how rare they are."""
     words = _telling(question)
     texts = [_telling(f"{fact.key} {fact.value} {fact.lay}") for fact in facts]

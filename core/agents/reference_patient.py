@@ -14,7 +14,16 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from core.agents.asked_facts import Asked, asked_things, by_topic, holds, is_open, nearest_fact
+from core.agents.asked_facts import (
+    Asked,
+    about_family,
+    asked_things,
+    by_topic,
+    holds,
+    is_open,
+    nearest_fact,
+    plain_question,
+)
 from core.agents.base import Dialogue, Held, Said, Saying, Scene, token
 from core.agents.lay_words import is_sayable
 from core.agents.persona_rules import Manner, is_evasion, manner_of
@@ -40,9 +49,26 @@ _ANSWERS = re.compile(r"(?:yes|no|not|never)\b", re.IGNORECASE)
 _HOW_OLD = re.compile(r"\bhow old\b|\b(?:your|the) age\b|\bage and sex\b", re.IGNORECASE)
 _UNWELL = "I have come because I don't feel well."
 """A complaint that only a clinician could put into words."""
+_FORMER = re.compile(r"\b(?:gave up|quit|used to|stopped)\b", re.IGNORECASE)
+"""What was so and is no longer: told, but neither affirmed nor denied."""
+_NEAR = 0.34
+"""Share of the telling words of an open question that a fact must hold to be taken for the answer."""
 _SURE = 0.6
 """Share of the telling words of a question that wants a yes or a no which a fact must hold to be told in reply."""
-_MORE = re.compile(r"anything else|tell me more|other symptoms|describe|what else|any other", re.IGNORECASE)
+_MORE = re.compile(
+    r"(?:any|some)thing else|tell me more|\bother (?:\w+ )?(?:symptoms|complaints|problems you|concerns)|"
+    r"^(?:can|could) you (?:please )?describe (?:your|the|what)|what else|"
+    r"what (?:seems to be|is) (?:the|your) (?:problem|matter|trouble)|"
+    r"main complaint|what about (?:other information|the main complaint)|(?:additional|accompanying|associated) symptoms",
+    re.IGNORECASE,
+)
+_LIKE = re.compile(r"\b(?:like|such as|including|for example)\b|[:,]", re.IGNORECASE)
+_SYMPTOM = re.compile(r"symptoms", re.IGNORECASE)
+_NO_SYMPTOM = re.compile(
+    r"duration|medic|allerg|family|past|surg|smok|alcohol|drugs|sexual|occupation|home|diet|travel|animal|vaccin|birth|"
+    r"pregnanc|background|sick contacts|^lifestyle",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -119,31 +145,41 @@ class ReferencePatient:
         if _HOW_OLD.search(question):
             lay = " ".join(fact.lay for fact in told if fact.key in ("age", "sex"))
             return _Chosen(lay, personal=True, asked_for=False)
-        if _MORE.search(question):
-            fresh = [fact for fact in complaints if not told_already(fact.lay, said)]
-            return _Chosen(fresh[0].lay) if fresh else _Chosen(otherwise=_ALL_TOLD)
-        return self._answer(question, [*told, *shown], rng)
+        if not _MORE.search(question):
+            return self._answer(question, [*told, *shown], rng)
+        if _LIKE.search(question) and (known := self._yes_or_no(asked_things(question, self._reader), told, rng)):
+            return known
+        fresh = [fact for fact in complaints if not told_already(fact.lay, said)]
+        symptoms = [fact for fact in fresh if _SYMPTOM.search(question) and not _NO_SYMPTOM.search(fact.key)]
+        return _Chosen((symptoms or fresh)[0].lay) if fresh else _Chosen(otherwise=_ALL_TOLD)
 
     def _answer(self, question: str, facts: Sequence[Fact], rng: random.Random) -> _Chosen:
-        things = asked_things(question, self._reader)
+        facts = about_family(question, facts)
+        things = [thing for thing in asked_things(question, self._reader) if thing.findings]
+        chosen = self._yes_or_no(things, facts, rng)
+        if chosen is None and self._reader.stated_question(question) is not None:
+            # of a pain that is there, whether it is worse on breathing is not known, but that it is there
+            more_general = [Asked(frozenset({finding})) for finding in self._reader.asked_findings(question)[1:]]
+            known = self._about(more_general, facts, holding=True)
+            chosen = _Chosen(known.lay) if known else None
+        elif chosen is None:
+            plain = plain_question(question)
+            on_topic = by_topic(plain, facts)
+            near = nearest_fact(plain, facts, _NEAR if is_open(plain) else _SURE) if on_topic is None else None
+            lay = on_topic or (near.lay if near else None)
+            chosen = _Chosen(lay) if lay else None
+        return chosen or _Chosen(otherwise=rng.choice(_DO_NOT_KNOW))
+
+    def _yes_or_no(self, things: Sequence[Asked], facts: Sequence[Fact], rng: random.Random) -> _Chosen | None:
+        """Affirm what holds of the things asked, and deny what is denied; ``None`` where no fact speaks of any."""
         affirmed, denied = (self._about(things, facts, holding) for holding in (True, False))
+        if affirmed and _FORMER.search(affirmed.lay):
+            return _Chosen(affirmed.lay)
         if affirmed:
-            but = (
-                f" But {_lowered(denied.lay)}"
-                if denied and denied != affirmed and not _ANSWERS.match(denied.lay)
-                else ""
-            )
+            also = denied is not None and denied != affirmed and not _ANSWERS.match(denied.lay)
+            but = f" But {_lowered(denied.lay)}" if denied and also else ""
             return _Chosen(f"{affirmed.lay}{but}", rng.choice(_YES), led=True)
-        if denied:
-            return _Chosen(denied.lay, rng.choice(_NO), led=True)
-        if self._reader.stated_question(question) is None:
-            on_topic = by_topic(question, facts)
-            if on_topic is not None:
-                return _Chosen(on_topic)
-            nearest = nearest_fact(question, facts) if is_open(question) else nearest_fact(question, facts, _SURE)
-            if nearest is not None:
-                return _Chosen(nearest.lay)
-        return _Chosen(otherwise=rng.choice(_DO_NOT_KNOW))
+        return _Chosen(denied.lay, rng.choice(_NO), led=True) if denied else None
 
     def _about(self, things: Sequence[Asked], facts: Sequence[Fact], holding: bool) -> Fact | None:
         """Return the fact with the fewest words that affirms, or denies, the first thing that any fact does so of."""
@@ -152,7 +188,7 @@ class ReferencePatient:
             if holding or not any(held for _, held in about):
                 found = [fact for fact, held in about if held is holding]
                 if found:
-                    return min(found, key=lambda fact: len(fact.lay.split()))
+                    return min(found, key=lambda fact: (fact.section is not None, len(fact.lay.split())))
         return None
 
 
