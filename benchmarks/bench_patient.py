@@ -9,6 +9,7 @@ A yes counts as false unless one of two things holds, neither of which uses the 
 concept of the question (its words, cut to their beginnings, with the synonyms of ``SAME``) stands in the reply, in a
 clause without a denial, and the words of the reply stand in the case. Or by hand: ``patient_marks.json`` holds, by hash,
 the verdict on each yes that the words do not back, from reading it beside the case; a yes without a verdict is false.
+"Does not know" are the replies that say so; "not noticed" those that have not noticed what was asked, which deny nothing.
 A reply is in an examiner's words where it holds a term of the stated lexicon that the question did not, a value with the
 unit of a device, or a word of ``EXAMINERS``. Give the authors' case file, or set ANAMNESIS_CRAFTMD_RELEASE.
 """
@@ -64,38 +65,79 @@ UNSURE = re.compile(
     r"^(?:I'm not sure about that|I don't know, to be honest|I couldn't say|I don't know about that|I'm really not "
     r"sure)\.$"
 )
+UNNOTICED = re.compile(r"^I haven't (?:noticed (?:that|anything like that)|paid attention to that)\.$")
 YES = re.compile(r"^(?:yes|yeah)\b", re.IGNORECASE)
 NO = re.compile(r"^(?:no|not that i know of)\b", re.IGNORECASE)
 DENIAL = re.compile(r"\b(?:no|not|never|without|denie[sd]|none|nothing)\b|n't\b", re.IGNORECASE)
 EXAMINERS = re.compile(
-    r"\b(?:auscultation|palpation|percussion|on (?:physical )?exam(?:ination)?|examination (?:shows|reveals)|vital signs|"
-    r"mm ?hg|percentile|unremarkable|within normal limits|bilateral(?:ly)?|patient|presents?|denies|afebrile)\b|"
+    r"\b(?:auscultation|palpation|percussion|on (?:physical )?exam(?:ination)?|examination (?:shows|reveals)|vital "
+    r"signs|"
+    r"mm ?hg|percentile|unremarkable|within normal limits|bilateral(?:ly)?|patient|presents|presented|denies|"
+    r"afebrile)\b|"
     r"\d ?(?:/min|mg/dl|g/dl|mmol|meq|u/l|ng/|/mm|kg/m)",
     re.IGNORECASE,
 )
 SAME = tuple(
     frozenset(group.split())
     for group in (
-        "tired fatigu exhaus weary", "belly abdom stomac tummy cramps", "pee urin urinat peeing pass", "vomit throw threw puke",
-        "nausea nauseo queasy sick", "breath dyspne breathl wind air", "itch itchy prurit itching scratc", "rash spots spot lesion "
-        "skin bumps patch patche eruption eczema blister hives sore", "faint passed syncop collap black uncons", "dizzy dizzin "
-        "lighth vertigo spinni", "swell swolle edema puffy", "leg legs ankle ankles lower extrem feet foot", "pain hurt ache aches aching "
-        "sore painfu discom", "fever feveri tempe febril hot", "headac head", "weight kilo kilos kg pound pounds lb lbs", "lost lose "
-        "loss lighte", "smoke smoked smokes cigare tobacc pack packs", "racing palpit heart pound flutte", "joint joints knee knees "
-        "finger elbow hip shoul wrist ankle", "numb numbne tingli pins", "weak weakne", "suddenly sudden abrupt once", "worse worsen "
-        "progre grow grew growing increa", "sex sexual partne", "surger operat ectomy remove surgic", "travel trip abroad return visite "
-        "tropics nigeri brazil village coast", "chill chills shiver", "sweat sweats sweati sweaty clammy", "cough coughi", "bring phlegm sputum "
-        "mucus", "blurre vision see sight eyes", "exert effort climb climbi stairs walk walkin uphill exerci runnin traini hard",
-        "swollen gland glands lump lumps", "yellow jaundi", "period periods menstr missed", "birth gave deliver", "thirsty thirst drink",
-        "sick ill infect", "tremor shake shakes", "diarrh loose stool stools", "constip hard", "allerg", "chest breastb", "antibi amoxic penici",
+        "tired fatigu exhaus weary",
+        "belly abdom stomac tummy cramps",
+        "pee urin urinat peeing pass",
+        "vomit throw threw puke",
+        "nausea nauseo queasy sick",
+        "breath dyspne breathl wind air",
+        "itch itchy prurit itching scratc",
+        "rash spots spot lesion skin bumps patch patche eruption eczema blister hives sore",
+        "faint passed syncop collap black uncons",
+        "dizzy dizzin lighth vertigo spinni",
+        "swell swolle edema puffy",
+        "leg legs ankle ankles lower extrem feet foot",
+        "pain hurt ache aches aching sore painfu discom",
+        "fever feveri tempe febril hot",
+        "headac head",
+        "weight kilo kilos kg pound pounds lb lbs",
+        "lost lose loss lighte",
+        "smoke smoked smokes cigare tobacc pack packs",
+        "racing palpit heart pound flutte",
+        "joint joints knee knees finger elbow hip shoul wrist ankle",
+        "numb numbne tingli pins",
+        "weak weakne",
+        "suddenly sudden abrupt once",
+        "worse worsen progre grow grew growing increa",
+        "sex sexual partne",
+        "surger operat ectomy remove surgic",
+        "travel trip abroad return visite tropics nigeri brazil village coast",
+        "chill chills shiver",
+        "sweat sweats sweati sweaty clammy",
+        "cough coughi",
+        "bring phlegm sputum mucus",
+        "blurre vision see sight eyes",
+        "exert effort climb climbi stairs walk walkin uphill exerci runnin traini hard",
+        "swollen gland glands lump lumps",
+        "yellow jaundi",
+        "period periods menstr missed",
+        "birth gave deliver",
+        "thirsty thirst drink",
+        "sick ill infect",
+        "tremor shake shakes",
+        "diarrh loose stool stools",
+        "constip hard",
+        "allerg",
+        "chest breastb",
+        "antibi amoxic penici",
     )
 )
 STOP = frozenset(
-    "do you have had any the a an is are was were of in or and to it your did does been be this that there have has how ever "
-    "feel felt get got at on with for when noticed notice without not from recently lately usual unusually than more much "
-    "understood all right see i your other others trying become would like so what which who into out up down over yourself "
-    "lately unusually generally ever any after before by them they he she his her him my me as if one two both come comes came go goes very most mostly "
-    "some something anything anyone about people around last past months month weeks week days day often time times use used "
+    "do you have had any the a an is are was were of in or and to it your did does been be this that there have has "
+    "how ever "
+    "feel felt get got at on with for when noticed notice without not from recently lately usual unusually than "
+    "more much "
+    "understood all right see i your other others trying become would like so what which who into out up down over "
+    "yourself "
+    "lately unusually generally ever any after before by them they he she his her him my me as if one two both come "
+    "comes came go goes very most mostly "
+    "some something anything anyone about people around last past months month weeks week days day often time times "
+    "use used "
     "take taken thank bad big".split()
 )
 
@@ -175,7 +217,9 @@ def backed(reply: Reply) -> bool:
     known, told = words_of(source), words_of(body)
     if profile is not None and not all(concepts_in(word, known) for word in told):
         return False
-    affirming = {w for clause in re.split(r"[;.,]| but | and ", body) if not DENIAL.search(clause) for w in words_of(clause)}
+    affirming = {
+        w for clause in re.split(r"[;.,]| but | and ", body) if not DENIAL.search(clause) for w in words_of(clause)
+    }
     question = re.split(r"(?<=[.!]) ", reply.question)[-1]
     members = re.split(r",| or ", question) if reply.source == "list" else [question]
     return any(words and all(concepts_in(w, affirming) for w in words) for words in map(words_of, members))
@@ -215,11 +259,12 @@ def main() -> None:
         asked = [r for r in replies if r.source != "opening"]
         unsure = Counter(r.source for r in asked if UNSURE.match(r.text))
         total = Counter(r.source for r in asked)
+        unnoticed = sum(bool(UNNOTICED.match(r.text)) for r in asked)
         examiner = [r for r in replies if in_examiners_words(r)]
         rows.append((
             name, str(len(cases)), str(len(asked)), str(len(yes)), str(len(unbacked)), str(len(false)),
             f"{len(false) / max(len(yes), 1):.1%}", str(sum(bool(NO.match(r.text)) for r in asked)),
-            f"{unsure.total() / len(asked):.1%}",
+            f"{unsure.total() / len(asked):.1%}", f"{unnoticed / len(asked):.1%}",
             " ".join(f"{s} {unsure[s] / total[s]:.0%}" for s in total), str(len(examiner)),
         ))  # fmt: skip
         of = {"unbacked": unbacked, "examiner": examiner, "yes": yes, "no": [r for r in asked if NO.match(r.text)]}
@@ -230,7 +275,7 @@ def main() -> None:
             print(f"{r.mark} {marks.get(r.mark, '?')} {r.case.case_key} {r.source}\n   {r.question}\n   {r.text}")
     table(
         "The reference patient",
-        ("set", "cases", "replies", "yes", "not by words", "false", "of yes", "no", "does not know", "by source",
+        ("set", "cases", "replies", "yes", "not by words", "false", "of yes", "no", "does not know", "not noticed", "does not know, by source",
          "examiner's words"),
         rows,
     )  # fmt: skip

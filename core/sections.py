@@ -252,7 +252,8 @@ _DONE = re.compile(
 _GOES_ELSEWHERE = re.compile(
     r"\b(?:treatment (?:is|was|with)|treated with|therapy (?:is|was) (?:begun|started|initiated)|(?:is|was) (?:"
     r"admitted|discharged|rushed|transferred|started on|informed|counsel\w+|prescribed|advised|taken to|"
-    r"given)|initiated|well-controlled|spending|calls|following an?|because)\b|^(?:\w+ ){1,3}(?:ago|earlier|later),|^although\b",
+    r"given)|initiated|well-controlled|spending|calls|following an?|because)\b|^(?:\w+ ){1,3}(?:ago|earlier|later),|"
+    r"^although\b",
     re.IGNORECASE,
 )
 """What ends a run of results, where the sentence shows none of its own."""

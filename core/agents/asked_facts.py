@@ -14,7 +14,6 @@ from core.knowledge.clauses import is_content, stem_of, tokens_of, words_in
 from core.knowledge.dialogue import Understanding
 
 
-
 @dataclass(frozen=True)
 class _Topic:
     """What a question is about, by its words, by the key of a fact, and by the words of a fact without a key."""
@@ -24,7 +23,9 @@ class _Topic:
     told: str
 
 
-_FAMILY = re.compile(r"\bfamil(?:y|ies)\b|\brelatives?\b|\b(?:your|either) (?:mother|father|parents?|siblings?)\b", re.IGNORECASE)
+_FAMILY = re.compile(
+    r"\bfamil(?:y|ies)\b|\brelatives?\b|\b(?:your|either) (?:mother|father|parents?|siblings?)\b", re.IGNORECASE
+)
 _OF_FAMILY = (
     r"\b(?:family (?:history|has)|in (?:the|my|his|her) family|(?:mother|father|brother|sister|parents?|aunt|uncle|"
     r"grand\w+|cousin|sibling)s?\b.{0,20}\b(?:has|had|have|died|is healthy|are healthy|with|suffers?))"
@@ -57,7 +58,7 @@ _TOPICS = (
     ),
     _Topic(r"surger|operation|operated", r"surg|operat", r"surger|operation|operated|\w+ectomy\b"),
     _Topic(r"vaccin|immuni[sz]|\bshots\b", r"vaccin|immuni", r"vaccin|immuni[sz]"),
-    _Topic(r"smoke|cigarette|tobacco", r"smok|tobacco", r"smok|cigarette|tobacco"),
+    _Topic(r"smok|cigarette|tobacco", r"smok|tobacco", r"smok|cigarette|tobacco"),
     _Topic(r"alcohol|drink\b", r"alcohol", r"alcohol|\bbeers?\b|\bwine\b|\bvodka\b"),
     _Topic(
         r"\bwork\b|\bjob\b|occupation|for a living",
@@ -87,7 +88,8 @@ _TOPICS = (
         r"injur|trauma|accident|\bfall\b|\bhit\b", r"injur|trauma", r"injur|trauma|accident|\bfell\b|\bfall\b|\bhit\b"
     ),
     _Topic(
-        r"how (?:bad|severe|strong)|scale of|out of (?:10|ten)|better or worse|make\w* .{0,20}(?:better|worse)|reliev|getting (?:any )?worse|"
+        r"how (?:bad|severe|strong)|scale of|out of (?:10|ten)|better or worse|make\w* .{0,20}(?:better|worse)|"
+        r"reliev|getting (?:any )?worse|"
         r"aggravat|\bworsen|come and go|constant|describe the|what (?:does|is) .{0,25} (?:like|feel)|character|"
         r"(?:change|develop)\w* (?:since|over time)|\bspread\b|radiat|\bwhere (?:is|does|exactly)|location|triggers?\b",
         r"character|course|severity|effect|relief|trigger|radiation|location|spread|pain on",
@@ -137,12 +139,15 @@ _WHERE = re.compile(
 _LIGHT = frozenset(
     stem_of(word)
     for word in (
-        "any anything anyone any other ever recent recently lately currently current now new also still unusual unusually "
+        "any anything anyone any other ever recent recently lately currently current now new also still unusual "
+        "unusually "
         "usual symptom symptoms sign signs issue issues problem problems trouble troubles sense experienced experience "
         "experiencing noticed notice noticing noted had having feel feeling felt felt felt develop developed suffer "
-        "suffered suffering associated history known kind sort type episode episodes area areas please doctor today past "
+        "suffered suffering associated history known kind sort type episode episodes area areas please doctor today "
+        "past "
         "last since like such other others occur occurred happen happened get getting got gotten bother bothering "
-        "bring bringing brought worse worsen worsening better improve change changes changed happens work normal normally "
+        "bring bringing brought worse worsen worsening better improve change changes changed happens work normal "
+        "normally "
         "complaint complaints severe mild significant often sometimes before time times else lot more than much come "
         "coming comes go going body there been else see seen tell you your yourself their his her he she it mention "
         "sir madam thank thanks okay ok right well understood all see let know ask asked i'd want wanted would"
@@ -163,6 +168,11 @@ class Asked:
     where: frozenset[str] = frozenset()
 
 
+def has_topic(question: str) -> bool:
+    """Say whether a question is on a topic of a history or of the complaint, whatever the case tells of it."""
+    return any(re.search(topic.asked, question, re.IGNORECASE) for topic in _TOPICS)
+
+
 def about_family(question: str, facts: Sequence[Fact]) -> Sequence[Fact]:
     """Return the facts that can answer a question: of one about the family only those that speak of a family."""
     if not _FAMILY.search(question):
@@ -176,7 +186,7 @@ def is_open(question: str) -> bool:
 
 
 def plain_question(question: str) -> str:
-    """Return the sentences that ask, without what a doctor says before, and without notes in brackets or after stars."""
+    """Return the sentences that ask, without what is said before them and notes in brackets or after stars."""
     bare = re.sub(r"\[[^\]]*\]?|\*\*.*|-{4,}.*", " ", question)
     return " ".join(s for s in sentences(bare) if "?" in s) or bare.strip() or question
 
@@ -184,7 +194,7 @@ def plain_question(question: str) -> str:
 def asked_things(question: str, reader: Understanding) -> tuple[Asked, ...]:
     """Return what a question asks for, thing by thing; none where it is an open question.
 
-    Of a finding's own question (the reference doctor's) that finding alone: that there is a pain is no answer to whether
+    Of a finding's own question (the reference doctor's) that finding alone: that there is a pain does not tell whether
     it is worse on breathing. Of another question each member of its list, with the words that its findings do not
     account for; what follows a preposition after the last member is said of all of them.
     """

@@ -132,14 +132,16 @@ _WORDS: tuple[tuple[str, str], ...] = (
 """What stands in a vignette, and what a patient says; the first that fits a place is taken."""
 _SAID = tuple((re.compile(rf"\b(?:{written})(?!\w)", re.IGNORECASE), said) for written, said in _WORDS)
 _EXAMINERS = re.compile(
-    r"\b(?:temperature|pulse|pressure|rate)\b[^.]{0,25}\d|\bmm ?hg\b|\d\s?/ ?min\b|\d\s*(?:mg/d|g/d|g/l|meq|mmol|u/l|iu/|[μµu]g/|ng/|pg/|mm/h|/hpf|/mm|kg/m)|"
+    r"\b(?:temperature|pulse|pressure|rate)\b[^.]{0,25}\d|\bmm ?hg\b|\d\s?/ ?min\b|\d\s*(?:mg/d|g/d|g/l|meq|mmol|"
+    r"u/l|iu/|[μµu]g/|ng/|pg/|mm/h|/hpf|/mm|kg/m)|"
     r"\b(?:on|upon) (?:physical |further )?exam\w*|\bexam(?:ination)? (?:shows?|reveals?|is|was)|percentile|"
     r"\bvital signs?\b|\bvitals\b|\bauscultat|\bpalpat|\bgcs\b|\bapgar|\bthe patient\b|\byou\b|\bfigure\b|\bphotograph|"
     r"\b(?:is|are) (?:shown|ordered|pending|drawn|obtained|initiated|informed|counsel\w+)\b|"
     r"\bthe (?:physician|doctor|nurse|team|resident|dermatologist|pediatrician)(?:s|['’]s)? (?:\w+ )?(?:orders?|"
     r"performs?|decides?|suspects?|notes?|refers?|prescribes?|explains?|asks?|tells|counsels|recommends?|observes?|"
     r"considers?|discusses)\b|"
-    r"\b(?:diagnosis is|is diagnosed with|differential|presents|presented|presentation|clinically|etiology|treatment "
+    r"\b(?:denies|diagnosis is|is diagnosed with|differential|presents to|presents with|presented|presentation|"
+    r"clinically|etiology|treatment "
     r"with|patient['’]s|review of systems)\b",
     re.IGNORECASE,
 )

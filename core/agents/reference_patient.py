@@ -19,6 +19,7 @@ from core.agents.asked_facts import (
     about_family,
     asked_things,
     by_topic,
+    has_topic,
     holds,
     is_open,
     nearest_fact,
@@ -41,6 +42,8 @@ _DO_NOT_KNOW = (
     "I don't know about that.",
     "I'm really not sure.",
 )
+_NOT_NOTICED = ("I haven't noticed that.", "I haven't noticed anything like that.", "I haven't paid attention to that.")
+"""Of something that one would feel or see oneself, and the case does not tell: ``Understanding`` reads no denial."""
 _ALL_TOLD = "No, I think that's everything."
 _OPENINGS = ("", "", "Hello, doctor. ", "Well, doctor. ", "Thank you for seeing me. ")
 _YES = ("Yes, ", "Yes, ", "Yeah, ")
@@ -59,10 +62,14 @@ _MORE = re.compile(
     r"(?:any|some)thing else|tell me more|\bother (?:\w+ )?(?:symptoms|complaints|problems you|concerns)|"
     r"^(?:can|could) you (?:please )?describe (?:your|the|what)|what else|"
     r"what (?:seems to be|is) (?:the|your) (?:problem|matter|trouble)|"
-    r"main complaint|what about (?:other information|the main complaint)|(?:additional|accompanying|associated) symptoms",
+    r"main complaint|what about (?:other information|the main complaint)|(?:additional|accompanying|associated) "
+    r"symptoms",
     re.IGNORECASE,
 )
 _LIKE = re.compile(r"\b(?:like|such as|including|for example)\b|[:,]", re.IGNORECASE)
+_NOTICING = re.compile(
+    r"\b(?:notic|experienc|feel|felt|symptom|suffer|any (?:changes?|pain|trouble|problems))", re.IGNORECASE
+)
 _SYMPTOM = re.compile(r"symptoms", re.IGNORECASE)
 _NO_SYMPTOM = re.compile(
     r"duration|medic|allerg|family|past|surg|smok|alcohol|drugs|sexual|occupation|home|diet|travel|animal|vaccin|birth|"
@@ -168,7 +175,15 @@ class ReferencePatient:
             near = nearest_fact(plain, facts, _NEAR if is_open(plain) else _SURE) if on_topic is None else None
             lay = on_topic or (near.lay if near else None)
             chosen = _Chosen(lay) if lay else None
-        return chosen or _Chosen(otherwise=rng.choice(_DO_NOT_KNOW))
+        return chosen or _Chosen(otherwise=rng.choice(_NOT_NOTICED if self._is_felt(question) else _DO_NOT_KNOW))
+
+    def _is_felt(self, question: str) -> bool:
+        """Say whether a question is after what one notices oneself, and not after history or circumstances."""
+        asked = self._reader.asked_findings(question)[:1] or self._reader.asked_findings(plain_question(question))
+        if asked:
+            return all(self._reader.kind_of(finding) == "symptom" for finding in asked)
+        plain = plain_question(question)
+        return not is_open(plain) and not has_topic(plain) and bool(_NOTICING.search(plain))
 
     def _yes_or_no(self, things: Sequence[Asked], facts: Sequence[Fact], rng: random.Random) -> _Chosen | None:
         """Affirm what holds of the things asked, and deny what is denied; ``None`` where no fact speaks of any."""
