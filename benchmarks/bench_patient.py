@@ -134,7 +134,7 @@ STOP = frozenset(
     "more much "
     "understood all right see i your other others trying become would like so what which who into out up down over "
     "yourself "
-    "lately unusually generally ever any after before by them they he she his her him my me as if one two both come "
+    "feeling lately unusually generally ever any after before by them they he she his her him my me as if one two both come "
     "comes came go goes very most mostly "
     "some something anything anyone about people around last past months month weeks week days day often time times "
     "use used "

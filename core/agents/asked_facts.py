@@ -132,9 +132,17 @@ _OPEN = re.compile(
     r"explain|know|say|remember|show|point|give|rate)\b",
     re.IGNORECASE,
 )
+_EITHER = re.compile(
+    r"\b(?:only|just|new|sudden\w*|constant|recent)\b[^?]{0,30}\bor\b|\bor (?:has|have|is|are|was|were|did|does) "
+    r"(?:it|this|they|you had)\b|"
+    r"\bor (?:gradual|in both|not)\b",
+    re.IGNORECASE,
+)
 _AND = re.compile(r"\s*[,;/]\s*(?:and |or )?|\s+(?:and/or|and|or|nor)\s+", re.IGNORECASE)
 _WHERE = re.compile(
-    r"\b(?:in|into|to|when|while|during|after|before|at|on|around|over|under|between|from|with|by)\b(?! all\b)", re.I
+    r"\b(?:in|into|to|when|while|during|after|before|at|on|around|over|under|between|from|with|by|for|about)\b(?! "
+    r"all\b)",
+    re.I,
 )
 _LIGHT = frozenset(
     stem_of(word)
@@ -150,7 +158,9 @@ _LIGHT = frozenset(
         "normally "
         "complaint complaints severe mild significant often sometimes before time times else lot more than much come "
         "coming comes go going body there been else see seen tell you your yourself their his her he she it mention "
-        "sir madam thank thanks okay ok right well understood all see let know ask asked i'd want wanted would"
+        "take takes taking taken taking use using anyone doctor could would can did does has was were what which "
+        "who understood sir madam thank thanks okay ok right well understood all see let know ask asked i'd want "
+        "wanted would"
     ).split()
 )
 """Stems that make a question no more particular."""
@@ -181,8 +191,8 @@ def about_family(question: str, facts: Sequence[Fact]) -> Sequence[Fact]:
 
 
 def is_open(question: str) -> bool:
-    """Say whether a question cannot be answered with yes or no."""
-    return bool(_OPEN.search(question))
+    """Say whether a question cannot be answered with yes or no: it asks for more, or which of two it is."""
+    return bool(_OPEN.search(question) or _EITHER.search(question))
 
 
 def plain_question(question: str) -> str:
@@ -225,7 +235,7 @@ def _tells(text: str, reader: Understanding) -> bool:
 def _left(text: str, findings: Iterable[str], reader: Understanding) -> frozenset[str]:
     """Return the telling stems of a text that no phrase of the findings holds."""
     held = frozenset(stem for finding in findings for stem in reader.recogniser.stems_of(finding))
-    stems = (stem_of(word) for word in words_in(text) if is_content(word) and word not in _COMMON and len(word) > 2)
+    stems = (stem_of(word) for word in words_in(text) if is_content(word) and len(word) > 2)
     return frozenset(stem for stem in stems if stem not in _LIGHT and stem not in held)
 
 
@@ -237,12 +247,14 @@ def holds(fact: Fact, thing: Asked, reader: Understanding) -> bool | None:
     there = not thing.where or any(spoken.get(word) for word in thing.where)
     if not thing.findings:
         return None if not beside or None in beside or not (there or not all(beside)) else all(beside)
-    known = [{of_value.get(finding), of_lay.get(finding)} - {None} for finding in thing.findings]
-    if any(len(said) > 1 for said in known):
+    known = [(of_value.get(finding), of_lay.get(finding)) for finding in thing.findings]
+    if any({True, False} <= set(said) for said in known):
         return None  # in clinical words it is there, and in lay words not, or the reverse
-    if {False} in known:
+    if any(False in said for said in known):
         return False
-    return True if all(said == {True} for said in known) and all(beside) and there else None
+    # what is affirmed has to stand in what is said; of a result, in the clinical words behind it as well
+    told = all(lay and (value or fact.section is None) for value, lay in known)
+    return True if told and all(beside) and there else None
 
 
 @functools.lru_cache(maxsize=20_000)

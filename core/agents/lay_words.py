@@ -140,6 +140,8 @@ _EXAMINERS = re.compile(
     r"\bthe (?:physician|doctor|nurse|team|resident|dermatologist|pediatrician)(?:s|['’]s)? (?:\w+ )?(?:orders?|"
     r"performs?|decides?|suspects?|notes?|refers?|prescribes?|explains?|asks?|tells|counsels|recommends?|observes?|"
     r"considers?|discusses)\b|"
+    r"\bI'm I\b|\bbecause of (?:at|to|in|on|my (?:obstetrician|doctor|pediatrician))\b|\bdon't have ever\b|\bI add\b|"
+    r"\b(?:he|she) (?:reports|states|admits|does notice)\b|"
     r"\b(?:denies|diagnosis is|is diagnosed with|differential|presents to|presents with|presented|presentation|"
     r"clinically|etiology|treatment "
     r"with|patient['’]s|review of systems)\b",

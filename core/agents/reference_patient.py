@@ -52,7 +52,7 @@ _ANSWERS = re.compile(r"(?:yes|no|not|never)\b", re.IGNORECASE)
 _HOW_OLD = re.compile(r"\bhow old\b|\b(?:your|the) age\b|\bage and sex\b", re.IGNORECASE)
 _UNWELL = "I have come because I don't feel well."
 """A complaint that only a clinician could put into words."""
-_FORMER = re.compile(r"\b(?:gave up|quit|used to|stopped)\b", re.IGNORECASE)
+_FORMER = re.compile(r"\b(?:gave up|quit|used to|stopped|I smoked|(?:he|she) smoked)\b", re.IGNORECASE)
 """What was so and is no longer: told, but neither affirmed nor denied."""
 _NEAR = 0.34
 """Share of the telling words of an open question that a fact must hold to be taken for the answer."""
@@ -262,5 +262,6 @@ def _facts_of_vignette(vignette: str, caregiver: bool) -> tuple[tuple[Fact, ...]
     made = vignette_profile(case, speaking_of(case))
     complaint, *others = made.basic or (Fact(key="chief complaint", value=vignette, lay=_UNWELL),)
     if not is_sayable(complaint.lay):
-        complaint = complaint.model_copy(update={"lay": _UNWELL})
-    return (*made.demographics, complaint, *(fact for fact in others if is_sayable(fact.lay))), ()
+        complaint = Fact(key="chief complaint", value=_UNWELL, lay=_UNWELL)
+    people = (fact for fact in made.demographics if is_sayable(fact.lay))
+    return (*people, complaint, *(fact for fact in others if is_sayable(fact.lay))), ()
