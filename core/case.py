@@ -12,6 +12,9 @@ from typing import Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from core.images import Image
+from core.sections import Section as Section
+from core.sections import divided
+from core.sections import sentences as sentences
 
 SPECIALTIES = (
     "Dermatology",
@@ -40,7 +43,6 @@ RELEASE_SPECIALTIES = {
 FINAL_QUESTION = "What is the most likely diagnosis?"
 """Asked where a vignette brings no question of its own."""
 
-Section = Literal["vital_signs", "examination", "laboratory", "imaging", "other_tests"]
 Sex = Literal["female", "male"]
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -143,13 +145,15 @@ class Case(_Sparse):
         return dict(zip(_LETTERS, self.choices, strict=False))
 
     def examination(self) -> str | None:
-        """Return vital signs and physical examination in words, or ``None`` where the case has none."""
+        """Return all that only an examiner or a device could state, or ``None`` where the case has none.
+
+        Vital signs, physical examination, laboratory, imaging and other tests: of a profile its optional facts, else
+        the vignette's own sentences.
+        """
         if self.profile is None:
-            return _examination_sentences(self.vignette)
-        found = [f for f in self.profile.optional if f.section in ("vital_signs", "examination")]
-        if not found:
-            return None
-        return " ".join(f"{f.key[:1].upper()}{f.key[1:]}: {f.value.rstrip('.')}." for f in found)
+            return divided(self.vignette).examination or None
+        found = self.profile.optional
+        return " ".join(f"{f.key[:1].upper()}{f.key[1:]}: {f.value.rstrip('.')}." for f in found) or None
 
     def age_and_sex(self) -> str:
         """Return age and sex as a short phrase, as far as they are known."""
@@ -164,17 +168,6 @@ def case_set_hash(cases: list[Case]) -> str:
     """Return a hash of a set of cases that does not depend on their order."""
     joined = "\n".join(sorted(f"{c.case_key} {c.content_hash}" for c in cases))
     return hashlib.sha256(joined.encode()).hexdigest()[:16]
-
-
-_ABBREVIATION = "".join(
-    rf"(?<!\b{word}\.)" for word in ("Dr", "Mr", "Mrs", "Ms", "St", "vs", "approx", "e\\.g", "i\\.e")
-)
-_SENTENCE = re.compile(rf"(?<=[.!?]){_ABBREVIATION}[\"')\]”]*\s+(?=[A-Z0-9\"'(“])")
-
-
-def sentences(text: str) -> list[str]:
-    """Split prose into sentences; decimals and units stay whole."""
-    return [piece.strip() for line in text.splitlines() for piece in _SENTENCE.split(line) if piece.strip()]
 
 
 def split_question(text: str) -> tuple[str, str]:
@@ -202,8 +195,21 @@ _AGE = re.compile(
 _NEWBORN = re.compile(r"\b(?:newborn|neonate)\b(?! nursery)", re.IGNORECASE)
 _WORDED = {"one": 1.0, "two": 2.0, "three": 3.0}
 _UNIT_YEARS = {"year": 1.0, "yr": 1.0, "month": 1 / 12, "week": 1 / 52.18, "day": 1 / 365.25, "hour": 1 / 8766}
-_FEMALE = re.compile(r"\b(woman|female|girl|lady|she|her|mother of|pregnant|gravida)\b", re.IGNORECASE)
-_MALE = re.compile(r"\b(man|male|boy|gentleman|he|his|him)\b", re.IGNORECASE)
+_HER = r"woman|female|girl|lady|daughter|sister"
+_HIS = r"man|male|boy|gentleman|son|brother"
+_OLD = r"(?:years?|yrs?|months?|weeks?|days?|hours?)[\s\-‐‑–]*old"
+_OWN_NOUN = re.compile(
+    rf"(?<!to a )(?<!to an )(?<!to the )\b(?:[\w.]+)[\s\-‐‑–]*{_OLD}\b(?:,? [\w'-]+){{0,5}}? (?:(?P<her>{_HER})|"
+    rf"(?P<his>{_HIS}))\b|\b(?:(?P<girl>female)|(?P<boy>male)) (?:newborn|infant|neonate|baby|child|toddler)\b",
+    re.IGNORECASE,
+)
+"""What the patient is called: a noun after the age that no "delivered to a" makes somebody else's."""
+_FEMALE = re.compile(r"\b(woman|female|girl|lady|mother of|pregnant|\w*gravida)\b", re.IGNORECASE)
+_MALE = re.compile(r"\b(man|male|boy|gentleman)\b", re.IGNORECASE)
+_SHE = re.compile(r"\b(?:she|hers?|herself)\b", re.IGNORECASE)
+_HE = re.compile(r"\b(?:he|his|him|himself)\b", re.IGNORECASE)
+_OF_HERS = re.compile(r"\b(?:mother|mom|mum|wife|sister|aunt|grandmother|girlfriend)\b", re.IGNORECASE)
+_OF_HIS = re.compile(r"\b(?:father|dad|husband|brother|uncle|grandfather|boyfriend)\b", re.IGNORECASE)
 
 
 def read_demographics(text: str) -> tuple[float | None, Sex | None]:
@@ -215,10 +221,23 @@ def read_demographics(text: str) -> tuple[float | None, Sex | None]:
         age = (_WORDED.get(number.lower()) or float(number)) * _UNIT_YEARS[unit.lower()]
     elif _NEWBORN.search(text):
         age = 0.0
+    return age, _sex_in(text)
+
+
+def _sex_in(text: str) -> Sex | None:
+    """Read the patient's sex: by their own noun, else by pronouns, where a mother or a father may be meant as well."""
+    own = _OWN_NOUN.search(text)
+    if own:
+        return "female" if own["her"] or own["girl"] else "male"
     female, male = _FEMALE.search(text), _MALE.search(text)
+    if not (female or male):
+        female, male = _SHE.search(text), _HE.search(text)
+        mother, father = _OF_HERS.search(text), _OF_HIS.search(text)
+        if female and male and bool(mother) != bool(father):  # the pronoun that the relative cannot be
+            return "male" if mother else "female"
     if female and (not male or female.start() < male.start()):
-        return age, "female"
-    return age, "male" if male else None
+        return "female"
+    return "male" if male else None
 
 
 def _age_words(age: float | None) -> str:
@@ -229,16 +248,3 @@ def _age_words(age: float | None) -> str:
     if age >= 1 / 6:
         return f"{age * 12:.0f} months old"
     return f"{age * 365.25:.0f} days old"
-
-
-_EXAMINATION = re.compile(
-    r"physical examination|on examination|on exam\b|examination (?:shows|reveals|demonstrates|is)|vital signs|"
-    r"temperature (?:is|of)|blood pressure|pulse (?:is|of)|heart rate|respirat|auscultat|palpat|percussion|"
-    r"\btender|inspection|reflexes|murmur|there (?:is|are) \w+ (?:tenderness|erythema|swelling)",
-    re.IGNORECASE,
-)
-
-
-def _examination_sentences(vignette: str) -> str | None:
-    found = [s for s in sentences(vignette) if _EXAMINATION.search(s)]
-    return " ".join(found) or None

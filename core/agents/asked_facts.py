@@ -1,17 +1,17 @@
-"""Finds the fact that a question is after, by topic or by its rarest words, for the reference patient."""
+"""What a question is after, for the reference patient: what it wants a yes or a no to, a topic, or a fact by its words."""
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from core.case import Fact, sentences
-
-_LEAST_OVERLAP = 0.34
-"""Share of a question's telling words that a fact must hold to be taken for the answer."""
+from core.knowledge.clauses import is_content, stem_of, tokens_of, words_in
+from core.knowledge.dialogue import Understanding
 
 
 @dataclass(frozen=True)
@@ -23,43 +23,88 @@ class _Topic:
     told: str
 
 
+_FAMILY = re.compile(
+    r"\bfamil(?:y|ies)\b|\brelatives?\b|\b(?:your|either) (?:mother|father|parents?|siblings?)\b", re.IGNORECASE
+)
+_OF_FAMILY = (
+    r"\b(?:family (?:history|has)|in (?:the|my|his|her) family|(?:mother|father|brother|sister|parents?|aunt|uncle|"
+    r"grand\w+|cousin|sibling)s?\b.{0,20}\b(?:has|had|have|died|is healthy|are healthy|with|suffers?))"
+)
 _TOPICS = (
     _Topic(r"\bhow old\b|\bage\b", r"\bage\b", r"\d+[- ](?:year|month|week|day)s?[- ]old|\baged\b|\byears old"),
     _Topic(
         r"\bman or a woman\b|\bgender\b|\bsex\b(?!ual)", r"\bsex\b|gender", r"\b(?:man|woman|boy|girl|male|female)\b"
     ),
     _Topic(
-        r"how long|when did|since when|start|begin|duration|onset",
-        r"onset|duration|course|timing|start",
-        r"\b(?:for|past|last|since|over)\b[^.]{0,25}\b(?:hour|day|week|month|year)s?\b|"
-        r"\b(?:hour|day|week|month|year)s? (?:ago|history|prior)",
+        r"symptoms that are absent",
+        r"absent|^no ",
+        r"^(?:no\b|i (?:don't|haven't|have no)|(?:he|she) (?:has no|denies))",
     ),
     _Topic(
-        r"medicine|medication|drug|tablets|pills|taking any",
-        r"medic(?:at|in)|drug|tablet",
-        r"\bmedicat|\b(?:takes?|taking)\b(?! (?:over|place|part|care))|\bprescribed\b|\binhaler\b",
-    ),
-    _Topic(r"allerg", r"allerg", r"allerg"),
-    _Topic(
-        r"run in (?:the|your) family|family|relative|mother|father|parents",
+        _FAMILY.pattern,
         r"family",
-        r"\b(?:family history|(?:mother|father|brother|sister|parents?|aunt|uncle)\b.{0,20}\b(?:has|had|have|died))",
+        _OF_FAMILY,
+    ),
+    _Topic(
+        r"recreational|street drugs?|illicit|drug use|use (?:any )?drugs",
+        r"^drugs|illicit",
+        r"illicit|recreational|cocaine|heroin|marijuana|cannabis|street drugs?|drug use",
+    ),
+    _Topic(r"allerg", r"allerg", r"\ballergies\b|\ballergic to|\ballergy to"),
+    _Topic(
+        r"medicine|medication|drugs?\b|tablets|pills|taking any|prescri|\bmeds\b",
+        r"medic(?:at|in)|tablet",
+        r"\bmedic(?:at|in)|\b(?:takes?|taking)\b(?! (?:over|place|part|care))|\bprescribed\b|\binhaler\b",
     ),
     _Topic(r"surger|operation|operated", r"surg|operat", r"surger|operation|operated|\w+ectomy\b"),
-    _Topic(
-        r"past (?:illness|medical)|medical (?:history|condition|problem)|other illness|been ill before|diagnosed with",
-        r"past|medical history|previous",
-        r"medical history|history of|diagnosed with|medical (?:problem|condition)",
-    ),
-    _Topic(r"smoke|cigarette|tobacco", r"smok|tobacco|social", r"smok|cigarette|tobacco"),
-    _Topic(r"alcohol|drink\b", r"alcohol|social", r"alcohol|\bbeers?\b|\bwine\b|\bvodka\b"),
+    _Topic(r"vaccin|immuni[sz]|\bshots\b", r"vaccin|immuni", r"vaccin|immuni[sz]"),
+    _Topic(r"smok|cigarette|tobacco", r"smok|tobacco", r"smok|cigarette|tobacco"),
+    _Topic(r"alcohol|drink\b", r"alcohol", r"alcohol|\bbeers?\b|\bwine\b|\bvodka\b"),
     _Topic(
         r"\bwork\b|\bjob\b|occupation|for a living",
-        r"occupation|job|work|social",
-        r"\b(?:works?|working) (?:as|at|in)\b|\bjob\b|occupation|employed|retired|\bstudent\b",
+        r"occupation|job|work",
+        r"\b(?:works?|working) (?:as|at|in|for)\b|\bjob\b|occupation|employed|retired|\bstudent\b",
     ),
-    _Topic(r"travel|abroad|trip", r"travel|exposure", r"travel|\btrip\b|abroad|returned from|immigrat"),
+    _Topic(r"sexual|condom|partners?\b", r"sexual", r"sexual|condom|partners?\b"),
+    _Topic(r"\blive\b|at home|living situation|married", r"^home", r"\blives? (?:with|alone|in|at)|married|\bhome\b"),
+    _Topic(r"\bdiet\b|\beat\b|appetite", r"\bdiet\b|appetite", r"\bdiet\b|\beats?\b|appetite|vegan|vegetarian"),
+    _Topic(r"\bpets?\b|animals?\b", r"animal|\bpets?\b", r"\bpets?\b|\bdogs?\b|\bcats?\b|animal|birds?\b|farm"),
+    _Topic(r"travel|abroad|trip", r"travel|exposure", r"travel|\btrip\b|abroad|returned from|immigrat|emigrat"),
+    _Topic(
+        r"around (?:anyone|you)|anyone (?:else|around|at home)|sick (?:people|contacts?)|contact with",
+        r"contact",
+        r"contacts?\b|(?:brother|sister|friend|child|wife|husband)\w* .{0,20}(?:similar|same|sick|ill)\b|daycare",
+    ),
+    _Topic(r"pregnan|children|given birth|periods?\b|menstru", r"pregnan|menstr|period", r"pregnan|periods?\b|menstru"),
+    _Topic(
+        r"past (?:illness|medical|health)|medical (?:history|condition|problem|issue)|other illness|been ill before|"
+        r"diagnosed with|health (?:condition|problem|issue)s?|chronic|before this|in the past",
+        r"past|medical history|previous",
+        r"medical history|(?<!day )(?<!week )(?<!month )(?<!year )history (?:of|includes|holds)|diagnosed with|medical "
+        r"(?:problem|condition)|otherwise healthy|previously healthy|no other illness|no (?:known|serious|major) "
+        r"(?:illness|medical)|high blood pressure|diabetes|asthma",
+    ),
+    _Topic(
+        r"injur|trauma|accident|\bfall\b|\bhit\b", r"injur|trauma", r"injur|trauma|accident|\bfell\b|\bfall\b|\bhit\b"
+    ),
+    _Topic(
+        r"how (?:bad|severe|strong)|scale of|out of (?:10|ten)|better or worse|make\w* .{0,20}(?:better|worse)|"
+        r"reliev|getting (?:any )?worse|"
+        r"aggravat|\bworsen|come and go|constant|describe the|what (?:does|is) .{0,25} (?:like|feel)|character|"
+        r"(?:change|develop)\w* (?:since|over time)|\bspread\b|radiat|\bwhere (?:is|does|exactly)|location|triggers?\b",
+        r"character|course|severity|effect|relief|trigger|radiation|location|spread|pain on",
+        r"worse|better|reliev|eased?\b|aggravat|spread|out of 10|comes? and goes?|constant|\bsharp|\bdull|burning|"
+        r"throbbing|stabbing|cramp|sever|progress|on-and-off|intermittent|grow|gradual|improv",
+    ),
+    _Topic(
+        r"how long|\bwhen (?:did|was)|since when|start|\bbeg[aiu]n|duration|onset|how many (?:days|weeks|months)",
+        r"onset|duration|course|timing|start",
+        r"\b(?:for|past|last|since|over)\b[^.]{0,25}\b(?:hour|day|week|month|year)s?\b|"
+        r"\b(?:hour|day|week|month|year)s? (?:ago|history|prior)|\b(?:hour|day|week|month|year)s? history",
+    ),
 )
+_OF_COMPLAINT = re.compile(r"severe|how long|\bage\b")
+"""Topics that the complaint itself may tell, by how they are asked; the others are parts of a history of their own."""
 _WORD = re.compile(r"[a-z]{3,}")
 _COMMON = frozenset(
     "the and you your have has had are was were any been did does with that this for how what when which who there "
@@ -74,19 +119,161 @@ def by_topic(question: str, facts: Sequence[Fact]) -> str | None:
         if re.search(topic.asked, question, re.IGNORECASE):
             about = [fact for fact in facts if re.search(topic.key, fact.key, re.IGNORECASE)]
             if not about:
-                about = [fact for fact in facts if re.search(topic.told, f"{fact.value} {fact.lay}", re.IGNORECASE)]
+                others = [f for f in facts if _OF_COMPLAINT.search(topic.asked) or f.key != "chief complaint"]
+                about = [f for f in others if re.search(topic.told, f"{f.value} {f.lay}", re.IGNORECASE)]
             if about:
                 personal = topic in _TOPICS[:2]
                 return sentences(about[0].lay)[0] if personal else about[0].lay
     return None
 
 
+_OPEN = re.compile(
+    r"\b(?:what|how|when|where|which|why|who|whose)\b|\b(?:can|could|would|will|do) you (?:please )?(?:tell|describe|"
+    r"explain|know|say|remember|show|point|give|rate)\b",
+    re.IGNORECASE,
+)
+_EITHER = re.compile(
+    r"\b(?:only|just|new|sudden\w*|constant|recent)\b[^?]{0,30}\bor\b|\bor (?:has|have|is|are|was|were|did|does) "
+    r"(?:it|this|they|you had)\b|"
+    r"\bor (?:gradual|in both|not)\b",
+    re.IGNORECASE,
+)
+_AND = re.compile(r"\s*[,;/]\s*(?:and |or )?|\s+(?:and/or|and|or|nor)\s+", re.IGNORECASE)
+_WHERE = re.compile(
+    r"\b(?:in|into|to|when|while|during|after|before|at|on|around|over|under|between|from|with|by|for|about)\b(?! "
+    r"all\b)",
+    re.I,
+)
+_LIGHT = frozenset(
+    stem_of(word)
+    for word in (
+        "any anything anyone any other ever recent recently lately currently current now new also still unusual "
+        "unusually "
+        "usual symptom symptoms sign signs issue issues problem problems trouble troubles sense experienced experience "
+        "experiencing noticed notice noticing noted had having feel feeling felt felt felt develop developed suffer "
+        "suffered suffering associated history known kind sort type episode episodes area areas please doctor today "
+        "past "
+        "last since like such other others occur occurred happen happened get getting got gotten bother bothering "
+        "bring bringing brought worse worsen worsening better improve change changes changed happens work normal "
+        "normally "
+        "complaint complaints severe mild significant often sometimes before time times else lot more than much come "
+        "coming comes go going body there been else see seen tell you your yourself their his her he she it mention "
+        "take takes taking taken taking use using anyone doctor could would can did does has was were what which "
+        "who understood sir madam thank thanks okay ok right well understood all see let know ask asked i'd want "
+        "wanted would"
+    ).split()
+)
+"""Stems that make a question no more particular."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One thing that a question wants a yes or a no to: findings that all have to hold, and words besides.
+
+    ``where`` are words of the circumstance ("in your arms or legs"), of which one has to be said.
+    """
+
+    findings: frozenset[str]
+    words: frozenset[str] = frozenset()
+    where: frozenset[str] = frozenset()
+
+
+def has_topic(question: str) -> bool:
+    """Say whether a question is on a topic of a history or of the complaint, whatever the case tells of it."""
+    return any(re.search(topic.asked, question, re.IGNORECASE) for topic in _TOPICS)
+
+
+def about_family(question: str, facts: Sequence[Fact]) -> Sequence[Fact]:
+    """Return the facts that can answer a question: of one about the family only those that speak of a family."""
+    if not _FAMILY.search(question):
+        return facts
+    return [f for f in facts if "family" in f.key or re.search(_OF_FAMILY, f"{f.value} {f.lay}", re.IGNORECASE)]
+
+
+def is_open(question: str) -> bool:
+    """Say whether a question cannot be answered with yes or no: it asks for more, or which of two it is."""
+    return bool(_OPEN.search(question) or _EITHER.search(question))
+
+
+def plain_question(question: str) -> str:
+    """Return the sentences that ask, without what is said before them and notes in brackets or after stars."""
+    bare = re.sub(r"\[[^\]]*\]?|\*\*.*|-{4,}.*", " ", question)
+    return " ".join(s for s in sentences(bare) if "?" in s) or bare.strip() or question
+
+
+def asked_things(question: str, reader: Understanding) -> tuple[Asked, ...]:
+    """Return what a question asks for, thing by thing; none where it is an open question.
+
+    Of a finding's own question (the reference doctor's) that finding alone: that there is a pain does not tell whether
+    it is worse on breathing. Of another question each member of its list, with the words that its findings do not
+    account for; what follows a preposition after the last member is said of all of them.
+    """
+    stated = reader.stated_question(question)
+    if stated is not None:
+        return (Asked(frozenset({stated})),)
+    asked = plain_question(question)
+    if is_open(asked):
+        return ()
+    plain = asked.strip(" ?.!")
+    tail = next((m for m in _WHERE.finditer(plain) if _tells(plain[: m.start()], reader)), None)
+    head, rest = (plain[: tail.start()], plain[tail.start() :]) if tail else (plain, "")
+    members = [member for member in _AND.split(head) if member.strip()]
+    shared = _left(rest, reader.recogniser.read(plain), reader)
+    found = []
+    for member in members:
+        findings = frozenset(reader.recogniser.read(member))
+        words = _left(member, findings, reader)
+        if findings or words:
+            found.append(Asked(findings, words, shared))
+    return tuple(found)
+
+
+def _tells(text: str, reader: Understanding) -> bool:
+    return bool(reader.recogniser.read(text)) or bool(_left(text, (), reader))
+
+
+def _left(text: str, findings: Iterable[str], reader: Understanding) -> frozenset[str]:
+    """Return the telling stems of a text that no phrase of the findings holds."""
+    held = frozenset(stem for finding in findings for stem in reader.recogniser.stems_of(finding))
+    stems = (stem_of(word) for word in words_in(text) if is_content(word) and len(word) > 2)
+    return frozenset(stem for stem in stems if stem not in _LIGHT and stem not in held)
+
+
+def holds(fact: Fact, thing: Asked, reader: Understanding) -> bool | None:
+    """Return whether a fact affirms (true) or denies (false) what is asked; ``None`` where it says nothing of it."""
+    of_value, of_lay = reader.recogniser.read(fact.value), reader.recogniser.read(fact.lay)
+    spoken = _tokens(f"{fact.value}. {fact.lay}")
+    beside = [spoken.get(word) for word in thing.words]
+    there = not thing.where or any(spoken.get(word) for word in thing.where)
+    if not thing.findings:
+        return None if not beside or None in beside or not (there or not all(beside)) else all(beside)
+    known = [(of_value.get(finding), of_lay.get(finding)) for finding in thing.findings]
+    if any({True, False} <= set(said) for said in known):
+        return None  # in clinical words it is there, and in lay words not, or the reverse
+    if any(False in said for said in known):
+        return False
+    # what is affirmed has to stand in what is said; of a result, in the clinical words behind it as well
+    told = all(lay and (value or fact.section is None) for value, lay in known)
+    return True if told and all(beside) and there else None
+
+
+@functools.lru_cache(maxsize=20_000)
+def _tokens(text: str) -> dict[str, bool]:
+    """Return stem → whether it is said of the patient without a denial, for the content words of a text."""
+    found: dict[str, bool] = {}
+    for sentence in sentences(text):
+        for token in tokens_of(words_in(sentence)):
+            if not token.relative:
+                found[token.stem] = found.get(token.stem, True) and token.negated_by is None
+    return found
+
+
 def _telling(text: str) -> set[str]:
     return {word.rstrip("s") for word in _WORD.findall(text.lower()) if word not in _COMMON}
 
 
-def nearest_fact(question: str, facts: Sequence[Fact]) -> Fact | None:
-    """Return the fact that shares most of the question's telling words, weighted by how rare they are."""
+def nearest_fact(question: str, facts: Sequence[Fact], least: float) -> Fact | None:
+    """Return the fact that shares most of the question's telling words, at least that share by how rare they are."""
     words = _telling(question)
     texts = [_telling(f"{fact.key} {fact.value} {fact.lay}") for fact in facts]
     counts = Counter(word for text in texts for word in text)
@@ -96,4 +283,4 @@ def nearest_fact(question: str, facts: Sequence[Fact]) -> Fact | None:
     if not scored or not total:
         return None
     best, index = max(scored)
-    return facts[-index] if best / total >= _LEAST_OVERLAP else None
+    return facts[-index] if best / total >= least else None

@@ -1,6 +1,9 @@
-"""The reference patient: answers from the case's profile in lay words, or from the vignette's sentences.
+"""The reference patient: answers from the case's profile in lay words, or from one made of its vignette by rule.
 
-It says one fact a reply, only what was asked, and says that it does not know where the case is silent.
+It affirms and denies only what was asked: a yes or a no stands before a fact that says so of that very thing
+(``core.agents.asked_facts``). Of several things in one question it affirms what holds, denies what is denied, and says
+nothing of the rest; where the case is silent it does not know. It says one fact a reply, two where one thing holds and
+another does not. What only an examiner could say, it does not say (``core.agents.lay_words``).
 """
 
 from __future__ import annotations
@@ -11,12 +14,24 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from core.agents.asked_facts import by_topic, nearest_fact
+from core.agents.asked_facts import (
+    Asked,
+    about_family,
+    asked_things,
+    by_topic,
+    has_topic,
+    holds,
+    is_open,
+    nearest_fact,
+    plain_question,
+)
 from core.agents.base import Dialogue, Held, Said, Saying, Scene, token
-from core.agents.first_person import first_person
+from core.agents.lay_words import is_sayable
 from core.agents.persona_rules import Manner, is_evasion, manner_of
 from core.agents.persona_words import FORGOTTEN
-from core.case import Fact, read_demographics, sentences
+from core.automedic.profile_rules import vignette_profile
+from core.automedic.speaking import speaking_of
+from core.case import Case, Fact
 from core.knowledge.dialogue import Understanding, understanding
 from core.persona import PLAIN
 
@@ -27,12 +42,40 @@ _DO_NOT_KNOW = (
     "I don't know about that.",
     "I'm really not sure.",
 )
+_NOT_NOTICED = ("I haven't noticed that.", "I haven't noticed anything like that.", "I haven't paid attention to that.")
+"""Of something that one would feel or see oneself, and the case does not tell: ``Understanding`` reads no denial."""
 _ALL_TOLD = "No, I think that's everything."
 _OPENINGS = ("", "", "Hello, doctor. ", "Well, doctor. ", "Thank you for seeing me. ")
 _YES = ("Yes, ", "Yes, ", "Yeah, ")
 _NO = ("No, ", "No, ", "Not that I know of, ")
 _ANSWERS = re.compile(r"(?:yes|no|not|never)\b", re.IGNORECASE)
-_MORE = re.compile(r"anything else|tell me more|other symptoms|describe|what else|any other", re.IGNORECASE)
+_HOW_OLD = re.compile(r"\bhow old\b|\b(?:your|the) age\b|\bage and sex\b", re.IGNORECASE)
+_UNWELL = "I have come because I don't feel well."
+"""A complaint that only a clinician could put into words."""
+_FORMER = re.compile(r"\b(?:gave up|quit|used to|stopped|I smoked|(?:he|she) smoked)\b", re.IGNORECASE)
+"""What was so and is no longer: told, but neither affirmed nor denied."""
+_NEAR = 0.34
+"""Share of the telling words of an open question that a fact must hold to be taken for the answer."""
+_SURE = 0.6
+"""Share of the telling words of a question that wants a yes or a no which a fact must hold to be told in reply."""
+_MORE = re.compile(
+    r"(?:any|some)thing else|tell me more|\bother (?:\w+ )?(?:symptoms|complaints|problems you|concerns)|"
+    r"^(?:can|could) you (?:please )?describe (?:your|the|what)|what else|"
+    r"what (?:seems to be|is) (?:the|your) (?:problem|matter|trouble)|"
+    r"main complaint|what about (?:other information|the main complaint)|(?:additional|accompanying|associated) "
+    r"symptoms",
+    re.IGNORECASE,
+)
+_LIKE = re.compile(r"\b(?:like|such as|including|for example)\b|[:,]", re.IGNORECASE)
+_NOTICING = re.compile(
+    r"\b(?:notic|experienc|feel|felt|symptom|suffer|any (?:changes?|pain|trouble|problems))", re.IGNORECASE
+)
+_SYMPTOM = re.compile(r"symptoms", re.IGNORECASE)
+_NO_SYMPTOM = re.compile(
+    r"duration|medic|allerg|family|past|surg|smok|alcohol|drugs|sexual|occupation|home|diet|travel|animal|vaccin|birth|"
+    r"pregnanc|background|sick contacts|^lifestyle",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -106,35 +149,69 @@ class ReferencePatient:
         complaints, question, said = _complaints(told), dialogue[-1].text, _said(dialogue)
         if all(turn.role == "doctor" for turn in dialogue):
             return _Chosen(complaints[0].lay, rng.choice(_OPENINGS), asked_for=False)
-        if "How old" in question and held.told:
+        if _HOW_OLD.search(question):
             lay = " ".join(fact.lay for fact in told if fact.key in ("age", "sex"))
             return _Chosen(lay, personal=True, asked_for=False)
-        if _MORE.search(question):
-            fresh = [fact for fact in complaints if not told_already(fact.lay, said)]
-            return _Chosen(fresh[0].lay) if fresh else _Chosen(otherwise=_ALL_TOLD)
-        return self._answer(question, [*told, *shown], rng)
+        if not _MORE.search(question):
+            return self._answer(question, [*told, *shown], rng)
+        if _LIKE.search(question) and (known := self._yes_or_no(asked_things(question, self._reader), told, rng)):
+            return known
+        fresh = [fact for fact in complaints if not told_already(fact.lay, said)]
+        symptoms = [fact for fact in fresh if _SYMPTOM.search(question) and not _NO_SYMPTOM.search(fact.key)]
+        return _Chosen((symptoms or fresh)[0].lay) if fresh else _Chosen(otherwise=_ALL_TOLD)
 
     def _answer(self, question: str, facts: Sequence[Fact], rng: random.Random) -> _Chosen:
-        for finding in self._reader.asked_findings(question):
-            about = [(self._says(fact).get(finding), fact) for fact in facts]
-            fitting = [(present, fact) for present, fact in about if present is not None]
-            if fitting:
-                present, fact = min(fitting, key=lambda pair: len(self._says(pair[1])))
-                return _Chosen(fact.lay, rng.choice(_YES if present else _NO), led=True)
-        on_topic = by_topic(question, facts)
-        if on_topic is not None and not self._reader.asked_findings(question):
-            return _Chosen(on_topic)
-        nearest = nearest_fact(question, facts)
-        return _Chosen(nearest.lay) if nearest else _Chosen(otherwise=rng.choice(_DO_NOT_KNOW))
+        facts = about_family(question, facts)
+        things = [thing for thing in asked_things(question, self._reader) if thing.findings]
+        chosen = self._yes_or_no(things, facts, rng)
+        if chosen is None and self._reader.stated_question(question) is not None:
+            # of a pain that is there, whether it is worse on breathing is not known, but that it is there
+            more_general = [Asked(frozenset({finding})) for finding in self._reader.asked_findings(question)[1:]]
+            known = self._about(more_general, facts, holding=True)
+            chosen = _Chosen(known.lay) if known else None
+        elif chosen is None:
+            plain = plain_question(question)
+            on_topic = by_topic(plain, facts)
+            near = nearest_fact(plain, facts, _NEAR if is_open(plain) else _SURE) if on_topic is None else None
+            lay = on_topic or (near.lay if near else None)
+            chosen = _Chosen(lay) if lay else None
+        return chosen or _Chosen(otherwise=rng.choice(_NOT_NOTICED if self._is_felt(question) else _DO_NOT_KNOW))
 
-    def _says(self, fact: Fact) -> dict[str, bool]:
-        read = self._reader.recogniser.read
-        return {**read(fact.value), **read(fact.lay)}
+    def _is_felt(self, question: str) -> bool:
+        """Say whether a question is after what one notices oneself, and not after history or circumstances."""
+        asked = self._reader.asked_findings(question)[:1] or self._reader.asked_findings(plain_question(question))
+        if asked:
+            return all(self._reader.kind_of(finding) == "symptom" for finding in asked)
+        plain = plain_question(question)
+        return not is_open(plain) and not has_topic(plain) and bool(_NOTICING.search(plain))
+
+    def _yes_or_no(self, things: Sequence[Asked], facts: Sequence[Fact], rng: random.Random) -> _Chosen | None:
+        """Affirm what holds of the things asked, and deny what is denied; ``None`` where no fact speaks of any."""
+        affirmed, denied = (self._about(things, facts, holding) for holding in (True, False))
+        if affirmed and _FORMER.search(affirmed.lay):
+            return _Chosen(affirmed.lay)
+        if affirmed:
+            also = denied is not None and denied != affirmed and not _ANSWERS.match(denied.lay)
+            but = f" But {_lowered(denied.lay)}" if denied and also else ""
+            return _Chosen(f"{affirmed.lay}{but}", rng.choice(_YES), led=True)
+        return _Chosen(denied.lay, rng.choice(_NO), led=True) if denied else None
+
+    def _about(self, things: Sequence[Asked], facts: Sequence[Fact], holding: bool) -> Fact | None:
+        """Return the fact with the fewest words that affirms, or denies, the first thing that any fact does so of."""
+        for thing in things:
+            about = [(fact, holds(fact, thing, self._reader)) for fact in facts]
+            if holding or not any(held for _, held in about):
+                found = [fact for fact, held in about if held is holding]
+                if found:
+                    return min(found, key=lambda fact: (fact.section is not None, len(fact.lay.split())))
+        return None
 
 
 def _facts(held: Held) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
-    """Return (told, shown), from the vignette's sentences where no profile is known."""
-    return (held.told, held.shown) if held.told else _facts_of_sentences(held.vignette)
+    """Return (told, shown) as far as a patient may say it, from the vignette where no profile is known."""
+    if not held.told:
+        return _facts_of_vignette(held.vignette, held.caregiver)
+    return held.told, tuple(fact for fact in held.shown if is_sayable(fact.lay))
 
 
 def _said(dialogue: Dialogue) -> str:
@@ -165,35 +242,26 @@ def _complaints(told: Sequence[Fact]) -> list[Fact]:
 def _with_lead(lead: str, lay: str) -> str:
     if _ANSWERS.match(lay):
         return lay
-    keeps = re.match(r"I\b|I'|[A-Z]{2}", lay)
-    return lead + (lay if keeps else lay[:1].lower() + lay[1:])
+    return lead + _lowered(lay)
 
 
-_SHOWN = re.compile(
-    r"examination|\bexams?\b|vital signs|temperature|blood pressure|pulse|laborator|serum|x-ray|radiograph|\bct\b|"
-    r"\bmri\b|ultraso|biopsy|culture|auscultation|palpation|mm ?hg|/min|/mm|hemoglobin|leukocyte|\becg\b|"
-    r"electrocardio|echocardio|breath sounds|heart sounds|cranial nerve|reflexes|antibod|smear|toxicology|"
-    r"within normal limits|serolog|blood count|platelet|mean corpuscular|thromboplastin|prothrombin|urinalysis|"
-    r"dipstick|\bscan\b|angiograph|endoscop|colonoscop|puncture|arthrocentesis|translocation|hematocrit|lymphocytes|"
-    r"eosinophils|neutrophils|\bimaging\b|crackles|murmur|hepatosplenomegaly|"
-    r"\d\s*(?:mg/|g/|meq|u/l|mmol|[μµu]?g/m|ng|pg|fl\b|mm/h|[μµ]m|kg/m|iu/)|"
-    r"\bfigure\b|\bimage|\bstudies\b|the following:?$|^diagnosis|is performed|are shown",
-    re.IGNORECASE,
-)
-
-
-_CHILD = 8.0
-"""Below this age (years) somebody else speaks, and the vignette's third person stays."""
+def _lowered(text: str) -> str:
+    return text if re.match(r"I\b|I'|[A-Z]{2}", text) else text[:1].lower() + text[1:]
 
 
 @lru_cache(maxsize=4096)
-def _facts_of_sentences(vignette: str) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
-    """Return (told, shown): the vignette's sentences as facts, where no profile is known."""
-    age, sex = read_demographics(vignette)
-    own_words = age is None or age >= _CHILD
-    facts = [
-        Fact(key="sentence", value=text, lay=first_person(text, sex) if own_words else text)
-        for text in sentences(vignette)
-    ]
-    told = tuple(fact for fact in facts if not _SHOWN.search(fact.value)) or tuple(facts)
-    return told, tuple(fact for fact in facts if fact not in told)
+def _facts_of_vignette(vignette: str, caregiver: bool) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
+    """Return (told, shown) of a vignette whose profile is unknown, as far as a patient could say it.
+
+    What examination and tests show stays unsaid: nobody has put it into words for the patient.
+    """
+    case = Case(
+        case_key="", dataset="", specialty="Other", vignette=vignette, answer="unknown",
+        speaker="caregiver" if caregiver else "patient",
+    )  # fmt: skip
+    made = vignette_profile(case, speaking_of(case))
+    complaint, *others = made.basic or (Fact(key="chief complaint", value=vignette, lay=_UNWELL),)
+    if not is_sayable(complaint.lay):
+        complaint = Fact(key="chief complaint", value=_UNWELL, lay=_UNWELL)
+    people = (fact for fact in made.demographics if is_sayable(fact.lay))
+    return (*people, complaint, *(fact for fact in others if is_sayable(fact.lay))), ()

@@ -14,10 +14,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from core.agents.base import Said
 from core.agents.calls import Voice, call
-from core.bench.paste_sections import VIGNETTE_SECTIONS, VignetteSection, sections_of
 from core.errors import AnamnesisError, UsageError
 from core.events import Called, Token
 from core.prompts import PromptPack
+from core.sections import VIGNETTE_SECTIONS, VignetteSection, sections_of
 
 MAX_RETRIES = 2
 """An unreadable reply is asked for again this many times."""

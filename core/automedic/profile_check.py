@@ -22,7 +22,6 @@ from core.agents.ledger_models import in_vignette
 from core.automedic.fields import presence
 from core.automedic.profile_rules import demographics_of
 from core.automedic.profiles import Generated
-from core.automedic.sorting import sort_sentences
 from core.automedic.speaking import Speaking, speaking_of
 from core.case import Case, Fact, Profile, sentences
 from core.errors import UsageError
@@ -31,6 +30,7 @@ from core.knowledge.clauses import stem_of, words_in
 from core.metrics.ledger.marks import ledger
 from core.metrics.ledger.reading import clinical_concepts, read
 from core.metrics.ledger.topics import Topic, topic_of_key
+from core.sections import divided
 
 Part = Literal["demographics", "basic", "optional"]
 _MAY_BE_IMPUTED: frozenset[Topic] = frozenset(
@@ -164,7 +164,7 @@ class _Checking:
 
     def _only_shown(self, fact: Fact) -> bool:
         """Say whether a fact stands only in what examination and tests showed."""
-        parts = sort_sentences(self.case.vignette)
+        parts = divided(self.case.vignette)
         told = _flat(" ".join(parts.told))
         if _flat(fact.value) in told:
             return False

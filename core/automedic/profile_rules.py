@@ -10,17 +10,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from core.agents.lay_words import in_lay_words
 from core.automedic.fields import presence
 from core.automedic.imputing import imputed_facts
 from core.automedic.profiles import Generated
 from core.automedic.results import is_result, result_fact, shown_facts
-from core.automedic.sorting import sort_sentences
 from core.automedic.speaking import Speaking, speaking_of
 from core.automedic.suitability import suitability
 from core.automedic.telling import described, told_facts
 from core.case import Case, Fact, Profile, read_demographics
+from core.sections import divided
 
-RULES = "1"
+RULES = "2"
 """Version of these rules."""
 MADE_BY = f"rules-{RULES}"
 """``made_by`` of these profiles: it changes with the rules, so that old ones are known."""
@@ -43,18 +44,24 @@ def profile_by_rule(case: Case) -> Generated:
     if verdict.reason is not None:
         return Generated(suitable=False, reason=verdict.reason, note=verdict.note, made_by=MADE_BY)
     speaking = speaking_of(case)
-    parts = sort_sentences(case.vignette)
+    found = vignette_profile(case, speaking)
+    known = [field for field, state in presence(found).items() if state == "present"]
+    basic = (*found.basic, *imputed_facts(case, known, speaking))
+    return Generated(
+        suitable=True, note=verdict.note, speaker="caregiver" if speaking.caregiver else "patient",
+        profile=found.model_copy(update={"basic": basic}), made_by=MADE_BY,
+    )  # fmt: skip
+
+
+def vignette_profile(case: Case, speaking: Speaking) -> Profile:
+    """Return a vignette's own facts by who may know them, in the words of who speaks: nothing is made up."""
+    parts = divided(case.vignette)
     people = tuple(demographics_of(case, speaking, described(parts.told)))
     history = tuple(told_facts(parts.told, speaking))
     told = tuple(fact for fact in history if fact.key == "chief complaint" or not is_result(fact.value))
     shown = (*shown_facts(parts.shown), *_results_in(case, (fact for fact in history if fact not in told)))
-    states = presence(Profile(demographics=people, basic=told))
-    known = [field for field, state in states.items() if state == "present"]
-    basic = (*told, *imputed_facts(case, known, speaking))
-    return Generated(
-        suitable=True, note=verdict.note, speaker="caregiver" if speaking.caregiver else "patient",
-        profile=Profile(demographics=people, basic=basic, optional=_once(shown), made_by=MADE_BY), made_by=MADE_BY,
-    )  # fmt: skip
+    lay = (fact.model_copy(update={"lay": in_lay_words(fact.lay)}) for fact in told)
+    return Profile(demographics=people, basic=tuple(lay), optional=_once(shown), made_by=MADE_BY)
 
 
 def _results_in(case: Case, history: Iterable[Fact]) -> Iterator[Fact]:

@@ -17,10 +17,10 @@ from pydantic import ValidationError
 from core.bench.paste_answer import cut_answer, meant
 from core.bench.paste_choices import find_choices
 from core.bench.paste_rows import Row, read_row
-from core.bench.paste_sections import VignetteSection, sections_of
 from core.bench.paste_text import cleaned
 from core.case import FINAL_QUESTION, SPECIALTIES, Case, read_demographics, sentences, split_question
 from core.errors import UsageError
+from core.sections import VignetteSection, sections_of
 
 DATASET = "pasted"
 LONG_WORDS = 2_000

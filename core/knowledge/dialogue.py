@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from core.case import Sex, read_demographics
-from core.knowledge.base import Knowledge, knowledge
+from core.knowledge.base import Kind, Knowledge, knowledge
 from core.knowledge.bayes import Evidence
 from core.knowledge.recognise import Recogniser
 
@@ -25,6 +25,10 @@ _UNKNOWN = re.compile(
     r"have not mentioned|not mentioned|does(?:n't| not) (?:mention|say|specify)|no idea|unsure|hard to say",
     re.IGNORECASE,
 )
+_NOT_NOTICED = re.compile(
+    r"^(?:I|we) haven['’]t (?:noticed (?:that|anything like that)|paid attention to that)\.?$", re.IGNORECASE
+)
+"""Says neither that it is there nor that it is not."""
 _YEARS = r"(\d{1,3})\b(?!\s*(?:day|week|month|hour|kg|cm))"
 _BARE_AGE = re.compile(rf"\b(?:i'm|i am|is|she's|he's|he is|she is|aged?)\s+{_YEARS}|^\W*{_YEARS}", re.IGNORECASE)
 _ABOUT_PERSON = re.compile(r"\bhow old\b|\bage\b|\bman or\b|\bwoman\b|\bgender\b|\bsex\b|\bboy or\b|\bmale or\b", re.I)
@@ -42,9 +46,19 @@ class Understanding:
 
     def __init__(self, source: Knowledge) -> None:
         self.recogniser = Recogniser(source)
+        self._kinds = {f.id: f.kind for f in source.findings}
         self._asks = {_plain(f.ask): f.id for f in source.findings if f.ask}
         self.asked_findings = functools.lru_cache(maxsize=20_000)(self._asked_findings)
         self.reply_findings = functools.lru_cache(maxsize=50_000)(self._reply_findings)
+
+    def stated_question(self, question: str) -> str | None:
+        """Return the finding whose own question this is or ends with, the longest one; ``None`` where it is none's."""
+        plain = _plain(question)
+        return self._asks[max(fits, key=len)] if (fits := [ask for ask in self._asks if plain.endswith(ask)]) else None
+
+    def kind_of(self, finding: str) -> Kind:
+        """Return what kind of finding it is."""
+        return self._kinds[finding]
 
     def _asked_findings(self, question: str) -> tuple[str, ...]:
         """Return the findings that a question asks for, most certain first."""
@@ -55,7 +69,7 @@ class Understanding:
     def _reply_findings(self, question: str, reply: str) -> Mapping[str, bool]:
         """Return finding → present for what a reply says; a bare yes or no is taken for what was asked."""
         said = dict(self.recogniser.read(reply))
-        if _UNKNOWN.search(reply):
+        if _UNKNOWN.search(reply) or _NOT_NOTICED.match(reply):
             return {f: present for f, present in said.items() if present}
         polarity = False if _NO.search(reply) else True if _YES.search(reply) else None
         asked = self.asked_findings(question)

@@ -62,6 +62,7 @@ class Recogniser:
             for text in finding.unless:
                 self._add(finding, text, only_cancels=True)
         self.read = functools.lru_cache(maxsize=20_000)(self._read)
+        self.stems_of = functools.lru_cache(maxsize=4_096)(self._stems_of)
 
     def _add(self, finding: Finding, text: str, only_cancels: bool = False) -> None:
         words = words_in(text)
@@ -72,6 +73,11 @@ class Recogniser:
             told, family = finding.kind in ("symptom", "history"), finding.kind == "family"
             phrase = _Phrase(finding.id, stems, told, family, literal, only_cancels)
             self._by_first[stems[0]].append(phrase)
+
+    def _stems_of(self, finding: str) -> frozenset[str]:
+        """Return the stems of all phrases that tell a finding."""
+        phrases = self._knowledge.finding[finding].phrases
+        return frozenset(stem_of(word) for phrase in phrases for word in words_in(phrase) if is_content(word))
 
     def _read(self, text: str) -> dict[str, bool]:
         """Return finding → present for all that the text speaks of; present wins over absent."""

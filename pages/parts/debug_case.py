@@ -7,10 +7,10 @@ import streamlit as st
 from core.agents.calls import Voice
 from core.agents.sections_model import SplitByModel, split_by_model
 from core.bench.paste import Pasted, case_of, read_pasted
-from core.bench.paste_sections import VignetteSection, sections_of
 from core.case import SPECIALTIES, Case
 from core.errors import UsageError
 from core.prompts import PromptPack
+from core.sections import VignetteSection, sections_of
 from pages.parts.case_pictures import draw_pictures_folded
 from pages.parts.debug_aside import draw_aside
 from pages.parts.look import plain

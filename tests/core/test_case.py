@@ -76,6 +76,11 @@ def test_sentences(text: str, parts: list[str]) -> None:
         ("A one-year-old boy falls.", 1, "male"),
         ("A 37‐year‐old woman falls.", 37, "female"),
         ("There is a rash of 3 weeks.", None, None),
+        ("A 6-year-old is brought by her mother because he limps.", 6, "male"),
+        ("A mother brings her 4-year-old son. She says that he limps.", 4, "male"),
+        ("A boy's father brings the 3-week-old infant; his wife says that she vomits.", 3 / 52.18, "male"),
+        ("A 3200-g male newborn is delivered to a 27-year-old woman.", 27, "male"),
+        ("A child limps. Her father says that he saw her fall.", None, "female"),
     ],
 )
 def test_age_and_sex_are_read_from_prose(text: str, age: float | None, sex: str | None) -> None:
@@ -115,23 +120,60 @@ def test_a_case_cannot_be_changed_and_takes_no_unknown_field() -> None:
         make(colour="blue")
 
 
-def test_the_examination_of_a_profile_holds_no_laboratory_value() -> None:
+def test_the_examination_of_a_profile_is_all_that_the_patient_could_not_state() -> None:
     facts = (
         Fact(key="pulse", value="72/min", lay="My pulse was fine.", section="vital_signs"),
         Fact(key="skin", value="red plaques.", lay="They saw patches.", section="examination"),
         Fact(key="sodium", value="121 mEq/L", lay="My salt was low.", section="laboratory"),
     )
-    case = make(profile=Profile(optional=facts))
+    told = Fact(key="cough", value="cough", lay="I cough.")
+    case = make(profile=Profile(basic=(told,), optional=facts))
 
-    assert case.examination() == "Pulse: 72/min. Skin: red plaques."
-    assert make(profile=Profile()).examination() is None
+    assert case.examination() == "Pulse: 72/min. Skin: red plaques. Sodium: 121 mEq/L."
+    assert make(profile=Profile(basic=(told,))).examination() is None
 
 
-def test_without_a_profile_the_examination_is_the_sentences_that_speak_of_it() -> None:
-    case = make(vignette="He coughs. On physical examination, the spleen is felt. He smokes.")
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ("He coughs. He smokes.", "On physical examination, the spleen is felt."),
+        ("He coughs at night.", "Physical exam reveals a soft belly. There is no edema."),
+        ("His knee has ached for a week.", "Examination revealed a warm knee. The other joints are normal."),
+        ("She reports a sore throat.", "On exam, the tonsils are red. No nodes are felt."),
+        ("She is tired.", "Temperature is 38.4 °C, BP 98/60 mm Hg, and oxygen saturation 93%."),
+        ("He is tired.", "He weighs 61 kg; BMI is 31 kg/m2."),
+        ("She is pale.", "Hemoglobin is 8 g/dL. A smear shows small red cells."),
+        ("He has passed blood.", "Colonoscopy reveals a polyp. A biopsy specimen shows cancer."),
+        ("He fainted.", "Electrocardiography shows long pauses. Chest x-ray is clear."),
+        ("Her arm itches.", "There is a 2-cm erythematous plaque with a sharp border. It does not blanch."),
+        ("He itches.", "You notice a pearly papule beside the nose."),
+        ("She shakes.", "Her Glasgow coma scale is 9. She appears anxious."),
+    ],
+)
+def test_of_a_vignette_the_examination_is_what_an_examiner_or_a_device_states_and_whole(told: str, shown: str) -> None:
+    assert make(vignette=f"A 40-year-old patient comes. {told} {shown}").examination() == shown
 
-    assert case.examination() == "On physical examination, the spleen is felt."
-    assert make(vignette="He coughs.").examination() is None
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        "He coughs.",
+        "The last physical examination, two years ago, was normal.",
+        "His doctor told him of high blood pressure, and he takes a tablet for it.",
+        "She says that her skin is red after every shower.",
+        "There is no family history of skin cancer.",
+    ],
+)
+def test_a_history_is_no_examination_though_it_names_one(history: str) -> None:
+    assert make(vignette=f"A 40-year-old patient comes. {history}").examination() is None
+
+
+def test_an_examination_keeps_the_lines_and_headings_of_a_table_and_what_is_told_after_it_stays_out() -> None:
+    case = make(
+        vignette="A man coughs.\nLaboratory tests show:\nSodium 131 mEq/L\nUrinalysis\nBlood 3+\nHe smokes a pipe."
+    )
+
+    assert case.examination() == "Laboratory tests show:\nSodium 131 mEq/L\nUrinalysis\nBlood 3+"
 
 
 @pytest.mark.parametrize(

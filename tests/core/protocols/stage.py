@@ -52,7 +52,7 @@ CASE = Case(
         ),
     ),
 )
-EXAMINATION = "Temperature: 36.8 °C. Skin: vesicles on both hands."
+EXAMINATION = "Temperature: 36.8 °C. Skin: vesicles on both hands. Patch test: reacts to thiuram."
 
 Line = str | Reply
 Speaks = Callable[[dict[str, Any]], Line]
