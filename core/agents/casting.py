@@ -47,6 +47,7 @@ REFERENCE = {
 }
 """The reference kind of each role: rules and the project's own knowledge, no model."""
 _RULES = {**REFERENCE, "solver": ReferenceSolver.name, "staff": ReferenceStaff.name}
+_CALLED = {"staff": "clinical staff"}
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def seated(role: str, named: str, doctor: str, registry: Registry) -> str:
     usual = _RULES[role]
     if not named and not _is_rule(doctor):
         named = registry.default(role) or (doctor if is_model(doctor) else usual)
-    return full_name(role, named or usual, registry, (usual,))
+    return full_name(_CALLED.get(role, role), named or usual, registry, (usual,))
 
 
 def remarks(doctor: str, others: Mapping[str, str]) -> tuple[str, ...]:
@@ -93,8 +94,8 @@ def remarks(doctor: str, others: Mapping[str, str]) -> tuple[str, ...]:
     """
     if not is_model(doctor) or doctor.startswith("human/"):
         return ()
-    ruled = ["clinical staff" if role == "staff" else role for role, name in others.items() if _is_rule(name)]
-    *first, last = [f"the {role}" for role in ruled] or [""]
+    ruled = [f"the {_CALLED.get(role, role)}" for role, name in others.items() if _is_rule(name)]
+    *first, last = ruled or [""]
     found = [f"rules play {', '.join(first)}{' and ' * bool(first)}{last}"] if ruled else []
     grader = others.get("grader")
     if grader and not _is_rule(grader) and grader in (doctor, others.get("solver")):

@@ -9,13 +9,13 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from core.agents.casting import CastNames
 from core.bench.run import BenchRun, start_bench
 from core.bench.variants import variants_of
 from core.campaigns.plan import Campaign, Settings
 from core.datasets.library import library
 from core.prompts import load_pack
 from core.protocols.craftmd import Arm
+from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.pages import button, has_button, run_until, trouble, words
 from tests.support.replies import Reply, failing
@@ -30,7 +30,7 @@ MODEL = "openai/mine"
 def bench(doctor: str = "reference/bayes", base_url: str | None = None, arms: tuple[Arm, ...] = ARMS) -> BenchRun:
     """Run a case to the end, outside the page."""
     campaign = Campaign(
-        CastNames(doctor), (CASE,), "library:cardiology-1", arms, trials=2, settings=Settings(base_url=base_url)
+        beside_rules(doctor), (CASE,), "library:cardiology-1", arms, trials=2, settings=Settings(base_url=base_url)
     )
     run = start_bench(campaign)
     run.join(60)
