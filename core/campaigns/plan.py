@@ -119,11 +119,11 @@ def who_sits(asked: Campaign, full: Campaign, registry: Registry) -> str:
     return f"{words}. Name others with {', '.join(f'--{role}' for role in left)}."
 
 
-def remarks_of(run: RunHeader | Run) -> tuple[str, ...]:
-    """Return what is to be known of who played a run (``core.agents.casting.remarks``)."""
-    named = {**vars(run), **run.settings}
-    at_work = framework(run.protocol).at_work(run.doctor, run.arms)
-    return remarks(run.doctor, {role: str(named.get(role, "")) for role in at_work})
+def remarks_of(run: Campaign | Run) -> tuple[str, ...]:
+    """Return what is to be known of who plays a campaign in full, or a run (``core.agents.casting.remarks``)."""
+    named = seats_of(run) if isinstance(run, Campaign) else {**vars(run), **run.settings}
+    at_work = framework(run.protocol).at_work(named["doctor"], run.arms)
+    return remarks(named["doctor"], {role: str(named.get(role, "")) for role in at_work})
 
 
 def header_of(campaign: Campaign, registry: Registry, now: float | None = None) -> RunHeader:

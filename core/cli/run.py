@@ -120,7 +120,7 @@ def run(
     size = estimate_of(campaign, registry, concurrency)
     beside = who_sits(asked, campaign, registry)
     if dry_run:
-        notes = [f"Mind that {remark}." for remark in remarks_of(header)]
+        notes = [f"Mind that {remark}." for remark in remarks_of(campaign)]
         print("\n".join([*filter(None, [beside]), *describe(size), *notes]))
         return 0
     check_startable(campaign, registry, Options(concurrency, budget_usd))

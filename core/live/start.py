@@ -40,11 +40,15 @@ def start_consultation(campaign: Campaign, beside: Session | None = None) -> Ses
 def side_by_side(campaign: Campaign, doctors: Sequence[str], registry: Registry) -> list[Campaign]:
     """Return a campaign in full for each of these doctors, who all meet the same patient, grader and so on.
 
-    Those whom nobody named are the ones beside the first doctor that is a model.
+    Where nobody was named, they are the ones beside the first doctor that is a model.
     """
-    first = next(filter(is_model, doctors), doctors[0])
-    shared = in_full(replace(campaign, names=replace(campaign.names, doctor=first)), registry)
+    shared = in_full(replace(campaign, names=replace(campaign.names, doctor=first_model(doctors))), registry)
     return [in_full(replace(shared, names=replace(shared.names, doctor=doctor)), registry) for doctor in doctors]
+
+
+def first_model(doctors: Sequence[str]) -> str:
+    """Return the first of the doctors that is a model, else the first."""
+    return next(filter(is_model, doctors), doctors[0])
 
 
 def watch(
