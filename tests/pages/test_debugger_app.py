@@ -61,6 +61,21 @@ def edit(app: AppTest, start: str, text: str) -> AppTest:
     return box.set_value(text).run()
 
 
+def test_the_seats_beside_a_model_are_its_own_and_counted(open_page: Open) -> None:
+    app = open_page("debugger")
+    app.selectbox(key="debug_doctor").set_value("another model…").run()
+    app.text_input(key="debug_doctor_other").set_value("openai/mine")
+    app.text_input(key="debug_base_url").set_value("http://127.0.0.1:9/v1").run()
+    for role in ("patient", "grader", "summariser"):
+        assert app.selectbox(key=f"debug_{role}").options[0] == "Default: openai/mine (the doctor’s own model)"
+    # each of 3 trials: 7 questions and 24 answers, 7 replies, 6 free responses in 2 steps, 6 of three in 3, a summary
+    said = words(app).replace("\\", "")
+    assert f"about {3 * (7 + 24 + 7 + 6 * 2 + 6 * 3 + 1)} calls" in said
+    assert "openai/mine grades itself" in said
+    app.selectbox(key="debug_patient").set_value("reference/profile").run()
+    assert "rules play the patient" in words(app)
+
+
 def test_a_first_visitor_can_run_every_arm_at_once(open_page: Open) -> None:
     app = open_page("debugger")
     assert trouble(app) == []
