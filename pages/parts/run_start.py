@@ -72,8 +72,9 @@ def _ask_protocol() -> str:
 
 def _checked(campaign: Campaign) -> Campaign:
     """Return a campaign with its protocol's defaults; raise ``UsageError`` where it cannot be run as asked."""
-    check_prompts(campaign)
-    return in_full(campaign, registry())
+    full = in_full(campaign, registry())
+    check_prompts(full)
+    return full
 
 
 def _show_estimate(size: Estimate, remarks: Sequence[str]) -> None:

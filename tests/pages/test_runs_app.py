@@ -232,10 +232,12 @@ def test_a_probe_of_a_model_costs_a_call_a_question(open_page: Open) -> None:
 def test_a_pack_that_cannot_ask_for_beliefs_is_refused_in_a_sentence(open_page: Open, database: Path) -> None:
     own = database.parent / "prompts" / "mine"
     shutil.copytree(paths.PROMPTS / "craftmd", own)
-    (own / "belief.md").unlink()
+    for prompt in ("belief", "persona"):
+        (own / f"{prompt}.md").unlink()
     app = open_page("runs")
+    app.selectbox(key="runs_temperament").set_value("anxious")
     app.selectbox(key="runs_pack").set_value("mine").run()
-    assert has_button(app, START)
+    assert has_button(app, START), "rules read no prompts"
     app.selectbox(key="runs_doctor").set_value("another model…").run()
     app.text_input(key="runs_doctor_other").set_value("hf/some/model")
     app.toggle(key="runs_probe").set_value(True).run()
