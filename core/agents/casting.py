@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from core.agents.automedic_doctor import ReferenceTagDoctor
@@ -46,20 +46,18 @@ REFERENCE = {
     "summariser": ReferenceSummariser.name,
 }
 """The reference kind of each role: rules and the project's own knowledge, no model."""
+_RULES = {**REFERENCE, "solver": ReferenceSolver.name, "staff": ReferenceStaff.name}
+_CALLED = {"staff": "clinical staff"}
 
 
 @dataclass(frozen=True)
 class CastNames:
-    """The names of a cast, full or alias."""
+    """The names of a cast, full or alias; an empty one is of a seat that nobody named (``full_names`` fills it)."""
 
     doctor: str
-    patient: str = REFERENCE["patient"]
-    grader: str = REFERENCE["grader"]
-    summariser: str = REFERENCE["summariser"]
-
-    def models(self) -> dict[str, str]:
-        """Return role → name for the roles that a language model plays."""
-        return {role: name for role, name in vars(self).items() if is_model(name)}
+    patient: str = ""
+    grader: str = ""
+    summariser: str = ""
 
 
 def is_model(name: str) -> bool:
@@ -68,12 +66,45 @@ def is_model(name: str) -> bool:
 
 
 def full_names(names: CastNames, registry: Registry, doctors: Sequence[str] = (REFERENCE["doctor"],)) -> CastNames:
-    """Return the cast with aliases resolved, checking every name; raise ``UsageError`` for an unknown one.
+    """Return the cast with aliases resolved and every seat taken; raise ``UsageError`` for an unknown name.
 
     ``doctors`` are the reference kinds of doctor that the protocol has, the usual one first.
     """
-    kinds = {role: (name,) for role, name in REFERENCE.items()} | {"doctor": tuple(doctors)}
-    return CastNames(**{role: full_name(role, name, registry, kinds[role]) for role, name in vars(names).items()})
+    doctor = full_name("doctor", names.doctor, registry, doctors)
+    others = {role: name for role, name in vars(names).items() if role != "doctor"}
+    return CastNames(doctor, **{role: seated(role, name, doctor, registry) for role, name in others.items()})
+
+
+def seated(role: str, named: str, doctor: str, registry: Registry) -> str:
+    """Return the full name of who plays a role beside a doctor (a full name): the one named, else by default.
+
+    The reference doctor has the reference cast beside it. A model has the models files' ``[defaults]``, else itself; a
+    human, who is nobody's model, has the defaults too, else the reference cast.
+    """
+    usual = _RULES[role]
+    if not named and not _is_rule(doctor):
+        named = registry.default(role) or (doctor if is_model(doctor) else usual)
+    return full_name(_CALLED.get(role, role), named or usual, registry, (usual,))
+
+
+def remarks(doctor: str, others: Mapping[str, str]) -> tuple[str, ...]:
+    """Return in words what is to be known of a model's cast: that rules play beside it, that an answerer grades itself.
+
+    ``others`` are the full names of those at work beside the doctor, by role.
+    """
+    if not is_model(doctor) or doctor.startswith("human/"):
+        return ()
+    ruled = [f"the {_CALLED.get(role, role)}" for role, name in others.items() if _is_rule(name)]
+    *first, last = ruled or [""]
+    found = [f"rules play {', '.join(first)}{' and ' * bool(first)}{last}"] if ruled else []
+    grader = others.get("grader")
+    if grader and not _is_rule(grader) and grader in (doctor, others.get("solver")):
+        found.append(f"{grader} grades itself")
+    return tuple(found)
+
+
+def _is_rule(name: str) -> bool:
+    return name.partition("/")[0] == "reference"
 
 
 def full_name(role: str, name: str, registry: Registry, kinds: Sequence[str]) -> str:
@@ -98,6 +129,8 @@ class Casting:
     pack: PromptPack
     sampling: Sampling = field(default=Sampling())
     base_url: str | None = None
+    own_address: frozenset[str] = frozenset()
+    """Roles whose models are reached where the models files say, and not at ``base_url``."""
     listen: Listen | None = None
     probing: bool = False
     """Whether the doctor's model is asked, outside the dialogue, what it believes."""
@@ -119,26 +152,26 @@ class Casting:
         """Return a cast of the Consultation benchmark from full names; free responses are graded under ``grading``."""
         doctor: Inquirer | OracleDoctor | Bound = BY_NAME.get(names.doctor) or ReferenceInquirer()
         if is_model(names.doctor):
-            doctor = LLMInquirer(self._voice(names.doctor, self.sampling), self.pack, prompt, max_questions)
+            doctor = LLMInquirer(self._voice("doctor", names.doctor, self.sampling), self.pack, prompt, max_questions)
         patient: ConsultationPatient = ItemsPatient()
         if is_model(names.patient):
-            patient = LLMConsultationPatient(self._voice(names.patient, Sampling()), self.pack)
+            patient = LLMConsultationPatient(self._voice("patient", names.patient, Sampling()), self.pack)
         solving: Solver = ReferenceSolver()
         if is_model(solver):
-            solving = LLMSolver(self._voice(solver, Sampling(temperature=0.0)), self.pack)
+            solving = LLMSolver(self._voice("solver", solver, Sampling(temperature=0.0)), self.pack)
         return ConsultationCast(doctor, patient, solving, replace(self, pack=grading).grader(names.grader))
 
     def automedic(self, names: CastNames, staff: str, max_turns: int, grading: PromptPack) -> AutoMedicCast:
         """Return a cast of AutoMedic from full names; free responses are graded under ``grading``."""
         doctor: TagDoctor = ReferenceTagDoctor()
         if is_model(names.doctor):
-            doctor = LLMTagDoctor(self._voice(names.doctor, self.sampling), self.pack, max_turns)
+            doctor = LLMTagDoctor(self._voice("doctor", names.doctor, self.sampling), self.pack, max_turns)
         patient: AutoMedicPatient = ReferenceAutoMedicPatient()
         if is_model(names.patient):
-            patient = LLMAutoMedicPatient(self._voice(names.patient, Sampling()), self.pack)
+            patient = LLMAutoMedicPatient(self._voice("patient", names.patient, Sampling()), self.pack)
         reporting: Staff = ReferenceStaff()
         if is_model(staff):
-            reporting = LLMStaff(self._voice(staff, Sampling(temperature=0.0)), self.pack)
+            reporting = LLMStaff(self._voice("staff", staff, Sampling(temperature=0.0)), self.pack)
         return AutoMedicCast(doctor, patient, reporting, replace(self, pack=grading).grader(names.grader))
 
     def grader(self, name: str) -> Grader:
@@ -149,30 +182,38 @@ class Casting:
         """Return what makes graders of one name that know nothing of each other's verdicts."""
         if not is_model(name):
             return ReferenceGrader
-        voice = self._voice(name, Sampling(temperature=0.0))
+        voice = self._voice("grader", name, Sampling(temperature=0.0))
         return lambda: LLMGrader(voice, self.pack)
 
     def _doctor(self, name: str) -> Doctor:
         if name == "human":
             return HumanDoctor(self._listening())
-        return LLMDoctor(self._voice(name, self.sampling), self.pack) if is_model(name) else ReferenceDoctor()
+        if not is_model(name):
+            return ReferenceDoctor()
+        return LLMDoctor(self._voice("doctor", name, self.sampling), self.pack)
 
     def _probe(self, doctor: str) -> Probe | None:
         """Return the probe of a doctor that is a model; the reference doctor tells its belief by itself."""
         if not self.probing or not is_model(doctor):
             return None
-        return BeliefProbe(self._voice(doctor, Sampling(temperature=0.0, effort=self.sampling.effort)), self.pack)
+        thinking = Sampling(temperature=0.0, effort=self.sampling.effort)
+        return BeliefProbe(self._voice("doctor", doctor, thinking), self.pack)
 
     def _patient(self, name: str) -> Patient:
         if name == "human":
             return HumanPatient(self._listening())
-        return LLMPatient(self._voice(name, Sampling()), self.pack) if is_model(name) else ReferencePatient()
+        if not is_model(name):
+            return ReferencePatient()
+        return LLMPatient(self._voice("patient", name, Sampling()), self.pack)
 
     def _summariser(self, name: str) -> Summariser:
-        return LLMSummariser(self._voice(name, Sampling()), self.pack) if is_model(name) else ReferenceSummariser()
+        if not is_model(name):
+            return ReferenceSummariser()
+        return LLMSummariser(self._voice("summariser", name, Sampling()), self.pack)
 
-    def _voice(self, name: str, sampling: Sampling) -> Voice:
-        return Voice(self.registry.open(name, base_url=self.base_url), sampling)
+    def _voice(self, role: str, name: str, sampling: Sampling) -> Voice:
+        base_url = None if role in self.own_address else self.base_url
+        return Voice(self.registry.open(name, base_url=base_url), sampling)
 
     def _listening(self) -> Listen:
         if self.listen is None:

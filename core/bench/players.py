@@ -50,7 +50,9 @@ class Player:
         if not is_model(self.model):
             return self._by_rule(messages)
         self._check_pictures(sent)
-        voice = Voice(self.registry.open(self.model, base_url=self._address), self._sampling())
+        voice = Voice(
+            self.registry.open(self.model, base_url=self._address(self.step.role, self.model)), self._sampling()
+        )
         seed = self.trial.seed if self.step.kind in _SEEDED else None
         return call(voice, sent, self.step.role, _PURPOSES[self.step.kind], seed)
 
@@ -64,12 +66,15 @@ class Player:
 
     def grader(self, name: str) -> Grader:
         """Return who judges a new answer."""
-        return Casting(self.registry, prompts_of(self.trial.header).pack, base_url=self._address).grader(name)
+        address = self._address("grader", name)
+        return Casting(self.registry, prompts_of(self.trial.header).pack, base_url=address).grader(name)
 
-    @property
-    def _address(self) -> str | None:
-        stored = self.trial.header.settings.get("base_url")
-        return self.base_url or (str(stored) if stored else None)
+    def _address(self, role: str, name: str) -> str | None:
+        """Return where a model is reached: as said now, else where the run reached whoever had the role."""
+        stored, own = (str(self.trial.header.settings.get(key) or "") for key in ("base_url", "own_address"))
+        held = Settings(base_url=stored or None, own_address=own)
+        same = name == getattr(self.trial.header, role, None)
+        return self.base_url or (held.address_of(role) if same else held.base_url)
 
     def _sampling(self) -> Sampling:
         """Return how the role is sampled in a run (``core.agents.casting``)."""

@@ -15,7 +15,7 @@ from core.bench.matrix import Cell, Row, matrix, rule_of
 from core.bench.steps import TrialRecord
 from core.campaigns.engine import Engine, Progress, Stop, running
 from core.campaigns.journal import JournalWriter, RunHeader, journal_path
-from core.campaigns.plan import Campaign, header_of, human_seats, rules_of, trials_of
+from core.campaigns.plan import Campaign, header_of, human_seats, in_full, rules_of, trials_of
 from core.campaigns.run import casting_of, check_pictures
 from core.case import Case
 from core.errors import AnamnesisError, UsageError
@@ -164,6 +164,7 @@ def start_bench(campaign: Campaign, registry: Registry | None = None) -> BenchRu
     if human_seats(campaign.names):
         raise UsageError("The bench cannot wait for a human: seat humans on the Live page.")
     registry = registry or load_registry()
+    campaign = in_full(campaign, registry)
     header = header_of(campaign, registry)
     run_id = f"bench-{header.run_id}-{uuid.uuid4().hex[:4]}"
     run = BenchRun(campaign, header.model_copy(update={"run_id": run_id, "source": "bench"}))

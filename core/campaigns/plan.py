@@ -11,7 +11,7 @@ from pathlib import Path
 import orjson
 
 from core import __version__, paths
-from core.agents.casting import CastNames, craftmd_pack, full_names, is_model
+from core.agents.casting import REFERENCE, CastNames, craftmd_pack, full_names, is_model, remarks
 from core.campaigns.journal import RunHeader, journal_path, read_header
 from core.campaigns.pictures import check_cases
 from core.campaigns.settings import Settings as Settings
@@ -24,6 +24,7 @@ from core.persona import parse_persona
 from core.prompts import PromptPack, pack_place
 from core.protocols.craftmd import ALL_ARMS, Arm, Rules, Trial
 from core.protocols.playing import AUTOMEDIC, CRAFTMD, framework
+from core.store.runs import Run
 
 HUMAN = "human"
 """Begins the doctor's name of a baseline that an expert answers by hand: ``human/NAME``."""
@@ -68,15 +69,61 @@ def parse_arms(text: str, protocol: str = CRAFTMD.name) -> tuple[Arm, ...]:
 
 
 def in_full(campaign: Campaign, registry: Registry) -> Campaign:
-    """Return a campaign with full names and its protocol's defaults; raise ``UsageError`` where it cannot be run."""
+    """Return a campaign with every seat taken and its protocol's defaults; raise ``UsageError`` where it cannot be run.
+
+    A campaign that is in full already stays as it is, whatever the defaults are by now.
+    """
     known = framework(campaign.protocol)
     foreign = [f"{f}:{q}" for f, q in campaign.arms if (f, q) not in known.all_arms]
     if foreign:
         asked = ", ".join(f"{f}:{q}" for f, q in known.all_arms)
         raise UsageError(f"The protocol {known.name} does not ask {', '.join(foreign)}: its arms are {asked}.")
     check_settings(campaign.settings)
-    names = full_names(campaign.names, registry, known.doctors)
-    return replace(campaign, names=names, settings=completed(campaign.settings, known.name, names, registry))
+    # a seat that the protocol does not have is nobody's to pay for
+    missing = {role: rule for role, rule in REFERENCE.items() if role not in ("doctor", *known.seats)}
+    named = replace(campaign.names, **{role: getattr(campaign.names, role) or rule for role, rule in missing.items()})
+    names = full_names(named, registry, known.doctors)
+    full = replace(campaign, names=names, settings=completed(campaign.settings, known.name, names, registry))
+    if not full.settings.base_url:
+        return full
+    given = seats_of(campaign)
+    elsewhere = [role for role, name in models_of(full).items() if not given[role] and name != names.doctor]
+    known_before = filter(None, full.settings.own_address.split(","))
+    own_address = ",".join(dict.fromkeys([*known_before, *elsewhere]))
+    return replace(full, settings=replace(full.settings, own_address=own_address))
+
+
+def seats_of(campaign: Campaign) -> dict[str, str]:
+    """Return role → who sits there, for the doctor's and the other seats of a campaign's protocol."""
+    everybody = {**vars(campaign.names), "solver": campaign.settings.solver, "staff": campaign.settings.staff}
+    return {role: everybody[role] for role in ("doctor", *framework(campaign.protocol).seats)}
+
+
+def who_sits(asked: Campaign, full: Campaign, registry: Registry) -> str:
+    """Say in one line who was put beside a model where nobody was named (``full`` is ``asked`` in full), and why.
+
+    Empty where no such seat has anything to do, and beside anybody but a model.
+    """
+    seats, doctor = seats_of(full), full.names.doctor
+    at_work = framework(full.protocol).at_work(doctor, full.arms) if is_model(doctor) else ()
+    left = [role for role in at_work if not seats_of(asked)[role]]
+    if not left:
+        return ""
+    together: dict[str, list[str]] = {}
+    for role in left:
+        name, given = seats[role], full.settings.address_of(role)
+        why = "the doctor's own model" if name == doctor else "from [defaults]"
+        where = registry.address(name, base_url=given) if is_model(name) and full.settings.base_url else None
+        together.setdefault(f"{name} ({why}{f', at {where}' if where else ''})", []).append(role)
+    words = "; ".join(f"{', '.join(roles)}: {name}" for name, roles in together.items())
+    return f"{words}. Name others with {', '.join(f'--{role}' for role in left)}."
+
+
+def remarks_of(run: Campaign | Run) -> tuple[str, ...]:
+    """Return what is to be known of who plays a campaign in full, or a run (``core.agents.casting.remarks``)."""
+    named = seats_of(run) if isinstance(run, Campaign) else {**vars(run), **run.settings}
+    at_work = framework(run.protocol).at_work(named["doctor"], run.arms)
+    return remarks(named["doctor"], {role: str(named.get(role, "")) for role in at_work})
 
 
 def header_of(campaign: Campaign, registry: Registry, now: float | None = None) -> RunHeader:
@@ -238,12 +285,6 @@ def human_seats(names: CastNames) -> bool:
     return any(name == "human" for name in vars(names).values())
 
 
-def models_of(campaign: Campaign) -> list[str]:
-    """Return the names of the language models that a campaign calls, the solver's and the clinical staff's too."""
-    others = (campaign.settings.solver, campaign.settings.staff)
-    return [*campaign.names.models().values(), *(name for name in others if name and is_model(name))]
-
-
-def model_roles(names: CastNames) -> list[str]:
-    """Return the roles that a language model plays."""
-    return [role for role, name in vars(names).items() if is_model(name)]
+def models_of(campaign: Campaign) -> dict[str, str]:
+    """Return role → name of the language models in a campaign's seats."""
+    return {role: name for role, name in seats_of(campaign).items() if is_model(name)}

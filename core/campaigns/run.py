@@ -74,7 +74,7 @@ async def _carry_out(header: RunHeader, registry: Registry, options: Options) ->
         trials = trials_of(header)
         missing = [trial for trial in trials if trial.trial_id not in done]
         async with registry:
-            check_budget(options.budget_usd, models_of(campaign), registry)
+            check_budget(options.budget_usd, list(models_of(campaign).values()), registry)
             check_pictures(replace(campaign, cases=tuple(trial.case for trial in missing)), registry)
             engine = _engine(header, campaign, registry, options, store)
             with interrupts(stop):
@@ -129,7 +129,7 @@ def casting_of(campaign: Campaign, registry: Registry) -> Casting:
     settings = campaign.settings
     return Casting(
         registry, framework(campaign.protocol).pack(campaign.prompts), settings.sampling, settings.base_url,
-        probing=settings.probe,
+        frozenset(settings.own_address.split(",")), probing=settings.probe,
     )  # fmt: skip
 
 
@@ -154,11 +154,12 @@ def check_startable(campaign: Campaign, registry: Registry, options: Options) ->
     """Raise ``UsageError`` for what would stop a run: a human's seat, an unknown price, prompts, pictures, a key."""
     if human_seats(campaign.names):
         raise UsageError("A campaign cannot wait for a human: seat humans on the Live page.")
-    check_budget(options.budget_usd, models_of(campaign), registry)
+    seats = models_of(campaign)
+    check_budget(options.budget_usd, list(seats.values()), registry)
     check_prompts(campaign)
     check_pictures(campaign, registry)
-    for name in models_of(campaign):
-        registry.open(name, base_url=campaign.settings.base_url)
+    for role, name in seats.items():
+        registry.open(name, base_url=campaign.settings.address_of(role))
 
 
 def check_budget(budget_usd: float | None, names: Sequence[str], registry: Registry) -> None:

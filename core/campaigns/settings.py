@@ -6,10 +6,8 @@ import math
 import re
 from dataclasses import dataclass, fields, replace
 
-from core.agents.automedic_staff import ReferenceStaff
-from core.agents.casting import CastNames, full_name, is_model
+from core.agents.casting import CastNames, is_model, seated
 from core.agents.consultation_llm import DOCTOR_PROMPTS
-from core.agents.solver import ReferenceSolver
 from core.campaigns.pictures import check_doctor
 from core.errors import UsageError
 from core.models.base import Sampling
@@ -47,6 +45,9 @@ class Settings:
     """AutoMedic: who plays the clinical staff; empty elsewhere."""
     max_turns: int = 0
     """AutoMedic: how many queries with their answers the doctor has; 0 elsewhere."""
+    own_address: str = ""
+    """The roles, with commas, that the models files' ``[defaults]`` filled: reached at their own address, not
+    ``base_url``; empty where there is no ``base_url``."""
     images: str = ""
     """``with`` where the doctor is shown the cases' pictures; empty where it is not."""
     reasoning_effort: str = ""
@@ -56,6 +57,10 @@ class Settings:
     def sampling(self) -> Sampling:
         """How the doctor is sampled."""
         return Sampling(self.temperature, self.max_tokens, self.model_seed, effort=self.reasoning_effort or None)
+
+    def address_of(self, role: str) -> str | None:
+        """Return the address given for the model of a role; ``None`` for the one that the models files know."""
+        return None if role in self.own_address.split(",") else self.base_url
 
 
 _UNSAID = {field.name: field.default for field in fields(Settings) if field.default in ("", 0)}
@@ -103,12 +108,11 @@ def _of_consultation(settings: Settings, names: CastNames, registry: Registry) -
     full = replace(
         settings,
         max_messages=None,
-        solver=settings.solver or ReferenceSolver.name,
         max_questions=settings.max_questions or MAX_QUESTIONS,
         doctor_prompt=prompt if is_model(names.doctor) else "",
     )
     _check_consultation(settings, full, prompt)
-    return replace(full, solver=full_name("solver", full.solver, registry, (ReferenceSolver.name,)))
+    return replace(full, solver=seated("solver", settings.solver, names.doctor, registry))
 
 
 def _check_consultation(asked: Settings, full: Settings, prompt: str) -> None:
@@ -128,7 +132,7 @@ def _of_automedic(settings: Settings, names: CastNames, registry: Registry) -> S
     turns = settings.max_turns or MAX_TURNS
     if not 1 <= turns <= _MOST_TURNS:
         raise UsageError(f"--cap must be from 1 to {_MOST_TURNS}.")
-    staff = full_name("clinical staff", settings.staff or ReferenceStaff.name, registry, (ReferenceStaff.name,))
+    staff = seated("staff", settings.staff, names.doctor, registry)
     return replace(settings, max_messages=None, staff=staff, max_turns=turns)
 
 

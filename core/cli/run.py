@@ -8,13 +8,23 @@ from typing import Annotated, Any
 
 import typer
 
-from core.agents.casting import REFERENCE, CastNames, is_model
+from core.agents.casting import CastNames, is_model
 from core.campaigns.engine import Progress, is_running
 from core.campaigns.estimate import Estimate
 from core.campaigns.estimates import estimate_of
 from core.campaigns.journal import RunHeader
 from core.campaigns.pictures import read_images, without_words
-from core.campaigns.plan import Campaign, Settings, find_header, header_of, in_full, parse_arms, unfinished_twin
+from core.campaigns.plan import (
+    Campaign,
+    Settings,
+    find_header,
+    header_of,
+    in_full,
+    parse_arms,
+    remarks_of,
+    unfinished_twin,
+    who_sits,
+)
 from core.campaigns.preparing import left_out_words, playable_cases, prepared_cases
 from core.campaigns.run import Options, Outcome, begin, carry_out, check_prompts, check_startable
 from core.case import Case
@@ -33,13 +43,14 @@ from core.store.runs import runs as stored_runs
 Doctor = Annotated[str, typer.Option(help="Model under test: provider/model, an alias, or reference/bayes.")]
 Concurrency = Annotated[int, typer.Option(min=1, help="Trials under way at once.")]
 Budget = Annotated[float | None, typer.Option(help="Stop when this many US dollars are spent.")]
+_BY_DEFAULT = "left out: [defaults] of the models file, else the doctor's own model; rules beside reference/bayes"
 
 
 def run(
     doctor: Doctor,
-    patient: Annotated[str, typer.Option(help="Who plays the patient.")] = REFERENCE["patient"],
-    grader: Annotated[str, typer.Option(help="Who grades free responses.")] = REFERENCE["grader"],
-    summariser: Annotated[str, typer.Option(help="Who summarises conversations.")] = REFERENCE["summariser"],
+    patient: Annotated[str, typer.Option(help=f"Who plays the patient; {_BY_DEFAULT}.")] = "",
+    grader: Annotated[str, typer.Option(help=f"Who grades free responses; {_BY_DEFAULT}.")] = "",
+    summariser: Annotated[str, typer.Option(help=f"Who summarises conversations; {_BY_DEFAULT}.")] = "",
     protocol: Annotated[str, typer.Option(help=f"The protocol: {' or '.join(FRAMEWORKS)}.")] = CRAFTMD.name,
     cases: Annotated[str, typer.Option(help="DATASET, DATASET:SPECIALTY, or DATASET:id,id,…")] = "library",
     limit: Annotated[int | None, typer.Option(help="Only the first N of these cases.")] = None,
@@ -64,9 +75,7 @@ def run(
         bool, typer.Option("--probe", help="Ask the doctor's model after each reply what it believes; costs calls.")
     ] = False,
     solver: Annotated[str, typer.Option(help="Consultation: who answers the task from the dialogue.")] = "",
-    staff: Annotated[
-        str, typer.Option(help="AutoMedic: who plays the clinical staff; the reference staff if left out.")
-    ] = "",
+    staff: Annotated[str, typer.Option(help="AutoMedic: who plays the clinical staff.")] = "",
     cap: Annotated[
         int | None,
         typer.Option(min=1, help="The doctor's most questions (Consultation, usually 10) or turns (AutoMedic, 20)."),
@@ -89,7 +98,7 @@ def run(
     registry = load_registry()
     automedic = protocol == AUTOMEDIC.name
     chosen = tuple(select(cases, limit))
-    campaign = Campaign(
+    asked = Campaign(
         names=CastNames(doctor, patient, grader, summariser),
         cases=_playable(chosen) if automedic else chosen,
         case_set=cases if limit is None else f"{cases} (first {limit})",
@@ -106,16 +115,20 @@ def run(
             max_turns=cap or 0 if automedic else 0, images=read_images(images), reasoning_effort=effort,
         ),
     )  # fmt: skip
-    campaign = in_full(campaign, registry)
+    campaign = in_full(asked, registry)
     check_prompts(campaign)
     header = header_of(campaign, registry)
     if bare := without_words(campaign.settings.images, campaign.cases):
         print(bare, file=sys.stderr)
     size = estimate_of(campaign, registry, concurrency)
+    beside = who_sits(asked, campaign, registry)
     if dry_run:
-        print("\n".join(describe(size)))
+        notes = [f"Mind that {remark}." for remark in remarks_of(campaign)]
+        print("\n".join([*filter(None, [beside]), *describe(size), *notes]))
         return 0
     check_startable(campaign, registry, Options(concurrency, budget_usd))
+    if beside:
+        print(beside, flush=True)
     twin = None if fresh else unfinished_twin(header.fingerprint, _done())
     if twin is not None and not is_running(twin.run_id):
         print(f"Taking up the unfinished run {twin.run_id} of the same campaign.", file=sys.stderr)

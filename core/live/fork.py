@@ -15,7 +15,7 @@ from typing import Any
 from core.agents.base import Dialogue, Turn
 from core.agents.casting import REFERENCE, CastNames, full_names, is_model
 from core.campaigns.journal import RunHeader
-from core.campaigns.plan import Campaign, Settings, header_of, trial_id
+from core.campaigns.plan import Campaign, Settings, header_of, in_full, trial_id
 from core.case import Case
 from core.errors import UsageError
 from core.events import Parent, Started
@@ -192,16 +192,21 @@ def _campaign(plan: ForkPlan, origin: Origin, case: Case, registry: Registry) ->
         raise UsageError("A branch cannot be asked with many choices, which are the answers of a whole data set.")
     if not plan.arms:
         raise UsageError("Nothing is asked at the end of the branch: choose at least one question.")
-    names = _checked(plan.names, origin, registry)
+    _check_labels(plan.names, origin, registry)
     seed = origin.seed if plan.seed is None else plan.seed
     # rules and people are sent no picture, so a branch with such a doctor goes on without
-    settings = plan.settings if is_model(names.doctor) else replace(plan.settings, images="")
-    campaign = Campaign(names=names, cases=(case,), arms=plan.arms, seed=seed, prompts=plan.prompts, settings=settings)
-    return one_case(campaign, case)
+    settings = plan.settings if is_model(plan.names.doctor) else replace(plan.settings, images="")
+    same = {role for role, name in vars(plan.names).items() if name == getattr(origin, role)}
+    elsewhere = ",".join(role for role in settings.own_address.split(",") if role in same)
+    campaign = Campaign(
+        names=plan.names, cases=(case,), arms=plan.arms, seed=seed, prompts=plan.prompts,
+        settings=replace(settings, own_address=elsewhere),
+    )  # fmt: skip
+    return in_full(one_case(campaign, case), registry)
 
 
-def _checked(names: CastNames, origin: Origin, registry: Registry) -> CastNames:
-    """Return the full names; the labels of a release that are no models here get a sentence of their own."""
+def _check_labels(names: CastNames, origin: Origin, registry: Registry) -> None:
+    """Raise ``UsageError``, in a sentence of its own, for the labels of a release that are no models here."""
     for role, name in vars(names).items():
         try:
             full_names(replace(CastNames(REFERENCE["doctor"]), **{role: name}), registry)
@@ -211,7 +216,6 @@ def _checked(names: CastNames, origin: Origin, registry: Registry) -> CastNames:
             raise UsageError(
                 f"The {role} of this conversation, {name}, is no model that can be called here: choose another {role}."
             ) from error
-    return full_names(names, registry)
 
 
 def _fingerprint(campaign: str, parent: Parent, dialogue: Dialogue) -> str:

@@ -7,9 +7,9 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
-from core.agents.casting import CastNames
+from core.agents.casting import is_model
 from core.campaigns.journal import JournalWriter, RunHeader, TrialLine, journal_path
-from core.campaigns.plan import Campaign, header_of, human_seats, rules_of, seed_of, trial_id
+from core.campaigns.plan import Campaign, header_of, human_seats, in_full, rules_of, seed_of, trial_id
 from core.campaigns.run import casting_of, check_pictures, check_prompts, player_of
 from core.case import Case
 from core.errors import UsageError
@@ -29,11 +29,26 @@ def start_consultation(campaign: Campaign, beside: Session | None = None) -> Ses
     ``beside`` is a session that it keeps step with, message by message: the same case with another doctor or patient.
     """
     registry = load_registry()
+    campaign = in_full(campaign, registry)
     header = header_of(campaign, registry)
     header = header.model_copy(update={"run_id": f"live-{header.run_id}-{uuid.uuid4().hex[:4]}", "source": "live"})
     case = campaign.cases[0]
     trial = Trial(trial_id(header.run_id, case.case_key, 0), case, 0, seed_of(campaign.seed, case.case_key, 0))
     return watch(campaign, header, trial, registry, beside=beside)
+
+
+def side_by_side(campaign: Campaign, doctors: Sequence[str], registry: Registry) -> list[Campaign]:
+    """Return a campaign in full for each of these doctors, who all meet the same patient, grader and so on.
+
+    Where nobody was named, they are the ones beside the first doctor that is a model.
+    """
+    shared = in_full(replace(campaign, names=replace(campaign.names, doctor=first_model(doctors))), registry)
+    return [in_full(replace(shared, names=replace(shared.names, doctor=doctor)), registry) for doctor in doctors]
+
+
+def first_model(doctors: Sequence[str]) -> str:
+    """Return the first of the doctors that is a model, else the first."""
+    return next(filter(is_model, doctors), doctors[0])
 
 
 def watch(
@@ -48,7 +63,7 @@ def watch(
     """Start a trial of a campaign as a session, which is stored as the run ``header`` once it is complete."""
     check_prompts(campaign)
     check_pictures(campaign, registry)
-    session = Session(key=trial.trial_id, title=trial.case.case_key, paced=not _streams(campaign.names))
+    session = Session(key=trial.trial_id, title=trial.case.case_key, paced=not is_model(campaign.names.doctor))
     session.meta.update(vars(campaign.names), persona=campaign.settings.persona, header=header)
     play = _play_of(campaign, registry, session, branch)
 
@@ -91,11 +106,6 @@ def start_replay(case: Case | None, events: Sequence[Event], key: str) -> Sessio
 def one_case(campaign: Campaign, case: Case) -> Campaign:
     """Return the campaign narrowed to one trial of one case."""
     return replace(campaign, cases=(case,), case_set=case.case_key.replace("/", ":", 1), trials=1)
-
-
-def _streams(names: CastNames) -> bool:
-    """Say whether the doctor is a model, whose words come at their own pace."""
-    return "doctor" in names.models()
 
 
 def _line(run_id: str, trial: Trial, events: list[Event]) -> TrialLine:

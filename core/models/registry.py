@@ -75,6 +75,23 @@ class Registry:
         aliases = tuple(alias for alias, target in self._settings.aliases.items() if target == full)
         return resolve(self._settings, provider, model_id, aliases)
 
+    def default(self, role: str) -> str | None:
+        """Return who the files' ``[defaults]`` put into a role that nobody named, by full name; ``None`` for nobody.
+
+        Raises ``UsageError`` where they name a model that is not known.
+        """
+        name = getattr(self._settings.defaults, role, None)
+        if not name or name.partition("/")[0] in _AGENTS:
+            return name or None
+        try:
+            return self.spec(name).name
+        except UsageError as error:
+            raise UsageError(f"In [defaults] of the models file, {role}: {error}") from None
+
+    def address(self, name: str, *, base_url: str | None = None) -> str | None:
+        """Return where a model is reached, ``None`` for a local one; raise ``UsageError`` for no address."""
+        return self._located(name, base_url).base_url
+
     def group(self, name: str) -> str:
         """Return the group of a model, or of whoever else plays: the models file's, else what stands before the slash.
 

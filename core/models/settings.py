@@ -123,12 +123,23 @@ class ModelTable(CommonTable):
     context: int | None = Field(None, ge=1)
 
 
+class DefaultsTable(_Table):
+    """Who sits beside a model in the seats that nobody named: names or aliases of models, or ``reference/…``."""
+
+    patient: str | None = None
+    grader: str | None = None
+    summariser: str | None = None
+    solver: str | None = None
+    staff: str | None = None
+
+
 class ModelsFile(_Table):
     """A whole models file."""
 
     providers: dict[str, ProviderTable] = Field(default_factory=dict)
     models: dict[str, ModelTable] = Field(default_factory=dict)
     aliases: dict[str, str] = Field(default_factory=dict)
+    defaults: DefaultsTable = Field(default_factory=DefaultsTable)
 
 
 def default_paths() -> list[Path]:

@@ -15,7 +15,7 @@ from core.work import Work, work_at
 from pages.parts.data_sets import Line
 from pages.parts.data_words import counted, maker_words, reason_words
 from pages.parts.look import money, plain
-from pages.parts.setup import ask_address, ask_seat, registry
+from pages.parts.setup import OTHER, ask_address, ask_seat, registry
 from pages.parts.work_progress import draw_work
 
 BY_RULE = "reference/profiler"
@@ -52,7 +52,7 @@ def _ask(name: str, cases: Sequence[Case]) -> None:
         "Also where this maker has been before", key="data_make_again", help="A new version then counts for the case."
     )
     try:
-        known = (registry().spec(maker).name if by_model else MADE_BY) if maker else None
+        known = (registry().spec(maker).name if by_model else MADE_BY) if maker != OTHER else None
         problem = _problem(maker, address) if by_model else None
         todo = pending(Store(), cases, known, again=again) if known else []
     except AnamnesisError as error:
@@ -72,7 +72,7 @@ def _ask(name: str, cases: Sequence[Case]) -> None:
 
 def _problem(model: str, address: str | None) -> str | None:
     """Return what keeps a model from being asked, or ``None``."""
-    if not model:
+    if model == OTHER:
         return "Name the model first."
     missing = registry().missing_key(model, base_url=address)
     if missing:

@@ -5,7 +5,7 @@ import streamlit as st
 from core.agents.casting import CastNames
 from core.bench.run import start_bench
 from core.campaigns.estimate import estimate
-from core.campaigns.plan import Campaign, Settings
+from core.campaigns.plan import Campaign, Settings, in_full, remarks_of
 from core.case import Case
 from core.datasets.library import DATASET as LIBRARY
 from core.datasets.select import answers_of, datasets
@@ -45,7 +45,7 @@ def _ask_cast() -> CastNames:
     for roles in (("doctor", "patient"), ("grader", "summariser")):
         for column, role in zip(st.columns(2), roles, strict=True):
             with column:
-                chosen[role] = ask_seat("debug", role)
+                chosen[role] = ask_seat("debug", role, beside=chosen.get("doctor", ""))
     return CastNames(**chosen)
 
 
@@ -107,13 +107,15 @@ def _size(campaign: Campaign) -> str:
     trials = "1 trial" if campaign.trials == 1 else f"{campaign.trials} trials"
     words = f"{len(campaign.arms)} arms × {trials}"
     try:
-        size = estimate(campaign, registry(), 8)
+        full = in_full(campaign, registry())
+        size = estimate(full, registry(), 8)
     except AnamnesisError:
         return words
     if not size.calls:
         return f"{words}, no model is called"
     cost = "cost unknown" if size.cost_usd is None else money(size.cost_usd).replace("$", r"\$")
-    return f"{words}, about {size.calls:,} calls, {size.tokens:,} tokens, {cost}"
+    marks = "".join(f"; {plain(mark)}" for mark in remarks_of(full))
+    return f"{words}, about {size.calls:,} calls, {size.tokens:,} tokens, {cost}{marks}"
 
 
 def _start(campaign: Campaign) -> None:

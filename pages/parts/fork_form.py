@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from core.agents.casting import REFERENCE, CastNames, is_model
+from core.agents.casting import CastNames, is_model
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import FORMATS, Event, Utterance
@@ -57,11 +57,11 @@ def _ask(place: str, origin: Origin, messages: Sequence[Utterance], case: Case |
     with left:
         doctor = ask_seat(place, "doctor", human=True)
     with right:
-        patient = ask_seat(place, "patient", human=True)
+        patient = ask_seat(place, "patient", human=True, beside=doctor)
     with st.expander("Persona of the patient", icon=":material/theater_comedy:"):
         persona = ask_persona(place)
     with st.expander("More settings", icon=":material/tune:"):
-        grader, summariser, address, pack, arms, seed, cap = _ask_more(place)
+        grader, summariser, address, pack, arms, seed, cap = _ask_more(place, doctor)
     seats = Seats(CastNames(doctor, patient, grader, summariser), address)
     problem = seat_problem(seats)
     if problem:
@@ -98,12 +98,12 @@ def _ask_message(place: str, messages: Sequence[Utterance]) -> tuple[int, str]:
     return turn, text
 
 
-def _ask_more(place: str) -> tuple[str, str, str | None, str, list[Arm], float, float]:
+def _ask_more(place: str, doctor: str) -> tuple[str, str, str | None, str, list[Arm], float, float]:
     """Ask for what is seldom changed."""
     columns = st.columns(2)
     with columns[0]:
-        grader = ask_seat(place, "grader")
-        summariser = ask_seat(place, "summariser")
+        grader = ask_seat(place, "grader", beside=doctor)
+        summariser = ask_seat(place, "summariser", beside=doctor)
         address = ask_address(place)
     with columns[1]:
         pack = ask_pack(place)
@@ -162,7 +162,7 @@ def _seat(role: str, name: str, origin: Origin) -> dict[str, str]:
     """Return the state of the controls of a seat; a release's doctor has to be replaced by hand."""
     listed = {spec.name for spec in registry().specs()}
     if origin.source == "release":
-        return {role: OTHER, f"{role}_other": ""} if role == "doctor" else {role: REFERENCE[role]}
+        return {role: OTHER, f"{role}_other": ""} if role == "doctor" else {role: ""}
     if is_model(name) and name not in listed:
         return {role: OTHER, f"{role}_other": name}
     return {role: name}

@@ -6,17 +6,27 @@ from dataclasses import dataclass, replace
 import streamlit as st
 
 from core.agents.automedic_staff import ReferenceStaff
-from core.agents.casting import REFERENCE, CastNames
+from core.agents.casting import CastNames
 from core.automedic.profiles import Prepared
 from core.campaigns.plan import Campaign, Settings
 from core.case import Case
+from core.live.start import first_model, side_by_side
 from core.protocols.automedic import MAX_TURNS
 from core.protocols.playing import AUTOMEDIC
 from pages.parts.data_words import reason_words
 from pages.parts.look import arm
 from pages.parts.run_form import MOST_TURNS
 from pages.parts.run_prepared import prepared
-from pages.parts.setup import Seats, ask_address, ask_effort, ask_pack, ask_pictures, ask_seat, seat_problem
+from pages.parts.setup import (
+    Seats,
+    ask_address,
+    ask_effort,
+    ask_pack,
+    ask_pictures,
+    ask_seat,
+    registry,
+    seat_problem,
+)
 
 _MODES = {"one": "One consultation", "doctors": "Two doctors"}
 _PLACE = "_automedic"
@@ -48,39 +58,39 @@ def ask_automedic(case: Case | None) -> Wanted:
     if both:
         with columns[1]:
             doctors.append(_ask_doctor("Doctor on the right", "_right"))
+    first = first_model(doctors)
     with columns[-2]:
-        patient = ask_seat("live", "patient", place=_PLACE)
+        patient = ask_seat("live", "patient", place=_PLACE, beside=first)
     with columns[-1]:
-        staff = ask_seat("live", "staff", label="Clinical staff", kinds=(ReferenceStaff.name,))
+        staff = ask_seat("live", "staff", label="Clinical staff", beside=first, kinds=(ReferenceStaff.name,))
     images = ask_pictures("live_automedic", doctors, [case] if case else [])
     with st.expander("More settings", icon=":material/tune:"):
-        campaign = _ask_rules(staff, doctors)
+        campaign = _ask_rules(CastNames(first, patient), staff, doctors)
     st.caption(
         "A person cannot take a seat here: the doctor has to write tags. Choose CRAFT-MD to play the doctor or the "
         "patient yourself."
     )
-    seats = [Seats(replace(campaign.names, doctor=d, patient=patient), campaign.settings.base_url, staff=staff)
-             for d in doctors]  # fmt: skip
+    seats = [Seats(replace(campaign.names, doctor=d), campaign.settings.base_url, staff=staff) for d in doctors]
     problem = next(filter(None, (seat_problem(side) for side in seats)), None)
     wanted = Wanted(both=both, alike=len(set(seats)) < len(seats), problem=problem)
-    if case is None or not campaign.arms:
+    if case is None or not campaign.arms or problem:
         return wanted
     found = prepared([case])
     if not found.cases:
-        return replace(wanted, problem=problem or _unsuitable(found))
+        return replace(wanted, problem=_unsuitable(found))
     ready = replace(campaign, cases=found.cases, settings=replace(campaign.settings, images=images))
-    return replace(wanted, campaigns=tuple(replace(ready, names=side.names) for side in seats))
+    return replace(wanted, campaigns=tuple(side_by_side(ready, doctors, registry())))
 
 
 def _ask_doctor(label: str, right: str = "") -> str:
     return ask_seat("live", "doctor", label=label, place=f"{_PLACE}{right}", kinds=AUTOMEDIC.doctors)
 
 
-def _ask_rules(staff: str, doctors: Sequence[str]) -> Campaign:
-    """Ask for what is seldom changed; the campaign returned has no case and no doctor yet."""
+def _ask_rules(names: CastNames, staff: str, doctors: Sequence[str]) -> Campaign:
+    """Ask for what is seldom changed; the campaign returned has no case yet."""
     left, right = st.columns(2)
     with left:
-        grader = ask_seat("live", "grader", place=_PLACE)
+        grader = ask_seat("live", "grader", place=_PLACE, beside=names.doctor)
         prompts = ask_pack("live_automedic", AUTOMEDIC.prompts)
         address = ask_address("live")
         effort = ask_effort("live", doctors)
@@ -98,8 +108,8 @@ def _ask_rules(staff: str, doctors: Sequence[str]) -> Campaign:
             help="A turn is one query of the doctor and its answer.",
         )  # fmt: skip
     return Campaign(
-        names=CastNames(AUTOMEDIC.doctors[0], REFERENCE["patient"], grader), cases=(), arms=tuple(arms),
-        seed=int(seed), prompts=prompts, protocol=AUTOMEDIC.name,
+        names=replace(names, grader=grader), cases=(), arms=tuple(arms), seed=int(seed), prompts=prompts,
+        protocol=AUTOMEDIC.name,
         settings=Settings(base_url=address, staff=staff, max_turns=int(turns), reasoning_effort=effort),
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ from core.campaigns.plan import Campaign, Settings
 from core.case import Case
 from core.errors import AnamnesisError
 from core.live.session import Session
-from core.live.start import one_case, start_consultation
+from core.live.start import first_model, one_case, side_by_side, start_consultation
 from core.protocols.craftmd import Arm
 from core.protocols.playing import AUTOMEDIC, CRAFTMD
 from core.words import PROTOCOL
@@ -27,6 +27,7 @@ from pages.parts.setup import (
     ask_persona,
     ask_pictures,
     ask_seat,
+    registry,
     seat_problem,
 )
 
@@ -82,12 +83,13 @@ def _ask_craftmd(case: Case | None) -> Wanted:
         bind="query-params", help=_HELP,
     )  # fmt: skip
     doctors, patient, personas = _ask_cast(mode or "one")
+    first = first_model(doctors)
     images = ask_pictures("live", doctors, [case] if case else [])
     with st.expander("More settings", icon=":material/tune:"):
         columns = st.columns(2)
         with columns[0]:
-            grader = ask_seat("live", "grader")
-            summariser = ask_seat("live", "summariser")
+            grader = ask_seat("live", "grader", beside=first)
+            summariser = ask_seat("live", "summariser", beside=first)
             prompts = ask_pack("live")
             address = ask_address("live")
             effort = ask_effort("live", doctors)
@@ -101,7 +103,7 @@ def _ask_craftmd(case: Case | None) -> Wanted:
     ]
     problem = next(filter(None, (seat_problem(side.seats) for side in sides)), None)
     wanted = Wanted(both=len(sides) > 1, alike=len(set(sides)) < len(sides), problem=problem)
-    if case is None or not arms:
+    if case is None or not arms or problem:
         return wanted
     settings = Settings(
         max_messages=cap, base_url=address, probe=probe, images=images, reasoning_effort=effort
@@ -109,7 +111,8 @@ def _ask_craftmd(case: Case | None) -> Wanted:
     shared = Campaign(
         names=sides[0].seats.names, cases=(case,), arms=tuple(arms), seed=seed, prompts=prompts, settings=settings
     )
-    return replace(wanted, campaigns=tuple(_campaign_of(shared, side) for side in sides))
+    both = zip(side_by_side(shared, doctors, registry()), personas, strict=True)
+    return replace(wanted, campaigns=tuple(_spoken_by(campaign, persona) for campaign, persona in both))
 
 
 def _ask_cast(mode: str) -> tuple[list[str], str, list[str]]:
@@ -120,11 +123,11 @@ def _ask_cast(mode: str) -> tuple[list[str], str, list[str]]:
             first = ask_seat("live", "doctor", label="Doctor on the left")
         with right:
             second = ask_seat("live", "doctor", label="Doctor on the right", place="_right")
-        return [first, second], ask_seat("live", "patient"), ["", ""]
+        return [first, second], ask_seat("live", "patient", beside=first_model([first, second])), ["", ""]
     with left:
         doctor = ask_seat("live", "doctor", human=mode == "one")
     with right:
-        patient = ask_seat("live", "patient", human=mode == "one")
+        patient = ask_seat("live", "patient", human=mode == "one", beside=doctor)
     if mode == "one":
         return [doctor], patient, [""]
     with left:
@@ -161,8 +164,8 @@ def _ask_rules() -> tuple[list[Arm], int, int, bool]:
     return list(arms), int(seed), int(cap), probe
 
 
-def _campaign_of(campaign: Campaign, side: _Side) -> Campaign:
-    return replace(campaign, names=side.seats.names, settings=replace(campaign.settings, persona=side.persona))
+def _spoken_by(campaign: Campaign, persona: str) -> Campaign:
+    return replace(campaign, settings=replace(campaign.settings, persona=persona))
 
 
 def _start(campaigns: Sequence[Campaign]) -> None:

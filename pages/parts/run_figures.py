@@ -6,6 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from core.agents.oracle import BY_NAME, Bound
+from core.campaigns.plan import remarks_of
 from core.metrics.accuracy import AccuracyRow
 from core.persona import PLAIN, label, parse_persona
 from core.protocols.playing import AUTOMEDIC, CONSULTATION
@@ -51,6 +52,8 @@ def _cast(run: Run) -> Iterator[tuple[str, str]]:
         yield "Clinical staff", plain(str(run.settings.get("staff", "")))
     if any(question_type.startswith("frq") for _, question_type in run.arms):
         yield "Grader", plain(run.grader)
+    if remarks := remarks_of(run):
+        yield "Mind that", plain(" and that ".join(remarks))
 
 
 def _is_bound(run: Run) -> bool:

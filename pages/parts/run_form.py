@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import streamlit as st
 
 from core.agents.automedic_staff import ReferenceStaff
-from core.agents.casting import CONSULTATION_PROMPTS, REFERENCE, CastNames, is_model
+from core.agents.casting import CONSULTATION_PROMPTS, CastNames, is_model
 from core.agents.consultation_llm import DOCTOR_PROMPTS
 from core.agents.oracle import BY_NAME, Bound
 from core.agents.solver import ReferenceSolver
@@ -74,12 +74,12 @@ def ask_craftmd() -> Draft:
         trials = _ask_trials()
         arms = _ask_arms()
     with right:
-        patient = ask_seat("runs", "patient")
-        grader = ask_seat("runs", "grader")
+        patient = ask_seat("runs", "patient", beside=doctor)
+        grader = ask_seat("runs", "grader", beside=doctor)
         with st.expander("How the patient speaks", icon=":material/record_voice_over:"):
             persona = ask_persona("runs")
         with st.expander("More settings", icon=":material/tune:"):
-            summariser = ask_seat("runs", "summariser")
+            summariser = ask_seat("runs", "summariser", beside=doctor)
             probe = st.toggle(
                 "Ask the doctor's belief after every reply", key="runs_probe", persist_state="session",
                 help="A silent question to the doctor's model, outside the dialogue, with a cost of its own. The "
@@ -114,10 +114,10 @@ def ask_consultation() -> Draft:
     with right:
         # a bound holds no conversation
         alone = isinstance(BY_NAME.get(doctor), Bound)
-        patient = REFERENCE["patient"] if alone else ask_seat("runs", "patient")
-        solver = ask_seat("runs", "solver", kinds=(ReferenceSolver.name,))
+        patient = "" if alone else ask_seat("runs", "patient", beside=doctor)
+        solver = ask_seat("runs", "solver", beside=doctor, kinds=(ReferenceSolver.name,))
         questions = MAX_QUESTIONS if alone else _ask_questions()
-        grader = ask_seat("runs", "grader") if _FREE in arms else REFERENCE["grader"]
+        grader = ask_seat("runs", "grader", beside=doctor) if _FREE in arms else ""
         with st.expander("More settings", icon=":material/tune:"):
             prompts = ask_pack("runs_consultation", CONSULTATION_PROMPTS)
             address, seed, options = _ask_how()
@@ -144,14 +144,14 @@ def ask_automedic() -> Draft:
         trials = _ask_trials()
         arms = _ask_questions_after()
     with right:
-        patient = ask_seat("runs", "patient")
-        staff = ask_seat("runs", "staff", label="Clinical staff", kinds=(ReferenceStaff.name,))
+        patient = ask_seat("runs", "patient", beside=doctor)
+        staff = ask_seat("runs", "staff", label="Clinical staff", beside=doctor, kinds=(ReferenceStaff.name,))
         turns = st.number_input(
             "Cap of turns", 1, MOST_TURNS, MAX_TURNS, key="runs_turns", persist_state="session",
             help="A turn is one query of the doctor and its answer.",
         )  # fmt: skip
         free = any(question_type == "frq" for _, question_type in arms)
-        grader = ask_seat("runs", "grader") if free else REFERENCE["grader"]
+        grader = ask_seat("runs", "grader", beside=doctor) if free else ""
         with st.expander("More settings", icon=":material/tune:"):
             prompts = ask_pack("runs_automedic", AUTOMEDIC.prompts)
             address, seed, options = _ask_how()

@@ -1,11 +1,13 @@
 """Asks for a campaign, shows what it will take, and starts it in a process of its own."""
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from core.campaigns.estimate import Estimate
 from core.campaigns.estimates import estimate_of
 from core.campaigns.launch import start
-from core.campaigns.plan import Campaign, header_of, in_full
+from core.campaigns.plan import Campaign, header_of, in_full, remarks_of
 from core.campaigns.run import Options, check_prompts, check_startable
 from core.errors import AnamnesisError
 from core.models.registry import load_registry
@@ -55,7 +57,7 @@ def ask_campaign() -> None:
         if draft.problem is None:  # a model that is not known was said above
             st.warning(plain(str(error)), icon=":material/error:")
         return
-    _show_estimate(size)
+    _show_estimate(size, remarks_of(campaign))
     ready = draft.problem is None
     if st.button("Start the campaign", type="primary", icon=":material/play_arrow:", disabled=not ready):
         _start(campaign, draft.options)
@@ -70,14 +72,17 @@ def _ask_protocol() -> str:
 
 def _checked(campaign: Campaign) -> Campaign:
     """Return a campaign with its protocol's defaults; raise ``UsageError`` where it cannot be run as asked."""
-    check_prompts(campaign)
-    return in_full(campaign, registry())
+    full = in_full(campaign, registry())
+    check_prompts(full)
+    return full
 
 
-def _show_estimate(size: Estimate) -> None:
+def _show_estimate(size: Estimate, remarks: Sequence[str]) -> None:
     cost = size.cost_usd
     by_role = ", ".join(f"{role.role} {role.calls:,}" for role in size.roles if role.calls)
     with st.container(border=True):
+        if remarks:
+            st.caption(f":material/flag: Mind that {plain(' and that '.join(remarks))}.")
         columns = st.columns(6)
         columns[0].metric("Trials", f"{size.cases * size.trials:,}", help=f"{size.cases} cases × {size.trials} trials")
         columns[1].metric("Answers", f"{size.answers:,}", help="One for each trial and arm.")

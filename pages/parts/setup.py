@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from core.agents.automedic_staff import ReferenceStaff
-from core.agents.casting import NEEDED_PROMPTS, REFERENCE, CastNames, is_model
+from core.agents.casting import NEEDED_PROMPTS, REFERENCE, CastNames, full_name, is_model, seated
 from core.agents.solver import ReferenceSolver
 from core.campaigns.pictures import IMAGES, WITH
 from core.case import Case
@@ -21,6 +21,7 @@ from pages.parts.look import plain
 OTHER = "another model…"
 EFFORTS = ("", "none", "minimal", "low", "medium", "high")
 """Words by which providers are told how much a model is to think; the first leaves it to the model."""
+_UNNAMED = ""
 _REFERENCE_NAMES = {
     REFERENCE["doctor"]: "Reference doctor (rules, no model)",
     REFERENCE["patient"]: "Reference patient (rules, no model)",
@@ -103,26 +104,32 @@ def case_label(case: Case) -> str:
 
 
 def ask_seat(
-    page: str, role: str, *, human: bool = False, label: str = "", place: str = "", kinds: Sequence[str] = ()
-) -> str:
-    """Ask who plays a role; returns the name, ready for a cast. ``place`` tells two seats of one role apart.
+    page: str, role: str, *, human: bool = False, label: str = "", place: str = "", kinds: Sequence[str] = (),
+    beside: str = "",
+) -> str:  # fmt: skip
+    """Ask who plays a role; returns the name, ready for a cast, and ``OTHER`` while a model is still to be named.
 
-    ``kinds`` are the role's reference kinds, the usual one first, where the protocol has others than CRAFT-MD.
+    ``place`` tells two seats of one role apart. ``kinds`` are the role's reference kinds, the usual one first, where
+    the protocol has others than CRAFT-MD. ``beside`` is who is in the doctor's seat: then the seat may be left to
+    whoever sits there by default, who is shown, and the name is empty.
     """
     key = f"{page}_{role}{place}"
     models = [spec.name for spec in registry().specs()]
-    options = [*(kinds or (REFERENCE[role],)), *(["human"] if human else []), *models, OTHER]
+    left = [_UNNAMED] if beside else []
+    options = [*left, *(kinds or (REFERENCE[role],)), *(["human"] if human else []), *models, OTHER]
     chosen = st.selectbox(
-        label or role.capitalize(), options, key=key, format_func=_seat_label, persist_state="session"
-    )
+        label or role.capitalize(), options, key=key, persist_state="session",
+        format_func=lambda name: _seat_label(name) if name != _UNNAMED else _default_label(role, beside),
+    )  # fmt: skip
     if chosen != OTHER:
         return chosen
-    return st.text_input(
+    named = st.text_input(
         f"Name of the {role}'s model", key=f"{key}_other", persist_state="session",
         placeholder="openai/my-model",
         help="provider/model, for example openai/llama-3.1-8b on a server of yours, azure/DEPLOYMENT, "
         "or hf/organisation/model for a local model.",
-    ).strip()  # fmt: skip
+    )  # fmt: skip
+    return named.strip() or OTHER
 
 
 def ask_address(page: str) -> str | None:
@@ -196,20 +203,39 @@ def packs(needed: tuple[str, ...] = NEEDED_PROMPTS) -> list[str]:
 
 def seat_problem(seats: Seats) -> str | None:
     """Return what keeps a cast from starting (an unknown model, a missing key), or ``None``."""
-    more = {"solver": seats.solver, "clinical staff": seats.staff}
-    named = {role: name for role, name in more.items() if name is not None}
-    for role, name in {**vars(seats.names), **named}.items():
-        if not name:
-            return f"Name the {role}'s model first."
-        if not is_model(name):
-            continue
-        try:
-            missing = registry().missing_key(name, base_url=seats.base_url)
-        except AnamnesisError as error:
-            return str(error)
-        if missing:
-            return f"{name} needs a key: set the environment variable {missing} and start the dashboard again."
+    more = {"solver": seats.solver, "staff": seats.staff}
+    named = {**vars(seats.names), **{role: name for role, name in more.items() if name is not None}}
+    if OTHER in named.values():
+        role = next(role for role, name in named.items() if name == OTHER)
+        return f"Name the {'clinical staff' if role == 'staff' else role}'s model first."
+    try:
+        doctor = _full_doctor(seats.names.doctor)
+        for role, name in named.items():
+            who = name or seated(role, name, doctor, registry())
+            if not is_model(who):
+                continue
+            missing = registry().missing_key(who, base_url=seats.base_url if name or who == doctor else None)
+            if missing:
+                return f"{who} needs a key: set the environment variable {missing} and start the dashboard again."
+    except AnamnesisError as error:
+        return str(error)
     return None
+
+
+def _default_label(role: str, doctor: str) -> str:
+    """Return in words who sits somewhere if nobody is named."""
+    if doctor == OTHER:
+        return "Default: the doctor’s own model"
+    try:
+        doctor = _full_doctor(doctor)
+        name = seated(role, "", doctor, registry())
+    except AnamnesisError:  # said once, by ``seat_problem``
+        name = doctor
+    return f"Default: {_seat_label(name)}{' (the doctor’s own model)' if name == doctor else ''}"
+
+
+def _full_doctor(name: str) -> str:
+    return full_name("doctor", name, registry(), (name,))
 
 
 def _seat_label(name: str) -> str:

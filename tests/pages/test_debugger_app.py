@@ -9,13 +9,13 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from core.agents.casting import CastNames
 from core.bench.run import BenchRun, start_bench
 from core.bench.variants import variants_of
 from core.campaigns.plan import Campaign, Settings
 from core.datasets.library import library
 from core.prompts import load_pack
 from core.protocols.craftmd import Arm
+from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.pages import button, has_button, run_until, trouble, words
 from tests.support.replies import Reply, failing
@@ -30,7 +30,7 @@ MODEL = "openai/mine"
 def bench(doctor: str = "reference/bayes", base_url: str | None = None, arms: tuple[Arm, ...] = ARMS) -> BenchRun:
     """Run a case to the end, outside the page."""
     campaign = Campaign(
-        CastNames(doctor), (CASE,), "library:cardiology-1", arms, trials=2, settings=Settings(base_url=base_url)
+        beside_rules(doctor), (CASE,), "library:cardiology-1", arms, trials=2, settings=Settings(base_url=base_url)
     )
     run = start_bench(campaign)
     run.join(60)
@@ -59,6 +59,21 @@ def edit(app: AppTest, start: str, text: str) -> AppTest:
     """Write into the message whose label begins so."""
     (box,) = [area for area in app.text_area if area.label.startswith(start)]
     return box.set_value(text).run()
+
+
+def test_the_seats_beside_a_model_are_its_own_and_counted(open_page: Open) -> None:
+    app = open_page("debugger")
+    app.selectbox(key="debug_doctor").set_value("another model…").run()
+    app.text_input(key="debug_doctor_other").set_value("openai/mine")
+    app.text_input(key="debug_base_url").set_value("http://127.0.0.1:9/v1").run()
+    for role in ("patient", "grader", "summariser"):
+        assert app.selectbox(key=f"debug_{role}").options[0] == "Default: openai/mine (the doctor’s own model)"
+    # each of 3 trials: 7 questions and 24 answers, 7 replies, 6 free responses in 2 steps, 6 of three in 3, a summary
+    said = words(app).replace("\\", "")
+    assert f"about {3 * (7 + 24 + 7 + 6 * 2 + 6 * 3 + 1)} calls" in said
+    assert "openai/mine grades itself" in said
+    app.selectbox(key="debug_patient").set_value("reference/profile").run()
+    assert "rules play the patient" in words(app)
 
 
 def test_a_first_visitor_can_run_every_arm_at_once(open_page: Open) -> None:

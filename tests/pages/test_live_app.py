@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -14,6 +15,7 @@ from core.live.session import Session
 from pages.parts import live_sessions
 from pages.parts.live_sessions import Shown
 from tests.core.store.builders import a_stream
+from tests.support.fake_provider import running
 from tests.support.pages import button, has_button, run_until, trouble, words
 
 START = "Start the consultation"
@@ -199,6 +201,28 @@ def test_another_model_must_be_named_and_known(open_page: Open) -> None:
     app.text_input(key="live_doctor_other").set_value("openai/mine").run()
     app.text_input(key="live_base_url").set_value("http://127.0.0.1:9/v1").run()
     assert not button(app, START).disabled
+
+
+def test_a_model_in_the_doctors_seat_meets_itself_as_the_patient(open_page: Open) -> None:
+    asked: list[str] = []
+
+    def speak(body: dict[str, Any]) -> str:
+        asked.append(str(body["messages"][0]["content"]))
+        return "Since Monday." if "described below" in asked[-1] else "**Final Diagnosis:** Gout"
+
+    with running(speak) as provider:
+        app = open_page("live")
+        assert app.selectbox(key="live_patient").options[0] == "Default: Reference patient (rules, no model)"
+        app.selectbox(key="live_doctor").set_value("another model…").run()
+        app.text_input(key="live_doctor_other").set_value("openai/mine")
+        app.text_input(key="live_base_url").set_value(provider.base_url).run()
+        assert app.selectbox(key="live_patient").options[0] == "Default: openai/mine (the doctor’s own model)"
+        button(app, START).click().run()
+        run_until(app, lambda a: has_button(a, "New consultation"))
+    assert trouble(app) == []
+    assert sum("described below" in prompt for prompt in asked) == 1
+    assert [message.markdown[0].value for message in app.chat_message][1].startswith("Since Monday")
+    assert sum(prompt.startswith("Below is what a doctor wrote") for prompt in asked) > 0
 
 
 def test_a_session_that_broke_says_why_in_plain_text(open_page: Open) -> None:

@@ -18,6 +18,7 @@ from core.store.fold import fold
 from pages.parts import live_sessions, live_setup
 from pages.parts.live_panels import cost_of
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, write_journal
+from tests.support.fake_provider import running
 from tests.support.pages import button, has_button, run_until, trouble, words
 
 Open = Callable[..., AppTest]
@@ -87,6 +88,25 @@ def test_playing_a_pair_again_keeps_its_address_and_what_can_be_taken_away(
     assert trouble(app) == []
     assert b"A lump on my NECK." in offered["anamnesis-a-beside-b.md"]()
     assert len(app.chat_message) == 2 * 3
+
+
+def test_two_doctors_meet_one_patient(open_page: Open) -> None:
+    """Rules on the left, a model on the right: the patient is that model for both."""
+    with running(lambda body: "**Final Diagnosis:** Gout") as provider:
+        app = open_page("live", live_mode="Two doctors")
+        app.selectbox(key="live_doctor_right").set_value("another model…").run()
+        app.text_input(key="live_doctor_right_other").set_value("openai/mine")
+        app.text_input(key="live_base_url").set_value(provider.base_url).run()
+        assert app.selectbox(key="live_patient").options[0] == "Default: openai/mine (the doctor’s own model)"
+        button(app, "Start both consultations").click().run()
+        sessions = [live_sessions._sessions()[key].session for key in shown(app)]
+        for session in sessions:
+            session.stop()
+            session.join(30)
+    assert trouble(app) == []
+    assert [(s.meta["doctor"], s.meta["patient"]) for s in sessions] == [
+        ("reference/bayes", "openai/mine"), ("openai/mine", "openai/mine"),
+    ]  # fmt: skip
 
 
 def test_a_stopped_pair_can_be_taken_away_although_it_is_not_stored(

@@ -21,6 +21,7 @@ from core.campaigns.plan import find_header
 from core.store.database import Store
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, as_released, write_journal
 from tests.support.campaigns import metrics, run_ids, stop_all
+from tests.support.fake_provider import running
 from tests.support.pages import button, has_button, run_until, trouble, words
 
 START = "Start the campaign"
@@ -75,6 +76,66 @@ def test_a_missing_key_disables_the_start_but_not_the_estimate(open_page: Open) 
     assert int(figures["Model calls"].replace(",", "")) > 1000
     assert figures["Cost"].startswith("$")
     assert figures["Cost"] != "$0.00"
+
+
+def test_the_seats_show_who_sits_there_and_the_estimate_counts_them(open_page: Open) -> None:
+    app = small(open_page("runs"), 2, 1)
+    seats = ("runs_patient", "runs_grader", "runs_summariser")
+    assert [app.selectbox(key=key).options[0] for key in seats] == [
+        "Default: Reference patient (rules, no model)", "Default: Reference grader (names and synonyms)",
+        "Default: Reference summariser (quotes the patient)",
+    ]  # fmt: skip
+    assert "Mind that" not in words(app)
+    app.selectbox(key="runs_doctor").set_value("openai/gpt-4o").run()
+    assert {app.selectbox(key=key).options[0] for key in seats} == {"Default: openai/gpt-4o (the doctor’s own model)"}
+    # 2 trials: 7 questions and 24 answers each; 7 replies; 6 free responses in 2 steps, 6 of three in 3; a summary
+    assert metrics(app)["Model calls"] == f"{2 * (7 + 24 + 7 + 6 * 2 + 6 * 3 + 1)}"
+    assert "Mind that openai/gpt-4o grades itself." in words(app).replace("\\", "")
+    app.selectbox(key="runs_patient").set_value("reference/profile")
+    app.selectbox(key="runs_grader").set_value("openai/gpt-4.1").run()
+    assert metrics(app)["Model calls"] == f"{2 * (7 + 24 + 6 * 2 + 6 * 3 + 1)}"
+    assert "Mind that rules play the patient." in words(app)
+    app.selectbox(key="runs_doctor").set_value("openai/gpt-4o-mini").run()
+    assert [app.selectbox(key=key).value for key in seats] == ["reference/profile", "openai/gpt-4.1", ""]
+    assert app.selectbox(key=seats[2]).options[0] == "Default: openai/gpt-4o-mini (the doctor’s own model)"
+    app.selectbox(key="runs_patient").set_value("").run()
+    app.selectbox(key="runs_doctor").set_value("reference/bayes").run()
+    assert app.selectbox(key="runs_patient").value == ""
+    assert trouble(app) == []
+
+
+def test_a_default_of_the_models_file_is_shown_and_needs_its_own_key(
+    open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "models.toml"
+    own.write_text('[defaults]\ngrader = "gpt_4"')
+    monkeypatch.setenv("ANAMNESIS_MODELS", str(own))
+    app = open_page("runs")
+    app.selectbox(key="runs_doctor").set_value("another model…").run()
+    assert app.selectbox(key="runs_patient").options[0] == "Default: the doctor’s own model"
+    app.text_input(key="runs_doctor_other").set_value("openai/mine")
+    app.text_input(key="runs_base_url").set_value("http://127.0.0.1:9/v1").run()
+    assert app.selectbox(key="runs_patient").options[0] == "Default: openai/mine (the doctor’s own model)"
+    assert app.selectbox(key="runs_grader").options[0] == "Default: openai/gpt-4-1106-preview"
+    assert "openai/gpt-4-1106-preview needs a key" in words(app).replace("\\", "")
+    assert button(app, START).disabled
+    app.selectbox(key="runs_grader").set_value("reference/names").run()
+    assert not button(app, START).disabled
+    assert trouble(app) == []
+
+
+def test_a_model_plays_all_seats_of_the_campaign_that_the_form_starts(open_page: Open) -> None:
+    with running(lambda body: "**Final Diagnosis:** Gout") as provider:
+        app = small(open_page("runs"), 1, 1)
+        app.selectbox(key="runs_doctor").set_value("another model…").run()
+        app.text_input(key="runs_doctor_other").set_value("openai/mine")
+        app.text_input(key="runs_base_url").set_value(provider.base_url).run()
+        button(app, START).click().run(timeout=120)
+        run_until(app, lambda a: "Complete: 1 of 1" in words(a))
+    header = find_header(run_ids()[0])
+    assert {header.patient, header.grader, header.summariser} == {"openai/mine"}
+    assert "**Mind that** openai/mine grades itself" in words(app).replace("\\", "")
+    assert trouble(app) == []
 
 
 def test_a_model_that_is_not_known_is_said_once_and_cannot_start(open_page: Open) -> None:
@@ -171,10 +232,12 @@ def test_a_probe_of_a_model_costs_a_call_a_question(open_page: Open) -> None:
 def test_a_pack_that_cannot_ask_for_beliefs_is_refused_in_a_sentence(open_page: Open, database: Path) -> None:
     own = database.parent / "prompts" / "mine"
     shutil.copytree(paths.PROMPTS / "craftmd", own)
-    (own / "belief.md").unlink()
+    for prompt in ("belief", "persona"):
+        (own / f"{prompt}.md").unlink()
     app = open_page("runs")
+    app.selectbox(key="runs_temperament").set_value("anxious")
     app.selectbox(key="runs_pack").set_value("mine").run()
-    assert has_button(app, START)
+    assert has_button(app, START), "rules read no prompts"
     app.selectbox(key="runs_doctor").set_value("another model…").run()
     app.text_input(key="runs_doctor_other").set_value("hf/some/model")
     app.toggle(key="runs_probe").set_value(True).run()

@@ -76,8 +76,9 @@ def test_the_form_asks_for_what_the_protocol_needs_and_no_more(form: AppTest) ->
 def test_the_estimate_counts_questions_replies_and_answers(form: AppTest) -> None:
     """A model asks 4 questions in each of 2 conversations, a model answers each task: 2 × 4 + 2 calls."""
     form.selectbox(key=DOCTOR).set_value("openai/gpt-4o").run()
-    form.selectbox(key="runs_solver").set_value("openai/gpt-4o")
+    form.selectbox(key="runs_patient").set_value("reference/profile")
     form.number_input(key="runs_questions").set_value(4).run()
+    assert form.selectbox(key="runs_solver").options[0] == "Default: openai/gpt-4o (the doctor’s own model)"
     assert metrics(form)["Model calls"] == "10"
     (calls,) = [metric.help for metric in form.metric if metric.label == "Model calls"]
     assert calls == "Estimated: doctor 8, solver 2."

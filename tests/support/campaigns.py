@@ -1,4 +1,4 @@
-"""Campaigns that a page started in processes of their own: found, and stopped at a test's end."""
+"""Casts, and campaigns that a page started in processes of their own: found, and stopped at a test's end."""
 
 from __future__ import annotations
 
@@ -6,8 +6,19 @@ import time
 
 from streamlit.testing.v1 import AppTest
 
+from core.agents.casting import REFERENCE, CastNames
 from core.campaigns.engine import ask_to_stop, is_running
 from core.campaigns.plan import journals
+
+BESIDE_RULES = (
+    "--patient", REFERENCE["patient"], "--grader", REFERENCE["grader"], "--summariser", REFERENCE["summariser"],
+)  # fmt: skip
+"""Options that put the reference cast beside a model."""
+
+
+def beside_rules(doctor: str, **others: str) -> CastNames:
+    """Return a cast with the reference cast in every seat that is not named."""
+    return CastNames(**{**REFERENCE, "doctor": doctor, **others})
 
 
 def run_ids() -> list[str]:

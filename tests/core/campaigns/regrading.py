@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from core.agents.casting import CastNames
 from core.campaigns.journal import JournalWriter, RunHeader, TrialLine, journal_path
 from core.campaigns.plan import trials_of
 from core.campaigns.regrade import Regraded, regrade
@@ -18,6 +17,7 @@ from core.protocols.craftmd import Arm, Trial
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.campaigns.workshop import begun, plan, registry
+from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, failing
 
@@ -47,7 +47,7 @@ class Judges:
 
 
 def a_run(provider: FakeProvider, trials: int = 1, arms: tuple[Arm, ...] = ARMS, seed: int = 20) -> RunHeader:
-    names = CastNames("openai/doctor", grader="openai/strict")
+    names = beside_rules("openai/doctor", grader="openai/strict")
     header = begun(plan(4, names=names, trials=trials, arms=arms, seed=seed, base_url=provider.base_url))
     with JournalWriter(journal_path(header.run_id)) as journal:
         journal.append_all([a_trial(header, trial) for trial in trials_of(header)])

@@ -24,10 +24,11 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.profiles import add_profiles
 from tests.core.campaigns.workshop import begun, go, plan, registry, small_cases, story, trial_lines
+from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, failing
 
-MODELS = CastNames("openai/doctor", "openai/patient")
+MODELS = beside_rules("openai/doctor", patient="openai/patient")
 STAFF = Settings(staff="openai/staff")
 PROFILE = Profile(
     demographics=(Fact(key="age", value="40-year-old", lay="I'm 40."), Fact(key="sex", value="male", lay="A man.")),
@@ -129,7 +130,7 @@ def test_arms_by_word_are_the_protocols_own() -> None:
 
 def test_the_staff_is_a_model_like_the_others() -> None:
     campaign = in_full(automedic(names=MODELS, settings=STAFF), registry())
-    assert models_of(campaign) == ["openai/doctor", "openai/patient", "openai/staff"]
+    assert list(models_of(campaign).values()) == ["openai/doctor", "openai/patient", "openai/staff"]
     with pytest.raises(UsageError, match=r"none is known for openai/doctor, openai/patient, openai/staff"):
         check_startable(campaign, registry(), Options(budget_usd=1.0))
 
@@ -233,7 +234,7 @@ def test_an_estimate_by_hand(tmp_path: Path) -> None:
 
 
 def test_an_estimate_of_the_static_question_alone() -> None:
-    names = CastNames("openai/gpt-4o", "openai/gpt-4o")
+    names = beside_rules("openai/gpt-4o", patient="openai/gpt-4o")
     campaign = in_full(automedic(names=names, settings=Settings(staff="openai/gpt-4o"), arms=ARMS[:1]), registry())
     size = estimate_of(campaign, registry(), 4)
     assert (size.conversations, size.answers, size.calls) == (0, 3, 3)

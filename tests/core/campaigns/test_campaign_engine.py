@@ -35,6 +35,7 @@ from tests.core.campaigns.workshop import (
     trial_lines,
     wait_until,
 )
+from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, failing
 
@@ -310,7 +311,7 @@ async def test_a_slow_fold_does_not_hold_up_a_stop(provider: FakeProvider, monke
 
     header = begun(plan(100, base_url=provider.base_url))
     async with registry() as models:
-        cast = Casting(models, craftmd_pack(), base_url=provider.base_url).open(CastNames("openai/doctor"))
+        cast = Casting(models, craftmd_pack(), base_url=provider.base_url).open(beside_rules("openai/doctor"))
         task = asyncio.create_task(run_engine(header, cast, stop, fold=fold))
         await folding.wait()
         stop.ask("Enough.")

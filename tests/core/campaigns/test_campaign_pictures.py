@@ -36,6 +36,7 @@ from core.store.fold import fold
 from core.store.selection import conditions_of
 from tests.core.campaigns.test_automedic_campaign import automedic
 from tests.core.campaigns.workshop import begun, go, plan, registry, small_cases, trial_lines
+from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.pictures import a_picture
 from tests.support.sent_pictures import kept_picture, pictures_in, urls_in
@@ -237,7 +238,7 @@ def test_runs_with_pictures_are_never_pooled_with_others(told: Told) -> None:
 @pytest.mark.parametrize("protocol", ["craftmd", "consultation", "automedic"])
 def test_an_estimate_takes_765_tokens_for_each_picture_and_call_of_the_doctor(protocol: str) -> None:
     assert TOKENS_A_PICTURE == 85 + 4 * 170  # a 1024 × 1024 picture: a base, and four tiles
-    names = CastNames("openai/gpt-4o", "openai/gpt-4o")
+    names = beside_rules("openai/gpt-4o", patient="openai/gpt-4o")
     if protocol == "automedic":
         plain = automedic(4, names=names)
     else:
@@ -294,7 +295,7 @@ def test_a_watched_consultation_and_its_branch_show_the_picture(fake_provider_th
     changes = {}
     for doctor in ("openai/doctor", "reference/bayes"):
         before = len(fake_provider_thread.bodies)
-        forked = ForkPlan(session.key, 1, names=CastNames(doctor), settings=settings, arms=(("multi_turn", "mcq"),))
+        forked = ForkPlan(session.key, 1, names=beside_rules(doctor), settings=settings, arms=(("multi_turn", "mcq"),))
         branch = start_fork(forked)
         branch.speed = 1000.0
         branch.join(60)

@@ -32,8 +32,9 @@ from core.case import Case
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES
 from tests.core.campaigns.workshop import PRICED, plan, registry, small_cases
+from tests.support.campaigns import beside_rules
 
-BASE = plan(3, names=CastNames("openai/gpt-4o"), trials=5)
+BASE = plan(3, names=beside_rules("openai/gpt-4o"), trials=5)
 MANY = (("vignette", "mcq_many"),)
 
 
@@ -47,10 +48,10 @@ def changed_case(**changes: Any) -> tuple[Case, ...]:
 
 
 CHANGES: dict[str, Callable[[], dict[str, Any]]] = {
-    "doctor": lambda: {"names": CastNames("openai/gpt-4o-mini")},
-    "patient": lambda: {"names": CastNames("openai/gpt-4o", patient="openai/gpt-4o")},
-    "grader": lambda: {"names": CastNames("openai/gpt-4o", grader="openai/gpt-4o")},
-    "summariser": lambda: {"names": CastNames("openai/gpt-4o", summariser="openai/gpt-4o")},
+    "doctor": lambda: {"names": beside_rules("openai/gpt-4o-mini")},
+    "patient": lambda: {"names": beside_rules("openai/gpt-4o", patient="openai/gpt-4o")},
+    "grader": lambda: {"names": beside_rules("openai/gpt-4o", grader="openai/gpt-4o")},
+    "summariser": lambda: {"names": beside_rules("openai/gpt-4o", summariser="openai/gpt-4o")},
     "a case less": lambda: {"cases": BASE.cases[:2]},
     "a vignette": lambda: {"cases": changed_case(vignette="A man has a painful toe.")},
     "an answer": lambda: {"cases": changed_case(answer="Cellulitis")},
@@ -300,7 +301,7 @@ def test_the_estimate_of_a_small_plan_by_hand(tmp_path: Path) -> None:
 
 
 def test_the_estimate_knows_what_costs_nothing_and_what_has_no_price() -> None:
-    reference = estimate(plan(3, names=CastNames("reference/bayes")), registry(), 4)
+    reference = estimate(plan(3, names=beside_rules("reference/bayes")), registry(), 4)
     assert (reference.calls, reference.tokens, reference.cost_usd) == (0, 0, 0.0)
     unknown = estimate(plan(3), registry(), 4)
     assert (unknown.calls, unknown.conversations, unknown.cost_usd) == (3, 0, None)

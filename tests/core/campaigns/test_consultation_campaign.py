@@ -21,12 +21,13 @@ from core.errors import UsageError
 from core.events import Answered, Ended, Utterance
 from core.protocols.craftmd import ALL_ARMS
 from tests.core.campaigns.workshop import PRICED, begun, go, plan, registry, small_cases, story, trial_lines
+from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, failing
 
 MCQ = (("multi_turn", "mcq"),)
 ORACLE = CastNames("reference/oracle-random")
-MODELS = CastNames("openai/doctor", "openai/patient")
+MODELS = beside_rules("openai/doctor", patient="openai/patient")
 
 
 def consultation(cases: int = 3, **changes: Any) -> Campaign:
@@ -189,7 +190,7 @@ def test_a_budget_stops_it(fake_provider_thread: FakeProvider, tmp_path: Path) -
 def test_an_estimate_by_hand() -> None:
     """Six trials of three questions: doctor and patient are called 3 times, the solver once; 1 + 3 + 5 messages."""
     settings = Settings(solver="openai/gpt-4o", max_questions=3)
-    names = CastNames("openai/gpt-4o", "openai/gpt-4o")
+    names = beside_rules("openai/gpt-4o", patient="openai/gpt-4o")
     campaign = in_full(consultation(3, trials=2, names=names, settings=settings), registry())
     roles = {role.role: role for role in estimate_consultation(campaign, registry(), 2).roles}
     assert {name: role.calls for name, role in roles.items()} == {"doctor": 18, "patient": 18, "solver": 6, "grader": 0}

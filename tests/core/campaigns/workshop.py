@@ -14,7 +14,6 @@ from typing import Any
 import orjson
 
 from core import paths
-from core.agents.casting import CastNames
 from core.campaigns.journal import RunHeader, TrialLine, journal_path, read_lines
 from core.campaigns.plan import Campaign, Settings, header_of
 from core.campaigns.run import Options, Outcome, begin, carry_out
@@ -23,6 +22,7 @@ from core.models.registry import Registry, load_registry
 from core.models.retry import RetryPolicy
 from core.models.settings import SHIPPED
 from core.protocols.craftmd import Arm
+from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider
 
 ANSWER = "Gout"
@@ -54,7 +54,7 @@ def small_cases(count: int) -> tuple[Case, ...]:
 def plan(cases: int = 4, *, base_url: str | None = None, **changes: Any) -> Campaign:
     """A campaign of ``openai/doctor`` with the reference cast, one trial of each case."""
     fields: dict[str, Any] = {
-        "names": CastNames("openai/doctor"),
+        "names": beside_rules("openai/doctor"),
         "cases": small_cases(cases),
         "case_set": "small",
         "arms": CHOICES,

@@ -12,6 +12,7 @@ from core.datasets.library import library
 from core.store.database import Store
 from core.store.profiles import add_profiles
 from core.store.runs import runs
+from tests.support.campaigns import BESIDE_RULES
 
 RUN = ("run", "--protocol", "automedic", "--cases", "library:Cardiology", "--trials", "1", "--doctor")
 REFUSED = Generated(suitable=False, reason="image_dependent", note="A picture.", made_by="a person")
@@ -46,7 +47,7 @@ def test_cases_that_cannot_be_played_are_left_out_and_said(db: Path, capsys: pyt
     cases = [case for case in library() if case.case_key in of_cardiology()]
     with Store().write() as connection:
         add_profiles(connection, [(case, REFUSED) for case in cases[:2]])
-    assert main([*RUN, "openai/gpt-4o", "--dry-run"]) == 0
+    assert main([*RUN, "openai/gpt-4o", *BESIDE_RULES, "--staff", "reference", "--dry-run"]) == 0
     said = capsys.readouterr()
     assert said.out.startswith("3 cases × 1 trials")
     assert said.err == "2 of 5 cases are left out because they cannot become a patient: 2 image dependent.\n"
@@ -57,9 +58,10 @@ def test_cases_that_cannot_be_played_are_left_out_and_said(db: Path, capsys: pyt
 
 
 def test_a_dry_run_starts_nothing(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*RUN, "openai/gpt-4o", "--staff", "openai/gpt-4o", "--cap", "10", "--dry-run"]) == 0
+    assert main([*RUN, "openai/gpt-4o", "--staff", "openai/gpt-4o", *BESIDE_RULES[:4], "--cap", "10", "--dry-run"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "5 cases × 1 trials = 5 trials, 5 conversations, 10 answers."
+    assert lines.pop() == "Mind that rules play the patient."
     calls = {line.split()[0]: line.split()[2] for line in lines[2:]}
     assert calls == {"doctor": "60", "patient": "0", "staff": "20", "grader": "0"}
     assert not db.exists()

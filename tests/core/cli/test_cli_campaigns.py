@@ -18,6 +18,7 @@ from core.cli.app import main
 from core.metrics.accuracy import accuracy
 from core.store.database import Store
 from tests.core.campaigns.workshop import core, run_ids, spawn
+from tests.support.campaigns import BESIDE_RULES
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.replies import Reply, failing
 
@@ -61,6 +62,7 @@ def told(tmp_path_factory: pytest.TempPathFactory, provider: FakeProvider) -> di
     assert (imported.returncode, imported.stderr) == (0, "")
     ran = core(
         db, "run", "--doctor", "openai/doctor", "--cases", "toes-1", "--trials", "2", "--base-url", provider.base_url,
+        *BESIDE_RULES,
         "--arms", "vignette:mcq,vignette:frq", "--concurrency", "4",
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
@@ -237,7 +239,7 @@ def test_a_stored_run_is_graded_again(told: dict[str, str], tmp_path: Path, prov
     assert [(r["question_type"], r["mean"]) for r in rows] == [("mcq", "0.750000"), ("frq", "0.000000")]
 
 
-DRY = ["run", "--doctor", "openai/gpt-4o", "--cases", "toes", "--trials", "2", "--dry-run",
+DRY = ["run", "--doctor", "openai/gpt-4o", *BESIDE_RULES, "--cases", "toes", "--trials", "2", "--dry-run",
        "--arms", "vignette:mcq,multi_turn:frq"]  # fmt: skip
 
 
@@ -257,7 +259,8 @@ def test_a_dry_run_starts_nothing_and_counts_by_hand(db: Path, tmp_path: Path) -
     assert (prompt, completion) == (33_300, 1_820)
     assert lines[1] == f"About 90 calls, 35,120 tokens, ${dollars:.2f}, 14 s."  # one wave, 9 calls a trial, 1.5 s each
     assert lines[2].split() == ["doctor", "openai/gpt-4o", "90", "calls", "33,300", "+", "1,820", "tokens", "$0.10"]
-    assert [line.split()[0] for line in lines[2:]] == ["doctor", "patient", "grader", "summariser"]
+    assert [line.split()[0] for line in lines[2:-1]] == ["doctor", "patient", "grader", "summariser"]
+    assert lines.pop() == "Mind that rules play the patient and the grader."
     assert all("0 calls" in line for line in lines[3:])
     assert run_ids(db) == []
     assert not db.exists()

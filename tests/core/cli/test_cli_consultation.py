@@ -11,6 +11,7 @@ import pytest
 from core.cli.app import main
 from core.store.database import Store
 from core.store.runs import runs
+from tests.support.campaigns import BESIDE_RULES
 
 RUN = ("run", "--protocol", "consultation", "--cases", "library:Cardiology", "--trials", "1", "--doctor")
 
@@ -33,9 +34,10 @@ def test_a_run_and_its_report(db: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_a_dry_run_starts_nothing(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*RUN, "openai/gpt-4o", "--solver", "openai/gpt-4o", "--cap", "4", "--dry-run"]) == 0
+    assert main([*RUN, "openai/gpt-4o", "--solver", "openai/gpt-4o", *BESIDE_RULES[:4], "--cap", "4", "--dry-run"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "5 cases × 1 trials = 5 trials, 5 conversations, 5 answers."
+    assert lines.pop() == "Mind that rules play the patient."
     calls = {line.split()[0]: line.split()[2] for line in lines[2:]}
     assert calls == {"doctor": "20", "patient": "0", "solver": "5", "grader": "0"}
     assert not db.exists()

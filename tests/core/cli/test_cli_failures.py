@@ -17,6 +17,7 @@ from core.campaigns.journal import read_header
 from core.campaigns.plan import journals
 from core.cli.app import main
 from core.store.database import Store
+from tests.support.campaigns import BESIDE_RULES
 from tests.support.fake_provider import running
 
 ARMS = "vignette:frq,multi_turn:frq"
@@ -46,7 +47,8 @@ def probed(db: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
     """
     with running(doctor) as provider:
         assert main([
-            "run", "--doctor", "openai/doctor", "--base-url", provider.base_url, "--limit", "3", "--trials", "1",
+            "run", "--doctor", "openai/doctor", *BESIDE_RULES, "--base-url", provider.base_url, "--limit", "3",
+            "--trials", "1",
             "--arms", ARMS, "--probe", "--persona", "A anxious",
         ]) == 0  # fmt: skip
     capsys.readouterr()

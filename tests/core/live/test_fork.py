@@ -26,6 +26,7 @@ from core.store.fold import fold
 from core.store.forks import delete_branch
 from core.store.runs import runs
 from tests.core.store.builders import a_case, a_header, a_trial, as_released, write_journal
+from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import running
 
 OTHER_REPLY = "I'm 70. I'm a woman."
@@ -159,7 +160,7 @@ def test_a_branch_of_a_branch_tells_what_it_changed_itself(parent: Session) -> N
 def test_a_model_goes_on_from_exactly_what_was_said(parent: Session) -> None:
     with running(lambda body: "Final Diagnosis: Gout") as provider:
         settings = Settings(base_url=provider.base_url)
-        branch = fork(parent.key, 3, OTHER_REPLY, names=CastNames("openai/mine"), settings=settings)
+        branch = fork(parent.key, 3, OTHER_REPLY, names=beside_rules("openai/mine"), settings=settings)
     noted = started(branch).parent
     assert noted is not None
     assert noted.changes == (

@@ -18,6 +18,7 @@ from core.prompts import load_pack
 from core.protocols.automedic import ARMS, DEFAULT_ARMS, NOTHING_TO_RATE, AutoMedicRules, run_automedic
 from core.protocols.craftmd import Arm, Trial
 from tests.core.protocols.stage import CASE, QUICK, SEED, calls, ended, last, of, role_of, said, sent_to, verdicts
+from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, content_filtered, failing
 
@@ -298,7 +299,7 @@ async def test_only_the_static_question_needs_no_conversation(fake_provider: Fak
 
 async def test_the_reference_cast_fills_any_seat(fake_provider: FakeProvider) -> None:
     fake_provider.script = acting(COMPLAINT, PULSE, "</end>")
-    events = await play(fake_provider, names=CastNames("openai/doctor"), staff="reference/staff")
+    events = await play(fake_provider, names=beside_rules("openai/doctor"), staff="reference/staff")
     assert ("staff", "Temperature: 36.8 °C.") in said(events)
     assert rated(events).rater == "reference/profile"
     assert {c.role for c in calls(events)} == {"doctor"}

@@ -9,7 +9,7 @@ from statistics import fmean
 import pytest
 
 from core.agents.base import Turn
-from core.agents.casting import CONSULTATION_PROMPTS, Casting, CastNames, craftmd_pack
+from core.agents.casting import CONSULTATION_PROMPTS, Casting, craftmd_pack
 from core.agents.oracle import BY_NAME, CLOSING, QUESTION
 from core.campaigns.plan import seed_of
 from core.case import Case
@@ -21,6 +21,7 @@ from core.models.registry import load_registry
 from core.prompts import load_pack
 from core.protocols.consultation import ConsultationRules, run_consultation
 from core.protocols.craftmd import Trial
+from tests.support.campaigns import beside_rules
 
 ORACLES = ("direct", "random", "reversed")
 CAP = 10
@@ -30,7 +31,7 @@ Played = dict[str, list[Event]]
 
 async def _play(doctor: str, cases: tuple[Case, ...], cap: int) -> Played:
     casting = Casting(load_registry(), load_pack("consultation", CONSULTATION_PROMPTS))
-    cast = casting.consultation(CastNames(doctor), "reference/solver", "", cap, craftmd_pack())
+    cast = casting.consultation(beside_rules(doctor), "reference/solver", "", cap, craftmd_pack())
     rules = ConsultationRules(max_questions=cap)
     trials = [Trial(f"{doctor} {case.case_key}", case, 0, seed_of(20, case.case_key, 0)) for case in cases]
     return {t.case.case_key: [event async for event in run_consultation(t, cast, rules)] for t in trials}
