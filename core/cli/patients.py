@@ -12,7 +12,8 @@ from core.cli.folded import folded_store, run_id_of
 from core.cli.progress import progress_bar
 from core.cli.report_failures import Runs
 from core.cli.run import Budget
-from core.metrics.patients.judging import JudgedPatients, JudgingSize, Wanted, judge_patients, size_of
+from core.metrics.judging import JudgingOutcome, JudgingSize
+from core.metrics.patients.judging import Wanted, judge_patients, size_of
 from core.models.registry import load_registry
 from core.store.patients import PatientFilter
 
@@ -50,8 +51,8 @@ def _described(size: JudgingSize) -> str:
     )
 
 
-def _conclude(outcome: JudgedPatients) -> int:
-    print(f"Judged {outcome.judged:,} conversations by {outcome.model}: {outcome.with_term:,} hold a medical term.")
+def _conclude(outcome: JudgingOutcome) -> int:
+    print(f"Judged {outcome.judged:,} conversations by {outcome.model}: {outcome.with_any:,} hold a medical term.")
     if outcome.dropped:
         print(f"{outcome.dropped:,} terms that it named are not in the reply that it named, and were dropped.")
     if outcome.kept:

@@ -1,0 +1,108 @@
+"""Lets a model judge what patients withheld and invented in stored conversations, and keeps what it says.
+
+By default only conversations with a wrong answer after them: those are what causes need. What the model has judged
+under the same prompts against the same facts is skipped, so that the same again goes on after a stop, a failure or a
+used budget (``core.metrics.judging``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from core.campaigns.engine import Stop
+from core.campaigns.estimate import price_of
+from core.campaigns.run import Options
+from core.errors import AnamnesisError
+from core.metrics.judging import CHARACTERS_A_TOKEN, Done, JudgingOutcome, JudgingSize, Task, desk, journaled
+from core.metrics.ledger.facts import facts_of
+from core.metrics.ledger.judge import facts_pack, task_of
+from core.metrics.ledger.judged import PatientVerdict
+from core.models.registry import Registry
+from core.prompts import PromptPack
+from core.store.database import Store
+from core.store.fact_judgements import Judge, TalkToJudge, Which, row_of, talks_to_judge
+from core.store.fact_sets import all_facts_saved
+from core.store.failures import cases_of, dialogues
+from core.store.figures import Selection
+
+_READ_AT_ONCE = 100
+_PROMPT_TOKENS = 420
+"""Of the prompt without case, facts and conversation."""
+_ANSWER_TOKENS = 80
+
+
+@dataclass(frozen=True)
+class FactsWanted:
+    """What is to be judged: ``limit`` conversations of a selection, drawn as if at random and always the same.
+
+    ``trials`` names some instead, whatever came after them.
+    """
+
+    model: str
+    talks: Selection = field(default_factory=Selection)
+    which: Which = "wrong"
+    limit: int | None = None
+    trials: tuple[str, ...] | None = None
+    base_url: str | None = None
+
+
+def size_of_facts(store: Store, wanted: FactsWanted, registry: Registry) -> JudgingSize:
+    """Return what a judging takes, without answers that have to be asked for again.
+
+    Raises ``UsageError`` for an unknown model and ``AnamnesisError`` where no conversation fits.
+    """
+    found = _found(store, wanted, Judge(registry.spec(wanted.model).name, facts_pack().hash))
+    todo = [one for one in found if not one.judged]
+    prompt = sum(one.characters for one in todo) / CHARACTERS_A_TOKEN + len(todo) * _PROMPT_TOKENS
+    role = price_of("grader", wanted.model, len(todo), prompt, len(todo) * _ANSWER_TOKENS, registry)
+    return JudgingSize(len(todo), len(found) - len(todo), role)
+
+
+def judge_facts(
+    store: Store, wanted: FactsWanted, registry: Registry, options: Options | None = None, stop: Stop | None = None
+) -> JudgingOutcome:
+    """Judge the conversations that this model has not judged under these prompts; what came by a stop is kept.
+
+    Raises ``UsageError`` for an unknown model, a missing key or a budget without prices, and ``AnamnesisError`` where
+    no conversation fits, or no call can ever succeed.
+    """
+    pack = facts_pack()
+    judge = Judge(registry.spec(wanted.model).name, pack.hash)
+    keep, hashes = journaled(store, "fact_judgements"), dict[str, str]()
+
+    def save(new: Sequence[Done[PatientVerdict]]) -> None:
+        keep([row_of(judge, hashes[one.trial_id], one.things, one.kept()) for one in new])
+
+    judging = desk(wanted.model, wanted.base_url, pack, registry, options, stop, save)
+    found = _found(store, wanted, judge)
+    todo = [one for one in found if not one.judged]
+    hashes.update((one.trial_id, one.facts_hash) for one in todo)
+    return judging.judge(registry, _tasks(store, pack, todo), len(todo), len(found) - len(todo))
+
+
+def _tasks(store: Store, pack: PromptPack, todo: Sequence[TalkToJudge]) -> Iterator[Task[PatientVerdict]]:
+    """Read cases and conversations when they are asked for, some at a time."""
+    with store.read() as cursor:
+        saved = all_facts_saved(cursor)
+    for start in range(0, len(todo), _READ_AT_ONCE):
+        chosen = todo[start : start + _READ_AT_ONCE]
+        with store.read() as cursor:
+            cases = cases_of(cursor, [(one.case_key, one.content_hash) for one in chosen])
+            said = dialogues(cursor, [one.trial_id for one in chosen])
+        for one in chosen:
+            key = (one.case_key, one.content_hash)
+            yield task_of(pack, one.trial_id, cases[key], facts_of(cases[key], saved.get(key)), said[one.trial_id])
+
+
+def _found(store: Store, wanted: FactsWanted, judge: Judge) -> list[TalkToJudge]:
+    with store.read() as cursor:
+        found = talks_to_judge(
+            cursor, judge, wanted.talks, which=wanted.which, trials=wanted.trials, limit=wanted.limit
+        )
+    if not found:
+        raise AnamnesisError(
+            "There is nothing to judge: no stored conversation with a wrong answer after it fits. Judge every "
+            "conversation (`--all`), choose another --run, or start a campaign with a multi-turn arm."
+        )
+    return found
