@@ -78,7 +78,7 @@ def _judged(store: Store, wanted: PatientFilter) -> list[JudgeAgreement]:
 
 def _rate_row(row: PatientRate, by: By) -> Row:
     about = ABOUT[row.kind]
-    figures = {
+    figures: Row = {
         "rate": row.rate, "ci_low": row.interval.low, "ci_high": row.interval.high, "with_hit": row.n_hit, "n": row.n,
         "cases": row.cases, "hits": row.hits, "replies": row.replies, "per_100": row.per_100,
         "per_100_low": row.per_100_interval.low, "per_100_high": row.per_100_interval.high,

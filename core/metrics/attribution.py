@@ -11,8 +11,8 @@
    (``core.metrics.ledger.judge``) says that it invented something, or withheld a fact that it was asked for. The latter
    two not where they cannot have decided: the same doctor is wrong on the whole vignette too, or the right diagnosis
    led its own belief at the last probe.
-5. *not_judged*, after a conversation at which no model has looked, and whose answer would be put down to the doctor only
-   because nothing is known against the patient.
+5. *not_judged*, after a conversation at which no model has looked, and whose answer would be put down to the doctor
+   only because nothing is known against the patient.
 6. *doctor_never_asked*, after a conversation: facts that the patient could tell never came up, and the same doctor is
    right on the whole vignette: in the same trial, or where that has no counted answer, in at least half of its counted
    answers to the case. Where it has none at all, fewer than half of the facts came up. Not where the right diagnosis
@@ -116,8 +116,8 @@ class Evidence:
 class Attribution:
     """A wrong answer with its cause; ``counted`` is false where it is excluded and therefore not wrong.
 
-    ``judged``: a model has judged the patient of its conversation. ``provisional``: put down to the doctor on grounds of
-    its own though none has, so that it may still turn out the patient's.
+    ``judged``: a model has judged the patient of its conversation. ``provisional``: none has, and it is put down to the
+    doctor on grounds of its own, so that it may still turn out the patient's.
     """
 
     answer: WrongAnswer

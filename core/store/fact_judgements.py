@@ -104,8 +104,9 @@ def judged_sums(cursor: duckdb.DuckDBPyConnection, judge: Judge, selection: Sele
 
 
 def people_beside(cursor: duckdb.DuckDBPyConnection, judge: Judge) -> list[dict[str, Any]]:
-    """Return what annotators said of conversations that a judge judged: trial_id, question, annotator, value, and
-    whether the judge found an invention (``invented``) or a withheld fact (``withheld``). The newest of each counts.
+    """Return what annotators said of conversations that a judge judged; the newest word of each counts.
+
+    Columns: trial_id, question, annotator, value, and whether the judge found anything ``invented`` or ``withheld``.
     """
     return records(cursor.execute(_PEOPLE, {**_parameters(None), **judge._asdict()}))
 
@@ -146,7 +147,7 @@ _VERDICTS = f"WITH {_PRESENT} SELECT trial_id, verdicts, dropped FROM present WH
 _OF_TRIAL = f"""
     WITH {_PRESENT} SELECT model, prompt_hash, verdicts, dropped FROM present
     WHERE trial_id = $trial AND verdicts IS NOT NULL ORDER BY judged_at DESC, model"""
-_HOLDS = "list_contains(from_json(verdicts, '[{{\"kind\": \"VARCHAR\"}}]').apply(one -> one.kind), '{}')"
+_HOLDS = "list_contains(json_extract_string(verdicts, '$[*].kind'), '{}')"
 _SUMS = f"""
     WITH {_PRESENT}, one AS (FROM present WHERE {_ONE})
     SELECT held.model, held.case_key, any_value(held.dataset) AS dataset, any_value(held.specialty) AS specialty,

@@ -158,7 +158,7 @@ def talks(cursor: duckdb.DuckDBPyConnection, rules: str, wanted: PatientFilter |
         ), counts AS (SELECT trial_id, {counts} FROM kinds GROUP BY trial_id)
         SELECT talks.* EXCLUDE (content_hash, trial), newest.replies,
             {", ".join(f"coalesce({kind}, 0) AS {kind}" for kind in KINDS)}
-        FROM talks JOIN newest USING (trial_id) LEFT JOIN counts ON counts.trial_id = talks.trial_id ORDER BY talks.trial_id"""
+        FROM talks JOIN newest USING (trial_id) LEFT JOIN counts USING (trial_id) ORDER BY trial_id"""
     return cursor.execute(sql, _parameters(wanted, rules=rules)).df()
 
 

@@ -117,8 +117,8 @@ def _say_what_lacks(found: Sequence[PatientRate]) -> None:
             f"{sum(row.hits for row in found if row.kind == kind):,} hits" for kind in open_
         )  # fmt: skip
         st.caption(
-            f"No rate is stated for rules of which fewer than {PRECISE:.0%} of the hits were right when they were read, "
-            f"or none could be read: {listed}. Their hits stand under Hits, to be read."
+            f"No rate is stated for rules of which fewer than {PRECISE:.0%} of the hits were right when read, or of "
+            f"which none could be read: {listed}. Their hits stand under Hits, to be read."
         )
     st.caption("What a patient invents or withholds no rule on words decides; a model judges it on the page Failures.")
     st.page_link(FAILURES, label="Invented and withheld, as judged", icon=":material/gavel:",

@@ -86,7 +86,8 @@ def rules_table() -> pd.DataFrame:
         [
             {
                 "Kind": about.name, "What counts": about.rule, "Right of those read": _read(about.read),
-                "Before mending": _read(about.first), "Rates stated": "yes" if about.claimed else "no", "False alarms": about.false_alarms,
+                "Before mending": _read(about.first), "Rates stated": "yes" if about.claimed else "no",
+                "False alarms": about.false_alarms,
             }
             for about in ABOUT.values()
         ]

@@ -1,12 +1,12 @@
 """Asks a model what a patient withheld and invented in one conversation, and checks what it says.
 
-*Withheld*: the doctor asked for a fact that the patient could tell, or for its topic, and the patient denied it, did not
-know it or did not answer, and told it nowhere. *Invented*: a statement that the case does not support or that it
+*Withheld*: the doctor asked for a fact that the patient could tell, or for its topic, and the patient denied it, did
+not know it or did not answer, and told it nowhere. *Invented*: a statement that the case does not support or that it
 contradicts. Rules on words were right in 6 of 17 and 22 of 75 of such marks when they were read, and judge neither.
 
-A verdict counts only with its words: an invention is quoted from the patient's reply, a withheld fact is named by its id
-and quoted by the doctor's question before the reply. What is quoted and does not stand there, a fact that the case does
-not have or that only examination and tests show, and a message that is no reply, are dropped and counted.
+A verdict counts only with its words: an invention is quoted from the patient's reply, a withheld fact is named by its
+id and quoted by the doctor's question before the reply. What is quoted and does not stand there, a fact that the case
+does not have or that only examination and tests show, and a message that is no reply, are dropped and counted.
 """
 
 from __future__ import annotations

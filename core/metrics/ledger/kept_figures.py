@@ -7,7 +7,7 @@ topic.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,15 +69,20 @@ def talk_rows(sums: pd.DataFrame, judged: pd.DataFrame | None = None) -> list[Ta
     """
     leaks = _shares(sums, "marked", ("with_leaked",))
     faults = _shares(judged, "judged", ("with_invented", "with_withheld")) if judged is not None else {}
-    looked = judged.groupby("model")["judged"].sum() if judged is not None else {}
-    return [
-        TalkRow(
-            str(model), int((held["marked"] > 0).sum()), *(int(held[name].sum()) for name in ("marked", "missing", "broken")),
-            leaks.get(("with_leaked", str(model)), _NOTHING), int(looked.get(model, 0)),
-            *(faults.get((name, str(model)), _NOTHING) for name in ("with_invented", "with_withheld")),
-        )
-        for model, held in sums.groupby("model")
-    ]  # fmt: skip
+    looked = {} if judged is None else {str(m): int(n) for m, n in judged.groupby("model")["judged"].sum().items()}
+    groups = ((str(model), held) for model, held in sums.groupby("model"))
+    return [_talk_row(model, held, looked.get(model, 0), leaks | faults) for model, held in groups]
+
+
+def _talk_row(model: str, held: pd.DataFrame, judged: int, shares: Mapping[tuple[str, ...], Share]) -> TalkRow:
+    counts = held[["marked", "missing", "broken"]].sum()
+    leaked, invented, withheld = (
+        shares.get((name, model), _NOTHING) for name in ("with_leaked", "with_invented", "with_withheld")
+    )
+    return TalkRow(
+        model, int((held["marked"] > 0).sum()), int(counts["marked"]), int(counts["missing"]), int(counts["broken"]),
+        leaked, judged, invented, withheld,
+    )  # fmt: skip
 
 
 def _shares(sums: pd.DataFrame, of: str, names: Sequence[str]) -> dict[tuple[str, ...], Share]:

@@ -1,8 +1,8 @@
 """Each kind of hit in words: its name, its rule, and how often a sample of its hits was right.
 
 The samples are 20 hits of each kind (all where there are fewer), drawn from GPT-4's patient in the CRAFT-MD release by
-seed 1, read one by one, drawn again by seed 2 after the rules were mended once, and by seed 101 for another reader of the
-final rules: docs/patient_reliability.md.
+seed 1, read one by one, drawn again by seed 2 after the rules were mended once, and by seed 101 for another reader of
+the final rules: docs/patient_reliability.md.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.store.patients import Kind
-
 
 PRECISE = 0.8
 """Share of right hits among those read from which on a rule may be counted by."""
@@ -20,8 +19,8 @@ PRECISE = 0.8
 class About:
     """A kind for people: ``name``, ``rule`` in a sentence, and what reading the samples found.
 
-    ``first`` is (right, read) of the sample before the rules were mended, ``second`` and ``third`` of those after, by two
-    readers; ``None`` where the release holds no hit. ``false_alarms``: what was wrong with the others, in words.
+    ``first`` is (right, read) of the sample before the rules were mended, ``second`` and ``third`` of those after, by
+    two readers; ``None`` where the release holds no hit. ``false_alarms``: what was wrong with the others, in words.
     """
 
     name: str

@@ -14,8 +14,8 @@ from core.metrics.attribution import CAUSES, Attribution, Cause
 from core.metrics.attribution_run import attributions
 from core.metrics.attribution_shares import cause_shares, patient_effects
 from core.metrics.belief_run import courses
-from core.metrics.ledger.facts import AtomicFact
 from core.metrics.judging import journaled
+from core.metrics.ledger.facts import AtomicFact
 from core.metrics.ledger.judged import PatientVerdict
 from core.metrics.ledger.keeping import mark_missing
 from core.store.database import Store
@@ -82,16 +82,18 @@ def test_every_wrong_answer_gets_its_cause(filled: Store) -> None:
     }
 
 
-LUMP = PatientVerdict("withheld", 3, "Do you have a lump on your neck?", "nodule-on-the-neck", "nodule on the neck")
+JUDGE = Judge("openai/j", "p1")
+LUMP = PatientVerdict("withheld", 3, "Do you have a lump on your neck?", "lump", "nodule on the neck")
 
 
-def judge(store: Store, trial: str, *verdicts: PatientVerdict, judge: Judge = Judge("openai/j", "p1"), at: float = 1.0,
-          failure: str = "") -> None:  # fmt: skip
+def judge(
+    store: Store, trial: str, *verdicts: PatientVerdict, by: Judge = JUDGE, at: float = 1.0, failure: str = ""
+) -> None:  # fmt: skip
     """Keep a judgement of a conversation against its present facts."""
     with store.read() as cursor:
-        (talk,) = talks_to_judge(cursor, judge, trials=[trial])
+        (talk,) = talks_to_judge(cursor, by, trials=[trial])
     kept = {"trial_id": trial, "dropped": 0, "failure": failure, "calls": "[]", "tokens": 1, "cost_usd": None}
-    row = row_of(judge, talk.facts_hash, None if failure else verdicts, {**kept, "judged_at": at})
+    row = row_of(by, talk.facts_hash, None if failure else verdicts, {**kept, "judged_at": at})
     journaled(store, "fact_judgements")([row])
 
 
@@ -106,7 +108,7 @@ def test_a_model_decides_what_the_patient_did_and_says_who(filled: Store) -> Non
     judge(filled, "run/2")
     assert causes_of(filled) == {**without, "ours/1": ("patient", 3)}
     found = attributions(filled, Selection(formats=["multi_turn"]))
-    assert found.judge == Judge("openai/j", "p1")
+    assert found.judge == JUDGE
     assert {a.answer.case[0]: (a.judged, a.provisional) for a in found.answers} == {
         "ours/1": (True, False), "ours/2": (True, False), "ours/3": (False, False), "ours/4": (False, False),
         "ours/5": (False, False),
@@ -116,10 +118,10 @@ def test_a_model_decides_what_the_patient_did_and_says_who(filled: Store) -> Non
 def test_judges_are_never_mixed_and_who_was_last_at_work_counts(filled: Store) -> None:
     other = Judge("openai/j", "p2")
     judge(filled, "run/1", LUMP)
-    judge(filled, "run/2", judge=other, at=2.0)
+    judge(filled, "run/2", by=other, at=2.0)
     assert causes_of(filled)["ours/1"] == ("not_judged", 4), "the newer judge has not looked at it"
-    assert causes_of(filled, judge=Judge("openai/j", "p1"))["ours/1"] == ("patient", 3)
-    judge(filled, "run/1", judge=other, at=3.0, failure="unreadable")
+    assert causes_of(filled, judge=JUDGE)["ours/1"] == ("patient", 3)
+    judge(filled, "run/1", by=other, at=3.0, failure="unreadable")
     assert causes_of(filled)["ours/1"] == ("not_judged", 4), "a failure judges nothing"
 
 

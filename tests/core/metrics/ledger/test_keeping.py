@@ -171,8 +171,8 @@ def test_figures_of_talks_count_what_is_left_out(filled: Store, monkeypatch: pyt
 
 def test_summaries_of_older_rules_are_left_alone_and_marked_anew(filled: Store) -> None:
     """As version 2 kept them, with what rules then called withheld and invented."""
-    old = {"topics": [], "invented": 2, "denials": 1,
-           "facts": {"never": 1, "withheld": [3], "invented": [5], "leaked": [], "coverage": 0.5, "turns": 6}}  # fmt: skip
+    facts = {"never": 1, "withheld": [3], "invented": [5], "leaked": [], "coverage": 0.5, "turns": 6}
+    old = {"topics": [], "invented": 2, "denials": 1, "facts": facts}
     with filled.write() as connection:
         add_ledgers(connection, [StoredLedger("m1/1", "of version 2", orjson.dumps(old).decode(), 1.0)])
     assert count_unmarked(filled) == 4

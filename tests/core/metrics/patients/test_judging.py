@@ -13,8 +13,8 @@ import pytest
 from core.campaigns.engine import Progress, Stop
 from core.campaigns.run import Options
 from core.errors import AnamnesisError, UsageError
-from core.metrics.patients.judge import judging_pack
 from core.metrics.judging import JudgingOutcome
+from core.metrics.patients.judge import judging_pack
 from core.metrics.patients.judging import Wanted, judge_patients, size_of
 from core.models.registry import Registry, load_registry
 from core.models.retry import RetryPolicy
