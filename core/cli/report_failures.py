@@ -68,7 +68,7 @@ def report_failures(
         str, typer.Option(help="Formats with commas: multi_turn, multi_turn_exam, vignette; all for every one.")
     ] = "multi_turn",
     part: Annotated[
-        FailurePart, typer.Option(help="Causes by model or arm, accuracy without the patient's, every answer, or who judged.")
+        FailurePart, typer.Option(help="Causes, by arm, accuracy without the patient's, answers, or who judged.")
     ] = "causes",
     mcq_rule: Rule = "mcq_loose", format_: Printed = "table",
 ) -> int:  # fmt: skip

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from core.campaigns.engine import Stop
+from core.campaigns.engine import Progress, Stop
 from core.campaigns.estimate import price_of
 from core.campaigns.run import Options
 from core.errors import AnamnesisError
@@ -18,7 +18,7 @@ from core.metrics.judging import CHARACTERS_A_TOKEN, Done, JudgingOutcome, Judgi
 from core.metrics.ledger.facts import facts_of
 from core.metrics.ledger.judge import facts_pack, task_of
 from core.metrics.ledger.judged import PatientVerdict
-from core.models.registry import Registry
+from core.models.registry import Registry, load_registry
 from core.prompts import PromptPack
 from core.stats.agreement import cohen_kappa
 from core.store.database import Store
@@ -26,6 +26,9 @@ from core.store.fact_judgements import Judge, TalkToJudge, Which, people_beside,
 from core.store.fact_sets import all_facts_saved
 from core.store.failures import cases_of, dialogues
 from core.store.figures import Selection
+from core.work import Progress as Told
+from core.work import Stop as StopAsked
+from core.work import Work, begin, work_at
 
 _READ_AT_ONCE = 100
 _PROMPT_TOKENS = 420
@@ -80,6 +83,38 @@ def judge_facts(
     todo = [one for one in found if not one.judged]
     hashes.update((one.trial_id, one.facts_hash) for one in todo)
     return judging.judge(registry, _tasks(store, pack, todo), len(todo), len(found) - len(todo))
+
+
+def begin_judging(
+    wanted: FactsWanted, *, concurrency: int = 16, budget_usd: float | None = None
+) -> Work[JudgingOutcome]:  # fmt: skip
+    """Start a judging in the background of this process, unless one of the same kind is under way: then return that.
+
+    What cannot be done as asked is in ``error`` at its end, as one sentence. Stopped, it keeps what was judged, and the
+    same again goes on.
+    """
+
+    def do(tell: Told, asked_to_stop: StopAsked) -> JudgingOutcome:
+        stop = Stop()
+
+        def show(progress: Progress) -> None:
+            tell(progress.done, progress.planned)
+            if asked_to_stop():
+                stop.ask("It was asked to stop.")
+
+        return judge_facts(Store(), wanted, load_registry(), Options(concurrency, budget_usd, show), stop)
+
+    return begin(_place(wanted.trials), do)
+
+
+def judging(trial_id: str | None = None) -> Work[JudgingOutcome] | None:
+    """Return the judging of one conversation, or of many, that is under way or was the last of this process."""
+    return work_at(_place((trial_id,) if trial_id else None))
+
+
+def _place(trials: Sequence[str] | None) -> tuple[str, ...]:
+    """One conversation that somebody looks at is judged beside a judging of many."""
+    return ("judging facts", str(Store().path), *(trials if trials and len(trials) == 1 else ()))
 
 
 @dataclass(frozen=True)
