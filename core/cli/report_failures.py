@@ -103,6 +103,8 @@ def report_failures(
 def _tell_judged(attributed: Attributed) -> None:
     """Say who judged what patients withheld and invented, and what nobody judged."""
     open_ = [a for a in attributed.answers if a.counted and (a.cause == "not_judged" or a.provisional)]
+    if attributed.judge is None and not open_:
+        return
     by = f"{attributed.judge.model} (prompts {attributed.judge.prompt_hash})" if attributed.judge else "nobody"
     judged = sum(a.judged and a.counted for a in attributed.answers)
     words = f"Withheld and invented: judged by {by} for {judged:,} wrong answers."

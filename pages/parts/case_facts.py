@@ -188,7 +188,7 @@ def measured_words() -> str:
     recall = ", ".join(f"{words[mark]} {m.recall:.2f} ({m.right} of {m.by_hand})" for mark, m in MEASURED.items())
     precision = ", ".join(f"{m.precision:.2f} ({m.right} of {m.by_rule})" for m in MEASURED.values())
     return (
-        "Asked, volunteered and never elicited are marked by rules on words, which miss free paraphrase: what never came "
-        "up is an upper bound. Measured on eight held-out dialogues whose patients avoid the case’s words on purpose: "
-        f"recall {recall}; precision {precision}."
+        "Asked, volunteered and never elicited are marked by rules on words, which miss free paraphrase: what never "
+        "came up is an upper bound. Measured on eight held-out dialogues whose patients avoid the case’s words on "
+        f"purpose: recall {recall}; precision {precision}."
     )

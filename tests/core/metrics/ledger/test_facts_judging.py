@@ -48,15 +48,20 @@ def talk(case: int, reply: str, verdict: str) -> Any:
     said = ("Hello?", "I am unwell.", QUESTION, reply, "**Final Diagnosis:** Gout")
     stream = [
         *(Utterance(turn=n, role="patient" if n % 2 else "doctor", text=text) for n, text in enumerate(said)),
-        Ended(reason="final_diagnosis", doctor_turns=2), answered(), graded(verdict), Finished(at=9.0),
+        Ended(reason="final_diagnosis", doctor_turns=2), answered(response="Gout"),
+        graded(verdict, extracted="Gout"), Finished(at=9.0),
     ]  # fmt: skip
     return a_trial(stream, trial_id=f"run/{case}", case_key=f"ours/{case}")
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    """Three conversations, of which two end in a wrong answer."""
-    store = Store(tmp_path / "db.duckdb")
+    return wrong_talks(tmp_path / "db.duckdb")
+
+
+def wrong_talks(path: Path) -> Store:
+    """Return a database with three conversations, of which two end in a wrong answer."""
+    store = Store(path)
     talks = (talk(1, KNEE, "incorrect"), talk(2, "Yes, I do.", "incorrect"), talk(3, KNEE, "correct"))
     write_journal(store.journals, "run", a_header(cases=CASES), *talks)
     fold(store)
