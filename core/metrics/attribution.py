@@ -250,7 +250,11 @@ def _never_asked(evidence: Evidence) -> _Found | None:
 
 def _facts(number: int) -> str:
     """Return what never came up, as the beginning of a sentence that goes on with "came up"."""
-    return "1 fact that the patient could tell never" if number == 1 else f"{number} facts that it could tell never"
+    return (
+        "1 fact that the patient could tell never"
+        if number == 1
+        else f"{number} facts that the patient could tell never"
+    )
 
 
 def _concluded_wrongly(evidence: Evidence) -> _Found:

@@ -112,7 +112,7 @@ def talks_table(rows: Sequence[TalkRow], names: Mapping[str, str]) -> pd.DataFra
     return pd.DataFrame(
         [
             {"Model": names[row.model], "What": what, "By": by, "Mean": share.value, **bounds(share.interval),
-             "Conversations": n}
+             "n": n}
             for model in names for row in rows if row.model == model
             for what, by, share, n in (
                 ("Something invented", "a model", row.with_invented, row.judged),

@@ -201,7 +201,7 @@ def test_a_model_judges_by_a_button_with_an_estimate(filled: Store, open_page: O
     assert (shares["openai/a", "Patient"], shares["openai/a", "Doctor: never asked"]) == (2, 0)
     assert "“No, doctor”" in str(list(table(open_answers(open_page), "Why")["Why"]))
     topics = open_page("failures", failures_tab="Never asked")
-    rows = {(r["Model"], r["What"]): (r["Mean"], r["Conversations"]) for r in table(topics, "By").to_dict("records")}
+    rows = {(r["Model"], r["What"]): (r["Mean"], r["n"]) for r in table(topics, "By").to_dict("records")}
     assert rows["openai/a", "Something invented"] == (0.5, 2)
     assert rows["openai/a", "A fact withheld to the end"] == (0.0, 2)
     assert rows["openai/b", "Something invented"] == (1.0, 1)
