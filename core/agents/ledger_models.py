@@ -50,18 +50,10 @@ class _MarkedFact(BaseModel):
     turn: int | None = None
 
 
-class _InventedStatement(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
-    turn: int
-    text: str
-
-
 class _Marked(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     facts: list[_MarkedFact]
-    invented: list[_InventedStatement] = []
 
 
 _SPLIT: TypeAdapter[list[_SplitFact]] = TypeAdapter(list[_SplitFact])
@@ -143,8 +135,7 @@ class FactJudge:
         if found.fault is not None:
             return Judged(self.name, unreadable=found.fault, call_ids=found.call_ids)
         marks = tuple(JudgedFact(f.id, f.mark, f.turn) for f in found.value.facts)
-        invented = tuple((s.turn, s.text) for s in found.value.invented)
-        return Judged(self.name, marks, invented, None, found.call_ids)
+        return Judged(self.name, marks, None, found.call_ids)
 
 
 def in_vignette(text: str, vignette: str) -> bool:
@@ -167,7 +158,7 @@ def _marks(text: str, ids: set[str], spoken: set[int]) -> _Marked:
     named = [fact.id for fact in marked.facts]
     if set(named) != ids or len(named) != len(ids):
         raise ValueError("it does not mark every fact once")
-    turns = [fact.turn for fact in marked.facts if fact.mark != "never_elicited"] + [s.turn for s in marked.invented]
+    turns = [fact.turn for fact in marked.facts if fact.mark != "never_elicited"]
     if not set(turns) <= spoken:
         raise ValueError("it names a turn in which the patient does not speak")
     return marked

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from core.agents.base import Turn
 from core.agents.ledger_models import in_vignette
 from core.automedic.fields import presence
 from core.automedic.profile_rules import demographics_of
@@ -27,7 +26,6 @@ from core.case import Case, Fact, Profile, sentences
 from core.errors import UsageError
 from core.knowledge.base import normalise_name
 from core.knowledge.clauses import stem_of, words_in
-from core.metrics.ledger.marks import ledger
 from core.metrics.ledger.reading import clinical_concepts, read
 from core.metrics.ledger.topics import Topic, topic_of_key
 from core.sections import divided
@@ -185,20 +183,14 @@ class _Checking:
         return "it is made up and says the opposite of the vignette" if self._opposite(fact) else None
 
     def _opposite(self, fact: Fact) -> bool:
-        """Say whether a fact denies what the vignette affirms or affirms what it denies, or gives another value."""
+        """Say whether a fact denies what the vignette affirms, or affirms what it denies."""
         own, source = read(f"{fact.value}"), read(self.case.vignette)
         telling = clinical_concepts()
         flipped = any(
             concept in telling and (concept, not denied) in source.claims and (concept, denied) not in source.claims
             for concept, denied in own.claims
         )
-        return flipped or self._contradicts(fact)
-
-    def _contradicts(self, fact: Fact) -> bool:
-        """Ask the facts ledger, as if the patient had said it when asked for it."""
-        bare = self.case.model_copy(update={"profile": None})
-        said = (Turn("doctor", f"What about your {fact.key}?"), Turn("patient", fact.lay or fact.value))
-        return any(statement.contradicts for statement in ledger(bare, said).invented)
+        return flipped
 
     def _worded(self, fact: Fact) -> Fact:
         """Return a true fact; lay words that are missing, or name the answer where the fact does not, are made anew."""

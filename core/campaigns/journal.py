@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -83,7 +83,21 @@ class DeletedLine(_Line):
     trial_id: str
 
 
-Line = RunHeader | TrialLine | GradesLine | DeletedLine
+JudgedTable = Literal["patient_judgements", "fact_judgements"]
+
+
+class JudgedLine(_Line):
+    """What a model's judging of a stored conversation came to: a row of the ``table`` that keeps it.
+
+    Judgings span runs: each has a journal of its own, without a run's header.
+    """
+
+    type: Literal["judged"] = "judged"
+    table: JudgedTable
+    row: dict[str, Any]
+
+
+Line = RunHeader | TrialLine | GradesLine | DeletedLine | JudgedLine
 _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type")])
 
 

@@ -25,6 +25,7 @@ COMMANDS = {
     "train": "training:train",
     "meld": "memorisation:meld",
     "judge-patients": "patients:judge",
+    "judge-facts": "patients:judge_facts",
     "report": "report:app",
     "check": "check:app",
     "import": "cases:app",

@@ -1,4 +1,4 @@
-"""``judge-patients``: lets a model judge which medical terms simulated patients use, beside the rule."""
+"""``judge-patients`` and ``judge-facts``: a model judges patients' medical terms, and what they withhold and invent."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from typing import Annotated
 import typer
 
 from core.campaigns.run import Options
+from core.cli.comparisons import Models
 from core.cli.folded import folded_store, run_id_of
 from core.cli.progress import progress_bar
-from core.cli.report_failures import Runs
+from core.cli.report_failures import Runs, model_names
 from core.cli.run import Budget
-from core.metrics.patients.judging import JudgedPatients, JudgingSize, Wanted, judge_patients, size_of
+from core.metrics.judging import JudgingOutcome, JudgingSize
+from core.metrics.ledger.judging import FactsWanted, size_of_facts
+from core.metrics.ledger.judging import judge_facts as judge_talks
+from core.metrics.patients.judging import Wanted, judge_patients, size_of
 from core.models.registry import load_registry
+from core.store.figures import Selection
 from core.store.patients import PatientFilter
 
 
@@ -38,7 +43,35 @@ def judge(
         return 0
     with progress_bar("Judging patients", "conversations") as show:
         outcome = judge_patients(store, wanted, registry, Options(concurrency, budget_usd, show))
-    return _conclude(outcome)
+    return _conclude(outcome, "a medical term", "terms", "python -m core report patients --part judge")
+
+
+def judge_facts(
+    model: Annotated[str, typer.Option(help="The model that judges: provider/model or an alias.")],
+    run: Runs = None,
+    models: Models = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every conversation, not only those with a wrong answer after them.")
+    ] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only N conversations: a random sample, always it.")] = None,
+    base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Conversations judged at once.")] = 16,
+    budget_usd: Budget = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and ask nothing.")] = False,
+) -> int:
+    """Ask a model, a call a conversation, which facts a patient withheld and what it invented, with quotations.
+
+    What it has judged under the same prompts is skipped; stopped by Ctrl-C or its budget, the same command goes on.
+    """
+    registry, store = load_registry(), folded_store()
+    talks = Selection(runs=[run_id_of(store, name) for name in run] if run else None, models=model_names(models))
+    wanted = FactsWanted(model, talks, "all" if every else "wrong", limit, None, base_url)
+    print(_described(size_of_facts(store, wanted, registry)), file=sys.stdout if dry_run else sys.stderr)
+    if dry_run:
+        return 0
+    with progress_bar("Judging what patients withheld and invented", "conversations") as show:
+        outcome = judge_talks(store, wanted, registry, Options(concurrency, budget_usd, show))
+    return _conclude(outcome, "something withheld or invented", "verdicts", "python -m core report failures")
 
 
 def _described(size: JudgingSize) -> str:
@@ -50,10 +83,10 @@ def _described(size: JudgingSize) -> str:
     )
 
 
-def _conclude(outcome: JudgedPatients) -> int:
-    print(f"Judged {outcome.judged:,} conversations by {outcome.model}: {outcome.with_term:,} hold a medical term.")
+def _conclude(outcome: JudgingOutcome, found: str, named: str, see: str) -> int:
+    print(f"Judged {outcome.judged:,} conversations by {outcome.model}: {outcome.with_any:,} hold {found}.")
     if outcome.dropped:
-        print(f"{outcome.dropped:,} terms that it named are not in the reply that it named, and were dropped.")
+        print(f"{outcome.dropped:,} {named} that it gave are not in the words that it named, and were dropped.")
     if outcome.kept:
         print(f"{outcome.kept:,} were judged before and left alone.")
     if outcome.calls:
@@ -71,5 +104,5 @@ def _conclude(outcome: JudgedPatients) -> int:
             file=sys.stderr,
         )
         return 1
-    print("See: python -m core report patients --part judge")
+    print(f"See: {see}")
     return 1 if outcome.failed and not outcome.judged else 0

@@ -18,19 +18,21 @@ from core.cli.folded import folded_store, run_id_of
 from core.errors import AnamnesisError
 from core.events import Format
 from core.metrics.attribution import Attribution
-from core.metrics.attribution_run import attributions
+from core.metrics.attribution_run import Attributed, attributions
 from core.metrics.attribution_shares import CauseShare, PatientEffect, cause_shares, patient_effects
 from core.metrics.belief_calibration import Calibration, calibrations
 from core.metrics.belief_many import BeliefRow, CurvePoint, Mean, belief_rows, curves
 from core.metrics.belief_run import courses
+from core.metrics.ledger.judging import beside_people
 from core.metrics.ledger.keeping import mark_missing
 from core.models.registry import load_registry
 from core.store.database import Store
+from core.store.fact_judgements import judges
 from core.store.figures import Selection, case_scores
 
 Runs = Annotated[list[str] | None, typer.Option(help="Only this run (again for more); live ones too.")]
 BeliefPart = Literal["models", "calibration", "reliability", "curves"]
-FailurePart = Literal["causes", "arms", "patient", "answers"]
+FailurePart = Literal["causes", "arms", "patient", "answers", "judges"]
 Row = dict[str, Any]
 
 
@@ -66,17 +68,21 @@ def report_failures(
         str, typer.Option(help="Formats with commas: multi_turn, multi_turn_exam, vignette; all for every one.")
     ] = "multi_turn",
     part: Annotated[
-        FailurePart, typer.Option(help="Causes by model, by arm, accuracy without the patient's, or every answer.")
+        FailurePart, typer.Option(help="Causes, by arm, accuracy without the patient's, answers, or who judged.")
     ] = "causes",
     mcq_rule: Rule = "mcq_loose", format_: Printed = "table",
 ) -> int:  # fmt: skip
     """Report what each wrong answer is put down to: provider, case, grader, patient or doctor."""
     store = folded_store()
     wanted = selection_of(store, run, models, None if formats == "all" else formats.split(","))
+    if part == "judges":
+        print_rows(_judge_rows(store, wanted), format_)
+        return 0
     with counting("facts ledgers") as show:
         mark_missing(store, replace(wanted, formats=None), on_progress=show)
     with counting("conversations") as show:
-        found = attributions(store, wanted, mcq_rule, on_progress=show).answers
+        attributed = attributions(store, wanted, mcq_rule, on_progress=show)
+    found = attributed.answers
     if not found:
         raise AnamnesisError(
             "There is no wrong answer to attribute: run a campaign, or choose other --formats (vignette, multi_turn, "
@@ -90,7 +96,45 @@ def report_failures(
         print_rows([_answer_row(one) for one in found], format_)
     else:
         print_rows([_cause_row(row) for row in cause_shares(found, by_arm=part == "arms")], format_)
+    _tell_judged(attributed)
     return 0
+
+
+def _tell_judged(attributed: Attributed) -> None:
+    """Say who judged what patients withheld and invented, and what nobody judged."""
+    open_ = [a for a in attributed.answers if a.counted and (a.cause == "not_judged" or a.provisional)]
+    if attributed.judge is None and not open_:
+        return
+    by = f"{attributed.judge.model} (prompts {attributed.judge.prompt_hash})" if attributed.judge else "nobody"
+    judged = sum(a.judged and a.counted for a in attributed.answers)
+    words = f"Withheld and invented: judged by {by} for {judged:,} wrong answers."
+    if open_:
+        provisional = sum(a.provisional for a in open_)
+        words += (
+            f" Not judged: {len(open_) - provisional:,} answers of that cause, and {provisional:,} put down to the "
+            "doctor that may still be the patient's. A model judges them: `python -m core judge-facts --model M`."
+        )
+    print(words, file=sys.stderr)
+
+
+def _judge_rows(store: Store, wanted: Selection) -> list[Row]:
+    with store.read() as cursor:
+        kept = judges(cursor, wanted)
+    if not kept:
+        raise AnamnesisError(
+            "No model has judged what patients withheld and invented: run `python -m core judge-facts --model M` "
+            "first, or choose another --run or --models."
+        )
+    rows = []
+    for one in kept:
+        people = {row.question: row for row in beside_people(store, one.judge)}
+        beside: Row = {}
+        for fault, question in (("invented", "in_vignette"), ("withheld", "complete_answers")):
+            row = people.get(question)
+            beside |= {f"{fault}_people": row.n if row else 0, f"{fault}_same": row.same if row else None,
+                       f"{fault}_kappa": row.kappa if row else None}  # fmt: skip
+        rows.append({**one.judge._asdict(), "judged": one.judged, "failed": one.failed, **beside})
+    return rows
 
 
 def print_rows(rows: Sequence[Row], format_: Literal["table", "csv", "json"]) -> None:
@@ -176,6 +220,7 @@ def _cause_row(row: CauseShare) -> Row:
     return {
         "model": row.model, **arm, "cause": row.cause, "n": row.n, "wrong": row.n_wrong, "share": row.share,
         "ci_low": row.interval.low, "ci_high": row.interval.high, "excluded": row.n_excluded,
+        "provisional": row.n_provisional,
     }  # fmt: skip
 
 
@@ -186,7 +231,7 @@ def _effect_row(row: PatientEffect) -> Row:
         "without_low": row.without_interval.low, "without_high": row.without_interval.high,
         "same_cases": row.same_cases, "same_cases_low": row.same_cases_interval.low,
         "same_cases_high": row.same_cases_interval.high, "n_cases": row.n_cases,
-        "answers_left_out": row.n_left_out, "cases_left_out": row.n_cases_left_out,
+        "answers_left_out": row.n_left_out, "cases_left_out": row.n_cases_left_out, "not_judged": row.n_not_judged,
     }  # fmt: skip
 
 
@@ -195,5 +240,5 @@ def _answer_row(one: Attribution) -> Row:
     return {
         "model": answer.model, "case": answer.case[0], "trial_id": answer.trial_id, "format": answer.format,
         "question_type": answer.question_type, "verdict": answer.verdict, "cause": one.cause, "rule": one.rule,
-        "turn": one.turn,
+        "turn": one.turn, "judged": one.judged, "provisional": one.provisional,
     }  # fmt: skip

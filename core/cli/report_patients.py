@@ -12,13 +12,12 @@ from core.cli.comparisons import Models, Printed
 from core.cli.folded import folded_store, run_id_of
 from core.cli.report_failures import Runs, counting, model_names, print_rows
 from core.errors import AnamnesisError
-from core.metrics.ledger.keeping import mark_missing
 from core.metrics.patients.experts import PAPER, TermsAgreement, terms_against_experts
 from core.metrics.patients.figures import By, PatientRate, hit_sample, patient_hits, patient_rates
 from core.metrics.patients.judged_figures import JudgeAgreement, judge_against_rule
+from core.metrics.patients.kinds import ABOUT
 from core.metrics.patients.marking import mark_patients
 from core.store.database import Store
-from core.store.figures import Selection
 from core.store.patients import KINDS, Hit, Kind, PatientFilter
 
 Part = Literal["rates", "hits", "sample", "experts", "judge"]
@@ -35,19 +34,17 @@ def report_patients(
     words: Annotated[str | None, typer.Option(help="Only hits with this in their words.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many hits to print, of each kind.")] = 20,
     seed: Annotated[int, typer.Option(help="Of the random sample.")] = 20,
-    facts: Annotated[
-        bool, typer.Option("--facts", help="Make the facts ledgers first that invented statements need: slow, once.")
-    ] = False,
     format_: Printed = "table",
 ) -> int:  # fmt: skip
-    """Report medical terms, leaks, refusals, role confusion and invented statements of simulated patients."""
+    """Report medical terms, leaks, refusals, role confusion of simulated patients."""
     store = folded_store()
     if part == "experts":
         print_rows([_experts_row(one) for one in terms_against_experts(store)], format_)
         print(f"The paper counts {PAPER[0]} of {PAPER[1]} ({PAPER[0] / PAPER[1]:.2%}).", file=sys.stderr)
         return 0
     wanted = PatientFilter(runs=[run_id_of(store, name) for name in run] if run else None, doctors=model_names(models))
-    _mark(store, wanted, facts)
+    with counting("conversations") as show:
+        mark_patients(store, wanted, on_progress=show)
     if part == "judge":
         print_rows([_judge_row(one) for one in _judged(store, wanted)], format_)
         return 0
@@ -69,15 +66,6 @@ def report_patients(
     return 0
 
 
-def _mark(store: Store, wanted: PatientFilter, facts: bool) -> None:
-    if facts:
-        chosen = Selection(runs=wanted.runs, models=wanted.doctors)
-        with counting("facts ledgers") as show:
-            mark_missing(store, chosen, on_progress=show)
-    with counting("conversations") as show:
-        mark_patients(store, wanted, on_progress=show)
-
-
 def _judged(store: Store, wanted: PatientFilter) -> list[JudgeAgreement]:
     found = judge_against_rule(store, wanted)
     if not found:
@@ -89,12 +77,17 @@ def _judged(store: Store, wanted: PatientFilter) -> list[JudgeAgreement]:
 
 
 def _rate_row(row: PatientRate, by: By) -> Row:
-    return {
-        by: row.group, "persona": row.persona or "plain", "protocol": row.protocol, "kind": row.kind, "rate": row.rate,
-        "ci_low": row.interval.low, "ci_high": row.interval.high, "with_hit": row.n_hit, "n": row.n,
+    about = ABOUT[row.kind]
+    figures: Row = {
+        "rate": row.rate, "ci_low": row.interval.low, "ci_high": row.interval.high, "with_hit": row.n_hit, "n": row.n,
         "cases": row.cases, "hits": row.hits, "replies": row.replies, "per_100": row.per_100,
-        "per_100_low": row.per_100_interval.low, "per_100_high": row.per_100_interval.high, "missing": row.missing,
+        "per_100_low": row.per_100_interval.low, "per_100_high": row.per_100_interval.high,
     }  # fmt: skip
+    if not about.claimed:  # the hits are there to be read; a rate would claim that they are right
+        figures |= dict.fromkeys(("rate", "ci_low", "ci_high", "per_100", "per_100_low", "per_100_high"))
+    right, read = about.read
+    place = {by: row.group, "persona": row.persona or "plain", "protocol": row.protocol, "kind": row.kind}
+    return {**place, **figures, "read_right": right, "read": read}
 
 
 def _hit_row(hit: Hit) -> Row:

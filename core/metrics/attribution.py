@@ -7,18 +7,34 @@
 3. *grader*: the verdict is disputed. Another rule or grader, or an earlier verdict, called the same answer correct; or
    the extracted diagnosis, or the one that the reference grader reads in the response, counts as the answer by its
    rules. Also a reply of the grader that could not be read (``ungradable``: excluded, never wrong).
-4. *patient*, after a conversation: the patient named the diagnosis; or invented something, or withheld a fact it was
-   asked for and never told it later, unless the same doctor is wrong on the whole vignette too, in which case that is
-   not what decided.
-5. *doctor_never_asked*, after a conversation: facts that the patient could tell never came up, and the same doctor is
+4. *patient*, after a conversation: the patient named the diagnosis (by rule); or a model that judged the conversation
+   (``core.metrics.ledger.judge``) says that it invented something, or withheld a fact that it was asked for. The latter
+   two not where they cannot have decided: the same doctor is wrong on the whole vignette too, or the right diagnosis
+   led its own belief at the last probe.
+5. *not_judged*, after a conversation at which no model has looked, and whose answer would be put down to the doctor
+   only because nothing is known against the patient.
+6. *doctor_never_asked*, after a conversation: facts that the patient could tell never came up, and the same doctor is
    right on the whole vignette: in the same trial, or where that has no counted answer, in at least half of its counted
    answers to the case. Where it has none at all, fewer than half of the facts came up. Not where the right diagnosis
    led the doctor's own belief at the last probe: then it had what it needed.
-6. *doctor_concluded_wrongly*: all others. The doctor had what it needed, or fails on the whole vignette as well.
+7. *doctor_concluded_wrongly*: all others. The doctor had what it needed, or fails on the whole vignette as well.
 
-The patient's marks come from rules on words (``core.metrics.ledger``), which also take free paraphrases for inventions:
-its share is an upper bound. The rules apply to the formats ``APPLIES``; the others are left out, because the format
-itself holds facts back or rewrites them: one reply only, the examination only, a summary.
+**Without a judge.** Rules on words were right in 6 of 17 withheld and 22 of 75 invented marks when they were read, so
+they decide neither. What a patient withheld or invented is then unknown, and the question is which doctor's causes can
+be stated all the same. One that stands on what the rules did find does:
+
+- wrong on the whole vignette too, or right in its own belief: it concluded wrongly, whatever the patient said;
+- every fact that the patient could tell came up: nothing can have been withheld;
+- facts came up neither by themselves nor in answer to a question, for no question asked for them by name or by their
+  topic alone: a patient cannot withhold what nobody asked for, so they were never asked.
+
+In the last two a judge may still find an invention and put the answer down to the patient, who comes first in the
+order: they are ``provisional``, and counted. What is left would rest on the patient's innocence alone: facts that were
+asked for and never came up (did the patient withhold them?), and answers that nothing else explains. These are *not
+judged*. A rule so weak as the one for questions may send an answer there; it may not blame anybody.
+
+The rules apply to the formats ``APPLIES``; the others are left out, because the format itself holds facts back or
+rewrites them: one reply only, the examination only, a summary.
 """
 
 from __future__ import annotations
@@ -36,11 +52,12 @@ from core.events import Format
 from core.knowledge.base import knowledge
 from core.metrics.attribution_facts import LedgerFacts
 from core.metrics.belief import Trajectory, is_right
+from core.metrics.ledger.judged import JudgedPatient
 from core.store.failures import WrongAnswer
 
-Cause = Literal["provider", "case", "grader", "patient", "doctor_never_asked", "doctor_concluded_wrongly"]
+Cause = Literal["provider", "case", "grader", "patient", "not_judged", "doctor_never_asked", "doctor_concluded_wrongly"]
 CAUSES: tuple[Cause, ...] = (
-    "provider", "case", "grader", "patient", "doctor_never_asked", "doctor_concluded_wrongly",
+    "provider", "case", "grader", "patient", "not_judged", "doctor_never_asked", "doctor_concluded_wrongly",
 )  # fmt: skip
 """In the order in which they are looked for."""
 AFTER_TALK: tuple[Format, ...] = ("multi_turn", "multi_turn_exam")
@@ -65,8 +82,8 @@ class OnVignette:
 class Evidence:
     """All that is known of one wrong answer.
 
-    ``facts`` is ``None`` without a conversation, ``beliefs`` without a probe. ``own`` holds the same doctor's answers
-    to the vignette, ``all_doctors`` those of every doctor in the database.
+    ``facts`` is ``None`` without a conversation, ``patient`` where no model has judged it, ``beliefs`` without a probe.
+    ``own`` holds the same doctor's answers to the vignette, ``all_doctors`` those of every doctor in the database.
     """
 
     answer: WrongAnswer
@@ -75,6 +92,17 @@ class Evidence:
     beliefs: Trajectory | None = None
     own: OnVignette = OnVignette()
     all_doctors: OnVignette = OnVignette()
+    patient: JudgedPatient | None = None
+
+    @property
+    def unlooked(self) -> bool:
+        """Whether what the patient withheld or invented could have decided, and no model has judged it."""
+        return self.patient is None and self.facts is not None and not self.had_it
+
+    @property
+    def had_it(self) -> bool:
+        """Whether the doctor fails for reasons of its own: wrong on the whole vignette too, or right in its belief."""
+        return self.knew is False or (self.beliefs is not None and self.beliefs.leads_at_end)
 
     @property
     def knew(self) -> bool | None:
@@ -86,12 +114,18 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Attribution:
-    """A wrong answer with its cause; ``counted`` is false where it is excluded and therefore not wrong."""
+    """A wrong answer with its cause; ``counted`` is false where it is excluded and therefore not wrong.
+
+    ``judged``: a model has judged the patient of its conversation. ``provisional``: none has, and it is put down to the
+    doctor on grounds of its own, so that it may still turn out the patient's.
+    """
 
     answer: WrongAnswer
     cause: Cause
     rule: str
     turn: int | None
+    judged: bool = False
+    provisional: bool = False
 
     @property
     def counted(self) -> bool:
@@ -106,8 +140,10 @@ def attribute(evidence: Evidence) -> Attribution:
     """Return the cause of one wrong answer; raises ``ValueError`` for a format that is not attributed."""
     if evidence.answer.format not in APPLIES:
         raise ValueError(f"answers of the format {evidence.answer.format} are not attributed")
-    found = next(found for rule in _RULES if (found := rule(evidence)) is not None)
-    return Attribution(evidence.answer, *found)
+    cause, rule, turn = next(found for rule in _RULES if (found := rule(evidence)) is not None)
+    after_talk = evidence.answer.format in AFTER_TALK and cause in ("doctor_never_asked", "doctor_concluded_wrongly")
+    judged = evidence.patient is not None and evidence.answer.format in AFTER_TALK
+    return Attribution(evidence.answer, cause, rule, turn, judged, after_talk and evidence.unlooked)
 
 
 def _provider(evidence: Evidence) -> _Found | None:
@@ -171,27 +207,54 @@ def _patient(evidence: Evidence) -> _Found | None:
         return None
     if facts.leaked:
         return "patient", "The patient named the diagnosis.", facts.leaked[0]
-    if evidence.knew is False:
+    if evidence.patient is None or evidence.had_it:
         return None
-    if facts.invented:
-        return "patient", "The patient said what the case does not hold.", facts.invented[0]
-    if facts.withheld:
-        return "patient", "The patient was asked for a fact and never told it.", facts.withheld[0]
+    judge = evidence.patient.judge
+    for one in evidence.patient.verdicts:
+        if one.kind == "invented":
+            return "patient", f"The patient said what the case does not hold, by {judge}: “{one.words}”.", one.turn
+    for one in evidence.patient.verdicts:
+        asked = f"asked “{one.words}”, it kept back “{one.fact_text}”"
+        return "patient", f"The patient was asked for a fact and never told it, by {judge}: {asked}.", one.turn
     return None
+
+
+def _not_judged(evidence: Evidence) -> _Found | None:
+    facts = evidence.facts
+    if facts is None or evidence.answer.format not in AFTER_TALK or not evidence.unlooked or not facts.never:
+        return None
+    if _never_asked(evidence) is not None:
+        return None
+    if not facts.unasked:
+        why = f"{_facts(facts.never)} came up though asked for: no model has judged whether the patient withheld them"
+    else:
+        why = "No model has judged what the patient withheld or invented, and nothing else explains it"
+    return "not_judged", f"{why}.", max(0, facts.turns - 1)
 
 
 def _never_asked(evidence: Evidence) -> _Found | None:
-    facts, beliefs = evidence.facts, evidence.beliefs
-    if facts is None or evidence.answer.format not in AFTER_TALK or not facts.never:
+    facts = evidence.facts
+    if facts is None or evidence.answer.format not in AFTER_TALK or evidence.had_it:
         return None
-    if beliefs is not None and beliefs.leads_at_end:
+    missing = facts.unasked if evidence.patient is None else facts.never
+    if not missing:
         return None
-    last, missing = max(0, facts.turns - 1), f"{facts.never} facts that the patient could tell never came up"
+    last, found = max(0, facts.turns - 1), f"{_facts(missing)} came up"
+    found += " and no question asked for" if evidence.patient is None else ""
     if evidence.knew:
-        return "doctor_never_asked", f"The same doctor is right on the whole vignette, and {missing}.", last
+        return "doctor_never_asked", f"The same doctor is right on the whole vignette; {found}.", last
     if evidence.knew is None and facts.coverage < FEW_FACTS:
-        return "doctor_never_asked", f"Fewer than half of the facts came up: {missing}.", last
+        return "doctor_never_asked", f"Fewer than half of the facts came up; {found}.", last
     return None
+
+
+def _facts(number: int) -> str:
+    """Return what never came up, as the beginning of a sentence that goes on with "came up"."""
+    return (
+        "1 fact that the patient could tell never"
+        if number == 1
+        else f"{number} facts that the patient could tell never"
+    )
 
 
 def _concluded_wrongly(evidence: Evidence) -> _Found:
@@ -211,5 +274,5 @@ def _concluded_wrongly(evidence: Evidence) -> _Found:
 
 
 _RULES: Sequence[Callable[[Evidence], _Found | None]] = (
-    _provider, _case, _grader, _patient, _never_asked, _concluded_wrongly,
+    _provider, _case, _grader, _patient, _not_judged, _never_asked, _concluded_wrongly,
 )  # fmt: skip

@@ -15,16 +15,14 @@ from core.metrics.ledger.marks import Ledger, ledger
 class LedgerFacts:
     """The ledger of a conversation in short; turns are numbers of messages, 0 is the greeting.
 
-    ``never``: facts that the patient could tell and that never came up. ``withheld``: turns at which the patient was
-    asked for a fact, did not tell it, and never told it later. ``invented`` and ``leaked``: turns at which the patient
-    said what the case does not hold (plain denials of what it is silent about are left out), or named the diagnosis.
-    ``coverage``: share (0 to 1) of the facts that the patient could tell that came up; 1 where there are none.
-    ``turns``: messages in all.
+    ``never``: facts that the patient could tell and that never came up; ``unasked`` of them no question asked for,
+    neither by name nor by their topic alone. ``leaked``: turns at which the patient named the diagnosis. ``coverage``:
+    share (0 to 1) of the facts that the patient could tell that came up; 1 where there are none. ``turns``: messages in
+    all.
     """
 
     never: int = 0
-    withheld: tuple[int, ...] = ()
-    invented: tuple[int, ...] = ()
+    unasked: int = 0
     leaked: tuple[int, ...] = ()
     coverage: float = 1.0
     turns: int = 0
@@ -41,8 +39,7 @@ def in_short(found: Ledger) -> LedgerFacts:
     hidden = [mark for mark in tellable if mark.mark == "never_elicited"]
     return LedgerFacts(
         never=len(hidden),
-        withheld=tuple(sorted({m.withheld_turn for m in hidden if m.withheld_turn is not None})),
-        invented=tuple(sorted({statement.turn for statement in found.invented if not statement.denial})),
+        unasked=sum(mark.question_turn is None for mark in hidden),
         leaked=found.leaked,
         coverage=1 - len(hidden) / len(tellable) if tellable else 1.0,
         turns=found.turns,

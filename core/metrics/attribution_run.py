@@ -2,11 +2,13 @@
 
 A ledger that the database keeps (``core.metrics.ledger.keeping.mark_missing``) is taken from there; without it,
 thousands of ledgers take minutes. Those made here are remembered for as long as the process lives, and what was
-attributed for as long as the database does not change.
+attributed for as long as the database does not change. What patients withheld and invented is what one judge says, by
+default the one that was last at work (``core.metrics.ledger.judging``); judges are never mixed.
 """
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,9 +21,12 @@ from core.events import Probed, QuestionType
 from core.metrics.attribution import AFTER_TALK, APPLIES, Attribution, Evidence, OnVignette, attribute
 from core.metrics.attribution_facts import LedgerFacts, ledger_facts
 from core.metrics.belief import trajectory
+from core.metrics.ledger.facts import AtomicFact
+from core.metrics.ledger.judged import JudgedPatient
 from core.metrics.ledger.keeping import kept_facts
 from core.store.beliefs import probes_of_trials
 from core.store.database import Store
+from core.store.fact_judgements import Judge, judged_patients, judges
 from core.store.fact_sets import all_facts_saved
 from core.store.failures import CaseKey, WrongAnswer, cases_of, dialogues, wrong_answers
 from core.store.figures import CaseScore, McqRule, Selection, case_scores
@@ -29,20 +34,22 @@ from core.store.figures import CaseScore, McqRule, Selection, case_scores
 CHUNK = 250
 """Conversations read at a time."""
 _KEPT_RESULTS = 4
-_KEPT_LEDGERS = 100_000
+_KEPT_LEDGERS = 20_000
 
 
 @dataclass(frozen=True)
 class Attributed:
     """What was found; ``done`` conversations of ``planned`` were looked at, fewer where it was stopped.
 
-    ``unmarked`` answers after conversations without a kept ledger were left out, where that was asked for.
+    ``unmarked`` answers after conversations without a kept ledger were left out, where that was asked for. ``judge``
+    is who judged the patients of these conversations, ``None`` where nobody did.
     """
 
     answers: tuple[Attribution, ...]
     done: int
     planned: int
     unmarked: int = 0
+    judge: Judge | None = None
 
     @property
     def complete(self) -> bool:
@@ -62,19 +69,21 @@ def attributions(
     on_progress: Progress = lambda done, planned: None,
     stop: Callable[[], bool] = lambda: False,
     marked_only: bool = False,
+    judge: Judge | None = None,
 ) -> Attributed:
     """Return the cause of every wrong or broken answer of a selection, in the order of model, case and trial.
 
     ``stop`` is asked between chunks; once it says so, what is found by then is returned. ``marked_only`` leaves out
     what follows a conversation without a kept ledger (``core.metrics.ledger.keeping``), instead of making one.
+    ``judge`` says whose word on patients counts: ``None`` for the one that was last at work.
     """
     chosen = _attributable(selection or Selection())
-    key = (str(store.path), store.version, repr(chosen), mcq_rule, marked_only)
+    key = (str(store.path), store.version, repr(chosen), mcq_rule, marked_only, judge)
     with _LOCK:
         if key in _RESULTS:
             _RESULTS.move_to_end(key)
             return _RESULTS[key]
-    found = _attribute_all(store, chosen, mcq_rule, on_progress, stop, marked_only)
+    found = _attribute_all(store, chosen, mcq_rule, on_progress, stop, marked_only, judge)
     if found.complete:
         with _LOCK:
             _RESULTS[key] = found
@@ -89,13 +98,14 @@ def evidence_of(
     facts: LedgerFacts | None = None,
     probes: Sequence[Probed] = (),
     scores: Sequence[CaseScore] = (),
+    patient: JudgedPatient | None = None,
 ) -> Evidence:
     """Return the evidence on one answer; ``scores`` are all doctors' scores of the case on the whole vignette."""
     same = [s for s in scores if s.question_type == answer.question_type and s.counted]
     return Evidence(
         answer, case, facts if answer.format in AFTER_TALK else None,
         trajectory(case, probes, answer.end_reason, facts.never if facts else None) if case and probes else None,
-        own=_summed([s for s in same if s.model == answer.model]), all_doctors=_summed(same),
+        own=_summed([s for s in same if s.model == answer.model]), all_doctors=_summed(same), patient=patient,
     )  # fmt: skip
 
 
@@ -119,22 +129,19 @@ class Facts:
         missing = [trial for trial in trials if trial not in found and trials[trial] in self._cases]
         with self._store.read() as cursor:
             talks = dialogues(cursor, missing)
-        return found | {trial: self._made(trials[trial], talk) for trial, talk in talks.items()}
+        return found | {trial: self._made(self._cases[trials[trial]], talk) for trial, talk in talks.items()}
 
-    def _made(self, key: CaseKey, dialogue: Dialogue) -> LedgerFacts:
-        case = self._cases[key]
-        saved = self._saved.get((case.case_key, case.content_hash))
-        place = hash((case.case_key, case.content_hash, saved, dialogue))
-        if place not in _LEDGERS:
-            if len(_LEDGERS) >= _KEPT_LEDGERS:
-                _LEDGERS.clear()
-            _LEDGERS[place] = ledger_facts(case, dialogue, saved)
-        return _LEDGERS[place]
+    def _made(self, case: Case, dialogue: Dialogue) -> LedgerFacts:
+        return _made(case, dialogue, self._saved.get((case.case_key, case.content_hash)))
+
+
+@functools.lru_cache(maxsize=_KEPT_LEDGERS)
+def _made(case: Case, dialogue: Dialogue, saved: tuple[AtomicFact, ...] | None) -> LedgerFacts:
+    return ledger_facts(case, dialogue, saved)
 
 
 _LOCK = threading.Lock()
-_RESULTS: OrderedDict[tuple[str, str, str, str, bool], Attributed] = OrderedDict()
-_LEDGERS: dict[int, LedgerFacts] = {}
+_RESULTS: OrderedDict[tuple[str, str, str, str, bool, Judge | None], Attributed] = OrderedDict()
 
 
 def _attributable(selection: Selection) -> Selection:
@@ -144,9 +151,12 @@ def _attributable(selection: Selection) -> Selection:
 
 def _attribute_all(
     store: Store, selection: Selection, mcq_rule: McqRule, on_progress: Progress, stop: Callable[[], bool],
-    marked_only: bool,
+    marked_only: bool, judge: Judge | None,
 ) -> Attributed:  # fmt: skip
     with store.read() as cursor:
+        if judge is None:
+            judge = next((kept.judge for kept in judges(cursor, selection) if kept.judged), None)
+        patients = judged_patients(cursor, judge, selection) if judge is not None else {}
         wrong = wrong_answers(cursor, selection, mcq_rule)
         cases = cases_of(cursor, (answer.case for answer in wrong))
         scores = _by_case(case_scores(cursor, Selection(formats=["vignette"]), mcq_rule))
@@ -161,10 +171,10 @@ def _attribute_all(
         if stop():
             break
         chunk = by_trial[start : start + CHUNK]
-        found += _attribute_chunk(store, chunk, cases, scores, facts)
+        found += _attribute_chunk(store, chunk, cases, scores, facts, patients)
         done += len(chunk)
         on_progress(done, len(by_trial))
-    return Attributed(tuple(found), done, len(by_trial), every - len(wrong))
+    return Attributed(tuple(found), done, len(by_trial), every - len(wrong), judge)
 
 
 def _attribute_chunk(
@@ -173,6 +183,7 @@ def _attribute_chunk(
     cases: dict[CaseKey, Case],
     scores: dict[tuple[str, QuestionType], list[CaseScore]],
     facts: Facts,
+    patients: Mapping[str, JudgedPatient],
 ) -> Iterator[Attribution]:
     talked = {answers[0].trial_id: answers[0].case for answers in chunk if any(a.format in AFTER_TALK for a in answers)}
     ledgers = facts.of(talked)
@@ -181,7 +192,8 @@ def _attribute_chunk(
     for answer in (answer for answers in chunk for answer in answers):
         trial, on_vignette = answer.trial_id, scores.get((answer.case[0], answer.question_type), [])
         case = cases.get(answer.case)
-        yield attribute(evidence_of(answer, case, ledgers.get(trial), probes.get(trial, ()), on_vignette))
+        probed, patient = probes.get(trial, ()), patients.get(trial)
+        yield attribute(evidence_of(answer, case, ledgers.get(trial), probed, on_vignette, patient))
 
 
 def _by_case(scores: Sequence[CaseScore]) -> dict[tuple[str, QuestionType], list[CaseScore]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -24,7 +25,8 @@ class CauseShare:
     """How many wrong answers of a model are put down to a cause.
 
     ``n`` answers of ``n_wrong`` counted ones, ``share`` (0 to 1, NaN without wrong answers) with its 95 % interval,
-    cases resampled. ``n_excluded`` more have this cause and do not count as wrong. ``arm`` is ``None`` over all arms.
+    cases resampled. ``n_excluded`` more have this cause and do not count as wrong. ``n_provisional`` of ``n`` may still
+    turn out the patient's, whom nobody has judged. ``arm`` is ``None`` over all arms.
     """
 
     model: str
@@ -35,6 +37,7 @@ class CauseShare:
     n_excluded: int
     share: float
     interval: Interval
+    n_provisional: int = 0
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,8 @@ class PatientEffect:
 
     Both are means over trials, then cases, with 95 % intervals; ``same_cases`` is the second minus the first on the
     ``n_cases`` cases that keep an answer. ``n_left_out`` answers were left out, and with them ``n_cases_left_out``
-    whole cases. Answers that were right in spite of the patient stay in: the second accuracy is an upper bound.
+    whole cases. ``n_not_judged`` wrong answers stay in although nobody has judged what the patient withheld or
+    invented: were they judged, more might be left out. Answers that were right in spite of the patient stay in as well.
     """
 
     model: str
@@ -57,6 +61,7 @@ class PatientEffect:
     n_cases: int
     n_left_out: int
     n_cases_left_out: int
+    n_not_judged: int
 
 
 def cause_shares(found: Iterable[Attribution], by_arm: bool = False) -> list[CauseShare]:
@@ -74,15 +79,17 @@ def patient_effects(found: Iterable[Attribution], scores: Sequence[CaseScore]) -
     They are read with the same selection and multiple-choice rule (``core.store.figures.case_scores``).
     """
     spoiled: dict[tuple[str, Arm], dict[str, int]] = {}
+    open_: Counter[tuple[str, Arm]] = Counter()
     for one in found:
         if one.counted:
-            by_case = spoiled.setdefault((one.answer.model, _arm(one)), {})
-            key = one.answer.case[0]
+            place = (one.answer.model, _arm(one))
+            by_case, key = spoiled.setdefault(place, {}), one.answer.case[0]
             by_case[key] = by_case.get(key, 0) + (one.cause == "patient")
+            open_[place] += one.provisional or one.cause == "not_judged"
     held: dict[tuple[str, Arm], list[CaseScore]] = {}
     for score in scores:
         held.setdefault((score.model, (score.format, score.question_type)), []).append(score)
-    return [_effect(*key, held[key], spoiled[key]) for key in sorted(spoiled, key=_order) if key in held]
+    return [_effect(*key, held[key], spoiled[key], open_[key]) for key in sorted(spoiled, key=_order) if key in held]
 
 
 def _rows(group: Sequence[Attribution], by_arm: bool) -> list[CauseShare]:
@@ -98,13 +105,15 @@ def _rows(group: Sequence[Attribution], by_arm: bool) -> list[CauseShare]:
         CauseShare(
             first.answer.model, _arm(first) if by_arm else None, cause, int(counts[:, column].sum()),
             int(wrong.sum()), sum(a.cause == cause and not a.counted for a in group),
-            ratio(counts[:, column], wrong), intervals[column],
+            ratio(counts[:, column], wrong), intervals[column], sum(a.cause == cause and a.provisional for a in group),
         )
         for column, cause in enumerate(CAUSES)
     ]  # fmt: skip
 
 
-def _effect(model: str, arm: Arm, scores: Sequence[CaseScore], spoiled: dict[str, int]) -> PatientEffect:
+def _effect(
+    model: str, arm: Arm, scores: Sequence[CaseScore], spoiled: dict[str, int], not_judged: int
+) -> PatientEffect:  # fmt: skip
     counted = [score for score in scores if score.counted]
     every = np.array([score.correct / score.counted for score in counted])
     left = np.array([score.counted - spoiled.get(score.case_key, 0) for score in counted])
@@ -116,7 +125,7 @@ def _effect(model: str, arm: Arm, scores: Sequence[CaseScore], spoiled: dict[str
         model=model, arm=arm, accuracy=_mean(every), interval=bootstrap_interval(every), without=_mean(without),
         without_interval=bootstrap_interval(without), same_cases=gain.mean if gain else float("nan"),
         same_cases_interval=gain.interval if gain else NOTHING, n_cases=int(kept.sum()),
-        n_left_out=sum(spoiled.values()), n_cases_left_out=int((~kept).sum()),
+        n_left_out=sum(spoiled.values()), n_cases_left_out=int((~kept).sum()), n_not_judged=not_judged,
     )  # fmt: skip
 
 

@@ -56,7 +56,7 @@ def facts_saved(cursor: duckdb.DuckDBPyConnection, case: Case) -> FactSet | None
 
 
 def all_facts_saved(cursor: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], tuple[AtomicFact, ...]]:
-    """Return the newest lists of all cases by (case_key, content_hash): what ``ledgers_of`` takes as overrides."""
+    """Return the newest lists of all cases by (case_key, content_hash)."""
     sql = """
         SELECT case_key, content_hash, facts, made_by, made_at FROM fact_sets
         QUALIFY row_number() OVER (PARTITION BY case_key, content_hash ORDER BY made_at DESC, rowid DESC) = 1"""

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import duckdb
 
-from core.campaigns.journal import DeletedLine, Line, RunHeader, TrialLine, read_lines
+from core.campaigns.journal import DeletedLine, JudgedLine, Line, RunHeader, TrialLine, read_lines
 from core.errors import AnamnesisError
 from core.store import rows
 from core.store.cases import ADD_CASES
 from core.store.database import TIMEOUT_S, Store
 from core.store.figures import WATCHED
 from core.store.lease import DatabaseBusyError
-from core.store.tables import OF_A_TRIAL, Row, insert
+from core.store.tables import OF_A_TRIAL, SCHEMAS, Row, insert
 
 CHUNK_TRIALS = 2_000
 CHUNK_BYTES = 64_000_000
@@ -137,6 +137,8 @@ def _take(chunk: _Chunk, line: Line) -> None:
                 chunk.add(name, new)
     elif isinstance(line, DeletedLine):
         chunk.add("deletions", [(line.trial_id,)])
+    elif isinstance(line, JudgedLine):
+        chunk.add(line.table, [tuple(line.row[name] for name in SCHEMAS[line.table].names)])
     else:
         chunk.add("grades", rows.grade_rows(line))
         chunk.add("regrading calls", rows.regrading_call_rows(line))
@@ -196,6 +198,12 @@ _INSERTS = {
         INSERT INTO grades BY NAME
         SELECT DISTINCT * FROM incoming
         ANTI JOIN grades USING (trial_id, format, question_type, rule, grader, graded_at)""",
+    **{
+        name: f"""
+        INSERT INTO {name} BY NAME
+        SELECT DISTINCT * FROM incoming ANTI JOIN {name} USING (trial_id, model, prompt_hash, judged_at)"""
+        for name in ("patient_judgements", "fact_judgements")
+    },
     "regrading calls": """
         INSERT INTO calls BY NAME
         SELECT DISTINCT ON (trial_id, call_id) * FROM incoming ANTI JOIN calls USING (trial_id, call_id)""",

@@ -69,18 +69,13 @@ def talk_sums(cursor: duckdb.DuckDBPyConnection, version: str, selection: Select
     """Return a row for each model and case: its conversations, and what the marked ones hold.
 
     Columns: model, case_key, dataset, specialty; of the conversations that did not break off, ``marked`` and
-    ``missing``; ``broken`` ones; ``unmarked`` of both; over the marked ones ``invented`` and ``denials`` (statements),
-    ``with_invented``, ``with_withheld`` and ``with_leaked`` (conversations that hold any).
+    ``missing``; ``broken`` ones; ``unmarked`` of both; ``with_leaked`` of the marked ones.
     """
     sql = f"""
         WITH {_MARKED}, read AS (SELECT *, from_json(summary, '{_TALK}') AS s FROM marked)
         SELECT model, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty,
             count(*) FILTER (whole AND s IS NOT NULL) AS marked, count(*) FILTER (whole AND s IS NULL) AS missing,
             count(*) FILTER (NOT whole) AS broken, count(*) FILTER (s IS NULL) AS unmarked,
-            coalesce(sum(s.invented) FILTER (whole), 0)::BIGINT AS invented,
-            coalesce(sum(s.denials) FILTER (whole), 0)::BIGINT AS denials,
-            count(*) FILTER (whole AND s.invented > 0) AS with_invented,
-            count(*) FILTER (whole AND len(s.facts.withheld) > 0) AS with_withheld,
             count(*) FILTER (whole AND len(s.facts.leaked) > 0) AS with_leaked
         FROM read GROUP BY model, place, case_key ORDER BY place, case_key"""
     return cursor.execute(sql, _selected(cursor, version, selection)).df()
@@ -89,8 +84,8 @@ def talk_sums(cursor: duckdb.DuckDBPyConnection, version: str, selection: Select
 def topic_sums(cursor: duckdb.DuckDBPyConnection, version: str, selection: Selection | None = None) -> pd.DataFrame:
     """Return a row for each model, case and topic: facts over its marked whole conversations, and what became of them.
 
-    Columns: model, case_key, dataset, specialty, topic, ``facts``, ``asked``, ``volunteered``, ``never_elicited``,
-    ``withheld``: numbers of facts that the patient could tell, summed over conversations.
+    Columns: model, case_key, dataset, specialty, topic, ``facts``, ``asked``, ``volunteered``, ``never_elicited``:
+    numbers of facts that the patient could tell, summed over conversations.
     """
     sql = f"""
         WITH {_MARKED}, read AS (
@@ -110,14 +105,16 @@ def _selected(cursor: duckdb.DuckDBPyConnection, version: str, selection: Select
     return {**chosen.parameters(), "version": version}
 
 
-COUNTS = ("facts", "asked", "volunteered", "never_elicited", "withheld")
+COUNTS = ("facts", "asked", "volunteered", "never_elicited")
 """What a summary counts in each topic."""
-_TALK = '{"invented": "BIGINT", "denials": "BIGINT", "facts": {"withheld": ["BIGINT"], "leaked": ["BIGINT"]}}'
+_TALK = '{"facts": {"leaked": ["BIGINT"]}}'
 _TOPICS = '{"topics": [{"topic": "VARCHAR", ' + ", ".join(f'"{name}": "BIGINT"' for name in COUNTS) + "}]}"
 
+FACTS_HASH = "md5(held.facts)"
+"""Of the facts of a row of ``held``: the case's content and the list that somebody saved for it."""
 # AutoMedic's have no ledger: its rules know a doctor and a patient only, also where runs are named. Where a journal did
 # not bring its cases, the case as it came in last stands for it.
-_MARKED = f"""newest_facts AS (
+HELD = f"""newest_facts AS (
         SELECT case_key, content_hash, facts FROM fact_sets
         QUALIFY row_number() OVER (PARTITION BY case_key, content_hash ORDER BY made_at DESC, rowid DESC) = 1
     ), last_cases AS (
@@ -126,8 +123,8 @@ _MARKED = f"""newest_facts AS (
     ), held AS (
         SELECT trials.trial_id, model, place, trials.case_key, cases.content_hash, cases.dataset,
             cases.specialty, trials.end_reason IN ('final_diagnosis', 'no_question', 'turn_cap') AS whole,
-            md5($version || ':' || cases.content_hash || ':' || coalesce(newest_facts.facts::VARCHAR, ''))
-                AS facts_hash
+            cases.content_hash || ':' || coalesce(newest_facts.facts::VARCHAR, '') AS facts,
+            length(cases.vignette) + coalesce(length(newest_facts.facts::VARCHAR), length(cases.vignette)) AS characters
         FROM trials JOIN runs ON runs.run_id = trials.run_id JOIN seated ON seated.run_id = trials.run_id
         LEFT JOIN last_cases ON last_cases.case_key = trials.case_key
         JOIN cases ON cases.case_key = trials.case_key
@@ -136,7 +133,9 @@ _MARKED = f"""newest_facts AS (
             AND newest_facts.content_hash = cases.content_hash
         {NO_ARM}
         WHERE trials.end_reason IS NOT NULL AND runs.protocol <> 'automedic' AND {SELECTED}
-    ), marked AS (
-        SELECT held.*, ledgers.summary FROM held
-        LEFT JOIN ledgers ON ledgers.trial_id = held.trial_id AND ledgers.facts_hash = held.facts_hash
+    )"""
+"""Queries up to ``held``: the selected conversations with their case and its facts."""
+_MARKED = f"""{HELD}, hashed AS (SELECT *, md5($version || ':' || facts) AS facts_hash FROM held), marked AS (
+        SELECT hashed.*, ledgers.summary FROM hashed
+        LEFT JOIN ledgers ON ledgers.trial_id = hashed.trial_id AND ledgers.facts_hash = hashed.facts_hash
     )"""

@@ -5,16 +5,15 @@ Of several judgements of a conversation by one model under one prompt the newest
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import duckdb
 import orjson
 
 from core.store.patients import TALKS, PatientFilter
 from core.store.records import records
-from core.store.tables import insert
 
 
 class JudgedTerm(NamedTuple):
@@ -24,27 +23,6 @@ class JudgedTerm(NamedTuple):
     words: str
     start: int
     end: int
-
-
-@dataclass(frozen=True)
-class StoredJudgement:
-    """What a model said of one conversation.
-
-    ``terms`` is ``None`` where it failed, with ``failure`` in words; ``dropped`` terms are not in the reply;
-    ``calls`` is a JSON list of the records of its calls; ``cost_usd`` is ``None`` where a price is not known;
-    ``judged_at`` is seconds since 1970.
-    """
-
-    trial_id: str
-    model: str
-    prompt_hash: str
-    terms: tuple[JudgedTerm, ...] | None
-    dropped: int
-    failure: str
-    calls: str
-    tokens: int
-    cost_usd: float | None
-    judged_at: float
 
 
 class ToJudge(NamedTuple):
@@ -57,7 +35,10 @@ class ToJudge(NamedTuple):
 
 @dataclass(frozen=True)
 class Judgement:
-    """What counts of a model's word on one conversation; fields as in ``StoredJudgement``."""
+    """What counts of a model's word on one conversation.
+
+    ``terms`` is ``None`` where it failed, with ``failure`` in words; ``dropped`` terms are not in the reply.
+    """
 
     model: str
     prompt_hash: str
@@ -79,22 +60,21 @@ def to_judge(
     return [ToJudge(*row) for row in cursor.execute(_TO_JUDGE, values).fetchall()]
 
 
-def add_judgements(connection: duckdb.DuckDBPyConnection, new: Iterable[StoredJudgement]) -> int:
-    """Append judgements and return how many. Needs a write lease."""
-    rows = [tuple({**vars(one), "terms": _json(one.terms)}.values()) for one in new]
-    return insert(
-        connection, "INSERT INTO patient_judgements BY NAME SELECT * FROM incoming", "patient_judgements", rows
-    )
+def row_of(
+    model: str, prompt_hash: str, terms: Sequence[JudgedTerm] | None, kept: Mapping[str, Any]
+) -> dict[str, Any]:  # fmt: skip
+    """Return a row of the table; ``terms`` is ``None`` where the judging failed.
+
+    ``kept`` holds trial_id, dropped, failure, calls, tokens, cost_usd and judged_at.
+    """
+    given = None if terms is None else orjson.dumps([term._asdict() for term in terms]).decode()
+    return {"model": model, "prompt_hash": prompt_hash, "terms": given, **kept}
 
 
 def judgements(cursor: duckdb.DuckDBPyConnection, wanted: PatientFilter) -> list[Judgement]:
     """Return what counts for each conversation under a filter, by model and prompt."""
     rows = records(cursor.execute(_JUDGEMENTS, wanted.parameters()))
     return [Judgement(**{**row, "terms": _terms(row["terms"])}) for row in rows]
-
-
-def _json(terms: tuple[JudgedTerm, ...] | None) -> str | None:
-    return None if terms is None else orjson.dumps([term._asdict() for term in terms]).decode()
 
 
 def _terms(kept: str | None) -> tuple[JudgedTerm, ...] | None:

@@ -18,16 +18,11 @@ import pyarrow as pa
 from core.store.figures import CAMPAIGNS
 from core.store.records import records
 
-RuleKind = Literal[
+Kind = Literal[
     "medical_term", "leak", "refusal", "mentions_text", "not_mentioned", "plays_doctor", "both_sides", "stage_direction"
 ]
-"""What the rules of ``core.metrics.patients`` find in the words alone."""
-FactKind = Literal["invented"]
-"""What is found with the facts ledger (``core.metrics.ledger``): only where that was made."""
-Kind = Literal[RuleKind, FactKind]
-RULE_KINDS: tuple[RuleKind, ...] = get_args(RuleKind)
-FACT_KINDS: tuple[FactKind, ...] = get_args(FactKind)
-KINDS: tuple[Kind, ...] = (*RULE_KINDS, *FACT_KINDS)
+"""What the rules of ``core.metrics.patients`` find in the words alone; what patients invent, a model judges."""
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class Mark(NamedTuple):
@@ -113,17 +108,11 @@ class StoredMarks(NamedTuple):
 
 
 class ToMark(NamedTuple):
-    """A conversation that is to be marked; ``found`` says whether its facts ledger holds anything to look at."""
+    """A conversation that is to be marked."""
 
     trial_id: str
     case_key: str
     content_hash: str | None
-    found: bool = True
-
-
-def facts_rules(rules: str) -> str:
-    """Return the version under which marks from facts ledgers are kept, beside those of the words alone."""
-    return f"{rules}:facts"
 
 
 def to_mark(cursor: duckdb.DuckDBPyConnection, rules: str, wanted: PatientFilter | None = None) -> list[ToMark]:
@@ -133,22 +122,6 @@ def to_mark(cursor: duckdb.DuckDBPyConnection, rules: str, wanted: PatientFilter
         ANTI JOIN (SELECT trial_id FROM patient_marks WHERE rules = $rules) USING (trial_id)
         ORDER BY case_key, content_hash, trial_id"""
     return [ToMark(*row) for row in cursor.execute(sql, _parameters(wanted, rules=rules)).fetchall()]
-
-
-def to_mark_facts(cursor: duckdb.DuckDBPyConnection, rules: str, wanted: PatientFilter | None = None) -> list[ToMark]:
-    """Return the conversations whose facts ledger is kept and newer than the marks made from it, if there are any."""
-    sql = f"""
-        WITH {TALKS}, kept AS (
-            SELECT trial_id, max(marked_at) AS kept_at, arg_max(summary, marked_at) AS summary FROM ledgers
-            GROUP BY trial_id
-        ), done AS (
-            SELECT trial_id, max(marked_at) AS done_at FROM patient_marks WHERE rules = $rules GROUP BY trial_id
-        )
-        SELECT trial_id, case_key, content_hash, json_array_length(summary, '$.facts.invented') > 0
-        FROM talks JOIN kept USING (trial_id) LEFT JOIN done USING (trial_id)
-        WHERE done_at IS NULL OR done_at < kept_at ORDER BY case_key, content_hash, trial_id"""
-    values = _parameters(wanted, rules=facts_rules(rules))
-    return [ToMark(*row) for row in cursor.execute(sql, values).fetchall()]
 
 
 def add_marks(connection: duckdb.DuckDBPyConnection, new: Sequence[StoredMarks]) -> int:
@@ -166,35 +139,27 @@ def add_marks(connection: duckdb.DuckDBPyConnection, new: Sequence[StoredMarks])
 
 
 def marks_of(cursor: duckdb.DuckDBPyConnection, trial_id: str, rules: str) -> tuple[Mark, ...] | None:
-    """Return a conversation's kept marks in the order of its words; ``None`` where these rules have not marked it.
-
-    With those that come from its facts ledger, where that was made.
-    """
-    sql = f"WITH {_NEWEST} SELECT rules, marks FROM newest WHERE trial_id = $trial"
-    held = cursor.execute(sql, {**_versions(rules), "trial": trial_id}).fetchall()
-    if rules not in {version for version, _ in held}:
-        return None
-    marks = [Mark(**mark) for _, kept in held for mark in orjson.loads(kept)]
-    return tuple(sorted(marks, key=lambda mark: (mark.turn, mark.start, mark.end)))
+    """Return a conversation's kept marks in the order of its words; ``None`` where these rules have not marked it."""
+    sql = f"WITH {_NEWEST} SELECT marks FROM newest WHERE trial_id = $trial"
+    held = cursor.execute(sql, {"rules": rules, "trial": trial_id}).fetchall()
+    return tuple(Mark(**mark) for mark in orjson.loads(held[0][0])) if held else None
 
 
 def talks(cursor: duckdb.DuckDBPyConnection, rules: str, wanted: PatientFilter | None = None) -> pd.DataFrame:
     """Return a row for each marked conversation under a filter.
 
-    Columns: trial_id, run_id, doctor, patient, persona, protocol, case_key, dataset, specialty, ``replies``, for each
-    of ``KINDS`` the number of its hits, and ``facts``: whether its facts ledger was looked at.
+    Columns: trial_id, run_id, doctor, patient, persona, protocol, case_key, dataset, specialty, ``replies``, and
+    for each of ``KINDS`` the number of its hits.
     """
     counts = ", ".join(f"count(*) FILTER (kind = '{kind}') AS {kind}" for kind in KINDS)
     sql = f"""
         WITH {TALKS}, {_NEWEST}, kinds AS (
             SELECT trial_id, unnest(from_json(marks, '[{{"kind": "VARCHAR"}}]')).kind AS kind FROM newest
         ), counts AS (SELECT trial_id, {counts} FROM kinds GROUP BY trial_id)
-        SELECT talks.* EXCLUDE (content_hash, trial), words.replies,
-            {", ".join(f"coalesce({kind}, 0) AS {kind}" for kind in KINDS)}, of_facts.trial_id IS NOT NULL AS facts
-        FROM talks JOIN (FROM newest WHERE rules = $rules) AS words USING (trial_id)
-        LEFT JOIN (FROM newest WHERE rules = $facts_rules) AS of_facts ON of_facts.trial_id = talks.trial_id
-        LEFT JOIN counts ON counts.trial_id = talks.trial_id ORDER BY talks.trial_id"""
-    return cursor.execute(sql, {**_parameters(wanted), **_versions(rules)}).df()
+        SELECT talks.* EXCLUDE (content_hash, trial), newest.replies,
+            {", ".join(f"coalesce({kind}, 0) AS {kind}" for kind in KINDS)}
+        FROM talks JOIN newest USING (trial_id) LEFT JOIN counts USING (trial_id) ORDER BY trial_id"""
+    return cursor.execute(sql, _parameters(wanted, rules=rules)).df()
 
 
 def hits(
@@ -212,8 +177,7 @@ def hits(
     ``words`` keeps hits whose words hold it, in any case of letters. A page behind the last one is empty and counts 0.
     """
     values = {
-        **_parameters(wanted), **_versions(rules), "kinds": list(kinds), "words": words, "limit": limit,
-        "offset": offset,
+        **_parameters(wanted, rules=rules), "kinds": list(kinds), "words": words, "limit": limit, "offset": offset,
     }  # fmt: skip
     rows = records(cursor.execute(_HITS, values))
     total = max([0, *(row.pop("total") for row in rows)])
@@ -238,10 +202,6 @@ def offer(cursor: duckdb.DuckDBPyConnection) -> PatientOffer:
 
 def _parameters(wanted: PatientFilter | None, **more: str) -> dict[str, Any]:
     return {**(wanted or PatientFilter()).parameters(), **more}
-
-
-def _versions(rules: str) -> dict[str, str]:
-    return {"rules": rules, "facts_rules": facts_rules(rules)}
 
 
 _SELECTED = " AND ".join(
@@ -274,8 +234,8 @@ TALKS = f"""last_cases AS (
         WHERE {_SELECTED}
     )"""
 _NEWEST = """newest AS (
-        SELECT trial_id, rules, replies, marks FROM patient_marks WHERE rules IN ($rules, $facts_rules)
-        QUALIFY row_number() OVER (PARTITION BY trial_id, rules ORDER BY marked_at DESC, rowid DESC) = 1
+        SELECT trial_id, rules, replies, marks FROM patient_marks WHERE rules = $rules
+        QUALIFY row_number() OVER (PARTITION BY trial_id ORDER BY marked_at DESC, rowid DESC) = 1
     )"""
 _MARK = (
     '[{"turn": "INTEGER", "kind": "VARCHAR", "words": "VARCHAR", "start": "INTEGER", "end": "INTEGER", '

@@ -72,6 +72,10 @@ SCHEMAS: dict[str, pa.Schema] = {
         "spans:text"
     ),
     "review_items": _schema("review_id:text item:text number:int annotators:texts"),
+    "fact_judgements": _schema(
+        "trial_id:text facts_hash:text model:text prompt_hash:text verdicts:text dropped:int failure:text calls:text "
+        "tokens:int cost_usd:real judged_at:real"
+    ),
     "release_files": _schema(
         "run_id:text path:text case_key:text digest:text prompts:texts fault:text imported_at:real"
     ),
@@ -86,7 +90,8 @@ SCHEMAS: dict[str, pa.Schema] = {
 
 OF_A_TRIAL = (
     "utterances", "answers", "grades", "calls", "probes", "forks", "misuses", "ratings", "variants",
-    "history_measures", "ledgers", "patient_marks", "patient_judgements", "trials",
+    "history_measures", "ledgers", "patient_marks", "patient_judgements",
+    "fact_judgements", "trials",
 )  # fmt: skip
 """The tables that hold what belongs to one trial: whoever takes a trial away clears them all."""
 

@@ -17,7 +17,7 @@ from pages.parts.look import plain
 
 def draw_judge(found: Ledger, dialogue: Sequence[Turn], words: Mapping[str, str], key: str) -> None:
     """Draw the way to a model's marks, and the disagreements; ``words`` say the marks."""
-    with st.expander("Have a model mark it too", icon=":material/gavel:"):
+    with st.expander("Have a model mark the facts too", icon=":material/rule:"):
         facts = [mark.fact for mark in found.marks]
 
         def ask(voice: Voice, pack: PromptPack) -> object:
@@ -40,7 +40,7 @@ def _draw_judged(found: Ledger, judged: Judged, words: Mapping[str, str]) -> Non
         facts = {mark.fact.id: mark.fact.text for mark in found.marks}
         rows = [
             {
-                "What": facts.get(d.fact_id or "", "Statement of the patient"),
+                "What": facts[d.fact_id],
                 "Rules": words.get(d.rules, d.rules), "Model": words.get(d.judge, d.judge),
                 "Message": None if d.turn is None else d.turn + 1,
             }

@@ -7,19 +7,21 @@ import streamlit as st
 from core.agents.base import Turn
 from core.case import Case
 from core.events import Answered, Ended, Event, Graded, Probed, Started, Utterance, Verdict
-from core.metrics.attribution import APPLIES, Attribution, Cause, Evidence, attribute
+from core.metrics.attribution import AFTER_TALK, APPLIES, Attribution, Cause, Evidence, attribute
 from core.metrics.attribution_facts import in_short
 from core.metrics.belief import trajectory
 from core.protocols.craftmd import Arm
 from core.store.failures import FAILED, WrongAnswer
-from pages.parts.case_facts import ledger_of
+from pages.parts.case_facts import draw_patient, ledger_of, trial_of
+from pages.parts.facts_judging import judged_here
 from pages.parts.look import arm as arm_words
 from pages.parts.look import badge, plain
 from pages.parts.transcript import message
 
 CAUSE: dict[Cause, tuple[str, str]] = {
     "provider": ("Provider", "gray"), "case": ("Case at fault", "violet"), "grader": ("Grader: disputed", "blue"),
-    "patient": ("Patient, suspected", "orange"), "doctor_never_asked": ("Doctor: never asked", "red"),
+    "patient": ("Patient", "orange"), "not_judged": ("Not judged", "gray"),
+    "doctor_never_asked": ("Doctor: never asked", "red"),
     "doctor_concluded_wrongly": ("Doctor: concluded wrongly", "red"),
 }  # fmt: skip
 _WRONG: tuple[Verdict, ...] = ("incorrect", "no_diagnosis", "multiple", *FAILED)
@@ -40,9 +42,13 @@ def draw_why(case: Case, events: Sequence[Event], key: str, arm: Arm | None = No
         with st.expander(f"The other wrong answers of this trial ({len(others)})"):
             for answer in others:
                 _draw(case, events, answer, short=True)
+    if chosen and any(answer.format in AFTER_TALK for answer in chosen):
+        draw_patient(trial_of(events), f"{key}_why")
     st.caption(
-        "Rules, in this order: a failed provider, a faulty case, a disputed verdict, a patient who leaked, invented or "
-        "withheld, a doctor who never asked, and else a doctor who concluded wrongly. Here they see this trial only."
+        "In this order: a failed provider, a faulty case, a disputed verdict, a patient who leaked (by rule), invented "
+        "or withheld (by a model), a doctor who never asked, and else one who concluded wrongly. Without a model’s "
+        "judgement an answer is not judged where only the patient’s innocence would leave it to the doctor. Here the "
+        "rules see this trial only."
     )
 
 
@@ -54,7 +60,8 @@ def _draw(case: Case, events: Sequence[Event], answer: WrongAnswer, *, short: bo
         return
     why = attribution_of(case, events, answer)
     label, colour = CAUSE[why.cause]
-    st.markdown(f"**{name}** {badge(answer.verdict)} :{colour}-badge[{label}]  \n{plain(why.rule)}")
+    open_ = "  \n:gray[No model has judged the patient: it may still be the patient’s.]" if why.provisional else ""
+    st.markdown(f"**{name}** {badge(answer.verdict)} :{colour}-badge[{label}]  \n{plain(why.rule)}{open_}")
     if why.turn is not None and not short:
         _draw_messages(events, why.turn)
 
@@ -73,7 +80,8 @@ def attribution_of(case: Case, events: Sequence[Event], answer: WrongAnswer) -> 
     probes = [e for e in events if isinstance(e, Probed)]
     facts = in_short(ledger_of(case, events)) if said else None
     beliefs = trajectory(case, probes, answer.end_reason, facts.never if facts else None) if probes else None
-    return attribute(Evidence(answer, case, facts, beliefs))
+    judged = judged_here(trial_of(events))
+    return attribute(Evidence(answer, case, facts, beliefs, patient=judged[0] if judged else None))
 
 
 def wrong_in(events: Sequence[Event]) -> list[WrongAnswer]:

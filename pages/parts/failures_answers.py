@@ -19,6 +19,8 @@ from pages.parts.transcript import message
 MOST_ROWS = 1_000
 """Rows that are sent to a browser at most."""
 _ADDRESS = "failures_answer"
+_BEFORE = "Patient, suspected"
+"""How the patient was named in addresses while rules suspected it."""
 _LONG = 400
 """Characters of an answer that are shown."""
 _SHOWN = 2
@@ -62,13 +64,16 @@ def _ask(found: Sequence[Attribution], names: Mapping[str, str]) -> list[Attribu
     """Return the answers of the chosen model and cause, by case."""
     held = {one.answer.model for one in found}
     models = [model for model in names if model in held]
-    known: list[Cause] = [c for c in (*ORDER, "provider") if any(one.cause == c for one in found)]
+    if st.query_params.get("failures_cause") == _BEFORE:
+        st.session_state["failures_cause"] = "patient"
     keep_valid("failures_model", models)
-    keep_valid("failures_cause", known)
     left, right = st.columns(2)
     model = left.selectbox(
         "Model", models, format_func=names.__getitem__, key="failures_model", bind="query-params"
     )  # fmt: skip
+    own = {one.cause for one in found if one.answer.model == model}
+    known: list[Cause] = [cause for cause in (*ORDER, "provider") if cause in own]
+    keep_valid("failures_cause", known)
     cause = right.selectbox(
         "Cause", known, format_func=lambda c: CAUSE[c][0], key="failures_cause", bind="query-params"
     )  # fmt: skip
@@ -100,10 +105,11 @@ def answers_table(found: Sequence[Attribution], names: Mapping[str, str]) -> pd.
 def _draw_answer(one: Attribution) -> None:
     answer, (label, colour) = one.answer, CAUSE[one.cause]
     case = stored_case(answer.case[0])
+    open_ = "  \n:gray[No model has judged the patient: it may still be the patient’s.]" if one.provisional else ""
     with st.container(border=True):
         st.markdown(
             f"**{plain(answer.case[0])}** · {arm(answer.format, answer.question_type)} {badge(answer.verdict)} "
-            f":{colour}-badge[{label}]  \n{plain(one.rule)}"
+            f":{colour}-badge[{label}]  \n{plain(one.rule)}{open_}"
         )
         read = (answer.extracted or answer.response or "nothing").replace("**", "").strip(" .")[:_LONG]
         st.markdown(f":gray[Answered: {plain(read)}. Right answer:] **{plain(case.answer if case else 'unknown')}**")

@@ -6,11 +6,15 @@ import pandas as pd
 import streamlit as st
 
 from core.events import QUESTION_TYPES
+from core.metrics.attribution import AFTER_TALK
 from core.metrics.attribution_run import Attributed
 from core.metrics.attribution_shares import CauseShare, PatientEffect
+from core.store.fact_judgements import Judge
 from core.store.figures import McqRule
 from core.work import Work
+from pages.parts.case_facts import measured_words
 from pages.parts.case_why import CAUSE
+from pages.parts.facts_judging import ask_judge, draw_form, judge_words, people_words
 from pages.parts.failures_answers import draw_answers, take_click
 from pages.parts.failures_causes_charts import ORDER, causes_chart, effects_chart
 from pages.parts.failures_data import Causes, answered, attributing, causes, unmarked_in
@@ -29,23 +33,32 @@ The first rule that holds decides; an answer has one cause.
 the whole vignette is right.
 3. **Grader**: another rule, grader or earlier verdict called the same answer correct, or by name it counts as the \
 answer.
-4. **Patient, suspected**: named the diagnosis; or, as far as rules on words can tell, invented something or withheld \
-a fact it was asked for, unless the doctor is wrong on the whole vignette too.
-5. **Doctor, never asked**: facts that the patient could tell never came up, and the same doctor is right on the whole \
-vignette (or, where that is unknown, fewer than half of the facts came up).
-6. **Doctor, concluded wrongly**: all others. The doctor had what it needed, or fails on the whole vignette as well.
+4. **Patient**: named the diagnosis, by rule; or, as a model judged with a quotation, invented something or withheld \
+a fact it was asked for, unless the doctor is wrong on the whole vignette too or its own belief was right at the end.
+5. **Not judged**: no model has judged the patient, and only the patient’s innocence would leave the answer to the \
+doctor: facts were asked for and never came up, or nothing else explains it.
+6. **Doctor, never asked**: facts that the patient could tell never came up, and the same doctor is right on the \
+whole vignette (or, where that is unknown, fewer than half of the facts came up). Without a judge only facts that no \
+question asked for count here: nobody can withhold those.
+7. **Doctor, concluded wrongly**: all others. Every fact came up, or the doctor fails on the whole vignette as well, \
+or believed the right diagnosis.
+
+Rules on words were right in 6 of 17 *withheld* and 22 of 75 *invented* marks when people read them, so they decide \
+neither. Without a judge, causes 6 and 7 after a conversation are provisional where an invention could still come \
+first.
 """
 
 
 def draw_causes(scope: Scope, names: Mapping[str, str]) -> None:
     """Ask which answers, and draw their causes once these are found."""
     group, types, rule = _ask(scope)
-    work = attributing(group, rule)
+    judge = ask_judge()
+    work = attributing(group, rule, judge)
     if work.running:
         st.fragment(_draw_progress, run_every=0.5)(work)
         return
     if work.error or work.result is None or not work.result.complete:
-        _draw_unfinished(work, group, rule)
+        _draw_unfinished(work, group, rule, judge)
         return
     found = causes(work, scope, types, group, rule)
     if not found.answers:
@@ -55,7 +68,7 @@ def draw_causes(scope: Scope, names: Mapping[str, str]) -> None:
         )  # fmt: skip
         return
     _draw(found, work.result, names)
-    _draw_effects([row for row in found.effects if row.n_left_out], names, unmarked_in(scope))
+    _draw_effects(found.effects, names, unmarked_in(scope))
 
 
 def _ask(scope: Scope) -> tuple[str, tuple[str, ...], McqRule]:
@@ -92,13 +105,13 @@ def _draw_progress(work: Work[Attributed]) -> None:
         st.button("Stop", icon=":material/stop:", on_click=work.stop, disabled=work.stopped, key="failures_stop")
 
 
-def _draw_unfinished(work: Work[Attributed], group: str, rule: McqRule) -> None:
+def _draw_unfinished(work: Work[Attributed], group: str, rule: McqRule, judge: Judge | None) -> None:
     if work.error:
         st.error(plain(work.error))
     else:
         st.info("It was stopped before all causes were found.", icon=":material/pause:")
     st.button("Find the causes", icon=":material/troubleshoot:", key="failures_again",
-              on_click=lambda: attributing(group, rule, again=True))  # fmt: skip
+              on_click=lambda: attributing(group, rule, judge, again=True))  # fmt: skip
 
 
 def _draw(found: Causes, result: Attributed, names: Mapping[str, str]) -> None:
@@ -109,12 +122,40 @@ def _draw(found: Causes, result: Attributed, names: Mapping[str, str]) -> None:
         alt="What the wrong answers of each model are put down to",
     )  # fmt: skip
     st.caption(f"Click a part of a bar for its answers. {_excluded(found, result, names)}")
+    _draw_judging(found, result)
     left, right = st.columns(2)
     with left, st.expander("The rules", icon=":material/rule:"):
         st.markdown(_RULES)
+        st.caption(measured_words())
     with right, st.expander("The shares as a table", icon=":material/table:"):
         show_table(shares_table(found.shares, names), "causes", percents("Share", "Low", "High"))
     draw_answers(found.answers, names)
+
+
+def _draw_judging(found: Causes, result: Attributed) -> None:
+    """Say who judged the patients of these answers and how many, and offer to have the rest judged."""
+    after = [one for one in found.answers if one.counted and one.answer.format in AFTER_TALK]
+    if not after:
+        return
+    talks = sorted({one.answer.trial_id for one in after})
+    judged = {one.answer.trial_id for one in after if one.judged}
+    open_ = sum(one.cause == "not_judged" for one in after)
+    provisional = sum(one.provisional for one in after)
+    with st.container(border=True, gap="small"):
+        if result.judge is None or not judged:
+            head = f"**Not judged: what patients withheld or invented** in these {len(talks):,} conversations."
+        else:
+            head = f"**Withheld and invented: judged by {judge_words(result.judge)}**, {len(judged):,} of "
+            head += f"{len(talks):,} conversations here."
+        rest = (
+            f" {open_:,} wrong answers are *not judged*; {provisional:,} more are put down to the doctor on grounds of "
+            "its own, and a judge may still find an invention there." if open_ or provisional else ""
+        )  # fmt: skip
+        st.markdown(head + rest)
+        if result.judge is not None and judged:
+            st.caption(people_words(result.judge))
+        with st.expander("Have a model judge these conversations", icon=":material/gavel:"):
+            draw_form(talks, "failures", "all of these conversations")
 
 
 def _excluded(found: Causes, result: Attributed, names: Mapping[str, str]) -> str:
@@ -132,17 +173,20 @@ def _draw_effects(rows: Sequence[PatientEffect], names: Mapping[str, str], unmar
     if unmarked:
         st.caption(f"Shown once every conversation in view is marked: {unmarked:,} are not.")
         return
-    if not rows:
-        st.caption("No wrong answer here is put down to the patient.")
+    left_out, open_ = [row for row in rows if row.n_left_out], sum(row.n_not_judged for row in rows)
+    not_judged = f" {open_:,} wrong answers stay in because no model has judged their patient." if open_ else ""
+    if not left_out:
+        st.caption(f"No wrong answer here is put down to the patient.{not_judged}")
         return
+    rows = left_out
     show_figure(
         effects_chart(rows, names, model_colours(list(names)), dark=is_dark()), "accuracy_without_patient",
         "Accuracy of each arm with all answers and without the wrong ones put down to the patient",
     )  # fmt: skip
     st.caption(
-        "Full dots: all counted answers. Open dots: without the wrong answers that are put down to the patient. Right "
-        "answers stay in whatever the patient did, and the rules that suspect a patient err often on free talk: read "
-        "the open dots as an upper bound. 95 % intervals, cases resampled."
+        "Full dots: all counted answers. Open dots: without the wrong answers that are put down to the patient, by a "
+        "model’s judgement or because it named the diagnosis. Right answers stay in whatever the patient did."
+        f"{not_judged} 95 % intervals, cases resampled."
     )
     with st.expander("The accuracies as a table", icon=":material/table:"):
         table = effects_table(rows, names)
@@ -156,7 +200,8 @@ def shares_table(rows: Sequence[CauseShare], names: Mapping[str, str]) -> pd.Dat
         [
             {
                 "Model": names[model], "Cause": CAUSE[cause][0], "Answers": row.n, "Wrong in all": row.n_wrong,
-                "Share": row.share, **bounds(row.interval), "Excluded": row.n_excluded,
+                "Share": row.share, **bounds(row.interval), "Provisional": row.n_provisional,
+                "Excluded": row.n_excluded,
             }
             for model in names for cause in (*ORDER, "provider")
             if (row := found.get((model, cause))) is not None  # type: ignore[arg-type]
@@ -173,6 +218,7 @@ def effects_table(rows: Sequence[PatientEffect], names: Mapping[str, str]) -> pd
                 "Without": row.without, **bounds(row.without_interval, "Without"),
                 "Change on the same cases": row.same_cases, **bounds(row.same_cases_interval, "Change"),
                 "Cases": row.n_cases, "Answers left out": row.n_left_out, "Cases left out": row.n_cases_left_out,
+                "Not judged": row.n_not_judged,
             }
             for row in sorted(rows, key=lambda r: list(names).index(r.model))
         ]

@@ -10,12 +10,12 @@ from pages.parts.accuracy_charts import FAINT
 from pages.parts.case_why import CAUSE
 from pages.parts.look import arm
 
-ORDER: tuple[Cause, ...] = ("doctor_never_asked", "doctor_concluded_wrongly", "patient", "grader", "case")
+ORDER: tuple[Cause, ...] = ("doctor_never_asked", "doctor_concluded_wrongly", "patient", "not_judged", "grader", "case")
 """As the bars are stacked; the provider's are excluded and stand in the label."""
 _COLOUR: dict[Cause, tuple[str, str]] = {
     "doctor_never_asked": ("#D55E00", "white"), "doctor_concluded_wrongly": ("#0072B2", "white"),
-    "patient": ("#E69F00", "#1A2B2B"), "grader": ("#56B4E9", "#1A2B2B"), "case": ("#CC79A7", "#1A2B2B"),
-    "provider": ("#8C8C8C", "white"),
+    "patient": ("#E69F00", "#1A2B2B"), "not_judged": ("#C4C9C9", "#1A2B2B"), "grader": ("#56B4E9", "#1A2B2B"),
+    "case": ("#CC79A7", "#1A2B2B"), "provider": ("#8C8C8C", "white"),
 }  # fmt: skip
 _WRITTEN = 0.035
 """Shares below are too narrow for their number."""

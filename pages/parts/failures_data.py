@@ -13,10 +13,12 @@ from core.metrics.attribution_shares import CauseShare, PatientEffect, cause_sha
 from core.metrics.belief_calibration import Calibration, calibrations
 from core.metrics.belief_many import BeliefRow, Course, CurvePoint, belief_rows, curves
 from core.metrics.belief_run import courses
+from core.metrics.ledger.judging import judging
 from core.metrics.ledger.keeping import RULES, mark_missing
 from core.metrics.ledger.kept_figures import TalkRow, talk_rows, topic_rows
 from core.metrics.ledger.overview import TopicRow
 from core.store.database import Store
+from core.store.fact_judgements import Judge, judged_sums
 from core.store.figures import CaseScore, McqRule, Selection
 from core.store.ledgers import talk_sums, topic_sums
 from core.work import Work, begin, work_at
@@ -61,15 +63,16 @@ def begin_marking() -> None:
     begin(("marking", str(store.path)), lambda tell, stop: mark_missing(store, on_progress=tell, stop=stop))
 
 
-def attributing(group: str, rule: McqRule, *, again: bool = False) -> Work[Attributed]:
+def attributing(group: str, rule: McqRule, judge: Judge | None, *, again: bool = False) -> Work[Attributed]:
     """Return the attribution of a group's wrong answers, which is started where it was not yet.
 
-    While conversations are being marked, the last finished one goes on to be shown.
+    ``judge`` says whose word on patients counts. While conversations are being marked or judged, the last finished one
+    goes on to be shown.
     """
-    store, marked = Store(), marking()
-    place = ("causes", str(store.path), group, rule)
+    store, busy = Store(), (marking(), judging())
+    place = ("causes", str(store.path), group, rule, *(judge or ()))
     known = work_at((*place, store.version))
-    if known is None and marked is not None and marked.running:
+    if known is None and any(work is not None and work.running for work in busy):
         known = work_at((*place, _LAST.get(place, "")))
     if known is not None and not (again and not known.running):
         return known
@@ -77,7 +80,9 @@ def attributing(group: str, rule: McqRule, *, again: bool = False) -> Work[Attri
     selection = Selection(formats=GROUPS[group])
     return begin(
         (*place, store.version),
-        lambda tell, stop: attributions(store, selection, rule, on_progress=tell, stop=stop, marked_only=True),
+        lambda tell, stop: attributions(
+            store, selection, rule, on_progress=tell, stop=stop, marked_only=True, judge=judge
+        ),
     )
 
 
@@ -91,9 +96,9 @@ def unmarked_in(scope: Scope) -> int:
     return int(scope.rows(talks())["unmarked"].sum())
 
 
-def talk_figures(scope: Scope) -> list[TalkRow]:
-    """Return the figures of the conversations in scope, by model."""
-    return _talk_figures(*_key(), scope)
+def talk_figures(scope: Scope, judge: Judge | None) -> list[TalkRow]:
+    """Return the figures of the conversations in scope, by model; ``judge`` says whose word on patients counts."""
+    return _talk_figures(*_key(), scope, judge)
 
 
 def topic_figures(scope: Scope) -> dict[str, list[TopicRow]]:
@@ -133,8 +138,12 @@ def _topics(path: str, version: str) -> pd.DataFrame:
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
-def _talk_figures(path: str, version: str, scope: Scope) -> list[TalkRow]:
-    return talk_rows(scope.rows(_talks(path, version)))
+def _talk_figures(path: str, version: str, scope: Scope, judge: Judge | None) -> list[TalkRow]:
+    if judge is None:
+        return talk_rows(scope.rows(_talks(path, version)))
+    with Store().read() as cursor:
+        judged = judged_sums(cursor, judge)
+    return talk_rows(scope.rows(_talks(path, version)), scope.rows(judged))
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)

@@ -21,8 +21,8 @@ def draw_marking() -> None:
         return
     with st.container(border=True, horizontal=True, vertical_alignment="center"):
         st.markdown(
-            f"**{missing:,} conversations are not marked yet:** which facts were asked, volunteered, never elicited, "
-            f"withheld or invented. That takes about {duration(seconds_for(missing))} once; it is kept. The figures "
+            f"**{missing:,} conversations are not marked yet:** which facts were asked, volunteered or never "
+            f"elicited. That takes about {duration(seconds_for(missing))} once; it is kept. The figures "
             "below leave these conversations out.",
             width="stretch",
         )

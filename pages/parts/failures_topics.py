@@ -1,4 +1,4 @@
-"""What doctors never ask: topics × models, with intervals; and what patients invent, withhold and give away."""
+"""What doctors never ask: topics × models, with intervals; and what patients invented, withheld and gave away."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,11 +6,14 @@ import pandas as pd
 import streamlit as st
 
 from core.metrics.ledger.kept_figures import TalkRow
-from core.metrics.ledger.overview import Share, TopicRow
+from core.metrics.ledger.overview import TopicRow
+from core.store.fact_judgements import Judge
+from pages.parts.case_facts import measured_words
+from pages.parts.facts_judging import ask_judge, judge_words, people_words
 from pages.parts.failures_data import talk_figures, topic_figures
 from pages.parts.failures_filters import Scope
 from pages.parts.failures_show import bounds, is_dark, percents, show_figure, show_table, three
-from pages.parts.failures_topics_charts import QUANTITY, Quantity, invented_chart, topics_chart
+from pages.parts.failures_topics_charts import QUANTITY, Quantity, faults_chart, topics_chart
 from pages.parts.figures import model_colours
 from pages.parts.look import plain
 
@@ -18,13 +21,13 @@ _MEANING: dict[Quantity, str] = {
     "never_elicited": "Never told in the conversation, neither asked for nor by itself.",
     "asked": "Told because the doctor’s question before it asked for it.",
     "volunteered": "Told by the patient without being asked.",
-    "withheld": "Asked for, and the patient did not know or denied it; it may be told later.",
 }
 
 
 def draw_topics(scope: Scope, names: Mapping[str, str]) -> None:
     """Draw what became of the facts by topic, and what the patients made up."""
-    talks = [row for row in talk_figures(scope) if row.model in names]
+    judge = ask_judge()
+    talks = [row for row in talk_figures(scope, judge) if row.model in names]
     if not any(row.conversations for row in talks):
         st.info(
             "No marked conversation fits these filters. Mark the conversations above, or take a filter away; where "
@@ -47,11 +50,10 @@ def draw_topics(scope: Scope, names: Mapping[str, str]) -> None:
             topics_table(rows, names, quantity), f"facts_{quantity}", percents("Share", "Low", "High"), height=430
         )  # fmt: skip
     st.caption(
-        "Only facts that a patient can tell; what examination and tests show is left out. Facts are marked by rules on "
-        "words, which miss free paraphrase: what was never elicited is an upper bound, what was asked or volunteered a "
-        f"lower one. The mean over a case’s facts and conversations, then over cases. {_counts(talks, names)}"
+        f"Only facts that a patient can tell; what examination and tests show is left out. {measured_words()} The mean "
+        f"over a case’s facts and conversations, then over cases. {_counts(talks, names)}"
     )
-    _draw_invented(talks, names)
+    _draw_faults(talks, names, judge)
 
 
 def _ask_quantity() -> Quantity:
@@ -68,20 +70,27 @@ def _counts(talks: Sequence[TalkRow], names: Mapping[str, str]) -> str:
     return f"Conversations: {words}; left out: {left_out}."
 
 
-def _draw_invented(talks: Sequence[TalkRow], names: Mapping[str, str]) -> None:
+def _draw_faults(talks: Sequence[TalkRow], names: Mapping[str, str], judge: Judge | None) -> None:
     st.subheader("What the patient invented, withheld and gave away", anchor=False)
+    if judge is None or not any(row.judged for row in talks):
+        st.markdown(
+            ":gray-badge[:material/gavel: Not judged] What patients withhold and invent no rule decides. Have a model "
+            "judge it under **Causes**, or every conversation: `python -m core judge-facts --all --model MODEL`."
+        )
+        show_table(talks_table(talks, names), "faults", three("Mean", "Low", "High"))
+        return
     left, right = st.columns([5, 6], gap="medium")
     with left:
         show_figure(
-            invented_chart(talks, names, model_colours(list(names)), dark=is_dark()), "inventions",
-            "Statements a conversation that the case does not hold, by model",
+            faults_chart(talks, names, model_colours(list(names)), dark=is_dark()), "faults",
+            "Share of judged conversations in which the patient invented or withheld something, by model",
         )  # fmt: skip
     with right:
-        show_table(talks_table(talks, names), "inventions", three("Mean", "Low", "High"))
+        show_table(talks_table(talks, names), "faults", three("Mean", "Low", "High"))
     st.caption(
-        "Invented: a statement that contradicts a fact of the case, or that no fact of it supports. Plain denials of "
-        "what the case is silent about are counted apart: harmless more often than not. Gave away: the patient named "
-        "the diagnosis though the vignette does not. On free talk about one flag in three is right: read it first."
+        f"Invented and withheld: judged by {judge_words(judge)}, with a quotation for each. {people_words(judge)} The "
+        "shares are of the conversations that were judged: those with a wrong answer after them, unless all were. Gave "
+        "away: the patient named the diagnosis though the vignette does not, by rule, in all marked conversations."
     )
 
 
@@ -99,21 +108,17 @@ def topics_table(rows: Mapping[str, Sequence[TopicRow]], names: Mapping[str, str
 
 
 def talks_table(rows: Sequence[TalkRow], names: Mapping[str, str]) -> pd.DataFrame:
-    """Return what the patients of each model did, as shares of conversations and as numbers a conversation."""
+    """Return what the patients of each model did, as shares of conversations; what nobody judged is left out."""
     return pd.DataFrame(
         [
-            {"Model": names[row.model], "What": what, "Mean": share.value, **bounds(share.interval),
-             "Cases": row.cases, "Conversations": row.conversations}
-            for model in names for row in rows if row.model == model and row.conversations
-            for what, share in _measures(row)
+            {"Model": names[row.model], "What": what, "By": by, "Mean": share.value, **bounds(share.interval),
+             "n": n}
+            for model in names for row in rows if row.model == model
+            for what, by, share, n in (
+                ("Something invented", "a model", row.with_invented, row.judged),
+                ("A fact withheld to the end", "a model", row.with_withheld, row.judged),
+                ("Diagnosis given away", "rule", row.with_leaked, row.conversations),
+            )
+            if n
         ]
     )  # fmt: skip
-
-
-def _measures(row: TalkRow) -> list[tuple[str, Share]]:
-    return [
-        ("Inventions a conversation", row.invented), ("Denials of the unknown a conversation", row.denials),
-        ("Conversations with an invention", row.with_invented),
-        ("Conversations with a fact withheld to the end", row.with_withheld),
-        ("Conversations in which the diagnosis was given away", row.with_leaked),
-    ]  # fmt: skip

@@ -1,6 +1,5 @@
-"""Figures of what became of the facts: a heat map topics × models, and inventions a conversation as dots."""
+"""Figures of what became of the facts: a heat map topics × models, and what patients did wrong as dots."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -11,9 +10,9 @@ from core.metrics.ledger.overview import Share, TopicRow
 from pages.parts.accuracy_charts import FAINT, INK
 from pages.parts.failures_causes_charts import LEGEND, MARGIN
 
-Quantity = Literal["never_elicited", "asked", "volunteered", "withheld"]
+Quantity = Literal["never_elicited", "asked", "volunteered"]
 QUANTITY: dict[Quantity, str] = {
-    "never_elicited": "Never elicited", "asked": "Asked", "volunteered": "Volunteered", "withheld": "Withheld",
+    "never_elicited": "Never elicited", "asked": "Asked", "volunteered": "Volunteered",
 }  # fmt: skip
 _SCALE: dict[bool, tuple[str, str, str]] = {
     False: ("#FFFFFF", "#F2A65A", "#9C3D00"), True: ("#0E1718", "#8A4A12", "#FFB06B"),
@@ -76,30 +75,38 @@ def _words(cell: TopicRow | None, quantity: Quantity) -> str:
     return f"{share.value:.1%} ({low:.1%} – {high:.1%})<br>{cell.cases:,} cases, {cell.facts:,} facts"
 
 
-def invented_chart(
+def faults_chart(
     rows: Sequence[TalkRow], names: Mapping[str, str], colours: Mapping[str, str], *, dark: bool = False
 ) -> go.Figure:
-    """Return the patient's inventions a conversation: a dot with its interval for each model."""
-    shown = [row for model in names for row in rows if row.model == model and not math.isnan(row.invented.value)]
+    """Return the share of judged conversations in which the patient invented or withheld something, by model."""
+    faults = (("with_invented", "Invented"), ("with_withheld", "Withheld"))
+    models = [model for model in names if any(row.model == model and row.judged for row in rows)]
     figure = go.Figure()
-    for row in shown:
-        value, (low, high) = row.invented.value, row.invented.interval
+    for lane, model in enumerate(models):
+        (row,) = (row for row in rows if row.model == model)
+        shares: list[Share] = [getattr(row, name) for name, _ in faults]
+        shift = 0.6 * ((lane + 0.5) / len(models) - 0.5)
         figure.add_scatter(
-            name=names[row.model], mode="markers", x=[value], y=[f"{names[row.model]}<br>n = {row.conversations:,}"],
-            marker={"color": colours[row.model], "size": 10}, showlegend=False,
+            name=f"{names[model]}, n = {row.judged:,}", mode="markers", x=[share.value for share in shares],
+            y=[place + shift for place in range(len(faults))], marker={"color": colours[model], "size": 10},
             error_x={
-                "type": "data", "symmetric": False, "array": [high - value], "arrayminus": [value - low],
-                "thickness": 1.4, "width": 4, "color": colours[row.model],
+                "type": "data", "symmetric": False, "thickness": 1.4, "width": 4, "color": colours[model],
+                "array": [share.interval.high - share.value for share in shares],
+                "arrayminus": [share.value - share.interval.low for share in shares],
             },
-            customdata=[(low, high, row.cases)],
-            hovertemplate="%{fullData.name}: %{x:.2f} (%{customdata[0]:.2f} – %{customdata[1]:.2f})<br>"
-            "%{customdata[2]:,} cases<extra></extra>",
+            customdata=[share.interval for share in shares],
+            hovertemplate="%{fullData.name}: %{x:.1%} (%{customdata[0]:.1%} – %{customdata[1]:.1%})<extra></extra>",
         )  # fmt: skip
     figure.update_layout(
-        height=90 + 46 * len(shown), margin=MARGIN, hovermode="closest", legend=LEGEND,
+        height=110 + len(faults) * (20 + 18 * len(models)), margin=MARGIN, hovermode="closest", legend=LEGEND,
+        showlegend=True,
         xaxis={
-            "title": "Inventions a conversation", "rangemode": "tozero", "gridcolor": FAINT[dark], "zeroline": False,
+            "title": "Share of judged conversations", "tickformat": ".0%", "range": [-0.02, 1.02],
+            "gridcolor": FAINT[dark], "zeroline": False,
         },
-        yaxis={"autorange": "reversed", "automargin": True, "showgrid": False},
+        yaxis={
+            "range": [len(faults) - 0.5, -0.5], "tickvals": list(range(len(faults))),
+            "ticktext": [words for _, words in faults], "automargin": True, "showgrid": False, "zeroline": False,
+        },
     )  # fmt: skip
     return figure

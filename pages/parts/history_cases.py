@@ -91,7 +91,7 @@ def _draw_case(seat: Condition, case_key: str, rule: McqRule) -> None:
     measured = measure(said, yardstick(information_of(found.case), items.items))
     _draw_measures(measured)
     _draw_items(items, measured)
-    ledger = st.expander("Facts ledger: asked, volunteered, never elicited, invented", icon=":material/fact_check:",
+    ledger = st.expander("Facts ledger: asked, volunteered, never elicited", icon=":material/fact_check:",
                          on_change="rerun", key="history_ledger")  # fmt: skip
     if ledger.open:
         with ledger:

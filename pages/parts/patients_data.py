@@ -20,7 +20,6 @@ from core.store.patients import (
     PatientOffer,
     hits,
     offer,
-    to_mark_facts,
     trial_case,
 )
 from core.work import Work, begin, work_at
@@ -40,26 +39,13 @@ class View:
     runs: dict[str, str] = field(default_factory=dict, compare=False, hash=False)
 
 
-@dataclass(frozen=True)
-class Unmarked:
-    """Conversations still to be marked: by their words, and by facts ledgers that were made since."""
-
-    by_words: int
-    by_facts: int
-
-    @property
-    def all(self) -> int:
-        """How many there are."""
-        return self.by_words + self.by_facts
-
-
 def on_offer() -> PatientOffer:
     """Return what there is to choose from, with what the journals hold by now."""
     fold_if_free(Store())
     return _offer(*_key())
 
 
-def unmarked(view: View) -> Unmarked:
+def unmarked(view: View) -> int:
     """Return how many conversations of the view's runs are still to be marked."""
     return _unmarked(*_key(), _marked_together(view))
 
@@ -123,11 +109,8 @@ def _offer(path: str, version: str) -> PatientOffer:
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
-def _unmarked(path: str, version: str, wanted: PatientFilter) -> Unmarked:
-    store = Store()
-    with store.read() as cursor:
-        by_facts = len(to_mark_facts(cursor, rules_version(), wanted))
-    return Unmarked(count_unmarked(store, wanted), by_facts)
+def _unmarked(path: str, version: str, wanted: PatientFilter) -> int:
+    return count_unmarked(Store(), wanted)
 
 
 @st.cache_resource(max_entries=32, show_spinner="Resampling the cases…")

@@ -17,13 +17,12 @@ def draw_marking(view: View) -> None:
     if work is not None and work.error:
         st.error(plain(work.error))
     missing = unmarked(view)
-    if not missing.all:
+    if not missing:
         return
-    what = "by the facts that were found since" if not missing.by_words else "by the rules on patients’ replies"
     with st.container(border=True, horizontal=True, vertical_alignment="center"):
         st.markdown(
-            f"**{missing.all:,} conversations are not marked yet** {what}. That takes about "
-            f"{duration(seconds_for(missing.all))} once; it is kept. The figures below leave these conversations out.",
+            f"**{missing:,} conversations are not marked yet** by the rules on patients’ replies. That takes about "
+            f"{duration(seconds_for(missing))} once; it is kept. The figures below leave these conversations out.",
             width="stretch",
         )
         st.button("Mark them", icon=":material/rule:", type="primary", on_click=begin_marking, args=(view,),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from core.metrics.patients.figures import By, PatientRate
-from core.metrics.patients.kinds import ABOUT
+from core.metrics.patients.kinds import ABOUT, PRECISE
 from core.store.patients import Kind
 from core.words import PROTOCOL
 from pages.parts.failures_show import is_dark
@@ -16,7 +16,7 @@ from pages.parts.navigation import FAILURES
 from pages.parts.patients_charts import rates_chart
 from pages.parts.patients_controls import persona_name
 from pages.parts.patients_data import View, rates
-from pages.parts.patients_tables import Group, group_of, rates_table
+from pages.parts.patients_tables import Group, group_of, rates_table, read_right
 
 _BY: dict[By, str] = {
     "patient": "Patient", "doctor": "Doctor", "run": "Run", "dataset": "Data set", "specialty": "Specialty",
@@ -31,8 +31,9 @@ def draw_rates(view: View) -> None:
         "Group by", list(_BY), default="patient", required=True, format_func=_BY.__getitem__, key="patients_by",
         bind="query-params", help="Plain patients, each persona and each protocol are always groups apart.",
     ) or "patient"  # fmt: skip
-    found = [row for row in rates(view, by) if row.kind in view.kinds]
-    if not found:
+    every = [row for row in rates(view, by) if row.kind in view.kinds]
+    found = [row for row in every if ABOUT[row.kind].claimed]
+    if not every:
         st.info("No marked conversation fits: mark them, or take a filter away.", icon=":material/filter_alt_off:")
         return
     names = group_names(found, by, view)
@@ -41,7 +42,7 @@ def draw_rates(view: View) -> None:
     table = rates_table(found, names, _BY[by])
     if not table.empty:
         draw_table(table, "patients-rates", _columns(_BY[by]))
-    _say_what_lacks(found)
+    _say_what_lacks(every)
 
 
 def group_names(rows: Sequence[PatientRate], by: By, view: View) -> dict[Group, str]:
@@ -83,7 +84,7 @@ def _columns(head: str) -> dict[str, object]:
         head: st.column_config.TextColumn(width="medium"),
         **dict.fromkeys(("With a hit", "Low", "High"), number(format="percent")),
         **dict.fromkeys(("Hits per 100 replies", "Per 100, low", "Per 100, high"), number(format="%.2f")),
-        **dict.fromkeys(("Conversations", "Cases", "Hits", "Replies", "No facts yet"), number(format="localized")),
+        **dict.fromkeys(("Conversations", "Cases", "Hits", "Replies"), number(format="localized")),
         "Hit": number(format="localized", help="Conversations with at least one hit"),
     }
 
@@ -108,10 +109,17 @@ def _colours(names: dict[Group, str]) -> dict[Group, str]:
 
 
 def _say_what_lacks(found: Sequence[PatientRate]) -> None:
-    lacking = sum(row.missing for row in found if row.kind == "invented")
-    if lacking:
+    """Name the kinds without rates, and where to look for what no rule decides."""
+    open_ = [kind for kind in ABOUT if not ABOUT[kind].claimed and any(row.kind == kind for row in found)]
+    if open_:
+        listed = "; ".join(
+            f"{ABOUT[kind].name.lower()} ({read_right(ABOUT[kind])}), "
+            f"{sum(row.hits for row in found if row.kind == kind):,} hits" for kind in open_
+        )  # fmt: skip
         st.caption(
-            f"Invented statements are found with the facts ledger, which {lacking:,} conversations do not have yet: "
-            "mark their facts on the page Failures, then come back."
+            f"No rate is stated for rules of which fewer than {PRECISE:.0%} of the hits were right when read, or of "
+            f"which none could be read: {listed}. Their hits stand under Hits, to be read."
         )
-        st.page_link(FAILURES, label="Mark facts", icon=":material/fact_check:")
+    st.caption("What a patient invents or withholds no rule on words decides; a model judges it on the page Failures.")
+    st.page_link(FAILURES, label="Invented and withheld, as judged", icon=":material/gavel:",
+                 query_params={"failures_tab": "Never asked"})  # fmt: skip

@@ -14,7 +14,7 @@ def draw_rules(view: View) -> None:
     st.caption(
         f"Version {RULES} of the rules. Right of those read: hits drawn at random from GPT-4’s patient in the CRAFT-MD "
         "release and read one by one, 20 of each kind or all where there are fewer; drawn anew after the rules were "
-        "mended once. How: docs/patient_reliability.md."
+        "mended once, for each of two readers. How: docs/patient_reliability.md."
     )
     columns = st.columns(2)
     for number, about in enumerate(ABOUT.values()):

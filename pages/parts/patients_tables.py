@@ -21,7 +21,8 @@ def group_of(row: PatientRate) -> Group:
 
 def read_right(about: About) -> str:
     """Return in words how many of a kind's hits were right among those that were read."""
-    return f"{about.second[0]} of {about.second[1]} read were right" if about.second else "none to read"
+    right, read = about.read
+    return f"{right} of {read} read were right" if read else "none to read"
 
 
 def rates_table(rows: Sequence[PatientRate], names: Mapping[Group, str], head: str) -> pd.DataFrame:
@@ -29,7 +30,7 @@ def rates_table(rows: Sequence[PatientRate], names: Mapping[Group, str], head: s
 
     Shares are 0 to 1.
     """
-    table = pd.DataFrame(
+    return pd.DataFrame(
         [
             {
                 head: names[group_of(row)], "Kind": ABOUT[row.kind].name, "With a hit": _number(row.rate),
@@ -37,12 +38,11 @@ def rates_table(rows: Sequence[PatientRate], names: Mapping[Group, str], head: s
                 "Hits per 100 replies": _number(row.per_100), "Per 100, low": _number(row.per_100_interval.low),
                 "Per 100, high": _number(row.per_100_interval.high), "Conversations": row.n, "Hit": row.n_hit,
                 "Cases": row.cases, "Hits": row.hits, "Replies": row.replies,
-                "No facts yet": row.missing,
+                "Hits right when read": _read(ABOUT[row.kind].read),
             }
             for row in rows if row.n
         ]
     )  # fmt: skip
-    return table if any(row.n and row.missing for row in rows) else table.drop(columns="No facts yet", errors="ignore")
 
 
 def hits_table(
@@ -85,8 +85,9 @@ def rules_table() -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "Kind": about.name, "What counts": about.rule, "Right of those read": _read(about.second),
-                "Before mending": _read(about.first), "False alarms": about.false_alarms,
+                "Kind": about.name, "What counts": about.rule, "Right of those read": _read(about.read),
+                "Before mending": _read(about.first), "Rates stated": "yes" if about.claimed else "no",
+                "False alarms": about.false_alarms,
             }
             for about in ABOUT.values()
         ]
@@ -94,7 +95,7 @@ def rules_table() -> pd.DataFrame:
 
 
 def _read(sample: tuple[int, int] | None) -> str | None:
-    return f"{sample[0]} of {sample[1]}" if sample else None
+    return f"{sample[0]} of {sample[1]}" if sample and sample[1] else None
 
 
 def _number(value: float) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -203,7 +204,7 @@ def test_saved_facts_take_the_place_of_the_profile(open_page: Open) -> None:
 def test_a_models_marks_are_shown_where_they_differ(open_page: Open) -> None:
     def script(body: dict[str, Any]) -> str:
         marks = [{"id": fact.id, "mark": "never_elicited", "turn": None} for fact in facts_of(CASE)]
-        return f"Here you are: {json.dumps({'facts': marks, 'invented': []})}"
+        return f"Here you are: {json.dumps({'facts': marks})}"
 
     app = open_page("debugger", run=bench_id(), view="facts")
     prefix = next(box.key for box in app.selectbox if str(box.key).endswith("_judge_grader")).removesuffix("_grader")
@@ -220,6 +221,28 @@ def test_a_models_marks_are_shown_where_they_differ(open_page: Open) -> None:
     assert set(differing["Rules"]) <= {"✓ Asked", "↑ Volunteered"}
     assert set(differing["Model"]) == {"✗ Never elicited"}
     assert trouble(app) == []
+
+
+def test_a_model_judges_the_patient_of_one_trial_and_its_words_are_shown(open_page: Open) -> None:
+    def script(body: dict[str, Any]) -> str:
+        said = re.search(r"\[(\d+)\] Patient: (.+?)\.", str(body["messages"][0]["content"]))
+        assert said is not None
+        return json.dumps({"withheld": [], "invented": [{"turn": int(said[1]), "words": said[2], "contradicts": None}]})
+
+    app = open_page("debugger", run=bench_id(), view="facts")
+    assert "Not judged" in words(app)
+    prefix = next(box.key for box in app.selectbox if str(box.key).endswith("_facts_grader")).removesuffix("_grader")
+    with running(script) as provider:
+        app.selectbox(key=f"{prefix}_grader").set_value("another model…").run()
+        app.text_input(key=f"{prefix}_grader_other").set_value("openai/judge").run()
+        app.text_input(key=f"{prefix}_base_url").set_value(provider.base_url).run()
+        assert "**1 to judge**: about 1 calls" in words(app).replace("\\", "")
+        button(app, "Judge").click().run()
+        run_until(app, lambda a: "Invented]" in words(a))
+        assert len(provider.bodies) == 1
+    assert trouble(app) == []
+    assert {metric.label: metric.value for metric in app.metric}["Invented"] == "1"
+    assert "judge (prompts" in words(app)
 
 
 def test_sections_are_sorted_by_a_model_and_inventions_are_counted(open_page: Open) -> None:

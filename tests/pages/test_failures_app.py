@@ -30,6 +30,7 @@ from tests.core.store.builders import (
     invalid,
     write_journal,
 )
+from tests.support.fake_provider import running
 from tests.support.pages import button, has_button, run_until, trouble, words
 
 Open = Callable[..., AppTest]
@@ -117,14 +118,14 @@ def test_each_wrong_answer_has_its_cause(filled: Store, open_page: Open) -> None
     shares = {(r["Model"], r["Cause"]): (r["Answers"], r["Wrong in all"], r["Excluded"])
               for r in table(app, "Wrong in all").to_dict("records")}  # fmt: skip
     assert shares["openai/a", "Doctor: never asked"] == (1, 2, 0)
-    assert shares["openai/a", "Patient, suspected"] == (1, 2, 0)
+    assert shares["openai/a", "Patient"] == (1, 2, 0)
     assert shares["openai/b", "Doctor: concluded wrongly"] == (1, 1, 0)
     assert shares["openai/b", "Provider"] == (0, 1, 1)
     bars = {bar["name"]: bar["x"] for bar in charts(app)[0]["data"]}
     assert bars == {
         "Doctor: never asked": [0.5, 0.0],
         "Doctor: concluded wrongly": [0.0, 1.0],
-        "Patient, suspected": [0.5, 0.0],
+        "Patient": [0.5, 0.0],
     }
     assert "openai/b 1" in words(app).replace("\\", ""), "what the provider spoiled is said to be excluded"
 
@@ -163,6 +164,67 @@ def test_accuracy_without_the_patients_waits_for_all_marks(
     assert [r["Answers"] for r in table(app, "Wrong in all").to_dict("records") if r["Answers"]] == [1]
 
 
+def test_without_a_judge_what_is_not_judged_is_said(filled: Store, open_page: Open) -> None:
+    mark_missing(filled)
+    shown = words(settled(open_page("failures"))).replace("\\", "")
+    assert "**Not judged: what patients withheld or invented** in these 3 conversations." in shown
+    assert "0 wrong answers are *not judged*; 1 more are put down to the doctor on grounds of its own" in shown
+    assert "1 wrong answers stay in because no model has judged their patient." in shown
+    topics = words(open_page("failures", failures_tab="Never asked")).replace("\\", "")
+    assert "What patients withhold and invent no rule decides" in topics
+    assert "recall asked 0.37 (36 of 98)" in topics
+
+
+def test_a_model_judges_by_a_button_with_an_estimate(filled: Store, open_page: Open) -> None:
+    def script(body: dict[str, object]) -> str:
+        asked = str(body["messages"])
+        invented = [{"turn": 3, "words": "No, doctor", "contradicts": None}] if "No, doctor" in asked else []
+        return json.dumps({"withheld": [], "invented": invented})
+
+    mark_missing(filled)
+    app = settled(open_page("failures"))
+    with running(script) as provider:
+        app.selectbox(key="failures_facts_grader").set_value("another model…").run()
+        app.text_input(key="failures_facts_grader_other").set_value("openai/judge").run()
+        app.text_input(key="failures_facts_base_url").set_value(provider.base_url).run()
+        assert "**3 to judge**: about 3 calls," in words(settled(app)).replace("\\", "")
+        button(app, "Judge").click().run()
+        run_until(app, lambda page: "conversations judged by openai/judge" in words(page).replace("\\", ""))
+        app = settled(open_page("failures"))
+        assert len(provider.bodies) == 3
+    assert trouble(app) == []
+    shown = words(app).replace("\\", "")
+    assert "**Withheld and invented: judged by openai/judge (prompts" in shown
+    assert "3 of 3 conversations here" in shown
+    assert "nobody has reviewed a conversation that it judged" in shown
+    shares = {(r["Model"], r["Cause"]): r["Answers"] for r in table(app, "Wrong in all").to_dict("records")}
+    assert (shares["openai/a", "Patient"], shares["openai/a", "Doctor: never asked"]) == (2, 0)
+    assert "“No, doctor”" in str(list(table(open_answers(open_page), "Why")["Why"]))
+    topics = open_page("failures", failures_tab="Never asked")
+    rows = {(r["Model"], r["What"]): (r["Mean"], r["n"]) for r in table(topics, "By").to_dict("records")}
+    assert rows["openai/a", "Something invented"] == (0.5, 2)
+    assert rows["openai/a", "A fact withheld to the end"] == (0.0, 2)
+    assert rows["openai/b", "Something invented"] == (1.0, 1)
+
+
+def open_answers(open_page: Open) -> AppTest:
+    """The page at the patient's answers, by an address from when rules suspected it."""
+    app = settled(open_page("failures", failures_cause="Patient, suspected", failures_model="openai/a"))
+    assert app.selectbox(key="failures_cause").value == "patient"
+    return app
+
+
+def test_an_old_address_of_a_quantity_that_is_gone_still_opens(filled: Store, open_page: Open) -> None:
+    mark_missing(filled)
+    app = open_page("failures", failures_tab="Never asked", failures_facts="Withheld")
+    assert trouble(app) == []
+    assert rows_of_topics(app)
+
+
+def rows_of_topics(app: AppTest) -> list[dict]:
+    return table(app, "Topic").to_dict("records")
+
+
 def test_answers_to_the_vignette_are_asked_for(filled: Store, open_page: Open) -> None:
     app = settled(open_page("failures", failures_group="To the whole vignette"))
     assert trouble(app) == []
@@ -172,7 +234,7 @@ def test_answers_to_the_vignette_are_asked_for(filled: Store, open_page: Open) -
 def test_filters_stand_in_the_address(filled: Store, open_page: Open) -> None:
     mark_missing(filled)
     app = settled(open_page("failures", failures_specialties="Cardiology", failures_models="openai/a"))
-    assert {r["Cause"] for r in table(app, "Wrong in all").to_dict("records") if r["Answers"]} == {"Patient, suspected"}
+    assert {r["Cause"] for r in table(app, "Wrong in all").to_dict("records") if r["Answers"]} == {"Patient"}
 
 
 def test_topics_that_never_came_up(filled: Store, open_page: Open) -> None:

@@ -1,15 +1,12 @@
 """The facts ledger: a case as atomic facts, and what became of each in a conversation."""
 
 from core.metrics.ledger.facts import AtomicFact, facts_of, with_ids
-from core.metrics.ledger.invented import Statement
 from core.metrics.ledger.judged import Disagreement, Judged, JudgedFact, disagreements
 from core.metrics.ledger.marks import FactMark, Ledger, Mark, ledger
-from core.metrics.ledger.overview import Share, TopicRow, coverage, invented_per_conversation, never_asked
-from core.metrics.ledger.stream import ledgers_of
+from core.metrics.ledger.overview import Share, TopicRow, coverage, never_asked
 from core.metrics.ledger.topics import TOPICS, Topic
 
 __all__ = [
-    "TOPICS", "AtomicFact", "Disagreement", "FactMark", "Judged", "JudgedFact", "Ledger", "Mark", "Share", "Statement",
-    "Topic", "TopicRow", "coverage", "disagreements", "facts_of", "invented_per_conversation", "ledger", "ledgers_of",
-    "never_asked", "with_ids",
+    "TOPICS", "AtomicFact", "Disagreement", "FactMark", "Judged", "JudgedFact", "Ledger", "Mark", "Share", "Topic",
+    "TopicRow", "coverage", "disagreements", "facts_of", "ledger", "never_asked", "with_ids",
 ]  # fmt: skip

@@ -1,10 +1,44 @@
-"""A language model's marks of a conversation, and where they differ from the rules'."""
+"""What a language model says of a conversation: what the patient withheld and invented, and marks beside the rules'."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from core.metrics.ledger.marks import Ledger, Mark
+
+Fault = Literal["withheld", "invented"]
+
+
+@dataclass(frozen=True)
+class PatientVerdict:
+    """One thing that a model says a patient did, with the words that show it; messages count from 0.
+
+    ``turn`` is the patient's reply. An *invented* statement is quoted from it; ``fact`` names what it contradicts, if
+    anything. Of a *withheld* fact the doctor's question before it is quoted, and ``fact`` names it. ``fact_text`` is
+    the fact in words, as it was when it was judged.
+    """
+
+    kind: Fault
+    turn: int
+    words: str
+    fact: str | None = None
+    fact_text: str = ""
+
+
+@dataclass(frozen=True)
+class JudgedPatient:
+    """A model's judgement of one conversation, under a prompt: what its patient withheld and invented, if anything."""
+
+    judge: str
+    prompt_hash: str
+    verdicts: tuple[PatientVerdict, ...] = ()
+    dropped: int = 0
+    """Verdicts that it gave and whose quotation, fact or message is not there: they count as nothing."""
+
+    def of(self, kind: Fault) -> tuple[PatientVerdict, ...]:
+        """Return the verdicts of a kind."""
+        return tuple(one for one in self.verdicts if one.kind == kind)
 
 
 @dataclass(frozen=True)
@@ -18,33 +52,31 @@ class JudgedFact:
 
 @dataclass(frozen=True)
 class Judged:
-    """A model's reading of a conversation: marks by fact, invented statements by turn, and its calls.
+    """A model's marks of a conversation by fact, and its calls.
 
     ``unreadable`` says why there are no marks; a model that cannot be read has judged nothing.
     """
 
     judge: str
     facts: tuple[JudgedFact, ...] = ()
-    invented: tuple[tuple[int, str], ...] = ()
     unreadable: str | None = None
     call_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """One point on which rules and model differ: a fact's mark (by id), or an invented statement of a turn."""
+    """One fact, by id, on which rules and model differ."""
 
-    fact_id: str | None
+    fact_id: str
     turn: int | None
     rules: str
     judge: str
 
 
 def disagreements(of: Ledger, judged: Judged) -> list[Disagreement]:
-    """Return where rules and model differ: marks in the order of the facts, then turns with an invention.
+    """Return where rules and model differ, in the order of the facts.
 
-    Facts of which the model said nothing count as a difference; turns are compared by whether anything in them was
-    invented, plain denials aside. Nothing can differ from an unreadable judgement.
+    Facts of which the model said nothing count as a difference. Nothing can differ from an unreadable judgement.
     """
     if judged.unreadable is not None:
         return []
@@ -55,9 +87,4 @@ def disagreements(of: Ledger, judged: Judged) -> list[Disagreement]:
         if theirs is None or theirs.mark != mark.mark:
             turn = mark.turn if mark.turn is not None else theirs.turn if theirs else None
             found.append(Disagreement(mark.fact.id, turn, mark.mark, theirs.mark if theirs else "no mark"))
-    ours = {s.turn for s in of.invented if not s.denial}
-    model = {turn for turn, _ in judged.invented}
-    for turn in sorted(ours ^ model):
-        rules = "invented" if turn in ours else "nothing invented"
-        found.append(Disagreement(None, turn, rules, "invented" if turn in model else "nothing invented"))
     return found

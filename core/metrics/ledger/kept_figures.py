@@ -1,12 +1,13 @@
-"""Figures from kept summaries: what models never ask, by topic, and what patients invent.
+"""Figures from kept summaries and judgements: what models never ask, by topic, and what patients did wrong.
 
-The same figures as ``never_asked`` and ``invented_per_conversation`` of ``core.metrics.ledger.overview`` give on the
-ledgers themselves: the unit is the case, whose conversations are joined first; intervals (95 %) resample cases, all of
-them at once for every model and topic.
+The same figures as ``never_asked`` of ``core.metrics.ledger.overview`` gives on the ledgers themselves: the unit is the
+case, whose conversations are joined first; intervals (95 %) resample cases, all of them at once for every model and
+topic.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,16 +18,16 @@ from core.metrics.ledger.overview import Share, TopicRow
 from core.metrics.ledger.topics import TOPICS
 
 RESAMPLES = 2_000
-_MARKS = ("asked", "volunteered", "never_elicited", "withheld")
+_MARKS = ("asked", "volunteered", "never_elicited")
 
 
 @dataclass(frozen=True)
 class TalkRow:
     """The marked conversations of a model; ``missing`` ones are not marked yet, ``broken`` ones broke off.
 
-    ``invented`` and ``denials``: statements a conversation that the case does not hold, plain denials apart.
-    ``with_invented``, ``with_withheld`` and ``with_leaked``: shares (0 to 1) of conversations in which the patient did
-    so at least once. All are means over a case's conversations, then over cases.
+    ``with_leaked``: share (0 to 1) of the marked ones in which the patient named the diagnosis, by rule. ``judged``
+    conversations have been judged by a model, ``with_invented`` and ``with_withheld`` are shares of these. All are
+    means over a case's conversations, then over cases; NaN where there is none.
     """
 
     model: str
@@ -34,11 +35,10 @@ class TalkRow:
     conversations: int
     missing: int
     broken: int
-    invented: Share
-    denials: Share
+    with_leaked: Share
+    judged: int
     with_invented: Share
     with_withheld: Share
-    with_leaked: Share
 
 
 def topic_rows(sums: pd.DataFrame) -> dict[str, list[TopicRow]]:
@@ -62,22 +62,36 @@ def topic_rows(sums: pd.DataFrame) -> dict[str, list[TopicRow]]:
     }  # fmt: skip
 
 
-def talk_rows(sums: pd.DataFrame) -> list[TalkRow]:
-    """Return a row for each model that has a conversation, from ``core.store.ledgers.talk_sums``."""
-    marked = sums[sums["marked"] > 0]
-    means = marked[["model", "case_key"]].copy()
-    for name in _PER_TALK:
-        means[name] = marked[name] / marked["marked"]
-    figures = _figures(means.pivot(index="case_key", columns=["model"], values=list(_PER_TALK))) if len(means) else {}
-    return [_talk_row(str(model), held, figures) for model, held in sums.groupby("model")]
+def talk_rows(sums: pd.DataFrame, judged: pd.DataFrame | None = None) -> list[TalkRow]:
+    """Return a row for each model that has a conversation, from ``core.store.ledgers.talk_sums``.
+
+    ``judged`` holds one judge's sums (``core.store.fact_judgements.judged_sums``), ``None`` where nobody judged.
+    """
+    leaks = _shares(sums, "marked", ("with_leaked",))
+    faults = _shares(judged, "judged", ("with_invented", "with_withheld")) if judged is not None else {}
+    looked = {} if judged is None else {str(m): int(n) for m, n in judged.groupby("model")["judged"].sum().items()}
+    groups = ((str(model), held) for model, held in sums.groupby("model"))
+    return [_talk_row(model, held, looked.get(model, 0), leaks | faults) for model, held in groups]
 
 
-def _talk_row(model: str, held: pd.DataFrame, figures: dict[tuple[str, ...], Share]) -> TalkRow:
+def _talk_row(model: str, held: pd.DataFrame, judged: int, shares: Mapping[tuple[str, ...], Share]) -> TalkRow:
     counts = held[["marked", "missing", "broken"]].sum()
+    leaked, invented, withheld = (
+        shares.get((name, model), _NOTHING) for name in ("with_leaked", "with_invented", "with_withheld")
+    )
     return TalkRow(
         model, int((held["marked"] > 0).sum()), int(counts["marked"]), int(counts["missing"]), int(counts["broken"]),
-        *(figures.get((name, model), _NOTHING) for name in _PER_TALK),
+        leaked, judged, invented, withheld,
     )  # fmt: skip
+
+
+def _shares(sums: pd.DataFrame, of: str, names: Sequence[str]) -> dict[tuple[str, ...], Share]:
+    """Return (name, model) → mean over cases of the share of a case's conversations."""
+    held = sums[sums[of] > 0]
+    means = held[["model", "case_key"]].copy()
+    for name in names:
+        means[name] = held[name] / held[of]
+    return _figures(means.pivot(index="case_key", columns=["model"], values=list(names))) if len(means) else {}
 
 
 def _figures(wide: pd.DataFrame) -> dict[tuple[str, ...], Share]:
@@ -91,5 +105,4 @@ def _figures(wide: pd.DataFrame) -> dict[tuple[str, ...], Share]:
     }
 
 
-_PER_TALK = ("invented", "denials", "with_invented", "with_withheld", "with_leaked")
 _NOTHING = Share(float("nan"), column_intervals(np.full((1, 1), np.nan))[0])

@@ -1,19 +1,17 @@
-"""The ledger of a conversation: each fact of a case asked for, volunteered or never elicited, and what was invented.
+"""The ledger of a conversation: each fact of a case asked for, volunteered or never elicited, and leaks.
 
 Rules, all on words and therefore reproducible:
 
 - *asked*: the patient told the fact, and the doctor's question before it asked for it (by name, by topic, or openly for
   symptoms, as the greeting does). *volunteered*: told without that. *never elicited*: not told. The first message that
-  tells a fact counts.
-- *withheld*: the doctor asked for just this fact, or openly for its topic, and the patient did not know, or denied it
-  (``core.metrics.ledger.withheld``). It is a flag beside the mark: a withheld fact may be told later.
-- *invented*: a statement of the patient that contradicts a fact, or whose clinical words, values or findings no fact of
-  the case holds (``core.metrics.ledger.invented``). Not knowing, thanks and small talk invent nothing.
+  tells a fact counts. How often these are right: ``MEASURED``.
+- A fact that never came up may have been asked for: the first question that names it, or asks for its topic alone, is
+  kept with it. Whether the patient withheld it then is not decided here, nor what the patient invented: rules on words
+  were right too seldom, and a model judges both (``core.metrics.ledger.judge``).
 - *leaked*: the patient names the answer (or a synonym) though the vignette does not.
 
-Which words tell a fact: ``core.metrics.ledger.telling``. Comparable to what CRAFT-MD's experts were asked of the
-patient (Johri et al. 2025, Methods: is every answer based on the vignette, is it complete) and to Consultation's recall
-of information (Liao et al., section on metrics).
+Which words tell a fact: ``core.metrics.ledger.telling``. Comparable to Consultation's recall of information (Liao et
+al., section on metrics).
 """
 
 from __future__ import annotations
@@ -27,13 +25,40 @@ from core.agents.base import Turn
 from core.case import Case
 from core.knowledge.base import knowledge, words_of_name
 from core.metrics.ledger.facts import AtomicFact, facts_of
-from core.metrics.ledger.invented import Statement, invented_in
-from core.metrics.ledger.matching import Known, Pool, asks_for, pool_of
+from core.metrics.ledger.matching import Known, Pool, asks_by_name, asks_for, pool_of
 from core.metrics.ledger.replies import Reply, reply_to, without_notes
 from core.metrics.ledger.telling import tells
-from core.metrics.ledger.withheld import withholds
 
 Mark = Literal["asked", "volunteered", "never_elicited"]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """How the rules for a mark did on marks by hand: ``right`` of the ``by_hand`` ones found, and of ``by_rule``."""
+
+    right: int
+    by_hand: int
+    by_rule: int
+
+    @property
+    def recall(self) -> float:
+        """Share (0 to 1) of what people mark so that the rules find."""
+        return self.right / self.by_hand
+
+    @property
+    def precision(self) -> float:
+        """Share (0 to 1) of what the rules mark so that people do too."""
+        return self.right / self.by_rule
+
+
+MEASURED: dict[Mark, Measured] = {
+    "asked": Measured(36, 98, 40), "volunteered": Measured(3, 6, 16), "never_elicited": Measured(26, 31, 79),
+}  # fmt: skip
+"""On the 135 facts that a patient can tell of eight held-out dialogues, which no rule was made for; tests measure anew.
+
+Their patients avoid the vignette's words on purpose, so that talk of models is easier. Who volunteered a fact and who
+was asked is the weaker half: 51 of the 56 facts that the rules say were told were told.
+"""
 
 
 @dataclass(frozen=True)
@@ -45,9 +70,10 @@ class FactMark:
     turn: int | None = None
     """The patient's message that told it."""
     question_turn: int | None = None
-    """The doctor's message that asked for it; ``None`` where it was volunteered."""
-    withheld_turn: int | None = None
-    """The first message that withheld it though the doctor asked."""
+    """The doctor's message that asked for it; of a fact that never came up, the first that asked for just this.
+
+    ``None`` where it was volunteered, or never came up and nobody asked for it.
+    """
 
 
 @dataclass(frozen=True)
@@ -58,7 +84,6 @@ class Ledger:
     turns: int
     """Messages of the dialogue, both sides."""
     marks: tuple[FactMark, ...]
-    invented: tuple[Statement, ...]
     leaked: tuple[int, ...]
 
     def of(self, fact_id: str) -> FactMark:
@@ -83,11 +108,8 @@ def ledger(case: Case, dialogue: Sequence[Turn], facts: Sequence[AtomicFact] | N
     pool = pool_of(case, facts_of(case, facts))
     exchanges = list(_exchanges(dialogue))
     marks = tuple(_mark(known, exchanges, pool) for known in pool.known)
-    invented = tuple(s for e in exchanges for s in invented_in(e.turn, e.question, e.text, e.reply, pool))
     names = _hidden_names(case)
-    leaked = tuple(e.turn for e in exchanges if _names(e.text, names))
-    kept = tuple(s for s in invented if not _names(s.text, names))  # naming the diagnosis is a leak, nothing else
-    return Ledger(case.case_key, len(dialogue), marks, kept, leaked)
+    return Ledger(case.case_key, len(dialogue), marks, tuple(e.turn for e in exchanges if _names(e.text, names)))
 
 
 def _exchanges(dialogue: Sequence[Turn]) -> list[_Exchange]:
@@ -102,17 +124,15 @@ def _exchanges(dialogue: Sequence[Turn]) -> list[_Exchange]:
 
 
 def _mark(known: Known, exchanges: Sequence[_Exchange], pool: Pool) -> FactMark:
-    withheld: int | None = None
     for exchange in exchanges:
         if tells(exchange.reply, exchange.question, known, exchange.text, pool.cared_for):
             asked = asks_for(exchange.question, known)
             return FactMark(
                 known.fact, "asked" if asked else "volunteered", exchange.turn,
-                exchange.question_turn if asked else None, withheld,
+                exchange.question_turn if asked else None,
             )  # fmt: skip
-        if withheld is None and withholds(exchange.reply, exchange.question, known, pool):
-            withheld = exchange.turn
-    return FactMark(known.fact, "never_elicited", withheld_turn=withheld)
+    named = (exchange.question_turn for exchange in exchanges if asks_by_name(exchange.question, known))
+    return FactMark(known.fact, "never_elicited", question_turn=next(named, None))
 
 
 @functools.lru_cache(maxsize=4_096)

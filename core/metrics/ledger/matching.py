@@ -1,8 +1,7 @@
 """A case's facts made ready to be compared with what is said, and whether a question asks for one.
 
 Words of a case's many facts weigh less than words of one fact. A question asks for a fact by its words, by its findings
-(data/knowledge), or by its topic. What tells a fact: ``core.metrics.ledger.telling``; what contradicts it:
-``core.metrics.ledger.contradiction``.
+(data/knowledge), or by its topic. What tells a fact: ``core.metrics.ledger.telling``.
 """
 
 from __future__ import annotations
@@ -103,45 +102,20 @@ class Known:
 
 @dataclass(frozen=True)
 class Pool:
-    """All that a case says: what a statement must be found in to be supported."""
+    """A case's facts made ready, and who speaks."""
 
     known: tuple[Known, ...]
-    claims: frozenset[Claim]
-    """Of the facts alone: what contradicts them is judged by them."""
-    concepts: frozenset[str]
-    own_concepts: frozenset[str]
-    """Concepts said of the patient and not only of a relative."""
-    quantities: tuple[Quantity, ...]
-    findings: Mapping[str, frozenset[bool]]
     cared_for: bool
     """A carer or parent speaks: "my son" is the patient."""
-    topics: frozenset[Topic]
 
 
 @functools.lru_cache(maxsize=4_096)
 def pool_of(case: Case, facts: tuple[AtomicFact, ...]) -> Pool:
-    """Return a case's facts made ready, with all that the case says."""
+    """Return a case's facts made ready."""
     counts = Counter(c for fact in facts for c in {c for t in _texts(fact) for c in read(t).concepts})
     known = tuple(_known(fact, counts) for fact in facts)
-    readings = [read(case.vignette), *(read(t) for f in facts for t in _texts(f))]
-    findings: dict[str, frozenset[bool]] = {}
-    for reading in readings:
-        for finding, present in reading.findings.items():
-            findings[finding] = findings.get(finding, frozenset()) | {present}
-    keys = frozenset(c for f in facts for c in read(f.key).concepts)
-    concepts = frozenset(c for r in readings for c in r.concepts) | keys
-    of_family = frozenset(c for f in facts if f.topic == "family history" for c in read(f.text).of_relatives)
-    own = concepts - of_family | {c for f in facts if f.topic != "family history" for c in read(f.text).concepts}
     age = case.age if case.age is not None else read_demographics(case.vignette)[0]
-    return Pool(
-        known, frozenset(c for r in readings[1:] for c in r.claims), concepts, own,
-        (*(q for r in readings for q in r.quantities), *_years(age)), findings,
-        case.speaker == "caregiver" or (age is not None and age < 16), frozenset(f.topic for f in facts),
-    )  # fmt: skip
-
-
-def _years(age: float | None) -> tuple[Quantity, ...]:
-    return () if age is None else (Quantity("age", age * 365.25, age * 365.25),)
+    return Pool(known, case.speaker == "caregiver" or (age is not None and age < 16))
 
 
 def _texts(fact: AtomicFact) -> tuple[str, ...]:
@@ -187,7 +161,7 @@ def _same_habit(question: str, text: str) -> bool:
 
 
 def asks_by_name(question: str, known: Known) -> bool:
-    """Say whether a question names a fact, so that silence or a denial would withhold it."""
+    """Say whether a question names a fact or asks for its topic alone: it asks for just this, and not for anything."""
     asked = topics_asked(question)
     if known.fact.topic in _ONE_ONLY & asked and not is_open(question) and _same_habit(question, known.fact.text):
         return True

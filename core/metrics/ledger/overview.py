@@ -35,7 +35,6 @@ class TopicRow:
     asked: Share
     volunteered: Share
     never_elicited: Share
-    withheld: Share
 
 
 def coverage(of: Ledger, told_only: bool = True) -> list[tuple[int, float]]:
@@ -63,14 +62,6 @@ def never_asked(ledgers: Iterable[Ledger], told_only: bool = True) -> list[Topic
     return [_row(topic, list(by_topic[topic].values())) for topic in TOPICS if topic in by_topic]
 
 
-def invented_per_conversation(ledgers: Iterable[Ledger]) -> Share:
-    """Return the mean number of invented statements a conversation, over cases; plain denials are left out."""
-    by_case: dict[str, list[int]] = defaultdict(list)
-    for one in ledgers:
-        by_case[one.case_key].append(sum(not statement.denial for statement in one.invented))
-    return _mean([sum(found) / len(found) for found in by_case.values()])
-
-
 def _row(topic: Topic, cases: Sequence[Sequence[FactMark]]) -> TopicRow:
     def share(holds: Callable[[FactMark], bool]) -> Share:
         return _mean([sum(map(holds, marks)) / len(marks) for marks in cases])
@@ -78,7 +69,7 @@ def _row(topic: Topic, cases: Sequence[Sequence[FactMark]]) -> TopicRow:
     return TopicRow(
         topic, len(cases), sum(map(len, cases)),
         share(lambda m: m.mark == "asked"), share(lambda m: m.mark == "volunteered"),
-        share(lambda m: m.mark == "never_elicited"), share(lambda m: m.withheld_turn is not None),
+        share(lambda m: m.mark == "never_elicited"),
     )  # fmt: skip
 
 

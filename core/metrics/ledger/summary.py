@@ -17,27 +17,17 @@ from core.metrics.ledger.topics import TOPICS
 def to_json(found: Ledger) -> str:
     """Return the summary of a ledger.
 
-    ``topics``: by topic, the facts that the patient could tell and what became of them. ``invented``: statements that
-    the case does not hold; ``denials``: plain denials of what the case is silent about, counted apart. ``facts``: what
-    ``LedgerFacts`` holds.
+    ``topics``: by topic, the facts that the patient could tell and what became of them. ``facts``: what ``LedgerFacts``
+    holds.
     """
-    denials = sum(statement.denial for statement in found.invented)
-    return orjson.dumps(
-        {
-            "topics": list(_topics([mark for mark in found.marks if mark.fact.told])),
-            "invented": len(found.invented) - denials,
-            "denials": denials,
-            "facts": asdict(in_short(found)),
-        }
-    ).decode()
+    topics = list(_topics([mark for mark in found.marks if mark.fact.told]))
+    return orjson.dumps({"topics": topics, "facts": asdict(in_short(found))}).decode()
 
 
 def facts_from_json(summary: str) -> LedgerFacts:
     """Return what the attribution needs of a summary."""
     kept: dict[str, Any] = orjson.loads(summary)["facts"]
-    for name in ("withheld", "invented", "leaked"):
-        kept[name] = tuple(kept[name])
-    return LedgerFacts(**kept)
+    return LedgerFacts(**{**kept, "leaked": tuple(kept["leaked"])})
 
 
 def _topics(marks: list[FactMark]) -> Iterator[dict[str, Any]]:
@@ -48,5 +38,4 @@ def _topics(marks: list[FactMark]) -> Iterator[dict[str, Any]]:
             yield {
                 "topic": topic, "facts": len(held), "asked": counts["asked"], "volunteered": counts["volunteered"],
                 "never_elicited": counts["never_elicited"],
-                "withheld": sum(mark.withheld_turn is not None for mark in held),
             }  # fmt: skip

@@ -18,16 +18,14 @@ from numpy.typing import NDArray
 
 from core.errors import UsageError
 from core.metrics.history.resampling import drawn_cases
-from core.metrics.patients.outside import invented_marks
 from core.metrics.patients.rules import marks_in, rules_version
 from core.stats.bootstrap import SEED
 from core.stats.intervals import NOTHING, Interval
 from core.stats.proportions import wilson
 from core.stats.ratios import RESAMPLES, percentiles, ratio
 from core.store.database import Store
-from core.store.fact_sets import facts_saved
 from core.store.failures import cases_of, dialogues
-from core.store.patients import FACT_KINDS, KINDS, Hit, Kind, Mark, PatientFilter, hits, talks, trial_case
+from core.store.patients import KINDS, Hit, Kind, Mark, PatientFilter, hits, talks, trial_case
 
 By = Literal["patient", "run", "doctor", "specialty", "dataset"]
 Floats = NDArray[np.float64]
@@ -40,8 +38,8 @@ class PatientRate:
 
     ``group`` is the value of what was grouped by (the patient's model, the run's id, …). ``n`` conversations of
     ``cases`` cases with ``replies`` replies were looked at; ``n_hit`` of them hold at least one of ``hits`` hits.
-    ``rate`` is a share (0 to 1), ``per_100`` hits in a hundred replies; NaN where nothing was looked at. ``missing``
-    conversations have no facts ledger yet, which the kind ``invented`` needs: they do not count.
+    ``rate`` is a share (0 to 1), ``per_100`` hits in a hundred replies; NaN where nothing was looked at. Rates are
+    claimed only where the rule is right often enough (``core.metrics.patients.kinds.About.claimed``).
     """
 
     group: str
@@ -57,7 +55,6 @@ class PatientRate:
     replies: int
     per_100: float
     per_100_interval: Interval
-    missing: int
 
 
 def patient_rates(
@@ -91,7 +88,7 @@ def patient_hits(
 
 
 def trial_marks(store: Store, trial_id: str) -> tuple[Mark, ...]:
-    """Return everything that is wrong with the replies of one conversation, marked now, invented statements as well.
+    """Return everything that is wrong with the replies of one conversation, marked now.
 
     For a transcript: ``start`` and ``end`` are places in the text of message ``turn``. Raises ``UsageError`` where
     no such conversation is stored.
@@ -100,11 +97,9 @@ def trial_marks(store: Store, trial_id: str) -> tuple[Mark, ...]:
         key = trial_case(cursor, trial_id)
         case = cases_of(cursor, [key]).get(key) if key else None
         said = dialogues(cursor, [trial_id]).get(trial_id)
-        saved = facts_saved(cursor, case) if case else None
     if case is None or said is None:
         raise UsageError(f"No conversation {trial_id!r} with its case is stored: choose one from the list.")
-    found = [*marks_in(case, said), *invented_marks(case, said, saved.facts if saved else None)]
-    return tuple(sorted(found, key=lambda mark: (mark.turn, mark.start, mark.end)))
+    return tuple(marks_in(case, said))
 
 
 def hit_sample(
@@ -115,35 +110,23 @@ def hit_sample(
     return random.Random(seed).sample(found, min(number, len(found)))
 
 
-def _rates(place: tuple[str, str, str], members: pd.DataFrame, kinds: Sequence[Kind]) -> list[PatientRate]:
-    """Return the rates of a group; one draw of cases serves all kinds that look at the same conversations."""
-    rows = {}
-    for of_facts in (False, True):
-        chosen = [kind for kind in kinds if (kind in FACT_KINDS) is of_facts]
-        if chosen:
-            looked = members[members["facts"]] if of_facts else members
-            rows.update(_rates_of(place, looked, chosen, len(members) - len(looked)))
-    return [rows[kind] for kind in kinds]
-
-
-def _rates_of(
-    place: tuple[str, str, str], looked: pd.DataFrame, kinds: list[Kind], missing: int
-) -> dict[Kind, PatientRate]:
+def _rates(place: tuple[str, str, str], looked: pd.DataFrame, kinds: Sequence[Kind]) -> list[PatientRate]:
+    """Return the rates of a group; one draw of cases serves all kinds."""
     cases, row_of = np.unique(looked["case_key"].to_numpy(dtype=str), return_inverse=True)
-    by_talk = looked[kinds].to_numpy(dtype=np.float64)
+    by_talk = looked[list(kinds)].to_numpy(dtype=np.float64)
     numbers = np.column_stack([by_talk > 0, by_talk, np.ones(len(looked)), looked["replies"].to_numpy()])
     sums = np.zeros((len(cases), numbers.shape[1]))
     np.add.at(sums, row_of, numbers)
     hit, said, (n, replies) = sums[:, : len(kinds)], sums[:, len(kinds) : -2], sums[:, -2:].T
     shares, per_100 = _resampled(sums, len(kinds))
-    return {
-        kind: PatientRate(
+    return [
+        PatientRate(
             *place, kind, len(cases), int(n.sum()), int(hit[:, i].sum()), ratio(hit[:, i], n),
             share_interval(hit[:, i].sum(), n.sum(), len(cases), shares[i]), int(said[:, i].sum()),
-            int(replies.sum()), 100 * ratio(said[:, i], replies), per_100[i], missing,
+            int(replies.sum()), 100 * ratio(said[:, i], replies), per_100[i],
         )
         for i, kind in enumerate(kinds)
-    }  # fmt: skip
+    ]  # fmt: skip
 
 
 def _resampled(sums: Floats, kinds: int) -> tuple[list[Interval], list[Interval]]:

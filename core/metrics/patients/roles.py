@@ -26,7 +26,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from core.store.patients import RuleKind
+from core.store.patients import Kind
 
 _I = re.IGNORECASE
 _NOT = r"(?:n['’]t| not)"
@@ -47,20 +47,20 @@ _AS_A_CHART = "speaks of the patient as a chart does"
 class Broken(NamedTuple):
     """What a rule found: kind, place in the reply, and which sort of its kind it is."""
 
-    kind: RuleKind
+    kind: Kind
     start: int
     end: int
     detail: str
 
 
 class _Rule(NamedTuple):
-    kind: RuleKind
+    kind: Kind
     detail: str
     clues: tuple[str, ...]
     pattern: re.Pattern[str]
 
 
-def _rule(kind: RuleKind, detail: str, clues: str, pattern: str, flags: re.RegexFlag = _I) -> _Rule:
+def _rule(kind: Kind, detail: str, clues: str, pattern: str, flags: re.RegexFlag = _I) -> _Rule:
     return _Rule(kind, detail, tuple(clues.split("|")), re.compile(pattern, flags))
 
 
@@ -121,13 +121,13 @@ _RULES = (
     _rule("stage_direction", "describes what it does", "(|[",
           rf"[(\[](?:\w+ly )?{_ACTS}[^)\]\n]{{0,80}}[)\]]"),
 )  # fmt: skip
-_REASONS: frozenset[RuleKind] = frozenset({"mentions_text", "not_mentioned"})
+_REASONS: frozenset[Kind] = frozenset({"mentions_text", "not_mentioned"})
 
 
 @functools.lru_cache(maxsize=50_000)
 def broken_in(text: str, question: str = "") -> tuple[Broken, ...]:
     """Return what a reply does that a patient does not, one hit a kind; ``question`` is the doctor's message before."""
-    found: dict[RuleKind, Broken] = {}
+    found: dict[Kind, Broken] = {}
     for one in _hits(text):
         if one.detail != _AS_A_CHART or "patient" not in question.lower():
             found.setdefault(one.kind, one)

@@ -1,8 +1,8 @@
 """Everything that the rules find in one conversation's replies.
 
 A reply is a patient's message after the doctor's first. Kinds and rules: medical terms below, leaks in
-``core.metrics.patients.leaks``, the rest in ``core.metrics.patients.roles``; invented statements, which need the facts
-ledger, in ``core.metrics.patients.outside``. What experts were asked of the patient: Johri et al. 2025, Methods.
+``core.metrics.patients.leaks``, the rest in ``core.metrics.patients.roles``. What experts were asked of the patient:
+Johri et al. 2025, Methods. What a patient invents no rule decides: a model judges it (``core.metrics.ledger.judge``).
 
 A *medical term* is a term of the lexicon (``core.metrics.patients.terms``) that the doctor has not said in any form
 before; it counts where the patient first uses it, and not where it is part of the diagnosis that is given away.

@@ -31,11 +31,11 @@ def split_reply(*texts: str) -> str:
     return json.dumps([{"text": t, "lay": t, "topic": "other", "told": True} for t in texts])
 
 
-def marks_reply(invented: list[dict[str, Any]] | None = None, **changed: Any) -> str:
+def marks_reply(**changed: Any) -> str:
     marks = {f.id: {"id": f.id, "mark": "never_elicited", "turn": None} for f in FACTS}
     marks[FACTS[1].id] |= {"mark": "asked", "turn": 1}
     marks[FACTS[1].id] |= changed
-    return json.dumps({"facts": list(marks.values()), "invented": invented or []})
+    return json.dumps({"facts": list(marks.values())})
 
 
 def last(speaking: Any) -> tuple[Any, list[Called]]:
@@ -111,9 +111,8 @@ def test_the_judge_sees_facts_and_numbered_messages() -> None:
 
 @pytest.mark.parametrize(
     "reply",
-    [json.dumps({"facts": [], "invented": []}), marks_reply(mark="perhaps"), marks_reply(turn=2), marks_reply(turn=99),
-     marks_reply(invented=[{"turn": 0, "text": "x"}])],
-)  # fmt: skip
+    [json.dumps({"facts": []}), marks_reply(mark="perhaps"), marks_reply(turn=2), marks_reply(turn=99)],
+)
 def test_marks_that_do_not_fit_the_conversation_are_unreadable(reply: str) -> None:
     found, calls, _ = judged(reply)
 
@@ -123,14 +122,11 @@ def test_marks_that_do_not_fit_the_conversation_are_unreadable(reply: str) -> No
 
 def test_rules_and_judge_are_compared_fact_by_fact() -> None:
     rules = ledger(CASE, DIALOGUE)
-    agreeing, _, _ = judged(marks_reply([{"turn": 3, "text": "I broke my wrist."}]))
+    agreeing, _, _ = judged(marks_reply())
     differing, _, _ = judged(marks_reply(mark="never_elicited", turn=None))
 
     assert disagreements(rules, agreeing) == []
-    assert disagreements(rules, differing) == [
-        Disagreement(FACTS[1].id, 1, "asked", "never_elicited"),
-        Disagreement(None, 3, "invented", "nothing invented"),
-    ]
+    assert disagreements(rules, differing) == [Disagreement(FACTS[1].id, 1, "asked", "never_elicited")]
 
 
 def test_nothing_differs_from_a_judgement_that_could_not_be_read() -> None:

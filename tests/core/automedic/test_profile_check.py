@@ -171,3 +171,12 @@ def test_what_cannot_be_played_is_not_saved(profile: Profile, by: str, why: str)
 def test_an_imputed_complaint_is_none() -> None:
     assert has_complaint(Profile(basic=(COMPLAINT,)))
     assert not has_complaint(Profile(basic=(COMPLAINT.model_copy(update={"imputed": True}),)))
+
+
+def test_a_fact_of_the_source_is_kept_though_rules_on_words_would_call_its_lay_words_the_opposite() -> None:
+    smoking = told("smoking", "smokes a pack of cigarettes daily", "No day goes by without a pack.")
+
+    checked = check_profile(CASE, Profile(basic=(COMPLAINT, smoking)))
+
+    assert checked.profile.basic[1:] == (smoking,)
+    assert checked.dropped == ()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from pathlib import Path
 
 import pytest
 
 from core.cli.app import main
+from tests.core.metrics.ledger.test_facts_judging import strict, wrong_talks
 from tests.core.metrics.patients.patient_talks import stored
 from tests.core.metrics.patients.test_judging import latin
 from tests.support.fake_provider import running
@@ -24,7 +26,7 @@ def test_judged_once_and_reported_beside_the_rule(db: Path, capsys: pytest.Captu
         assert main([*arguments, "--run", "m1"]) == 0
         told = capsys.readouterr().out
         assert "Judged 3 conversations by openai/fake: 1 hold a medical term." in told
-        assert "1 terms that it named are not in the reply" in told
+        assert "1 terms that it gave are not in the words that it named" in told
         assert main(arguments) == 0
         assert "3 were judged before" in capsys.readouterr().out
         assert len(provider.requests) == 4
@@ -52,3 +54,36 @@ def test_failures_are_told_and_fail_the_command(db: Path, capsys: pytest.Capture
     assert "Judged 0 conversations" in told.out
     assert "1 conversations have no judgement and count nowhere" in told.err
     assert "no readable answer in 3 tries" in told.err
+
+
+def test_what_patients_withheld_and_invented_is_judged_and_changes_causes(
+    db: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong_talks(db)
+    with running(strict) as provider:
+        arguments = ["judge-facts", "--model", "openai/fake", "--base-url", provider.base_url]
+        assert main([*arguments, "--dry-run"]) == 0
+        assert "2 conversations to be judged by openai/fake (0 were judged before)" in capsys.readouterr().out
+        assert main([*arguments, "--all", "--dry-run"]) == 0
+        assert "3 conversations to be judged" in capsys.readouterr().out
+        assert main(["report", "failures", "--format", "json"]) == 0
+        told = capsys.readouterr()
+        assert {row["cause"]: row["n"] for row in json.loads(told.out) if row["n"]} == {
+            "not_judged": 1, "doctor_concluded_wrongly": 1,
+        }  # fmt: skip
+        assert "judged by nobody" in told.err
+        assert main(["report", "failures", "--part", "judges"]) == 1
+        assert "core judge-facts --model M" in capsys.readouterr().err
+        assert main(arguments) == 0
+        told = capsys.readouterr()
+        assert "Judged 2 conversations by openai/fake: 1 hold something withheld or invented." in told.out
+        assert "1 verdicts that it gave are not in the words that it named, and were dropped." in told.out
+    assert main(["report", "failures", "--part", "answers", "--format", "json"]) == 0
+    told = capsys.readouterr()
+    rows = {row["case"]: row for row in json.loads(told.out)}
+    assert (rows["ours/1"]["cause"], rows["ours/1"]["turn"]) == ("patient", 3)
+    assert "“my knee hurts”" in rows["ours/1"]["rule"]
+    assert "judged by openai/fake" in told.err
+    assert main(["report", "failures", "--part", "judges", "--format", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["model"], row["judged"], row["failed"], row["invented_people"]) == ("openai/fake", 2, 0, 0)

@@ -27,11 +27,17 @@ def test_rates_hits_and_a_sample(db: Path, capsys: pytest.CaptureFixture[str]) -
     assert [row["doctor"] for row in json.loads(capsys.readouterr().out)] == ["m2"]
 
 
-def test_facts_ledgers_are_made_where_asked(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rate_is_stated_only_where_the_rule_is_right_often_enough(
+    db: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     stored(db)
-    assert main(["report", "patients", "--kind", "invented", "--facts", "--format", "csv"]) == 0
-    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
-    assert (row["n"], row["missing"]) == ("4", "0")
+    assert main(["report", "patients", "--format", "json"]) == 0
+    rows = {row["kind"]: row for row in json.loads(capsys.readouterr().out)}
+    assert (rows["medical_term"]["rate"], rows["medical_term"]["read_right"], rows["medical_term"]["read"]) == (
+        0.25, 35, 40,
+    )  # fmt: skip
+    assert (rows["plays_doctor"]["rate"], rows["plays_doctor"]["hits"], rows["plays_doctor"]["read"]) == (None, 0, 13)
+    assert rows["stage_direction"]["rate"] is None
 
 
 def test_nothing_stored_says_what_to_do(db: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,9 +14,12 @@ from core.metrics.attribution import CAUSES, Attribution, Cause
 from core.metrics.attribution_run import attributions
 from core.metrics.attribution_shares import cause_shares, patient_effects
 from core.metrics.belief_run import courses
+from core.metrics.judging import journaled
 from core.metrics.ledger.facts import AtomicFact
+from core.metrics.ledger.judged import PatientVerdict
 from core.metrics.ledger.keeping import mark_missing
 from core.store.database import Store
+from core.store.fact_judgements import Judge, row_of, talks_to_judge
 from core.store.fact_sets import save_facts
 from core.store.failures import WrongAnswer
 from core.store.figures import CaseScore, Selection
@@ -70,12 +74,63 @@ def test_every_wrong_answer_gets_its_cause(filled: Store) -> None:
     found = attributions(filled, Selection(formats=["multi_turn"]))
     assert (found.done, found.planned, found.complete) == (5, 5, True)
     assert {a.answer.case[0]: (a.cause, a.turn) for a in found.answers} == {
-        "ours/1": ("patient", 3),  # asked for the lump, which was never told
+        "ours/1": ("not_judged", 4),  # asked for the lump, which was never told: did the patient keep it back?
         "ours/2": ("doctor_concluded_wrongly", 4),
         "ours/3": ("patient", 3),  # leaked
         "ours/4": ("doctor_concluded_wrongly", 1),  # its own belief was right, and it fails on the vignette too
         "ours/5": ("provider", None),
     }
+
+
+JUDGE = Judge("openai/j", "p1")
+LUMP = PatientVerdict("withheld", 3, "Do you have a lump on your neck?", "lump", "nodule on the neck")
+
+
+def judge(
+    store: Store, trial: str, *verdicts: PatientVerdict, by: Judge = JUDGE, at: float = 1.0, failure: str = ""
+) -> None:  # fmt: skip
+    """Keep a judgement of a conversation against its present facts."""
+    with store.read() as cursor:
+        (talk,) = talks_to_judge(cursor, by, trials=[trial])
+    kept = {"trial_id": trial, "dropped": 0, "failure": failure, "calls": "[]", "tokens": 1, "cost_usd": None}
+    row = row_of(by, talk.facts_hash, None if failure else verdicts, {**kept, "judged_at": at})
+    journaled(store, "fact_judgements")([row])
+
+
+def causes_of(store: Store, **how: Any) -> dict[str, tuple[str, int | None]]:
+    found = attributions(store, Selection(formats=["multi_turn"]), **how).answers
+    return {a.answer.case[0]: (a.cause, a.turn) for a in found}
+
+
+def test_a_model_decides_what_the_patient_did_and_says_who(filled: Store) -> None:
+    without = causes_of(filled)
+    judge(filled, "run/1", LUMP)
+    judge(filled, "run/2")
+    assert causes_of(filled) == {**without, "ours/1": ("patient", 3)}
+    found = attributions(filled, Selection(formats=["multi_turn"]))
+    assert found.judge == JUDGE
+    assert {a.answer.case[0]: (a.judged, a.provisional) for a in found.answers} == {
+        "ours/1": (True, False), "ours/2": (True, False), "ours/3": (False, False), "ours/4": (False, False),
+        "ours/5": (False, False),
+    }  # fmt: skip
+
+
+def test_judges_are_never_mixed_and_who_was_last_at_work_counts(filled: Store) -> None:
+    other = Judge("openai/j", "p2")
+    judge(filled, "run/1", LUMP)
+    judge(filled, "run/2", by=other, at=2.0)
+    assert causes_of(filled)["ours/1"] == ("not_judged", 4), "the newer judge has not looked at it"
+    assert causes_of(filled, judge=JUDGE)["ours/1"] == ("patient", 3)
+    judge(filled, "run/1", by=other, at=3.0, failure="unreadable")
+    assert causes_of(filled)["ours/1"] == ("not_judged", 4), "a failure judges nothing"
+
+
+def test_a_judgement_against_other_facts_does_not_count(filled: Store) -> None:
+    judge(filled, "run/1", LUMP)
+    rash = AtomicFact(id="rash", key="rash", text="rash on the legs", lay="a rash on my legs", told=True, topic="other")
+    with filled.write() as connection:
+        save_facts(connection, a_case(1, vignette="A boy has a nodule on the neck."), [rash], "a person")
+    assert causes_of(filled)["ours/1"] == ("doctor_never_asked", 4)
 
 
 def test_all_formats_that_can_be_attributed_by_default(filled: Store) -> None:
@@ -113,19 +168,19 @@ def test_kept_ledgers_are_used_and_say_the_same(filled: Store, monkeypatch: pyte
         raise AssertionError("a kept ledger was made again")
 
     monkeypatch.setattr(attribution_run, "ledger_facts", refuse)
-    attribution_run._LEDGERS.clear()
+    attribution_run._made.cache_clear()
     assert attributions(filled).answers == made
 
 
 def test_a_ledger_is_made_against_the_facts_that_were_saved(filled: Store) -> None:
-    """With the lump struck out and a rash put in, the patient of case 1 withheld nothing and was not asked enough."""
+    """With the lump struck out and a rash put in, nobody asked the patient of case 1 for what never came up."""
     case = a_case(1, vignette="A boy has a nodule on the neck.")
     rash = AtomicFact(id="rash", key="rash", text="rash on the legs", lay="a rash on my legs", told=True, topic="other")
     before = {a.answer.case[0]: a.cause for a in attributions(filled, Selection(formats=["multi_turn"])).answers}
     with filled.write() as connection:
         save_facts(connection, case, [rash], "a person")
     after = {a.answer.case[0]: a.cause for a in attributions(filled, Selection(formats=["multi_turn"])).answers}
-    assert (before["ours/1"], after["ours/1"]) == ("patient", "doctor_never_asked")
+    assert (before["ours/1"], after["ours/1"]) == ("not_judged", "doctor_never_asked")
     assert {k: v for k, v in before.items() if k != "ours/1"} == {k: v for k, v in after.items() if k != "ours/1"}
 
 
@@ -186,4 +241,14 @@ def test_accuracy_without_what_the_patient_spoiled() -> None:
     assert row.accuracy == pytest.approx((0.25 + 0 + 1) / 3)
     assert row.without == pytest.approx((0.5 + 1) / 2)
     assert row.same_cases == pytest.approx((0.25 + 0) / 2)
-    assert (row.n_cases, row.n_left_out, row.n_cases_left_out) == (2, 3, 1)
+    assert (row.n_cases, row.n_left_out, row.n_cases_left_out, row.n_not_judged) == (2, 3, 1, 0)
+
+
+def test_what_nobody_judged_stays_in_and_is_counted() -> None:
+    """Case 1: 1 of 3 right, one wrong answer not judged, one the doctor's until somebody looks; nothing is left out."""
+    open_ = replace(put_down(1, "doctor_never_asked"), provisional=True)
+    score = CaseScore("m", "multi_turn", "frq", "ours/1", "ours", "Dermatology", 1, 3, {})
+    (row,) = patient_effects([put_down(1, "not_judged"), open_], [score])
+    assert (row.without, row.n_left_out, row.n_not_judged) == (row.accuracy, 0, 2)
+    shares = {row.cause: (row.n, row.n_provisional) for row in cause_shares([put_down(1, "not_judged"), open_])}
+    assert (shares["not_judged"], shares["doctor_never_asked"], shares["patient"]) == ((1, 0), (1, 1), (0, 0))

@@ -28,10 +28,10 @@ def filled(store: Store) -> Store:
     return store
 
 
-def summary(never: int, *, invented: int = 0, withheld: tuple[int, ...] = ()) -> str:
-    topic = {"topic": "onset", "facts": 3, "asked": 3 - never, "volunteered": 0, "never_elicited": never, "withheld": 0}
-    facts = {"never": never, "withheld": withheld, "invented": [], "leaked": [], "coverage": 0.5, "turns": 4}
-    return orjson.dumps({"topics": [topic], "invented": invented, "denials": 2, "facts": facts}).decode()
+def summary(never: int, *, leaked: tuple[int, ...] = ()) -> str:
+    topic = {"topic": "onset", "facts": 3, "asked": 3 - never, "volunteered": 0, "never_elicited": never}
+    facts = {"never": never, "unasked": never, "leaked": leaked, "coverage": 0.5, "turns": 4}
+    return orjson.dumps({"topics": [topic], "facts": facts}).decode()
 
 
 def keep(store: Store, version: str, *found: tuple[str, str]) -> int:
@@ -64,11 +64,11 @@ def test_one_summary_is_kept_for_a_conversation_and_version(filled: Store) -> No
 
 
 def test_sums_leave_out_what_broke_off(filled: Store) -> None:
-    keep(filled, "1", ("a/0", summary(1, invented=2, withheld=(3,))), ("a/2", summary(3, invented=9)))
+    keep(filled, "1", ("a/0", summary(1, leaked=(3,))), ("a/2", summary(3, leaked=(3, 5))))
     with filled.read() as cursor:
         (talk,) = talk_sums(cursor, "1").to_dict("records")
         (topic,) = topic_sums(cursor, "1").to_dict("records")
     assert (talk["marked"], talk["missing"], talk["broken"], talk["unmarked"]) == (1, 1, 1, 1)
-    assert (talk["invented"], talk["denials"], talk["with_invented"], talk["with_withheld"]) == (2, 2, 1, 1)
+    assert talk["with_leaked"] == 1
     assert (topic["topic"], topic["facts"], topic["asked"], topic["never_elicited"]) == ("onset", 3, 2, 1)
     assert (topic["model"], topic["dataset"], topic["specialty"]) == ("openai/a", "ours", "Dermatology")

@@ -1,24 +1,21 @@
 """The rules against eight dialogues that were written and marked after them: what they are worth on new wording.
 
 These dialogues must not be tuned on: no rule or word may be added because a test here would then pass, and the bounds
-stay a little below what the rules reached when they first met them (119 of 189 marks, 10 of 20 planted inventions, 8
-false ones). Of 19 withheld facts they found 6 at first, with 6 false ones, and 4, with 3 false ones, since a fact
-must be asked for by itself to be withheld. The dialogues are harder than most talk of models: their patients avoid the
-vignette's words on purpose.
+stay a little below what the rules reached when they first met them (119 of 189 marks). The dialogues are harder than
+most talk of models: their patients avoid the vignette's words on purpose. What is withheld and invented in them was
+found too seldom by rules (4 of 19 and 10 of 20) for them to go on deciding it.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from core.metrics.ledger import Ledger, facts_of, ledger
+from core.metrics.ledger import Ledger, Mark, facts_of, ledger
+from core.metrics.ledger.marks import MEASURED, Measured
 from tests.core.metrics.ledger.hand_marked import FOLDER, HELD_OUT, HandMarked, hand_marked
 
 DIALOGUES = hand_marked(HELD_OUT)
 LEAST_AGREEMENT = 0.60
-LEAST_FOUND = 0.45
-MOST_FALSE_INVENTIONS = 9
-MOST_FALSELY_WITHHELD = 6
 
 
 @pytest.fixture(scope="module")
@@ -60,33 +57,32 @@ def test_what_is_said_to_be_told_was_told(ledgers: dict[str, Ledger]) -> None:
     assert len(wrong) <= 6, wrong
 
 
-def test_planted_inventions(ledgers: dict[str, Ledger]) -> None:
-    planted = [(one.name, p) for one in DIALOGUES for p in one.invented if not p.get("denial")]
-    found = [p for name, p in planted if any(_is(p, s.turn, s.text) for s in ledgers[name].invented)]
-    false = [
-        (one.name, s.text)
+@pytest.mark.parametrize("mark", MEASURED)
+def test_what_is_printed_beside_the_marks_is_what_is_measured(mark: Mark, ledgers: dict[str, Ledger]) -> None:
+    """Of the facts that a patient can tell; what only tests show would make every figure look better."""
+    pairs = [
+        (found.mark == mark, one.marks[found.fact.id][0] == mark)
         for one in DIALOGUES
-        for s in ledgers[one.name].invented
-        if not s.denial and not any(_is(p, s.turn, s.text) for p in one.invented)
+        for found in ledgers[one.name].marks
+        if found.fact.told
     ]
+    by_rule, by_hand = (sum(pair[who] for pair in pairs) for who in (0, 1))
+    measured = Measured(pairs.count((True, True)), by_hand, by_rule)
 
-    assert len(planted) == 20
-    assert len(found) >= LEAST_FOUND * len(planted)
-    assert len(false) <= MOST_FALSE_INVENTIONS, false
+    print(f"{mark}: recall {measured.recall:.2f} ({measured}), precision {measured.precision:.2f}")
+    assert len(pairs) == 135
+    assert MEASURED[mark] == measured
 
 
-def test_little_is_called_withheld_that_was_not(ledgers: dict[str, Ledger]) -> None:
-    hand = {(one.name, fact, turn) for one in DIALOGUES for fact, turn in one.withheld.items()}
-    rules = {
-        (one.name, mark.fact.id, mark.withheld_turn)
+def test_a_fact_that_was_asked_for_and_kept_back_is_seldom_called_never_asked_for(ledgers: dict[str, Ledger]) -> None:
+    """Else a doctor would be blamed for what it did ask."""
+    kept_back = [
+        ledgers[one.name].of(fact)
         for one in DIALOGUES
-        for mark in ledgers[one.name].marks
-        if mark.withheld_turn is not None
-    }
+        for fact in one.withheld
+        if one.marks[fact][0] == "never_elicited"
+    ]
+    asked = [mark for mark in kept_back if mark.mark != "never_elicited" or mark.question_turn is not None]
 
-    assert len(hand & rules) >= 3
-    assert len(rules - hand) <= MOST_FALSELY_WITHHELD, rules - hand
-
-
-def _is(planted: dict[str, object], turn: int, text: str) -> bool:
-    return planted["turn"] == turn and str(planted["words"]) in text
+    assert len(kept_back) == 19
+    assert len(asked) >= 17

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
+import orjson
 import pytest
 
 from core.agents.base import Turn
 from core.case import Fact, Profile
 from core.errors import AnamnesisError
 from core.metrics.attribution_facts import ledger_facts
-from core.metrics.ledger import Ledger, facts_of, invented_per_conversation, keeping, ledger, never_asked, workers
+from core.metrics.ledger import Ledger, facts_of, keeping, ledger, never_asked, workers
 from core.metrics.ledger.keeping import count_unmarked, kept_facts, mark_missing
 from core.metrics.ledger.kept_figures import talk_rows, topic_rows
 from core.store.database import Store
 from core.store.fact_sets import save_facts
 from core.store.fold import fold
-from core.store.ledgers import talk_sums, topic_sums
+from core.store.ledgers import StoredLedger, add_ledgers, talk_sums, topic_sums
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
 
 COUGH = Profile(
@@ -146,7 +148,7 @@ def test_figures_of_topics_are_those_of_the_ledgers(filled: Store) -> None:
     for model, found in rows.items():
         expected = never_asked(ledgers(model))
         assert [(r.topic, r.cases, r.facts) for r in found] == [(r.topic, r.cases, r.facts) for r in expected]
-        for mark in ("asked", "volunteered", "never_elicited", "withheld"):
+        for mark in ("asked", "volunteered", "never_elicited"):
             assert [getattr(r, mark).value for r in found] == [getattr(r, mark).value for r in expected]
     social = {model: {r.topic: r for r in found}["social history"] for model, found in rows.items()}
     assert social["m1"].never_elicited.value == 1.0
@@ -161,5 +163,19 @@ def test_figures_of_talks_count_what_is_left_out(filled: Store, monkeypatch: pyt
     mark_missing(filled)
     with filled.read() as cursor:
         rows = {row.model: row for row in talk_rows(talk_sums(cursor, keeping.RULES))}
-    for model, row in rows.items():
-        assert row.invented.value == invented_per_conversation(ledgers(model)).value
+    assert {m: (r.conversations, r.missing, r.with_leaked.value) for m, r in rows.items()} == {
+        "m1": (2, 0, 0.0), "m2": (2, 0, 0.0),
+    }  # fmt: skip
+    assert {(r.judged, math.isnan(r.with_invented.value)) for r in rows.values()} == {(0, True)}, "nobody judged"
+
+
+def test_summaries_of_older_rules_are_left_alone_and_marked_anew(filled: Store) -> None:
+    """As version 2 kept them, with what rules then called withheld and invented."""
+    facts = {"never": 1, "withheld": [3], "invented": [5], "leaked": [], "coverage": 0.5, "turns": 6}
+    old = {"topics": [], "invented": 2, "denials": 1, "facts": facts}
+    with filled.write() as connection:
+        add_ledgers(connection, [StoredLedger("m1/1", "of version 2", orjson.dumps(old).decode(), 1.0)])
+    assert count_unmarked(filled) == 4
+    assert kept_facts(filled) == {}
+    assert mark_missing(filled).marked == 4
+    assert marks(filled) == 5

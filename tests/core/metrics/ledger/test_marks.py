@@ -42,7 +42,18 @@ def test_what_was_not_asked_for_is_volunteered() -> None:
 def test_a_fact_that_nobody_told_was_never_elicited() -> None:
     fact = of("her-father-had-a-stroke", GREETING, "My chest hurts.", "Any stroke in the family, your father maybe?")
 
-    assert (fact.mark, fact.turn, fact.withheld_turn) == ("never_elicited", None, None)
+    assert (fact.mark, fact.turn, fact.question_turn) == ("never_elicited", None, None), "nobody answered that question"
+
+
+@pytest.mark.parametrize(
+    ("question", "asked"),
+    [("Do you take metformin?", 2), ("Do you take any medicines?", 2), ("Is there anything else?", None),
+     ("Do you have a cough?", None)],
+)  # fmt: skip
+def test_a_fact_that_never_came_up_names_the_question_that_asked_for_just_it(question: str, asked: int | None) -> None:
+    fact = of("takes-metformin", GREETING, "My chest hurts.", question, "I don't know.", question, "No idea.")
+
+    assert (fact.mark, fact.turn, fact.question_turn) == ("never_elicited", None, asked)
 
 
 @pytest.mark.parametrize("reply", ["Yes.", "Yeah, I do.", "Both, doctor.", "A little, yes."])
@@ -51,37 +62,24 @@ def test_a_yes_tells_what_the_question_named(reply: str) -> None:
 
 
 @pytest.mark.parametrize("reply", ["No.", "Nope.", "Not at all.", "No, I don't.", "Don't think so."])
-def test_a_no_tells_a_denied_fact_and_withholds_an_affirmed_one(reply: str) -> None:
+def test_a_no_tells_a_denied_fact_and_not_an_affirmed_one(reply: str) -> None:
     told = marked(GREETING, "My chest hurts.", "Do you have a cough or a fever?", reply)
 
     assert told.of("no-cough").mark == "asked"
-    assert (told.of("fever").mark, told.of("fever").withheld_turn) == ("never_elicited", 3)
-    assert [s.contradicts for s in told.invented] == ["fever"]
+    assert (told.of("fever").mark, told.of("fever").question_turn) == ("never_elicited", 2)
 
 
-def test_a_denied_symptom_that_is_affirmed_is_invented() -> None:
-    told = marked(GREETING, "I have a bad cough.")
-
-    assert told.of("no-cough").mark == "never_elicited"
-    assert [(s.turn, s.contradicts) for s in told.invented] == [(1, "no-cough")]
+def test_a_denied_symptom_that_is_affirmed_is_not_told() -> None:
+    assert of("no-cough", GREETING, "I have a bad cough.").mark == "never_elicited"
 
 
-@pytest.mark.parametrize("reply", ["I don't know.", "I'm not sure about that.", "That wasn't mentioned."])
-def test_not_knowing_withholds_and_invents_nothing(reply: str) -> None:
-    told = marked(GREETING, "My chest hurts.", "Do you take any medicines?", reply)
-
-    assert told.of("takes-metformin").mark == "never_elicited"
-    assert told.of("takes-metformin").withheld_turn == 3
-    assert told.invented == ()
-
-
-def test_a_withheld_fact_may_be_told_later() -> None:
+def test_what_was_not_known_at_first_may_be_told_later() -> None:
     fact = of(
         "takes-metformin", GREETING, "My chest hurts.", "Do you take any medicines?", "I'm not sure.",
         "No tablets at all?", "Oh, I take metformin.",
     )  # fmt: skip
 
-    assert (fact.mark, fact.turn, fact.withheld_turn) == ("asked", 5, 3)
+    assert (fact.mark, fact.turn, fact.question_turn) == ("asked", 5, 4)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +91,6 @@ def test_durations_are_compared_as_values(reply: str, agrees: bool) -> None:
     told = marked(GREETING, "My chest hurts.", "How long have you had the pain?", reply)
 
     assert (told.of("for-3-weeks").mark == "asked") is agrees
-    assert (told.invented == ()) is agrees
 
 
 @pytest.mark.parametrize(("reply", "agrees"), [("I'm forty.", True), ("40", True), ("I'm 62 years old.", False)])
@@ -101,23 +98,6 @@ def test_age_is_compared_as_a_value(reply: str, agrees: bool) -> None:
     told = marked(GREETING, "My chest hurts.", "How old are you?", reply)
 
     assert (told.of("40-year-old-woman").mark == "asked") is agrees
-    assert ("40-year-old-woman" in [s.contradicts for s in told.invented]) is not agrees
-
-
-@pytest.mark.parametrize("text", ["Thank you, doctor.", "Should I be worried?", "My husband drove me here."])
-def test_small_talk_and_questions_invent_nothing(text: str) -> None:
-    assert marked(GREETING, f"My chest hurts. {text}").invented == ()
-
-
-def test_an_illness_of_a_relative_is_not_the_patients() -> None:
-    assert marked(GREETING, "My father had a stroke.").invented == ()
-    assert [s.turn for s in marked(GREETING, "I had a stroke once.").invented] == [1]
-
-
-def test_denying_what_the_case_does_not_say_is_told_apart() -> None:
-    told = marked(GREETING, "My chest hurts.", "Do you have asthma?", "No, I don't.")
-
-    assert [(s.turn, s.contradicts, s.denial) for s in told.invented] == [(3, None, True)]
 
 
 def test_what_only_an_examination_shows_is_not_told_by_a_symptom() -> None:
@@ -125,10 +105,8 @@ def test_what_only_an_examination_shows_is_not_told_by_a_symptom() -> None:
 
 
 @pytest.mark.parametrize("text", ["Is it pericarditis?", "They said heart sac inflammation."])
-def test_naming_the_answer_is_a_leak_and_no_invention(text: str) -> None:
-    told = marked(GREETING, "My chest hurts.", "Go on.", text)
-
-    assert (told.leaked, told.invented) == ((3,), ())
+def test_naming_the_answer_is_a_leak(text: str) -> None:
+    assert marked(GREETING, "My chest hurts.", "Go on.", text).leaked == (3,)
 
 
 def test_an_answer_that_the_vignette_names_cannot_leak() -> None:
@@ -141,4 +119,4 @@ def test_an_empty_dialogue_elicits_nothing() -> None:
     told = ledger(CASE, ())
 
     assert {m.mark for m in told.marks} == {"never_elicited"}
-    assert (told.turns, told.invented, told.leaked) == (0, (), ())
+    assert (told.turns, told.leaked) == (0, ())

@@ -44,7 +44,7 @@ def test_only_replies_are_numbered_and_the_diagnosis_is_not_shown() -> None:
 )
 def test_terms_are_read_from_an_answer_with_anything_around_it(text: str, terms: tuple[JudgedTerm, ...]) -> None:
     found = found_in(text, TALK)
-    assert (found.terms, found.dropped) == (terms, 0)
+    assert (found.things, found.dropped) == (terms, 0)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_terms_are_read_from_an_answer_with_anything_around_it(text: str, terms:
 )
 def test_words_that_are_not_in_the_reply_are_dropped_and_counted(turn: int, words: str) -> None:
     found = found_in(answer((turn, words), (3, "pruritus")), TALK)
-    assert (found.terms, found.dropped) == ((PRURITUS,), 1)
+    assert (found.things, found.dropped) == ((PRURITUS,), 1)
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from core.metrics.judging import journaled
 from core.metrics.patients.judged_figures import judge_against_rule
 from core.metrics.patients.marking import mark_patients
 from core.store.database import Store
-from core.store.patient_judgements import JudgedTerm, StoredJudgement, add_judgements
+from core.store.patient_judgements import JudgedTerm, row_of
 from core.store.patients import PatientFilter
 from tests.core.metrics.patients.patient_talks import stored
 
@@ -19,15 +21,15 @@ FOUND = {"m1/1/0": (TERM,), "m1/1/1": (), "m1/2/0": (), "m2/1/0": (TERM,)}
 """The rule finds terms in the first alone."""
 
 
-def judgement(trial: str, terms: tuple[JudgedTerm, ...] | None, dropped: int = 0) -> StoredJudgement:
-    return StoredJudgement(trial, "m", "p", terms, dropped, "" if terms is not None else "late", "[]", 1, None, 1.0)
+def judgement(trial: str, terms: tuple[JudgedTerm, ...] | None, dropped: int = 0) -> dict[str, Any]:
+    kept = {"dropped": dropped, "failure": "" if terms is not None else "late", "calls": "[]", "tokens": 1}
+    return row_of("m", "p", terms, {"trial_id": trial, **kept, "cost_usd": None, "judged_at": 1.0})
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     store = stored(tmp_path / "db.duckdb")
-    with store.write() as connection:
-        add_judgements(connection, [judgement(trial, terms, dropped=2) for trial, terms in FOUND.items()])
+    journaled(store, "patient_judgements")([judgement(trial, terms, dropped=2) for trial, terms in FOUND.items()])
     return store
 
 
@@ -58,7 +60,7 @@ def test_failures_and_unmarked_conversations_count_nowhere(store: Store) -> None
     mark_patients(store, PatientFilter(trials=["m1/1/0", "m1/2/0", "m2/1/0"]), processes=0)
     with store.write() as connection:
         connection.execute("DELETE FROM patient_judgements WHERE trial_id = 'm2/1/0'")
-        add_judgements(connection, [judgement("m2/1/0", None)])
+    journaled(store, "patient_judgements")([judgement("m2/1/0", None)])
     (row,) = judge_against_rule(store)
     assert (row.n, row.failed, row.unmarked) == (2, 1, 1)
     assert (row.both, row.judge_only, row.rule_only, row.neither) == (1, 0, 0, 1)

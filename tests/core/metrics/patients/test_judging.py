@@ -13,8 +13,9 @@ import pytest
 from core.campaigns.engine import Progress, Stop
 from core.campaigns.run import Options
 from core.errors import AnamnesisError, UsageError
+from core.metrics.judging import JudgingOutcome
 from core.metrics.patients.judge import judging_pack
-from core.metrics.patients.judging import JudgedPatients, Wanted, judge_patients, size_of
+from core.metrics.patients.judging import Wanted, judge_patients, size_of
 from core.models.registry import Registry, load_registry
 from core.models.retry import RetryPolicy
 from core.models.settings import default_paths
@@ -43,7 +44,7 @@ def registry(prices: Path | None = None) -> Registry:
 
 def judged(
     store: Store, script: Script, *, limit: int | None = None, stop: Stop | None = None, **options: Any
-) -> tuple[JudgedPatients, list[dict[str, Any]]]:
+) -> tuple[JudgingOutcome, list[dict[str, Any]]]:
     with running(script) as provider:
         wanted = Wanted("openai/fake", limit=limit, base_url=provider.base_url)
         outcome = judge_patients(store, wanted, registry(), Options(**{"concurrency": 1, **options}), stop)
@@ -62,7 +63,7 @@ def store(tmp_path: Path) -> Store:
 
 def test_terms_are_kept_invented_words_dropped_and_the_same_again_asks_nothing(store: Store) -> None:
     outcome, bodies = judged(store, latin, concurrency=8)
-    assert (outcome.judged, outcome.with_term, outcome.dropped, outcome.failed, outcome.stopped) == (4, 1, 1, 0, None)
+    assert (outcome.judged, outcome.with_any, outcome.dropped, outcome.failed, outcome.stopped) == (4, 1, 1, 0, None)
     assert (outcome.calls, outcome.tokens) == (4, 4 * (11 + 7))
     assert {body["temperature"] for body in bodies} == {0}
     held = kept(store)
@@ -96,7 +97,7 @@ def test_an_unreadable_answer_is_asked_for_again_with_what_was_wrong(store: Stor
 
 def test_what_stays_unreadable_is_a_failure_and_asked_again_next_time(store: Store) -> None:
     outcome, bodies = judged(store, ["None."], limit=1)
-    assert (outcome.judged, outcome.with_term, outcome.failed, len(bodies)) == (0, 0, 1, 3)
+    assert (outcome.judged, outcome.with_any, outcome.failed, len(bodies)) == (0, 0, 1, 3)
     assert "no readable answer in 3 tries" in outcome.failure
     (one,) = kept(store).values()
     assert one.terms is None
@@ -159,7 +160,7 @@ def test_a_budget_ends_it_and_keeps_what_was_paid_for(store: Store, tmp_path: Pa
 def test_a_refused_key_ends_it_and_a_broken_provider_too(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AnamnesisError, match="key"):
         judged(store, [failing(401, "no such key")])
-    monkeypatch.setattr("core.metrics.patients.judging.GIVE_UP", 2)
+    monkeypatch.setattr("core.metrics.judging.GIVE_UP", 2)
     outcome, _ = judged(store, [failing(500)])
     assert (outcome.failed, outcome.remaining) == (2, 2)
     assert "2 times in a row" in str(outcome.stopped)

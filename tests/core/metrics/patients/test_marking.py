@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import pytest
 
 from core.errors import UsageError
-from core.metrics.ledger.keeping import mark_missing
 from core.metrics.patients import marking, rules
 from core.metrics.patients.figures import PatientRate, hit_sample, patient_hits, patient_rates, trial_marks
 from core.metrics.patients.marking import Marked, count_unmarked, mark_patients
 from core.metrics.patients.rules import rules_version
 from core.stats.proportions import wilson
 from core.store.database import Store
-from core.store.patients import KINDS, Kind, PatientFilter, facts_rules, marks_of, offer
+from core.store.patients import KINDS, Kind, PatientFilter, marks_of, offer
 from tests.core.metrics.patients.patient_talks import stored
 
 
@@ -89,27 +87,20 @@ def test_plain_patients_and_personas_are_apart(store: Store) -> None:
     assert {(row.group, row.persona): row.n for row in found} == {("openai/p", ""): 3, ("openai/p", "terse"): 1}
 
 
-def test_what_has_no_facts_ledger_is_missing_and_not_counted_as_faultless(store: Store) -> None:
+def test_marks_of_facts_ledgers_in_an_older_database_are_not_read(store: Store) -> None:
+    """They were kept under the rules' version and “:facts”."""
     mark_patients(store)
-    before = rates(store, "invented")["m1"]
-    assert (before.n, before.missing) == (0, 3)
-    assert math.isnan(before.rate)
-    mark_missing(store)  # makes the ledgers of plain patients
-    mark_patients(store)
-    after = rates(store, "invented")["m1"]
-    assert (after.n, after.n_hit, after.missing) == (3, 0, 0)
-
-
-def test_a_newer_ledger_marks_invented_statements_anew(store: Store) -> None:
-    mark_missing(store)
-    mark_patients(store)
+    before = [rates(store, kind) for kind in KINDS]
     with store.write() as connection:
-        connection.execute("UPDATE ledgers SET marked_at = marked_at + 3600 WHERE trial_id = 'm1/1/0'")
-    mark_patients(store)
+        connection.execute(
+            "INSERT INTO patient_marks SELECT trial_id, ?, 0, "
+            """'[{"turn": 1, "kind": "invented", "words": "x", "start": 0, "end": 1, "detail": ""}]', 1.0 """
+            "FROM trials",
+            [f"{rules_version()}:facts"],
+        )
+    assert [rates(store, kind) for kind in KINDS] == before
     with store.read() as cursor:
-        sql = "SELECT trial_id FROM patient_marks WHERE rules = ? GROUP BY trial_id HAVING count(*) = 2"
-        assert cursor.execute(sql, [facts_rules(rules_version())]).fetchall() == [("m1/1/0",)]
-    assert rates(store, "mentions_text")["m1"].n == 3
+        assert all(mark.kind in KINDS for mark in marks_of(cursor, "m1/1/0", rules_version()) or ())
 
 
 def test_hits_come_with_question_reply_and_place(store: Store) -> None:
