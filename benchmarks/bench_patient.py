@@ -8,7 +8,7 @@ the case file, what two models asked in their first conversation on the same cas
 A yes counts as false unless one of two things holds, neither of which uses the patient's own matching. By words: every
 concept of the question (its words, cut to their beginnings, with the synonyms of ``SAME``) stands in the reply, in a
 clause without a denial, and the words of the reply stand in the case. Or by hand: ``patient_marks.json`` holds, by
-hash, the verdict on yeses read beside the case; a yes that the words do not back and nobody has read is false, and so
+hash, the verdict of one reader on question and reply; a yes that the words do not back and nobody has read is false, and so
 is one that was read and found wrong, whatever its words.
 
 "Does not know" are the replies that say so; "not noticed" those that have not noticed what was asked, and deny nothing.
