@@ -8,8 +8,8 @@ the case file, what two models asked in their first conversation on the same cas
 A yes counts as false unless one of two things holds, neither of which uses the patient's own matching. By words: every
 concept of the question (its words, cut to their beginnings, with the synonyms of ``SAME``) stands in the reply, in a
 clause without a denial, and the words of the reply stand in the case. Or by hand: ``patient_marks.json`` holds, by
-hash, the verdict of one reader on question and reply; a yes that the words do not back and nobody has read is false, and so
-is one that was read and found wrong, whatever its words.
+hash, the verdict of one reader on question and reply; a yes that the words do not back and nobody has read is false,
+and so is one that was read and found wrong, whatever its words.
 
 "Does not know" are the replies that say so; "not noticed" those that have not noticed what was asked, and deny nothing.
 A reply is in an examiner's words where it holds a term of the stated lexicon that the question did not, a value with
