@@ -1,17 +1,19 @@
 """What the reference patient says: how often it affirms what the case does not hold, knows nothing, or speaks jargon.
 
-Asked are, of the library and of imported CRAFT-MD cases drawn by seed: what the reference doctor asks in a consultation,
-every item of the Consultation benchmark's oracle, and a fixed list of questions as doctors put them, jargon included
-(``QUESTIONS``), the latter two each after the opening words alone; and, where the release lies beside the case file, what
-two models asked in their first conversation on the same imported case (``models``), each after the opening words too.
+Asked are, of the library and of imported CRAFT-MD cases drawn by seed: what the reference doctor asks in a
+consultation, every item of the Consultation benchmark's oracle, and a fixed list of questions as doctors put them,
+jargon included (``QUESTIONS``), the latter two each after the opening words alone; and, where the release lies beside
+the case file, what two models asked in their first conversation on the same case (``models``), after them too.
 
 A yes counts as false unless one of two things holds, neither of which uses the patient's own matching. By words: every
 concept of the question (its words, cut to their beginnings, with the synonyms of ``SAME``) stands in the reply, in a
-clause without a denial, and the words of the reply stand in the case. Or by hand: ``patient_marks.json`` holds, by hash,
-the verdict on each yes that the words do not back, from reading it beside the case; a yes without a verdict is false.
-"Does not know" are the replies that say so; "not noticed" those that have not noticed what was asked, which deny nothing.
-A reply is in an examiner's words where it holds a term of the stated lexicon that the question did not, a value with the
-unit of a device, or a word of ``EXAMINERS``. Give the authors' case file, or set ANAMNESIS_CRAFTMD_RELEASE.
+clause without a denial, and the words of the reply stand in the case. Or by hand: ``patient_marks.json`` holds, by
+hash, the verdict of one reader on question and reply; a yes that the words do not back and nobody has read is false,
+and so is one that was read and found wrong, whatever its words.
+
+"Does not know" are the replies that say so; "not noticed" those that have not noticed what was asked, and deny nothing.
+A reply is in an examiner's words where it holds a term of the stated lexicon that the question did not, a value with
+the unit of a device, or a word of ``EXAMINERS``. Give the authors' case file, or set ANAMNESIS_CRAFTMD_RELEASE.
 """
 
 from __future__ import annotations
@@ -134,7 +136,8 @@ STOP = frozenset(
     "more much "
     "understood all right see i your other others trying become would like so what which who into out up down over "
     "yourself "
-    "feeling lately unusually generally ever any after before by them they he she his her him my me as if one two both come "
+    "feeling lately unusually generally ever any after before by them they he she his her him my me as if one two both "
+    "come "
     "comes came go goes very most mostly "
     "some something anything anyone about people around last past months month weeks week days day often time times "
     "use used "
@@ -210,7 +213,7 @@ def concepts_in(word: str, held: set[str]) -> bool:
 
 
 def backed(reply: Reply) -> bool:
-    """Say whether the words of a yes back it: the whole question, or one member of its list, in a clause that affirms."""
+    """Say whether its words back a yes: the whole question, or one member of its list, in a clause that affirms."""
     profile = reply.case.profile
     source = " ".join([reply.case.vignette, *(f"{f.value} {f.lay}" for f in (profile.facts if profile else ()))])
     body = re.sub(r"^(?:yes|yeah)[,.]? ", "", reply.text, flags=re.IGNORECASE)
@@ -260,7 +263,7 @@ def main() -> None:
         unsure = Counter(r.source for r in asked if UNSURE.match(r.text))
         total = Counter(r.source for r in asked)
         unnoticed = sum(bool(UNNOTICED.match(r.text)) for r in asked)
-        examiner = [r for r in replies if in_examiners_words(r)]
+        examiner = [r for r in replies if in_examiners_words(r) and marks.get(r.mark) != "right"]
         rows.append((
             name, str(len(cases)), str(len(asked)), str(len(yes)), str(len(unbacked)), str(len(false)),
             f"{len(false) / max(len(yes), 1):.1%}", str(sum(bool(NO.match(r.text)) for r in asked)),
@@ -275,7 +278,8 @@ def main() -> None:
             print(f"{r.mark} {marks.get(r.mark, '?')} {r.case.case_key} {r.source}\n   {r.question}\n   {r.text}")
     table(
         "The reference patient",
-        ("set", "cases", "replies", "yes", "not by words", "false", "of yes", "no", "does not know", "not noticed", "does not know, by source",
+        ("set", "cases", "replies", "yes", "not by words", "false", "of yes", "no", "does not know", "not noticed",
+         "does not know, by source",
          "examiner's words"),
         rows,
     )  # fmt: skip

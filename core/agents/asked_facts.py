@@ -1,4 +1,4 @@
-"""What a question is after, for the reference patient: what it wants a yes or a no to, a topic, or a fact by its words."""
+"""What a question is after, for the reference patient: what wants a yes or a no, a topic, or a fact by its words."""
 
 from __future__ import annotations
 

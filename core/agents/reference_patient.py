@@ -162,14 +162,15 @@ class ReferencePatient:
 
     def _answer(self, question: str, facts: Sequence[Fact], rng: random.Random) -> _Chosen:
         facts = about_family(question, facts)
-        things = [thing for thing in asked_things(question, self._reader) if thing.findings]
-        chosen = self._yes_or_no(things, facts, rng)
-        if chosen is None and self._reader.stated_question(question) is not None:
+        things = asked_things(question, self._reader)
+        stated = self._reader.stated_question(question) is not None
+        chosen = self._yes_or_no([thing for thing in things if thing.findings], facts, rng)
+        if chosen is None and things:
             # of a pain that is there, whether it is worse on breathing is not known, but that it is there
-            more_general = [Asked(frozenset({finding})) for finding in self._reader.asked_findings(question)[1:]]
-            known = self._about(more_general, facts, holding=True)
+            wider = self._reader.asked_findings(question)[1:] if stated else sorted(things[0].findings)
+            known = self._about([Asked(frozenset({finding})) for finding in wider], facts, holding=True)
             chosen = _Chosen(known.lay) if known else None
-        elif chosen is None:
+        if chosen is None and not stated:
             plain = plain_question(question)
             on_topic = by_topic(plain, facts)
             near = nearest_fact(plain, facts, _NEAR if is_open(plain) else _SURE) if on_topic is None else None

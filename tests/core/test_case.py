@@ -77,9 +77,9 @@ def test_sentences(text: str, parts: list[str]) -> None:
         ("A 37‐year‐old woman falls.", 37, "female"),
         ("There is a rash of 3 weeks.", None, None),
         ("A 6-year-old is brought by her mother because he limps.", 6, "male"),
-        ("A mother brings her 4-year-old son. She says that he limps.", 4, "male"),
+        ("A worried mother comes with her 4-year-old son. She says that he limps.", 4, "male"),
         ("A boy's father brings the 3-week-old infant; his wife says that she vomits.", 3 / 52.18, "male"),
-        ("A 3200-g male newborn is delivered to a 27-year-old woman.", 27, "male"),
+        ("A male newborn weighs 3200 g; his 27-year-old mother is well.", 27, "male"),
         ("A child limps. Her father says that he saw her fall.", None, "female"),
     ],
 )

@@ -6,17 +6,21 @@ import pytest
 
 from core.agents.base import Held, Scene, Turn, what_patient_holds
 from core.agents.first_person import first_person
+from core.agents.lay_words import in_lay_words, is_sayable
 from core.agents.reference_patient import ReferencePatient
-from core.case import Case
+from core.case import Case, Fact, Profile
 from core.datasets.library import library
-from core.knowledge.base import words_of_name
+from core.knowledge.base import knowledge, words_of_name
+from core.knowledge.dialogue import understanding
 from tests.core.agents.acting import GREETING, SCENE, case_with, hear
 
 PATIENT = ReferencePatient()
 UNSURE = {
     "I'm not sure about that.", "I don't know, to be honest.", "I couldn't say.", "I don't know about that.",
-    "I'm really not sure.",
+    "I'm really not sure.", "I haven't noticed that.", "I haven't noticed anything like that.",
+    "I haven't paid attention to that.",
 }  # fmt: skip
+"""What says neither yes nor no."""
 
 
 def ask(held: Held, question: str, seed: int = 20, before: str = "I have scaly patches on my elbows.") -> str:
@@ -125,19 +129,19 @@ def test_a_caregiver_speaks_of_the_child() -> None:
 
 IMPORTED = Case(
     case_key="x/1", dataset="x", specialty="Neurology", answer="Parkinson disease",
-    vignette="A 70-year-old man is brought to the clinic by his wife for hand tremors. He says that he first noticed "
-    "the tremor of his left hand 1 year ago. His wife says that she is worried about his memory. He takes aspirin and "
-    "amlodipine. He denies smoking and has no headache. His mother had schizophrenia. He works as a cook. On physical "
-    "examination, he has a resting tremor. Hemoglobin is 14 g/dL.",
+    vignette="A 70-year-old man comes with his wife because of shaky hands. His left hand began to shake 1 year ago. "
+    "His wife says that he forgets names. He takes aspirin and amlodipine. He denies smoking and has no headache. "
+    "His mother had schizophrenia. He works as a cook. He has dyspnea on exertion. On physical examination, he has a "
+    "resting tremor. There is no fever. Hemoglobin is 14 g/dL.",
 )  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("question", "reply"),
     [
-        ("How old are you, and are you a man or a woman?", "I'm a 70-year-old man."),
+        ("How old are you, and are you a man or a woman?", "I am 70 years old. I am a man."),
         ("Do you take any medicines?", "I take aspirin and amlodipine."),
-        ("How long have you had this?", "I first noticed the tremor of my left hand 1 year ago."),
+        ("How long have you had this?", "My left hand began to shake 1 year ago."),
         ("What do you do for a living?", "I work as a cook."),
         ("Have you traveled recently?", None),
         ("Do you cough?", None),
@@ -156,22 +160,22 @@ IMPORTED = Case(
     ],
 )
 def test_without_a_profile_the_vignette_answers_in_the_first_person(question: str, reply: str | None) -> None:
-    said = ask(what_patient_holds(IMPORTED), question, before="I have hand tremors.")
+    said = ask(what_patient_holds(IMPORTED), question, before="My hands shake.")
 
     assert said == reply if reply else said in UNSURE
 
 
 def test_without_a_profile_a_denial_stays_a_denial() -> None:
-    said = ask(what_patient_holds(IMPORTED), "Have you had headaches?", before="I have hand tremors.")
+    said = ask(what_patient_holds(IMPORTED), "Have you had headaches?", before="My hands shake.")
 
     assert said.startswith(("No", "Not"))
-    assert "have no headache" in said
+    assert said.removeprefix("Not that I know of, ").lower().endswith("no headache.")
 
 
 def test_without_a_profile_it_does_not_open_with_what_the_examination_showed() -> None:
     first = hear(PATIENT.reply(what_patient_holds(IMPORTED), SCENE, (GREETING,)))
 
-    assert "hand tremors" in first
+    assert "shaky hands" in first
     assert "Hemoglobin" not in first
 
 
@@ -187,13 +191,13 @@ def test_without_a_profile_it_does_not_open_with_what_the_examination_showed() -
         ("The patient's wife left him.", "male", "My wife left me."),
         ("Her husband brought her to the clinic.", "female", "My husband brought me to the clinic."),
         ("His wife says that she noticed he snores.", "male", "My wife says that she noticed I snore."),
-        ("He reports that the boils come up twice a week.", "male", "The boils come up twice a week."),
+        ("He reports that the sores return every autumn.", "male", "The sores return every autumn."),
         ("She says she has a cough.", "female", "I have a cough."),
         ("He hurt himself.", "male", "I hurt myself."),
         (
-            "A 26-year-old man presents to his physician for a check.",
+            "A 26-year-old man visits his uncle for a check.",
             "male",
-            "I'm a 26-year-old man. I came to my physician for a check.",
+            "I'm a 26-year-old man. I visited my uncle for a check.",
         ),
         ("An 11-year-old girl has a rash.", "female", "I'm an 11-year-old girl. I have a rash."),
         (
@@ -216,4 +220,88 @@ def test_a_small_child_does_not_speak_for_itself() -> None:
 
     first = hear(PATIENT.reply(what_patient_holds(child), SCENE, (GREETING,)))
 
-    assert first.endswith("A 2-year-old boy is brought by his mother because of a rash.")
+    assert first.endswith("We have come because of a rash.")
+
+
+@pytest.mark.parametrize(
+    ("question", "reply"),
+    [
+        # the pain of the joints is there, and nothing is told of when it is worse
+        ("Do you have joint pain?", "My finger joints hurt."),
+        ("Is the pain in your hands and fingers worse than in your feet?", None),
+        # of several things what holds, and what is denied; nothing of what the case does not tell
+        ("Have you had joint pain, fever or hair loss?", "My finger joints hurt. But I haven't had a fever."),
+        ("Have you had fever or hair loss?", "I haven't had a fever."),
+        ("Have you had hair loss or a cough?", None),
+        ("Any arthralgia?", "My finger joints hurt."),
+        ("Does anyone in your family have joint pain?", None),
+    ],
+)
+def test_it_affirms_and_denies_only_what_was_asked(question: str, reply: str | None) -> None:
+    said = ask(HELD, question)
+
+    if reply is None:
+        assert not said.startswith(("Yes", "Yeah", "No")), said
+    else:
+        assert said.lower().endswith(reply.lower())
+
+
+def test_a_general_finding_is_told_but_is_no_yes_to_a_particular_one() -> None:
+    case = case_with(profile=Profile(basic=(
+        Fact(key="chief complaint", value="severe chest pain", lay="I have a terrible chest pain."),
+    )))  # fmt: skip
+    question = next(f.ask for f in knowledge().findings if f.ask and "worse when you breathe in" in f.ask)
+
+    assert ask(what_patient_holds(case), "I see. Have you had chest pain?").startswith(("Yes", "Yeah"))
+    assert ask(what_patient_holds(case), question) == "I have a terrible chest pain."
+
+
+def test_what_was_and_is_no_longer_so_gets_no_yes() -> None:
+    fact = Fact(key="smoking", value="former smoker", lay="I gave up smoking twenty years ago.")
+    case = case_with(profile=Profile(basic=(Fact(key="chief complaint", value="cough", lay="I cough."), fact)))
+
+    assert ask(what_patient_holds(case), "Do you smoke or use tobacco?") == fact.lay
+
+
+def test_of_a_vignette_it_says_no_word_of_the_examiner_and_plain_words_for_the_clinicians() -> None:
+    held = what_patient_holds(IMPORTED)
+    questions = (
+        "Do your hands tremble?", "Have you had a fever?", "What did the tests show?", "What was your hemoglobin?",
+        "Anything else?", "What did they find on physical examination?",
+    )  # fmt: skip
+    said = " ".join(ask(held, question, before="My hands shake.") for question in questions)
+
+    assert not any(word in said for word in ("resting", "Hemoglobin", "14", "examination", "There is no fever"))
+    short_of_breath = ask(held, "Do you have any dyspnea?", before="My hands shake.")
+    assert short_of_breath.startswith(("Yes", "Yeah"))
+    assert "shortness of breath with effort" in short_of_breath
+
+
+def test_not_having_noticed_is_read_as_neither_yes_nor_no() -> None:
+    said = ask(what_patient_holds(IMPORTED), "Do you have diarrhea?", before="My hands shake.")
+
+    assert said in UNSURE
+    assert understanding().reply_findings("Do you have diarrhea?", said) == {}
+    assert understanding().reply_findings("Do you have diarrhea?", "No, I haven't noticed that.") == {"diarrhea": False}
+
+
+@pytest.mark.parametrize(
+    ("clinical", "lay"),
+    [
+        ("I have dyspnea on exertion.", "I have shortness of breath with effort."),
+        ("I have a pruritic, erythematous rash.", "I have an itchy, red rash."),
+        ("My past medical history is significant for hypertension.", "My history includes high blood pressure."),
+        ("I have an edema.", "I have a swelling."),
+        ("I cough.", "I cough."),
+    ],
+)
+def test_clinical_words_become_common_ones(clinical: str, lay: str) -> None:
+    assert in_lay_words(clinical) == lay
+    assert is_sayable(lay)
+
+
+@pytest.mark.parametrize(
+    "text", ["My temperature was 38.6 °C.", "On exam, I have a murmur.", "Hemoglobin is 8 g/dL.", "I have hemoptysis."]
+)
+def test_what_a_device_an_examiner_or_a_clinician_would_say_is_not_said(text: str) -> None:
+    assert not is_sayable(text)
