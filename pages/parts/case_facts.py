@@ -11,7 +11,7 @@ from core.agents.base import Turn
 from core.case import Case
 from core.events import Event, Started, Utterance
 from core.metrics.ledger import AtomicFact, FactMark, Ledger, Mark, coverage, ledger
-from core.metrics.ledger.judged import JudgedPatient
+from core.metrics.ledger.judged import Fault, JudgedPatient
 from core.metrics.ledger.marks import MEASURED
 from pages.parts.accuracy_charts import FAINT
 from pages.parts.accuracy_view import is_dark
@@ -70,7 +70,7 @@ def draw_patient(trial_id: str | None, key: str) -> None:
     for judged in judged_here(trial_id):
         dropped = f"; {judged.dropped} dropped, whose quotation is not there" if judged.dropped else ""
         nothing = "" if judged.verdicts else ": nothing withheld, nothing invented"
-        st.markdown(f":gray[:material/gavel: {judge_words(judged)}{nothing}{dropped}]")
+        st.markdown(f":gray[:material/gavel: Judged by {judge_words(judged)}{nothing}{dropped}]")
         for one in judged.verdicts:
             st.markdown(verdict_words(one))
     if not judged_here(trial_id):
@@ -85,17 +85,20 @@ def draw_patient(trial_id: str | None, key: str) -> None:
 def _draw_figures(found: Ledger, judged: JudgedPatient | None) -> None:
     told = [mark for mark in found.marks if mark.fact.told]
     counts = {name: sum(mark.mark == name for mark in told) for name in _MARK}
-    with st.container(border=True):
-        columns = st.columns(5, gap="xsmall")
-        columns[0].metric("Asked", f"{counts['asked']} of {len(told)}", help="Facts that the doctor asked for.")
-        columns[1].metric("Volunteered", counts["volunteered"], help="Told by the patient without being asked.")
-        columns[2].metric("Never elicited", counts["never_elicited"], help="Facts that a patient can tell.")
-        for column, kind, words in (
-            (columns[3], "withheld", "Facts that the doctor asked for and the patient kept back."),
-            (columns[4], "invented", "Statements of the patient that the case does not support."),
-        ):
-            number = len(judged.of(kind)) if judged else "–"
-            column.metric(kind.capitalize(), number, help=f"{words} By a model; – where none has judged.")
+    figures = [
+        ("Asked", f"{counts['asked']} of {len(told)}", "Facts that the doctor asked for."),
+        ("Volunteered", counts["volunteered"], "Told by the patient without being asked."),
+        ("Never elicited", counts["never_elicited"], "Facts that a patient can tell."),
+        ("Withheld", _judged_number(judged, "withheld"), "Facts asked for and kept back, by a model; – not judged."),
+        ("Invented", _judged_number(judged, "invented"), "What the case does not support, by a model; – not judged."),
+    ]
+    with st.container(border=True, horizontal=True):
+        for label, value, words in figures:
+            st.metric(label, value, help=words, width="content")
+
+
+def _judged_number(judged: JudgedPatient | None, kind: Fault) -> str:
+    return "–" if judged is None else str(len(judged.of(kind)))
 
 
 def _draw_coverage(case: Case, found: Ledger, key: str) -> None:

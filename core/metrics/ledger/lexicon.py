@@ -204,11 +204,6 @@ KINDS = {"wine": "alcohol", "beer": "alcohol", "whiskey": "alcohol", "whisky": "
          "sulfa": "allergy"}  # fmt: skip
 """What is also said when a narrower word is said."""
 
-OPPOSITES: tuple[tuple[str, str], ...] = (
-    ("left", "right"), ("morning", "evetime"), ("morning", "night"), ("sudden", "gradual"), ("constant", "waves"),
-    ("upper", "lower"), ("dry", "productive"), ("worse", "better"),
-)  # fmt: skip
-
 CLAIMS = frozenset(
     "green "
     "appendix appendicitis gallbladder dialysis stroke infarction cancer diabetes hypertension asthma eczema "
@@ -233,15 +228,6 @@ CLAIMS = frozenset(
 )
 """Words that claim something of a patient, beside the words of data/knowledge: only these can make a statement one
 that no fact supports."""
-
-KIN: tuple[tuple[str, ...], ...] = (
-    ("rash", "bump", "blister", "ulcer", "pustule", "spots", "lesion", "plaque", "macule", "erythema"),
-    ("tremor", "seizure", "convulsion", "convulsions", "jerking"),
-    ("yellow", "jaundice", "icteric"),
-    ("swell", "larger", "effusion", "lymphadenopathy", "adenopathy"),
-)
-"""Words that a patient and a description may use for one thing though they do not mean quite the same: a patient who
-uses one of them invents nothing where the case uses another."""
 
 _PHRASES = re.compile("(?<![a-z])(?:" + "|".join(f"(?P<p{n}>{p})" for n, (p, _) in enumerate(PHRASES)) + ")")
 _STANDS = {f"p{n}": stands for n, (_, stands) in enumerate(PHRASES)}

@@ -1,6 +1,6 @@
 """What a text says, in a form in which facts, questions and replies can be compared.
 
-Words become concepts (``core.metrics.ledger.lexicon``) with whether they are denied and whether a relative is spoken of
+Words become concepts (``core.metrics.ledger.lexicon``) with whether they are denied
 (``core.knowledge.clauses``); spans of time, ages, weights and counts become ranges of values; findings of
 data/knowledge are recognised with their polarity. All of it is kept by text, for the same texts come again and again.
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from core.knowledge.base import knowledge
 from core.knowledge.clauses import stem_of, tokens_of, words_in
 from core.knowledge.dialogue import understanding
-from core.metrics.ledger.lexicon import CLAIMS, GROUPS, KIN, KINDS, OPPOSITES, plain
+from core.metrics.ledger.lexicon import CLAIMS, GROUPS, KINDS, plain
 
 Claim = tuple[str, bool]
 """A concept, and whether it is denied."""
@@ -97,10 +97,9 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a text says: concepts (with denial), those said of relatives, quantities, and findings with polarity."""
+    """What a text says: concepts (with denial), quantities, and findings with polarity."""
 
     claims: frozenset[Claim]
-    of_relatives: frozenset[str]
     quantities: tuple[Quantity, ...]
     text: str
 
@@ -119,16 +118,13 @@ class Reading:
 def read(text: str) -> Reading:
     """Read a text."""
     claims: set[Claim] = set()
-    relatives: set[str] = set()
     bare, quantities = _without_quantities(text.lower())
     lowered = plain(bare)
     for sentence in _ENDS.split(lowered):  # not ``sentences``, which looks for capitals
         for token in tokens_of(words_in(sentence)) if sentence.strip() else ():
             for concept in _concepts(token.stem):
                 claims.add((concept, token.negated_by is not None and token.negated_by != token.position))
-                if token.relative:
-                    relatives.add(concept)
-    return Reading(frozenset(claims), frozenset(relatives), quantities, text)
+    return Reading(frozenset(claims), quantities, text)
 
 
 def said_age(reply: str, asked: bool) -> Quantity | None:
@@ -197,21 +193,8 @@ def clinical_concepts() -> frozenset[str]:
     return frozenset(c for w in words for c in _concepts(stem_of(w)))
 
 
-@functools.cache
-def kin_of(concept: str) -> frozenset[str]:
-    """Return the concept with those that may stand for the same thing."""
-    groups = (frozenset(c for word in kin for c in _concepts(stem_of(word))) for kin in KIN)
-    return frozenset({concept}).union(*(group for group in groups if concept in group))
-
-
 _ILLNESS = re.compile(r"\w{3,}(?:itis|oma|osis|emia|pathy|uria|penia|plasia)$")
 """Endings by which a word of a disease's name is an illness of its own, and not "heart" or "simple"."""
-
-_PAIRS = [tuple(_concepts(stem_of(word))[0] for word in pair) for pair in OPPOSITES]
-OPPOSITE: Mapping[str, frozenset[str]] = {
-    word: frozenset(b if a == word else a for a, b in _PAIRS if word in (a, b)) for pair in _PAIRS for word in pair
-}
-"""Concept → concepts that exclude it."""
 
 
 def any_agrees(quantity: Quantity, others: Iterable[Quantity]) -> bool:
