@@ -19,11 +19,12 @@ CHOICES = ("Migraine", "Migraine with aura", "Cluster headache", "Crohn's diseas
         ("**Final Diagnosis:** Migraine", "Cluster headache", "incorrect", "incorrect"),
         # the loose rule counts a response that lists every choice; the strict one does not
         ("Migraine, Migraine with aura, Cluster headache, Crohn's disease", "Cluster headache", "correct", "multiple"),
-        ("It is not cluster headache but migraine.", "Cluster headache", "correct", "multiple"),
+        ("It is not cluster headache but migraine.", "Cluster headache", "correct", "incorrect"),
+        ("Migraine or cluster headache.", "Cluster headache", "correct", "multiple"),
         # a name within a longer one
         ("Migraine with aura", "Migraine", "correct", "incorrect"),
         ("Migraine with aura", "Migraine with aura", "correct", "correct"),
-        ("Migraine, not migraine with aura", "Migraine", "correct", "multiple"),
+        ("Migraine, not migraine with aura", "Migraine", "correct", "correct"),
         ("Migraines", "Migraine", "correct", "no_diagnosis"),
         # letters
         ("C", "Cluster headache", "incorrect", "correct"), ("(c)", "Cluster headache", "incorrect", "correct"),
