@@ -220,19 +220,22 @@ _ASIDE = _any(
     r"(?:the )?others,?", r"differentials?(?: diagnos[ei]s)?(?: \w{1,12})?:?", r"alternatives?(?: \w{1,12})?:?",
     r"(?:could|may|might|can) also (?:be|represent|suggest|indicate)",
 )  # fmt: skip
-_SEP = r"(?:\s?[,/&+|;]\s?(?:(?:and|or|and/or|nor|&)\s(?:an?\s|the\s)?)?|\s(?:and|or|and/or|nor|vs|versus|oder|und|ou|et|o|y|e|v)\s(?:an?\s|the\s)?(?:possibly\s)?)"
+_SEP = (
+    r"(?: ?[,/&+] ?(?:(?:and|or|and/or|nor|&) )?(?:an? |the )?"
+    r"| (?:and|or|and/or|nor|vs|versus|oder|und|ou|et|o|y|e|v) (?:an? |the )?(?:possibly |even )?)"
+)
 _NEAR = r"(?:\s?\([^()\n\ue000-\uf03f]{0,60}\))?"
 """An aside in brackets, as of an abbreviation."""
 _GROUP = rf"{_X}(?:{_NEAR}{_SEP}(?:(?:option|choice)s?\s)?[(]?{_X}[)]?){{0,12}}"
 _STRIKE_BEFORE = re.compile(
-    rf"\b(?:{_NOT}(?:\s(?!but\b|because\b|so\b|therefore\b)[^\s.;:,()\ue000-\uf03f]{{1,30}}){{0,6}}|{_ASIDE})"
-    rf"[\s(\"']{{0,3}}{_GROUP}"
+    rf"\b(?:{_NOT}(?: (?!but\b|because\b|so\b|therefore\b)[^\s.;:,()\ue000-\uf03f]{{1,30}}){{0,6}}|{_ASIDE})"
+    rf"[ (\"']{{0,3}}{_GROUP}"
 )
 _STRIKE_AFTER = re.compile(
-    rf"{_GROUP}{_NEAR}[)\"']?(?:\s?[:,(-]{{1,2}})?\s?(?:"
+    rf"{_GROUP}{_NEAR}[)\"']?(?: ?[:,(-]{{1,2}}| -)? ?(?:"
     r"(?:(?:\w{1,12}\s)?(?:is|are|was|were|be|seems?|appears?|looks?|becomes?)\s)?"
     r"(?:(?:also|both|all|therefore|thus|very|much|clearly|highly|far|quite|typically|usually|more|made|considered)\s){0,2}"
-    r"(?:not\b|unlikely|less\b|least\b|incorrect|wrong|inconsistent|ruled out|excluded|improbable|eliminated|out\b"
+    r"(?:not\b(?! (?:\w{1,12} ){0,2}[~\ue000-\uf03f])|unlikely|less\b|least\b|incorrect|wrong|inconsistent|ruled out|excluded|improbable|eliminated|out\b"
     r"|contraindicated|inappropriate|false\b|rarely|absent|too\s|n't|implausible|[x✗✘❌](?=\W|$))"
     r"|(?:does|do|did|would|can|could|has|have|should|will|may)\s?(?:not\b|n't)|cannot\b|(?:is|are|was|were)n't\b"
     r"|(?:can|could|would|may|might|should|must)\s(?:\w{1,12}\s){0,2}(?:excluded|ruled out|eliminated|rejected|discarded)"
@@ -270,7 +273,7 @@ _CHOOSES = re.compile(
     r"|say|answer(?:ing|ed)?|think|believe|favou?r(?:s|ed|ing)?|lean(?:s|ing)? (?:more )?(?:toward?s?|to)|conclud(?:e|es|ed|ing)(?: that)?"
     r"|vot(?:e|ing) for|bet(?:ting)? on|settl(?:e|es|ed|ing) (?:on|for)|guess(?:ing)?|recommend(?:s|ed|ing)?|therefore|thus|hence|so"
     r"|consequently|ergo|finally|in conclusion|in summary|leaves(?: us)?(?: with)?|leaving|narrow\w* (?:it |this )?(?:down )?to"
-    r"|mark(?:ing)?|wahle|nehme|choisis|elijo|elegiria|escolho|scelgo|diagnose|diagnosing|commit(?:ting)? to|as) |我?选择?|我選"
+    r"|(?:can|could) only be|must be|has to be|mark(?:ing)?|wahle|nehme|choisis|elijo|elegiria|escolho|scelgo|diagnose|diagnosing|commit(?:ting)? to)\b|我?选择?|我選"
     rf"|->)\s?{_FILL}$"
 )
 _POINTS = re.compile(
@@ -297,7 +300,7 @@ _IS_BEST = re.compile(
     r"|\s?(?:是|が|は)?(?:正确|正解|最)"
 )
 _HEADED = re.compile(
-    rf"(?im)^(\W{{0,4}}(?:(?:the|my|final|correct|best|most likely|selected) ){{0,3}}{_NOUN}(?: is)?)\W{{0,4}}$\n"
+    rf"(?im)^([#>* -]{{0,8}}(?:(?:the|my|final|correct|best|most likely|selected) ){{0,3}}{_NOUN}(?: is)?)[:* .-]{{0,6}}\n"
 )
 _NONE_FITS = re.compile(
     r"\bnone of (?:the|these|those)\b|\bno (?:correct |right |suitable |matching )?(?:answer|diagnosis|choice|option)\b"
@@ -309,9 +312,9 @@ _END = re.compile(r"[.!?]\s|\n|;\s")
 # letters: one that stands alone and is no article, no pronoun and no part of a name (vitamin D, C. difficile, T cells)
 _AFTER_LETTER = (
     r"(?:is|was|are|because|since|given|due|or|and|vs|versus|over|seems|appears|fits|would|best|but|if|rather|instead|explains"
-    r"|matches|may|could|can|cannot|might|remains|looks|does|do|has|which|correct|right|wrong|incorrect|nor|not|most|alone|ist|est|es|oder|und|ou|et|y|para|for the)"
+    r"|matches|may|could|can|cannot|might|remains|looks|does|do|has|which|correct|right|wrong|incorrect|nor|not|most|alone|here|in|for|on|with|at|by|when|after|this|that|it|i|then|only|too|overall|again|ist|est|es|oder|und|ou|et|y|para|for the)"
 )
-_MAYBE_LETTER = re.compile(r"(?<![A-Za-z0-9'])(?:[B-HJ-Z]|[AI](?! [a-z]|'))(?![A-Za-z0-9'])|(?<![A-Za-z0-9'])[A-Za-z][)\]}.]|(?<![A-Za-z0-9'])A (?:is|or|and|because|seems|fits|would)\b|[:(\"'`*] ?[a-z](?![\w'])|(?:\A|\n)\W{0,4}[a-z]\W{0,4}(?:\Z|\n)|\b(?:is|option|choice|letter) [a-z](?![\w' ])|\b(?:option|choice|letter) [a-z]\b")
+_MAYBE_LETTER = re.compile(r"(?<![A-Za-z0-9'])(?:[B-HJ-Z]|[AI](?! [a-z]|'))(?![A-Za-z0-9'])|(?<![A-Za-z0-9'])[A-Za-z][)\]}.]|(?<![A-Za-z0-9'])A (?:is|or|and|because|seems|fits|would)\b|[:(\"'`*] ?[a-z](?![\w'])|(?:\A|\n)\W{0,4}[a-z]\W{0,4}(?:\Z|\n)|\b(?:is|option|choice|letter) [a-z](?![\w' ])|\b(?i:option|choice|letter) [A-Za-z]\b")
 
 
 @functools.lru_cache(maxsize=64)
@@ -328,8 +331,9 @@ def _letter_patterns(letters: str) -> tuple[re.Pattern[str], re.Pattern[str], re
     stated = re.compile(
         rf"(?i:\b(?:answer|diagnosis|choice|option|response)(?: is|:)|:|\bis|=|[是为は选]|->)[\s\"'(*]{{0,4}}([{letters.lower()}])(?=[)\"'*.,;!]{{0,3}}(?:\s?$|\n|[.,;!)]\s))"
     )
+    # a speaker's "I" is no choice: it must end a sentence, or follow what announces an answer
     lone = re.compile(
-        rf"(?<![A-Za-z0-9'/.+-])([{letters}])(?![A-Za-z0-9'+%]|-\w|\.\w|\. [a-z]| (?!{_AFTER_LETTER}\b)\w)"
+        rf"(?<![A-Za-z0-9'.+-])(?<![Nn]/)([{letters}])(?<!I(?!\W{{0,3}}(?:\Z|\n|\. ))(?<!is I)(?<!be I)(?<!: I))(?![A-Za-z0-9'+%]|-\w|\.\w|\. [a-z]| (?!{_AFTER_LETTER}\b)\w)"
     )
     return formed, stated, lone
 
@@ -400,6 +404,9 @@ class _Reading:
     def _apart(self) -> list[str]:
         """Return the one choice that is a line or a sentence by itself, or else the one in bold."""
         alone: set[str] = set()
+        last = self._groups[-1] if self._groups else None
+        if last and _ANNOUNCED.search(self._before(last.start())) and _LAST.match(self._text, last.end()):
+            return _marks(last[0])
         for group in self._groups:
             if _ALONE_BEFORE.fullmatch(self._before(group.start())) and _ALONE_AFTER.match(self._text, group.end()):
                 alone.update(_marks(group[0]))
@@ -425,7 +432,8 @@ class _Reading:
         named = [mark for mark in marks if ord(mark) < _LONE]
         if named or self._named:
             return named
-        return [mark for mark in marks if ord(mark) >= _FORMED]
+        opening = _OPENING.match(self._text)
+        return [mark for mark in marks if ord(mark) >= _FORMED] or (_marks(opening[0]) if opening else [])
 
 
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z_ ]{0,24})/?>")
@@ -446,6 +454,9 @@ def _marks(text: str) -> list[str]:
 
 
 _MARK = re.compile(_X)
+_ANNOUNCED = re.compile(r":\W{0,3}$")
+_LAST = re.compile(r"\W{0,6}\Z")
+_OPENING = re.compile(rf"\W{{0,6}}{_GROUP}(?=\W{{0,6}}\Z|\n|[.,:;)]|\s-|\s(?:because|since|given|due|as|is)\b)")
 
 
 def _tag(found: re.Match[str]) -> str:
