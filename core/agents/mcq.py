@@ -147,14 +147,14 @@ def _outermost(spans: set[tuple[int, int]]) -> set[tuple[int, int]]:
 
 # ------------------------------------------------------------------------------------------------- reading a response
 # A named choice is one character of the private use area, a letter that may stand for one another: a letter by itself,
-# or one in a form that leaves little doubt ("(B)", "option B"). Every quantifier below is bounded or possessive, and
-# every search has a window, so that time grows with the length of a response and with nothing else.
+# or one in a form that leaves little doubt ("(B)", "option B"). Every quantifier below is bounded, and every search
+# has a window, so that time grows with the length of a response and with nothing else.
 
 _NAME, _LONE, _FORMED = 0xE000, 0xF000, 0xF020
 _MOST_NAMES = 0xF00
 _X = "[\ue000-\uf03f]"
 _WINDOW = 160
-"""So many characters before a choice are looked at for what states it, and half as many behind it."""
+"""So many characters before and behind a choice are looked at for what states it or denies it."""
 _MOST_GROUPS = 200
 """So many mentions are looked at from the end of a response, and as many from its beginning."""
 
@@ -162,12 +162,8 @@ _MOST_GROUPS = 200
 def _read(response: str, choices: _Choices) -> list[int]:
     text = _plain(response)
     marked, named = _mark_names(text, choices)
-    lettered = _MAYBE_LETTER.search(marked) is not None
-    if not named and not lettered:
-        return []
-    if len(named) == 1 and not lettered and not _DOUBT.search(marked):
-        return named
-    return _Reading(marked, named, choices, lettered).result()
+    lettered = bool(choices.letters) and _may_hold_letter(marked)
+    return _Reading(marked, named, choices, lettered).result() if named or lettered else []
 
 
 def _mark_names(text: str, choices: _Choices) -> tuple[str, list[int]]:
@@ -180,15 +176,23 @@ def _mark_names(text: str, choices: _Choices) -> tuple[str, list[int]]:
         span: n for n, name in choices.names if name in flat for span in _whole_words(name, flat)
         if not _is_part(flat, *span)
     }  # fmt: skip
-    if not spans:
-        return text, []
     marks: dict[int, str] = {}
     pieces, reached = [], 0
-    for start, end in sorted(_outermost(set(spans)) if len(spans) > 1 else spans):
+    for start, end in sorted(_outermost(set(spans))) if len(spans) > 1 else spans:
         mark = marks.setdefault(spans[start, end], chr(_NAME + min(len(marks), _MOST_NAMES)))
         pieces += [text[reached:start], mark]
         reached = end
+        other = _OR_OTHER.match(flat, end)  # "Hemophilia A or B" names both
+        if other is not None:
+            stem = flat[start:end].rpartition(" ")[0]
+            twin = choices.exact.get(f"{stem} {other[2]}") if stem else None
+            if twin is not None:
+                pieces += [other[1], marks.setdefault(twin, chr(_NAME + min(len(marks), _MOST_NAMES)))]
+                reached = other.end()
     return "".join([*pieces, text[reached:]]), list(marks)
+
+
+_OR_OTHER = re.compile(r"( (?:or|and|vs\.?|and/or) )([a-z0-9]{1,3})\b")
 
 
 def _is_part(text: str, start: int, end: int) -> bool:
@@ -200,160 +204,27 @@ def _is_part(text: str, start: int, end: int) -> bool:
     return end + 1 < len(text) and text[end - 1].isdigit() and text[end] in ".," and text[end + 1].isdigit()
 
 
-def _any(*words: str) -> str:
-    return f"(?:{'|'.join(words)})"
-
-
-_NOT = _any(
-    r"not(?! (?:only|just|merely|sure|certain|entirely|hesitate))", r"\w{2,8}n't", "cannot", "never", "neither", "nor",
-    r"no(?! (?:doubt|question))", "without", "unlikely", r"(?:less|least)(?= (?:likely|probable|consistent|suggestive))",
-    r"rul(?:es?|ed|ing) out", r"exclud(?:es?|ed|ing)", r"eliminat(?:es?|ed|ing)", "rather than", "instead of",
-    "as opposed to", "unlike", "against", "other than", "except", "incorrect", "wrong", "inconsistent with", "rejected?",
-    r"differ(?:s|ent)? from", r"distinguish\w{0,4}", r"differentiat\w{1,4}", "ausgeschlossen", "kein", "nicht",
-)  # fmt: skip
-_ASIDE = _any(
-    r"(?:other|alternative|remaining|additional|competing|wrong|incorrect) (?:\w{1,20} ){0,2}?"
-    r"(?:choices?|options?|conditions?|possibilit(?:y|ies)|causes?|diagnos[ei]s|answers?|etiologies|disorders?"
-    r"|diseases?|considerations?|differentials?|letters?|ones|tests?|treatments?|infections?)"
-    r"(?:,? (?:such as|like|including|include|are|listed|given|mentioned|provided|here|being|could be|might be|may be)"
-    r"|[,:]| -){0,3}",
-    r"(?:the )?others,?", r"differentials?(?: diagnos[ei]s)?(?: \w{1,12})?:?", r"alternatives?(?: \w{1,12})?:?",
-    r"(?:could|may|might|can) also (?:be|represent|suggest|indicate)",
-)  # fmt: skip
-_SEP = (
-    r"(?: ?[,/&+] ?(?:(?:and|or|and/or|nor|&) )?(?:an? |the )?"
-    r"| (?:and|or|and/or|nor|vs|versus|oder|und|ou|et|o|y|e|v) (?:an? |the )?(?:possibly |even )?)"
-)
-_NEAR = r"(?:\s?\([^()\n\ue000-\uf03f]{0,60}\))?"
-"""An aside in brackets, as of an abbreviation."""
-_GROUP = rf"{_X}(?:{_NEAR}{_SEP}(?:(?:option|choice)s?\s)?[(]?{_X}[)]?){{0,12}}"
-_STRIKE_BEFORE = re.compile(
-    rf"\b(?:{_NOT}(?: (?!but\b|because\b|so\b|therefore\b)[^\s.;:,()\ue000-\uf03f]{{1,30}}){{0,6}}|{_ASIDE})"
-    rf"[ (\"']{{0,3}}{_GROUP}"
-)
-_STRIKE_AFTER = re.compile(
-    rf"{_GROUP}{_NEAR}[)\"']?(?: ?[:,(-]{{1,2}}| -)? ?(?:"
-    r"(?:(?:\w{1,12}\s)?(?:is|are|was|were|be|seems?|appears?|looks?|becomes?)\s)?"
-    r"(?:(?:also|both|all|therefore|thus|very|much|clearly|highly|far|quite|typically|usually|more|made|considered)\s){0,2}"
-    r"(?:not\b(?! (?:\w{1,12} ){0,2}[~\ue000-\uf03f])|unlikely|less\b|least\b|incorrect|wrong|inconsistent|ruled out|excluded|improbable|eliminated|out\b"
-    r"|contraindicated|inappropriate|false\b|rarely|absent|too\s|n't|implausible|[x✗✘❌](?=\W|$))"
-    r"|(?:does|do|did|would|can|could|has|have|should|will|may)\s?(?:not\b|n't)|cannot\b|(?:is|are|was|were)n't\b"
-    r"|(?:can|could|would|may|might|should|must)\s(?:\w{1,12}\s){0,2}(?:excluded|ruled out|eliminated|rejected|discarded)"
-    r"|lacks?\b|also\b)"
-)
-_DOUBT = re.compile(rf"\b(?:{_NOT}|other|also|alternative|if|refus|sorry|none|unable)\b|\bn't|:(?!\s?\**\s?{_X})", re.IGNORECASE)
-
-_NOUN = (
-    r"(?:answer|diagnos[ei]s|choice|option|selection|pick|conclusion|verdict|response|impression|decision|guess|treatment"
-    r"|therapy|test|step|management|drug|medication|agent|cause|etiology|organism|pathogen|explanation|mechanism|finding"
-    r"|condition|disorder|disease|syndrome|intervention|study|examination|procedure|culprit|complication|factor|result"
-    r"|antwort|losung|reponse|respuesta|risposta|resposta|antwoord|svar|odpowiedz|ответ|答案|回答|答え|正解|选项|選択肢|정답"
-    r"|diagnose|diagnostic|diagnostico|diagnosi|диагноз|诊断|診断|opcion|opzione|opcao|choix)"
-)
-_BEST = (
-    r"(?:likely|likeliest|best|correct|right|final|appropriate|probable|indicated|suspected|suitable|accurate|preferred"
-    r"|first-line|next|initial|primary|leading|top|my|recommended|definitive|consistent|plausible|strongest|fitting"
-    r"|effective|specific|sensitive)"
-)
-_COPULA = (
-    r"(?:\s?(?::|=|->)|\s-(?=\s)|\s(?:is|are|was|be|remains?|ist|est|es|e|er|war)(?=[\s:(\[\"'\ue000-\uf03f])"
-    r"|\s?(?:是|为|は|が|為|選択|应该是))"
-)
-_FILL = (
-    r"(?:[\s\"'(\[,:*-]|\b(?:the|an?|to|be|that|of|either|both|option|choice|letter|answer|number|likely|most|probably"
-    r"|indeed|thus|clearly|definitely|therefore|still|it|is|it's|this|indeed|actually|probable|simply|just|given|as|und"
-    r"|die|der|das|la|le|el|il|option|opcion|les|los|perform|obtain|administer|start|begin|initiate|give|due|diagnosis"
-    r"|presence|patient|has|have|suspected|acute|possible|possibly|follows|initially|now|best|correct|between)\b){0,14}"
-)
-_STATES = re.compile(
-    rf"(?:(?<![a-z]){_NOUN}s?(?![a-z])|\b{_BEST}\b)(?P<between>[^:\n\ue000-\uf03f]{{0,110}}?){_COPULA}{_FILL}$"
-)
-_CHOOSES = re.compile(
-    r"(?:\b(?:choos(?:e|es|ing)|chose|pick(?:s|ed|ing)?|select(?:s|ed|ing)?|go(?:ing)? (?:ahead )?with|went with|opt(?:s|ed|ing)? for"
-    r"|say|answer(?:ing|ed)?|think|believe|favou?r(?:s|ed|ing)?|lean(?:s|ing)? (?:more )?(?:toward?s?|to)|conclud(?:e|es|ed|ing)(?: that)?"
-    r"|vot(?:e|ing) for|bet(?:ting)? on|settl(?:e|es|ed|ing) (?:on|for)|guess(?:ing)?|recommend(?:s|ed|ing)?|therefore|thus|hence|so"
-    r"|consequently|ergo|finally|in conclusion|in summary|leaves(?: us)?(?: with)?|leaving|narrow\w* (?:it |this )?(?:down )?to"
-    r"|(?:can|could) only be|must be|has to be|mark(?:ing)?|wahle|nehme|choisis|elijo|elegiria|escolho|scelgo|diagnose|diagnosing|commit(?:ting)? to)\b|我?选择?|我選"
-    rf"|->)\s?{_FILL}$"
-)
-_POINTS = re.compile(
-    r"(?:\b(?:consistent with|compatible with|suggest(?:s|ing|ed|ive of)?|point(?:s|ing|ed)? (?:to|toward?s?)|indicat(?:es?|ing|ive of)|in keeping with"
-    r"|diagnos(?:is of|ed with)|likely|probabl[ey]|presumabl[ey]|suspect(?:s|ed|ing)?|fits?|supports?|match(?:es)?"
-    r"|typical (?:of|for)|characteristic of|classic (?:of|for)|hallmark of|suffer(?:s|ing)? from|treated with|(?:it|this|patient|he|she|treatment|test|step) (?:is|has|was)"
-    r"|it's|he's|she's|would be|should be|must be|will be|has|have|requires?|needs?|order|start|give|perform|obtain|consider))\s?"
-    rf"{_FILL}$"
-)
-_BLUNTS = re.compile(
-    r"\b(?:least|less|not|never|unlikely|incorrect|wrong|other|another|second|alternative|differentials?|exclud|eliminat|if|unless"
-    r"|whether|otherwise|distractor|tempting|except|none|neither|no)\b|n't\b|\?"
-)
-_FORCED = re.compile(r"\bif (?:i|we|you)?\s?(?:\w{1,8}\s){0,3}(?:to|must|forced|pick|choose|guess|had|only)\b[^,\ue000-\uf03f]{0,60},?")
-_IS_BEST = re.compile(
-    rf"{_NEAR}[\"')\]]{{0,3}}(?:,? (?:therefore|thus|then|indeed|clearly|however),?)?\s(?:is|are|was|be|seems?|appears?|looks|would be|remains?|should be|must be|ist|est|es)\s"
-    r"(?:(?:to|be|the|my|your|our|a|by|far|clearly|therefore|thus|indeed|probably|definitely|likely|still|also|single|overall|what|i'd|i|would|here|la|die|der|das|ma|mi|only) ){0,5}"
-    r"(?:correct|right\b|best|likeliest|answer|final|choice|diagnosis|choose|pick|go with|top|leading|preferred|indicated|appropriate"
-    r"|reponse|richtig|antwort|correcta|respuesta|risposta"
-    r"|(?:most|more) (?:likely|probable|appropriate|consistent|suitable|accurate|plausible|compatible|fitting|strongly)"
-    r"|(?:strongly|highly) (?:suggested|likely))"
-    rf"|{_NEAR}[\"')\]]{{0,3}}\s(?:best |clearly |most |alone )?(?:fits?|match(?:es)?|explains?|accounts? for|satisf\w{{2,5}})\b(?! (?:some|only|part|many|several))"
-    rf"|{_NEAR}[\"')\]]{{0,3}}\s?(?:[-:,(]\s?)?(?:this is )?(?:(?:the )?(?:most likely|correct|best|right)\b|✓|✔|✅)"
-    r"|\s?(?:是|が|は)?(?:正确|正解|最)"
-)
-_HEADED = re.compile(
-    rf"(?im)^([#>* -]{{0,8}}(?:(?:the|my|final|correct|best|most likely|selected) ){{0,3}}{_NOUN}(?: is)?)[:* .-]{{0,6}}\n"
-)
-_NONE_FITS = re.compile(
-    r"\bnone of (?:the|these|those)\b|\bno (?:correct |right |suitable |matching )?(?:answer|diagnosis|choice|option)\b"
-    r"|\b(?:not|n't|unable to|cannot) (?:\w{1,12} ){0,3}(?:provide|give|make|offer|determine|determined|diagnose|answer|choose"
-    r"|select|assist|help|listed|among|included|provided|one of|possible|clear)\b|\bi(?:'m| am) sorry\b|\bdeclin(?:e|ing)\b"
-)
-_END = re.compile(r"[.!?]\s|\n|;\s")
-
-# letters: one that stands alone and is no article, no pronoun and no part of a name (vitamin D, C. difficile, T cells)
-_AFTER_LETTER = (
-    r"(?:is|was|are|because|since|given|due|or|and|vs|versus|over|seems|appears|fits|would|best|but|if|rather|instead|explains"
-    r"|matches|may|could|can|cannot|might|remains|looks|does|do|has|which|correct|right|wrong|incorrect|nor|not|most|alone|here|in|for|on|with|at|by|when|after|this|that|it|i|then|only|too|overall|again|ist|est|es|oder|und|ou|et|y|para|for the)"
-)
-_MAYBE_LETTER = re.compile(r"(?<![A-Za-z0-9'])(?:[B-HJ-Z]|[AI](?! [a-z]|'))(?![A-Za-z0-9'])|(?<![A-Za-z0-9'])[A-Za-z][)\]}.]|(?<![A-Za-z0-9'])A (?:is|or|and|because|seems|fits|would)\b|[:(\"'`*] ?[a-z](?![\w'])|(?:\A|\n)\W{0,4}[a-z]\W{0,4}(?:\Z|\n)|\b(?:is|option|choice|letter) [a-z](?![\w' ])|\b(?i:option|choice|letter) [A-Za-z]\b")
-
-
-@functools.lru_cache(maxsize=64)
-def _letter_patterns(letters: str) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
-    """Return what finds letters in a plain form, in a form that leaves little doubt, and alone in capitals."""
-    any_case = f"[{letters}{letters.lower()}]"
-    formed = re.compile(
-        rf"(?i:\b(?:option|choice|letter|alternative|opcion|opzione)s?)[ :(\[\"']{{1,3}}({any_case})(?![\w'+]|-\w| (?!{_AFTER_LETTER}\b)\w)[)\]\"']?"
-        rf"|(?<!\w)[(\[]({any_case})[)\]](?!\w)"
-        rf"|(?m:^[ >#-]{{0,6}})\(?({any_case})(?:[.:)](?= |$)(?! [a-z])|\)(?= ))"
-        rf"|(?m:^\W{{0,6}})({any_case})(?m:\W{{0,6}}$)"
-        rf"|\*\*\W{{0,3}}({any_case})\W{{0,3}}\*\*"
-    )
-    stated = re.compile(
-        rf"(?i:\b(?:answer|diagnosis|choice|option|response)(?: is|:)|:|\bis|=|[是为は选]|->)[\s\"'(*]{{0,4}}([{letters.lower()}])(?=[)\"'*.,;!]{{0,3}}(?:\s?$|\n|[.,;!)]\s))"
-    )
-    # a speaker's "I" is no choice: it must end a sentence, or follow what announces an answer
-    lone = re.compile(
-        rf"(?<![A-Za-z0-9'.+-])(?<![Nn]/)([{letters}])(?<!I(?!\W{{0,3}}(?:\Z|\n|\. ))(?<!is I)(?<!be I)(?<!: I))(?![A-Za-z0-9'+%]|-\w|\.\w|\. [a-z]| (?!{_AFTER_LETTER}\b)\w)"
-    )
-    return formed, stated, lone
-
-
 class _Reading:
-    """One response of which a look at its names is not enough."""
+    """One response of which it takes more than a look to say what it means."""
 
     def __init__(self, marked: str, named: list[int], choices: _Choices, lettered: bool) -> None:
         self._named, self._choices = named, choices
-        if lettered and choices.letters:
-            marked = self._mark_letters(marked)
+        if lettered:
+            marked = _mark_letters(marked, choices)
         if "<" in marked:
             marked = _TAG.sub(_tag, marked)
         if "\\" in marked:
             marked = _COMMAND.sub("", marked.replace("\\boxed{", "\nfinal answer: "))
-        self._bold = {mark for bold in _BOLD.findall(marked) if len(set(marks := _marks(bold))) == 1 for mark in marks}
-        text = _SPACES.sub(" ", marked.translate(_MARKUP)).lower().replace(":\n", ": ").replace("vs.", "vs")
-        text = _FORCED.sub("", _LABEL.sub("", _HEADED.sub(r"\1: ", text)))
-        self._told = text
-        self._text = _STRIKE_AFTER.sub(_strike_after, _STRIKE_BEFORE.sub(_strike, text))
+        self._bold = [marks for bold in _BOLD.findall(marked) if (marks := _marks(bold))] if "**" in marked else []
+        text = marked.translate(_MARKUP).lower()
+        if "  " in text:
+            text = _SPACES.sub(" ", text)
+        if "\n" in text:
+            text = _HEADED.sub(r"\1: ", text.replace(":\n", ": "))
+        if "if " in text:
+            text = _FORCED.sub("", text)
+        self._text = _LABEL.sub("", text) if lettered else text
+        self._groups = [group for group in _groups(self._text) if not self._is_struck(group)]
 
     def result(self) -> list[int]:
         """Return the choices that are meant, by their positions."""
@@ -362,136 +233,343 @@ class _Reading:
 
     def _position(self, mark: str) -> int:
         code = ord(mark)
-        if code < _LONE:
-            return self._named[code - _NAME]
-        return self._choices.letters[chr(ord("A") + (code - _LONE) % 32)]
+        return self._named[code - _NAME] if code < _LONE else self._choices.letters[_letter_of(mark)]
 
-    def _mark_letters(self, text: str) -> str:
-        formed, stated, lone = _letter_patterns("".join(sorted(self._choices.letters)))
-        for pattern, base in ((formed, _FORMED), (stated, _LONE), (lone, _LONE)):
-            text = pattern.sub(lambda found, base=base: _letter(found, base), text)
-        return text
+    def _is_struck(self, group: _Group) -> bool:
+        """Say whether a mention is denied or set aside; of "A, B is wrong" only the last is."""
+        before = self._before(group)
+        if not _DENYING.isdisjoint(_WORD.findall(before)) and _DENIED_BEFORE.search(before):
+            return True
+        said = _DENIED_AFTER.match(self._text, group.end, group.end + _WINDOW)
+        if said is None:
+            return False
+        if len(group.marks) > 1 and _SINGULAR.match(said[0]) and not _JOINED.search(group.text):
+            group.marks.pop()
+            return False
+        return True
 
-    @functools.cached_property
-    def _groups(self) -> list[re.Match[str]]:
-        """Mentions, choices that are listed together as one; of very many, the first and the last."""
-        found = list(_GROUP_AT.finditer(self._text))
-        return found if len(found) <= 2 * _MOST_GROUPS else found[:_MOST_GROUPS] + found[-_MOST_GROUPS:]
-
-    def _before(self, start: int) -> str:
-        """Return the words of the sentence before a place."""
-        window = self._text[max(0, start - _WINDOW) : start]
-        ends = max(window.rfind(sign) for sign in ("\n", ". ", "! ", "? ", "; "))
-        return window[ends + 1 :]
+    def _before(self, group: _Group) -> str:
+        """Return the words of the sentence before a mention."""
+        window = self._text[max(0, group.start - _WINDOW) : group.start]
+        return window[max(window.rfind("\n"), window.rfind(". "), window.rfind("! "), window.rfind("? "), window.rfind("; ")) + 1 :]
 
     def _stated(self) -> list[str]:
         """Return the choices of the last statement of an answer."""
         for group in reversed(self._groups):
-            before = self._before(group.start())
-            if self._states(before) or self._is_called_best(group, before):
-                more = _NEXT_LINE.match(self._text, group.end())
-                return _marks(group[0]) + (_marks(more[0]) if more else [])
+            if self._states(group):
+                more = _NEXT_LINE.match(self._text, group.end, group.end + _WINDOW)
+                stated = group.marks + (_marks(more[0]) if more else [])
+                return stated if ord(stated[0]) < _LONE else self._unless_at_odds(stated)
         return []
 
-    def _states(self, before: str) -> bool:
-        found = _STATES.search(before) or _CHOOSES.search(before)
-        return found is not None and not _BLUNTS.search(before, max(0, found.start() - 40))
+    def _states(self, group: _Group) -> bool:
+        before = self._before(group)
+        found = before and (_STATES.search(before) or _CHOOSES.search(before))
+        if found and not _BLUNTS.search(before, max(0, found.start() - 40)):
+            return True
+        after = _IS_BEST.match(self._text, group.end, group.end + _WINDOW)
+        return after is not None and not _BLUNTS.search(after[0]) and not _CONDITION.search(before)
 
-    def _is_called_best(self, group: re.Match[str], before: str) -> bool:
-        found = _IS_BEST.match(self._text, group.end(), group.end() + _WINDOW)
-        return found is not None and not _BLUNTS.search(found[0]) and not _CONDITION.search(before)
+    def _unless_at_odds(self, letters: list[str]) -> list[str]:
+        """Return letters that are stated, and beside them another choice's name where that stands by itself."""
+        alone = [mark for group in self._groups if self._is_alone(group) for mark in group.marks]
+        names = [mark for mark in alone if ord(mark) < _LONE]
+        return letters + names if len({self._position(mark) for mark in names}) == 1 else letters
+
+    def _is_alone(self, group: _Group) -> bool:
+        return bool(_ALONE_AFTER.match(self._text, group.end) and _ALONE_BEFORE.fullmatch(self._before(group)))
 
     def _apart(self) -> list[str]:
-        """Return the one choice that is a line or a sentence by itself, or else the one in bold."""
-        alone: set[str] = set()
-        last = self._groups[-1] if self._groups else None
-        if last and _ANNOUNCED.search(self._before(last.start())) and _LAST.match(self._text, last.end()):
-            return _marks(last[0])
-        for group in self._groups:
-            if _ALONE_BEFORE.fullmatch(self._before(group.start())) and _ALONE_AFTER.match(self._text, group.end()):
-                alone.update(_marks(group[0]))
-        for marks in (alone, self._bold & set(_marks(self._text))):
+        """Return what a colon announces at the end, or the one choice that is a line or a sentence by itself, or bold."""
+        if self._groups and _ANNOUNCED.search(self._before(self._groups[-1])):
+            if _LAST.match(self._text, self._groups[-1].end):
+                return self._groups[-1].marks
+        alone = [mark for group in self._groups if self._is_alone(group) for mark in group.marks]
+        there = {mark for group in self._groups for mark in group.marks}
+        bold = [mark for marks in self._bold for mark in marks if mark in there]
+        for marks in (alone, bold):
             if len({self._position(mark) for mark in marks}) == 1:
-                return sorted(marks)[:1]
+                return marks[:1]
         return []
 
     def _pointed_at(self) -> list[str]:
         """Return the choices that the findings are said to speak for."""
         marks: list[str] = []
         for group in self._groups:
-            before = self._before(group.start())
+            before = self._before(group)
             if _POINTS.search(before) and not _BLUNTS.search(before):
-                marks += _marks(group[0])
+                marks += group.marks
         return marks
 
     def _left(self) -> list[str]:
-        """Return all that is named and not struck out; without names, letters in a form of letters."""
-        if _NONE_FITS.search(self._told):
+        """Return all that is named and not denied; without names, letters in a form of letters."""
+        if _NONE_FITS.search(self._text) or self._states_another():
             return []
-        marks = _marks(self._text)
-        named = [mark for mark in marks if ord(mark) < _LONE]
-        if named or self._named:
-            return named
+        marks = [mark for group in self._groups for mark in group.marks]
+        if self._named:
+            return [mark for mark in marks if ord(mark) < _LONE]
         opening = _OPENING.match(self._text)
-        return [mark for mark in marks if ord(mark) >= _FORMED] or (_marks(opening[0]) if opening else [])
+        at_start = self._groups[0].marks if opening and self._groups and self._groups[0].start < opening.end() else []
+        return [mark for mark in marks if ord(mark) >= _FORMED] or at_start
+
+    def _states_another(self) -> bool:
+        """Say whether the response states an answer that is none of the choices."""
+        return _STATES_ANOTHER.search(self._text) is not None
 
 
-_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z_ ]{0,24})/?>")
-_COMMAND = re.compile(r"\\[A-Za-z]{1,12} ?\{?|\\[()\[\]]")
-_BOLD = re.compile(r"\*\*([^*\n]{1,200})\*\*")
-_MARKUP = str.maketrans({"_": " ", "|": " "} | dict.fromkeys("*`#~{}$\\\"", None))
-_SPACES = re.compile(r" {2,}")
-_LABEL = re.compile(r"[\uf000-\uf03f][ ).:,'\[(-]{0,6}(?=[\ue000-\uefff])|(?<=[\ue000-\uefff]) ?[(\[][\uf000-\uf03f][)\]]")
-_GROUP_AT = re.compile(_GROUP)
-_NEXT_LINE = re.compile(rf"\W{{0,4}}?\n\W{{0,4}}?{_GROUP}\W{{0,4}}?(?=\n|\Z)")
-_CONDITION = re.compile(r"\b(?:if|unless|whether|otherwise|when)\b")
-_ALONE_BEFORE = re.compile(rf"[^a-z0-9\ue000-\uf03f]{{0,8}}(?:(?:option|choice|final answer|probably|likely|most likely|possible|possibly)[: ]{{1,2}})?[^a-z0-9\ue000-\uf03f]{{0,3}}")
-_ALONE_AFTER = re.compile(rf"{_NEAR}[)\]'\"]{{0,3}}(?:[.!;]?\s?\n|[.!]\s|[.!;]?\s?\Z)")
+@dataclass
+class _Group:
+    """Choices that are mentioned together ("A, B or C")."""
+
+    start: int
+    end: int
+    text: str
+    marks: list[str]
+
+
+def _groups(text: str) -> list[_Group]:
+    found = [_Group(*at.span(), at[0], _marks(at[0])) for at in _GROUP.finditer(text)]
+    return found if len(found) <= 2 * _MOST_GROUPS else found[:_MOST_GROUPS] + found[-_MOST_GROUPS:]
 
 
 def _marks(text: str) -> list[str]:
     return _MARK.findall(text)
 
 
-_MARK = re.compile(_X)
-_ANNOUNCED = re.compile(r":\W{0,3}$")
-_LAST = re.compile(r"\W{0,6}\Z")
-_OPENING = re.compile(rf"\W{{0,6}}{_GROUP}(?=\W{{0,6}}\Z|\n|[.,:;)]|\s-|\s(?:because|since|given|due|as|is)\b)")
-
-
 def _tag(found: re.Match[str]) -> str:
     return "\n" if found[1] else f"\n{found[2]}: " if _NOUN_AT.search(found[2].lower()) else ""
 
 
-_NOUN_AT = re.compile(_NOUN)
+# ----------------------------------------------------------------------------------------------------------- letters
 
 
-def _letter(found: re.Match[str], base: int) -> str:
-    """Return a found letter's words with its mark in its place."""
-    at = found.lastindex or 1
-    place = found.start(at) - found.start()
-    mark = chr(base + ord(found[at].upper()) - ord("A"))
+def _letter_of(mark: str) -> str:
+    return chr(ord("A") + (ord(mark) - _LONE) % (_FORMED - _LONE))
+
+
+def _may_hold_letter(text: str) -> bool:
+    """Say whether a letter may stand for a choice; quick, and rather yes than no."""
+    return len(text) < 60 or _CAPITAL.search(text) is not None or _SMALL.search(text) is not None
+
+
+def _mark_letters(text: str, choices: _Choices) -> str:
+    """Return a text with marks in place of letters that stand alone and are no article, pronoun or part of a name."""
+    formed, stated, lone = _letter_patterns("".join(sorted(choices.letters)))
+    text = formed.sub(lambda found: _with_mark(found, _FORMED), text)
+    text = stated.sub(lambda found: _with_mark(found, _LONE), text)
+    kept: set[int] = set()
+
+    def mark_lone(found: re.Match[str]) -> str:
+        if not _follows_fit(text, found.start(), kept):
+            return found[0]
+        kept.add(found.start())
+        return _with_mark(found, _LONE)
+
+    return lone.sub(mark_lone, text)
+
+
+def _follows_fit(text: str, start: int, kept: set[int]) -> bool:
+    """Say whether the word before a letter lets it stand for a choice ("is B", but not "vitamin B")."""
+    before = _WORD_BEFORE.search(text, max(0, start - 24), start)
+    if before is None:
+        return True
+    word = before[1].lower()
+    if word in ("or", "and", "nor"):  # of "B or C" the second goes with the first
+        first = before.start() - 1
+        return first < 0 or not text[first].isascii() or first in kept or not text[first].isalnum()
+    return word in _BEFORE_LETTER
+
+
+def _with_mark(found: re.Match[str], base: int) -> str:
+    place = found.start(found.lastindex or 0) - found.start()
+    mark = chr(base + ord(found[found.lastindex or 0].upper()) - ord("A"))
     return found[0][:place] + mark + found[0][place + 1 :]
 
 
-def _strike(found: re.Match[str]) -> str:
-    return _MARK.sub("~", found[0])
+_CAPITAL = re.compile(r"[A-Z](?![A-Za-z0-9'])(?<![A-Za-z0-9'][A-Z])(?:(?<![AI])|(?! [a-z])|(?<=A)(?= (?:is|or|and|because|seems|fits|would)\b)|(?<=[no] [AI]))")
+_SMALL = re.compile(r"[(\[\"'`*:][ (]?[a-z](?![a-z0-9'])|(?:option|choice|letter|answer is) [a-z]\b", re.IGNORECASE)
+_WORD_BEFORE = re.compile(r"([A-Za-z]+),? $")
+_BEFORE_LETTER = frozenset(
+    "is be was are option options choice choices letter answer the pick choose chose chosen select selected with for say"
+    " to between both either neither not than of as therefore so thus hence go over vs versus choosing picking ist est es"
+    " e und ou et oder que antwort reponse respuesta then only but rather probably likely definitely maybe perhaps say"
+    " think believe it's it him her me on from namely mark circle mean means correct rejected excluding exclude eliminate"
+    " eliminates eliminated because since unlike against out no only remains leaves leaving try guess just diagnosis"
+    .split()
+)
+_AFTER_LETTER = (
+    "is|was|are|because|since|given|due|or|and|vs|versus|over|seems|appears|fits|would|best|but|if|rather|instead|explains"
+    "|matches|may|could|can|cannot|might|remains|looks|does|do|has|which|correct|right|wrong|incorrect|nor|not|most|alone"
+    "|here|in|for|on|with|at|by|when|after|this|that|it|i|then|only|too|overall|again|ist|est|es|oder|und|ou|et|y|than|as"
+)  # fmt: skip
 
 
-def _strike_after(found: re.Match[str]) -> str:
-    """Strike a group out, and of "A, B is wrong" only the last."""
-    listed = _GROUP_AT.match(found[0])
-    assert listed is not None
-    said = found[0][listed.end() :]
-    if _SINGULAR.match(said) and not _EITHER.search(listed[0]):
-        last = max(n for n, character in enumerate(listed[0]) if _MARK.match(character))
-        return found[0][:last] + _strike_all(listed[0][last:]) + said
-    return _strike(found)
+@functools.lru_cache(maxsize=64)
+def _letter_patterns(letters: str) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
+    """Return what finds letters in a form that leaves little doubt, small ones after what announces them, and alone."""
+    either = f"[{letters}{letters.lower()}]"
+    no_word_follows = rf"(?![A-Za-z0-9'+%]|-\w|\.\w|\. [a-z]| (?!(?:{_AFTER_LETTER})\b)\w)"
+    formed = re.compile(
+        rf"(?i:\b(?:option|choice|letter|alternative|opcion|opzione)s?)[ :(\[\"'*]{{1,4}}({either}){no_word_follows}[)\]\"']?"
+        rf"|(?<!\w)[(\[]({either})[)\]](?!\w)"
+        rf"|(?m:^[ >#-]{{0,6}})\(?({either})(?:[.:)](?= |$)(?! [a-z])|\)(?= ))"
+        rf"|(?m:^[ >#*(\[\"'-]{{0,6}})({either})(?m:[ .*)\]\"'!]{{0,6}}$)"
+        rf"|\*\*[\"'(\[]{{0,3}}({either})[\"')\].:]{{0,3}}\*\*"
+    )
+    stated = re.compile(
+        rf"(?i:\b(?:answer|diagnosis|choice|option|response)(?: is|:)|:|\bis|=|[是为は选]|->)[ \"'(*]{{0,4}}([{letters.lower()}])"
+        rf"(?=[)\"'*.,;!]{{0,3}}(?: ?$|\n|[.,;!)] ))"
+    )
+    # a speaker's "I" is no choice: it must end a sentence, or follow what announces an answer
+    lone = re.compile(
+        rf"(?<![A-Za-z0-9'.+-])(?<![Nn]/)([{letters}])(?<!I(?!\W{{0,3}}(?:\Z|\n|\. ))(?<!is I)(?<!be I)(?<!: I))"
+        rf"{no_word_follows}"
+    )
+    return formed, stated, lone
 
 
-def _strike_all(text: str) -> str:
-    return _MARK.sub("~", text)
+# ---------------------------------------------------------------------------------- the words that state, and that deny
 
+_MARK = re.compile(_X)
+_WORD = re.compile(r"[a-z]+")
+_NEAR = r"(?: ?\([^()\n\ue000-\uf03f]{0,60}\))?"
+"""An aside in brackets, as of an abbreviation."""
+_IF = r"(?: if [^.\n,;()\ue000-\uf03f]{0,60})?,?"
+_AND = (
+    r"(?: ?[,/&+] ?(?:(?:and|or|and/or|nor|&) )?(?:an? |the )?"
+    r"| (?:and|or|and/or|nor|vs\.?|versus|oder|und|ou|et|o|y|e|v) (?:an? |the )?(?:possibly |even )?)"
+)
+_GROUP = re.compile(rf"{_X}(?:{_NEAR}{_IF}{_AND}(?:(?:option|choice)s? )?[(]?{_X}[)]?){{0,12}}")
+_MARKUP = str.maketrans({"_": " ", "|": " "} | dict.fromkeys("*`#~{}$\\\"", None))
+_SPACES = re.compile(r"  +")
+_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z_ ]{0,24})/?>")
+_COMMAND = re.compile(r"\\[A-Za-z]{1,12} ?\{?|\\[()\[\]]")
+_BOLD = re.compile(r"\*\*([^*\n]{1,200})\*\*")
+_LABEL = re.compile(r"[\uf000-\uf03f][ ).:,'\[(-]{0,6}(?=[\ue000-\uefff])|(?<=[\ue000-\uefff])(?: ?[(\[][\uf000-\uf03f][)\]])")
 
-_SINGULAR = re.compile(r"[)\"']?(?:\s?[:,(-]{1,2})?\s?(?:\w{1,12}\s)?(?:is|was|does|has|seems|appears|lacks)\b")
-_EITHER = re.compile(r"\b(?:and|or|nor)\b|&|/")
+_NOUN = (
+    r"(?:answer|diagnos[ei]s|choice|option|selection|pick|conclusion|verdict|response|impression|decision|guess"
+    r"|treatment|therapy|test|step|management|drug|medication|agent|cause|etiology|organism|pathogen|explanation"
+    r"|mechanism|finding|condition|disorder|disease|syndrome|intervention|study|examination|procedure|culprit"
+    r"|complication|factor|result|match"
+    r"|antwort|losung|reponse|respuesta|risposta|resposta|antwoord|svar|odpowiedz|ответ|答案|回答|答え|正解|选项|選択肢|정답"
+    r"|diagnose|diagnostic|diagnostico|diagnosi|диагноз|诊断|診断|opcion|opzione|opcao|choix)"
+)
+_BEST = (
+    r"(?:likely|likeliest|best|correct|right|final|appropriate|probable|indicated|suspected|suitable|accurate|preferred"
+    r"|first-line|next|initial|primary|leading|top|my|recommended|definitive|consistent|plausible|strongest|fitting"
+    r"|effective|specific|sensitive)"
+)
+_IS = (
+    r"(?: ?(?::|=|->)| -(?= )| (?:is|are|was|be|remains?|ist|est|es|e|er|war)(?=[ :(\[\"'\ue000-\uf03f])"
+    r"| ?(?:是|为|は|が|為|選択|应该是))"
+)
+_FILL = (
+    r"(?:[ \n'(\[,:*-]|\b(?:the|an?|to|be|that|of|either|both|option|choice|letter|answer|number|likely|most|probably"
+    r"|indeed|thus|clearly|definitely|therefore|still|it|is|it's|this|actually|probable|simply|just|given|as|und"
+    r"|die|der|das|la|le|el|il|opcion|les|los|perform|obtain|administer|start|begin|initiate|give|due|diagnosis"
+    r"|presence|patient|has|have|suspected|acute|possible|possibly|follows|initially|now|best|correct|between)\b){0,14}"
+)
+_STATES = re.compile(rf"(?:(?<![a-z]){_NOUN}s?(?![a-z])|\b{_BEST}\b)[^:\n\ue000-\uf03f]{{0,110}}?{_IS}{_FILL}$")
+_CHOOSES = re.compile(
+    r"(?:\b(?:choos(?:e|es|ing)|chose|pick(?:s|ed|ing)?|select(?:s|ed|ing)?|go(?:ing)? (?:ahead )?with|went with"
+    r"|opt(?:s|ed|ing)? for|say|answer(?:ing|ed)?|think|believe|favou?r(?:s|ed|ing)?|lean(?:s|ing)? (?:more )?(?:toward?s?|to)"
+    r"|conclud(?:e|es|ed|ing)(?: that)?|vot(?:e|ing) for|bet(?:ting)? on|settl(?:e|es|ed|ing) (?:on|for)|guess(?:ing)?"
+    r"|recommend(?:s|ed|ing)?|therefore|thus|hence|so|consequently|ergo|finally|in conclusion|in summary"
+    r"|leaves(?: us)?(?: with)?|leaving|narrow\w{0,5} (?:it |this )?(?:down )?to|(?:can|could) only be|must be|has to be"
+    r"|mark(?:ing)?|wahle|nehme|choisis|elijo|elegiria|escolho|scelgo|diagnose|diagnosing|commit(?:ting)? to)\b"
+    rf"|我?选择?|我選|->) ?{_FILL}$"
+)
+_POINTS = re.compile(
+    r"\b(?:consistent with|compatible with|suggest(?:s|ing|ed|ive of)?|point(?:s|ing|ed)? (?:to|toward?s?)"
+    r"|indicat(?:es?|ing|ive of)|in keeping with|diagnos(?:is of|ed with)|likely|probabl[ey]|presumabl[ey]"
+    r"|suspect(?:s|ed|ing)?|fits?|supports?|match(?:es)?|typical (?:of|for)|characteristic of|classic (?:of|for)"
+    r"|hallmark of|suffer(?:s|ing)? from|treated with|(?:it|this|patient|he|she|treatment|test|step) (?:is|has|was)"
+    r"|it's|he's|she's|would be|should be|must be|will be|has|have|requires?|needs?|order|start|give|perform|obtain"
+    rf"|consider) ?{_FILL}$"
+)
+_IS_BEST = re.compile(
+    rf"{_NEAR}[\"')\]]{{0,3}}(?:"
+    r"(?:,? (?:therefore|thus|then|indeed|clearly|however),?)? "
+    r"(?:is|are|was|be|seems?|appears?|looks|would be|remains?|should be|must be|ist|est|es) "
+    r"(?:(?:to|be|the|my|your|our|a|by|far|clearly|therefore|thus|indeed|probably|definitely|likely|still|also|single"
+    r"|overall|what|i'd|i|would|here|la|die|der|das|ma|mi|only) ){0,5}"
+    r"(?:correct|right\b|best|likeliest|answer|final|choice|diagnosis|choose|pick|go with|top|leading|preferred|indicated"
+    r"|appropriate|reponse|richtig|antwort|correcta|respuesta|risposta"
+    r"|(?:most|more) (?:likely|probable|appropriate|consistent|suitable|accurate|plausible|compatible|fitting|strongly)"
+    r"|(?:strongly|highly) (?:suggested|likely))"
+    r"| (?:best |clearly |most |alone )?(?:fits?|match(?:es)?|explains?|accounts? for|satisf\w{2,5})\b"
+    r"(?! (?:some|only|part|many|several))"
+    r"| ?(?:[-:,(] ?)?(?:this is )?(?:(?:the )?(?:most likely|correct|best|right)\b|✓|✔|✅)"
+    r"| ?(?:是|が|は)?(?:正确|正解|最))"
+)
+_BLUNTS = re.compile(
+    r"\b(?:least|less|not|never|unlikely|incorrect|wrong|other|another|second|alternative|differentials?|exclud|eliminat"
+    r"|if|unless|whether|otherwise|distractor|tempting|except|none|neither|no)\b|n't\b|\?"
+)
+_CONDITION = re.compile(r"\b(?:if|unless|whether|otherwise|when)\b")
+_FORCED = re.compile(
+    r"(?<![a-z])if (?:i|we|you)? ?(?:\w{1,8} ){0,3}(?:to|must|forced|pick|choose|guess|had|only)\b[^,\ue000-\uf03f]{0,60},?"
+)
+
+_GAP = r"(?: (?!but\b|because\b|so\b|therefore\b)[^ \n.;:,()\ue000-\uf03f]{1,30}){0,6}"
+_DENIED_BEFORE = re.compile(
+    r"\b(?:(?:not(?! (?:only|just|merely|sure|certain|entirely|hesitate))|\w{2,8}n't|cannot|never|neither|nor"
+    r"|no(?! (?:doubt|question))|without|unlikely|(?:less|least)(?= (?:likely|probable|consistent|suggestive))"
+    r"|rul(?:es?|ed|ing) out|exclud(?:es?|ed|ing)|eliminat(?:es?|ed|ing)|rather than|instead of|as opposed to|unlike"
+    r"|against|other than|except|incorrect|wrong|inconsistent with|rejected?|differ(?:s|ent)? from|distinguish\w{0,4}"
+    rf"|differentiat\w{{1,4}}|ausgeschlossen|kein|nicht|none){_GAP}"
+    # and what is only set beside the answer
+    r"|(?:other|alternative|remaining|additional|competing|wrong|incorrect) (?:\w{1,20} ){0,2}?"
+    r"(?:choices?|options?|conditions?|possibilit(?:y|ies)|causes?|diagnos[ei]s|answers?|etiologies|disorders?|diseases?"
+    r"|considerations?|differentials?|letters?|ones|tests?|treatments?|infections?)"
+    r"(?:,? (?:mentioned|listed|given|provided|here))?"
+    r"(?:,? (?:such as|like|including|include|are|being|could be|might be|may be)|[,:]| -){0,2}"
+    r"|(?:the )?others,?|differentials?(?: diagnos[ei]s)?(?: \w{1,12})?:?|alternatives?(?: \w{1,12})?:?"
+    r"|(?:could|may|might|can) also (?:be|represent|suggest|indicate))[ (\"']{0,3}$"
+)
+_DENYING = frozenset(
+    "not t cannot never neither nor no without unlikely less least out exclude excludes excluded excluding eliminate"
+    " eliminates eliminated eliminating rather instead opposed unlike against other except incorrect wrong inconsistent"
+    " reject rejected differ differs different distinguish distinguishes differentiate differentiates differentiating"
+    " distinguishing ausgeschlossen kein nicht none alternative alternatives remaining additional competing others"
+    " differential differentials also".split()
+)
+"""Without one of these words before it, nothing is denied: looked for first, because that is quick."""
+_DENIED_AFTER = re.compile(
+    rf"{_NEAR}[)\"']?(?: ?[:,(-]{{1,2}}| -)? ?(?:"
+    r"(?:(?:\w{1,12} )?(?:is|are|was|were|be|seems?|appears?|looks?|becomes?) )?"
+    r"(?:(?:both|all|therefore|thus|very|much|clearly|highly|far|quite|typically|usually|more|made|considered) ){0,2}"
+    r"(?:not\b(?! (?:\w{1,12} ){0,2}[~\ue000-\uf03f])|unlikely|less\b|least\b|incorrect|wrong|inconsistent|ruled out|excluded"
+    r"|improbable|eliminated|out\b|contraindicated|inappropriate|false\b|rarely|absent|too |n't|implausible|[x✗✘❌](?=\W|$))"
+    r"|(?:does|do|did|would|can|could|has|have|should|will|may) ?(?:not\b|n't)|cannot\b|(?:is|are|was|were)n't\b"
+    r"|(?:can|could|would|may|might|should|must) (?:\w{1,12} ){0,2}(?:excluded|ruled out|eliminated|rejected|discarded)"
+    r"|lacks?\b|also (?!known|called|referred|termed))"
+)
+_SINGULAR = re.compile(r"[)\"']?(?: ?[:,(-]{1,2})? ?(?:\w{1,12} )?(?:is|was|does|has|seems|appears|lacks)\b")
+_JOINED = re.compile(r"\b(?:and|or|nor)\b|&|/")
+
+_HEADED = re.compile(
+    rf"^([> -]{{0,8}}(?:(?:the|my|final|correct|best|most likely|selected) ){{0,3}}{_NOUN}(?: is)?)[: .-]{{0,6}}\n",
+    re.MULTILINE,
+)
+_NOUN_AT = re.compile(_NOUN)
+_NEXT_LINE = re.compile(rf"[ .,;]{{0,4}}\n[ >.-]{{0,4}}{_GROUP.pattern}[ .]{{0,4}}(?=\n|\Z)")
+_ANNOUNCED = re.compile(r":[ '(-]{0,3}$")
+_LAST = re.compile(r"\W{0,6}\Z")
+_ALONE_BEFORE = re.compile(
+    r"[^a-z0-9\ue000-\uf03f]{0,8}(?:(?:option|choice|final answer|probably|likely|most likely|possible|possibly)[: ]{1,2})?"
+    r"[^a-z0-9\ue000-\uf03f]{0,3}"
+)
+_ALONE_AFTER = re.compile(rf"{_NEAR}[)\]'\"]{{0,3}}(?:[.!;]? ?\n|[.!] |[.!;]? ?\Z)")
+_OPENING = re.compile(rf"\W{{0,6}}?{_X}")
+_NONE_FITS = re.compile(
+    r"\bnone of (?:the|these|those)\b|\bno (?:correct |right |suitable |matching )?(?:answer|diagnosis|choice|option)\b"
+    r"|\b(?:not|n't|unable to|cannot) (?:\w{1,12} ){0,3}(?:provide|give|make|offer|determine|determined|diagnose|answer"
+    r"|choose|select|assist|help|listed|among|included|provided|one of|possible|clear)\b|\bi(?:'m| am) sorry\b"
+    r"|\bdeclin(?:e|ing)\b"
+)
+_STATES_ANOTHER = re.compile(
+    r"(?:final diagnosis|(?:final|correct|best) answer|(?:most likely|correct|likeliest) diagnosis(?: [^.:\n\ue000-\uf03f]{0,80}?)?)"
+    r"(?:: ?| is )(?![^.\n]{0,80}[\ue000-\uf03f])[a-z]"
+)
