@@ -265,8 +265,10 @@ class _Reading:
     def _states(self, group: _Group) -> bool:
         before = self._before(group)
         found = before and (_STATES.search(before) or _CHOOSES.search(before))
-        if found and not _BLUNTS.search(before, max(0, found.start() - 40)):
-            return True
+        if found:
+            near = max(found.start() - 20, before.rfind(", ", 0, found.start()), before.rfind(")", 0, found.start()), 0)
+            if not _BLUNTS.search(before, near) and not _CONDITION.search(before):
+                return True
         after = _IS_BEST.match(self._text, group.end, group.end + _WINDOW)
         return after is not None and not _BLUNTS.search(after[0]) and not _CONDITION.search(before)
 
@@ -303,18 +305,17 @@ class _Reading:
 
     def _left(self) -> list[str]:
         """Return all that is named and not denied; without names, letters in a form of letters."""
-        if _NONE_FITS.search(self._text) or self._states_another():
+        if _NONE_FITS.search(self._text):
             return []
         marks = [mark for group in self._groups for mark in group.marks]
+        if _STATES_ANOTHER.search(self._text) and self._named:
+            if len(set(marks)) != 1 or any(_HEDGES.search(self._before(group)) for group in self._groups):
+                return []
         if self._named:
             return [mark for mark in marks if ord(mark) < _LONE]
         opening = _OPENING.match(self._text)
         at_start = self._groups[0].marks if opening and self._groups and self._groups[0].start < opening.end() else []
         return [mark for mark in marks if ord(mark) >= _FORMED] or at_start
-
-    def _states_another(self) -> bool:
-        """Say whether the response states an answer that is none of the choices."""
-        return _STATES_ANOTHER.search(self._text) is not None
 
 
 @dataclass
@@ -468,7 +469,7 @@ _FILL = (
     r"(?:[ \n'(\[,:*-]|\b(?:the|an?|to|be|that|of|either|both|option|choice|letter|answer|number|likely|most|probably"
     r"|indeed|thus|clearly|definitely|therefore|still|it|is|it's|this|actually|probable|simply|just|given|as|und"
     r"|die|der|das|la|le|el|il|opcion|les|los|perform|obtain|administer|start|begin|initiate|give|due|diagnosis"
-    r"|presence|patient|has|have|suspected|acute|possible|possibly|follows|initially|now|best|correct|between)\b){0,14}"
+    r"|presence|possibility|patient|has|have|suspected|acute|possible|possibly|follows|initially|now|best|correct|between)\b){0,14}"
 )
 _STATES = re.compile(rf"(?:(?<![a-z]){_NOUN}s?(?![a-z])|\b{_BEST}\b)[^:\n\ue000-\uf03f]{{0,110}}?{_IS}{_FILL}$")
 _CHOOSES = re.compile(
@@ -537,14 +538,14 @@ _DENYING = frozenset(
 )
 """Without one of these words before it, nothing is denied: looked for first, because that is quick."""
 _DENIED_AFTER = re.compile(
-    rf"{_NEAR}[)\"']?(?: ?[:,(-]{{1,2}}| -)? ?(?:"
+    rf"{_NEAR}[)\"']?(?: ?\((?:incorrect|wrong|unlikely|less likely|ruled out|excluded|false|no)\b|(?: ?[:,-]{{1,2}}| -)? ?(?:"
     r"(?:(?:\w{1,12} )?(?:is|are|was|were|be|seems?|appears?|looks?|becomes?) )?"
     r"(?:(?:both|all|therefore|thus|very|much|clearly|highly|far|quite|typically|usually|more|made|considered) ){0,2}"
     r"(?:not\b(?! (?:\w{1,12} ){0,2}[~\ue000-\uf03f])|unlikely|less\b|least\b|incorrect|wrong|inconsistent|ruled out|excluded"
     r"|improbable|eliminated|out\b|contraindicated|inappropriate|false\b|rarely|absent|too |n't|implausible|[x✗✘❌](?=\W|$))"
     r"|(?:does|do|did|would|can|could|has|have|should|will|may) ?(?:not\b|n't)|cannot\b|(?:is|are|was|were)n't\b"
     r"|(?:can|could|would|may|might|should|must) (?:\w{1,12} ){0,2}(?:excluded|ruled out|eliminated|rejected|discarded)"
-    r"|lacks?\b|also (?!known|called|referred|termed))"
+    r"|lacks?\b|also (?!known|called|referred|termed)))"
 )
 _SINGULAR = re.compile(r"[)\"']?(?: ?[:,(-]{1,2})? ?(?:\w{1,12} )?(?:is|was|does|has|seems|appears|lacks)\b")
 _JOINED = re.compile(r"\b(?:and|or|nor)\b|&|/")
@@ -573,3 +574,4 @@ _STATES_ANOTHER = re.compile(
     r"(?:final diagnosis|(?:final|correct|best) answer|(?:most likely|correct|likeliest) diagnosis(?: [^.:\n\ue000-\uf03f]{0,80}?)?)"
     r"(?:: ?| is )(?![^.\n]{0,80}[\ue000-\uf03f])[a-z]"
 )
+_HEDGES = re.compile(r"\b(?:could|may|might|such as|including|like|eg|e\.g|possib\w{1,6}|some)\b|\($")

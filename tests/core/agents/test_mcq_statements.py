@@ -63,6 +63,7 @@ ONE: dict[str, list[tuple[str, str]]] = {
         ("I cannot be certain, but the most likely diagnosis is giant cell arteritis. Other conditions such as migraine or "
          "tension headache cannot be excluded.", D),
         ("Probably B, although A is possible.", B),
+        ("From the scan (which is not shown here), the most likely diagnosis is tension headache.", C),
         ("The most likely diagnosis is migraine. However, these symptoms can also be seen with tension headache.", A),
     ],
     "forms": [
@@ -83,6 +84,7 @@ SEVERAL = [
     "A. Migraine\nB. Cluster headache\nC. Tension headache\nD. Giant cell arteritis",
     "Migraine, tension headache and cluster headache are all possible.",
     "**Final Diagnosis:** Migraine\nCluster headache",
+    "Final Diagnosis: Migraine or cluster headache (cannot be told apart so far)",
     "If there is nausea, the most likely diagnosis is migraine; otherwise tension headache.",
 ]
 NONE = [
