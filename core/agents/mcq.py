@@ -7,7 +7,7 @@ discusses, and says ``multiple`` where there are several and ``no_diagnosis`` wh
 How the strict rule reads: every choice that is named, and every letter that can stand for one, becomes a mark in the
 text; what the text denies or sets aside is struck out; then the text is searched from its end for a stated answer
 (``the answer is …``, ``… is correct``, ``\\boxed{…}``), then for what stands by itself or in bold, then for names, then
-for letters. A name beside its letter counts, and not the letter.
+for letters. A letter beside a name is its label; where it is another choice's letter, the response names two.
 """
 
 from __future__ import annotations
@@ -32,9 +32,12 @@ def judge_loose(response: str, answer: str) -> Judgement:
     return Judgement("mcq_loose", None, verdict)
 
 
-def judge_strict(response: str, answer: str, choices: Sequence[str]) -> Judgement:
-    """Judge by the one choice that the response commits to; none or several are no correct answer."""
-    named = named_choices(response, choices)
+def judge_strict(response: str, answer: str, choices: Sequence[str], *, lettered: bool = True) -> Judgement:
+    """Judge by the one choice that the response commits to; none or several are no correct answer.
+
+    ``lettered`` says whether the choices were shown with letters.
+    """
+    named = named_choices(response, choices, lettered=lettered)
     if len(named) > 1:
         return Judgement("mcq_strict", ", ".join(named), "multiple", rule_version=STRICT_VERSION)
     if not named:
@@ -43,12 +46,14 @@ def judge_strict(response: str, answer: str, choices: Sequence[str]) -> Judgemen
     return Judgement("mcq_strict", named[0], verdict, rule_version=STRICT_VERSION)
 
 
-def named_choices(response: str, choices: Sequence[str]) -> list[str]:
+def named_choices(response: str, choices: Sequence[str], *, lettered: bool = True) -> list[str]:
     """Return the choice that a response commits to; several where it leaves that open, none where it names none.
 
-    A name inside a longer name that is also there ("migraine" in "migraine with aura") does not count by itself.
+    A name inside a longer name that is also there ("migraine" in "migraine with aura") does not count by itself. Where
+    the choices were shown without letters (``lettered`` is false), letters stand for nothing; else a letter beside
+    another choice's name are two choices.
     """
-    known = _choices(tuple(choices))
+    known = _choices(tuple(choices), lettered)
     bare = response.strip(_TRIM).lower()
     at = known.exact.get(bare)
     if at is None:
@@ -76,9 +81,9 @@ class _Choices:
 
 
 @functools.lru_cache(maxsize=1024)
-def _choices(choices: tuple[str, ...]) -> _Choices:
+def _choices(choices: tuple[str, ...], lettered: bool) -> _Choices:
     names = {n: _name(choice) for n, choice in enumerate(choices)}
-    letters = {chr(ord("A") + n): n for n in range(len(choices))} if len(choices) <= _LETTERS else {}
+    letters = {chr(ord("A") + n): n for n in range(len(choices))} if lettered and len(choices) <= _LETTERS else {}
     # choices that are letters themselves (blood groups) are meant by them, wherever they stand
     letters |= {name.upper(): n for n, name in names.items() if len(name) == 1 and name.isalpha()}
     looked_for = [(n, name) for n, name in names.items() if len(name) > 1 or not name.isalpha() and name]
@@ -87,11 +92,15 @@ def _choices(choices: tuple[str, ...]) -> _Choices:
         short = _PAREN_AT_END.sub("", name)  # a name without the abbreviation behind it
         if len(short) > 3 and short not in taken and sum(other.startswith(short) for other in taken) == 1:
             looked_for.append((n, short))
+        american = _BRITISH.sub("e", name).replace("tumour", "tumor")
+        if american not in taken:
+            looked_for.append((n, american))
     exact = {letter.lower(): n for letter, n in letters.items()}
     exact |= {name.strip(_TRIM): n for n, name in reversed(looked_for) if name.strip(_TRIM)}
     return _Choices(len(choices), tuple(looked_for), exact, letters)
 
 
+_BRITISH = re.compile("ae(?=[cdmst])|oe(?=[adst])")
 _PAREN_AT_END = re.compile(r" ?\([^()]*\)$")
 
 
@@ -163,7 +172,8 @@ def _read(response: str, choices: _Choices) -> list[int]:
     text = _plain(response)
     marked, named = _mark_names(text, choices)
     lettered = bool(choices.letters) and _may_hold_letter(marked)
-    return _Reading(marked, named, choices, lettered).result() if named or lettered else []
+    found = _Reading(marked, named, choices, lettered).result() if named or lettered else []
+    return found or (list(range(choices.count)) if not named and _ALL.search(marked) else [])
 
 
 def _mark_names(text: str, choices: _Choices) -> tuple[str, list[int]]:
@@ -209,6 +219,7 @@ class _Reading:
 
     def __init__(self, marked: str, named: list[int], choices: _Choices, lettered: bool) -> None:
         self._named, self._choices = named, choices
+        self._at_odds: set[str] = set()
         if lettered:
             marked = _mark_letters(marked, choices)
         if "<" in marked:
@@ -223,17 +234,33 @@ class _Reading:
             text = _HEADED.sub(r"\1: ", text.replace(":\n", ": "))
         if "if " in text:
             text = _FORCED.sub("", text)
-        self._text = _LABEL.sub("", text) if lettered else text
+        self._text = _LABEL.sub(self._label, text) if lettered else text
         self._groups = [group for group in _groups(self._text) if not self._is_struck(group)]
 
     def result(self) -> list[int]:
         """Return the choices that are meant, by their positions."""
-        marks = self._stated() or self._apart() or self._pointed_at() or self._left()
+        marks = self._ticked() or self._stated() or self._apart() or self._pointed_at() or self._left()
         return list(dict.fromkeys(self._position(mark) for mark in marks))
+
+    def _ticked(self) -> list[str]:
+        """Return the choices of lines with a tick, where not all have one."""
+        if not _TICK.search(self._text):
+            return []
+        lines = [line for line in self._text.split("\n") if _MARK.search(line)]
+        ticked = [_marks(line)[0] for line in lines if _TICK.search(line)]
+        return ticked if len(ticked) < len(lines) or len(lines) == 1 else []
 
     def _position(self, mark: str) -> int:
         code = ord(mark)
         return self._named[code - _NAME] if code < _LONE else self._choices.letters[_letter_of(mark)]
+
+    def _label(self, found: re.Match[str]) -> str:
+        """Return a name without its letter; with it where that is another choice's, so that both count."""
+        marks = _marks(found[0])
+        if len({self._position(mark) for mark in marks}) == 1:
+            return min(marks)
+        self._at_odds.update(marks)
+        return ", ".join(marks)
 
     def _is_struck(self, group: _Group) -> bool:
         """Say whether a mention is denied or set aside; of "A, B is wrong" only the last is."""
@@ -279,7 +306,10 @@ class _Reading:
         return letters + names if len({self._position(mark) for mark in names}) == 1 else letters
 
     def _is_alone(self, group: _Group) -> bool:
-        return bool(_ALONE_AFTER.match(self._text, group.end) and _ALONE_BEFORE.fullmatch(self._before(group)))
+        if not _ALONE_AFTER.match(self._text, group.end):
+            return False
+        before = self._before(group)
+        return bool(_ALONE_BEFORE.fullmatch(before) or _ANNOUNCED.search(before))
 
     def _apart(self) -> list[str]:
         """Return what a colon announces at the end, or the one choice that is a line or a sentence by itself, or bold."""
@@ -299,7 +329,8 @@ class _Reading:
         marks: list[str] = []
         for group in self._groups:
             before = self._before(group)
-            if _POINTS.search(before) and not _BLUNTS.search(before):
+            labels = self._text[group.end : group.end + 2] == ") " and ord(group.marks[-1]) >= _LONE
+            if not labels and _POINTS.search(before) and not _BLUNTS.search(before):
                 marks += group.marks
         return marks
 
@@ -312,10 +343,11 @@ class _Reading:
             if len(set(marks)) != 1 or any(_HEDGES.search(self._before(group)) for group in self._groups):
                 return []
         if self._named:
-            return [mark for mark in marks if ord(mark) < _LONE]
+            return [mark for mark in marks if ord(mark) < _LONE or mark in self._at_odds]
+        joined = [mark for group in self._groups if len(group.marks) > 1 for mark in group.marks]
         opening = _OPENING.match(self._text)
         at_start = self._groups[0].marks if opening and self._groups and self._groups[0].start < opening.end() else []
-        return [mark for mark in marks if ord(mark) >= _FORMED] or at_start
+        return [mark for mark in marks if ord(mark) >= _FORMED] or joined or at_start
 
 
 @dataclass
@@ -355,9 +387,10 @@ def _may_hold_letter(text: str) -> bool:
 
 def _mark_letters(text: str, choices: _Choices) -> str:
     """Return a text with marks in place of letters that stand alone and are no article, pronoun or part of a name."""
-    formed, stated, lone = _letter_patterns("".join(sorted(choices.letters)))
+    formed, label, stated, lone = _letter_patterns("".join(sorted(choices.letters)))
     text = formed.sub(lambda found: _with_mark(found, _FORMED), text)
-    text = stated.sub(lambda found: _with_mark(found, _LONE), text)
+    for pattern in (label, stated):
+        text = pattern.sub(lambda found: _with_mark(found, _LONE), text)
     kept: set[int] = set()
 
     def mark_lone(found: re.Match[str]) -> str:
@@ -375,6 +408,8 @@ def _follows_fit(text: str, start: int, kept: set[int]) -> bool:
     if before is None:
         return True
     word = before[1].lower()
+    if len(word) == 1 and before.start() in kept:
+        return True
     if word in ("or", "and", "nor"):  # of "B or C" the second goes with the first
         first = before.start() - 1
         return first < 0 or not text[first].isascii() or first in kept or not text[first].isalnum()
@@ -389,12 +424,12 @@ def _with_mark(found: re.Match[str], base: int) -> str:
 
 _CAPITAL = re.compile(r"[A-Z](?![A-Za-z0-9'])(?<![A-Za-z0-9'][A-Z])(?:(?<![AI])|(?! [a-z])|(?<=A)(?= (?:is|or|and|because|seems|fits|would)\b)|(?<=[no] [AI]))")
 _SMALL = re.compile(r"[(\[\"'`*:][ (]?[a-z](?![a-z0-9'])|(?:option|choice|letter|answer is) [a-z]\b", re.IGNORECASE)
-_WORD_BEFORE = re.compile(r"([A-Za-z]+),? $")
+_WORD_BEFORE = re.compile(r"([A-Za-z']+),? $")
 _BEFORE_LETTER = frozenset(
     "is be was are option options choice choices letter answer the pick choose chose chosen select selected with for say"
     " to between both either neither not than of as therefore so thus hence go over vs versus choosing picking ist est es"
     " e und ou et oder que antwort reponse respuesta then only but rather probably likely definitely maybe perhaps say"
-    " think believe it's it him her me on from namely mark circle mean means correct rejected excluding exclude eliminate"
+    " think believe it's it him her me on from namely reflection thought thoughts toward towards zwischen entre between actually mark circle mean means correct rejected excluding exclude eliminate"
     " eliminates eliminated because since unlike against out no only remains leaves leaving try guess just diagnosis"
     .split()
 )
@@ -406,17 +441,17 @@ _AFTER_LETTER = (
 
 
 @functools.lru_cache(maxsize=64)
-def _letter_patterns(letters: str) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
-    """Return what finds letters in a form that leaves little doubt, small ones after what announces them, and alone."""
+def _letter_patterns(letters: str) -> tuple[re.Pattern[str], ...]:
+    """Return what finds letters in a form that leaves little doubt, as labels, after what announces them, and alone."""
     either = f"[{letters}{letters.lower()}]"
     no_word_follows = rf"(?![A-Za-z0-9'+%]|-\w|\.\w|\. [a-z]| (?!(?:{_AFTER_LETTER})\b)\w)"
     formed = re.compile(
         rf"(?i:\b(?:option|choice|letter|alternative|opcion|opzione)s?)[ :(\[\"'*]{{1,4}}({either}){no_word_follows}[)\]\"']?"
         rf"|(?<!\w)[(\[]({either})[)\]](?!\w)"
-        rf"|(?m:^[ >#-]{{0,6}})\(?({either})(?:[.:)](?= |$)(?! [a-z])|\)(?= ))"
         rf"|(?m:^[ >#*(\[\"'-]{{0,6}})({either})(?m:[ .*)\]\"'!]{{0,6}}$)"
         rf"|\*\*[\"'(\[]{{0,3}}({either})[\"')\].:]{{0,3}}\*\*"
     )
+    label = re.compile(rf"(?m:^[ >#*-]{{0,6}})\(?({either})(?:[.:)](?= |$)(?! [a-z])|\)(?= ))")
     stated = re.compile(
         rf"(?i:\b(?:answer|diagnosis|choice|option|response)(?: is|:)|:|\bis|=|[是为は选]|->)[ \"'(*]{{0,4}}([{letters.lower()}])"
         rf"(?=[)\"'*.,;!]{{0,3}}(?: ?$|\n|[.,;!)] ))"
@@ -426,7 +461,7 @@ def _letter_patterns(letters: str) -> tuple[re.Pattern[str], re.Pattern[str], re
         rf"(?<![A-Za-z0-9'.+-])(?<![Nn]/)([{letters}])(?<!I(?!\W{{0,3}}(?:\Z|\n|\. ))(?<!is I)(?<!be I)(?<!: I))"
         rf"{no_word_follows}"
     )
-    return formed, stated, lone
+    return formed, label, stated, lone
 
 
 # ---------------------------------------------------------------------------------- the words that state, and that deny
@@ -446,7 +481,7 @@ _SPACES = re.compile(r"  +")
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z_ ]{0,24})/?>")
 _COMMAND = re.compile(r"\\[A-Za-z]{1,12} ?\{?|\\[()\[\]]")
 _BOLD = re.compile(r"\*\*([^*\n]{1,200})\*\*")
-_LABEL = re.compile(r"[\uf000-\uf03f][ ).:,'\[(-]{0,6}(?=[\ue000-\uefff])|(?<=[\ue000-\uefff])(?: ?[(\[][\uf000-\uf03f][)\]])")
+_LABEL = re.compile(r"[\uf000-\uf03f][ ).:,'\[(-]{0,6}[\ue000-\uefff]|[\ue000-\uefff] ?[(\[][\uf000-\uf03f][)\]]")
 
 _NOUN = (
     r"(?:answer|diagnos[ei]s|choice|option|selection|pick|conclusion|verdict|response|impression|decision|guess"
@@ -462,7 +497,7 @@ _BEST = (
     r"|effective|specific|sensitive)"
 )
 _IS = (
-    r"(?: ?(?::|=|->)| -(?= )| (?:is|are|was|be|remains?|ist|est|es|e|er|war)(?=[ :(\[\"'\ue000-\uf03f])"
+    r"(?: ?(?::|=|->)| -(?= )| (?:is|are|was|be|remains?|ist|lautet|sind|est|sont|es|son|e|er|war)(?=[ :(\[\"'\ue000-\uf03f])"
     r"| ?(?:是|为|は|が|為|選択|应该是))"
 )
 _FILL = (
@@ -477,7 +512,7 @@ _CHOOSES = re.compile(
     r"|opt(?:s|ed|ing)? for|say|answer(?:ing|ed)?|think|believe|favou?r(?:s|ed|ing)?|lean(?:s|ing)? (?:more )?(?:toward?s?|to)"
     r"|conclud(?:e|es|ed|ing)(?: that)?|vot(?:e|ing) for|bet(?:ting)? on|settl(?:e|es|ed|ing) (?:on|for)|guess(?:ing)?"
     r"|recommend(?:s|ed|ing)?|therefore|thus|hence|so|consequently|ergo|finally|in conclusion|in summary"
-    r"|leaves(?: us)?(?: with)?|leaving|narrow\w{0,5} (?:it |this )?(?:down )?to|(?:can|could) only be|must be|has to be"
+    r"|leaves(?: us)?(?: with)?|leaving|narrow\w{0,5} (?:it |this )?(?:down )?to|(?:can|could) only be|must be|has to be|then|on reflection|on second thoughts?|actually|wait"
     r"|mark(?:ing)?|wahle|nehme|choisis|elijo|elegiria|escolho|scelgo|diagnose|diagnosing|commit(?:ting)? to)\b"
     rf"|我?选择?|我選|->) ?{_FILL}$"
 )
@@ -499,6 +534,7 @@ _IS_BEST = re.compile(
     r"|appropriate|reponse|richtig|antwort|correcta|respuesta|risposta"
     r"|(?:most|more) (?:likely|probable|appropriate|consistent|suitable|accurate|plausible|compatible|fitting|strongly)"
     r"|(?:strongly|highly) (?:suggested|likely))"
+    r"| it is\b(?! \w{1,12}ly\b)"
     r"| (?:best |clearly |most |alone )?(?:fits?|match(?:es)?|explains?|accounts? for|satisf\w{2,5})\b"
     r"(?! (?:some|only|part|many|several))"
     r"| ?(?:[-:,(] ?)?(?:this is )?(?:(?:the )?(?:most likely|correct|best|right)\b|✓|✔|✅)"
@@ -510,7 +546,7 @@ _BLUNTS = re.compile(
 )
 _CONDITION = re.compile(r"\b(?:if|unless|whether|otherwise|when)\b")
 _FORCED = re.compile(
-    r"(?<![a-z])if (?:i|we|you)? ?(?:\w{1,8} ){0,3}(?:to|must|forced|pick|choose|guess|had|only)\b[^,\ue000-\uf03f]{0,60},?"
+    r"(?<![a-z])if (?=(?:i|we|you|one|an?|it)\b[^,.\n\ue000-\uf03f]{0,40}\b(?:to|must|forced|pick|picked|choose|chosen|guess|had)\b)"
 )
 
 _GAP = r"(?: (?!but\b|because\b|so\b|therefore\b)[^ \n.;:,()\ue000-\uf03f]{1,30}){0,6}"
@@ -519,7 +555,7 @@ _DENIED_BEFORE = re.compile(
     r"|no(?! (?:doubt|question))|without|unlikely|(?:less|least)(?= (?:likely|probable|consistent|suggestive))"
     r"|rul(?:es?|ed|ing) out|exclud(?:es?|ed|ing)|eliminat(?:es?|ed|ing)|rather than|instead of|as opposed to|unlike"
     r"|against|other than|except|incorrect|wrong|inconsistent with|rejected?|differ(?:s|ent)? from|distinguish\w{0,4}"
-    rf"|differentiat\w{{1,4}}|ausgeschlossen|kein|nicht|none){_GAP}"
+    rf"|differentiat\w{{1,4}}|ausgeschlossen|kein|nicht|none|irresponsible|premature|impossible|reluctant|refuse){_GAP}"
     # and what is only set beside the answer
     r"|(?:other|alternative|remaining|additional|competing|wrong|incorrect) (?:\w{1,20} ){0,2}?"
     r"(?:choices?|options?|conditions?|possibilit(?:y|ies)|causes?|diagnos[ei]s|answers?|etiologies|disorders?|diseases?"
@@ -530,7 +566,7 @@ _DENIED_BEFORE = re.compile(
     r"|(?:could|may|might|can) also (?:be|represent|suggest|indicate))[ (\"']{0,3}$"
 )
 _DENYING = frozenset(
-    "not t cannot never neither nor no without unlikely less least out exclude excludes excluded excluding eliminate"
+    "not t irresponsible premature impossible reluctant refuse cannot never neither nor no without unlikely less least out exclude excludes excluded excluding eliminate"
     " eliminates eliminated eliminating rather instead opposed unlike against other except incorrect wrong inconsistent"
     " reject rejected differ differs different distinguish distinguishes differentiate differentiates differentiating"
     " distinguishing ausgeschlossen kein nicht none alternative alternatives remaining additional competing others"
@@ -556,6 +592,8 @@ _HEADED = re.compile(
 )
 _NOUN_AT = re.compile(_NOUN)
 _NEXT_LINE = re.compile(rf"[ .,;]{{0,4}}\n[ >.-]{{0,4}}{_GROUP.pattern}[ .]{{0,4}}(?=\n|\Z)")
+_ALL = re.compile(r"\b(?:all of the above|all of these|all (?:four|five|of the) (?:options|choices|answers)\b)", re.IGNORECASE)
+_TICK = re.compile("[✓✔✅☑]")
 _ANNOUNCED = re.compile(r":[ '(-]{0,3}$")
 _LAST = re.compile(r"\W{0,6}\Z")
 _ALONE_BEFORE = re.compile(
@@ -565,7 +603,7 @@ _ALONE_BEFORE = re.compile(
 _ALONE_AFTER = re.compile(rf"{_NEAR}[)\]'\"]{{0,3}}(?:[.!;]? ?\n|[.!] |[.!;]? ?\Z)")
 _OPENING = re.compile(rf"\W{{0,6}}?{_X}")
 _NONE_FITS = re.compile(
-    r"\bnone of (?:the|these|those)\b|\bno (?:correct |right |suitable |matching )?(?:answer|diagnosis|choice|option)\b"
+    r"\bnone of (?:the|these|those|them|my)\b|\bno (?:correct |right |suitable |matching )?(?:answer|diagnosis|choice|option)\b"
     r"|\b(?:not|n't|unable to|cannot) (?:\w{1,12} ){0,3}(?:provide|give|make|offer|determine|determined|diagnose|answer"
     r"|choose|select|assist|help|listed|among|included|provided|one of|possible|clear)\b|\bi(?:'m| am) sorry\b"
     r"|\bdeclin(?:e|ing)\b"

@@ -32,7 +32,8 @@ CHOICES = ("Migraine", "Migraine with aura", "Cluster headache", "Crohn's diseas
         ("The correct answer is B", "Migraine with aura", "incorrect", "correct"),
         ("Option A: it fits", "Migraine", "incorrect", "correct"), ("E", "Migraine", "incorrect", "no_diagnosis"),
         ("A headache of the tension type", "Migraine", "incorrect", "no_diagnosis"),
-        ("A. Cluster headache", "Cluster headache", "correct", "correct"),
+        ("C. Cluster headache", "Cluster headache", "correct", "correct"),
+        ("A. Cluster headache", "Cluster headache", "correct", "multiple"),
         # spelling that only the strict rule forgives, as the loose one is the paper's
         ("Crohn’s disease", "Crohn's disease", "incorrect", "correct"),
         ("I cannot say.", "Migraine", "incorrect", "no_diagnosis"), ("", "Migraine", "incorrect", "no_diagnosis"),

@@ -136,9 +136,9 @@ def test_the_speaker_is_no_choice() -> None:
 @pytest.mark.parametrize(
     ("response", "choices", "meant"),
     [
-        # a name beside another one's letter: the name is what was meant
-        ("A. Cluster headache", HEAD, [B]), ("The answer is C (migraine).", HEAD, [A]),
-        ("Cluster headache (A)", HEAD, [B]),
+        # a name beside another one's letter are two choices
+        ("A. Cluster headache", HEAD, [A, B]), ("The answer is C (migraine).", HEAD, [C, A]),
+        ("Cluster headache (A)", HEAD, [B, A]), ("Cluster headache (B)", HEAD, [B]),
         # names that the data set spoilt, or that are written in another way
         ("Optic neuritis", ('Optic neuritis\n"', "Glaucoma"), ['Optic neuritis\n"']),
         ("Metronidazole x 14 days", ("Metronidazole × 14 days", "Laparotomy"), ["Metronidazole × 14 days"]),
@@ -158,3 +158,8 @@ def test_the_speaker_is_no_choice() -> None:
 )  # fmt: skip
 def test_names_letters_and_spelling(response: str, choices: tuple[str, ...], meant: list[str]) -> None:
     assert named_choices(response, choices) == meant
+
+
+def test_letters_that_nobody_showed_stand_for_nothing() -> None:
+    assert named_choices("A. Cluster headache", HEAD, lettered=False) == [B]
+    assert named_choices("The answer is B.", HEAD, lettered=False) == []
