@@ -119,11 +119,14 @@ _SIGNS = str.maketrans({
 })  # fmt: skip
 
 
+_NO_SIGNS = re.compile("[\u0300-\u036f\ue000-\uf8ff]+")
+"""Accents, once they stand by themselves, and characters that are marks below."""
+
+
 def _plain(text: str) -> str:
     """Return a text with one kind of quotes, dashes and spaces, and without accents."""
     if not text.isascii():
-        text = unicodedata.normalize("NFKD", text.translate(_SIGNS))
-        text = "".join(c for c in text if not (unicodedata.combining(c) or "\ue000" <= c <= "\uf8ff"))
+        text = _NO_SIGNS.sub("", unicodedata.normalize("NFKD", text.translate(_SIGNS)))
     return "\n".join(" ".join(line.split()) for line in text.splitlines() if not line.isspace() and line)
 
 
@@ -172,6 +175,8 @@ def _read(response: str, choices: _Choices) -> list[int]:
     text = _plain(response)
     marked, named = _mark_names(text, choices)
     lettered = bool(choices.letters) and _may_hold_letter(marked)
+    if len(named) == 1 and not lettered and _DOUBTING.isdisjoint(marked.lower().split()):
+        return named  # as most responses are
     found = _Reading(marked, named, choices, lettered).result() if named or lettered else []
     return found or (list(range(choices.count)) if not named and _ALL.search(marked) else [])
 
@@ -235,7 +240,7 @@ class _Reading:
         if "if " in text:
             text = _FORCED.sub("", text)
         self._text = _LABEL.sub(self._label, text) if lettered else text
-        self._groups = [group for group in _groups(self._text) if not self._is_struck(group)]
+        self._mentions = _groups(self._text)
 
     def result(self) -> list[int]:
         """Return the choices that are meant, by their positions."""
@@ -249,6 +254,11 @@ class _Reading:
         lines = [line for line in self._text.split("\n") if _MARK.search(line)]
         ticked = [_marks(line)[0] for line in lines if _TICK.search(line)]
         return ticked if len(ticked) < len(lines) or len(lines) == 1 else []
+
+    @functools.cached_property
+    def _groups(self) -> list[_Group]:
+        """Mentions that are not denied."""
+        return [group for group in self._mentions if not self._is_struck(group)]
 
     def _position(self, mark: str) -> int:
         code = ord(mark)
@@ -264,10 +274,10 @@ class _Reading:
 
     def _is_struck(self, group: _Group) -> bool:
         """Say whether a mention is denied or set aside; of "A, B is wrong" only the last is."""
-        before = self._before(group)
+        before = group.before
         if not _DENYING.isdisjoint(_WORD.findall(before)) and _DENIED_BEFORE.search(before):
             return True
-        said = _DENIED_AFTER.match(self._text, group.end, group.end + _WINDOW)
+        said = None if not _tells(group.then) else _DENIED_AFTER.match(self._text, group.end, group.end + _WINDOW)
         if said is None:
             return False
         if len(group.marks) > 1 and _SINGULAR.match(said[0]) and not _JOINED.search(group.text):
@@ -275,27 +285,26 @@ class _Reading:
             return False
         return True
 
-    def _before(self, group: _Group) -> str:
-        """Return the words of the sentence before a mention."""
-        window = self._text[max(0, group.start - _WINDOW) : group.start]
-        return window[max(window.rfind("\n"), window.rfind(". "), window.rfind("! "), window.rfind("? "), window.rfind("; ")) + 1 :]
-
     def _stated(self) -> list[str]:
         """Return the choices of the last statement of an answer."""
-        for group in reversed(self._groups):
-            if self._states(group):
+        for group in reversed(self._mentions):
+            if self._states(group) and not self._is_struck(group):
                 more = _NEXT_LINE.match(self._text, group.end, group.end + _WINDOW)
                 stated = group.marks + (_marks(more[0]) if more else [])
                 return stated if ord(stated[0]) < _LONE else self._unless_at_odds(stated)
         return []
 
     def _states(self, group: _Group) -> bool:
-        before = self._before(group)
-        found = before and (_STATES.search(before) or _CHOOSES.search(before))
-        if found:
-            near = max(found.start() - 20, before.rfind(", ", 0, found.start()), before.rfind(")", 0, found.start()), 0)
-            if not _BLUNTS.search(before, near) and not _CONDITION.search(before):
-                return True
+        before = group.before
+        if before and (group.last in _LEADING or not group.last.isascii()):  # quick, and no statement is without
+            found = _STATES.search(before) or _CHOOSES.search(before)
+            if found and not _CONDITION.search(before):
+                start = found.start()
+                near = max(start - 20, before.rfind(", ", 0, start), before.rfind(")", 0, start), 0)
+                if not _BLUNTS.search(before, near):
+                    return True
+        if not _tells(group.then):
+            return False
         after = _IS_BEST.match(self._text, group.end, group.end + _WINDOW)
         return after is not None and not _BLUNTS.search(after[0]) and not _CONDITION.search(before)
 
@@ -308,12 +317,12 @@ class _Reading:
     def _is_alone(self, group: _Group) -> bool:
         if not _ALONE_AFTER.match(self._text, group.end):
             return False
-        before = self._before(group)
+        before = group.before
         return bool(_ALONE_BEFORE.fullmatch(before) or _ANNOUNCED.search(before))
 
     def _apart(self) -> list[str]:
         """Return what a colon announces at the end, or the one choice that is a line or a sentence by itself, or bold."""
-        if self._groups and _ANNOUNCED.search(self._before(self._groups[-1])):
+        if self._groups and _ANNOUNCED.search(self._groups[-1].before):
             if _LAST.match(self._text, self._groups[-1].end):
                 return self._groups[-1].marks
         alone = [mark for group in self._groups if self._is_alone(group) for mark in group.marks]
@@ -328,7 +337,7 @@ class _Reading:
         """Return the choices that the findings are said to speak for."""
         marks: list[str] = []
         for group in self._groups:
-            before = self._before(group)
+            before = group.before
             labels = self._text[group.end : group.end + 2] == ") " and ord(group.marks[-1]) >= _LONE
             if not labels and _POINTS.search(before) and not _BLUNTS.search(before):
                 marks += group.marks
@@ -340,7 +349,7 @@ class _Reading:
             return []
         marks = [mark for group in self._groups for mark in group.marks]
         if _STATES_ANOTHER.search(self._text) and self._named:
-            if len(set(marks)) != 1 or any(_HEDGES.search(self._before(group)) for group in self._groups):
+            if len(set(marks)) != 1 or any(_HEDGES.search(group.before) for group in self._groups):
                 return []
         if self._named:
             return [mark for mark in marks if ord(mark) < _LONE or mark in self._at_odds]
@@ -350,19 +359,41 @@ class _Reading:
         return [mark for mark in marks if ord(mark) >= _FORMED] or joined or at_start
 
 
-@dataclass
 class _Group:
-    """Choices that are mentioned together ("A, B or C")."""
+    """Choices that are mentioned together ("A, B or C"), with the words around them."""
 
-    start: int
-    end: int
-    text: str
-    marks: list[str]
+    __slots__ = ("before", "end", "last", "marks", "start", "text", "then")
+
+    def __init__(self, found: re.Match[str], text: str) -> None:
+        self.start, self.end = found.span()
+        self.text = found[0]
+        self.marks = _marks(self.text)
+        window = text[max(0, self.start - _WINDOW) : self.start]
+        self.before = window[max(map(window.rfind, _SENTENCE_ENDS)) + 1 :]
+        """The words of the sentence before it."""
+        words = self.before.rstrip(" \n'(")
+        self.last = "" if words[-1:] in _SIGNS_OF_IS else words.rstrip(_AROUND).rpartition(" ")[2].lstrip(_AROUND)
+        """The last of them; empty after a colon and the like."""
+        then = _THEN.match(text, self.end)
+        self.then = then[1] if then else ""
+        """The next word, or sign."""
+
+
+_SENTENCE_ENDS = ("\n", ". ", "! ", "? ", "; ")
+_AROUND = " \n'([,:*-"
+_SIGNS_OF_IS = (":", "-", "=", ">", "")
+_THEN = re.compile(r"[ ,:)'\"-]{0,4}([a-z']+|.)")
 
 
 def _groups(text: str) -> list[_Group]:
-    found = [_Group(*at.span(), at[0], _marks(at[0])) for at in _GROUP.finditer(text)]
-    return found if len(found) <= 2 * _MOST_GROUPS else found[:_MOST_GROUPS] + found[-_MOST_GROUPS:]
+    found = [*_GROUP.finditer(text)]
+    if len(found) > 2 * _MOST_GROUPS:
+        found = found[:_MOST_GROUPS] + found[-_MOST_GROUPS:]
+    return [_Group(at, text) for at in found]
+
+
+def _tells(word: str) -> bool:
+    return word in _TELLING or not word.isascii()
 
 
 def _marks(text: str) -> list[str]:
@@ -500,12 +531,13 @@ _IS = (
     r"(?: ?(?::|=|->)| -(?= )| (?:is|are|was|be|remains?|ist|lautet|sind|est|sont|es|son|e|er|war)(?=[ :(\[\"'\ue000-\uf03f])"
     r"| ?(?:是|为|は|が|為|選択|应该是))"
 )
-_FILL = (
-    r"(?:[ \n'(\[,:*-]|\b(?:the|an?|to|be|that|of|either|both|option|choice|letter|answer|number|likely|most|probably"
-    r"|indeed|thus|clearly|definitely|therefore|still|it|is|it's|this|actually|probable|simply|just|given|as|und"
-    r"|die|der|das|la|le|el|il|opcion|les|los|perform|obtain|administer|start|begin|initiate|give|due|diagnosis"
-    r"|presence|possibility|patient|has|have|suspected|acute|possible|possibly|follows|initially|now|best|correct|between)\b){0,14}"
+_FILLERS = (
+    "the|an|a|to|be|that|of|either|both|option|choice|letter|answer|number|likely|most|probably|indeed|thus|clearly"
+    "|definitely|therefore|still|it|is|it's|this|actually|probable|simply|just|given|as|und|die|der|das|la|le|el|il|opcion"
+    "|les|los|perform|obtain|administer|start|begin|initiate|give|due|diagnosis|presence|possibility|patient|has|have"
+    "|suspected|acute|possible|possibly|follows|initially|now|best|correct|between"
 )
+_FILL = rf"(?:[ \n'(\[,:*-]|\b(?:{_FILLERS})\b){{0,14}}"
 _STATES = re.compile(rf"(?:(?<![a-z]){_NOUN}s?(?![a-z])|\b{_BEST}\b)[^:\n\ue000-\uf03f]{{0,110}}?{_IS}{_FILL}$")
 _CHOOSES = re.compile(
     r"(?:\b(?:choos(?:e|es|ing)|chose|pick(?:s|ed|ing)?|select(?:s|ed|ing)?|go(?:ing)? (?:ahead )?with|went with"
@@ -575,7 +607,7 @@ _DENYING = frozenset(
 """Without one of these words before it, nothing is denied: looked for first, because that is quick."""
 _DENIED_AFTER = re.compile(
     rf"{_NEAR}[)\"']?(?: ?\((?:incorrect|wrong|unlikely|less likely|ruled out|excluded|false|no)\b|(?: ?[:,-]{{1,2}}| -)? ?(?:"
-    r"(?:(?:\w{1,12} )?(?:is|are|was|were|be|seems?|appears?|looks?|becomes?) )?"
+    r"(?:(?:itself |also )?(?:is|are|was|were|be|seems?|appears?|looks?|becomes?) )?"
     r"(?:(?:both|all|therefore|thus|very|much|clearly|highly|far|quite|typically|usually|more|made|considered) ){0,2}"
     r"(?:not\b(?! (?:\w{1,12} ){0,2}[~\ue000-\uf03f])|unlikely|less\b|least\b|incorrect|wrong|inconsistent|ruled out|excluded"
     r"|improbable|eliminated|out\b|contraindicated|inappropriate|false\b|rarely|absent|too |n't|implausible|[x✗✘❌](?=\W|$))"
@@ -583,9 +615,34 @@ _DENIED_AFTER = re.compile(
     r"|(?:can|could|would|may|might|should|must) (?:\w{1,12} ){0,2}(?:excluded|ruled out|eliminated|rejected|discarded)"
     r"|lacks?\b|also (?!known|called|referred|termed)))"
 )
+_TELLING = frozenset(
+    "( [ is are was were be seem seems appear appears look looks become becomes would remain remains should must can could"
+    " may might will cannot do does did has have therefore thus then indeed clearly however it fit fits match matches"
+    " explains explain account accounts satisfies best most alone ist est es both all very much highly far quite typically"
+    " usually more made considered not unlikely less least incorrect wrong inconsistent ruled excluded improbable"
+    " eliminated out contraindicated inappropriate false rarely absent too implausible x isn't aren't wasn't weren't"
+    " doesn't don't didn't wouldn't can't couldn't hasn't haven't shouldn't won't lack lacks also itself this the correct"
+    " right no".split()
+)
+"""Where another word follows a choice, it is neither denied nor called the best: looked for first, as it is quick."""
+_LEADING = frozenset(
+    f"{_FILLERS}|are|was|remain|remains|ist|lautet|sind|est|sont|es|son|e|er|war|choose|chooses|choosing|chose|pick|picks"
+    "|picked|picking|select|selects|selected|selecting|with|for|say|answering|answered|think|believe|favor|favors|favour"
+    "|favours|favoring|favouring|toward|towards|conclude|concludes|concluding|concluded|on|guess|guessing|recommend"
+    "|recommends|recommended|hence|so|consequently|ergo|finally|conclusion|summary|leaves|us|leaving|then|reflection"
+    "|thought|thoughts|wait|mark|marking|wahle|nehme|choisis|elijo|elegiria|escolho|scelgo|diagnose|diagnosing|committing"
+    "|in|".split("|")
+)
+"""No statement of an answer ends in another word than these, or in a colon and the like."""
 _SINGULAR = re.compile(r"[)\"']?(?: ?[:,(-]{1,2})? ?(?:\w{1,12} )?(?:is|was|does|has|seems|appears|lacks)\b")
 _JOINED = re.compile(r"\b(?:and|or|nor)\b|&|/")
 
+_DOUBTING = _DENYING - {"t", "out"} | frozenset(
+    "if whether could may might can can't couldn't don't doesn't isn't wasn't aren't won't not, possible possibly such like"
+    " including some sorry unable decline consider considered (not not: neither: wrong. incorrect. unlikely. no, not:"
+    " incorrect, wrong, excluded. excluded, possible. possible, first-line".split()
+)
+"""Where none of these is said, a response that names one choice means it."""
 _HEADED = re.compile(
     rf"^([> -]{{0,8}}(?:(?:the|my|final|correct|best|most likely|selected) ){{0,3}}{_NOUN}(?: is)?)[: .-]{{0,6}}\n",
     re.MULTILINE,
