@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -137,16 +138,8 @@ class _Desk:
         with running(run_id) as stop_file:
             plan = self._plan(run_id)
             self._open(plan.judge)
-            path = journal_path(run_id)
-            _check_journal(path, plan.header)
-            with JournalWriter(path) as writer:
-                if path.stat().st_size == 0:
-                    writer.append(plan.header)
-                out = _Lines(writer)
-                try:
-                    await self._work_off(plan, out, stop_file)
-                finally:
-                    out.flush()
+            with grades_of(plan.header) as out:
+                await self._work_off(plan, out, stop_file)
         self.options.on_progress(self.progress)
 
     def _open(self, judge: Judge) -> None:
@@ -157,7 +150,7 @@ class _Desk:
             self.graders[judge.prompt_hash] = make()
             self.memories[judge.prompt_hash] = memory_of(self.store, judge)
 
-    async def _work_off(self, plan: RunPlan, out: _Lines, stop_file: Path) -> None:
+    async def _work_off(self, plan: RunPlan, out: GradesWriter, stop_file: Path) -> None:
         """Let so many workers take trial after trial; on a stop those under way are cut short."""
         trials = [list(answers) for _, answers in groupby(plan.todo, key=lambda answer: answer.trial_id)]
         waiting = iter(trials)
@@ -186,7 +179,7 @@ class _Desk:
                 return
             await asyncio.sleep(0.2)
 
-    async def _work(self, plan: RunPlan, waiting: Iterator[list[AnswerToGrade]], out: _Lines) -> None:
+    async def _work(self, plan: RunPlan, waiting: Iterator[list[AnswerToGrade]], out: GradesWriter) -> None:
         for answers in waiting:
             if self.stop.reason is not None:
                 return
@@ -259,7 +252,7 @@ class _Desk:
             self.stop.ask(f"The provider failed {GIVE_UP} times in a row ({message.rstrip('.')}).")
 
 
-class _Lines:
+class GradesWriter:
     """Writes lines of a journal: at once where they were paid for, else many together."""
 
     def __init__(self, writer: JournalWriter) -> None:
@@ -279,9 +272,22 @@ class _Lines:
             self._writer.append_all(waiting)
 
 
-def _check_journal(path: Path, header: RunHeader) -> None:
-    """Raise ``UsageError`` where a run of our own has lost its journal: one without its trials would mislead."""
+@contextmanager
+def grades_of(header: RunHeader) -> Iterator[GradesWriter]:
+    """Open a run's journal for new verdicts; a release gets one, which holds nothing else.
+
+    Raises ``UsageError`` where a run of our own has lost its journal: one without its trials would mislead.
+    """
+    path = journal_path(header.run_id)
     if header.source != "release" and not path.exists():
         raise UsageError(
             f"The journal of run {header.run_id} is gone, and new verdicts are kept there: restore {path} first."
         )
+    with JournalWriter(path) as writer:
+        if path.stat().st_size == 0:
+            writer.append(header)
+        out = GradesWriter(writer)
+        try:
+            yield out
+        finally:
+            out.flush()

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from core.campaigns.regrade_rules import count_outdated
 from core.cli.comparisons import report_monitor, report_pairs
 from core.cli.folded import folded_store, run_id_of
 from core.cli.memorisation import report_memorisation
@@ -25,6 +26,7 @@ from core.cli.report_patients import report_patients
 from core.errors import AnamnesisError
 from core.metrics.accuracy import AccuracyRow, Group, IntervalKind, accuracy
 from core.models.registry import load_registry
+from core.store.database import Store
 from core.store.figures import McqRule, Selection
 
 app = typer.Typer(no_args_is_help=True, help="Figures of what was run.", rich_markup_mode=None)
@@ -71,7 +73,19 @@ def report_accuracy(
             "There is nothing to report yet: start with `python -m core run --doctor reference/bayes`."
         )
     {"csv": _csv, "json": _json, "table": _table}[format_](rows, by)
+    if mcq_rule == "mcq_strict":
+        _say_what_is_outdated(store, selection)
     return 0
+
+
+def _say_what_is_outdated(store: Store, selection: Selection) -> None:
+    count = count_outdated(store, selection)
+    if count:
+        print(
+            f"{count:,} answers with choices were read by an earlier version of the strict rule: "
+            "`python -m core regrade all --rules` reads them anew, at no cost.",
+            file=sys.stderr,
+        )
 
 
 def _full_names(models: str | None) -> list[str] | None:
