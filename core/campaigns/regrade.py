@@ -15,10 +15,11 @@ from pathlib import Path
 
 from core.agents.base import Grader
 from core.agents.casting import Casting, is_model
+from core.agents.grader import Memory
 from core.campaigns.engine import Progress, Stop, fatal, running
 from core.campaigns.journal import GradesLine, JournalWriter, RunHeader, journal_path
-from core.campaigns.regrade_memory import Memory, Said, memory_of
-from core.campaigns.regrade_plan import Judge, Packs, Regrading, RunPlan, check, nothing_to_grade, plan_of
+from core.campaigns.regrade_memory import Said, memory_of
+from core.campaigns.regrade_plan import Judge, Key, Packs, Regrading, RunPlan, check, nothing_to_grade, plan_of
 from core.campaigns.run import Options, check_budget, interrupts
 from core.errors import AnamnesisError, UsageError
 from core.events import Called, CallRecord, Failed, Graded
@@ -93,7 +94,7 @@ class _Desk:
     in_a_row: int = 0
     fatal: str | None = None
     packs: Packs = field(default_factory=Packs)
-    memories: dict[str, Memory] = field(default_factory=dict)
+    memories: dict[str, Memory[Key, Said]] = field(default_factory=dict)
     makers: dict[str, Callable[[], Grader]] = field(default_factory=dict)
     graders: dict[str, Grader] = field(default_factory=dict)
 
@@ -196,18 +197,20 @@ class _Desk:
 
     async def _grade(self, plan: RunPlan, answer: AnswerToGrade, grades: list[Graded], calls: list[CallRecord]) -> None:
         """Judge one answer; a provider that fails now does not take the place of a verdict that was given before."""
-        judge = plan.judge
-
-        async def ask() -> Said | None:
-            return await self._ask(plan, answer, calls)
-
-        memory = Memory() if self.wanted.fresh else self.memories[judge.prompt_hash]
-        said, recalled = await memory.recall(plan.key(answer), ask)
+        judge, key = plan.judge, plan.key(answer)
+        memory: Memory[Key, Said] = Memory() if self.wanted.fresh else self.memories[judge.prompt_hash]
+        async with memory.turn(key) as asking:
+            if asking and self.stop.reason is not None:  # it came to its turn because another's call failed for good
+                return
+            heard = await self._ask(plan, answer, calls) if asking else None
+            if heard is not None:
+                memory.known[key] = heard
+        said = memory.known.get(key)
         self.progress.done += 1
         if said is None:
             self.failed += 1
             return
-        self.saved += recalled
+        self.saved += not asking
         self.changed += said.verdict != answer.verdict
         self.progress.verdicts[said.verdict] += 1
         grades.append(
