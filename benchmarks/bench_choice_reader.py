@@ -4,7 +4,7 @@ The 150 responses of tests/core/agents/choice_responses.json were written, with 
 had not seen the reader. Precision: of the readings that name one choice, the share that are right. Recall: of the
 responses that state one choice, the share that are read right.
 
-    .venv/bin/python benchmarks/choice_reader.py [--wrong]
+    .venv/bin/python benchmarks/bench_choice_reader.py [--wrong]
 """
 
 from __future__ import annotations
