@@ -291,12 +291,19 @@ class _Reading:
 
     def _stated(self) -> list[str]:
         """Return the choices of the last statement of an answer."""
+        open_: list[str] = []
         for group in reversed(self._mentions):
-            if self._states(group) and not self._is_struck(group):
-                more = _NEXT_LINE.match(self._text, group.end, group.end + _WINDOW)
-                stated = group.marks + (_marks(more[0]) if more else [])
-                return stated if ord(stated[0]) < _LONE else self._unless_at_odds(stated)
-        return []
+            if not self._states(group) or self._is_struck(group):
+                continue
+            if _ONLY_IF.match(self._text, group.end):  # "X (if …)": another may be stated for another condition
+                open_ += group.marks
+                continue
+            if open_:
+                break
+            more = _NEXT_LINE.match(self._text, group.end, group.end + _WINDOW)
+            stated = group.marks + (_marks(more[0]) if more else [])
+            return stated if ord(stated[0]) < _LONE else self._unless_at_odds(stated)
+        return open_
 
     def _states(self, group: _Group) -> bool:
         before = group.before
@@ -352,8 +359,8 @@ class _Reading:
         if _NONE_FITS.search(self._text):
             return []
         marks = [mark for group in self._groups for mark in group.marks]
-        if _STATES_ANOTHER.search(self._text) and self._named:
-            if len(set(marks)) != 1 or any(_HEDGES.search(group.before) for group in self._groups):
+        if self._named and _STATES_ANOTHER.search(self._text):
+            if len(self._named) > 1 or any(_HEDGES.search(group.before) for group in self._groups):
                 return []
         if self._named:
             return [mark for mark in marks if ord(mark) < _LONE or mark in self._at_odds]
@@ -655,6 +662,7 @@ _NOUN_AT = re.compile(_NOUN)
 _NEXT_LINE = re.compile(rf"[ .,;]{{0,4}}\n[ >.-]{{0,4}}{_GROUP.pattern}[ .]{{0,4}}(?=\n|\Z)")
 _ALL = re.compile(r"\b(?:all of the above|all of these|all (?:four|five|of the) (?:options|choices|answers)\b)", re.IGNORECASE)
 _TICK = re.compile("[✓✔✅☑]")
+_ONLY_IF = re.compile(rf"{_NEAR},? ?\(?(?:only )?if (?!i |we |you )")
 _ANNOUNCED = re.compile(r":[ '(-]{0,3}$")
 _LAST = re.compile(r"\W{0,6}\Z")
 _ALONE_BEFORE = re.compile(
@@ -671,6 +679,6 @@ _NONE_FITS = re.compile(
 )
 _STATES_ANOTHER = re.compile(
     r"(?:final diagnosis|(?:final|correct|best) answer|(?:most likely|correct|likeliest) diagnosis(?: [^.:\n\ue000-\uf03f]{0,80}?)?)"
-    r"(?:: ?| is )(?![^.\n]{0,80}[\ue000-\uf03f])[a-z]"
+    r"(?:: ?| is )(?![^.,;\n]{0,80}[\ue000-\uf03f])[a-z]"
 )
 _HEDGES = re.compile(r"\b(?:could|may|might|such as|including|like|eg|e\.g|possib\w{1,6}|some)\b|\($")

@@ -85,6 +85,7 @@ SEVERAL = [
     "Migraine, tension headache and cluster headache are all possible.",
     "**Final Diagnosis:** Migraine\nCluster headache",
     "Final Diagnosis: Migraine or cluster headache (cannot be told apart so far)",
+    "Final Diagnosis: Migraine (if there is nausea)\nOR\nFinal Diagnosis: Tension headache (if there is none)",
     "If there is nausea, the most likely diagnosis is migraine; otherwise tension headache.",
 ]
 NONE = [
@@ -93,6 +94,7 @@ NONE = [
     "None of the options fits: not migraine, not cluster headache.", "Neither A nor B.", "It is not migraine.",
     "The patient has hepatitis B and C.", "I'm sorry, I cannot help with a diagnosis.", "E", "The answer is E.",
     "The answer is C. difficile colitis.", "A. fumigatus", "The answer is B cell lymphoma.", "Subdural haematoma",
+    "The most likely diagnosis is a stroke, rather than migraine. Tension headache is bilateral and dull.",
     "The most likely diagnosis is subarachnoid haemorrhage, unlike migraine.", "Grade A evidence", "Migraines",
     "As an AI, I am not able to choose; conditions like migraine need a doctor.",
 ]
