@@ -51,10 +51,12 @@ class Quality(NamedTuple):
 
     @property
     def precision(self) -> float:
+        """Of readings that name one choice, the share that are right."""
         return self.right / self.named if self.named else 1.0
 
     @property
     def recall(self) -> float:
+        """Of responses that state one choice, the share that are read right."""
         return self.right / self.stated if self.stated else 1.0
 
 
@@ -88,8 +90,8 @@ def main() -> None:
     wrong = options.parse_args().wrong
     reads = read_all()
     rows = [
-        (kind, str(q.responses), f"{q.right}/{q.named}", f"{q.precision:.3f}", f"{q.right}/{q.stated}", f"{q.recall:.3f}",
-         f"{q.agreeing / q.responses:.3f}")
+        (kind, str(q.responses), f"{q.right}/{q.named}", f"{q.precision:.3f}", f"{q.right}/{q.stated}",
+         f"{q.recall:.3f}", f"{q.agreeing / q.responses:.3f}")
         for kind, q in by_kind(reads).items()
     ]  # fmt: skip
     title = f"{len(reads)} responses, strict rule version {STRICT_VERSION}"
@@ -97,10 +99,18 @@ def main() -> None:
     counts = Counter(read.outcome for read in reads)
     heads = ("one", "other", "multiple", "none")
     confusion = [(meant, *(str(counts[meant, read]) for read in heads)) for meant in ("one", "multiple", "none")]
-    table("Right reading (rows) and the rule's", ("", "that choice / one", "another choice", "multiple", "none"), confusion)
-    cases = [(row["response"], row["choices"]) for row in json.loads(RESPONSES.read_text(encoding="utf-8"))["responses"]]
+    table(
+        "Right reading (rows) and the rule's",
+        ("", "that choice / one", "another choice", "multiple", "none"),
+        confusion,
+    )
+    cases = [
+        (row["response"], row["choices"]) for row in json.loads(RESPONSES.read_text(encoding="utf-8"))["responses"]
+    ]
     seconds = median_s(lambda: [named_choices(response, choices) for response, choices in cases])
-    print(f"\n{seconds / len(cases) * 1e6:.0f} µs a response of {sum(len(r) for r, _ in cases) // len(cases)} characters")
+    print(
+        f"\n{seconds / len(cases) * 1e6:.0f} µs a response of {sum(len(r) for r, _ in cases) // len(cases)} characters"
+    )
     for read in reads if wrong else ():
         if read.meant != read.read:
             print(f"\n[{read.kind}] meant {read.meant!r}, read {read.read!r}:\n{read.response}")

@@ -1,7 +1,7 @@
 """Reads stored answers with choices anew by the present strict rule: no model, no cost, and what was said stays.
 
-Verdicts carry the version of the rule (``core.agents.mcq.STRICT_VERSION``). New ones go into the journal of their run, as
-those of a grader do; answers that this version has read are left alone.
+Verdicts carry the version of the rule (``core.agents.mcq.STRICT_VERSION``). New ones go into the journal of their run,
+as those of a grader do; answers that this version has read are left alone.
 """
 
 from __future__ import annotations

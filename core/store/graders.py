@@ -150,8 +150,8 @@ _COUNTS = f"""
     GROUP BY ALL
     ORDER BY runs.doctor, verdicts.format, verdicts.question_type, trials.case_key"""
 _SAME = {"response": "asking", "diagnosis": "judging", "answer": "asking"}
-# Words are compared by their 64-bit hash: long texts would cost seconds. Verdicts with the same calls behind them are one
-# judgement, taken over for another answer; of a diagnosis it is the last call that judged it.
+# Words are compared by their 64-bit hash: long texts would cost seconds. Verdicts with the same calls behind them are
+# one judgement, taken over for another answer; of a diagnosis it is the last call that judged it.
 _JUDGED = """
     WITH judged AS MATERIALIZED (
         SELECT grader, hash(lower(trim(cases.answer))) AS right_answer, hash(prompt_hash, rule) AS prompts,
@@ -174,4 +174,6 @@ _PAIRS_OF = """
             FROM judged WHERE {same} IS NOT NULL GROUP BY grader, right_answer, prompts, {same}, {by}
         ) GROUP BY grader, right_answer, prompts, {same} HAVING count(*) > 1
     ) GROUP BY grader, right_answer"""
-_FLIPS = f"{_JUDGED} {' UNION ALL '.join(_PAIRS_OF.format(same=same, by=by) for same, by in _SAME.items())} ORDER BY ALL"
+_FLIPS = (
+    f"{_JUDGED} {' UNION ALL '.join(_PAIRS_OF.format(same=same, by=by) for same, by in _SAME.items())} ORDER BY ALL"
+)

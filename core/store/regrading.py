@@ -1,6 +1,6 @@
 """Queries for grading stored answers again: which there are, who judged them last, and what a grader said before.
 
-Free responses are judged by graders, choices by the strict rule (``core.agents.mcq``), whose verdicts carry its version.
+Free responses are judged by graders, choices by the strict rule (``core.agents.mcq``): its verdicts carry its version.
 """
 
 from __future__ import annotations

@@ -70,7 +70,8 @@ def test_a_later_copy_names_the_call_that_judged() -> None:
         return [await judged(grader), await judged(grader)]
 
     first, second = asyncio.run(one_by_one())
-    assert first and second
+    assert first is not None
+    assert second is not None
     assert first.call_ids[-1] == second.call_ids[-1]
     assert first.call_ids[0] != second.call_ids[0]
 

@@ -30,14 +30,14 @@ ONE: dict[str, list[tuple[str, str]]] = {
         ("The most likely diagnosis is a cluster headache, given the tearing.", B),
         ("In this patient, giant cell arteritis must be suspected and is the most likely diagnosis.", D),
         ("I am leaning towards migraine.", A), ("The picture is most consistent with migraine.", A),
-        ("Therefore, A.", A), ("Hence: C", C), ("I choose option (b).", B), ("The diagnosis here would be migraine.", A),
+        ("Therefore, A.", A), ("Hence: C", C), ("I choose option (b).", B),
+        ("The diagnosis here would be migraine.", A),
         ("It can only be D.", D),
     ],
     "argued": [
-        ("Migraine has an aura, and tension headache is bilateral. Tearing of one eye points elsewhere. The answer is B.",
-         B),
-        ("Cluster headache would bring tearing and giant cell arteritis an older patient. This patient is young and has "
-         "photophobia.\n\n**Migraine**", A),
+        ("Migraine has an aura, and tension headache is bilateral. Tearing of one eye is something else. So: B.", B),
+        ("Cluster headache would bring tearing and giant cell arteritis an older patient. This patient is young, "
+         "with photophobia.\n\n**Migraine**", A),
         ("A is wrong because of the age. B does not fit the duration. C lacks nausea. So D is the best answer.", D),
         ("Options A and B can be ruled out. Between C and D, the age decides: D.", D),
         ("Tension headache. Migraine would be one-sided, and cluster headache comes with tearing.", C),
@@ -45,8 +45,8 @@ ONE: dict[str, list[tuple[str, str]]] = {
          "arteritis is found after fifty.", B),
         ("It is not migraine, because there is no nausea; rather, this is cluster headache.", B),
         ("Not A, not C; B.", B), ("Migraine is unlikely. Cluster headache is the most likely cause.", B),
-        ("A. Migraine - too long\nB. Cluster headache - fits\nC. Tension headache - bilateral\nD. Giant cell arteritis - "
-         "too young\n\nAnswer: B", B),
+        ("A. Migraine - too long\nB. Cluster headache - fits\nC. Tension headache - bilateral\nD. Giant cell "
+         "arteritis - too young\n\nAnswer: B", B),
         ("A) Migraine: incorrect.\nB) Cluster headache: incorrect.\nC) Tension headache: correct.\nD) Giant cell "
          "arteritis: incorrect.", C),
         ("Other choices such as migraine and tension headache present otherwise. Cluster headache it is, with tearing.",
@@ -60,8 +60,8 @@ ONE: dict[str, list[tuple[str, str]]] = {
         ("Hard to say without more tests. Most likely migraine.", A),
         ("If I had to choose, the answer would be C.", C),
         ("Migraine is more likely than cluster headache here.", A),
-        ("I cannot be certain, but the most likely diagnosis is giant cell arteritis. Other conditions such as migraine or "
-         "tension headache cannot be excluded.", D),
+        ("I cannot be certain, but the most likely diagnosis is giant cell arteritis. Other conditions such as "
+         "migraine or tension headache cannot be excluded.", D),
         ("Probably B, although A is possible.", B),
         ("From the scan (which is not shown here), the most likely diagnosis is tension headache.", C),
         ("The most likely diagnosis is migraine. However, these symptoms can also be seen with tension headache.", A),
@@ -78,9 +78,16 @@ ONE: dict[str, list[tuple[str, str]]] = {
 }  # fmt: skip
 
 SEVERAL = [
-    "A or B", "Migraine or tension headache", "B and C", "Either migraine or cluster headache.", "A/B", "(A) or (C)",
-    "Migraine\nCluster headache\nTension headache\nGiant cell arteritis", "The answer is B or C.",
-    "Final Diagnosis: Migraine or cluster headache; more tests are needed.", '{"answer": ["A", "C"]}',
+    "A or B",
+    "Migraine or tension headache",
+    "B and C",
+    "Either migraine or cluster headache.",
+    "A/B",
+    "(A) or (C)",
+    "Migraine\nCluster headache\nTension headache\nGiant cell arteritis",
+    "The answer is B or C.",
+    "Final Diagnosis: Migraine or cluster headache; more tests are needed.",
+    '{"answer": ["A", "C"]}',
     "A. Migraine\nB. Cluster headache\nC. Tension headache\nD. Giant cell arteritis",
     "Migraine, tension headache and cluster headache are all possible.",
     "**Final Diagnosis:** Migraine\nCluster headache",
@@ -89,13 +96,31 @@ SEVERAL = [
     "If there is nausea, the most likely diagnosis is migraine; otherwise tension headache.",
 ]
 NONE = [
-    "", "?", "I cannot say.", "I, as a doctor, would need more tests.", "A patient with such pain needs a scan.",
-    "I would ask for more.", "A scan comes first.", "None of the given choices fits.", "Vitamin D was low.",
-    "None of the options fits: not migraine, not cluster headache.", "Neither A nor B.", "It is not migraine.",
-    "The patient has hepatitis B and C.", "I'm sorry, I cannot help with a diagnosis.", "E", "The answer is E.",
-    "The answer is C. difficile colitis.", "A. fumigatus", "The answer is B cell lymphoma.", "Subdural haematoma",
+    "",
+    "?",
+    "I cannot say.",
+    "I, as a doctor, would need more tests.",
+    "A patient with such pain needs a scan.",
+    "I would ask for more.",
+    "A scan comes first.",
+    "None of the given choices fits.",
+    "Vitamin D was low.",
+    "None of the options fits: not migraine, not cluster headache.",
+    "Neither A nor B.",
+    "It is not migraine.",
+    "The patient has hepatitis B and C.",
+    "I'm sorry, I cannot help with a diagnosis.",
+    "E",
+    "The answer is E.",
+    "The answer is C. difficile colitis.",
+    "A. fumigatus",
+    "The answer is B cell lymphoma.",
+    "Subdural haematoma",
+    "The most likely diagnosis is a stroke. Migraine lasts for days, while cluster headache comes in bouts. Migraine",
     "The most likely diagnosis is a stroke, rather than migraine. Tension headache is bilateral and dull.",
-    "The most likely diagnosis is subarachnoid haemorrhage, unlike migraine.", "Grade A evidence", "Migraines",
+    "The most likely diagnosis is subarachnoid haemorrhage, unlike migraine.",
+    "Grade A evidence",
+    "Migraines",
     "As an AI, I am not able to choose; conditions like migraine need a doctor.",
 ]
 

@@ -29,7 +29,12 @@ from tests.support.release import a_file, a_trial, write_file, write_release
 
 CHOICE: tuple[Arm, ...] = (("vignette", "mcq"),)
 SAID = {
-    "mcq": ("Therefore the answer is A.", "Bunion hurts less and cellulitis spreads. Gout it is.", "B", "I cannot say."),
+    "mcq": (
+        "Therefore the answer is A.",
+        "Bunion hurts less and cellulitis spreads. Gout it is.",
+        "B",
+        "I cannot say.",
+    ),
     "mcq_many": ("Not lupus, but gout.", "A", "Lupus", "Gout or lupus"),
 }
 """Of four cases; of the choices Gout, Cellulitis, Bunion and Fracture, and of many that have no letters."""
@@ -135,8 +140,8 @@ def test_what_the_command_and_the_report_say(capsys: pytest.CaptureFixture[str])
     assert count_outdated(Store(), Selection(models=["openai/another"])) == 0
     assert main(["report", "accuracy", "--mcq-rule", "mcq_strict"]) == 0
     assert capsys.readouterr().err == (
-        "4 answers with choices were read by an earlier version of the strict rule: `python -m core regrade all --rules` "
-        "reads them anew, at no cost.\n"
+        "4 answers with choices were read by an earlier version of the strict rule: "
+        "`python -m core regrade all --rules` reads them anew, at no cost.\n"
     )
     assert main(["report", "accuracy"]) == 0
     assert capsys.readouterr().err == ""  # the paper's rule has not changed
