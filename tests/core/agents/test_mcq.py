@@ -58,8 +58,17 @@ def test_a_choice_with_signs_of_its_own_is_found() -> None:
     assert [named_choices(choice, choices) for choice in choices] == [[choice] for choice in choices]
 
 
-@pytest.mark.parametrize("response", ["\n" * 50_000, "*" * 50_000, "Gout " * 10_000, "(a" * 25_000])
-def test_a_response_that_never_ends_is_judged_at_once(response: str) -> None:
+_HOSTILE = [
+    "\n", "*", " ", "Gout ", "(a", "A, ", "Gout (", "not ", "the answer is ", "if i ", "not A ", "\n\n Gout\n", "A\n", "B. Gout\n",
+    "**", "Gout if ", "other options such as ", "<answer>", "\\boxed{", "Gout, A or ", "most likely ", "é ", "i'd say so: ",
+]  # fmt: skip
+"""Each is said ten thousand times over."""
+
+
+@pytest.mark.parametrize("words", _HOSTILE, ids=repr)
+def test_a_response_that_never_ends_is_judged_at_once(words: str) -> None:
+    response = words * 10_000
     began = time.perf_counter()
     judge_strict(response, "Gout", ("Gout", "A", "Gout attack"))
-    assert time.perf_counter() - began < 2
+    judge_strict(response + "Gout", "Gout", ("Gout", "Lupus", "Gout attack"))
+    assert time.perf_counter() - began < 4
