@@ -132,12 +132,16 @@ def what_patient_holds(case: Case) -> Held:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A grader's last word: the diagnosis it extracted and its verdict, with the calls that led there."""
+    """A grader's last word: the diagnosis it extracted and its verdict, with the calls that led there.
+
+    ``rule_version`` is that of a rule by hand; 1 for a model's verdicts.
+    """
 
     rule: Rule
     extracted: str | None
     verdict: Verdict
     call_ids: tuple[str, ...] = ()
+    rule_version: int = 1
 
 
 class Grader(Protocol):

@@ -5,8 +5,12 @@ Source: Johri et al. 2025, Methods (grader-AI agent). ``Multiple`` and ``None`` 
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Generic, TypeVar
 
 from core.agents.base import Judgement, Said
 from core.agents.calls import Voice, call
@@ -25,12 +29,47 @@ _TRIM = " \t\n.*\"'`:-"
 Item = Token | Called | Judgement
 
 
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Memory(Generic[K, V]):
+    """What a grader said already, so that nothing is asked twice: of those who want the same at once, one asks."""
+
+    def __init__(self, known: Mapping[K, V] | None = None) -> None:
+        self.known: dict[K, V] = dict(known or {})
+        self._asked: dict[K, asyncio.Event] = {}
+
+    @asynccontextmanager
+    async def turn(self, key: K) -> AsyncIterator[bool]:
+        """Wait while somebody else asks; then say whether the caller is to ask, because ``known`` has no such key yet.
+
+        Who is to ask puts what it hears into ``known`` before it leaves. Where it leaves without, because it failed or
+        was cancelled, the turn goes to one of those who wait.
+        """
+        while key in self._asked:
+            await self._asked[key].wait()
+        if key in self.known:
+            yield False
+            return
+        self._asked[key] = heard = asyncio.Event()
+        try:
+            yield True
+        finally:
+            del self._asked[key]
+            heard.set()
+
+
 class LLMGrader:
-    """Two-step grader; verdicts are remembered by (answer, extracted), so one pair gets one verdict in a run."""
+    """Two-step grader; verdicts are remembered by (answer, extracted), so one pair gets one verdict in a run.
+
+    A verdict that is taken over names the calls that led to it, behind those that read the response: so it is known as
+    a copy.
+    """
 
     def __init__(self, voice: Voice, pack: PromptPack) -> None:
         self._voice, self._pack = voice, pack
-        self._known: dict[tuple[str, str], Verdict] = {}
+        self._memory: Memory[tuple[str, str], Judgement] = Memory()
 
     @property
     def name(self) -> str:
@@ -76,9 +115,21 @@ class LLMGrader:
 
     async def _judge(self, case: Case, extracted: str) -> AsyncIterator[Item]:
         pair = (case.answer.lower(), extracted.lower())
-        if pair in self._known:
-            yield Judgement("frq", extracted, self._known[pair])
-            return
+        found = Judgement("frq", extracted, "ungradable")
+        async with self._memory.turn(pair) as asking:
+            if asking:
+                async for item in self._ask(case, extracted):
+                    if isinstance(item, Judgement):
+                        found = item
+                    else:
+                        yield item
+                if found.verdict != "ungradable":
+                    self._memory.known[pair] = found
+            else:
+                found = replace(self._memory.known[pair], extracted=extracted)
+        yield found
+
+    async def _ask(self, case: Case, extracted: str) -> AsyncIterator[Item]:
         prompt = self._pack.render("grader_judge", answer=case.answer, extracted=extracted)
         calls: list[str] = []
         for _ in range(MAX_ASKS):
@@ -89,8 +140,7 @@ class LLMGrader:
                 calls += [item.call_id] if item.call_id else []
                 verdict = read_yes_no(item.text)
                 if verdict is not None:
-                    self._known[pair] = verdict
-                    yield Judgement("frq", extracted, self._known[pair], tuple(calls))
+                    yield Judgement("frq", extracted, verdict, tuple(calls))
                     return
         yield Judgement("frq", extracted, "ungradable", tuple(calls))
 

@@ -1,25 +1,30 @@
 """The two rules that judge a multiple-choice response.
 
 ``mcq_loose`` is the paper's: the answer, lower-cased, occurs in the response, lower-cased; it also counts a
-response that lists every choice. ``mcq_strict`` wants exactly one choice, by name or by letter.
+response that lists every choice. ``mcq_strict`` wants the one choice that the response commits to, whatever others it
+discusses, and says ``multiple`` where there are several and ``no_diagnosis`` where there is none.
+
+How the strict rule reads: every choice that is named, and every letter that can stand for one, becomes a mark in the
+text; what the text denies or sets aside is struck out; then the text is searched from its end for a stated answer
+(``the answer is …``, ``… is correct``, ``boxed{…}``), then for what stands by itself or in bold, then for names, then
+for letters. A letter beside a name is its label; where it is another choice's letter, the response names two.
 """
 
 from __future__ import annotations
 
 import functools
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+from core.agents import choice_words as words
 from core.agents.base import Judgement
 from core.events import Verdict
 
-# possessive or bounded: a reply of thousands of blank lines must not be tried over and over
-_LETTER = re.compile(
-    r"^\W*+(?:(?:the )?(?:final |correct |best |most likely )?(?:diagnosis|answer|option|choice)(?: is)?)?\W*+"
-    r"([A-Za-z])\)?\s*(?:[.):*,]|$)",
-    re.IGNORECASE,
-)
-_MARKER = re.compile(r"\*{0,2}\s{0,9}final diagnosis\s*:?\s*\*{0,2}\s*:?", re.IGNORECASE)
+STRICT_VERSION = 2
+"""Of the strict rule; 1 took every name for a choice. Verdicts by an earlier one are brought up to date by
+``regrade --rules``."""
 
 
 def judge_loose(response: str, answer: str) -> Judgement:
@@ -28,41 +33,108 @@ def judge_loose(response: str, answer: str) -> Judgement:
     return Judgement("mcq_loose", None, verdict)
 
 
-def judge_strict(response: str, answer: str, choices: Sequence[str]) -> Judgement:
-    """Judge by the one choice that the response names; none or several are no correct answer."""
-    named = named_choices(response, choices)
-    if len(named) > 1:
-        return Judgement("mcq_strict", ", ".join(named), "multiple")
-    if not named:
-        return Judgement("mcq_strict", None, "no_diagnosis")
-    return Judgement("mcq_strict", named[0], "correct" if named[0].lower() == answer.lower() else "incorrect")
+def judge_strict(response: str, answer: str, choices: Sequence[str], *, lettered: bool = True) -> Judgement:
+    """Judge by the one choice that the response commits to; none or several are no correct answer.
 
-
-def named_choices(response: str, choices: Sequence[str]) -> list[str]:
-    """Return the choices that a response names.
-
-    A name inside a longer name that is also there ("migraine" in "migraine with aura") does not count by
-    itself. Where no name occurs, a letter that stands alone at the start is read.
+    ``lettered`` says whether the choices were shown with letters.
     """
-    lowered = _plain(response)
-    there = [pair for pair in _names(tuple(choices)) if pair[1] in lowered]
-    spans = [(*span, choice) for choice, name in there for span in _whole_words(name, lowered)]
-    if len(spans) == 1:
-        return [spans[0][2]]
-    outer = _outermost({span[:2] for span in spans})
-    named = [c for start, end, c in spans if (start, end) in outer]
-    if named:
-        return list(dict.fromkeys(named))
-    text = _MARKER.sub("", response).strip()
-    found = _LETTER.match(text)
-    index = ord(found[1].upper()) - ord("A") if found else len(choices)
-    return [choices[index]] if index < len(choices) else []
+    named = named_choices(response, choices, lettered=lettered)
+    if len(named) > 1:
+        return Judgement("mcq_strict", ", ".join(named), "multiple", rule_version=STRICT_VERSION)
+    if not named:
+        return Judgement("mcq_strict", None, "no_diagnosis", rule_version=STRICT_VERSION)
+    verdict: Verdict = "correct" if named[0].lower() == answer.lower() else "incorrect"
+    return Judgement("mcq_strict", named[0], verdict, rule_version=STRICT_VERSION)
+
+
+def named_choices(response: str, choices: Sequence[str], *, lettered: bool = True) -> list[str]:
+    """Return the choice that a response commits to; several where it leaves that open, none where it names none.
+
+    A name inside a longer name that is also there ("migraine" in "migraine with aura") does not count by itself. Where
+    the choices were shown without letters (``lettered`` is false), letters stand for nothing; else a letter beside
+    another choice's name are two choices.
+    """
+    known = _choices(tuple(choices), lettered)
+    bare = response.strip(_TRIM).lower()
+    at = known.exact.get(bare)
+    if at is None:
+        head, colon, rest = bare.partition(":")
+        if colon and head.rstrip("*_ ") in _HEADS:
+            at = known.exact.get(rest.strip(_TRIM))
+    return [choices[at]] if at is not None else [choices[n] for n in _read(response, known)]
+
+
+# --------------------------------------------------------------------------------------------- choices and their names
+
+_TRIM = " \t\r\n.*_\"'`()[]"
+_HEADS = frozenset({"final diagnosis", "diagnosis", "answer", "final answer", "choice", "option"})
+_LETTERS = 26
+
+
+@dataclass(frozen=True)
+class _Choices:
+    """Choices as they are looked for: ``names`` has (position, name), ``exact`` what a whole response may be."""
+
+    count: int
+    names: tuple[tuple[int, str], ...]
+    exact: dict[str, int]
+    letters: dict[str, int]
 
 
 @functools.lru_cache(maxsize=1024)
-def _names(choices: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """Return each choice with its name as it is looked for."""
-    return tuple((choice, _plain(choice)) for choice in choices)
+def _choices(choices: tuple[str, ...], lettered: bool) -> _Choices:
+    names = {n: _name(choice) for n, choice in enumerate(choices)}
+    letters = {chr(ord("A") + n): n for n in range(len(choices))} if lettered and len(choices) <= _LETTERS else {}
+    # choices that are letters themselves (blood groups) are meant by them, wherever they stand
+    letters |= {name.upper(): n for n, name in names.items() if _is_letter(name)}
+    looked_for = [(n, name) for n, name in names.items() if name and not _is_letter(name)]
+    taken = set(names.values())
+    for n, name in names.items():
+        short = _PAREN_AT_END.sub("", name)  # a name without the abbreviation behind it
+        if len(short) > 3 and short not in taken and sum(other.startswith(short) for other in taken) == 1:
+            looked_for.append((n, short))
+        american = _BRITISH.sub("e", name).replace("tumour", "tumor")
+        if american not in taken:
+            looked_for.append((n, american))
+    exact = {letter.lower(): n for letter, n in letters.items()}
+    exact |= {name.strip(_TRIM): n for n, name in reversed(looked_for) if name.strip(_TRIM)}
+    return _Choices(len(choices), tuple(looked_for), exact, letters)
+
+
+def _is_letter(name: str) -> bool:
+    return len(name) == 1 and name.isascii() and name.isalpha()
+
+
+_BRITISH = re.compile("ae(?=[cdmst])|oe(?=[adst])")
+_PAREN_AT_END = re.compile(r" ?\([^()]*\)$")
+
+
+def _name(choice: str) -> str:
+    """Return a choice's name as it is looked for; a lone quote at an end is a slip of the data set."""
+    name = _plain(choice).lower().replace("\n", " ").strip()
+    if name.count('"') % 2:
+        name = name.strip('"').strip()
+    return name.rstrip(".").rstrip() or name
+
+
+_SIGNS = {
+    "’": "'", "‘": "'", "“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "「": '"', "」": '"', "『": '"', "』": '"',
+    "‐": "-", "‑": "-", "‒": "-", "–": "-", "−": "-", "—": " - ", "×": "x", "、": ", ", "。": ". ", "【": "[",
+    "】": "]", "→": " -> ", "⇒": " -> ", "\u200b": "", "\ufeff": "",
+}  # fmt: skip
+
+
+_NO_SIGNS = re.compile("[\u0300-\u036f\ue000-\uf8ff]+")
+"""Accents, once they stand by themselves, and characters that are marks below."""
+
+
+def _plain(text: str) -> str:
+    """Return a text with one kind of quotes, dashes and spaces, and without accents."""
+    if not text.isascii():
+        for sign in _SIGNS.keys() & set(text):
+            text = text.replace(sign, _SIGNS[sign])
+        text = _NO_SIGNS.sub("", unicodedata.normalize("NFKD", text))
+    return "\n".join(" ".join(line.split()) for line in text.splitlines() if not line.isspace() and line)
 
 
 def _whole_words(name: str, text: str) -> Iterator[tuple[int, int]]:
@@ -77,11 +149,8 @@ def _whole_words(name: str, text: str) -> Iterator[tuple[int, int]]:
 
 
 def _in_word(character: str) -> bool:
-    return character.isalnum() or character == "_"
-
-
-def _plain(text: str) -> str:
-    return text.lower().replace("’", "'")
+    """Say whether a character continues a word; scripts without spaces between words do not."""
+    return (character.isalnum() and character < "\u2e80") or character == "_"
 
 
 def _outermost(spans: set[tuple[int, int]]) -> set[tuple[int, int]]:
@@ -93,3 +162,359 @@ def _outermost(spans: set[tuple[int, int]]) -> set[tuple[int, int]]:
             kept.add((start, end))
             reached = end
     return kept
+
+
+# ------------------------------------------------------------------------------------------------- reading a response
+# A named choice is one character of the private use area, a letter that may stand for one another: a letter by itself,
+# or one in a form that leaves little doubt ("(B)", "option B"). Every quantifier is bounded, and every search has a
+# window, so that time grows with the length of a response and with nothing else.
+
+_NAME, _LONE, _FORMED = 0xE000, 0xF000, 0xF020
+_MOST_NAMES = 0xF00
+_WINDOW = 160
+"""So many characters before and behind a choice are looked at for what states it or denies it."""
+_MOST_GROUPS = 200
+"""So many mentions are looked at from the end of a response, and as many from its beginning."""
+
+
+def _read(response: str, choices: _Choices) -> list[int]:
+    text = _plain(response)
+    marked, named = _mark_names(text, choices)
+    lettered = bool(choices.letters) and _may_hold_letter(marked)
+    if len(named) == 1 and not lettered and words.DOUBTING.isdisjoint(marked.lower().split()):
+        return named  # as most responses are
+    found = _Reading(marked, named, choices, lettered).result() if named or lettered else []
+    return found or (list(range(choices.count)) if not named and words.ALL.search(marked) else [])
+
+
+def _mark_names(text: str, choices: _Choices) -> tuple[str, list[int]]:
+    """Return a text with a mark in place of every choice that is named, and which choices the marks stand for."""
+    lowered = text.lower()
+    if len(lowered) != len(text):
+        text = lowered
+    flat = lowered.replace("\n", " ")
+    there = [pair for pair in choices.names if pair[1] in flat]
+    if not there:
+        return text, []
+    spans = {span: n for n, name in there for span in _whole_words(name, flat) if not _is_part(flat, *span)}
+    marks: dict[int, str] = {}
+    pieces, reached = [], 0
+    for start, end in sorted(_outermost(set(spans))) if len(spans) > 1 else spans:
+        mark = marks.setdefault(spans[start, end], chr(_NAME + min(len(marks), _MOST_NAMES)))
+        pieces += [text[reached:start], mark]
+        reached = end
+        other = _OR_OTHER.match(flat, end)  # "Hemophilia A or B" names both
+        if other is not None:
+            stem = flat[start:end].rpartition(" ")[0]
+            twin = choices.exact.get(f"{stem} {other[2]}") if stem else None
+            if twin is not None:
+                pieces += [other[1], marks.setdefault(twin, chr(_NAME + min(len(marks), _MOST_NAMES)))]
+                reached = other.end()
+    return "".join([*pieces, text[reached:]]), list(marks)
+
+
+_OR_OTHER = re.compile(r"( (?:or|and|vs\.?|and/or) )([a-z0-9]{1,3})\b")
+
+
+def _is_part(text: str, start: int, end: int) -> bool:
+    """Say whether a name is only a part of a word with a hyphen before it (non-Hodgkin), or of a decimal."""
+    if start > 1 and text[start - 1] == "-" and text[start - 2].isalpha():
+        return True
+    if start > 1 and text[start].isdigit() and text[start - 1] in ".," and text[start - 2].isdigit():
+        return True
+    return end + 1 < len(text) and text[end - 1].isdigit() and text[end] in ".," and text[end + 1].isdigit()
+
+
+class _Reading:
+    """One response of which it takes more than a look to say what it means."""
+
+    def __init__(self, marked: str, named: list[int], choices: _Choices, lettered: bool) -> None:
+        self._named, self._choices = named, choices
+        self._at_odds: set[str] = set()
+        if lettered:
+            marked = _mark_letters(marked, choices)
+        if "<" in marked:
+            marked = words.TAG.sub(_tag, marked)
+        if "\\" in marked:
+            marked = words.COMMAND.sub("", marked.replace("\\boxed{", "\nfinal answer: "))
+        self._bold = [marks for bold in words.BOLD.findall(marked) if (marks := _marks(bold))] if "**" in marked else []
+        text = marked.lower()
+        for sign in words.MARKUP:  # several times as fast as one translation
+            text = text.replace(sign, " " if sign in "_|" else "")
+        if "  " in text:
+            text = words.SPACES.sub(" ", text)
+        if "\n" in text:
+            text = words.HEADED.sub(r"\1: ", text.replace(":\n", ": "))
+        if "if " in text:
+            text = words.FORCED.sub("", text)
+        self._text = words.LABEL.sub(self._label, text) if lettered else text
+        self._mentions = _groups(self._text)
+
+    def result(self) -> list[int]:
+        """Return the choices that are meant, by their positions."""
+        marks = self._ticked() or self._stated() or self._apart() or self._pointed_at() or self._left()
+        return list(dict.fromkeys(self._position(mark) for mark in marks))
+
+    def _ticked(self) -> list[str]:
+        """Return the choices of lines with a tick, where not all have one."""
+        if not words.TICK.search(self._text):
+            return []
+        lines = [line for line in self._text.split("\n") if words.MARK.search(line)]
+        ticked = [_marks(line)[0] for line in lines if words.TICK.search(line)]
+        return ticked if len(ticked) < len(lines) or len(lines) == 1 else []
+
+    @functools.cached_property
+    def _groups(self) -> list[_Group]:
+        """Mentions that are not denied."""
+        return [group for group in self._mentions if not self._is_struck(group)]
+
+    def _position(self, mark: str) -> int:
+        code = ord(mark)
+        return self._named[code - _NAME] if code < _LONE else self._choices.letters[_letter_of(mark)]
+
+    def _label(self, found: re.Match[str]) -> str:
+        """Return a name without its letter; with it where that is another choice's, so that both count."""
+        marks = _marks(found[0])
+        if len({self._position(mark) for mark in marks}) == 1:
+            return min(marks)
+        self._at_odds.update(marks)
+        return ", ".join(marks)
+
+    def _is_struck(self, group: _Group) -> bool:
+        """Say whether a mention is denied or set aside; of "A, B is wrong" only the last is."""
+        before = group.before
+        if not words.DENYING.isdisjoint(words.WORD.findall(before)) and words.DENIED_BEFORE.search(before):
+            return True
+        said = None if not _tells(group.then) else words.DENIED_AFTER.match(self._text, group.end, group.end + _WINDOW)
+        if said is None:
+            return False
+        if len(group.marks) > 1 and words.SINGULAR.match(said[0]) and not words.JOINED.search(group.text):
+            group.marks.pop()
+            return False
+        return True
+
+    def _stated(self) -> list[str]:
+        """Return the choices of the last statement of an answer."""
+        open_: list[str] = []
+        for group in reversed(self._mentions):
+            if not self._states(group) or self._is_struck(group):
+                continue
+            if words.ONLY_IF.match(self._text, group.end):  # "X (if …)": another may be stated for another condition
+                open_ += group.marks
+                continue
+            if open_:
+                break
+            more = words.NEXT_LINE.match(self._text, group.end, group.end + _WINDOW)
+            stated = group.marks + (_marks(more[0]) if more else [])
+            return stated if ord(stated[0]) < _LONE else self._unless_at_odds(stated)
+        return open_
+
+    def _states(self, group: _Group) -> bool:
+        before = group.before
+        if before and (group.last in words.LEADING or not group.last.isascii()):  # quick, and no statement is without
+            found = words.STATES.search(before) or words.CHOOSES.search(before)
+            if found and not words.CONDITION.search(before):
+                start = found.start()
+                near = max(start - 20, before.rfind(", ", 0, start), before.rfind(")", 0, start), 0)
+                if not words.BLUNTS.search(before, near):
+                    return True
+        if not _tells(group.then):
+            return False
+        after = words.IS_BEST.match(self._text, group.end, group.end + _WINDOW)
+        return after is not None and not words.BLUNTS.search(after[0]) and not words.CONDITION.search(before)
+
+    def _unless_at_odds(self, letters: list[str]) -> list[str]:
+        """Return letters that are stated, and beside them another choice's name where that stands by itself."""
+        alone = [mark for group in self._groups if self._is_alone(group) for mark in group.marks]
+        names = [mark for mark in alone if ord(mark) < _LONE]
+        return letters + names if len({self._position(mark) for mark in names}) == 1 else letters
+
+    def _is_alone(self, group: _Group) -> bool:
+        after = words.ALONE_AFTER.match(self._text, group.end)
+        if after is None:
+            return False
+        cut_off = after.end() == len(self._text) and not after[0].strip(" )]'\"")
+        if cut_off and self._text.rfind("\n", 0, group.start) < self._text.rfind(". ", 0, group.start):
+            return False  # the response ends in the middle of a sentence
+        before = group.before
+        return bool(words.ALONE_BEFORE.fullmatch(before) or words.ANNOUNCED.search(before))
+
+    def _apart(self) -> list[str]:
+        """Return what a colon announces at the end, or the one choice that is a line or sentence by itself, or bold."""
+        last = self._groups[-1] if self._groups else None
+        if last and words.ANNOUNCED.search(last.before) and words.LAST.match(self._text, last.end):
+            return last.marks
+        alone = [mark for group in self._groups if self._is_alone(group) for mark in group.marks]
+        there = {mark for group in self._groups for mark in group.marks}
+        bold = [mark for marks in self._bold for mark in marks if mark in there]
+        for marks in (alone, bold):
+            if len({self._position(mark) for mark in marks}) == 1:
+                return marks[:1]
+        return []
+
+    def _pointed_at(self) -> list[str]:
+        """Return the choices that the findings are said to speak for."""
+        marks: list[str] = []
+        for group in self._groups:
+            before = group.before
+            labels = self._text[group.end : group.end + 2] == ") " and ord(group.marks[-1]) >= _LONE
+            if not labels and words.POINTS.search(before) and not words.BLUNTS.search(before):
+                marks += group.marks
+        return marks
+
+    def _left(self) -> list[str]:
+        """Return all that is named and not denied; without names, letters in a form of letters."""
+        if words.NONE_FITS.search(self._text):
+            return []
+        marks = [mark for group in self._groups for mark in group.marks]
+        if self._named:
+            doubtful = len(self._named) > 1 or any(words.HEDGES.search(group.before) for group in self._groups)
+            if doubtful and words.STATES_ANOTHER.search(self._text):
+                return []
+            return [mark for mark in marks if ord(mark) < _LONE or mark in self._at_odds]
+        joined = [mark for group in self._groups if len(group.marks) > 1 for mark in group.marks]
+        opening = words.OPENING.match(self._text)
+        at_start = self._groups[0].marks if opening and self._groups and self._groups[0].start < opening.end() else []
+        return [mark for mark in marks if ord(mark) >= _FORMED] or joined or at_start
+
+
+class _Group:
+    """Choices that are mentioned together ("A, B or C"), with the words around them."""
+
+    __slots__ = ("before", "end", "last", "marks", "start", "text", "then")
+
+    def __init__(self, found: re.Match[str], text: str) -> None:
+        self.start, self.end = found.span()
+        self.text = found[0]
+        self.marks = _marks(self.text)
+        window = text[max(0, self.start - _WINDOW) : self.start]
+        self.before = window[max(map(window.rfind, _SENTENCE_ENDS)) + 1 :]
+        """The words of the sentence before it."""
+        said = self.before.rstrip(" \n'(")
+        self.last = "" if said[-1:] in _SIGNS_OF_IS else said.rstrip(_AROUND).rpartition(" ")[2].lstrip(_AROUND)
+        """The last of them; empty after a colon and the like."""
+        then = _THEN.match(text, self.end)
+        self.then = then[1] if then else ""
+        """The next word, or sign."""
+
+
+_SENTENCE_ENDS = ("\n", ". ", "! ", "? ", "; ")
+_AROUND = " \n'([,:*-"
+_SIGNS_OF_IS = (":", "-", "=", ">", "")
+_THEN = re.compile(r"[ ,:)'\"-]{0,4}([a-z']+|.)")
+
+
+def _groups(text: str) -> list[_Group]:
+    found = [*words.GROUP.finditer(text)]
+    if len(found) > 2 * _MOST_GROUPS:
+        found = found[:_MOST_GROUPS] + found[-_MOST_GROUPS:]
+    return [_Group(at, text) for at in found]
+
+
+def _tells(word: str) -> bool:
+    return word in words.TELLING or not word.isascii()
+
+
+def _marks(text: str) -> list[str]:
+    return words.MARK.findall(text)
+
+
+def _tag(found: re.Match[str]) -> str:
+    return "\n" if found[1] else f"\n{found[2]}: " if words.NOUN_AT.search(found[2].lower()) else ""
+
+
+# ----------------------------------------------------------------------------------------------------------- letters
+
+
+def _letter_of(mark: str) -> str:
+    return chr(ord("A") + (ord(mark) - _LONE) % (_FORMED - _LONE))
+
+
+def _may_hold_letter(text: str) -> bool:
+    """Say whether a letter may stand for a choice; quick, and rather yes than no."""
+    return len(text) < 60 or _CAPITAL.search(text) is not None or _SMALL.search(text) is not None
+
+
+def _mark_letters(text: str, choices: _Choices) -> str:
+    """Return a text with marks in place of letters that stand alone and are no article, pronoun or part of a name."""
+    formed, label, stated, lone = _letter_patterns("".join(sorted(choices.letters)))
+    text = formed.sub(lambda found: _with_mark(found, _FORMED), text)
+    for pattern in (label, stated):
+        text = pattern.sub(lambda found: _with_mark(found, _LONE), text)
+    kept: set[int] = set()
+
+    def mark_lone(found: re.Match[str]) -> str:
+        if not _follows_fit(text, found.start(), kept):
+            return found[0]
+        kept.add(found.start())
+        return _with_mark(found, _LONE)
+
+    return lone.sub(mark_lone, text)
+
+
+def _follows_fit(text: str, start: int, kept: set[int]) -> bool:
+    """Say whether the word before a letter lets it stand for a choice ("is B", but not "vitamin B")."""
+    before = _WORD_BEFORE.search(text, max(0, start - 24), start)
+    if before is None:
+        return True
+    word = before[1].lower()
+    if len(word) == 1 and before.start() in kept:
+        return True
+    if word in ("or", "and", "nor"):  # of "B or C" the second goes with the first
+        first = before.start() - 1
+        return first < 0 or not text[first].isascii() or first in kept or not text[first].isalnum()
+    return word in _BEFORE_LETTER
+
+
+def _with_mark(found: re.Match[str], base: int) -> str:
+    place = found.start(found.lastindex or 0) - found.start()
+    mark = chr(base + ord(found[found.lastindex or 0].upper()) - ord("A"))
+    return found[0][:place] + mark + found[0][place + 1 :]
+
+
+_CAPITAL = re.compile(
+    r"[A-Z](?![A-Za-z0-9'])(?<![A-Za-z0-9'][A-Z])"
+    r"(?:(?<![AI])|(?! [a-z])|(?<=A)(?= (?:is|or|and|because|seems|fits|would)\b)|(?<=[no] [AI]))"
+)
+_SMALL = re.compile(r"[(\[\"'`*:][ (]?[a-z](?![a-z0-9'])|(?:option|choice|letter|answer is) [a-z]\b", re.IGNORECASE)
+_WORD_BEFORE = re.compile(r"([A-Za-z']+),? $")
+_BEFORE_LETTER = frozenset(
+    "is be was are option options choice choices letter answer the pick choose chose chosen select selected"
+    " with for say to between both either neither not than of as therefore so thus hence go over vs versus"
+    " choosing picking ist est es e und ou et oder que antwort reponse respuesta then only but rather probably"
+    " likely definitely maybe perhaps think believe it's it him her me on from namely reflection thought"
+    " thoughts toward towards zwischen entre actually mark circle mean means correct rejected excluding exclude"
+    " eliminate eliminates eliminated because since unlike against out no remains leaves leaving try guess just"
+    " diagnosis".split()
+)
+_AFTER_LETTER = (
+    "is|was|are|because|since|given|due|or|and|vs|versus|over|seems|appears|fits|would|best|but|if|rather|instead|explains"
+    "|matches|may|could|can|cannot|might|remains|looks|does|do|has|which|correct|right|wrong|incorrect|nor|not|most|alone"
+    "|here|in|for|on|with|at|by|when|after|this|that|it|i|then|only|too|overall|again|ist|est|es|oder|und|ou|et|y|than|as"
+)  # fmt: skip
+
+
+@functools.lru_cache(maxsize=64)
+def _letter_patterns(letters: str) -> tuple[re.Pattern[str], ...]:
+    """Return what finds letters in a form that leaves little doubt, as labels, after what announces them, and alone."""
+    either = f"[{letters}{letters.lower()}]"
+    no_word_follows = rf"(?![A-Za-z0-9'+%]|-\w|\.\w|\. [a-z]| (?!(?:{_AFTER_LETTER})\b)\w)"
+    formed = re.compile(
+        r"(?i:\b(?:option|choice|letter|alternative|opcion|opzione)s?)"
+        rf"[ :(\[\"'*]{{1,4}}({either}){no_word_follows}[)\]\"']?"
+        rf"|(?<!\w)[(\[]({either})[)\]](?!\w)"
+        rf"|(?m:^[ >#*(\[\"'-]{{0,6}})({either})(?m:[ .*)\]\"'!]{{0,6}}$)"
+        rf"|\*\*[\"'(\[]{{0,3}}({either})[\"')\].:]{{0,3}}\*\*"
+    )
+    label = re.compile(rf"(?m:^[ >#*-]{{0,6}})\(?({either})(?:[.:)](?= |$)(?! [a-z])|\)(?= ))")
+    stated = re.compile(
+        r"(?i:\b(?:answer|diagnosis|choice|option|response)(?: is|:)|:|\bis|=|[是为は选]|->)"
+        rf"[ \"'(*]{{0,4}}([{letters.lower()}])"
+        rf"(?=[)\"'*.,;!]{{0,3}}(?: ?$|\n|[.,;!)] ))"
+    )
+    # a speaker's "I" is no choice: it must end a sentence, or follow what announces an answer
+    lone = re.compile(
+        rf"(?<![A-Za-z0-9'.+-])(?<![Nn]/)([{letters}])(?<!I(?!\W{{0,3}}(?:\Z|\n|\. ))(?<!is I)(?<!be I)(?<!: I))"
+        rf"{no_word_follows}"
+    )
+    return formed, label, stated, lone

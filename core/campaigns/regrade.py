@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
 from core.agents.base import Grader
 from core.agents.casting import Casting, is_model
+from core.agents.grader import Memory
 from core.campaigns.engine import Progress, Stop, fatal, running
 from core.campaigns.journal import GradesLine, JournalWriter, RunHeader, journal_path
-from core.campaigns.regrade_memory import Memory, Said, memory_of
-from core.campaigns.regrade_plan import Judge, Packs, Regrading, RunPlan, check, nothing_to_grade, plan_of
+from core.campaigns.regrade_memory import Said, memory_of
+from core.campaigns.regrade_plan import Judge, Key, Packs, Regrading, RunPlan, check, nothing_to_grade, plan_of
 from core.campaigns.run import Options, check_budget, interrupts
 from core.errors import AnamnesisError, UsageError
 from core.events import Called, CallRecord, Failed, Graded
@@ -92,7 +94,7 @@ class _Desk:
     in_a_row: int = 0
     fatal: str | None = None
     packs: Packs = field(default_factory=Packs)
-    memories: dict[str, Memory] = field(default_factory=dict)
+    memories: dict[str, Memory[Key, Said]] = field(default_factory=dict)
     makers: dict[str, Callable[[], Grader]] = field(default_factory=dict)
     graders: dict[str, Grader] = field(default_factory=dict)
 
@@ -137,16 +139,8 @@ class _Desk:
         with running(run_id) as stop_file:
             plan = self._plan(run_id)
             self._open(plan.judge)
-            path = journal_path(run_id)
-            _check_journal(path, plan.header)
-            with JournalWriter(path) as writer:
-                if path.stat().st_size == 0:
-                    writer.append(plan.header)
-                out = _Lines(writer)
-                try:
-                    await self._work_off(plan, out, stop_file)
-                finally:
-                    out.flush()
+            with grades_of(plan.header) as out:
+                await self._work_off(plan, out, stop_file)
         self.options.on_progress(self.progress)
 
     def _open(self, judge: Judge) -> None:
@@ -157,7 +151,7 @@ class _Desk:
             self.graders[judge.prompt_hash] = make()
             self.memories[judge.prompt_hash] = memory_of(self.store, judge)
 
-    async def _work_off(self, plan: RunPlan, out: _Lines, stop_file: Path) -> None:
+    async def _work_off(self, plan: RunPlan, out: GradesWriter, stop_file: Path) -> None:
         """Let so many workers take trial after trial; on a stop those under way are cut short."""
         trials = [list(answers) for _, answers in groupby(plan.todo, key=lambda answer: answer.trial_id)]
         waiting = iter(trials)
@@ -186,7 +180,7 @@ class _Desk:
                 return
             await asyncio.sleep(0.2)
 
-    async def _work(self, plan: RunPlan, waiting: Iterator[list[AnswerToGrade]], out: _Lines) -> None:
+    async def _work(self, plan: RunPlan, waiting: Iterator[list[AnswerToGrade]], out: GradesWriter) -> None:
         for answers in waiting:
             if self.stop.reason is not None:
                 return
@@ -203,18 +197,20 @@ class _Desk:
 
     async def _grade(self, plan: RunPlan, answer: AnswerToGrade, grades: list[Graded], calls: list[CallRecord]) -> None:
         """Judge one answer; a provider that fails now does not take the place of a verdict that was given before."""
-        judge = plan.judge
-
-        async def ask() -> Said | None:
-            return await self._ask(plan, answer, calls)
-
-        memory = Memory() if self.wanted.fresh else self.memories[judge.prompt_hash]
-        said, recalled = await memory.recall(plan.key(answer), ask)
+        judge, key = plan.judge, plan.key(answer)
+        memory: Memory[Key, Said] = Memory() if self.wanted.fresh else self.memories[judge.prompt_hash]
+        async with memory.turn(key) as asking:
+            if asking and self.stop.reason is not None:  # it came to its turn because another's call failed for good
+                return
+            heard = await self._ask(plan, answer, calls) if asking else None
+            if heard is not None:
+                memory.known[key] = heard
+        said = memory.known.get(key)
         self.progress.done += 1
         if said is None:
             self.failed += 1
             return
-        self.saved += recalled
+        self.saved += not asking
         self.changed += said.verdict != answer.verdict
         self.progress.verdicts[said.verdict] += 1
         grades.append(
@@ -259,7 +255,7 @@ class _Desk:
             self.stop.ask(f"The provider failed {GIVE_UP} times in a row ({message.rstrip('.')}).")
 
 
-class _Lines:
+class GradesWriter:
     """Writes lines of a journal: at once where they were paid for, else many together."""
 
     def __init__(self, writer: JournalWriter) -> None:
@@ -279,9 +275,22 @@ class _Lines:
             self._writer.append_all(waiting)
 
 
-def _check_journal(path: Path, header: RunHeader) -> None:
-    """Raise ``UsageError`` where a run of our own has lost its journal: one without its trials would mislead."""
+@contextmanager
+def grades_of(header: RunHeader) -> Iterator[GradesWriter]:
+    """Open a run's journal for new verdicts; a release gets one, which holds nothing else.
+
+    Raises ``UsageError`` where a run of our own has lost its journal: one without its trials would mislead.
+    """
+    path = journal_path(header.run_id)
     if header.source != "release" and not path.exists():
         raise UsageError(
             f"The journal of run {header.run_id} is gone, and new verdicts are kept there: restore {path} first."
         )
+    with JournalWriter(path) as writer:
+        if path.stat().st_size == 0:
+            writer.append(header)
+        out = GradesWriter(writer)
+        try:
+            yield out
+        finally:
+            out.flush()

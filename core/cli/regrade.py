@@ -1,4 +1,7 @@
-"""``regrade``: grades the stored free responses of a run, or of all campaigns, by another grader or other prompts."""
+"""``regrade``: grades the stored free responses of a run, or of all campaigns, by another grader or other prompts.
+
+With ``--rules`` it reads the answers with choices anew by the present rule, which calls no model.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,17 @@ from typing import Annotated
 import typer
 
 from core.agents.casting import is_model
+from core.agents.mcq import STRICT_VERSION
 from core.campaigns.regrade import Regraded
 from core.campaigns.regrade import regrade as grade_again
 from core.campaigns.regrade_estimate import RegradeEstimate, estimate_regrade
 from core.campaigns.regrade_plan import FREE, Regrading
+from core.campaigns.regrade_rules import reread
 from core.campaigns.run import Options
 from core.cli.folded import folded_store, run_id_of
 from core.cli.progress import progress_bar
 from core.cli.run import Budget, duration
-from core.errors import AnamnesisError
+from core.errors import AnamnesisError, UsageError
 from core.events import QuestionType
 from core.models.registry import load_registry
 from core.store.database import Store
@@ -27,7 +32,10 @@ ALL = "all"
 
 def regrade(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run of ours or of a release, or all campaigns: all.")],
-    grader: Annotated[str, typer.Option(help="Who grades: a model, or reference/names.")],
+    grader: Annotated[str | None, typer.Option(help="Who grades: a model, or reference/names.")] = None,
+    rules: Annotated[
+        bool, typer.Option("--rules", help="Read answers with choices anew by the present strict rule; calls no model.")
+    ] = False,
     prompts: Annotated[str | None, typer.Option(help="Another prompt pack for the grader: its name or folder.")] = None,
     types: Annotated[str, typer.Option(help="Question types, with commas.")] = ",".join(FREE),
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N answers of each run.")] = None,
@@ -39,11 +47,17 @@ def regrade(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and start nothing.")] = False,
 ) -> int:
-    """Grade stored free responses again; earlier verdicts are kept as history.
+    """Grade stored free responses again, or with --rules read choices anew; earlier verdicts are kept as history.
 
     Stopped by Ctrl-C or its budget, the same command goes on. Equal responses to the same right answer are asked
     about once.
     """
+    if rules:
+        if grader is not None or prompts is not None or limit is not None or fresh or dry_run:
+            raise UsageError("--rules reads every answer with choices that needs it: leave the other options out.")
+        return _reread(folded_store(), run)
+    if grader is None:
+        raise UsageError("Say who grades the free responses (--grader), or --rules to read choices anew.")
     registry, store = load_registry(), folded_store()
     kinds: tuple[QuestionType, ...] = tuple(name.strip() for name in types.split(","))  # type: ignore[misc]
     wanted = Regrading(_run_ids(store, run), grader, prompts, kinds, limit, base_url, fresh)
@@ -56,6 +70,19 @@ def regrade(
     with progress_bar(title, "answers") as show:
         outcome = grade_again(wanted, registry, Options(concurrency, budget_usd, show), store)
     return conclude(outcome, wanted)
+
+
+def _reread(store: Store, run: str) -> int:
+    """Read choices anew and print how that went; of all runs, those that cannot be read do not stop the others."""
+    outcome = reread(None if run == ALL else [run_id_of(store, run)], store)
+    runs = "1 run" if outcome.runs == 1 else f"{outcome.runs} runs"
+    print(
+        f"Read {outcome.answers:,} answers with choices of {runs} by version {STRICT_VERSION} of the strict rule: "
+        f"{outcome.changed:,} verdicts changed."
+    )
+    for reason in outcome.left:
+        print(f"Not brought up to date: {reason}", file=sys.stderr)
+    return 1 if outcome.left else 0
 
 
 def _run_ids(store: Store, run: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from core.campaigns.regrade_rules import count_outdated
 from core.cli.comparisons import case_sets_of, report_monitor, report_pairs
 from core.cli.folded import folded_store, run_id_of
 from core.cli.memorisation import report_memorisation
@@ -24,6 +25,7 @@ from core.cli.report_history import report_history
 from core.cli.report_patients import report_patients
 from core.errors import AnamnesisError
 from core.metrics.accuracy import AccuracyRow, Group, IntervalKind, accuracy
+from core.store.database import Store
 from core.store.figures import McqRule, Selection
 
 app = typer.Typer(no_args_is_help=True, help="Figures of what was run.", rich_markup_mode=None)
@@ -78,7 +80,19 @@ def report_accuracy(
             "There is nothing to report yet: start with `python -m core run --doctor reference/bayes`."
         )
     {"csv": _csv, "json": _json, "table": _table}[format_](rows, by)
+    if mcq_rule == "mcq_strict":
+        _say_what_is_outdated(store, selection)
     return 0
+
+
+def _say_what_is_outdated(store: Store, selection: Selection) -> None:
+    count = count_outdated(store, selection)
+    if count:
+        print(
+            f"{count:,} answers with choices were read by an earlier version of the strict rule: "
+            "`python -m core regrade all --rules` reads them anew, at no cost.",
+            file=sys.stderr,
+        )
 
 
 _COLUMNS = (

@@ -24,8 +24,10 @@ async def grade_answer(
     """
     format_, question_type = arm
     if question_type in ("mcq", "mcq_many"):
-        choices = case.choices if question_type == "mcq" else many_choices
-        for judgement in (judge_loose(response, case.answer), judge_strict(response, case.answer, choices)):
+        lettered = question_type == "mcq"
+        choices = case.choices if lettered else many_choices  # so many are shown without letters
+        strict = judge_strict(response, case.answer, choices, lettered=lettered)
+        for judgement in (judge_loose(response, case.answer), strict):
             yield _graded(arm, "rule", judgement)
         return
     rule: Rule = "frq" if question_type == "frq" else "frq_top3"
@@ -49,4 +51,5 @@ def _graded(arm: tuple[Format, QuestionType], grader: str, judgement: Judgement)
         extracted=judgement.extracted,
         verdict=judgement.verdict,
         call_ids=judgement.call_ids,
+        rule_version=judgement.rule_version,
     )

@@ -156,16 +156,17 @@ _COUNTS = f"""
     WHERE list_contains($free, verdicts.question_type) AND {SELECTED}
     GROUP BY ALL
     ORDER BY min(place), verdicts.format, verdicts.question_type, trials.case_key"""
-_SAME = ("response", "diagnosis", "answer")
-# Words are compared by their 64-bit hash: long texts would cost seconds. Verdicts with one and the same call behind
-# them are one judgement, taken over for another answer.
+_SAME = {"response": "asking", "diagnosis": "judging", "answer": "asking"}
+# Words are compared by their 64-bit hash: long texts would cost seconds. Verdicts with the same calls behind them are
+# one judgement, taken over for another answer; of a diagnosis it is the last call that judged it.
 _JUDGED = """
     WITH judged AS MATERIALIZED (
         SELECT grader, hash(lower(trim(cases.answer))) AS right_answer, hash(prompt_hash, rule) AS prompts,
             hash(lower(trim(answers.response))) AS response,
             CASE WHEN grades.extracted IS NOT NULL THEN hash(lower(trim(grades.extracted))) END AS diagnosis,
             hash(grades.trial_id, grades.format, grades.question_type) AS answer, verdict = 'correct' AS called_right,
-            CASE WHEN len(call_ids) > 0 THEN hash(call_ids) ELSE grades.rowid END AS asking
+            CASE WHEN len(call_ids) > 0 THEN hash(call_ids) ELSE grades.rowid END AS asking,
+            CASE WHEN rule = 'frq' AND len(call_ids) > 0 THEN hash(call_ids[-1]) ELSE asking END AS judging
         FROM grades JOIN answers USING (trial_id, format, question_type)
         JOIN trials ON trials.trial_id = grades.trial_id
         JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
@@ -177,7 +178,9 @@ _PAIRS_OF = """
         SELECT grader, right_answer, count(*) AS n, bool_or(ever) AND NOT bool_and(always) AS flipped FROM (
             SELECT grader, right_answer, prompts, {same}, bool_or(called_right) AS ever,
                 bool_and(called_right) AS always
-            FROM judged WHERE {same} IS NOT NULL GROUP BY grader, right_answer, prompts, {same}, asking
+            FROM judged WHERE {same} IS NOT NULL GROUP BY grader, right_answer, prompts, {same}, {by}
         ) GROUP BY grader, right_answer, prompts, {same} HAVING count(*) > 1
     ) GROUP BY grader, right_answer"""
-_FLIPS = f"{_JUDGED} {' UNION ALL '.join(_PAIRS_OF.format(same=same) for same in _SAME)} ORDER BY ALL"
+_FLIPS = (
+    f"{_JUDGED} {' UNION ALL '.join(_PAIRS_OF.format(same=same, by=by) for same, by in _SAME.items())} ORDER BY ALL"
+)

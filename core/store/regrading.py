@@ -1,4 +1,7 @@
-"""Queries for grading stored answers again: which there are, who judged them last, and what a grader said before."""
+"""Queries for grading stored answers again: which there are, who judged them last, and what a grader said before.
+
+Free responses are judged by graders, choices by the strict rule (``core.agents.mcq``): its verdicts carry its version.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,9 @@ from core.case import Case
 from core.errors import AnamnesisError
 from core.events import Format, QuestionType, Verdict
 from core.store.cases import CASE_COLUMNS, case_from
-from core.store.figures import CAMPAIGNS
+from core.store.casts import CAMPAIGNS
 from core.store.records import records
+from core.store.selection import SELECTED, Selection, select
 
 CaseKey = tuple[str, str | None]
 """A case as a trial held it: key and content hash (``None``: whichever came in last)."""
@@ -89,6 +93,44 @@ def given_verdicts(cursor: duckdb.DuckDBPyConnection, model: str, prompt_hash: s
     return [GivenVerdict(*row) for row in rows]
 
 
+@dataclass(frozen=True)
+class ChoiceToRead:
+    """A stored answer with choices whose verdict under the strict rule is an earlier version's, and that verdict."""
+
+    trial_id: str
+    case_key: str
+    content_hash: str | None
+    format: Format
+    question_type: QuestionType
+    response: str
+    verdict: Verdict
+
+    @property
+    def case(self) -> CaseKey:
+        """The case that was answered."""
+        return self.case_key, self.content_hash
+
+
+def choices_to_read(cursor: duckdb.DuckDBPyConnection, run_id: str, version: int) -> list[ChoiceToRead]:
+    """Return a run's answers that the strict rule read in a version before ``version``, those of one trial together."""
+    rows = cursor.execute(_TO_READ, {"run_id": run_id, "version": version}).fetchall()
+    return [ChoiceToRead(*row) for row in rows]
+
+
+def runs_read_before(cursor: duckdb.DuckDBPyConnection, version: int) -> list[str]:
+    """Return the ids of the runs that ``choices_to_read`` has something of, the oldest first."""
+    return [run_id for (run_id,) in cursor.execute(_READ_BEFORE, {"version": version}).fetchall()]
+
+
+def count_read_before(cursor: duckdb.DuckDBPyConnection, version: int, selection: Selection | None = None) -> int:
+    """Return how many of the selected answers the strict rule read in a version before ``version``."""
+    chosen = selection or Selection()
+    select(cursor, chosen, without=("reader",))
+    parameters = {**chosen.parameters(), "version": version}
+    (count,) = cursor.execute(_COUNT_READ_BEFORE, parameters).fetchone() or (0,)
+    return int(count)
+
+
 def campaign_ids(cursor: duckdb.DuckDBPyConnection) -> list[str]:
     """Return the ids of the runs that count in figures: campaigns and imported releases, the oldest first."""
     sql = "SELECT run_id FROM runs WHERE list_contains(?, source) ORDER BY created_at, run_id"
@@ -132,3 +174,31 @@ _GIVEN = f"""
         AND grades.verdict <> 'provider_error' AND answers.response IS NOT NULL
     QUALIFY row_number() OVER (PARTITION BY grades.question_type, cases.answer, answers.response
         ORDER BY grades.graded_at DESC, grades.rowid DESC) = 1"""
+
+_STRICT = """
+    SELECT trial_id, format, question_type, verdict, rule_version FROM grades {where} rule = 'mcq_strict'
+    QUALIFY row_number() OVER (
+        PARTITION BY trial_id, format, question_type ORDER BY graded_at DESC, rowid DESC) = 1"""
+"""The verdict of the strict rule that counts."""
+
+_TO_READ = f"""
+    WITH mine AS (SELECT trial_id, case_key, content_hash, trial FROM trials WHERE run_id = $run_id),
+    newest AS ({_STRICT.format(where="SEMI JOIN mine USING (trial_id) WHERE")})
+    SELECT trial_id, case_key, content_hash, answers.format, answers.question_type, answers.response, newest.verdict
+    FROM mine JOIN answers USING (trial_id) JOIN newest USING (trial_id, format, question_type)
+    WHERE rule_version < $version AND answers.status = 'answered' AND answers.response IS NOT NULL
+    ORDER BY trial, case_key, trial_id, answers.format, answers.question_type"""
+
+_READ_BEFORE = f"""
+    WITH newest AS ({_STRICT.format(where="WHERE")})
+    SELECT run_id FROM newest JOIN trials USING (trial_id) JOIN runs USING (run_id)
+    JOIN answers USING (trial_id, format, question_type)
+    WHERE rule_version < $version AND answers.status = 'answered' AND answers.response IS NOT NULL
+    GROUP BY run_id ORDER BY min(runs.created_at), run_id"""
+
+_COUNT_READ_BEFORE = f"""
+    WITH newest AS ({_STRICT.format(where="WHERE")})
+    SELECT count(*) FROM newest AS verdicts JOIN trials USING (trial_id) JOIN seated ON seated.run_id = trials.run_id
+    JOIN answers USING (trial_id, format, question_type)
+    LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
+    WHERE rule_version < $version AND answers.status = 'answered' AND answers.response IS NOT NULL AND {SELECTED}"""

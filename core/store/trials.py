@@ -101,7 +101,8 @@ def grade_history(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[Grad
 
 def _grades(cursor: duckdb.DuckDBPyConnection, table: str, trial_id: str) -> list[Graded]:
     sql = f"""
-        SELECT format, question_type, grader, rule, extracted, verdict, call_ids, graded_at AS at, prompt_hash
+        SELECT format, question_type, grader, rule, extracted, verdict, call_ids, graded_at AS at, prompt_hash,
+            rule_version
         FROM {table} WHERE trial_id = ? ORDER BY graded_at"""
     return [Graded(**row) for row in records(cursor.execute(sql, [trial_id]))]
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
+from core.campaigns.regrade_rules import count_outdated
 from core.datasets.published import inferred_single_diagnosis
 from core.metrics.cells import (
     PUBLISHED_CASES,
@@ -59,6 +60,12 @@ def pairs(view: View) -> list[FormatPair]:
     return _pairs(str(store.path), store.version, _without_correction(view))
 
 
+def read_before() -> int:
+    """Return how many answers with choices an earlier version of the strict rule read."""
+    store = Store()
+    return _read_before(str(store.path), store.version)
+
+
 def single_diagnosis() -> frozenset[str]:
     """Return the cases with one single most likely diagnosis, by key."""
     store = Store()
@@ -80,6 +87,11 @@ def _cells(path: str, version: str, view: View) -> list[Cell]:
 @st.cache_resource(max_entries=48, show_spinner=False)
 def _pairs(path: str, version: str, view: View) -> list[FormatPair]:
     return format_pairs(viewed_scores(view), group_of(view.split), view.statistics.interval)
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _read_before(path: str, version: str) -> int:
+    return count_outdated(Store())
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)

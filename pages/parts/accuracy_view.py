@@ -14,7 +14,7 @@ from core.stats.corrections import LABELS, stars
 from core.store.selection import Condition
 from pages.parts.accuracy_cases import take_click
 from pages.parts.accuracy_charts import CellKey, bars, dots, leaderboard_chart
-from pages.parts.accuracy_data import View, pairs
+from pages.parts.accuracy_data import View, pairs, read_before
 from pages.parts.accuracy_filters import Shown
 from pages.parts.accuracy_tables import cells_table, excluded_text, group_name, leaderboard_table, pairs_table
 from pages.parts.conditions import draw_conditions, draw_what_differs
@@ -94,6 +94,12 @@ def _config(words: str) -> dict[str, Any]:
 def draw_notes(view: View, cells: Sequence[Cell], names: Mapping[str, str], n_pairs: int) -> None:
     """Say what the figures rest on, what they leave out, and what else differs between their models."""
     left_out = excluded_text(cells, names)
+    if view.statistics.rule == "mcq_strict" and (outdated := read_before()):
+        st.warning(
+            f"{outdated:,} answers with choices were read by an earlier version of the strict rule: "
+            "`python -m core regrade all --rules` reads them anew, at no cost.",
+            icon=":material/update:",
+        )
     if any(c.own for c in cells):
         st.caption(f"Excluded, and not counted as wrong: {left_out or 'nothing'}.")
     _note_cases(cells, names)

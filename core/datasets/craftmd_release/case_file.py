@@ -140,7 +140,8 @@ class _TrialReader:
         loose = judge_loose(response, self._answer_as_stored)
         judged: McqVerdicts = (loose.verdict, None, None)
         if self._case.choices:
-            strict = judge_strict(response, self._case.answer, self._case.choices)
+            # the authors' prompt named the choices without letters: those that models write fit no order
+            strict = judge_strict(response, self._case.answer, self._case.choices, lettered=False)
             judged = (loose.verdict, strict.verdict, strict.extracted)
         self._judged[response] = judged
         return judged

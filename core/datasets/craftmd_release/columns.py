@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from core.agents.mcq import STRICT_VERSION
 from core.datasets.craftmd_release.case_file import McqVerdicts, ReleaseTrial
 from core.datasets.craftmd_release.fields import ARMS, Fault
 from core.datasets.craftmd_release.prompts import prompt_hash, template_of
@@ -23,6 +24,8 @@ GRADER = "gpt_4"
 """Who graded the free responses of the release (Johri et al. 2025, Methods)."""
 _FORMATS = tuple(dict.fromkeys(format_ for format_, _ in ARMS))
 _MCQ_RULES = ("mcq_loose", "mcq_strict")
+_VERSIONS = {"mcq_strict": STRICT_VERSION}
+"""Of rules by hand; 1 where none is named."""
 Indices = npt.NDArray[np.intp]
 
 
@@ -165,6 +168,7 @@ class Columns:
             "grader": _named([grader], same),
             "extracted": pa.array(extracted, pa.string()),
             "verdict": pa.array(verdicts, pa.string()).dictionary_encode(),
+            "rule_version": pa.array(np.array([_VERSIONS.get(name, 1) for name in rules], dtype=np.int32)[rule]),
             "graded_at": pa.repeat(pa.scalar(self._now), len(at)),
         })  # fmt: skip
 

@@ -95,7 +95,8 @@ def judge(grader: Grader, case: Case, response: str, top3: bool = False) -> Judg
         items = [item async for item in (grader.grade_top3 if top3 else grader.grade)(case, response)]
         last = items[-1]
         assert isinstance(last, Judgement)
-        assert tuple(item.call.call_id for item in items if isinstance(item, Called)) == last.call_ids
+        # a verdict that is taken over names earlier calls as well
+        assert {item.call.call_id for item in items if isinstance(item, Called)} <= set(last.call_ids)
         return last
 
     return asyncio.run(listen())

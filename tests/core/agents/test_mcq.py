@@ -19,11 +19,12 @@ CHOICES = ("Migraine", "Migraine with aura", "Cluster headache", "Crohn's diseas
         ("**Final Diagnosis:** Migraine", "Cluster headache", "incorrect", "incorrect"),
         # the loose rule counts a response that lists every choice; the strict one does not
         ("Migraine, Migraine with aura, Cluster headache, Crohn's disease", "Cluster headache", "correct", "multiple"),
-        ("It is not cluster headache but migraine.", "Cluster headache", "correct", "multiple"),
+        ("It is not cluster headache but migraine.", "Cluster headache", "correct", "incorrect"),
+        ("Migraine or cluster headache.", "Cluster headache", "correct", "multiple"),
         # a name within a longer one
         ("Migraine with aura", "Migraine", "correct", "incorrect"),
         ("Migraine with aura", "Migraine with aura", "correct", "correct"),
-        ("Migraine, not migraine with aura", "Migraine", "correct", "multiple"),
+        ("Migraine, not migraine with aura", "Migraine", "correct", "correct"),
         ("Migraines", "Migraine", "correct", "no_diagnosis"),
         # letters
         ("C", "Cluster headache", "incorrect", "correct"), ("(c)", "Cluster headache", "incorrect", "correct"),
@@ -31,7 +32,8 @@ CHOICES = ("Migraine", "Migraine with aura", "Cluster headache", "Crohn's diseas
         ("The correct answer is B", "Migraine with aura", "incorrect", "correct"),
         ("Option A: it fits", "Migraine", "incorrect", "correct"), ("E", "Migraine", "incorrect", "no_diagnosis"),
         ("A headache of the tension type", "Migraine", "incorrect", "no_diagnosis"),
-        ("A. Cluster headache", "Cluster headache", "correct", "correct"),
+        ("C. Cluster headache", "Cluster headache", "correct", "correct"),
+        ("A. Cluster headache", "Cluster headache", "correct", "multiple"),
         # spelling that only the strict rule forgives, as the loose one is the paper's
         ("Crohn’s disease", "Crohn's disease", "incorrect", "correct"),
         ("I cannot say.", "Migraine", "incorrect", "no_diagnosis"), ("", "Migraine", "incorrect", "no_diagnosis"),
@@ -56,8 +58,17 @@ def test_a_choice_with_signs_of_its_own_is_found() -> None:
     assert [named_choices(choice, choices) for choice in choices] == [[choice] for choice in choices]
 
 
-@pytest.mark.parametrize("response", ["\n" * 50_000, "*" * 50_000, "Gout " * 10_000, "(a" * 25_000])
-def test_a_response_that_never_ends_is_judged_at_once(response: str) -> None:
+_HOSTILE = [
+    "\n", "*", " ", "Gout ", "(a", "A, ", "Gout (", "not ", "the answer is ", "if i ", "not A ", "\n\n Gout\n", "A\n", "B. Gout\n",
+    "**", "Gout if ", "other options such as ", "<answer>", "\\boxed{", "Gout, A or ", "most likely ", "é ", "i'd say so: ",
+]  # fmt: skip
+"""Each is said ten thousand times over."""
+
+
+@pytest.mark.parametrize("words", _HOSTILE, ids=repr)
+def test_a_response_that_never_ends_is_judged_at_once(words: str) -> None:
+    response = words * 10_000
     began = time.perf_counter()
     judge_strict(response, "Gout", ("Gout", "A", "Gout attack"))
-    assert time.perf_counter() - began < 2
+    judge_strict(response + "Gout", "Gout", ("Gout", "Lupus", "Gout attack"))
+    assert time.perf_counter() - began < 4

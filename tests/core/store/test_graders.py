@@ -56,6 +56,17 @@ def test_a_verdict_taken_over_is_not_a_second_judgement(store: Store) -> None:
     assert (found["openai/k", "response"].pairs, found["openai/k", "response"].verdicts) == (1, 2)
 
 
+def test_a_diagnosis_that_one_call_judged_for_two_answers_was_judged_once(store: Store) -> None:
+    for name, at in (("t100", 80.0), ("t101", 81.0)):  # each response was read by a call of its own
+        verdict = graded("incorrect", grader="openai/k", at=at, call_ids=(f"read {name}", "judged"), extracted="gout")
+        write_journal(store.journals, "run1", grades(name, verdict, run_id="run1"))
+    fold(store)
+    with store.read() as cursor:
+        found = {(one.grader, one.same): one for one in flips(cursor)}
+    assert ("openai/k", "diagnosis") not in found
+    assert found["openai/k", "response"].verdicts == 2
+
+
 def test_where_two_graders_differ(store: Store) -> None:
     wanted = Wanted((OWN, OTHER))
     with store.read() as cursor:

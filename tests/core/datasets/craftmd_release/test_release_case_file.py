@@ -137,7 +137,7 @@ def test_evaluations_of_free_responses(evaluation: Any, extracted: str, verdict:
         ("Gout", "incorrect", "incorrect", "Gout"),
         ("Scabies or gout", "correct", "multiple", "Scabies, Gout"),
         ("No idea", "incorrect", "no_diagnosis", None),
-        ("A", "incorrect", "correct", "Scabies"),
+        ("A", "incorrect", "no_diagnosis", None),  # its prompts named the choices without letters
         ("Lupus nephritis", "incorrect", "incorrect", "Lupus nephritis"),
         ("", "incorrect", "no_diagnosis", None),  # an empty reply is a reply: no diagnosis
     ],

@@ -296,7 +296,8 @@ def test_grades_given_here_stay_apart_from_the_release_s(release: Path) -> None:
     trial_id = trial_ids(GPT)["craftmd/case_0", 0]
     with Store().write() as connection:
         connection.execute(
-            "INSERT INTO grades VALUES (?, 'vignette', 'frq', 'frq', 'me', NULL, 'incorrect', [], 9e9, '')", [trial_id]
+            "INSERT INTO grades VALUES (?, 'vignette', 'frq', 'frq', 'me', NULL, 'incorrect', [], 9e9, '', 1)",
+            [trial_id],
         )
     with Store().read() as cursor:
         newest = {(g.format, g.rule): g.verdict for g in latest_grades(cursor, trial_id)}
