@@ -89,7 +89,7 @@ def trial_rows(
     """
     chosen = selection or Selection()
     given = chosen.parameters()
-    names = ("runs", "models", "datasets", "specialties", "sources", "single_diagnosis")
+    names = ("runs", "models", "datasets", "specialties", "sources", "single_diagnosis", "asks_for")
     asked = {"question_type": question_type, "conv": f"multi_turn:{question_type}"}
     cursor.execute(_PICK, {**{name: given[name] for name in names}, **asked})
     cursor.execute(_ASK, {"clean": _CLEAN})
@@ -187,7 +187,8 @@ _PICK = """
         AND ($datasets::VARCHAR[] IS NULL OR list_contains($datasets, cases.dataset))
         AND ($specialties::VARCHAR[] IS NULL OR list_contains($specialties, cases.specialty))
         AND ($sources::VARCHAR[] IS NULL OR list_contains($sources, runs.source))
-        AND ($single_diagnosis::BOOLEAN IS NULL OR cases.single_diagnosis = $single_diagnosis)"""
+        AND ($single_diagnosis::BOOLEAN IS NULL OR cases.single_diagnosis = $single_diagnosis)
+        AND ($asks_for::VARCHAR[] IS NULL OR list_contains($asks_for, cases.asks_for))"""
 
 # The doctor's messages that somebody answered: all but one that is a conversation's last. A misused one is not clean.
 _ASK = """

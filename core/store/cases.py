@@ -17,7 +17,7 @@ from core.store.tables import insert
 CASE_COLUMNS = (
     "cases.case_key, cases.dataset, cases.specialty, cases.vignette, cases.question, cases.choices, cases.answer, "
     "cases.synonyms, cases.supertypes, cases.subtypes, cases.single_diagnosis, cases.difficulty, cases.age, cases.sex, "
-    "cases.speaker, cases.profile, cases.images, cases.source, cases.licence"
+    "cases.speaker, cases.profile, cases.images, cases.source, cases.licence, cases.asks_for"
 )
 """What a case is rebuilt from."""
 

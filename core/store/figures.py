@@ -9,6 +9,7 @@ from typing import Literal
 import duckdb
 
 from core.events import COUNTED, Format, QuestionType, Rule, Verdict
+from core.questions import AsksFor
 
 CAMPAIGNS = ("local", "release")
 """Sources of runs that count in figures unless runs are named: not single live conversations, not replays."""
@@ -19,7 +20,10 @@ McqRule = Literal["mcq_loose", "mcq_strict"]
 
 @dataclass(frozen=True)
 class Selection:
-    """Which answers are looked at. ``None`` is no restriction; ``single_diagnosis`` is a property of the case."""
+    """Which answers are looked at. ``None`` is no restriction.
+
+    ``single_diagnosis`` and ``asks_for``, what its question asks for, are properties of the case.
+    """
 
     runs: Sequence[str] | None = None
     models: Sequence[str] | None = None
@@ -29,6 +33,7 @@ class Selection:
     question_types: Sequence[QuestionType] | None = None
     single_diagnosis: bool | None = None
     sources: Sequence[str] | None = None
+    asks_for: Sequence[AsksFor] | None = None
 
     def parameters(self) -> dict[str, object]:
         """Return the values for ``SELECTED``."""
@@ -56,6 +61,7 @@ SELECTED = " AND ".join(
                 ("formats", "verdicts.format"),
                 ("question_types", "verdicts.question_type"),
                 ("sources", "runs.source"),
+                ("asks_for", "cases.asks_for"),
             )
         ),
         "($single_diagnosis::BOOLEAN IS NULL OR cases.single_diagnosis = $single_diagnosis)",

@@ -171,7 +171,7 @@ def _columns(structure: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
 def _parameters(selection: Selection | None) -> dict[str, Any]:
     values = (selection or Selection()).parameters()
     return {name: values.get(name) for name in ("runs", "models", "datasets", "specialties", "sources",
-                                                "single_diagnosis")}  # fmt: skip
+                                                "single_diagnosis", "asks_for")}  # fmt: skip
 
 
 def _append(
@@ -214,6 +214,7 @@ _HELD = """last_cases AS (
             AND ($specialties::VARCHAR[] IS NULL OR list_contains($specialties, cases.specialty))
             AND ($sources::VARCHAR[] IS NULL OR list_contains($sources, runs.source))
             AND ($single_diagnosis::BOOLEAN IS NULL OR cases.single_diagnosis = $single_diagnosis)
+            AND ($asks_for::VARCHAR[] IS NULL OR list_contains($asks_for, cases.asks_for))
     )"""
 
 _MEASURED = """hashed AS (
