@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from core.agents.automedic_staff import ReferenceStaff
 from core.agents.casting import CastNames, full_name, is_model
 from core.agents.consultation_llm import DOCTOR_PROMPTS
+from core.agents.oracle import BY_NAME, OracleDoctor
 from core.agents.solver import ReferenceSolver
 from core.campaigns.pictures import check_doctor
 from core.errors import UsageError
@@ -39,7 +40,7 @@ class Settings:
     solver: str = ""
     """Consultation: who answers the task from the dialogue; empty elsewhere."""
     max_questions: int = 0
-    """Consultation: how many questions the doctor has; 0 elsewhere."""
+    """Consultation: how many questions the doctor has; 0 for the oracle, which no cap binds, and elsewhere."""
     doctor_prompt: str = ""
     """Consultation: which of its prompts the doctor's model is given; empty elsewhere, and for reference doctors."""
     staff: str = ""
@@ -103,6 +104,8 @@ def _of_consultation(settings: Settings, names: CastNames, registry: Registry) -
         doctor_prompt=prompt if is_model(names.doctor) else "",
     )
     _check_consultation(settings, full, prompt)
+    if isinstance(BY_NAME.get(names.doctor), OracleDoctor):
+        full = replace(full, max_questions=0)
     return replace(full, solver=full_name("solver", full.solver, registry, (ReferenceSolver.name,)))
 
 
