@@ -6,7 +6,7 @@ import csv
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any, Literal
 
 import typer
@@ -25,6 +25,7 @@ from core.cli.report_patients import report_patients
 from core.errors import AnamnesisError
 from core.metrics.accuracy import AccuracyRow, Group, IntervalKind, accuracy
 from core.models.registry import load_registry
+from core.questions import AsksFor
 from core.store.figures import McqRule, Selection
 
 app = typer.Typer(no_args_is_help=True, help="Figures of what was run.", rich_markup_mode=None)
@@ -54,6 +55,9 @@ def report_accuracy(
     run: Annotated[list[str] | None, typer.Option(help="Only this run (again for more); live ones too.")] = None,
     models: Annotated[str | None, typer.Option(help="Only these models, with commas.")] = None,
     interval: Annotated[IntervalKind, typer.Option(help="Interval of the mean.")] = "bootstrap",
+    asks_for: Annotated[
+        list[AsksFor] | None, typer.Option(help="Only cases whose question asks for this (again for more).")
+    ] = None,
     mcq_rule: Annotated[
         McqRule, typer.Option(help="Rule for choices: the paper's, or exactly one named.")
     ] = "mcq_loose",
@@ -64,9 +68,12 @@ def report_accuracy(
     selection = Selection(
         runs=[run_id_of(store, name) for name in run] if run else None,
         models=_full_names(models),
+        asks_for=asks_for or None,
     )
     rows = accuracy(store, by, selection, interval=interval, mcq_rule=mcq_rule)
     if not rows:
+        if asks_for and accuracy(store, by, replace(selection, asks_for=None), interval=interval, mcq_rule=mcq_rule):
+            raise AnamnesisError("No answered case asks for this: leave --asks-for out, or choose another kind.")
         raise AnamnesisError(
             "There is nothing to report yet: start with `python -m core run --doctor reference/bayes`."
         )

@@ -8,9 +8,9 @@ import streamlit as st
 from core.case import SPECIALTIES
 from core.events import FORMATS, QUESTION_TYPES
 from core.metrics.cells import PUBLISHED_CASES, Cell, Split
-from pages.parts.accuracy_data import View, known_case_sets
-from pages.parts.figure_controls import ask_statistics, dataset_name, keep_valid
-from pages.parts.look import FORMAT, QUESTION_TYPE
+from pages.parts.accuracy_data import View, kinds_asked, known_case_sets
+from pages.parts.figure_controls import ask_several, ask_statistics, dataset_name, keep_valid
+from pages.parts.look import ASKS_FOR, FORMAT, QUESTION_TYPE
 
 SPLIT: dict[Split, str] = {
     "all": "All together",
@@ -64,7 +64,9 @@ def ask_view() -> View:
             bind="query-params",
         )  # fmt: skip
         statistics = ask_statistics("acc")
-    return View(case_set, split or "all", statistics)
+        kinds = kinds_asked(case_set)
+        asked = ask_several(st.container(width=280), "Asks for", "acc_asks_for", kinds, ASKS_FOR) if kinds[1:] else ()
+    return View(case_set, split or "all", statistics, tuple(kind for kind in kinds if kind in asked))
 
 
 def ask_shown(view: View, cells: Sequence[Cell], names: dict[str, str]) -> Shown:

@@ -5,8 +5,9 @@ import streamlit as st
 from core.agents.oracle import ORDERS
 from core.metrics.scores import read_scores
 from core.models.registry import load_registry
+from core.questions import AsksFor
 from core.store.database import Store
-from core.store.figures import CaseScore, McqRule
+from core.store.figures import CaseScore, McqRule, Selection
 from core.store.fold import fold_if_free
 
 _OKABE_ITO = (
@@ -36,16 +37,19 @@ _SHOWN = {
 }  # fmt: skip
 
 
-def scores(mcq_rule: McqRule = "mcq_loose") -> list[CaseScore]:
-    """Return the scores of all campaigns and releases; a shared object, never to be changed."""
+def scores(mcq_rule: McqRule = "mcq_loose", asks_for: tuple[AsksFor, ...] = ()) -> list[CaseScore]:
+    """Return the scores of all campaigns and releases; a shared object, never to be changed.
+
+    ``asks_for`` keeps the cases whose question asks for one of these kinds; of all where there is none.
+    """
     store = Store()
     fold_if_free(store)
-    return _scores(str(store.path), store.version, mcq_rule)
+    return _scores(str(store.path), store.version, mcq_rule, asks_for)
 
 
 @st.cache_resource(max_entries=4, show_spinner="Reading the answers…")
-def _scores(path: str, version: str, mcq_rule: McqRule) -> list[CaseScore]:
-    return read_scores(Store(), mcq_rule=mcq_rule)
+def _scores(path: str, version: str, mcq_rule: McqRule, asks_for: tuple[AsksFor, ...]) -> list[CaseScore]:
+    return read_scores(Store(), Selection(asks_for=asks_for or None), mcq_rule)
 
 
 @st.cache_resource

@@ -7,6 +7,7 @@ from core.events import EndReason, Verdict
 from core.takeaway.visible import in_order
 
 FORMAT, QUESTION_TYPE, END, arm = words.FORMAT, words.QUESTION_TYPE, words.END, words.arm
+ASKS_FOR = words.ASKS_FOR
 QUESTION_COLOUR: dict[str, str] = {"mcq": "#0072B2", "mcq_many": "#56B4E9", "frq": "#D55E00", "frq_top3": "#E69F00"}
 RULE = {
     "mcq_loose": "Substring rule of the paper",
