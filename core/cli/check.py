@@ -60,9 +60,9 @@ def check_cases(
         for finding in found:
             print(f"{'fault' if finding.severe else 'note '}  {finding.case_key}: {finding.message}.")
         severe += sum(finding.severe for finding in found)
-        print(f"{name}: {len(cases)} cases, {len(found)} remarks.")
         asked = Counter(case.asks_for for case in cases)
         print(f"{name} asks for: {', '.join(f'{kind} {asked[kind]}' for kind in ASKS_FOR if asked[kind])}.")
+        print(f"{name}: {len(cases)} cases, {len(found)} remarks.")
     return 1 if severe else 0
 
 

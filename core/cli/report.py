@@ -22,10 +22,10 @@ from core.cli.report_failures import report_belief, report_failures
 from core.cli.report_graders import report_graders
 from core.cli.report_history import report_history
 from core.cli.report_patients import report_patients
-from core.errors import AnamnesisError
+from core.errors import AnamnesisError, UsageError
 from core.metrics.accuracy import AccuracyRow, Group, IntervalKind, accuracy
 from core.models.registry import load_registry
-from core.questions import AsksFor
+from core.questions import ASKS_FOR, AsksFor
 from core.store.figures import McqRule, Selection
 
 app = typer.Typer(no_args_is_help=True, help="Figures of what was run.", rich_markup_mode=None)
@@ -56,7 +56,7 @@ def report_accuracy(
     models: Annotated[str | None, typer.Option(help="Only these models, with commas.")] = None,
     interval: Annotated[IntervalKind, typer.Option(help="Interval of the mean.")] = "bootstrap",
     asks_for: Annotated[
-        list[AsksFor] | None, typer.Option(help="Only cases whose question asks for this (again for more).")
+        str | None, typer.Option(help=f"Only cases whose question asks for this, with commas: {', '.join(ASKS_FOR)}.")
     ] = None,
     mcq_rule: Annotated[
         McqRule, typer.Option(help="Rule for choices: the paper's, or exactly one named.")
@@ -68,7 +68,7 @@ def report_accuracy(
     selection = Selection(
         runs=[run_id_of(store, name) for name in run] if run else None,
         models=_full_names(models),
-        asks_for=asks_for or None,
+        asks_for=_kinds(asks_for),
     )
     rows = accuracy(store, by, selection, interval=interval, mcq_rule=mcq_rule)
     if not rows:
@@ -79,6 +79,16 @@ def report_accuracy(
         )
     {"csv": _csv, "json": _json, "table": _table}[format_](rows, by)
     return 0
+
+
+def _kinds(asks_for: str | None) -> list[AsksFor] | None:
+    if asks_for is None:
+        return None
+    given = [name.strip().lower() for name in asks_for.split(",")]
+    unknown = [name for name in given if name not in ASKS_FOR]
+    if unknown:
+        raise UsageError(f"No question asks for {unknown[0]!r}: choose among {', '.join(ASKS_FOR)}.")
+    return [kind for kind in ASKS_FOR if kind in given]
 
 
 def _full_names(models: str | None) -> list[str] | None:
