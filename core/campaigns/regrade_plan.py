@@ -67,11 +67,8 @@ class Judge:
         return under_these and (answer.grader or "").partition(" [")[0] == self.model
 
     def key(self, case: Case, answer: AnswerToGrade) -> Key:
-        """Return what the verdict depends on.
-
-        A model is told the right answer and what kind of answer it is, the rules know the whole case.
-        """
-        held_against = f"{case.asks_for}: {case.answer}" if is_model(self.model) else case.content_hash
+        """Return what the verdict depends on: a model is told the right answer only, the rules know the whole case."""
+        held_against = case.answer if is_model(self.model) else case.content_hash
         return answer.question_type, held_against, answer.response
 
 
