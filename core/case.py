@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from core.images import Image
+from core.questions import AsksFor, asked_for
 from core.sections import Section as Section
 from core.sections import divided
 from core.sections import sentences as sentences
@@ -103,6 +104,8 @@ class Case(_Sparse):
 
     ``supertypes`` are broader names that also count as the answer, ``subtypes`` narrower names that do not
     (grading rule of CRAFT-MD). ``case_key`` is unique over all data sets. ``images`` are for the doctor alone.
+    ``asks_for`` is read from the question where a case does not state it (``asked_for``); it is stored only where the
+    two differ, so that the rule's own reading changes no hash.
     """
 
     case_key: str
@@ -124,8 +127,23 @@ class Case(_Sparse):
     images: tuple[Image, ...] = ()
     source: str = ""
     licence: str = ""
+    asks_for: AsksFor = "diagnosis"
 
     _later = ("images",)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_what_is_asked(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("asks_for") is None:
+            return {**data, "asks_for": asked_for(str(data.get("question", FINAL_QUESTION)))}
+        return data
+
+    @model_serializer(mode="wrap")
+    def _without_unset(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        dumped = super()._without_unset(handler)
+        if dumped.get("asks_for") == asked_for(self.question):
+            del dumped["asks_for"]
+        return dumped
 
     @model_validator(mode="after")
     def _known_specialty(self) -> Case:

@@ -25,6 +25,11 @@ ENVIRONMENT = jinja2.Environment(
 """How templates are read: a line with nothing but a block leaves no empty line behind."""
 
 
+LATER_INPUTS: Mapping[str, Any] = {"asks_for": "diagnosis"}
+"""Inputs that prompts came to have later, with what stands for one that is not given.
+
+A pack made before need not name them: it is not given what it does not know.
+"""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SHORT = 16
 """Characters of a hash that are kept."""
@@ -46,8 +51,14 @@ class Prompt:
     header: str = ""
     hash: str = ""
 
+    def taken(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values with those of ``LATER_INPUTS`` that the prompt names, and without those it does not."""
+        later = {name: value for name, value in LATER_INPUTS.items() if name in self.inputs}
+        return {**later, **{n: v for n, v in values.items() if n in self.inputs or n not in LATER_INPUTS}}
+
     def render(self, **values: Any) -> str:
         """Fill in the template; a missing or surplus value is a programming error and raises ``KeyError``."""
+        values = self.taken(values)
         if set(values) != set(self.inputs):
             raise KeyError(f"prompt {self.name} takes {sorted(self.inputs)}, got {sorted(values)}")
         return self.template.render(**values).strip()

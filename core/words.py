@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from core.events import EndReason, Format, QuestionType, Rated, RoleName, TagMisuse, Verdict
+from core.questions import AsksFor
 
 FORMAT: dict[Format, str] = {
     "vignette": "Vignette",
@@ -19,6 +20,15 @@ QUESTION_TYPE: dict[QuestionType, str] = {
     "mcq_many": "Many choices",
     "frq": "Free response",
     "frq_top3": "Top three",
+}
+ASKS_FOR: dict[AsksFor, str] = {
+    "diagnosis": "Diagnosis",
+    "test": "Test or next step in diagnosis",
+    "treatment": "Treatment or next step in management",
+    "organism": "Organism",
+    "mechanism": "Mechanism or cause",
+    "finding": "Finding, risk or association",
+    "other": "Something else",
 }
 VERDICT: dict[Verdict, str] = {
     "correct": "Correct",

@@ -17,7 +17,7 @@ from pages.parts.debug_runs import Shown, asked_for, current, leave
 from pages.parts.debug_setup import ask_and_run
 from pages.parts.debug_variants import draw_variants
 from pages.parts.figures import model_name
-from pages.parts.look import plain
+from pages.parts.look import ASKS_FOR, plain
 from pages.parts.navigation import TRANSCRIPTS, require_app
 from pages.parts.setup import case_label
 
@@ -30,7 +30,8 @@ def draw_head(shown: Shown) -> None:
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         st.subheader(plain(case_label(case)), anchor=False, width="content")
         st.button("Another case", icon=":material/add:", on_click=leave, key="debug_new")
-    settings = [cast_words(header), f"prompts {plain(header.prompt_pack)}", f"seed {header.seed}"]
+    asked = f"asks for: {ASKS_FOR[case.asks_for].lower()}"
+    settings = [asked, cast_words(header), f"prompts {plain(header.prompt_pack)}", f"seed {header.seed}"]
     persona = str(header.settings.get("persona") or "")
     settings += [f"persona {plain(persona)}"] if persona else []
     settings += ["with pictures"] if header.settings.get("images") else []

@@ -15,6 +15,7 @@ from core.errors import ProviderError
 from core.events import Called, Failed, Format, Probed, Purpose, QuestionType, Rule, Speaker, Token, Verdict, Waiting
 from core.images import Image
 from core.persona import PLAIN, Persona
+from core.questions import AsksFor
 
 
 @dataclass(frozen=True)
@@ -70,11 +71,15 @@ class Material:
 
 @dataclass(frozen=True)
 class Question:
-    """How the doctor is asked: question type, wording, and the choices it may pick from (none for free response)."""
+    """How the doctor is asked: question type, wording, and the choices it may pick from (none for free response).
+
+    ``asks_for`` is the kind of answer that the wording asks for.
+    """
 
     question_type: QuestionType
     text: str
     choices: tuple[str, ...] = ()
+    asks_for: AsksFor = "diagnosis"
 
 
 class Doctor(Protocol):

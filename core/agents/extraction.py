@@ -1,4 +1,4 @@
-"""Reads a diagnosis out of free text by rule: the reference grader's first step, and lists of three."""
+"""Reads a diagnosis, or another answer, out of free text by rule: the reference grader's first step, lists of three."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import re
 from core.case import sentences
 from core.knowledge.base import Knowledge, words_of_name
 
-_MARKER = re.compile(r"\*{0,2}\s*final diagnos[ie]s\s*:?\s*\*{0,2}\s*:?(?:\s*\bis\b)?", re.IGNORECASE)
+_MARKER = re.compile(r"\*{0,2}\s*final (?:diagnos[ie]s|answer)\s*:?\s*\*{0,2}\s*:?(?:\s*\bis\b)?", re.IGNORECASE)
 _MARKUP = re.compile(r"</?[a-z]+>|[*_`#]+", re.IGNORECASE)
 _BULLET = re.compile(r"^[ \t]*[*•][ \t]+", re.MULTILINE)
 _LEAD_IN = re.compile(
-    r"^.{0,80}?\b(?:diagnosis|answer|condition|disease|patient|presentation|picture|he|she|it|this|you)\b.{0,40}?"
+    r"^.{0,80}?\b(?:diagnosis|answer|condition|disease|patient|presentation|picture|he|she|it|this|you|test|treatment|"
+    r"therapy|step|organism|pathogen|mechanism|cause|finding)\b.{0,40}?"
     r"\b(?:is|has|have|with|be)\b(?: most)?"
     r"(?: (?:likely|probably|consistent with|suggestive of|suffering from))*\s*:?\s*",
     re.IGNORECASE | re.DOTALL,
@@ -20,7 +21,8 @@ _PATIENT_HAS = re.compile(
     r"^(?:(?:the|this) patient|he|she|you|this|it)\b.{0,30}?\b(?:is|has|have|with|be)\b\s*", re.IGNORECASE
 )
 _LABEL = re.compile(
-    r"^(?:[-–—:•]+\s*|(?:[Mm]ost likely |[Mm]ain |[Pp]rimary )?[Dd]iagnosis\s*:\s*|\(?[A-E][.)]\s+(?=[A-Z])|\d[.)]\s+)+"
+    r"^(?:[-–—:•]+\s*|(?:[Mm]ost likely |[Mm]ain |[Pp]rimary )?(?:[Dd]iagnosis|[Aa]nswer)\s*:\s*|"
+    r"\(?[A-E][.)]\s+(?=[A-Z])|\d[.)]\s+)+"
 )
 _HEDGE = re.compile(r"^(?:(?:an?|the|most|very|likely|probable|probably|suspected|presumed)\s+)+(?=\w)", re.IGNORECASE)
 _HEDGE_AFTER = re.compile(r",?\s*\(?(?:most likely|likely|probable|suspected)\)?$", re.IGNORECASE)
@@ -47,7 +49,7 @@ _LONGEST_NAME = 12
 
 
 def after_marker(response: str) -> str:
-    """Return what follows the last ``Final Diagnosis:``, or the whole response where there is none."""
+    """Return what follows the last ``Final Diagnosis:`` or ``Final Answer:``, or all where there is neither."""
     return _MARKER.split(response)[-1].strip()
 
 

@@ -1,6 +1,7 @@
-"""The grader played by a language model: extract the diagnosis, then compare it, asking again when unreadable.
+"""The grader played by a language model: extract the answer, then compare it, asking again when unreadable.
 
-Source: Johri et al. 2025, Methods (grader-AI agent). ``Multiple`` and ``None`` are not sent to the second step.
+Source: Johri et al. 2025, Methods (grader-AI agent); where a question asks for something else than a diagnosis the same
+rules are put in other words. ``Multiple`` and ``None`` are not sent to the second step.
 """
 
 from __future__ import annotations
@@ -23,7 +24,11 @@ MAX_ASKS = 10
 """An unreadable yes/no is asked for again up to this many times in all, then the answer is ungradable."""
 
 _YES_NO = re.compile(r"^\W*(yes|no)\b", re.IGNORECASE)
-_LEAD_IN = re.compile(r"^(?:the )?(?:final |extracted )?diagnosis(?: is)?\s*:?\s*", re.IGNORECASE)
+_LEAD_IN = re.compile(
+    r"^(?:the )?(?:(?:final |extracted )?diagnosis(?: is)?\s*:?|"
+    r"(?:final |extracted )?(?:answer|test|treatment|organism|mechanism|finding)\**(?:\s*:| is\b))\**\s*",
+    re.IGNORECASE,
+)
 _TRIM = " \t\n.*\"'`:-"
 
 Item = Token | Called | Judgement
@@ -69,7 +74,7 @@ class LLMGrader:
 
     def __init__(self, voice: Voice, pack: PromptPack) -> None:
         self._voice, self._pack = voice, pack
-        self._memory: Memory[tuple[str, str], Judgement] = Memory()
+        self._memory: Memory[tuple[str, str, str], Judgement] = Memory()
 
     @property
     def name(self) -> str:
@@ -80,7 +85,8 @@ class LLMGrader:
         """Extract and compare; yields the calls and at last the judgement."""
         calls: list[str] = []
         extracted = ""
-        async for spoken in self._call(self._pack.render("grader_extract", response=response), "extract"):
+        prompt = self._pack.render("grader_extract", response=response, asks_for=case.asks_for)
+        async for spoken in self._call(prompt, "extract"):
             if isinstance(spoken, Said):
                 extracted = read_extracted(spoken.text)
                 calls += [spoken.call_id] if spoken.call_id else []
@@ -114,7 +120,7 @@ class LLMGrader:
         yield Judgement("frq_top3", ", ".join(names) or None, verdict, tuple(calls))
 
     async def _judge(self, case: Case, extracted: str) -> AsyncIterator[Item]:
-        pair = (case.answer.lower(), extracted.lower())
+        pair = (case.asks_for, case.answer.lower(), extracted.lower())
         found = Judgement("frq", extracted, "ungradable")
         async with self._memory.turn(pair) as asking:
             if asking:
@@ -130,7 +136,7 @@ class LLMGrader:
         yield found
 
     async def _ask(self, case: Case, extracted: str) -> AsyncIterator[Item]:
-        prompt = self._pack.render("grader_judge", answer=case.answer, extracted=extracted)
+        prompt = self._pack.render("grader_judge", answer=case.answer, extracted=extracted, asks_for=case.asks_for)
         calls: list[str] = []
         for _ in range(MAX_ASKS):
             async for item in self._call(prompt, "judge"):

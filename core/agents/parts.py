@@ -59,7 +59,7 @@ def consultation_parts(pack: PromptPack, scene: Scene, dialogue: Dialogue) -> li
 
 def answer_parts(pack: PromptPack, scene: Scene, material: Material, question: Question) -> list[Part]:
     """Return what the doctor is shown and asked in an arm."""
-    return [*_material_parts(pack, scene, material), question_part(pack, question)]
+    return [*_material_parts(pack, scene, material, question), question_part(pack, question)]
 
 
 def picture_parts(pack: PromptPack, scene: Scene) -> list[Part]:
@@ -72,7 +72,7 @@ def picture_parts(pack: PromptPack, scene: Scene) -> list[Part]:
 
 def question_part(pack: PromptPack, question: Question) -> Part:
     """Return the rendered question of an arm."""
-    values: dict[str, Any] = {"question": question.text}
+    values: dict[str, Any] = {"question": question.text, "asks_for": question.asks_for}
     if question.question_type == "mcq":
         values["choices"] = [list(pair) for pair in zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", question.choices, strict=False)]
     elif question.question_type == "mcq_many":
@@ -105,9 +105,10 @@ def summary_part(pack: PromptPack, lines: Sequence[str]) -> Part:
     return instruction_part(pack, "summariser", lines=" ".join(lines))
 
 
-def _material_parts(pack: PromptPack, scene: Scene, material: Material) -> list[Part]:
+def _material_parts(pack: PromptPack, scene: Scene, material: Material, question: Question) -> list[Part]:
     if material.text is not None:
-        system = _filled(pack, "answer_system", "system", "system", specialty=scene.specialty)
+        asked = {"specialty": scene.specialty, "asks_for": question.asks_for}
+        system = _filled(pack, "answer_system", "system", "system", **asked)
         written = _filled(pack, "material", "user", "case", text=material.text, kind=material.format)
         return [system, *picture_parts(pack, scene), written]
     parts = consultation_parts(pack, scene, material.dialogue)
@@ -130,4 +131,4 @@ def _said(dialogue: Dialogue, speaking: Speaker) -> list[Part]:
 
 
 def _filled(pack: PromptPack, prompt: str, role: Role, part: PartName, **values: Any) -> Part:
-    return Part(role, pack.render(prompt, **values), part, prompt, values)
+    return Part(role, pack.render(prompt, **values), part, prompt, pack.prompts[prompt].taken(values))

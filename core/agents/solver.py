@@ -53,5 +53,6 @@ class LLMSolver:
             text=material.text or "",
             question=question.text,
             choices=list(zip(_LETTERS, question.choices, strict=False)),
+            asks_for=question.asks_for,
         )
         return call(self._voice, [{"role": "user", "content": prompt}], "solver", "answer", scene.seed)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from core.agents.base import Dialogue, Material, Question, Turn
 from core.bench.steps import StepMessage
@@ -40,7 +41,7 @@ def question_in(messages: Sequence[StepMessage], original: Question, pack: Promp
     if asked is None or not original.choices or _unchanged(asked, pack):
         return original
     listed = tuple(found[1] for found in _LISTED.finditer(asked.content))
-    return Question(original.question_type, original.text, listed or original.choices)
+    return replace(original, choices=listed or original.choices)
 
 
 def value_in(message: StepMessage, name: str, pack: PromptPack) -> str:

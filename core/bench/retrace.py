@@ -179,7 +179,11 @@ class Retrace:
         self._judged(event, answer, [call for call in calls if call.purpose == "judge"])
 
     def _extracted(self, event: Graded, answer: Step, call: CallRecord | None) -> None:
-        parts = [instruction_part(self._prompts.pack, "grader_extract", response=answer.response or "")]
+        parts = [
+            instruction_part(
+                self._prompts.pack, "grader_extract", response=answer.response or "", asks_for=self._case.asks_for
+            )
+        ]
         special = special_verdict(event.extracted) if event.extracted is not None else None
         text = call.response if call else event.extracted
         self._add(
@@ -202,7 +206,8 @@ class Retrace:
             )
 
     def _judging(self, name: str) -> Part:
-        return instruction_part(self._prompts.pack, "grader_judge", answer=self._case.answer, extracted=name)
+        values = {"answer": self._case.answer, "extracted": name, "asks_for": self._case.asks_for}
+        return instruction_part(self._prompts.pack, "grader_judge", **values)
 
     def _judge(
         self, event: Graded, answer: Step, name: str, call: CallRecord | None, verdict: Verdict | None

@@ -24,8 +24,8 @@ def title_of(kind: StepKind, turn: int | None, about: Answered | Step | None) ->
         "reply": f"Patient's reply {turn}",
         "summarise": "Summary of the patient's lines",
         "answer": f"Answer, {arm}",
-        "extract": f"Grader reads the diagnosis, {arm}",
-        "judge": f"Grader compares it with the answer, {arm}",
+        "extract": f"Grader reads the answer, {arm}",
+        "judge": f"Grader compares it with the right answer, {arm}",
         "probe": f"Belief after message {turn}",
     }[kind]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +34,7 @@ def template_of(edited: str, prompt: Prompt, values: Mapping[str, Any]) -> str:
     again, and everything else stands as it was written. Raises ``UsageError`` where a value that the prompt shows no
     longer occurs.
     """
-    text = edited.strip()
+    text, values = edited.strip(), prompt.taken(values)
     bits = bits_of(prompt, values)
     alignment = _Alignment("".join(bit.text for bit in bits), text)
     kept = _kept(bits, alignment)
@@ -51,7 +52,7 @@ def template_of(edited: str, prompt: Prompt, values: Mapping[str, Any]) -> str:
 
 def literal_template(text: str, prompt: Prompt, values: Mapping[str, Any]) -> str:
     """Return a template of ``text`` in which the values stand wherever their words occur, and nowhere else."""
-    return _literal(text.strip(), prompt, values)
+    return _literal(text.strip(), prompt, prompt.taken(values))
 
 
 class _Alignment:
@@ -185,8 +186,14 @@ def _after(parts: Sequence[str], literal: str) -> str:
 
 
 def _literal(text: str, prompt: Prompt, values: Mapping[str, Any]) -> str:
-    """Return the text with the values of single words and texts in their places, and no conditions."""
-    plain = [Bit("value", f"{{{{ {name} }}}}", value, name) for name, value in values.items() if _is_text(value)]
+    """Return the text with the values of single words and texts in their places, and no conditions.
+
+    A value that the prompt only asks about, as which kind of question it is, has no place.
+    """
+    shown = {
+        name for name, value in values.items() if _is_text(value) and re.search(rf"{{{{-?\s*{name}\b", prompt.source)
+    }
+    plain = [Bit("value", f"{{{{ {name} }}}}", values[name], name) for name in sorted(shown)]
     spans: list[_Span] = []
     for bit in sorted(plain, key=lambda b: -len(b.text)):
         places = [_Span(at, at + len(bit.text), bit.source) for at in _occurrences(text, bit.text)]

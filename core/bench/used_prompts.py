@@ -58,10 +58,14 @@ class UsedPrompts:
                 self._add_shown(step, message.content.removesuffix(f"\n\n{question}"))
 
     def _add(self, prompt: str, content: str, values: Mapping[str, Any]) -> None:
-        """Take the first wording of a prompt: all of a run come from one pack."""
+        """Take the first wording of a prompt: all of a run come from one pack.
+
+        It is that of the kind of question this case asks; how the pack words other kinds is not known.
+        """
         if prompt in self.templates or prompt not in self._base.prompts:
             return
         base = self._base.prompts[prompt]
+        values = base.taken({"asks_for": self._trial.case.asks_for, **values})
         try:
             self.templates[prompt] = template_of(content, base, values)
         except UsageError:  # the wording leaves a value out; a list that cannot be told would stand for this case alone

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
-from core.agents.oracle import BY_NAME, Bound
+from core.agents.oracle import BY_NAME, Bound, OracleDoctor
 from core.campaigns.estimate import Estimate, price_of
 from core.campaigns.pictures import tokens_a_call
 from core.campaigns.plan import Campaign
+from core.consultation.items import items_by_rule
 from core.models.registry import Registry
 
 _TOKENS_A_WORD = 4 / 3
@@ -18,13 +19,18 @@ _REPLY_TOKENS = 20
 _ANSWER_TOKENS = 10
 _GRADING_TOKENS = 220
 _SECONDS_A_CALL = 1.5
+_MOST_SPLIT = 100
+"""Cases whose items are counted for the oracle, spread over all: splitting thousands takes seconds."""
 
 Figures = tuple[int, float, float]
 """Calls, prompt tokens and completion tokens."""
 
 
 def estimate_consultation(campaign: Campaign, registry: Registry, concurrency: int) -> Estimate:
-    """Estimate a campaign in full (``core.campaigns.plan.in_full``): every doctor is taken to use all its questions."""
+    """Estimate a campaign in full (``core.campaigns.plan.in_full``): every doctor is taken to use all its questions.
+
+    The oracle's are the items of the cases.
+    """
     trials = len(campaign.cases) * campaign.trials
     players = {**vars(campaign.names), "solver": campaign.settings.solver}
     roles = tuple(price_of(role, players[role], *figures, registry) for role, figures in _figures(campaign).items())
@@ -41,7 +47,7 @@ def _bound(campaign: Campaign) -> bool:
 def _figures(campaign: Campaign) -> dict[str, Figures]:
     """Return role → figures as if every role were a model; a bound holds no conversation."""
     trials = len(campaign.cases) * campaign.trials
-    n = 0 if _bound(campaign) else campaign.settings.max_questions
+    n = _questions(campaign)
     information = sum(len(c.vignette.split()) for c in campaign.cases) / len(campaign.cases) * _TOKENS_A_WORD
     said = max(information if _bound(campaign) else 0, (2 * n + 1) * _REPLY_TOKENS)
     picture = tokens_a_call(campaign.settings.images, campaign.cases)
@@ -53,6 +59,15 @@ def _figures(campaign: Campaign) -> dict[str, Figures]:
         "solver": (answers, answers * (said + _TASK_TOKENS), answers * _ANSWER_TOKENS),
         "grader": (graded, graded * _GRADING_TOKENS, graded * 4),
     }
+
+
+def _questions(campaign: Campaign) -> int:
+    """Return how many questions a conversation has; of the oracle, which asks for every item, on average."""
+    doctor = BY_NAME.get(campaign.names.doctor)
+    if isinstance(doctor, OracleDoctor):
+        sample = campaign.cases[:: math.ceil(len(campaign.cases) / _MOST_SPLIT)]
+        return round(sum(len(items_by_rule(case).items) for case in sample) / len(sample))
+    return 0 if isinstance(doctor, Bound) else campaign.settings.max_questions
 
 
 def _talking(calls: int, system: float) -> float:

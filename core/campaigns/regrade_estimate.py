@@ -77,10 +77,10 @@ def _to_ask(plan: RunPlan, known: set[Key], *, fresh: bool) -> list[Key]:
 def _figures(judge: Judge, key: Key) -> tuple[int, float]:
     """Return calls and prompt tokens of judging one response."""
     question_type, answer, response = key
-    compare = _tokens(judge.pack.prompts["grader_judge"].source) + _tokens(answer) + _NAME_TOKENS
+    compare = _tokens(judge.pack.render("grader_judge", answer=answer, extracted="")) + _NAME_TOKENS
     if question_type == "frq_top3":
         return _LISTED, _LISTED * compare
-    return 2, _tokens(judge.pack.prompts["grader_extract"].source) + _tokens(response) + compare
+    return 2, _tokens(judge.pack.render("grader_extract", response=response)) + compare
 
 
 def _tokens(text: str) -> float:

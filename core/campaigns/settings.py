@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 
 from core.agents.casting import CastNames, is_model, seated
 from core.agents.consultation_llm import DOCTOR_PROMPTS
+from core.agents.oracle import BY_NAME, OracleDoctor
 from core.campaigns.pictures import check_doctor
 from core.errors import UsageError
 from core.models.base import Sampling
@@ -38,7 +39,7 @@ class Settings:
     solver: str = ""
     """Consultation: who answers the task from the dialogue; empty elsewhere."""
     max_questions: int = 0
-    """Consultation: how many questions the doctor has; 0 elsewhere."""
+    """Consultation: how many questions the doctor has; 0 for the oracle, which no cap binds, and elsewhere."""
     doctor_prompt: str = ""
     """Consultation: which of its prompts the doctor's model is given; empty elsewhere, and for reference doctors."""
     staff: str = ""
@@ -112,6 +113,8 @@ def _of_consultation(settings: Settings, names: CastNames, registry: Registry) -
         doctor_prompt=prompt if is_model(names.doctor) else "",
     )
     _check_consultation(settings, full, prompt)
+    if isinstance(BY_NAME.get(names.doctor), OracleDoctor):
+        full = replace(full, max_questions=0)
     return replace(full, solver=seated("solver", settings.solver, names.doctor, registry))
 
 

@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import socket
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -19,6 +20,7 @@ from core.datasets.select import cases_of, datasets, select
 from core.errors import AnamnesisError
 from core.knowledge.base import knowledge
 from core.models.registry import Registry, load_registry
+from core.questions import ASKS_FOR
 from core.store.database import Store
 from core.store.runs import runs
 
@@ -58,6 +60,8 @@ def check_cases(
         for finding in found:
             print(f"{'fault' if finding.severe else 'note '}  {finding.case_key}: {finding.message}.")
         severe += sum(finding.severe for finding in found)
+        asked = Counter(case.asks_for for case in cases)
+        print(f"{name} asks for: {', '.join(f'{kind} {asked[kind]}' for kind in ASKS_FOR if asked[kind])}.")
         print(f"{name}: {len(cases)} cases, {len(found)} remarks.")
     return 1 if severe else 0
 

@@ -6,7 +6,7 @@ import csv
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any, Literal
 
 import typer
@@ -23,8 +23,9 @@ from core.cli.report_failures import model_names, report_belief, report_failures
 from core.cli.report_graders import report_graders
 from core.cli.report_history import report_history
 from core.cli.report_patients import report_patients
-from core.errors import AnamnesisError
+from core.errors import AnamnesisError, UsageError
 from core.metrics.accuracy import AccuracyRow, Group, IntervalKind, accuracy
+from core.questions import ASKS_FOR, AsksFor
 from core.store.database import Store
 from core.store.figures import McqRule, Selection
 
@@ -57,6 +58,9 @@ def report_accuracy(
     cases: Annotated[str | None, typer.Option(help="Only cases of these data sets, with commas.")] = None,
     pool: Annotated[bool, typer.Option("--pool", help="Pool a model's conditions on a data set, and say so.")] = False,
     interval: Annotated[IntervalKind, typer.Option(help="Interval of the mean.")] = "bootstrap",
+    asks_for: Annotated[
+        str | None, typer.Option(help=f"Only cases whose question asks for this, with commas: {', '.join(ASKS_FOR)}.")
+    ] = None,
     mcq_rule: Annotated[
         McqRule, typer.Option(help="Rule for choices: the paper's, or exactly one named.")
     ] = "mcq_loose",
@@ -72,10 +76,13 @@ def report_accuracy(
         runs=[run_id_of(store, name) for name in run] if run else None,
         models=model_names(models),
         case_sets=case_sets_of(cases),
+        asks_for=_kinds(asks_for),
         pooled=pool,
     )
     rows = accuracy(store, by, selection, interval=interval, mcq_rule=mcq_rule)
     if not rows:
+        if asks_for and accuracy(store, by, replace(selection, asks_for=None), interval=interval, mcq_rule=mcq_rule):
+            raise AnamnesisError("No answered case asks for this: leave --asks-for out, or choose another kind.")
         raise AnamnesisError(
             "There is nothing to report yet: start with `python -m core run --doctor reference/bayes`."
         )
@@ -93,6 +100,16 @@ def _say_what_is_outdated(store: Store, selection: Selection) -> None:
             "`python -m core regrade all --rules` reads them anew, at no cost.",
             file=sys.stderr,
         )
+
+
+def _kinds(asks_for: str | None) -> list[AsksFor] | None:
+    if asks_for is None:
+        return None
+    given = [name.strip().lower() for name in asks_for.split(",")]
+    unknown = [name for name in given if name not in ASKS_FOR]
+    if unknown:
+        raise UsageError(f"No question asks for {unknown[0]!r}: choose among {', '.join(ASKS_FOR)}.")
+    return [kind for kind in ASKS_FOR if kind in given]
 
 
 _COLUMNS = (

@@ -78,7 +78,11 @@ def run(
     staff: Annotated[str, typer.Option(help="AutoMedic: who plays the clinical staff.")] = "",
     cap: Annotated[
         int | None,
-        typer.Option(min=1, help="The doctor's most questions (Consultation, usually 10) or turns (AutoMedic, 20)."),
+        typer.Option(
+            min=1,
+            help="The doctor's most questions (Consultation, usually 10; none for the oracle) or "
+            "turns (AutoMedic, 20).",
+        ),
     ] = None,
     doctor_prompt: Annotated[str, typer.Option(help="Consultation: the doctor's prompt, long or short.")] = "",
     images: Annotated[

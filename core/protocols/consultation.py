@@ -1,8 +1,9 @@
 """Consultation (Liao et al., arXiv 2309.02077): the doctor only takes the history, a separate solver answers the task.
 
 The patient opens with the request P0, message 0. The doctor asks until it no longer inquires or has had its questions,
-the last of which is still answered. The solver then sees the dialogue without the doctor's closing message, and the
-task. Conversation, arms, grading and faults are CRAFT-MD's own: what a provider breaks is excluded, never wrong.
+the last of which is still answered; the oracle asks for every item, however many there are. The solver then sees the
+dialogue without the doctor's closing message, and the task. Conversation, arms, grading and faults are CRAFT-MD's own:
+what a provider breaks is excluded, never wrong.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ ARMS: tuple[Arm, ...] = (("multi_turn", "mcq"), ("multi_turn", "frq"))
 """The task with its choices, which is the benchmark's, and the same question without them."""
 DEFAULT_ARMS = ARMS[:1]
 MAX_QUESTIONS = 10
-"""Questions that a doctor has unless it is told otherwise."""
+"""Questions that a doctor has unless it is told otherwise. They do not bind the oracle."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +89,15 @@ async def _conversation(
 def _seated(cast: ConsultationCast, about: ConsultationCase, rules: ConsultationRules) -> Cast:
     """Return the cast as the conversation and the arms of CRAFT-MD take it, for one case."""
     doctor = cast.doctor
-    inquirer = doctor.about([item.key for item in about.items]) if isinstance(doctor, OracleDoctor) else doctor
+    cap: int | None = rules.max_questions
+    inquirer: Inquirer | Bound
+    if isinstance(doctor, OracleDoctor):
+        inquirer, cap = doctor.about([item.key for item in about.items]), None
+    else:
+        inquirer = doctor
     information = about.information if doctor == Bound("upper") else None
     return Cast(
-        _Consulting(inquirer, cast.solver, rules.max_questions, information),
+        _Consulting(inquirer, cast.solver, cap, information),
         _Briefed(cast.patient, briefing_of(about)),
         cast.grader,
         ReferenceSummariser(),
@@ -108,7 +114,7 @@ class _Consulting:
 
     inquirer: Inquirer | Bound
     solver: Solver
-    max_questions: int
+    max_questions: int | None
     information: str | None
 
     @property
@@ -116,7 +122,8 @@ class _Consulting:
         return self.inquirer.name
 
     def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
-        if isinstance(self.inquirer, Bound) or sum(t.role == "doctor" for t in dialogue) >= self.max_questions:
+        asked = sum(turn.role == "doctor" for turn in dialogue)
+        if isinstance(self.inquirer, Bound) or (self.max_questions is not None and asked >= self.max_questions):
             raise _NoMoreQuestions
         return self.inquirer.ask(scene, dialogue)
 

@@ -217,11 +217,11 @@ _OF_THE_FOLLOWING = re.compile(r"\bwhich (?:one )?of the following(?: options| d
 def question_of(case: Case, question_type: QuestionType, many_choices: Sequence[str]) -> Question:
     """Return the question of an arm; without choices, "which of the following" becomes "what"."""
     if question_type == "mcq":
-        return Question(question_type, case.question, case.choices)
+        return Question(question_type, case.question, case.choices, case.asks_for)
     if question_type == "mcq_many":
-        return Question(question_type, case.question, tuple(many_choices))
+        return Question(question_type, case.question, tuple(many_choices), case.asks_for)
     text = _OF_THE_FOLLOWING.sub("what", case.question)
-    return Question(question_type, text[:1].upper() + text[1:])
+    return Question(question_type, text[:1].upper() + text[1:], asks_for=case.asks_for)
 
 
 def _verdict_of(error: ProviderError) -> Verdict:

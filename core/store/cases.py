@@ -10,6 +10,7 @@ import duckdb
 import orjson
 
 from core.case import Case
+from core.questions import AsksFor
 from core.store.records import records
 from core.store.rows import case_row
 from core.store.tables import insert
@@ -17,7 +18,7 @@ from core.store.tables import insert
 CASE_COLUMNS = (
     "cases.case_key, cases.dataset, cases.specialty, cases.vignette, cases.question, cases.choices, cases.answer, "
     "cases.synonyms, cases.supertypes, cases.subtypes, cases.single_diagnosis, cases.difficulty, cases.age, cases.sex, "
-    "cases.speaker, cases.profile, cases.images, cases.source, cases.licence"
+    "cases.speaker, cases.profile, cases.images, cases.source, cases.licence, cases.asks_for"
 )
 """What a case is rebuilt from."""
 
@@ -55,6 +56,14 @@ def cases(cursor: duckdb.DuckDBPyConnection, dataset: str | None = None) -> list
 def single_diagnosis_keys(cursor: duckdb.DuckDBPyConnection) -> set[str]:
     """Return the keys of the cases that are known to have one single most likely diagnosis."""
     return {key for (key,) in cursor.execute("SELECT case_key FROM cases WHERE single_diagnosis").fetchall()}
+
+
+def kinds_asked_for(cursor: duckdb.DuckDBPyConnection, dataset: str) -> list[AsksFor]:
+    """Return what the questions of a data set ask for, the most frequent first."""
+    sql = """
+        SELECT asks_for FROM cases WHERE asks_for IS NOT NULL AND split_part(case_key, '/', 1) = ?
+        GROUP BY asks_for ORDER BY count(DISTINCT case_key) DESC, asks_for"""
+    return [kind for (kind,) in cursor.execute(sql, [dataset]).fetchall()]
 
 
 def case_from(row: dict[str, Any]) -> Case:

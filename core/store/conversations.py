@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 
 from core.events import EndReason, Speaker, Verdict
+from core.questions import AsksFor
 from core.store.figures import McqRule
 from core.store.records import records
 
@@ -81,6 +82,7 @@ class Conversation:
     answer: str | None
     finished_at: float
     protocol: str = "craftmd"
+    asks_for: AsksFor | None = None
     verdicts: dict[str, Verdict] = field(default_factory=dict)
 
 
@@ -218,8 +220,8 @@ _ORDER = f"runs.created_at DESC, trials.run_id, {_NATURAL.format('trials.case_ke
 
 _PAGE = f"""
     SELECT trials.trial_id, trials.run_id, runs.doctor, runs.patient, trials.case_key, cases.dataset, cases.specialty,
-        trials.trial, trials.status, trials.end_reason, trials.doctor_turns, trials.failure, cases.answer,
-        trials.finished_at, runs.protocol, count(*) OVER () AS total
+        cases.asks_for, trials.trial, trials.status, trials.end_reason, trials.doctor_turns, trials.failure,
+        cases.answer, trials.finished_at, runs.protocol, count(*) OVER () AS total
     {{found}}
     ORDER BY {_ORDER} LIMIT $limit OFFSET $offset"""
 

@@ -20,6 +20,7 @@ import psutil
 
 from core import paths
 from core.errors import AnamnesisError
+from core.questions import asked_for
 from core.store.lease import DatabaseBusyError, Gate, gate_of
 
 TIMEOUT_S = 30.0
@@ -30,6 +31,8 @@ MIGRATIONS: tuple[str, ...] = tuple(
     for name in ("schema.sql", *(f"schema_{version}.sql" for version in range(2, 10)))
 )
 """The scripts that lead from version n to n + 1; a published one is never changed."""
+_ASKS_FOR = 8
+"""The version that brought ``cases.asks_for``, which a rule fills in for the cases that are there already."""
 
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
@@ -227,7 +230,21 @@ def _migrate(connection: duckdb.DuckDBPyConnection, version: int) -> None:
     with _transaction(connection):
         for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
             connection.execute(script)
+            if number == _ASKS_FOR:
+                _fill_asks_for(connection)
             connection.execute("INSERT INTO meta VALUES (?, ?)", [number, time.time()])
+
+
+def _fill_asks_for(connection: duckdb.DuckDBPyConnection) -> None:
+    """Note for every case what its question asks for; a few hundred wordings serve thousands of cases."""
+    questions = [question for (question,) in connection.execute("SELECT DISTINCT question FROM cases").fetchall()]
+    kinds = [asked_for(question) for question in questions]
+    connection.execute(
+        "UPDATE cases SET asks_for = read.kind "
+        "FROM (SELECT unnest($1::VARCHAR[]) AS question, unnest($2::VARCHAR[]) AS kind) AS read "
+        "WHERE cases.question = read.question",
+        [questions, kinds],
+    )
 
 
 def _describe_holder(message: str) -> str:

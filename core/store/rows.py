@@ -57,7 +57,7 @@ def case_row(case: Case, added_at: float) -> Row:
     return (
         c.case_key, c.content_hash, c.dataset, c.specialty, c.vignette, c.question, list(c.choices), c.answer,
         list(c.synonyms), list(c.supertypes), list(c.subtypes), c.single_diagnosis, c.difficulty, c.age, c.sex,
-        c.speaker, profile, images, c.source, c.licence, added_at,
+        c.speaker, profile, images, c.source, c.licence, added_at, c.asks_for,
     )  # fmt: skip
 
 

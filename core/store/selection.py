@@ -23,6 +23,7 @@ from core.errors import AnamnesisError
 from core.events import Format, QuestionType, Rule
 from core.persona import label, parse_persona
 from core.prompts import grader_hash, load_pack
+from core.questions import AsksFor
 from core.store.casts import CAMPAIGNS, RunCast, casts, casts_of
 from core.store.database import Store
 
@@ -50,7 +51,7 @@ class Selection:
 
     ``models`` are names of conditions, or of doctors, which stand for all their conditions. ``case_sets`` are data sets
     as case keys begin with them; names of conditions do not repeat a data set or framework that all of them share.
-    ``single_diagnosis`` is a property of the case. ``mcq_rule`` judges choices: its
+    ``single_diagnosis`` and ``asks_for``, what its question asks for, are properties of the case. ``mcq_rule`` judges choices: its
     version is a part of the condition. ``pooled`` puts a doctor's conditions on one data set together on purpose, under
     a name that says so.
     """
@@ -64,6 +65,7 @@ class Selection:
     formats: Sequence[Format] | None = None
     question_types: Sequence[QuestionType] | None = None
     single_diagnosis: bool | None = None
+    asks_for: Sequence[AsksFor] | None = None
     sources: Sequence[str] | None = None
     mcq_rule: McqRule = "mcq_loose"
     pooled: bool = False
@@ -79,7 +81,7 @@ class Selection:
 
     def parameters(self) -> dict[str, object]:
         """Return the values for ``SELECTED``."""
-        names = ("case_sets", "datasets", "specialties", "formats", "question_types", "single_diagnosis")
+        names = ("case_sets", "datasets", "specialties", "formats", "question_types", "single_diagnosis", "asks_for")
         values = {name: getattr(self, name) for name in names}
         return {name: list(v) if isinstance(v, (list, tuple)) else v for name, v in values.items()}
 
@@ -96,6 +98,7 @@ SELECTED = " AND ".join(
                 ("specialties", "cases.specialty"),
                 ("formats", "verdicts.format"),
                 ("question_types", "verdicts.question_type"),
+                ("asks_for", "cases.asks_for"),
             )
         ),
         "($single_diagnosis::BOOLEAN IS NULL OR cases.single_diagnosis = $single_diagnosis)",

@@ -33,7 +33,8 @@ SCHEMAS: dict[str, pa.Schema] = {
     "cases": _schema(
         "case_key:text content_hash:text dataset:text specialty:text vignette:text question:text choices:texts "
         "answer:text synonyms:texts supertypes:texts subtypes:texts single_diagnosis:bool difficulty:text age:real "
-        "sex:text speaker:text profile:text images:text source:text licence:text added_at:real"
+        "sex:text speaker:text profile:text images:text source:text licence:text added_at:real "
+        "asks_for:text"
     ),
     "run_cases": _schema("run_id:text case_key:text content_hash:text position:int"),
     "trials": _schema(

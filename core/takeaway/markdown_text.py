@@ -16,9 +16,8 @@ _AT_LINE_START = re.compile(r"^([-+=#:])|^(\d{1,9})([.)])", re.MULTILINE)
 _INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
 _ADDRESS = re.compile(r"(?<=:)(?=//)|(?<=www)(?=\.)|(?<=@)(?=\S)", re.IGNORECASE)
 _TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
-MARKER = "**Final Diagnosis:**"
-"""Ends a conversation (CRAFT-MD, doctor's prompt), and is the only Markdown of a message that is drawn."""
-_MARKER_ESCAPED = MARKER.replace("*", r"\*")
+_MARKER_ESCAPED = re.compile(r"\\\*\\\*(Final (?:Diagnosis|Answer):)\\\*\\\*")
+"""What a doctor begins its conclusion with (CRAFT-MD's prompts): the only Markdown of a message that is drawn."""
 
 
 class Written(str):
@@ -42,7 +41,7 @@ def inline(text: object) -> str:
 def quoted(text: str) -> Written:
     """Return text as a block quote that holds nothing but paragraphs, every line break kept."""
     escaped = _AT_LINE_START.sub(lambda at: f"\\{at[1]}" if at[1] else f"{at[2]}\\{at[3]}", escape(text))
-    lines = escaped.replace(_MARKER_ESCAPED, MARKER).split("\n")
+    lines = _MARKER_ESCAPED.sub(r"**\1**", escaped).split("\n")
     ends = [
         f"{line}\\" if line and following else line for line, following in zip(lines, [*lines[1:], ""], strict=True)
     ]

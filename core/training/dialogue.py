@@ -7,13 +7,11 @@ patient tells that item, and nothing else, in lay words; the doctor closes with 
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from core.agents.base import Dialogue, Turn
 from core.agents.consultation_roles import SpokenItem, briefing_of
 from core.agents.oracle import Order
-from core.case import FINAL_QUESTION, Case
 from core.consultation.items import ConsultationCase, Item
 from core.metrics.ledger.topics import Topic
 from core.training.phrases import CONCLUSIONS, DIAGNOSIS, QUESTIONS, SUMMARIES
@@ -26,16 +24,6 @@ what nobody has told it.
 """
 _MOST_POINTS = 4
 _MOST_WORDS = 16
-_DIAGNOSTIC = re.compile(
-    r"diagnos|condition|disease|disorder|syndrome|illness|cause|etiolog|aetiolog|explain|explanation|suffering|"
-    r"\bwhat is it\b|\bwrong with\b",
-    re.IGNORECASE,
-)
-
-
-def asks_for_diagnosis(case: Case) -> bool:
-    """Say whether a case's question asks for a diagnosis, so that its answer can end a consultation."""
-    return case.question == FINAL_QUESTION or _DIAGNOSTIC.search(case.question) is not None
 
 
 def golden_dialogue(about: ConsultationCase, order: Order = "direct", seed: int = 0) -> Dialogue:

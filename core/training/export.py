@@ -16,7 +16,7 @@ from core.case import Case
 from core.consultation.items import ItemSet, consultation_case
 from core.errors import UsageError
 from core.training.chat import SIDES, ChatLine, Side, chat_line, sha256, to_jsonl
-from core.training.dialogue import asks_for_diagnosis, golden_dialogue
+from core.training.dialogue import golden_dialogue
 from core.training.split import SIMILAR, TEST_SHARE, split_cases
 
 MANIFEST = "manifest.json"
@@ -93,7 +93,7 @@ def build(cases: Sequence[Case], settings: Settings, items_of: ItemsOf | None = 
 
     Raises ``UsageError`` where they cannot be split.
     """
-    usable = [case for case in cases if asks_for_diagnosis(case)]
+    usable = [case for case in cases if case.asks_for == "diagnosis"]
     split = split_cases(usable, settings.test_share, settings.seed, settings.similar)
     sides: dict[Side, tuple[Case, ...]] = {"train": split.train, "test": split.test}
     lines = {side: [line for case in sides[side] for line in _lines(case, side, settings, items_of)] for side in SIDES}
@@ -105,7 +105,7 @@ def build(cases: Sequence[Case], settings: Settings, items_of: ItemsOf | None = 
         specialties=_specialties(split.train, split.test),
         items_made_by=_makers([*lines["train"], *lines["test"]]),
         near_duplicates=[list(cluster) for cluster in split.clusters],
-        left_out=[case.case_key for case in cases if not asks_for_diagnosis(case)],
+        left_out=[case.case_key for case in cases if case.asks_for != "diagnosis"],
     )
     return TrainingSet(lines, manifest)
 

@@ -17,7 +17,8 @@ from core.metrics.cells import (
     with_published,
 )
 from core.metrics.compare import FormatPair, format_pairs
-from core.store.cases import single_diagnosis_keys
+from core.questions import AsksFor
+from core.store.cases import kinds_asked_for, single_diagnosis_keys
 from core.store.database import Store
 from core.store.figures import CaseScore
 from pages.parts.figure_controls import Statistics
@@ -26,13 +27,14 @@ from pages.parts.figures import case_sets, label_of, scores
 
 @dataclass(frozen=True)
 class View:
-    """Which cases are looked at, split how, under which statistics."""
+    """Which cases are looked at, split how, under which statistics; those alone whose questions ask for these kinds."""
 
     case_set: str
     split: Split
     statistics: Statistics
     pooled: bool = False
     """Whether a model's conditions are put together on purpose."""
+    asks_for: tuple[AsksFor, ...] = ()
 
 
 def known_case_sets() -> dict[str, int]:
@@ -41,15 +43,24 @@ def known_case_sets() -> dict[str, int]:
     return found if PUBLISHED_CASES in found else {**found, PUBLISHED_CASES: 0}
 
 
+def kinds_asked(case_set: str) -> list[AsksFor]:
+    """Return what the questions of a case set ask for, the most frequent first."""
+    store = Store()
+    return _kinds(str(store.path), store.version, case_set)
+
+
 def viewed_scores(view: View) -> list[CaseScore]:
     """Return the scores that a view is about."""
     single = single_diagnosis() if view.split == "single" else frozenset()
-    held = scores(view.statistics.rule, view.case_set, pooled=view.pooled)
+    held = scores(view.statistics.rule, view.case_set, view.asks_for, pooled=view.pooled)
     return scores_of(held, view.case_set, view.split, single)
 
 
 def cells(view: View) -> list[Cell]:
-    """Return the cells of a view, with the published ones where nothing of ours covers them."""
+    """Return the cells of a view, with the published ones where nothing of ours covers them.
+
+    What is published is about every question, whatever it asks for: beside some of them it has no place.
+    """
     store = Store()
     return _cells(str(store.path), store.version, _without_correction(view))
 
@@ -77,10 +88,16 @@ def _without_correction(view: View) -> View:
     return replace(view, statistics=replace(view.statistics, correction="none"))
 
 
+@st.cache_resource(max_entries=8, show_spinner=False)
+def _kinds(path: str, version: str, case_set: str) -> list[AsksFor]:
+    with Store().read() as cursor:
+        return kinds_asked_for(cursor, case_set)
+
+
 @st.cache_resource(max_entries=48, show_spinner=False)
 def _cells(path: str, version: str, view: View) -> list[Cell]:
     own = own_cells(viewed_scores(view), view.split, view.statistics.interval)
-    published = published_cells(view.split) if view.case_set == PUBLISHED_CASES else []
+    published = published_cells(view.split) if view.case_set == PUBLISHED_CASES and not view.asks_for else []
     return with_published(own, published, label_of)
 
 

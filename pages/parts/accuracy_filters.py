@@ -9,10 +9,10 @@ from core.case import SPECIALTIES
 from core.events import FORMATS, QUESTION_TYPES
 from core.metrics.cells import PUBLISHED_CASES, Cell, Split
 from core.store.selection import SEPARATOR
-from pages.parts.accuracy_data import View, known_case_sets
-from pages.parts.figure_controls import ask_statistics, dataset_name, keep_valid
+from pages.parts.accuracy_data import View, kinds_asked, known_case_sets
+from pages.parts.figure_controls import ask_several, ask_statistics, dataset_name, keep_valid
 from pages.parts.figures import conditions
-from pages.parts.look import FORMAT, QUESTION_TYPE
+from pages.parts.look import ASKS_FOR, FORMAT, QUESTION_TYPE
 
 SPLIT: dict[Split, str] = {
     "all": "All together",
@@ -66,13 +66,15 @@ def ask_view() -> View:
             bind="query-params",
         )  # fmt: skip
         statistics = ask_statistics("acc")
+        kinds = kinds_asked(case_set)
+        asked = ask_several(st.container(width=280), "Asks for", "acc_asks_for", kinds, ASKS_FOR) if kinds[1:] else ()
         several = any(SEPARATOR in one.name for one in conditions(statistics.rule, case_set))
         pooled = several and st.toggle(
             "Pool conditions", key="acc_pool", bind="query-params",
             help="Bars never mix answers that are not comparable: a model whose runs differ in patient, prompts, cap, "
             "grader … has a bar for each. This puts them together on purpose, under a name that says so.",
         )  # fmt: skip
-    return View(case_set, split or "all", statistics, pooled)
+    return View(case_set, split or "all", statistics, pooled, tuple(kind for kind in kinds if kind in asked))
 
 
 def ask_shown(view: View, cells: Sequence[Cell], names: dict[str, str]) -> Shown:

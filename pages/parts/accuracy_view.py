@@ -20,7 +20,7 @@ from pages.parts.accuracy_tables import cells_table, excluded_text, group_name, 
 from pages.parts.conditions import draw_conditions, draw_what_differs
 from pages.parts.figure_controls import CHART, STARS, three_decimals
 from pages.parts.figures import conditions, model_colours
-from pages.parts.look import FORMAT, QUESTION_TYPE, plain
+from pages.parts.look import ASKS_FOR, FORMAT, QUESTION_TYPE, plain
 
 _FEW = 4
 """Groups beyond which dots replace bars."""
@@ -103,6 +103,12 @@ def draw_notes(view: View, cells: Sequence[Cell], names: Mapping[str, str], n_pa
     if any(c.own for c in cells):
         st.caption(f"Excluded, and not counted as wrong: {left_out or 'nothing'}.")
     _note_cases(cells, names)
+    if view.asks_for:
+        kinds = " or ".join(ASKS_FOR[kind].lower() for kind in view.asks_for)
+        st.caption(
+            f"Only cases whose question asks for: {kinds}. Published figures are about all questions, whatever "
+            "they ask for, and are not shown."
+        )
     if n_pairs:
         where = "Stars" if len(ordered_groups(cells)) <= _FEW else "Stars (in the table of pairs)"
         st.caption(

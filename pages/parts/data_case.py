@@ -11,7 +11,7 @@ from pages.parts.data_find import PAGE_NAME
 from pages.parts.data_profile import draw_profile
 from pages.parts.data_sets import Line
 from pages.parts.data_words import fault_words
-from pages.parts.look import plain
+from pages.parts.look import ASKS_FOR, plain
 from pages.parts.navigation import DEBUGGER, LIVE
 
 _NAMES_THE_ANSWER = ("answer_leaked", "answer_not_among_choices")
@@ -86,6 +86,7 @@ def _draw_head(case: Case) -> None:
 def _draw_question(case: Case) -> bool:
     """Draw the question and its choices; which one is right only once it is asked for. Return whether it was."""
     st.markdown(f"**Question**  \n{plain(case.question)}")
+    st.caption(f"Asks for: {ASKS_FOR[case.asks_for].lower()}")
     shown = st.toggle("Show the answer", key="data_answer", bind="query-params")
     right = case.answer.strip().lower()
     options = [

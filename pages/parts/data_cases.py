@@ -9,6 +9,7 @@ from pages.parts.data_case import draw_case
 from pages.parts.data_find import PAGE_NAME, PICTURED, SUITABLE, UNKNOWN, ask_wanted, maker, pictured, suitability
 from pages.parts.data_sets import Line
 from pages.parts.data_words import fault_words, maker_words, reason_words
+from pages.parts.look import ASKS_FOR
 
 PAGE = 50
 """Cases on one page of the list."""
@@ -85,6 +86,7 @@ def cases_table(shown: Sequence[Line], *, whole: bool = False) -> pd.DataFrame:
                 "Case": line.case.case_key.partition("/")[2] or line.case.case_key,
                 "Specialty": line.case.specialty,
                 "Patient": line.case.age_and_sex(),
+                "Asks for": ASKS_FOR[line.case.asks_for],
                 "Vignette": line.case.vignette if whole else _begin(line.case.vignette),
                 **(_asked(line) if whole else {}),
                 "Choices": len(line.case.choices),

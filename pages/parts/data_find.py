@@ -12,6 +12,7 @@ from core.images import kept
 from pages.parts.data_sets import Line
 from pages.parts.data_words import fault_words, maker_words, reason_words
 from pages.parts.figure_controls import ask_several
+from pages.parts.look import ASKS_FOR
 
 PAGE_NAME = "data_page"
 """Where the page of the list stands in the address."""
@@ -31,6 +32,7 @@ class Wanted:
     makers: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
     pictures: tuple[str, ...] = ()
+    asks_for: tuple[str, ...] = ()
 
     def fits(self, line: Line) -> bool:
         """Say whether a case is to be listed."""
@@ -40,6 +42,7 @@ class Wanted:
             and (not self.makers or maker(line) in self.makers)
             and (not self.faults or not self.faults_of(line).isdisjoint(self.faults))
             and (not self.pictures or pictured(line) in self.pictures)
+            and (not self.asks_for or line.case.asks_for in self.asks_for)
             and (not self.words or self.words.lower() in _text(line))
         )
 
@@ -71,7 +74,8 @@ def pictured(line: Line) -> str:
 def ask_wanted(held: Sequence[Line]) -> Wanted:
     """Ask for the filters that make a difference in this data set."""
     kinds = {pictured(line) for line in held}
-    columns = st.columns(6 if kinds != {"without"} else 5, vertical_alignment="bottom")
+    asked = [kind for kind in ASKS_FOR if any(line.case.asks_for == kind for line in held)]
+    columns = st.columns(5 + (len(asked) > 1) + (kinds != {"without"}), vertical_alignment="bottom")
     words = columns[0].text_input(
         "Search", key="data_words", bind="query-params", placeholder="Words in a case",
         help="Looked for in vignette, question, choices and id.",
@@ -89,11 +93,14 @@ def ask_wanted(held: Sequence[Line]) -> Wanted:
     made = ask_several(columns[3], "Profile", "data_profile", list(makers), makers, first_page)
     faults = {f: fault_words(f) if f != _NONE else "No finding" for f in _faults(held)}
     found = ask_several(columns[4], "Findings", "data_findings", list(faults), faults, first_page)
+    for_what: tuple[str, ...] = ()
+    if len(asked) > 1:
+        for_what = ask_several(columns[5], "Asks for", "data_asks_for", asked, ASKS_FOR, first_page)
     shown: tuple[str, ...] = ()
     if kinds != {"without"}:
         offered = [kind for kind in PICTURED if kind in kinds]
-        shown = ask_several(columns[5], "Pictures", "data_pictures", offered, PICTURED, first_page)
-    return Wanted((words or "").strip(), chosen, fit, made, found, shown)
+        shown = ask_several(columns[-1], "Pictures", "data_pictures", offered, PICTURED, first_page)
+    return Wanted((words or "").strip(), chosen, fit, made, found, shown, for_what)
 
 
 def first_page() -> None:

@@ -14,7 +14,7 @@ from pages.parts.debug_messages import draw_response, draw_sent
 from pages.parts.debug_place import Place
 from pages.parts.debug_runs import from_address, to_address
 from pages.parts.fork_form import fork_form
-from pages.parts.look import RULE_SHORT, arm, badge, plain
+from pages.parts.look import RULE_SHORT, arm, badge, bare_answer, plain
 from pages.parts.navigation import BRANCHES, TRANSCRIPTS
 from pages.parts.take_away import draw_take_away, draw_take_away_events
 from pages.parts.transcript import draw_chat
@@ -47,8 +47,7 @@ def _head(cell: Cell, place: Place) -> None:
         badges.append(f"{badge(verdict)}{note}")
     st.markdown(" · ".join(badges) or ":gray-badge[:material/hourglass_empty: Not there yet]")
     if cell.response:
-        text = cell.response.replace("**", "").removeprefix("Final Diagnosis:").strip()
-        st.markdown(plain(text if len(text) <= _SHORT else f"{text[:_SHORT]}…"))
+        st.markdown(plain(bare_answer(cell.response, _SHORT)))
     elif cell.detail:
         st.markdown(f":gray[{plain(cell.detail)}]")
 
@@ -82,7 +81,7 @@ def step_name(step: Step) -> str:
     number = (step.turn or 0) + 1
     names = {
         "ask": f"Doctor, message {number}", "reply": f"Patient, message {number}", "summarise": "Summary",
-        "answer": "Answer", "extract": "Grader reads the diagnosis", "judge": "Grader compares",
+        "answer": "Answer", "extract": "Grader reads the answer", "judge": "Grader compares",
         "probe": f"Belief after message {number}",
     }  # fmt: skip
     return names[step.kind]

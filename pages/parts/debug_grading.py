@@ -1,4 +1,4 @@
-"""How an answer was judged: the diagnosis read out of it, the verdict of each rule, and all that the grader said."""
+"""How an answer was judged: what was read out of it, the verdict of each rule, and all that the grader said."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from pages.parts.debug_messages import draw_response, draw_sent
 from pages.parts.figures import model_name
 from pages.parts.look import RULE, badge, plain
 
-_STEP = {"extract": "The grader reads the diagnosis", "judge": "The grader compares it with the answer"}
+_STEP = {"extract": "The grader reads the answer", "judge": "The grader compares it with the right answer"}
 _CHOICES = ("mcq", "mcq_many")
 
 
@@ -26,7 +26,7 @@ def draw_grading(cell: Cell, steps: Sequence[Step]) -> None:
     for rule, verdict in cell.verdicts.items():
         st.markdown(f"{badge(verdict)} {RULE[rule]}")
     if cell.extracted:
-        st.markdown(f"Diagnosis read out of the answer: **{plain(cell.extracted)}**")
+        st.markdown(f"Read out of the answer: **{plain(cell.extracted)}**")
     if cell.question_type in _CHOICES:
         st.caption("Answers with choices are judged by two stated rules; no grader is asked.")
         return

@@ -106,7 +106,7 @@ def _draw_item(state: ReviewState, item: ReviewItem, annotator: str) -> None:
 
 def _draw_response(shown: Shown) -> None:
     with st.container(border=True, gap="small"):
-        st.markdown(f"**Diagnosis given**  \n{plain((shown.response or 'none').replace('**', ''))}")
+        st.markdown(f"**Answer given**  \n{plain((shown.response or 'none').replace('**', ''))}")
         if shown.case is not None:
             st.markdown(f"**Right answer**  \n{plain(shown.case.answer)}")
         st.caption(EQUIVALENCE_RULE)

@@ -48,7 +48,7 @@ def _ask(case: Case, asked: str, place: tuple[str, int, str, str]) -> None:
             )  # fmt: skip
         if not question.choices:
             with st.form(f"{key}_form", border=False):
-                words = st.text_input("Your diagnosis", key=f"{key}_words")
+                words = st.text_input("Your answer", key=f"{key}_words")
                 if st.form_submit_button("Answer", type="primary"):
                     _answer(place, words)
                     st.rerun()

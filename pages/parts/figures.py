@@ -1,12 +1,14 @@
 """Scores for the pages of figures: read once for each state of the database, then only filtered in memory."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import streamlit as st
 
 from core.agents.oracle import ORDERS
 from core.metrics.scores import read_scores
 from core.models.registry import load_registry
+from core.questions import AsksFor
 from core.store.database import Store
 from core.store.figures import CaseScore, McqRule
 from core.store.fold import fold_if_free
@@ -42,14 +44,18 @@ _SEATS = ("patient", "summariser", "solver", "staff", "grader")
 """Seats whose holder the name of a condition may say."""
 
 
-def scores(mcq_rule: McqRule = "mcq_loose", case_set: str | None = None, *, pooled: bool = False) -> list[CaseScore]:
+def scores(
+    mcq_rule: McqRule = "mcq_loose", case_set: str | None = None, asks_for: tuple[AsksFor, ...] = (), *,
+    pooled: bool = False,
+) -> list[CaseScore]:  # fmt: skip
     """Return the scores of all campaigns and releases, on one case set or all; a shared object, never to be changed.
 
-    On one case set the names of conditions do not say which it is.
+    On one case set the names of conditions do not say which it is. ``asks_for`` keeps the cases whose question asks for
+    one of these kinds; of all where there is none.
     """
     store = Store()
     fold_if_free(store)
-    return _scores(str(store.path), store.version, mcq_rule, case_set, pooled)
+    return _scores(str(store.path), store.version, mcq_rule, case_set, asks_for, pooled)
 
 
 def case_sets() -> dict[str, int]:
@@ -68,8 +74,11 @@ def conditions(
 
 
 @st.cache_resource(max_entries=12, show_spinner="Reading the answers…")
-def _scores(path: str, version: str, mcq_rule: McqRule, case_set: str | None, pooled: bool) -> list[CaseScore]:
-    return read_scores(Store(), _selection(case_set, None, mcq_rule, pooled), mcq_rule)
+def _scores(
+    path: str, version: str, mcq_rule: McqRule, case_set: str | None, asks_for: tuple[AsksFor, ...], pooled: bool
+) -> list[CaseScore]:
+    wanted = replace(_selection(case_set, None, mcq_rule, pooled), asks_for=asks_for or None)
+    return read_scores(Store(), wanted, mcq_rule)
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)

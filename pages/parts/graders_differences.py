@@ -147,7 +147,7 @@ def _draw_difference(one: Difference, view: View) -> None:
         ):
             with st.container(border=True, gap="small"):
                 st.markdown(f"**{plain(view.names.get(who, who))}** {badge(verdict)}")
-                st.markdown(f":gray[read as] {plain(read)}" if read else ":gray[read no diagnosis out of it]")
+                st.markdown(f":gray[read as] {plain(read)}" if read else ":gray[read nothing out of it]")
         with st.container(horizontal=True):
             for page, label, icon in ((TRANSCRIPTS, "The whole trial", "forum"),
                                       (DEBUGGER, "Open it in the case debugger", "bug_report")):  # fmt: skip

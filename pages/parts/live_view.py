@@ -210,7 +210,7 @@ def _seat(session: Session) -> None:
             st.session_state[_sending(session)] = text
             session.say(role, text, prompt)
 
-    invitation = "Your diagnosis" if prompt else _INVITATION[role]
+    invitation = "Your answer" if prompt else _INVITATION[role]
     st.chat_input(invitation, key=key, on_submit=send)
 
 

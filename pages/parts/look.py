@@ -7,6 +7,7 @@ from core.events import EndReason, Verdict
 from core.takeaway.visible import in_order
 
 FORMAT, QUESTION_TYPE, END, arm = words.FORMAT, words.QUESTION_TYPE, words.END, words.arm
+ASKS_FOR = words.ASKS_FOR
 QUESTION_COLOUR: dict[str, str] = {"mcq": "#0072B2", "mcq_many": "#56B4E9", "frq": "#D55E00", "frq_top3": "#E69F00"}
 RULE = {
     "mcq_loose": "Substring rule of the paper",
@@ -55,6 +56,7 @@ _LATE = re.compile(
     r"(?<=:)(?=//|material/|[\w+-]+:)|(?<=www)(?=\.)|(?<=@)(?=\S)|(?<=[-<>!=~])(?=[-<>=])", re.IGNORECASE
 )
 _MARK = re.compile(r"[\\`*_{}\[\]<>()#+\-.!|~$:=^\"'/@]")
+_MARKER = re.compile(r"\\\*\\\*(Final (?:Diagnosis|Answer))\\:\\\*\\\*")
 _INDENT = re.compile(r"^[ \t]+(?=[^ \t\n])", re.MULTILINE)
 
 
@@ -66,8 +68,14 @@ def plain(text: str) -> str:
     lines = in_order(text).replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
     lines = _INDENT.sub(lambda found: "\u00a0" * len(found[0].expandtabs(4)), lines)
     escaped = _MARK.sub(r"\\\g<0>", _LATE.sub(_BREAK, lines).replace("&", "&amp;"))
-    escaped = escaped.replace(r"\*\*Final Diagnosis\:\*\*", "**Final Diagnosis:**")
+    escaped = _MARKER.sub(r"**\1:**", escaped)
     return escaped.replace("\n", "  \n")
+
+
+def bare_answer(response: str, most: int) -> str:
+    """Return an answer without the words and marks it was to begin with, cut after so many characters."""
+    text = re.sub(r"^Final (?:Diagnosis|Answer):", "", response.replace("**", "")).strip()
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def money(usd: float) -> str:

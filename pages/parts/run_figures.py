@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pandas as pd
 import streamlit as st
 
-from core.agents.oracle import BY_NAME, Bound
+from core.agents.oracle import BY_NAME, Bound, OracleDoctor
 from core.campaigns.plan import remarks_of
 from core.metrics.accuracy import AccuracyRow
 from core.persona import PLAIN, label, parse_persona
@@ -67,6 +67,8 @@ def _settings(run: Run) -> Iterator[tuple[str, str]]:
         yield "Doctor’s prompt", plain(str(prompt))
     if (questions := run.settings.get("max_questions")) and not _is_bound(run):
         yield "Cap", f"{questions} questions"
+    elif isinstance(BY_NAME.get(run.doctor), OracleDoctor):
+        yield "Cap", "none: it asks for every item"
     elif turns := run.settings.get("max_turns"):
         yield "Cap", f"{turns} turns"
     elif messages := run.settings.get("max_messages"):

@@ -7,7 +7,7 @@ import streamlit as st
 from core.agents.automedic_staff import ReferenceStaff
 from core.agents.casting import CONSULTATION_PROMPTS, CastNames, is_model
 from core.agents.consultation_llm import DOCTOR_PROMPTS
-from core.agents.oracle import BY_NAME, Bound
+from core.agents.oracle import BY_NAME, Bound, OracleDoctor
 from core.agents.solver import ReferenceSolver
 from core.campaigns.plan import Campaign, Settings
 from core.campaigns.run import Options
@@ -112,11 +112,11 @@ def ask_consultation() -> Draft:
         trials = _ask_trials()
         arms = _ask_tasks()
     with right:
-        # a bound holds no conversation
-        alone = isinstance(BY_NAME.get(doctor), Bound)
+        # a bound holds no conversation, and the oracle asks for every item
+        alone, uncapped = (isinstance(BY_NAME.get(doctor), kind) for kind in (Bound, Bound | OracleDoctor))
         patient = "" if alone else ask_seat("runs", "patient", beside=doctor)
         solver = ask_seat("runs", "solver", beside=doctor, kinds=(ReferenceSolver.name,))
-        questions = MAX_QUESTIONS if alone else _ask_questions()
+        questions = MAX_QUESTIONS if uncapped else _ask_questions()
         grader = ask_seat("runs", "grader", beside=doctor) if _FREE in arms else ""
         with st.expander("More settings", icon=":material/tune:"):
             prompts = ask_pack("runs_consultation", CONSULTATION_PROMPTS)

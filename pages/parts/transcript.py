@@ -23,7 +23,7 @@ from core.events import (
 )
 from core.live.session import Draft, Session
 from core.words import how_it_ended, rated
-from pages.parts.look import FORMAT, QUESTION_TYPE, ROLE_ICON, RULE, RULE_SHORT, arm, badge, plain
+from pages.parts.look import FORMAT, QUESTION_TYPE, ROLE_ICON, RULE, RULE_SHORT, arm, badge, bare_answer, plain
 from pages.parts.transcript_tags import draw_tagged, role_badge
 
 
@@ -210,8 +210,7 @@ def _answer(answer: Answered, grades: Sequence[Graded], thoughts: Mapping[str, s
 def _short(answer: Answered) -> str:
     if answer.response is None:
         return answer.detail or "no answer"
-    text = answer.response.replace("**", "").removeprefix("Final Diagnosis:").strip()
-    return text if len(text) <= 240 else f"{text[:240]}…"
+    return bare_answer(answer.response, 240)
 
 
 def _grade_help(grade: Graded) -> str:

@@ -15,7 +15,7 @@ from pages.parts.endings_charts import REASON
 from pages.parts.figure_controls import dataset_name, unique_names
 from pages.parts.figures import model_name
 from pages.parts.live_panels import draw_case
-from pages.parts.look import RULE, RULE_SHORT, arm, badge, plain
+from pages.parts.look import ASKS_FOR, RULE, RULE_SHORT, arm, badge, plain
 from pages.parts.navigation import BRANCHES, DEBUGGER, LIVE
 from pages.parts.take_away import draw_take_away
 from pages.parts.transcript import draw_answers_reasoning, draw_chat, draw_reasoning, who_answers
@@ -110,11 +110,12 @@ def _head(shown: Reading) -> None:
     )
     ended = f"ended by: {REASON[talk.end_reason].lower()}" if talk.end_reason else "no conversation"
     turns = f", {talk.doctor_turns} doctor turns" if talk.doctor_turns is not None else ""
+    asked = f"asks for: {ASKS_FOR[talk.asks_for].lower()} · " if talk.asks_for else ""
     protocol = f"{PROTOCOL[talk.protocol]} · " if talk.protocol in PROTOCOL and talk.protocol != CRAFTMD.name else ""
     st.markdown(
         f"Right answer **{plain(talk.answer or 'unknown')}** :gray[· {protocol}"
-        f"{plain(talk.specialty or 'no specialty')} · {plain(dataset_name(talk.dataset))} · {ended}{turns} · patient "
-        f"{plain(model_name(talk.patient))} · run {plain(talk.run_id)}]"
+        f"{asked}{plain(talk.specialty or 'no specialty')} · {plain(dataset_name(talk.dataset))} · {ended}{turns} · "
+        f"patient {plain(model_name(talk.patient))} · run {plain(talk.run_id)}]"
     )
 
 

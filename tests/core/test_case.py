@@ -204,3 +204,26 @@ def test_a_field_that_came_later_changes_no_hash_of_an_older_case_and_is_kept_wh
     changed = case.model_copy(update={"profile": imputed})
     assert changed.content_hash != case.content_hash
     assert Case.model_validate_json(changed.model_dump_json()) == changed
+
+
+def test_what_a_question_asks_for_is_read_from_it_unless_the_case_states_it() -> None:
+    plain = make()
+    treated = make(question="Which of the following is the most appropriate treatment?")
+    stated = make(question="What should be done for him now?", asks_for="test")
+
+    assert (plain.asks_for, treated.asks_for, stated.asks_for) == ("diagnosis", "treatment", "test")
+    for case in (plain, treated, stated):
+        assert Case.model_validate_json(case.model_dump_json()) == case
+    assert "asks_for" not in plain.model_dump_json()
+    assert "asks_for" not in treated.model_dump_json()
+    with pytest.raises(ValidationError):
+        make(asks_for="riddle")
+
+
+def test_only_a_stated_kind_of_question_changes_the_hash_of_a_case() -> None:
+    treated = make(question="Which of the following is the most appropriate treatment?")
+
+    assert make().content_hash == "0ca90adf0c86a4e3"
+    assert treated.content_hash == "020890f1e6f9143a"  # as stored before cases had the field
+    assert make(question=treated.question, asks_for="treatment").content_hash == treated.content_hash
+    assert make(question=treated.question, asks_for="other").content_hash != treated.content_hash

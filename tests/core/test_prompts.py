@@ -94,6 +94,15 @@ def test_the_own_prompts_say_what_the_framework_asks_for(
     assert all(words in text for words in wanted)
 
 
+def test_a_pack_made_before_is_not_given_what_its_prompts_do_not_name(tmp_path: Path) -> None:
+    later = GOOD.replace("[name]", "[name, asks_for]").replace("Hello", "{{ asks_for }}:")
+    pack = load_pack(write(tmp_path, greeting=GOOD, later=later))
+
+    assert pack.render("greeting", name="Ada", asks_for="treatment") == "Hello Ada"
+    assert pack.render("later", name="Ada", asks_for="treatment") == "treatment: Ada"
+    assert pack.render("later", name="Ada") == "diagnosis: Ada"
+
+
 def test_the_doctor_of_other_is_given_no_specialty() -> None:
     text = craftmd_pack().render("doctor", specialty="")
 

@@ -62,6 +62,34 @@ def answered_cases(database: Path) -> Path:
     return database
 
 
+def test_figures_can_be_restricted_to_what_is_asked_for(answered_cases: Path, open_page: Open) -> None:
+    """Beside some of the questions the published figures, which are about all, are not shown."""
+    alike = open_page("accuracy")
+    assert "acc_asks_for" not in {m.key for m in alike.multiselect}, "all questions ask for one thing"
+    treated = a_case(9, case_key="craftmd/case_9", question="What is the best treatment?")
+    events = [answered("vignette", "mcq"), graded("incorrect", "vignette", "mcq")]
+    line = a_trial(events, trial_id="run-t/9/0", run_id="run-t", case_key="craftmd/case_9")
+    header = a_header("run-t", [treated], doctor="openai/a", arms=ARMS[:1], case_set="craftmd")
+    write_journal(Store().journals, "run-t", header, line)
+    fold(Store())
+    everything = open_page("accuracy")
+    assert trouble(everything) == []
+    assert any("published" in name for name in traces(everything))
+    table = frame(everything, "From")
+    assert float(table[(table["Model"] == "a") | (table["Model"] == "openai/a")]["Accuracy"].iloc[0]) < 1
+
+    app = open_page("accuracy", acc_asks_for="Diagnosis")
+    assert trouble(app) == []
+    assert not any("published" in name for name in traces(app))
+    assert "Only cases whose question asks for: diagnosis. Published figures are about all questions" in words(app)
+    assert set(frame(app, "From")["Cases"]) == {CASES}
+    assert app.query_params["acc_asks_for"] in ("Diagnosis", ["Diagnosis"])
+
+    app.multiselect(key="acc_asks_for").set_value(["treatment"]).run()
+    assert trouble(app) == []
+    assert set(frame(app, "From")["Cases"]) == {1}
+
+
 def test_an_empty_database_shows_the_published_figures_and_what_to_do(open_page: Open) -> None:
     app = open_page("accuracy")
     assert trouble(app) == []

@@ -262,7 +262,7 @@ def test_a_human_doctor_asks_diagnoses_and_is_graded(visit: Callable[..., Page])
         expect(asked).not_to_have_text(before)  # the next question, not a leftover of the one before
         expect(page.get_by_text(re.compile(r"^(Multi-turn|Vignette) · "))).to_have_count(answered)
         before = asked.inner_text()
-        expect(page.get_by_placeholder("Your diagnosis")).to_be_visible()
+        expect(page.get_by_placeholder("Your answer")).to_be_visible()
         box.fill("Acute pericarditis")
         box.press("Enter")
     over(page)

@@ -75,6 +75,18 @@ def test_filters_stand_in_the_address(filled: Store, open_page: Open) -> None:
     assert "take a filter away" in words(nothing)
 
 
+def test_what_a_question_asks_for_is_listed_shown_and_filtered_by(database: Path, open_page: Open) -> None:
+    imported.save("ours", [a_case(1), a_case(2, question="What is the best treatment?")])
+    app = open_page("data", dataset="ours")
+    assert trouble(app) == []
+    assert list(app.dataframe[-1].value["Asks for"]) == ["Diagnosis", "Treatment or next step in management"]
+    found = open_page("data", dataset="ours", data_asks_for="Treatment or next step in management")
+    assert listed(found) == ["2"]
+    case = open_page("data", dataset="ours", case="ours/2")
+    assert trouble(case) == []
+    assert "Asks for: treatment or next step in management" in words(case)
+
+
 def test_another_filter_begins_at_the_first_page(filled: Store, open_page: Open) -> None:
     app = open_page("data", dataset="ours", data_page="2")
     app.text_input(key="data_words").set_value("gout").run()

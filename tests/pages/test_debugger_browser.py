@@ -93,7 +93,7 @@ def test_from_a_pasted_vignette_to_two_branches(page: Page) -> None:
     expect(page.get_by_role("heading", name="Vignette · Free response · trial 1")).to_be_visible()
     expect(page.get_by_text("prompts/craftmd/answer_system.md").first).to_be_visible()
     look_at(page, "Grading")
-    expect(page.get_by_text("Diagnosis read out of the answer:")).to_be_visible()
+    expect(page.get_by_text("Read out of the answer:")).to_be_visible()
 
     page.get_by_text("The messages of this step", exact=True).click()
     write(page, re.compile("^System · Instructions"), "You are a doctor who never forgets the bones.")

@@ -155,7 +155,7 @@ def test_a_human_doctor_does_not_see_the_case(open_page: Open) -> None:
 
 def question(app: AppTest) -> str:
     """Return what a human doctor is asked after the conversation, or nothing."""
-    asking = [box.placeholder for box in app.chat_input] == ["Your diagnosis"]
+    asking = [box.placeholder for box in app.chat_input] == ["Your answer"]
     return str(app.info[0].value) if asking else ""
 
 

@@ -13,6 +13,7 @@ from core.agents.casting import CastNames
 from core.campaigns.plan import Campaign, find_header, header_of
 from core.campaigns.run import begin
 from core.cli.app import main
+from core.consultation.items import consultation_case
 from core.datasets.select import select
 from core.models.registry import load_registry
 from core.protocols.consultation import ARMS
@@ -98,21 +99,22 @@ def test_a_campaign_is_the_command_lines_and_shown_as_what_it_is(
     form: AppTest, open_page: Open, capsys: pytest.CaptureFixture[str]
 ) -> None:
     form.selectbox(key=DOCTOR).set_value(ORACLE)
-    form.number_input(key="runs_questions").set_value(3)
     answer_freely(form)
+    assert "runs_questions" not in asked_for(form), "no cap binds the oracle"
     button(form, START).click().run(timeout=120)
     run_until(form, lambda a: "Complete: 2 of 2 trials" in words(a), 90)
     assert trouble(form) == []
     (run_id,) = run_ids()
     text = words(form)
     assert "**Solver** reference/solver" in text.replace("\\", "")
-    assert "**Cap** 3 questions" in text
+    assert "**Cap** none: it asks for every item" in text
     assert {"Accuracy, multiple choice", "Accuracy, free response"} <= set(metrics(form))
     assert "2 cases, 2 trials, 0 excluded" in text
     (listed, _, talks) = [frame.value for frame in form.dataframe]
     assert list(listed["Protocol"]) == ["Consultation"]
-    assert list(talks["Ended by"]) == ["Cap of questions"] * 2
-    assert list(talks["Doctor's turns"]) == [3, 3]
+    assert list(talks["Ended by"]) == ["No question"] * 2
+    items = [len(consultation_case(case).items) for case in select("library", 2)]
+    assert sorted(talks["Doctor's turns"]) == sorted(n + 1 for n in items)
     _the_history_page_opens_on_this_doctor(form, open_page)
     _the_conversation_is_said_to_be_what_it_was(run_id, open_page)
     command = f"run --protocol consultation --doctor {ORACLE} --cap 3 --arms all --trials 1 --limit 2 --fresh"
@@ -135,7 +137,12 @@ def _the_history_page_opens_on_this_doctor(app: AppTest, open_page: Open) -> Non
 def _the_conversation_is_said_to_be_what_it_was(run_id: str, open_page: Open) -> None:
     with Store().read() as cursor:
         (first, _) = conversations(cursor, ConversationFilter(runs=[run_id]))
-    ended = "The conversation ended because the cap was reached; the doctor spoke 3 times after the opening message."
+    (case,) = (case for case in select("library", 2) if case.case_key == first.case_key)
+    spoke = len(consultation_case(case).items) + 1
+    ended = (
+        "The conversation ended because the doctor’s message held no question; the doctor spoke "
+        f"{spoke} times after the opening message."
+    )
     for page in ("live", "transcripts"):
         shown = open_page(page, trial=first.trial_id)
         assert trouble(shown) == []

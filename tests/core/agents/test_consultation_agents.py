@@ -10,12 +10,14 @@ from core.agents.base import Dialogue, Material, Question, Said, Scene, Turn
 from core.agents.consultation_roles import Briefing, briefing_of
 from core.agents.items_patient import ItemsPatient, named_item
 from core.agents.oracle import CLOSING, OracleDoctor, Order
-from core.agents.solver import ReferenceSolver
+from core.agents.solver import LLMSolver, ReferenceSolver
 from core.case import Case
 from core.consultation.items import Item, ItemSet, consultation_case
 from core.datasets.library import library
 from core.events import Token
-from tests.core.agents.acting import SCENE, case_with
+from core.prompts import load_pack
+from core.questions import AsksFor
+from tests.core.agents.acting import SCENE, Script, case_with, hear
 
 OPENING = Turn("patient", "Hello doctor. My skin flakes. Can you help me?")
 
@@ -117,6 +119,30 @@ def _questions(order: Order, seed: int) -> list[str]:
     for _ in range(4):
         dialogue = (*dialogue, Turn("doctor", asyncio.run(ask())), Turn("patient", "Yes."))
     return [turn.text for turn in dialogue if turn.role == "doctor"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "demand"),
+    [
+        ("diagnosis", "Write the name of one single diagnosis, without any explanation."),
+        ("test", "Write the one single test or step that fits best, without any explanation."),
+        ("treatment", "Write the one single treatment or step that fits best, without any explanation."),
+        ("organism", "Write the name of one single organism, without any explanation."),
+        ("mechanism", "Write one single mechanism or cause in a few words, without any explanation."),
+        ("finding", "Write one single answer in a few words, without any explanation."),
+        ("other", "Write one single answer in a few words, without any explanation."),
+    ],
+)
+def test_the_solver_is_asked_for_what_the_question_asks(kind: AsksFor, demand: str) -> None:
+    script = Script(("This.",))
+    question = Question("frq", "What next?", asks_for=kind)
+    material = Material("multi_turn", dialogue=(OPENING,))
+
+    hear(LLMSolver(script.voice(), load_pack("consultation")).solve(Scene("", 1), material, question))
+
+    (prompt,) = script.prompts
+    assert prompt.endswith(demand)
+    assert "What next?" in prompt
 
 
 def test_the_reference_solver_hears_the_opening_words() -> None:

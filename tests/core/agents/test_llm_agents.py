@@ -13,6 +13,7 @@ from core.agents.grader import MAX_ASKS, LLMGrader, read_extracted
 from core.agents.llm import LLMDoctor, LLMPatient, LLMSummariser
 from core.errors import ProviderError
 from core.models.base import Message
+from core.questions import AsksFor
 from tests.core.agents.acting import GREETING, SCENE, Script, case_with, hear, judge
 
 PACK = craftmd_pack()
@@ -68,6 +69,52 @@ def test_free_questions_name_no_choice(kind: str) -> None:
 
     assert "Scabies" not in "".join(script.prompts)
     assert ("three likeliest" in script.prompts[-1]) is (kind == "frq_top3")
+
+
+ASKED: dict[AsksFor, tuple[str, str]] = {
+    "test": ("Which is the best next step to tell what this is?", "test or step"),
+    "treatment": ("Which drug should he be given?", "treatment or step"),
+    "organism": ("Which germ is to blame?", "organism"),
+    "mechanism": ("Why does it itch?", "mechanism or cause"),
+    "finding": ("What else should be looked for?", "finding"),
+    "other": ("How many others will fall ill?", "answer"),
+}
+"""What is asked for → a question of that kind, and what the doctor is to write."""
+
+
+@pytest.mark.parametrize("question_type", ["frq", "frq_top3", "mcq", "mcq_many"])
+@pytest.mark.parametrize("kind", ASKED)
+def test_a_question_for_something_else_than_a_diagnosis_demands_none(kind: AsksFor, question_type: str) -> None:
+    wording, wanted = ASKED[kind]
+    script = Script(("This.",))
+    question = Question(question_type, wording, ("one", "two"), kind)  # type: ignore[arg-type]
+
+    hear(LLMDoctor(script.voice(), PACK).answer(SCENE, Material("vignette", text="A man itches."), question))
+
+    sent = "\n".join(script.prompts)
+    assert "diagnos" not in sent.lower()
+    assert wording in sent
+    assert "beginning with **Final Answer:**" in sent
+    if question_type == "frq":
+        assert wanted in sent.partition(wording)[2]
+    if question_type == "frq_top3":
+        assert "numbered 1. to 3." in sent
+
+
+def test_a_question_for_a_diagnosis_is_asked_in_the_words_of_the_framework() -> None:
+    ends = []
+    for question_type in ("frq", "frq_top3", "mcq"):
+        script = Script(("Gout",))
+        question = Question(question_type, "What is it?", ("Gout", "Lupus"))  # type: ignore[arg-type]
+        hear(LLMDoctor(script.voice(), PACK).answer(SCENE, Material("vignette", text="A man itches."), question))
+        ends.append(script.prompts[-1].rpartition("\n")[2])
+        assert script.prompts[0].endswith("Read the case and give your diagnosis.")
+
+    assert ends[0] == (
+        "Write the name of one single diagnosis, beginning with **Final Diagnosis:** and without any explanation."
+    )
+    assert ends[1].startswith("Write the three likeliest diagnoses, the likeliest first, one on each line")
+    assert all("beginning with **Final Diagnosis:**" in end for end in ends)
 
 
 # patient
@@ -134,6 +181,32 @@ def test_a_failed_call_is_recorded_with_what_was_sent() -> None:
 
 
 # grader
+
+
+@pytest.mark.parametrize("kind", ASKED)
+def test_another_answer_than_a_diagnosis_is_read_and_compared_as_what_it_is(kind: AsksFor) -> None:
+    script = Script(("**Final Answer:** Permethrin cream", "Yes"))
+    case = case_with("Permethrin", asks_for=kind)
+
+    found = judge(grader(script), case, "I'd take permethrin cream.")
+
+    assert (found.extracted, found.verdict) == ("Permethrin cream", "correct")
+    extracting, comparing = script.prompts
+    assert "Find the answer in it" in extracting
+    assert "Find the diagnosis" not in extracting
+    assert "Do answer 1 and answer 2" in comparing
+    assert comparing.endswith("1: Permethrin | 2: Permethrin cream →")
+    assert not any(disease in comparing for disease in ("same disease", "eczema", "wart"))
+
+
+def test_one_pair_of_names_is_judged_anew_where_something_else_was_asked_for() -> None:
+    script = Script(("Chickenpox", "No", "Chickenpox", "Yes"))
+    judging = grader(script)
+
+    first = judge(judging, case_with("Varicella-zoster virus", asks_for="organism"), "Chickenpox")
+    second = judge(judging, case_with("Varicella-zoster virus"), "Chickenpox")
+
+    assert (first.verdict, second.verdict) == ("incorrect", "correct")
 
 
 def test_extract_then_compare() -> None:

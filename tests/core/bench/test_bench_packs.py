@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,10 +13,11 @@ from core.agents.casting import NEEDED_PROMPTS, craftmd_pack
 from core.bench.packs import pack_from_trial, save_pack, template_of
 from core.bench.stored import load_record
 from core.campaigns.plan import campaign_of
+from core.case import Case
 from core.errors import UsageError
 from core.prompts import load_pack, own_packs_folder, pack_place, pack_places
 from tests.core.bench.bench_stage import a_pack, bench, import_release_of, steps
-from tests.core.protocols.stage import Actors
+from tests.core.protocols.stage import CASE, Actors
 from tests.support.fake_provider import FakeProvider
 from tests.support.release import a_conversation, a_file, a_row, a_trial
 
@@ -125,6 +127,44 @@ def test_after_the_pack_was_changed_its_wording_is_taken_from_what_was_sent(
 
     pack_from_trial(run.trials[0].trial_id, "as-it-was")
     again = steps(bench(fake_provider_thread.base_url, prompts="as-it-was").record(0))
+    assert {key: step.sent for key, step in again.items() if step.call} == sent
+
+
+def test_a_pack_made_before_questions_had_kinds_still_works_and_is_told_as_sent(
+    fake_provider_thread: FakeProvider,
+) -> None:
+    """Its prompts do not name what is asked for: it words every question as it always did."""
+    fake_provider_thread.script = Actors(extract="Clobetasol")
+    folder = a_pack(
+        "before", answer_frq="{{ question }}\n\nName one diagnosis, beginning with **Final Diagnosis:**.",
+        answer_system="Give your diagnosis.", grader_extract="Below is what a doctor wrote: {{ response }}",
+        grader_judge="1: {{ answer }} | 2: {{ extracted }} →",
+        answer_mcq="{{ question }}{% for letter, choice in choices %} {{ letter }}. {{ choice }}{% endfor %} Choose.",
+    )  # fmt: skip
+    for path in folder.glob("*.md"):
+        path.write_text(path.read_text().replace(", asks_for]", "]"))
+    case = Case.model_validate({**CASE.model_dump(exclude={"asks_for"}), "question": "What is the best treatment?"})
+    asked: dict[str, Any] = {"cases": (case,), "arms": (("vignette", "frq"), ("multi_turn", "frq"))}
+    run = bench(fake_provider_thread.base_url, prompts="before", **asked)
+    told = steps(run.record(0))
+    assert [m.source for m in told["answer:vignette:frq"].messages] == [
+        "prompts/before/answer_system.md", "prompts/before/material.md", "prompts/before/answer_frq.md"
+    ]  # fmt: skip
+    assert (
+        told["answer:vignette:frq"]
+        .sent[-1]["content"]
+        .endswith("What is the best treatment?\n\nName one diagnosis, beginning with **Final Diagnosis:**.")
+    )
+    assert told["judge:vignette:frq"].messages[0].source == "prompts/before/grader_judge.md"
+    sent = {key: step.sent for key, step in told.items() if step.call}
+
+    a_pack(
+        "before", answer_frq="Changed.", answer_system="Changed.", grader_extract="Changed.", grader_judge="Changed."
+    )
+    assert "has changed" in steps(run.record(0))["answer:vignette:frq"].note
+    assert {key: step.sent for key, step in steps(run.record(0)).items() if step.call} == sent
+    pack_from_trial(run.trials[0].trial_id, "as-it-was")
+    again = steps(bench(fake_provider_thread.base_url, prompts="as-it-was", **asked).record(0))
     assert {key: step.sent for key, step in again.items() if step.call} == sent
 
 

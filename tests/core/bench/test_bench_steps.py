@@ -12,10 +12,11 @@ import pytest
 from core import paths
 from core.bench.steps import Step, TrialRecord, sent_messages, steps_of, steps_of_trial
 from core.bench.stored import load_record
+from core.case import Case
 from core.events import Parent, Started, Utterance
 from core.protocols.craftmd import ALL_ARMS
 from tests.core.bench.bench_stage import REFERENCE, a_pack, bench, import_release_of, steps
-from tests.core.protocols.stage import EXAMINATION, Actors, is_extraction, role_of
+from tests.core.protocols.stage import CASE, EXAMINATION, Actors, is_extraction, role_of
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.release import PROMPT, a_conversation, a_file, a_row, a_trial
 from tests.support.replies import Reply
@@ -50,6 +51,28 @@ def test_what_every_step_shows_as_sent_is_what_the_provider_got(watched: Watched
     assert [sent_messages(step.messages) for step in called] == [step.sent for step in called]
     assert len({step.key for step in told}) == len(told)
     assert {step.kind for step in told} == {"ask", "reply", "summarise", "answer", "extract", "judge", "probe"}
+
+
+def test_what_was_asked_for_is_traced_in_every_step(fake_provider_thread: FakeProvider) -> None:
+    """A question for a treatment: the doctor is asked for one, and the grader judges one."""
+    fake_provider_thread.script = Actors(answer="**Final Answer:** Clobetasol", extract="Clobetasol")
+    treated = CASE.model_copy(update={"question": "What is the best treatment?", "answer": "Clobetasol", "choices": ()})
+    case = Case.model_validate(treated.model_dump(exclude={"asks_for"}))
+    record = bench(
+        fake_provider_thread.base_url, cases=(case,), arms=(("vignette", "frq"), ("multi_turn", "frq"))
+    ).record(0)
+    told = [step for step in steps_of_trial(record) if step.call is not None]
+    assert [step.sent for step in told] == [body["messages"] for body in fake_provider_thread.bodies]
+    assert [sent_messages(step.messages) for step in told] == [step.sent for step in told]
+    by_key = {step.key: step for step in told}
+    system, _, asked = by_key["answer:vignette:frq"].messages
+    assert (system.source, asked.source) == ("prompts/craftmd/answer_system.md", "prompts/craftmd/answer_frq.md")
+    assert asked.values == {"question": "What is the best treatment?", "asks_for": "treatment"}
+    assert asked.content.startswith("What is the best treatment?\n\nWrite the one single treatment or step")
+    for step, name in (("extract", "grader_extract"), ("judge", "grader_judge")):
+        (message,) = by_key[f"{step}:vignette:frq"].messages
+        assert (message.source, message.values["asks_for"]) == (f"prompts/craftmd/{name}.md", "treatment")
+        assert "treatment" in message.content
 
 
 def test_each_part_names_the_prompt_file_with_its_hash_or_the_message_it_is(watched: Watched) -> None:

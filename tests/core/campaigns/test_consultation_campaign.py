@@ -17,6 +17,7 @@ from core.campaigns.journal import journal_path
 from core.campaigns.plan import Campaign, Settings, campaign_of, header_of, in_full, parse_arms
 from core.campaigns.run import Options, check_startable
 from core.case import case_set_hash
+from core.consultation.items import consultation_case
 from core.errors import UsageError
 from core.events import Answered, Ended, Utterance
 from core.protocols.craftmd import ALL_ARMS
@@ -65,7 +66,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "as it is": {},
     "order": {"names": CastNames("reference/oracle-direct")},
     "bound": {"names": CastNames("reference/upper-bound")},
-    "cap": {"settings": Settings(max_questions=9)},
+    "cap": {"names": MODELS, "settings": Settings(max_questions=9)},
     "solver": {"settings": Settings(solver="openai/solver")},
     "long prompt": {"names": MODELS},
     "short prompt": {"names": MODELS, "settings": Settings(doctor_prompt="short")},
@@ -80,6 +81,8 @@ def test_what_changes_results_changes_the_fingerprint() -> None:
 
 def test_what_is_the_default_anyhow_does_not() -> None:
     assert fingerprint() == fingerprint(settings=Settings(solver="reference", max_questions=10))
+    assert fingerprint() == fingerprint(settings=Settings(max_questions=3))  # no cap binds the oracle
+    assert fingerprint(names=MODELS) == fingerprint(names=MODELS, settings=Settings(max_questions=10))
     assert fingerprint() == fingerprint(settings=Settings(doctor_prompt="short"))  # the oracle is given no prompt
     assert fingerprint(names=MODELS) == fingerprint(names=MODELS, settings=Settings(doctor_prompt="long"))
 
@@ -89,7 +92,10 @@ def test_a_header_says_what_was_played_and_can_be_taken_up() -> None:
     assert (header.protocol, header.doctor, header.prompt_pack) == (
         "consultation", "reference/oracle-random", "consultation",
     )  # fmt: skip
-    assert (header.settings["solver"], header.settings["max_questions"]) == ("openai/gpt-4-1106-preview", 10)
+    assert header.settings["solver"] == "openai/gpt-4-1106-preview"
+    assert "max_questions" not in header.settings
+    capped = header_of(consultation(names=MODELS), registry())
+    assert capped.settings["max_questions"] == 10
     again = campaign_of(header)
     assert header_of(again, registry()).fingerprint == header.fingerprint
     assert again.protocol == "consultation"
@@ -199,6 +205,15 @@ def test_an_estimate_by_hand() -> None:
     assert roles["solver"].prompt_tokens == 6 * (7 * 20 + 130)  # seven messages were said
     words = len(small_cases(1)[0].vignette.split())
     assert roles["patient"].prompt_tokens == pytest.approx(6 * (3 * (190 + words * 4 / 3) + 9 * 20), abs=1)
+
+
+def test_an_estimate_of_the_oracle_counts_the_items() -> None:
+    """Whatever the cap: the patient tells each item of each case, and the oracle itself costs nothing."""
+    names = CastNames("reference/oracle-random", "openai/gpt-4o")
+    campaign = in_full(consultation(3, names=names, settings=Settings(max_questions=1)), registry())
+    size = estimate_consultation(campaign, registry(), 4)
+    assert [len(consultation_case(case).items) for case in small_cases(3)] == [2, 2, 2]
+    assert {role.role: role.calls for role in size.roles}["patient"] == 6
 
 
 def test_an_estimate_of_a_bound_is_the_solver_alone() -> None:

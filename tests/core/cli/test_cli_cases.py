@@ -131,7 +131,7 @@ def test_check_cases_finds_faults(tmp_path: Path, db: Path, capsys: pytest.Captu
     assert "fault  mine/0: the answer 'Sprain' is no choice." in lines
     assert "fault  mine/1: 'Cystitis' stands in the vignette." in lines
     assert not any("mine/2" in line for line in lines)
-    assert lines[-1] == "mine: 3 cases, 2 remarks."
+    assert lines[-2:] == ["mine asks for: diagnosis 3.", "mine: 3 cases, 2 remarks."]
 
 
 def test_our_own_cases_are_without_fault(capsys: pytest.CaptureFixture[str]) -> None:

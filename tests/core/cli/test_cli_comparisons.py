@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from core.cli.app import main
+from core.store.database import Store
+from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, write_journal
 
 
 @pytest.fixture
@@ -30,6 +32,33 @@ def test_pairs_compare_each_format_with_the_vignette(campaign: Path, capsys: pyt
     for row in rows:
         assert float(row["difference"]) == pytest.approx(means[row["second"]] - means["vignette"], abs=1e-6)
         assert int(row["improved"]) + int(row["regressed"]) + int(row["equal"]) == 10
+
+
+def test_accuracy_can_be_restricted_to_what_is_asked_for(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two cases ask for a diagnosis, of which one was right; the third asks for a treatment."""
+    held = [a_case(1), a_case(2), a_case(3, question="Which of the following is the best treatment?")]
+    verdicts = ("correct", "incorrect", "correct")
+    lines = [
+        a_trial(
+            [answered("vignette", "mcq"), graded(verdict, "vignette", "mcq")],
+            trial_id=f"run/{n}/0", case_key=f"ours/{n}",
+        )
+        for n, verdict in enumerate(verdicts, start=1)
+    ]  # fmt: skip
+    write_journal(Store().journals, "run", a_header(cases=held, arms=[("vignette", "mcq")]), *lines)
+
+    def asked(*kinds: str) -> tuple[int, float]:
+        given = ("--asks-for", *kinds) if kinds else ()
+        assert main(["report", "accuracy", "--format", "json", *given]) == 0
+        (row,) = json.loads(capsys.readouterr().out)
+        return row["n_cases"], row["mean"]
+
+    assert asked() == (3, pytest.approx(2 / 3))
+    assert asked("diagnosis") == (2, 0.5)
+    assert asked("treatment") == (1, 1.0)
+    assert asked("treatment, diagnosis") == asked()
+    assert main(["report", "accuracy", "--asks-for", "organism"]) == 1
+    assert "No answered case asks for this" in capsys.readouterr().err
 
 
 def test_holm_is_never_below_the_plain_p(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:

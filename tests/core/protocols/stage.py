@@ -68,8 +68,8 @@ def last(body: dict[str, Any]) -> str:
 
 
 def is_answer(body: dict[str, Any]) -> bool:
-    """Whether the doctor is asked for its diagnosis (and not for its next message in the conversation)."""
-    return "beginning with **Final Diagnosis:**" in last(body)
+    """Whether the doctor is asked for its answer (and not for its next message in the conversation)."""
+    return "beginning with **Final " in last(body)
 
 
 def is_extraction(body: dict[str, Any]) -> bool:
@@ -78,7 +78,7 @@ def is_extraction(body: dict[str, Any]) -> bool:
 
 def question_type(body: dict[str, Any]) -> str:
     text = last(body)
-    if "three likeliest" in text:
+    if "numbered 1. to 3." in text:
         return "frq_top3"
     if "from this list" in text:
         return "mcq_many"

@@ -10,6 +10,7 @@ import pytest
 
 from core.agents.base import Turn
 from core.agents.casting import CONSULTATION_PROMPTS, Casting, craftmd_pack
+from core.agents.consultation_roles import briefing_of
 from core.agents.oracle import BY_NAME, CLOSING, QUESTION
 from core.campaigns.plan import seed_of
 from core.case import Case
@@ -79,24 +80,49 @@ def test_the_more_of_the_dialogue_the_more_is_uncovered(played: dict[str, Played
     assert all(later > earlier + 0.05 for earlier, later in pairwise(means)), means
 
 
+IMPORTED = Case(
+    case_key="x/1", dataset="x", specialty="Other", answer="Pleurisy", choices=("Pleurisy", "Gout"),
+    vignette=(
+        "A 46-year-old woman comes to the clinic because of chest pain. The pain began three days ago and is sharp. It "
+        "gets worse when she breathes in. She also has a dry cough. She denies fever and chills. Past medical history "
+        "includes asthma. She takes albuterol daily. She is allergic to penicillin. Her father had a stroke. She "
+        "smokes one pack of cigarettes a day and works as a teacher. She recently traveled to Peru. Her pulse is "
+        "96/min and blood pressure is 120/80 mm Hg. Auscultation shows a friction rub. Laboratory studies show a "
+        "hemoglobin of 12 g/dL. An x-ray of the chest shows no abnormalities."
+    ),
+)  # fmt: skip
+"""A case as it is imported, without a profile: its sentences make 16 items."""
+
+
 @pytest.mark.parametrize("order", ORACLES)
-def test_every_question_of_the_oracle_uncovers_its_item_until_the_cap(played: dict[str, Played], order: str) -> None:
-    """Each question names another item, and the patient tells just that one."""
-    for case in map(consultation_case, library()):
-        events = played[f"reference/oracle-{order}"][case.case.case_key]
+def test_the_oracle_asks_for_every_item_and_is_told_it(played: dict[str, Played], order: str) -> None:
+    """Each question names another item, and the patient tells just that one; no cap ends it."""
+    events_of = {**played[f"reference/oracle-{order}"], **play(f"reference/oracle-{order}", (IMPORTED,))}
+    for case in map(consultation_case, (*library(), IMPORTED)):
+        events = events_of[case.case.case_key]
         turns = dialogue(events)
         asked = [t.text for t in turns if t.role == "doctor" and t.text != CLOSING]
         keys = [QUESTION.format(key=item.key) for item in case.items]
-        assert len(asked) == min(CAP, len(keys))
-        if order == "direct":
-            assert asked == keys[:CAP]
-        elif order == "reversed":
-            assert asked == keys[::-1][:CAP]
+        assert sorted(asked) == sorted(keys)
         assert len(set(asked)) == len(asked)
-        assert set(asked) <= set(keys)
+        if order != "random":
+            assert asked == (keys if order == "direct" else keys[::-1])
+        told = {q.text: a.text for q, a in pairwise(turns) if q.role == "doctor"}
+        lay = {QUESTION.format(key=item.key): item.lay for item in briefing_of(case).items}
+        assert told == lay  # the share of what can be told: 1.000
         (end,) = (e for e in events if isinstance(e, Ended))
-        assert end.reason == ("turn_cap" if len(keys) >= CAP else "no_question")
-        assert "I don't know" not in " ".join(t.text for t in turns)
+        assert (end.reason, end.doctor_turns) == ("no_question", len(keys) + 1)
+    assert len(consultation_case(IMPORTED).items) == 16 > CAP
+
+
+def test_all_orders_end_with_the_same_items(played: dict[str, Played]) -> None:
+    ends = [
+        [(m.patient_recall, m.doctor_recall) for m in measured(played[f"reference/oracle-{order}"])]
+        for order in ORACLES
+    ]
+    assert ends[0] == ends[1] == ends[2]
+    assert {doctor for _, doctor in ends[0]} == {1.0}
+    assert sum(len(consultation_case(case).items) > CAP for case in library()) == 54
 
 
 def test_random_orders_differ_between_trials_and_are_the_same_for_one_seed(played: dict[str, Played]) -> None:
@@ -108,11 +134,13 @@ def test_random_orders_differ_between_trials_and_are_the_same_for_one_seed(playe
     assert all(one != other for one, other in zip(first, direct, strict=True))
 
 
-def test_more_questions_uncover_more(played: dict[str, Played]) -> None:
-    """With two questions instead of ten the oracle learns less in every case."""
-    few = [m.patient_recall for m in measured(play("reference/oracle-direct", cap=2))]
-    many = [m.patient_recall for m in measured(played["reference/oracle-direct"])]
-    assert all((one or 0) < (other or 0) for one, other in zip(few, many, strict=True))
+def test_the_cap_binds_others_and_not_the_oracle(played: dict[str, Played]) -> None:
+    cases = library()[:10]
+    assert {key: dialogue(events) for key, events in play("reference/oracle-direct", cases, cap=2).items()} == {
+        case.case_key: dialogue(played["reference/oracle-direct"][case.case_key]) for case in cases
+    }
+    capped = play("reference/bayes", cases, cap=2)
+    assert {sum(turn.role == "doctor" for turn in dialogue(events)) for events in capped.values()} == {2}
 
 
 def test_the_lower_bound_is_the_opening_alone(played: dict[str, Played]) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from core.events import Called, CallRecord
+from core.questions import ASKS_FOR
+from core.store import database
 from core.store.annotations import Annotation, add_annotations, annotations_of
 from core.store.cases import add_cases, case, cases
 from core.store.conversations import ConversationFilter, conversations, count_conversations
 from core.store.database import Store
 from core.store.exports import results, transcripts
-from core.store.figures import Selection
+from core.store.figures import Selection, case_scores
 from core.store.fold import fold
 from core.store.runs import run, run_cases, runs
 from core.store.trials import calls_of, latest_grades, probes_of, trial_events, utterances_of
@@ -186,3 +188,42 @@ def test_odd_texts_survive(store: Store) -> None:
         stored: list[CallRecord] = calls_of(cursor, TRIAL)
         assert stored == [call.call]
         assert trial_events(cursor, TRIAL)[1] == answered(response=odd)
+
+
+def test_a_selection_may_want_what_the_question_asks_for(store: Store) -> None:
+    treated = a_case(2, question="Which of the following is the best treatment?")
+    stated = a_case(3, question="What now?", asks_for="test")
+    listed = [a_case(1), treated, stated]
+    trials = [a_trial(trial_id=f"run/{n}/0", case_key=f"ours/{n}") for n in (1, 2, 3)]
+    write_journal(store.journals, "run", a_header(cases=listed), *trials)
+    fold(store)
+    with store.read() as cursor:
+        found = {
+            kind: [score.case_key for score in case_scores(cursor, Selection(asks_for=[kind], formats=["vignette"]))]
+            for kind in ASKS_FOR
+        }
+        assert [c.asks_for for c in cases(cursor)] == ["diagnosis", "treatment", "test"]
+        assert cases(cursor) == listed
+    assert {kind: keys for kind, keys in found.items() if keys} == {
+        "diagnosis": ["ours/1"], "treatment": ["ours/2"], "test": ["ours/3"],
+    }  # fmt: skip
+
+
+def test_cases_stored_before_can_be_selected_by_what_their_question_asks_for(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "MIGRATIONS", database.MIGRATIONS[:7])
+        with store.write() as connection:
+            connection.executemany(
+                "INSERT INTO cases BY NAME SELECT ? AS case_key, 'h' AS content_hash, 'd' AS dataset, 'Other' AS "
+                "specialty, 'A man.' AS vignette, ? AS question, ['x', 'y'] AS choices, 'x' AS answer, []::VARCHAR[] "
+                "AS synonyms, []::VARCHAR[] AS supertypes, []::VARCHAR[] AS subtypes, 'patient' AS speaker, '' AS "
+                "source, '' AS licence, 1.0 AS added_at",
+                [("d/1", "What is the diagnosis?"), ("d/2", "What is the treatment?"), ("d/3", "What is it?")],
+            )
+    with store.read() as cursor:
+        rows = cursor.execute("SELECT case_key, asks_for FROM cases ORDER BY 1").fetchall()
+        versions = cursor.execute("SELECT max(schema_version) FROM meta").fetchall()
+    assert rows == [("d/1", "diagnosis"), ("d/2", "treatment"), ("d/3", "diagnosis")]
+    assert versions == [(len(database.MIGRATIONS),)]

@@ -11,7 +11,7 @@ from core.consultation.items import Item, ItemSet, consultation_case
 from core.datasets.library import library
 from core.metrics.history.inquiry import closes
 from core.metrics.history.measures import measure, yardstick
-from core.training.dialogue import asks_for_diagnosis, golden_dialogue
+from core.training.dialogue import golden_dialogue
 from core.training.phrases import QUESTIONS
 from tests.core.training.golden_cases import PROFILE, a_case
 
@@ -87,17 +87,3 @@ def test_the_seed_decides_the_phrases_and_none_comes_twice_before_all_have_come(
     keys = [item.key for item in about.items][: len(QUESTIONS)]
     said = {t.text.replace(key, "{key}") for t, key in zip(first[1::2], keys, strict=False)}
     assert said == set(QUESTIONS)
-
-
-@pytest.mark.parametrize(
-    ("question", "asked"),
-    [
-        ("What is the most likely diagnosis?", True),
-        ("Which of the following is the most likely cause of this patient's symptoms?", True),
-        ("What is it?", True),
-        ("Which of the following is the most appropriate next step in management?", False),
-        ("What is the specificity of this test?", False),
-    ],
-)
-def test_only_a_diagnosis_can_end_a_consultation(question: str, asked: bool) -> None:
-    assert asks_for_diagnosis(a_case(question=question)) is asked
