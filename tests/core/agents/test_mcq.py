@@ -59,8 +59,10 @@ def test_a_choice_with_signs_of_its_own_is_found() -> None:
 
 
 _HOSTILE = [
-    "\n", "*", " ", "Gout ", "(a", "A, ", "Gout (", "not ", "the answer is ", "if i ", "not A ", "\n\n Gout\n", "A\n", "B. Gout\n",
-    "**", "Gout if ", "other options such as ", "<answer>", "\\boxed{", "Gout, A or ", "most likely ", "é ", "i'd say so: ",
+    "\n", "*", " ", "Gout ", "(a", "A, ", "Gout (", "not ", "the answer is ", "if i ",
+    "not A ", "\n\n Gout\n", "A\n", "B. Gout\n",
+    "**", "Gout if ", "other options such as ", "<answer>", "\\boxed{", "Gout, A or ", "most likely ",
+    "é ", "i'd say so: ",
 ]  # fmt: skip
 """Each is said ten thousand times over."""
 
