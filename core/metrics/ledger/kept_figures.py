@@ -15,6 +15,7 @@ import pandas as pd
 from core.metrics.history.resampling import column_intervals
 from core.metrics.ledger.overview import Share, TopicRow
 from core.metrics.ledger.topics import TOPICS
+from core.stats.intervals import NOTHING
 
 RESAMPLES = 2_000
 _MARKS = ("asked", "volunteered", "never_elicited", "withheld")
@@ -83,7 +84,8 @@ def _talk_row(model: str, held: pd.DataFrame, figures: dict[tuple[str, ...], Sha
 def _figures(wide: pd.DataFrame) -> dict[tuple[str, ...], Share]:
     """Return column → mean over the cases that have it, with its interval."""
     matrix = wide.to_numpy(dtype=np.float64, na_value=np.nan)
-    bounds = column_intervals(matrix, resamples=RESAMPLES)
+    shares = [column[0] not in _COUNTS for column in wide.columns]
+    bounds = column_intervals(matrix, shares=shares, resamples=RESAMPLES)
     means = np.nanmean(matrix, axis=0) if matrix.size else np.zeros(0)
     return {
         tuple(column): Share(float(mean), interval)
@@ -92,4 +94,5 @@ def _figures(wide: pd.DataFrame) -> dict[tuple[str, ...], Share]:
 
 
 _PER_TALK = ("invented", "denials", "with_invented", "with_withheld", "with_leaked")
-_NOTHING = Share(float("nan"), column_intervals(np.full((1, 1), np.nan))[0])
+_COUNTS = ("invented", "denials")
+_NOTHING = Share(float("nan"), NOTHING)

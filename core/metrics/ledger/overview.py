@@ -68,7 +68,7 @@ def invented_per_conversation(ledgers: Iterable[Ledger]) -> Share:
     by_case: dict[str, list[int]] = defaultdict(list)
     for one in ledgers:
         by_case[one.case_key].append(sum(not statement.denial for statement in one.invented))
-    return _mean([sum(found) / len(found) for found in by_case.values()])
+    return _mean([sum(found) / len(found) for found in by_case.values()], shares=False)
 
 
 def _row(topic: Topic, cases: Sequence[Sequence[FactMark]]) -> TopicRow:
@@ -82,7 +82,7 @@ def _row(topic: Topic, cases: Sequence[Sequence[FactMark]]) -> TopicRow:
     )  # fmt: skip
 
 
-def _mean(values: Sequence[float]) -> Share:
+def _mean(values: Sequence[float], shares: bool = True) -> Share:
     if not values:
         return Share(float("nan"), bootstrap_interval([]))
-    return Share(sum(values) / len(values), bootstrap_interval(values))
+    return Share(sum(values) / len(values), bootstrap_interval(values, shares=shares))

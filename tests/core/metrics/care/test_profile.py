@@ -86,13 +86,25 @@ def test_trials_of_an_item_are_averaged_first(store: Store) -> None:
     assert (found.items, found.trials, found.excluded) == (2, 4, {"provider_error": 1})
 
 
-def test_one_item_and_items_that_do_not_differ_have_intervals_of_no_width(store: Store) -> None:
+def test_one_item_says_little_of_others(store: Store) -> None:
     one = profile_of(trials_of(store, automedic(), SIX[0]))
     assert one is not None
-    for part, value in (("accuracy", 1), ("efficiency", 20), ("empathy", 1), ("robustness", 1)):
+    for part in ("accuracy", "empathy", "robustness"):
         found = one.part(part)
-        assert (found.value, found.low, found.high) == pytest.approx((value, value, value), abs=1e-9)
+        # Wilson's lower bound of one of one: 1 / (1 + 3.8415)
+        assert (found.value, found.low, found.high) == pytest.approx((1, 0.206549, 1), abs=1e-6)
         assert found.n == 1
+    assert (one.efficiency.value, one.efficiency.n) == (pytest.approx(20), 1)
+
+
+def test_nobody_right_leaves_room_for_some_efficiency(store: Store) -> None:
+    wrong = [a_consultation(n, [f"<patient>{'word ' * 5}</patient>", "</end>"], conv="incorrect") for n in (1, 2)]
+    found = profile_of(trials_of(store, automedic(), *wrong))
+    assert found is not None
+    assert (found.acc_conv.low, found.acc_conv.high) == (0, pytest.approx(3.841459 / 5.841459, abs=1e-6))
+    # queries of five words are worth 100/5 where the answer is right
+    assert (found.efficiency.value, found.efficiency.low) == (0, 0)
+    assert found.efficiency.high == pytest.approx(20 * 3.841459 / 5.841459, abs=1e-5)
 
 
 def test_nothing_to_figure_is_none_and_not_zero(store: Store) -> None:
