@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from common import medians_s, table
 
-from core.automedic.tags import read_tags
+from core.automedic.tags import plain_words, read_tags
 from core.metrics.care import (
     PARTS,
     CareSeat,
@@ -106,8 +106,8 @@ def row_loop(store: Store) -> dict[str, tuple[float, float, float, float]]:
                                               "'speaks_for_others')").fetchall()}  # fmt: skip
     words: dict[str, list[int]] = {}
     for row in spoken.itertuples():
-        if row.role == "doctor" and (count := len(read_tags(row.text).query.split())):
-            words.setdefault(row.trial_id, []).append(count)
+        if row.role == "doctor" and read_tags(row.text).queries:
+            words.setdefault(row.trial_id, []).append(len(plain_words(row.text)))
     told = {(row.trial_id, row.format): row.verdict for row in verdicts.itertuples()}
     held: dict[str, list[tuple[float, float, float, float, float]]] = {}
     for row in trials.itertuples():

@@ -1,8 +1,8 @@
 """Profiles by rule: a vignette divided into what the doctor, the patient and the clinical staff may know (Oh et al.).
 
 What examination and tests show goes to the staff in the vignette's own words (``results``); the rest is cut into facts
-that the patient tells (``telling``), in the first person or as a carer says it (``speaking``). Past history, family
-history and lifestyle are made up where nothing in the case touches them (``imputing``).
+that the patient tells (``telling``), in the first person or as a carer says it (``speaking``). Duration, past history,
+family history and lifestyle are made up where nothing in the case touches them (``imputing``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from core.automedic.suitability import suitability
 from core.automedic.telling import described, told_facts
 from core.case import Case, Fact, Profile, read_demographics
 
-RULES = "1"
+RULES = "2"
 """Version of these rules."""
 MADE_BY = f"rules-{RULES}"
 """``made_by`` of these profiles: it changes with the rules, so that old ones are known."""
