@@ -44,19 +44,22 @@ class Message:
 def speaks_in_tags(events: Iterable[Event], begun: str = "") -> bool:
     """Say whether a conversation is AutoMedic's, from what has happened in it; ``begun`` is what is just being said.
 
-    It is known by what no other protocol has: tags in the doctor's first message (elsewhere the greeting), clinical
-    staff, a misuse of tags, a rating, or an end by the tags.
+    For those who do not know its run, whose protocol decides. It is known by what no other protocol has: clinical
+    staff, a misuse of tags, a rating, an end by the tags, or a whole query in tags in the doctor's first message
+    (elsewhere the greeting), which the patient never precedes. A word that only looks like a tag is none.
     """
-    doctors: list[str] = []
+    said: list[Utterance] = []
     for event in events:
         if isinstance(event, Misused | Rated) or (isinstance(event, Ended) and event.reason in ("end_tag", "no_tag")):
             return True
         if isinstance(event, Utterance):
             if event.role == "staff":
                 return True
-            doctors += [event.text] if event.role == "doctor" else []
-    first = doctors[0] if doctors else begun
-    return bool(_TAG.search(first) if doctors else _BEGINS.match(first))
+            said.append(event)
+    if said:
+        spoken = read_tags(said[0].text)
+        return said[0].role == "doctor" and bool(spoken.queries or spoken.ends)
+    return _BEGINS.match(begun) is not None
 
 
 def message_of(text: str) -> Message:

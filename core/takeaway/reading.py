@@ -30,6 +30,7 @@ from core.events import (
     Utterance,
 )
 from core.metrics.provenance import UNKNOWN, side_by_side
+from core.protocols.playing import AUTOMEDIC
 from core.takeaway import words
 from core.takeaway.document import Document, Talk
 
@@ -122,11 +123,16 @@ def _all_same(cells: Sequence[Cell | None]) -> bool:
 
 
 def _cells(talk: Talk) -> list[Cell]:
-    tagged, misuses = speaks_in_tags(talk.events), misuses_of(talk.events)
+    tagged, misuses = _in_tags(talk), misuses_of(talk.events)
     return [
         _tagged(said, misuses.get(said.turn)) if tagged and said.role == "doctor" else Cell(said.role, said.text)
         for said in of_kind(talk, Utterance)
     ]
+
+
+def _in_tags(talk: Talk) -> bool:
+    """Say whether a conversation is AutoMedic's: by its run, or where it has none, by what was said."""
+    return talk.cast.protocol == AUTOMEDIC.name if talk.cast else speaks_in_tags(talk.events)
 
 
 def _tagged(said: Utterance, misuse: Misused | None) -> Cell:
@@ -163,7 +169,7 @@ def ending(talk: Talk) -> str:
     ended = next(iter(of_kind(talk, Ended)), None)
     if ended is not None:
         detail = f" ({ended.detail})" if ended.detail else ""
-        how = words.how_it_ended(ended.reason, ended.doctor_turns, tagged=speaks_in_tags(talk.events))
+        how = words.how_it_ended(ended.reason, ended.doctor_turns, tagged=_in_tags(talk))
         return f"It ended because {how}{detail}."
     if of_kind(talk, Finished):
         return "This trial held no conversation."

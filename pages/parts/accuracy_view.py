@@ -136,7 +136,7 @@ def _listed(tables: Sequence[int]) -> str:
 
 def _differences(view: View, cells: Sequence[Cell], names: Mapping[str, str]) -> None:
     own = [model for model in names if any(c.own and c.model == model for c in cells)]
-    runs = [run for run in run_casts() if run.case_set.partition(":")[0] == view.case_set]
+    runs = [run for run in run_casts() if run.data_set == view.case_set]
     found = side_by_side([[run for run in runs if run.doctor == model] for model in own])
     # of one model, what differs between its own runs
     apart = differing(found) if len(own) > 1 else [s for s in found if any(" / " in value for value in s.values)]

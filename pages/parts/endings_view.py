@@ -122,7 +122,7 @@ def _ask_rules(held: list[Arm]) -> tuple[list[str], tuple[Arm, ...]]:
 
 
 def _what_differs(models: Sequence[str], names: Mapping[str, str], scope: Scope) -> None:
-    runs = [run for run in run_casts() if run.case_set.partition(":")[0] == scope.case_set]
+    runs = [run for run in run_casts() if run.data_set == scope.case_set]
     apart = differing(side_by_side([[run for run in runs if run.doctor == model] for model in models]))
     if not apart:
         return
