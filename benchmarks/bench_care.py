@@ -36,6 +36,8 @@ from core.store.database import Store
 from core.store.tables import Row, insert
 
 MODELS, ITEMS, DATASETS = 11, 2_000, 4
+LATER: dict[str, Row] = {"grades": ("", 1)}
+"""Columns that came to a table after the rows below: the grader's own prompts, the version of the rule."""
 WORDS = "since when do you have this pain and does it come at night or after meals in your left side".split()
 
 
@@ -59,7 +61,7 @@ def run_rows(run_id: str, chance: random.Random) -> dict[str, list[Row]]:
     rows: dict[str, list[Row]] = {"runs": [header]}
     for item in range(ITEMS):
         for name, row in trial_rows(run_id, item, chance):
-            rows.setdefault(name, []).append(row)
+            rows.setdefault(name, []).append(row + LATER.get(name, ()))
     return rows
 
 

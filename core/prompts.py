@@ -190,10 +190,12 @@ def _compiled(source: str) -> jinja2.Template:
 
     Raises jinja2's ``SecurityError`` and ``TemplateSyntaxError``.
     """
-    for node in ENVIRONMENT.parse(source).find_all((nodes.Getattr, nodes.Getitem)):
-        name = node.attr if isinstance(node, nodes.Getattr) else getattr(node.arg, "value", None)
-        if isinstance(name, str) and name.startswith("_"):
-            raise SecurityError(f"a prompt cannot use {name!r}.")
+    tree = ENVIRONMENT.parse(source)
+    names = [node.attr for node in tree.find_all(nodes.Getattr)]
+    names += [str(node.arg.value) for node in tree.find_all(nodes.Getitem) if isinstance(node.arg, nodes.Const)]
+    private = next((name for name in names if name.startswith("_")), None)
+    if private is not None:
+        raise SecurityError(f"a prompt cannot use {private!r}.")
     return ENVIRONMENT.from_string(source)
 
 
