@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from common import medians_s, table
 
-from core.automedic.tags import read_tags
+from core.automedic.tags import plain_words, read_tags
 from core.metrics.care import (
     PARTS,
     CareSeat,
@@ -36,6 +36,8 @@ from core.store.database import Store
 from core.store.tables import Row, insert
 
 MODELS, ITEMS, DATASETS = 11, 2_000, 4
+LATER: dict[str, Row] = {"grades": ("", 1)}
+"""Columns that came to a table after the rows below: the grader's own prompts, the version of the rule."""
 WORDS = "since when do you have this pain and does it come at night or after meals in your left side".split()
 
 
@@ -59,7 +61,7 @@ def run_rows(run_id: str, chance: random.Random) -> dict[str, list[Row]]:
     rows: dict[str, list[Row]] = {"runs": [header]}
     for item in range(ITEMS):
         for name, row in trial_rows(run_id, item, chance):
-            rows.setdefault(name, []).append(row)
+            rows.setdefault(name, []).append(row + LATER.get(name, ()))
     return rows
 
 
@@ -106,8 +108,8 @@ def row_loop(store: Store) -> dict[str, tuple[float, float, float, float]]:
                                               "'speaks_for_others')").fetchall()}  # fmt: skip
     words: dict[str, list[int]] = {}
     for row in spoken.itertuples():
-        if row.role == "doctor" and (count := len(read_tags(row.text).query.split())):
-            words.setdefault(row.trial_id, []).append(count)
+        if row.role == "doctor" and read_tags(row.text).queries:
+            words.setdefault(row.trial_id, []).append(len(plain_words(row.text)))
     told = {(row.trial_id, row.format): row.verdict for row in verdicts.itertuples()}
     held: dict[str, list[tuple[float, float, float, float, float]]] = {}
     for row in trials.itertuples():

@@ -19,10 +19,11 @@ from typing import Any
 from common import provider, table
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
-from core.agents.casting import Casting, CastNames, craftmd_pack
+from core.agents.casting import CastNames, craftmd_pack
 from core.campaigns.engine import Engine, Progress, Stop
-from core.campaigns.plan import Campaign, header_of, rules_of, trials_of
-from core.campaigns.run import begin
+from core.campaigns.plan import Campaign, header_of, trials_of
+from core.campaigns.run import begin, player_of
+from core.campaigns.settings import Settings
 from core.datasets.library import library
 from core.models.base import Completion, Message, Sampling
 from core.models.registry import load_registry
@@ -117,8 +118,9 @@ async def campaign(url: str, in_flight: int, calls: int) -> Measured:
     """Run a whole campaign: protocol, events, journal, and the database that follows now and then."""
     store, trials = Store(), calls // CALLS_A_TRIAL
     plan = Campaign(
-        names=_NAMES, cases=tuple(library()[:16]), case_set="bench", arms=(("multi_turn", "mcq"),), trials=trials // 16
-    )
+        names=_NAMES, cases=tuple(library()[:16]), case_set="bench", arms=(("multi_turn", "mcq"),), trials=trials // 16,
+        settings=Settings(base_url=url),
+    )  # fmt: skip
 
     async def fold() -> None:
         await asyncio.to_thread(fold_if_free, store)
@@ -127,9 +129,8 @@ async def campaign(url: str, in_flight: int, calls: int) -> Measured:
         header = header_of(plan, registry)
         begin(header)
         fold_if_free(store)  # as the command line does before it starts
-        cast = Casting(registry, craftmd_pack(), base_url=url).open(plan.names)
         missing = trials_of(header)
-        engine = Engine(header, cast, rules_of(plan), concurrency=in_flight, fold=fold)
+        engine = Engine(header, player_of(plan, registry), concurrency=in_flight, fold=fold)
         return await measured(_calls_of(engine.run(missing, len(missing), Stop())))
 
 

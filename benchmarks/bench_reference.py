@@ -101,7 +101,9 @@ async def whole(plan: Campaign, cast: Cast) -> int:
     header = header_of(plan, load_registry())
     begin(header)
     missing = trials_of(header)
-    progress = await Engine(header, cast, rules_of(plan), concurrency=32).run(missing, len(missing), Stop())
+    rules = rules_of(plan)
+    engine = Engine(header, lambda trial: run_trial(trial, cast, rules), concurrency=32)
+    progress = await engine.run(missing, len(missing), Stop())
     return progress.done
 
 

@@ -1,25 +1,29 @@
 """Prompt packs: one prompt a file, Jinja2 with a YAML header that says role, inputs and what it is for.
 
 A pack is known by its name and a hash of all its files, which every conversation stores. The project's own packs lie
-in prompts/, the user's in the folder ``prompts`` beside the database; no name stands for two.
+in prompts/, the user's in the folder ``prompts`` beside the database; no name stands for two. A pack may come from
+anybody: its templates see the values of their prompt and nothing of the program around them (Jinja2's sandbox).
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import yaml
+from jinja2 import nodes
+from jinja2.exceptions import SecurityError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from core import paths
 from core.errors import UsageError
 
-ENVIRONMENT = jinja2.Environment(
+ENVIRONMENT = ImmutableSandboxedEnvironment(
     undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True
 )
 """How templates are read: a line with nothing but a block leaves no empty line behind."""
@@ -61,12 +65,14 @@ class Prompt:
         values = self.taken(values)
         if set(values) != set(self.inputs):
             raise KeyError(f"prompt {self.name} takes {sorted(self.inputs)}, got {sorted(values)}")
-        return self.template.render(**values).strip()
+        return rendered(self.template, f"{self.name}.md", values).strip()
 
     def with_source(self, source: str) -> Prompt:
-        """Return the prompt with another template; raise ``UsageError`` where that is not valid Jinja2."""
+        """Return the prompt with another template; raise ``UsageError`` where that is not valid Jinja2, or unsafe."""
         try:
-            return replace(self, source=source, template=ENVIRONMENT.from_string(source))
+            return replace(self, source=source, template=_compiled(source))
+        except SecurityError as error:
+            raise UsageError(f"{self.name}.md is no safe template: {error}") from error
         except jinja2.TemplateSyntaxError as error:
             raise UsageError(
                 f"{self.name}.md is no valid Jinja2 in line {error.lineno}: {error.message}"
@@ -85,6 +91,10 @@ class PromptPack:
     def render(self, name: str, /, **values: Any) -> str:
         """Render the prompt of that name."""
         return self.prompts[name].render(**values)
+
+    def hash_of(self, name: str) -> str:
+        """Return the hash that a pack of this prompt alone would have."""
+        return _hash_of([self.folder / f"{name}.md"])
 
     def file_of(self, name: str) -> str:
         """Return the prompt's file as people know it: ``prompts/PACK/NAME.md``, or its path for another folder."""
@@ -150,8 +160,12 @@ def load_pack(name_or_folder: str, needed: tuple[str, ...] = ()) -> PromptPack:
     missing = [name for name in needed if name not in prompts]
     if missing:
         raise UsageError(f"The prompt pack {folder} lacks {', '.join(f'{m}.md' for m in missing)}.")
+    return PromptPack(folder.name, _hash_of(files), prompts, folder)
+
+
+def _hash_of(files: Iterable[Path]) -> str:
     digest = hashlib.sha256(b"".join(p.name.encode() + b"\0" + p.read_bytes() + b"\0" for p in files))
-    return PromptPack(folder.name, digest.hexdigest()[:_SHORT], prompts, folder)
+    return digest.hexdigest()[:_SHORT]
 
 
 def grader_hash(pack: PromptPack) -> str:
@@ -168,13 +182,39 @@ def read_prompt(path: Path) -> Prompt:
     header, body = text[3:].split("\n---\n", 1)
     try:
         fields = yaml.safe_load(header)
-        template = ENVIRONMENT.from_string(body)
+        template = _compiled(body)
         return Prompt(
             path.stem, fields["role"], tuple(fields.get("inputs") or ()), template, body, f"---{header}\n---\n",
             hashlib.sha256(path.read_bytes()).hexdigest()[:_SHORT],
         )  # fmt: skip
+    except SecurityError as error:
+        raise UsageError(f"{path} is no safe template: {error}") from error
     except (yaml.YAMLError, KeyError, TypeError, jinja2.TemplateSyntaxError) as error:
         raise UsageError(f"{path}: the header needs role and inputs, and the text must be Jinja2 ({error}).") from error
+
+
+def rendered(template: jinja2.Template, name: str, values: Mapping[str, Any]) -> str:
+    """Fill in a template; raise ``UsageError`` where it reaches for what is no value of the prompt, or breaks."""
+    try:
+        return template.render(**values)
+    except SecurityError as error:
+        raise UsageError(f"{name} is no safe template: {error}") from error
+    except jinja2.TemplateError as error:
+        raise UsageError(f"{name} cannot be filled in: {error}") from error
+
+
+def _compiled(source: str) -> jinja2.Template:
+    """Compile a template; what it must not reach is refused here where it is plain to see, else where it is filled in.
+
+    Raises jinja2's ``SecurityError`` and ``TemplateSyntaxError``.
+    """
+    tree = ENVIRONMENT.parse(source)
+    names = [node.attr for node in tree.find_all(nodes.Getattr)]
+    names += [str(node.arg.value) for node in tree.find_all(nodes.Getitem) if isinstance(node.arg, nodes.Const)]
+    private = next((name for name in names if name.startswith("_")), None)
+    if private is not None:
+        raise SecurityError(f"a prompt cannot use {private!r}.")
+    return ENVIRONMENT.from_string(source)
 
 
 def _folder_of(name_or_folder: str) -> Path:

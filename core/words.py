@@ -63,7 +63,7 @@ ROLE: dict[RoleName, str] = {
 MISUSE: dict[TagMisuse, str] = {
     "no_tag": "it holds no query in a tag, so that nothing could be passed on",
     "text_outside": "it has words outside the tags, which were not passed on",
-    "several_queries": "it asks several queries, of which only the first was passed on",
+    "several_queries": "it asks several queries, of which only the first was passed on then",
     "unclosed": "it leaves a tag open",
     "nested": "it puts one tag inside another",
     "empty": "it holds an empty tag",

@@ -3,11 +3,10 @@
 import streamlit as st
 
 from core.agents.casting import is_model
-from core.bench.steps import NOT_AUTOMEDIC, steps_of_trial
+from core.bench.steps import steps_of_trial, why_not
 from core.bench.variants import variants_of
 from core.campaigns.journal import RunHeader
 from core.errors import AnamnesisError
-from core.protocols.playing import AUTOMEDIC
 from pages.parts.case_pictures import draw_pictures_folded
 from pages.parts.debug_cell import draw_cell
 from pages.parts.debug_edit import draw_edit
@@ -90,15 +89,15 @@ def draw_page() -> None:
             )
         ask_and_run()
         return
-    if shown.header.protocol == AUTOMEDIC.name:
-        draw_way_out(shown)
+    if (why := why_not(shown.header.protocol)) is not None:
+        draw_way_out(shown, why)
         return
     draw_run(shown)
 
 
-def draw_way_out(shown: Shown) -> None:
-    """Say that a trial of AutoMedic is read elsewhere, with the way there."""
-    st.info(plain(NOT_AUTOMEDIC), icon=":material/bug_report:")
+def draw_way_out(shown: Shown, why: str) -> None:
+    """Say why a trial is read elsewhere, with the way there."""
+    st.info(plain(why), icon=":material/bug_report:")
     with st.container(horizontal=True, vertical_alignment="center"):
         for number, trial_id in shown.trial_ids.items():
             st.page_link(

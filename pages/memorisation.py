@@ -4,6 +4,7 @@ import pandas as pd
 import streamlit as st
 
 from core.errors import AnamnesisError
+from core.memorisation.completing import VARIANTS, prompt_hash, variant_of
 from core.memorisation.figures import flagged, model_rows
 from core.memorisation.halves import FLAG
 from pages.parts.figure_controls import CHART, ask_several, keep_valid, unique_names
@@ -11,7 +12,7 @@ from pages.parts.figures import model_colours
 from pages.parts.look import plain
 from pages.parts.memorisation_charts import histogram
 from pages.parts.memorisation_data import stored_completions
-from pages.parts.memorisation_view import draw_accuracy, draw_asking, draw_cases, draw_models
+from pages.parts.memorisation_view import VARIANT, draw_accuracy, draw_asking, draw_cases, draw_models
 from pages.parts.navigation import require_app
 
 require_app()
@@ -28,6 +29,18 @@ def draw_memorisation() -> None:
             icon=":material/psychology:",
         )
         return
+    hashes = list(dict.fromkeys([*map(prompt_hash, VARIANTS), *(one.prompt_hash for one in found)]))
+    held = [hash_ for hash_ in hashes if any(one.prompt_hash == hash_ for one in found)]
+    keep_valid("memorisation_variant", held)
+    variant = held[0]
+    if len(held) > 1:
+        variant = st.segmented_control(
+            "How it was asked", held, default=held[0], required=True, key="memorisation_variant",
+            format_func=lambda hash_: VARIANT.get(variant_of(hash_), variant_of(hash_)),
+        )  # fmt: skip
+    else:
+        st.caption(f"How it was asked: {VARIANT.get(variant_of(variant), variant_of(variant))}.")
+    found = [one for one in found if one.prompt_hash == variant]
     names = unique_names(dict.fromkeys(one.model for one in found))
     chosen = ask_several(st.columns([2, 1])[0], "Models", "memorisation_models", list(names), names)
     kept = [one for one in found if not chosen or one.model in chosen]
@@ -46,7 +59,8 @@ def draw_memorisation() -> None:
     table = pd.DataFrame(
         [
             {
-                "model": one.model, "case": one.case_key, "similarity": one.similarity, "flagged": flagged(one),
+                "model": one.model, "variant": variant_of(one.prompt_hash), "case": one.case_key,
+                "similarity": one.similarity, "flagged": flagged(one),
                 "second_half": one.second_half, "completion": one.completion, "failure": one.failure,
             }
             for one in kept

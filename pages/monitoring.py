@@ -10,9 +10,10 @@ from pages.parts.accuracy_data import known_case_sets
 from pages.parts.conditions import draw_conditions, draw_what_differs
 from pages.parts.figure_controls import dataset_name, keep_valid
 from pages.parts.figures import conditions, label_of, model_colours, model_name
-from pages.parts.look import arm
+from pages.parts.look import arm, plain
 from pages.parts.monitoring_charts import groups_chart, versions_chart
 from pages.parts.monitoring_data import (
+    apart_from_bars,
     bars,
     courses_table,
     held_models,
@@ -106,6 +107,13 @@ if steps:
     st.markdown(f"**Rose:** {', '.join(rose) or 'nothing'}.  \n**Fell:** {', '.join(fell) or 'nothing'}.")
     table = steps_table(steps, correction)
     st.dataframe(table, hide_index=True)
+    apart = apart_from_bars(steps, shown)
+    st.caption(
+        "Before and after: on the cases for which both versions have an answer that counts. The bars, and the page "
+        "Accuracy, take all cases of a version." + (" Where that makes a difference:" if apart else "")
+    )
+    if apart:
+        st.markdown("\n".join(f"- {plain(line)}" for line in apart))
     st.download_button("Download as CSV", table.to_csv(index=False), "monitoring.csv", "text/csv",
                        icon=":material/download:")  # fmt: skip
     courses = courses_table(versions, version_courses(Store().version, case_set, rule))

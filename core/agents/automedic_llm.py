@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from core.agents.automedic_rating import UnreadableRating, read_rating
 from core.agents.automedic_roles import Facts, Rating
-from core.agents.base import Dialogue, Held, Material, Question, Said, Saying, Scene
+from core.agents.base import Dialogue, Held, Material, Question, Said, Saying, Scene, Turn
 from core.agents.calls import Voice, call
 from core.agents.parts import messages_of, picture_parts, question_part
 from core.case import Fact, Section
@@ -63,7 +63,7 @@ class LLMTagDoctor:
         system = self._pack.render("doctor", max_turns=self._max_turns, caregiver=scene.caregiver)
         opening = self._pack.render("opening", demographics=_pairs(demographics))
         pictures = messages_of(picture_parts(self._pack, scene))
-        return [_system(system), *pictures, _user(opening), *_said(dialogue, "doctor")]
+        return [_system(system), *pictures, _user(opening), *_heard(dialogue)]
 
 
 class LLMAutoMedicPatient:
@@ -133,6 +133,27 @@ def _by_section(results: Facts) -> list[tuple[str, list[tuple[str, str]]]]:
 
 def _pairs(facts: Sequence[Fact]) -> list[tuple[str, str]]:
     return [(fact.key, fact.value) for fact in facts]
+
+
+def _heard(dialogue: Dialogue) -> list[Message]:
+    """Return the dialogue as the doctor sees it; several replies to one message are one message that says who spoke."""
+    found: list[Message] = []
+    replies: list[Turn] = []
+    for turn in [*dialogue, None]:
+        if turn is not None and turn.role != "doctor":
+            replies.append(turn)
+            continue
+        if len(replies) == 1:
+            found.append(_user(replies[0].text))
+        elif replies:
+            found.append(_user("\n\n".join(f"{_SPEAKS[reply.role]}: {reply.text}" for reply in replies)))
+        replies = []
+        if turn is not None:
+            found += _said((turn,), "doctor")
+    return found
+
+
+_SPEAKS: dict[Speaker, str] = {"patient": "Patient", "staff": "Clinical staff"}
 
 
 def _said(dialogue: Dialogue, speaking: Speaker) -> list[Message]:

@@ -116,11 +116,6 @@ def briefings_of(case: Case) -> Briefings:
 
 
 def view_of(dialogue: Dialogue, addressee: Addressee) -> Dialogue:
-    """Return what the patient or the staff sees of a dialogue: the queries to it without tags, and its replies."""
-    seen: list[Turn] = []
-    for query in queries_of(dialogue):
-        if query.to == addressee:
-            seen.append(Turn("doctor", query.text))
-            if query.reply is not None:
-                seen.append(Turn(addressee, query.reply))
-    return tuple(seen)
+    """Return what the patient or the staff has seen of a dialogue: the queries that it answered, without tags."""
+    answered = [query for query in queries_of(dialogue) if query.to == addressee and query.reply is not None]
+    return tuple(turn for q in answered for turn in (Turn("doctor", q.text), Turn(addressee, q.reply or "")))

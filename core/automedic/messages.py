@@ -14,11 +14,13 @@ from typing import Literal
 from core.automedic.tags import read_tags, without_thinking
 from core.events import Ended, Event, Misused, Rated, Utterance
 
-Goes = Literal["patient", "staff", "end", "nowhere"]
-"""To whom a doctor's message went; ``end`` closed the consultation, ``nowhere`` could not be passed on."""
+Goes = Literal["patient", "staff", "both", "end", "nowhere"]
+"""To whom a doctor's message went; ``both``: queries to either; ``end`` closed the consultation, ``nowhere`` could not
+be passed on."""
 GOES: dict[Goes, str] = {
     "patient": "to the patient",
     "staff": "to the clinical staff",
+    "both": "to the patient and the clinical staff",
     "end": "ends the consultation",
     "nowhere": "to nobody",
 }
@@ -29,7 +31,7 @@ _CUT_OFF = re.compile(r"<[^<>]*$")
 
 @dataclass(frozen=True)
 class Message:
-    """A doctor's message: where it went, the words that were passed on, and all of it where it holds more than these.
+    """A doctor's message: where it went, its queries, and all of it where it holds more than these.
 
     ``whole`` is ``None`` where the message is nothing but its tag and the query in it.
     """
@@ -42,19 +44,22 @@ class Message:
 def speaks_in_tags(events: Iterable[Event], begun: str = "") -> bool:
     """Say whether a conversation is AutoMedic's, from what has happened in it; ``begun`` is what is just being said.
 
-    It is known by what no other protocol has: tags in the doctor's first message (elsewhere the greeting), clinical
-    staff, a misuse of tags, a rating, or an end by the tags.
+    For those who do not know its run, whose protocol decides. It is known by what no other protocol has: clinical
+    staff, a misuse of tags, a rating, an end by the tags, or a whole query in tags in the doctor's first message
+    (elsewhere the greeting), which the patient never precedes. A word that only looks like a tag is none.
     """
-    doctors: list[str] = []
+    said: list[Utterance] = []
     for event in events:
         if isinstance(event, Misused | Rated) or (isinstance(event, Ended) and event.reason in ("end_tag", "no_tag")):
             return True
         if isinstance(event, Utterance):
             if event.role == "staff":
                 return True
-            doctors += [event.text] if event.role == "doctor" else []
-    first = doctors[0] if doctors else begun
-    return bool(_TAG.search(first) if doctors else _BEGINS.match(first))
+            said.append(event)
+    if said:
+        spoken = read_tags(said[0].text)
+        return said[0].role == "doctor" and bool(spoken.queries or spoken.ends)
+    return _BEGINS.match(begun) is not None
 
 
 def message_of(text: str) -> Message:
@@ -63,9 +68,12 @@ def message_of(text: str) -> Message:
     alone = not spoken.misuses and without_thinking(text) == text.strip()
     if spoken.ends:
         return Message("end", "", None if alone else text)
-    if spoken.to is None:
+    if not spoken.queries:
         return Message("nowhere", text)
-    return Message(spoken.to, spoken.query, None if alone else text)
+    asked: set[Goes] = {query.to for query in spoken.queries}
+    goes: Goes = "both" if len(asked) > 1 else asked.pop()
+    lines = [f"{GOES[q.to].capitalize()}: {q.text}" if goes == "both" else q.text for q in spoken.queries]
+    return Message(goes, "\n\n".join(lines), None if alone else text)
 
 
 def without_tags(text: str) -> str:
@@ -79,6 +87,7 @@ def misuses_of(events: Iterable[Event]) -> dict[int, Misused]:
 
 
 def queries_passed_on(events: Sequence[Event]) -> int:
-    """Return how many of the doctor's messages were passed on to the patient or the staff."""
-    said = [event for event in events if isinstance(event, Utterance) and event.role == "doctor"]
-    return sum(message_of(event.text).goes in ("patient", "staff") for event in said)
+    """Return how many of the doctor's queries were answered, and with them those of a message still without reply."""
+    said = [event for event in events if isinstance(event, Utterance)]
+    answered = sum(event.role != "doctor" for event in said)
+    return answered + (len(read_tags(said[-1].text).queries) if said and said[-1].role == "doctor" else 0)

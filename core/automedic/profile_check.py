@@ -5,7 +5,8 @@ What does not hold is dropped and named, never changed in silence:
 - a result must stand in the vignette letter by letter (white space and case aside);
 - age and sex are the source's; what else is said of the person must be made of its words and numbers;
 - what the patient tells must be made of the source's words and numbers; otherwise it counts as imputed, which only
-  history may be (past, family, lifestyle, medication, allergies, exposure), never a symptom or a duration;
+  history may be (past, family, lifestyle, medication, allergies, exposure), and how long it has lasted where the source
+  says nothing of time, never a symptom;
 - what is imputed must not share a telling word with the answer or a choice, nor say the opposite of the vignette;
 - what only examination and tests showed is nothing that the patient tells.
 """
@@ -19,6 +20,7 @@ from typing import Literal
 
 from core.agents.ledger_models import in_vignette
 from core.automedic.fields import presence
+from core.automedic.imputing import says_how_long
 from core.automedic.profile_rules import demographics_of
 from core.automedic.profiles import Generated
 from core.automedic.speaking import Speaking, speaking_of
@@ -35,6 +37,7 @@ _MAY_BE_IMPUTED: frozenset[Topic] = frozenset(
     ("past history", "family history", "social history", "medication", "allergies", "exposure")
 )
 _LIFESTYLE = re.compile(r"lifestyle|routine|exercise|living", re.IGNORECASE)
+_DURATION = re.compile(r"\bduration\b|\bhow long\b|\bsince when\b", re.IGNORECASE)
 _PERSONAL = re.compile(r"^(?:patient['’]?s? )?(?:age|sex|gender|age and sex)$", re.IGNORECASE)
 _SHORTEST = 4
 """Letters of a word of the answer from which on it tells something."""
@@ -174,7 +177,10 @@ class _Checking:
     def _against_imputing(self, fact: Fact) -> str | None:
         """Return why a fact that the source does not hold cannot stay as imputed, or ``None``."""
         topic = topic_of_key(fact.key, fact.value)
-        if topic not in _MAY_BE_IMPUTED and not _LIFESTYLE.search(fact.key):
+        duration = _DURATION.search(fact.key) is not None
+        if duration and says_how_long(self.case.vignette):
+            return "it is made up and the source says how long"
+        if not duration and topic not in _MAY_BE_IMPUTED and not _LIFESTYLE.search(fact.key):
             return "the source does not say so, and only history may be made up"
         said = f"{fact.value}. {fact.lay}"
         for name in (self.case.answer, *self.case.synonyms, *self.case.choices):

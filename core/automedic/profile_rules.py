@@ -1,8 +1,8 @@
 """Profiles by rule: a vignette divided into what the doctor, the patient and the clinical staff may know (Oh et al.).
 
 What examination and tests show goes to the staff in the vignette's own words (``results``); the rest is cut into facts
-that the patient tells (``telling``), in the first person or as a carer says it (``speaking``). Past history, family
-history and lifestyle are made up where nothing in the case touches them (``imputing``).
+that the patient tells (``telling``), in the first person or as a carer says it (``speaking``). Duration, past history,
+family history and lifestyle are made up where nothing in the case touches them (``imputing``).
 """
 
 from __future__ import annotations

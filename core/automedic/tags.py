@@ -1,10 +1,10 @@
 """Reads what a doctor writes under AutoMedic's tag protocol, strictly, and names what breaks it.
 
-A doctor puts one query into ``<patient>…</patient>`` or ``<clinical>…</clinical>``, or ends with ``</end>`` alone (Oh,
+A doctor puts queries into ``<patient>…</patient>`` or ``<clinical>…</clinical>``, or ends with ``</end>`` alone (Oh,
 Park, Kim, arXiv 2512.10195). Tags are read as they stand: another spelling is another tag. Only a tag that is closed,
-holds words and no further tag of the two is a query; the first one goes on and nothing else of the message does.
-Reasoning in ``<think>``, which old conversations hold, is taken off first. A message that ends the conversation passes
-nothing on.
+holds words and no further tag of the two is a query; all of a message's queries go on, in order, and nothing else of it
+does. Reasoning in ``<think>``, which old conversations hold, is taken off first. A message that ends the conversation
+passes nothing on.
 """
 
 from __future__ import annotations
@@ -40,22 +40,28 @@ _MOST_UNKNOWN = 50
 _READ = 2_000
 """Characters of each of these that are read: pairs within pairs would else be read over and over."""
 _GRAVEST: tuple[TagMisuse, ...] = (
-    "speaks_for_others", "end_with_query", "unclosed", "nested", "unknown_tag", "empty", "no_tag", "several_queries",
-    "text_outside",
+    "speaks_for_others", "end_with_query", "unclosed", "nested", "unknown_tag", "empty", "no_tag", "text_outside",
 )  # fmt: skip
 """Of several misuses the first of these is quoted."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query: to whom it goes, and its words with single spaces between them."""
+
+    to: Addressee
+    text: str
 
 
 @dataclass(frozen=True)
 class Spoken:
     """A doctor's message as it was read.
 
-    ``query`` is passed on to ``to``; both are empty where nothing is. ``ends`` says that it holds the end tag.
-    ``misuses`` are in the order of ``TagMisuse``, and ``detail`` quotes the gravest of them.
+    ``queries`` are passed on; ``ends`` says that it holds the end tag. ``misuses`` are in the order of ``TagMisuse``,
+    and ``detail`` quotes the gravest of them.
     """
 
-    query: str = ""
-    to: Addressee | None = None
+    queries: tuple[Asked, ...] = ()
     ends: bool = False
     misuses: tuple[TagMisuse, ...] = ()
     detail: str = ""
@@ -63,7 +69,7 @@ class Spoken:
 
 @dataclass(frozen=True)
 class Query:
-    """A query that was passed on: the message that held it, to whom it went, its words, and the reply if one came."""
+    """A query of the message ``turn``: to whom it goes, its words, and the reply if one came."""
 
     turn: int
     to: Addressee
@@ -89,13 +95,12 @@ def read_tags(message: str) -> Spoken:
         shown["no_tag"] = text
     elif _WORDS.search(outside):
         shown["text_outside"] = outside
-    if len(queries) > 1:
-        shown["several_queries"] = queries[1].text
     kinds = tuple(kind for kind in get_args(TagMisuse) if kind in shown)
     detail = next((_quoted(shown[kind]) for kind in _GRAVEST if kind in shown), "")
     if ends or not queries:
         return Spoken(ends=ends, misuses=kinds, detail=detail)
-    return Spoken(" ".join(queries[0].text.split()), _ADDRESSEES[queries[0].tag], False, kinds, detail)
+    asked = tuple(Asked(_ADDRESSEES[held.tag], " ".join(held.text.split())) for held in queries)
+    return Spoken(asked, False, kinds, detail)
 
 
 def without_thinking(text: str) -> str:
@@ -107,20 +112,25 @@ def without_thinking(text: str) -> str:
 
 
 def queries_of(dialogue: Dialogue) -> list[Query]:
-    """Return the queries of a dialogue that were passed on, in order."""
+    """Return the queries of a dialogue in order; the replies after a message answer its queries one by one.
+
+    A query has no reply where it has not been passed on (yet).
+    """
     found: list[Query] = []
     for number, turn in enumerate(dialogue):
-        spoken = read_tags(turn.text) if turn.role == "doctor" else None
-        if spoken is not None and spoken.to is not None:
-            after = dialogue[number + 1] if number + 1 < len(dialogue) else None
-            reply = after.text if after is not None and after.role == spoken.to else None
-            found.append(Query(number, spoken.to, spoken.query, reply))
+        if turn.role != "doctor":
+            continue
+        for place, query in enumerate(read_tags(turn.text).queries, number + 1):
+            between = dialogue[number + 1 : place + 1]
+            told = len(between) == place - number and all(after.role != "doctor" for after in between)
+            reply = between[-1].text if told and between[-1].role == query.to else None
+            found.append(Query(number, query.to, query.text, reply))
     return found
 
 
 def plain_words(message: str) -> tuple[str, ...]:
-    """Return the words of a doctor's turn: those of the query that was passed on, split at white space."""
-    return tuple(read_tags(message).query.split())
+    """Return the words of a doctor's message, inside its tags and outside, without reasoning, split at white space."""
+    return tuple(_TAG.sub(" ", without_thinking(message)).split())
 
 
 @dataclass

@@ -15,12 +15,12 @@ from core.events import CallRecord, Event, Format, QuestionType, RoleName, Rule,
 from core.images import Image
 from core.models.base import Message, Role
 from core.models.pictures import read_back
-from core.protocols.playing import AUTOMEDIC
+from core.protocols.playing import AUTOMEDIC, CONSULTATION, CRAFTMD
 
-NOT_AUTOMEDIC = (
-    "The Case debugger takes CRAFT-MD's trials apart; this one is AutoMedic's, whose doctor, patient and staff "
-    "are sent other messages: read it under Transcripts, or take it away as data with every prompt and raw reply."
-)
+_OTHERS = {
+    AUTOMEDIC.name: "AutoMedic's, whose doctor, patient and staff are sent other messages",
+    CONSULTATION.name: "Consultation's, in which the patient opens and a solver of its own answers",
+}
 StepKind = Literal["ask", "reply", "summarise", "answer", "extract", "judge", "probe"]
 
 
@@ -99,6 +99,17 @@ class TrialRecord:
     """The doctor's prompt of a release's conversation, as it was sent."""
 
 
+def why_not(protocol: str) -> str | None:
+    """Return in a sentence why trials of a protocol are not taken apart and where to read them, else ``None``."""
+    if protocol == CRAFTMD.name:
+        return None
+    whose = _OTHERS.get(protocol, f"of the protocol {protocol}")
+    return (
+        f"The Case debugger takes CRAFT-MD's trials apart; this one is {whose}: read it under Transcripts, or take it "
+        "away as data with every prompt and raw reply."
+    )
+
+
 def sent_messages(messages: Sequence[StepMessage]) -> list[Message]:
     """Return edited or original parts as the messages that are sent; empty parts are left out, with their pictures."""
     parts = [Part(m.role, m.content, m.part, joined=m.joined, images=m.images) for m in messages if m.content.strip()]
@@ -111,10 +122,10 @@ def steps_of(
     """Return the steps of a trial, running or finished, in the order in which they happened.
 
     ``system_prompt`` is the doctor's prompt of a release's conversation (``TrialRecord``). Raises ``UsageError`` for a
-    trial of AutoMedic, whose roles are sent other messages than CRAFT-MD's.
+    trial of another protocol than CRAFT-MD, whose roles are sent other messages (``why_not``).
     """
-    if header.protocol == AUTOMEDIC.name:
-        raise UsageError(NOT_AUTOMEDIC)
+    if (why := why_not(header.protocol)) is not None:
+        raise UsageError(why)
     from core.bench.retrace import Retrace  # which makes steps of the classes above
 
     return Retrace(case, header, events, system_prompt).steps

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from core.prompts import ENVIRONMENT, Prompt
+from core.prompts import ENVIRONMENT, Prompt, rendered
 
 _PLAIN_VALUE = re.compile(r"\{\{-?\s*(\w+)\s*-?\}\}")
 _KEYWORD = re.compile(r"\{%[-+]?\s*(\w+)")
@@ -117,7 +117,7 @@ class _Reader:
         return [Bit("tag", before), *self.bits(branches[number][1]), Bit("tag", after)]
 
     def _rendered(self, source: str) -> str:
-        return ENVIRONMENT.from_string(self._preamble + source).render(**self._values)
+        return rendered(ENVIRONMENT.from_string(self._preamble + source), "The prompt", self._values)
 
 
 def _take_block(left: list[_Item], keyword: str) -> list[_Item]:

@@ -31,7 +31,10 @@ Figures = tuple[int, float, float]
 
 
 def estimate_automedic(campaign: Campaign, registry: Registry, concurrency: int) -> Estimate:
-    """Estimate a campaign in full (``core.campaigns.plan.in_full``): every doctor is taken to use all its turns."""
+    """Estimate a campaign in full (``core.campaigns.plan.in_full``).
+
+    Every doctor is taken to use all its turns, one query a message: who puts several into one makes fewer calls.
+    """
     trials = len(campaign.cases) * campaign.trials
     players = {**vars(campaign.names), "staff": campaign.settings.staff}
     roles = tuple(price_of(role, players[role], *figures, registry) for role, figures in _figures(campaign).items())

@@ -12,7 +12,7 @@ from core.cli.folded import folded_store
 from core.cli.report_failures import counting, model_names, print_rows
 from core.datasets.select import select
 from core.errors import AnamnesisError
-from core.memorisation.completing import Options, complete_cases, size_of
+from core.memorisation.completing import Options, Variant, complete_cases, prompt_hash, size_of, variant_of
 from core.memorisation.figures import flagged, model_rows, with_and_without
 from core.memorisation.halves import FLAG
 from core.models.registry import load_registry
@@ -30,6 +30,9 @@ def meld(
     limit: Annotated[int | None, typer.Option(help="Only the first N of these cases.")] = None,
     base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Calls under way at once.")] = 16,
+    variant: Annotated[
+        Variant, typer.Option(help="Let it go on writing, or ask for the original word for word at temperature 0.")
+    ] = "continue",
     again: Annotated[bool, typer.Option("--again", help="Ask also where there is a completion already.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and ask nothing.")] = False,
 ) -> int:
@@ -43,18 +46,18 @@ def meld(
         return 0
     store = folded_store()
     with counting("cases") as show:
-        asked = complete_cases(chosen, model, registry, store, Options(base_url, concurrency, again), show)
+        asked = complete_cases(chosen, model, registry, store, Options(base_url, concurrency, again, variant), show)
     print(f"{asked.completed} completions by {size.model}, {asked.kept} were there already.")
     if asked.failed:
         print(f"{asked.failed} calls failed, the last: {asked.last_failure}. Run it again for them.", file=sys.stderr)
-    _print_summary(store, size.model)
+    _print_summary(store, size.model, variant)
     return 1 if asked.failed and not asked.completed else 0
 
 
-def _print_summary(store: Store, model: str) -> None:
+def _print_summary(store: Store, model: str, variant: Variant) -> None:
     with store.read() as cursor:
         rows = model_rows(completions(cursor, [model]))
-    for row in rows:
+    for row in (row for row in rows if row.prompt_hash == prompt_hash(variant)):
         print(f"{row.flagged} of {row.n} cases reach a similarity of {FLAG}: likely training data.")
     print("See: python -m core report memorisation --part cases")
 
@@ -77,7 +80,8 @@ def report_memorisation(
         scores = {model: case_scores(cursor, Selection(models=[model])) for model in models_found}
     rows = _model_rows(found) if part == "models" else _case_rows(found)
     if part == "accuracy":
-        rows = [row for model, held in scores.items() for row in _accuracy_rows(model, found, held)]
+        kinds = dict.fromkeys((one.model, one.prompt_hash) for one in found)
+        rows = [row for kind in kinds for row in _accuracy_rows(kind, found, scores[kind[0]])]
     if not rows:
         raise AnamnesisError("The models with completions have answered no case yet: run a campaign with them.")
     print_rows(rows, format_)
@@ -87,8 +91,9 @@ def report_memorisation(
 def _model_rows(found: list[StoredCompletion]) -> list[Row]:
     return [
         {
-            "model": row.model, "n": row.n, "failed": row.failed, "flagged": row.flagged, "share": row.share,
-            "low": row.interval.low, "high": row.interval.high, "median": row.median,
+            "model": row.model, "variant": variant_of(row.prompt_hash), "n": row.n, "failed": row.failed,
+            "flagged": row.flagged, "share": row.share, "low": row.interval.low,
+            "high": row.interval.high, "median": row.median,
         }
         for row in model_rows(found)
     ]  # fmt: skip
@@ -97,20 +102,22 @@ def _model_rows(found: list[StoredCompletion]) -> list[Row]:
 def _case_rows(found: list[StoredCompletion]) -> list[Row]:
     return [
         {
-            "model": one.model, "case": one.case_key, "similarity": one.similarity, "flagged": flagged(one),
-            "failure": one.failure,
+            "model": one.model, "variant": variant_of(one.prompt_hash), "case": one.case_key,
+            "similarity": one.similarity, "flagged": flagged(one), "failure": one.failure,
         }
         for one in found
     ]  # fmt: skip
 
 
-def _accuracy_rows(model: str, found: list[StoredCompletion], scores: list[CaseScore]) -> list[Row]:
+def _accuracy_rows(kind: tuple[str, str], found: list[StoredCompletion], scores: list[CaseScore]) -> list[Row]:
+    """Return the rows of a model under a prompt, by condition."""
     return [
         {
-            "model": row.condition, "format": row.format, "question_type": row.question_type,
+            "model": row.condition, "variant": variant_of(kind[1]), "format": row.format,
+            "question_type": row.question_type,
             "accuracy": row.accuracy, "low": row.interval.low, "high": row.interval.high, "n": row.n,
             "without": row.without, "without_low": row.without_interval.low, "without_high": row.without_interval.high,
             "n_without": row.n_without,
         }
-        for row in with_and_without([one for one in found if one.model == model], scores)
+        for row in with_and_without([one for one in found if (one.model, one.prompt_hash) == kind], scores)
     ]  # fmt: skip

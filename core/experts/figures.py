@@ -1,11 +1,18 @@
-"""Figures of the experts' answers: shares by model, paired tests between models, agreement of the annotators."""
+"""Figures of the experts' answers: shares by model, paired tests between models, agreement of the annotators.
+
+Items about one case hang together: intervals resample cases with all their items. The shares of one item a case, as in
+the CRAFT-MD release, have Wilson's.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+
+import numpy as np
 
 from core.experts.deciding import Decision
 from core.experts.questions import ANSWERS, Question
@@ -17,10 +24,10 @@ from core.stats.agreement import (
     krippendorff_alpha,
     percent_agreement,
 )
-from core.stats.agreement_resampled import agreement_intervals
-from core.stats.intervals import Interval
+from core.stats.agreement_resampled import agreement_by_case
+from core.stats.intervals import NOTHING, Interval
 from core.stats.mcnemar import McNemar, mcnemar, paired_counts
-from core.stats.proportions import wilson
+from core.stats.ratios import share_interval
 
 
 @dataclass(frozen=True)
@@ -50,13 +57,17 @@ class Pair:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far two annotators agree on one question, over the ``n`` items that two judged who did not know of a tie."""
+    """How far two annotators agree on one question, over the ``n`` items that two judged who did not know of a tie.
+
+    They are about ``n_cases`` cases.
+    """
 
     question: Question
     measure: str
     value: float
     interval: Interval
     n: int
+    n_cases: int
 
 
 MEASURES: dict[str, Callable[[Said, Sequence[str]], float]] = {
@@ -70,7 +81,7 @@ OF_TWO, OF_MANY = "Cohen's kappa", "Fleiss' kappa"
 
 
 def shares(decisions: Iterable[Decision]) -> list[Share]:
-    """Return the shares of yes by question and model, with Wilson intervals."""
+    """Return the shares of yes by question and model."""
     groups: dict[tuple[Question, str], list[Decision]] = {}
     for one in decisions:
         groups.setdefault((one.question, one.model), []).append(one)
@@ -78,9 +89,11 @@ def shares(decisions: Iterable[Decision]) -> list[Share]:
 
 
 def _share(model: str, question: Question, members: Sequence[Decision]) -> Share:
-    answers = [one.answer for one in members if one.answer is not None]
-    yes = answers.count("yes")
-    return Share(model, question, yes, len(answers), len(members) - len(answers), wilson(yes, len(answers)))
+    answered = [one for one in members if one.answer is not None]
+    yes = Counter(one.case for one in answered if one.answer == "yes")
+    n = Counter(one.case for one in answered)
+    interval = share_interval([yes[case] for case in n], list(n.values()))
+    return Share(model, question, yes.total(), n.total(), len(members) - len(answered), interval)
 
 
 def pairs(decisions: Sequence[Decision], questions: Sequence[Question]) -> list[Pair]:
@@ -107,14 +120,19 @@ def agreement(decisions: Iterable[Decision], questions: Sequence[Question]) -> l
     listed = list(decisions)
     found: list[Agreement] = []
     for question in questions:
-        twice = [d.said for d in listed if d.question == question and len(d.said) == 2]
-        judges = {who for said in twice for who in said}
+        twice = [d for d in listed if d.question == question and len(d.said) == 2]
+        judges = {who for d in twice for who in d.said}
         # in one order for all items, since Cohen's kappa tells the first judge from the second
-        both = [[said[who] for who in sorted(said)] for said in twice]
-        intervals = agreement_intervals(both, ANSWERS)
+        both = [[d.said[who] for who in sorted(d.said)] for d in twice]
+        cases = {case: place for place, case in enumerate(dict.fromkeys(d.case for d in twice))}
+        table = np.zeros((len(cases), len(ANSWERS), len(ANSWERS)))
+        for one, (first, second) in zip(twice, both, strict=True):
+            table[cases[one.case], ANSWERS.index(first), ANSWERS.index(second)] += 1
+        (estimates,) = agreement_by_case([table])
         for name, measure in MEASURES.items():
             if name == (OF_MANY if len(judges) <= 2 else OF_TWO):
                 continue
             value = measure(both, ANSWERS) if both else math.nan
-            found.append(Agreement(question, name, value, intervals[measure.__name__], len(both)))
+            interval = estimates[measure.__name__].interval if both else NOTHING
+            found.append(Agreement(question, name, value, interval, len(both), len(cases)))
     return found

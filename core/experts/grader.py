@@ -1,23 +1,23 @@
 """How far a grader of free responses can be trusted: against experts, answer by answer and count by count.
 
 And what its measured error means for an accuracy: the estimator of Rogan and Gladen (American Journal of Epidemiology
-1978, 107:71).
+1978, 107:71). Answers to one case hang together: intervals resample cases with all their answers (95 %).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from core.stats.intervals import NOTHING, Interval
-from core.stats.proportions import wilson
+from core.stats.proportions import wilson_if_alike
+from core.stats.ratios import percentiles, resampled_sums, share_interval
 
-RESAMPLES = 4_000
-SEED = 20
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -33,51 +33,39 @@ class JudgedAnswer:
 
 
 @dataclass(frozen=True)
-class Confusion:
-    """How many answers both call right, the grader alone, the experts alone, neither."""
-
-    both: int
-    grader_only: int
-    expert_only: int
-    neither: int
-
-    @property
-    def n(self) -> int:
-        """All answers."""
-        return self.both + self.grader_only + self.expert_only + self.neither
-
-    @property
-    def agreement(self) -> Share:
-        """How often the two say the same."""
-        return Share(self.both + self.neither, self.n)
-
-    @property
-    def sensitivity(self) -> Share:
-        """How many of the answers that experts call right the grader calls right."""
-        return Share(self.both, self.both + self.expert_only)
-
-    @property
-    def specificity(self) -> Share:
-        """How many of the answers that experts call wrong the grader calls wrong."""
-        return Share(self.neither, self.neither + self.grader_only)
-
-
-@dataclass(frozen=True)
 class Share:
-    """``count`` of ``n`` with Wilson's interval; the value is NaN of none."""
+    """``count`` of ``n`` with its interval; the value is NaN of none."""
 
     count: int
     n: int
+    interval: Interval
 
     @property
     def value(self) -> float:
         """The share, 0 to 1."""
         return self.count / self.n if self.n else math.nan
 
+
+@dataclass(frozen=True)
+class Confusion:
+    """How many answers both call right, the grader alone, the experts alone, neither.
+
+    ``agreement``: how often the two say the same; ``sensitivity``: how many of the answers that experts call right the
+    grader calls right; ``specificity``: how many of those that experts call wrong it calls wrong.
+    """
+
+    both: int
+    grader_only: int
+    expert_only: int
+    neither: int
+    agreement: Share
+    sensitivity: Share
+    specificity: Share
+
     @property
-    def interval(self) -> Interval:
-        """Wilson's 95 % interval."""
-        return wilson(self.count, self.n)
+    def n(self) -> int:
+        """All answers."""
+        return self.both + self.grader_only + self.expert_only + self.neither
 
 
 @dataclass(frozen=True)
@@ -122,8 +110,25 @@ class Corrected:
 
 def confusion(judged: Iterable[JudgedAnswer]) -> Confusion:
     """Count answers by what experts and grader say."""
-    pairs = [(one.expert_says, one.grader_says) for one in judged]
-    return Confusion(*(pairs.count(kind) for kind in ((True, True), (False, True), (True, False), (False, False))))
+    table = np.array(list(_by_case(judged).values())).reshape(-1, 4)
+    both, grader_only, expert_only, neither = table.T
+
+    def share(hits: Floats, missed: Floats) -> Share:
+        return Share(int(hits.sum()), int((hits + missed).sum()), share_interval(hits, hits + missed))
+
+    agreement = share(both + neither, grader_only + expert_only)
+    return Confusion(
+        int(both.sum()), int(grader_only.sum()), int(expert_only.sum()), int(neither.sum()),
+        agreement=agreement, sensitivity=share(both, expert_only), specificity=share(neither, grader_only),
+    )  # fmt: skip
+
+
+def _by_case(judged: Iterable[JudgedAnswer]) -> dict[str, Floats]:
+    """Return case → how many of its answers both call right, the grader alone, the experts alone, neither."""
+    found: dict[str, Floats] = {}
+    for one in judged:
+        found.setdefault(one.case, np.zeros(4))[2 * (not one.grader_says) + (not one.expert_says)] += 1
+    return found
 
 
 def case_counts(judged: Iterable[JudgedAnswer]) -> list[CaseCount]:
@@ -155,40 +160,43 @@ def _spearman(counts: Sequence[CaseCount]) -> float:
     return float(stats.spearmanr(expert, grader).statistic)
 
 
-def rogan_gladen(apparent: float, sensitivity: float, specificity: float) -> float:
-    """Return (apparent + specificity − 1) / (sensitivity + specificity − 1), unclipped.
+def rogan_gladen(apparent: ArrayLike, sensitivity: ArrayLike, specificity: ArrayLike) -> Floats:
+    """Return (apparent + specificity − 1) / (sensitivity + specificity − 1), unclipped, of numbers or of arrays.
 
     NaN where the grader is no better than chance (sensitivity + specificity ≤ 1) or either is unknown.
     """
-    informed = sensitivity + specificity - 1
-    return (apparent + specificity - 1) / informed if informed > 0 else math.nan
-
-
-def corrected(model: str, scores: Sequence[float], judged: Sequence[JudgedAnswer]) -> Corrected:
-    """Correct the mean of a model's case scores by the grader's error, as the judged items show it.
-
-    The interval resamples items and cases, each with replacement; resamples in which the correction is undefined are
-    left out.
-    """
-    table = confusion(judged)
-    apparent = float(np.mean(scores)) if len(scores) else math.nan
-    estimate = rogan_gladen(apparent, table.sensitivity.value, table.specificity.value)
-    if math.isnan(estimate):
-        return Corrected(model, apparent, None, NOTHING, False, len(scores), table.n)
-    drawn = _resampled(np.asarray(scores, dtype=np.float64), table)
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    kept = [min(1.0, max(0.0, float(one))) for one in (estimate, low, high)]
-    clipped = kept != [estimate, float(low), float(high)]
-    return Corrected(model, apparent, kept[0], Interval(kept[1], kept[2]), clipped, len(scores), table.n)
-
-
-def _resampled(scores: NDArray[np.float64], table: Confusion) -> NDArray[np.float64]:
-    rng = np.random.default_rng(SEED)
-    cells = np.array([table.both, table.grader_only, table.expert_only, table.neither], dtype=np.float64)
-    both, grader_only, expert_only, neither = rng.multinomial(table.n, cells / table.n, RESAMPLES).T
-    means = np.array([scores[rng.integers(0, len(scores), len(scores))].mean() for _ in range(RESAMPLES)])
+    missed = 1 - np.asarray(specificity, dtype=np.float64)
+    informed = np.asarray(sensitivity, dtype=np.float64) - missed
     with np.errstate(divide="ignore", invalid="ignore"):
-        sensitivity, specificity = both / (both + expert_only), neither / (neither + grader_only)
-        informed = sensitivity + specificity - 1
-        values = np.where(informed > 0, (means + specificity - 1) / informed, np.nan)
-    return values[np.isfinite(values)]
+        return np.where(informed > 0, (np.asarray(apparent, dtype=np.float64) - missed) / informed, np.nan)
+
+
+def corrected(model: str, scores: Mapping[str, float], judged: Sequence[JudgedAnswer]) -> Corrected:
+    """Correct the mean of a model's ``scores``, by case, by the grader's error, as the judged items show it.
+
+    The interval resamples cases with their score and with all of their judged items; resamples in which the correction
+    is undefined are left out.
+    """
+    cells = _by_case(judged)
+    cases = list(dict.fromkeys([*scores, *cells]))
+    none = np.zeros(4)
+    table = np.array([[scores.get(case, 0.0), case in scores, *cells.get(case, none)] for case in cases]).reshape(-1, 6)
+    apparent, estimate = (float(found[0]) for found in _estimates(table.sum(axis=0)[None]))
+    n_items = int(table[:, 2:].sum())
+    if math.isnan(estimate):
+        return Corrected(model, apparent, None, NOTHING, False, len(scores), n_items)
+    _, drawn = _estimates(resampled_sums(table))
+    fewer = min(len(scores), len(cells))
+    low, high = wilson_if_alike(percentiles(drawn, fewer), min(1.0, max(0.0, estimate)), fewer)
+    kept = [min(1.0, max(0.0, one)) for one in (estimate, low, high)]
+    return Corrected(
+        model, apparent, kept[0], Interval(kept[1], kept[2]), kept != [estimate, low, high], len(scores), n_items
+    )  # fmt: skip
+
+
+def _estimates(sums: Floats) -> tuple[Floats, Floats]:
+    """Return the accuracy as graded and corrected, of sums of scores, scored cases and the four kinds of item."""
+    score, scored, both, grader_only, expert_only, neither = sums.T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        apparent = score / scored
+        return apparent, rogan_gladen(apparent, both / (both + expert_only), neither / (neither + grader_only))

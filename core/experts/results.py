@@ -101,10 +101,10 @@ def corrected_accuracies(store: Store, state: ReviewState, judged: Sequence[Judg
             question_types=["frq"],
         )  # fmt: skip
         held = case_scores(cursor, selection)
-    scores: dict[str, list[float]] = {}
+    scores: dict[str, dict[str, float]] = {}
     for one in held:
         if one.score is not None:
-            scores.setdefault(one.model, []).append(one.score)
+            scores.setdefault(one.model, {})[one.case_key] = one.score
     return [corrected(model, found, judged) for model, found in scores.items()]
 
 

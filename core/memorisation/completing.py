@@ -1,11 +1,17 @@
-"""Asks a model for the second half of vignettes, and stores what came: one call a case, in batches, resumable."""
+"""Asks a model for the second half of vignettes, and stores what came: one call a case, resumable.
+
+Two ways, never mixed: ``continue`` has the model go on writing from the first half at its usual temperature (MELD;
+Johri et al. 2025, Methods), ``recall`` asks for the original word for word at temperature 0, which finds more.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import orjson
 
@@ -23,9 +29,11 @@ from core.store.completions import StoredCompletion, add_completions, done
 from core.store.database import Store
 
 PACK = "memorisation"
-PROMPT = "complete"
-BATCH = 32
-"""Completions that are stored together: a stop loses at most those under way."""
+Variant = Literal["continue", "recall"]
+VARIANTS: tuple[Variant, ...] = get_args(Variant)
+_PROMPT: dict[Variant, str] = {"continue": "continue", "recall": "complete"}
+TOGETHER = 32
+"""Completions that are stored together, while others are under way; a stop loses none that came."""
 _TOKENS_A_WORD = 4 / 3
 _SPARE = 3
 """Tokens a word that a reply may take before it is cut off."""
@@ -50,11 +58,27 @@ class Options:
     base_url: str | None = None
     concurrency: int = 16
     again: bool = False
+    variant: Variant = "continue"
 
 
 def completing_pack(name_or_folder: str = PACK) -> PromptPack:
     """Load the prompt pack."""
-    return load_pack(name_or_folder, (PROMPT,))
+    return load_pack(name_or_folder, tuple(_PROMPT.values()))
+
+
+def prompt_hash(variant: Variant, pack: PromptPack | None = None) -> str:
+    """Return under which hash completions of a variant are stored: that of a pack with its prompt alone.
+
+    Those of former versions, which knew ``recall`` only, are stored under the same one.
+    """
+    return (pack or completing_pack()).hash_of(_PROMPT[variant])
+
+
+@functools.lru_cache(maxsize=64)
+def variant_of(hash_: str) -> str:
+    """Return the variant whose completions are stored under a hash; another prompt goes by its hash."""
+    pack = completing_pack()
+    return next((variant for variant in VARIANTS if prompt_hash(variant, pack) == hash_), f"prompt {hash_}")
 
 
 def size_of(cases: Sequence[Case], model: str, registry: Registry) -> RoleEstimate:
@@ -88,25 +112,43 @@ async def _complete(
 ) -> Asked:  # fmt: skip
     pack = completing_pack()
     async with registry:
-        chat = registry.open(model, base_url=options.base_url)
-        missing = list(_missing(cases, chat.name, pack.hash, store, options.again))
+        voice = Voice(registry.open(model, base_url=options.base_url))
+        known_as = prompt_hash(options.variant, pack)
+        missing = list(_missing(cases, voice.model.name, known_as, store, options.again))
         completed = failed = 0
         last = ""
         on_progress(0, len(missing))
-        for batch in _batches(missing):
-            if stopped():
-                break
-            slots = asyncio.Semaphore(options.concurrency)
-            new = await asyncio.gather(*(_one(case, cut, Voice(chat), pack, slots) for case, cut in batch))
-            with store.write() as connection:
-                add_completions(connection, new)
-            failures = [one.failure for one in new if one.completion is None]
-            completed, failed = completed + len(new) - len(failures), failed + len(failures)
-            last = failures[-1] if failures else last
-            on_progress(completed + failed, len(missing))
-            if len(failures) == len(new) and any(failure.startswith("auth:") for failure in failures):
-                raise ProviderError("auth", failures[-1].removeprefix("auth: "))
+        left, under_way = iter(missing), set[asyncio.Task[StoredCompletion]]()
+        came: list[StoredCompletion] = []
+        try:
+            while True:
+                while len(under_way) < options.concurrency and not stopped() and (found := next(left, None)):
+                    under_way.add(asyncio.create_task(_one(*found, voice, pack, options.variant)))
+                if not under_way:
+                    break
+                ended, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+                new = [task.result() for task in ended]
+                came += new
+                failures = [one.failure for one in new if one.completion is None]
+                completed, failed = completed + len(new) - len(failures), failed + len(failures)
+                last = failures[-1] if failures else last
+                on_progress(completed + failed, len(missing))
+                if not completed and last.startswith("auth:"):
+                    raise ProviderError("auth", last.removeprefix("auth: "))
+                if len(came) >= TOGETHER:
+                    await asyncio.to_thread(_keep, store, came)
+                    came = []
+        finally:
+            for task in under_way:
+                task.cancel()
+            _keep(store, came)
     return Asked(completed, failed, len(cases) - len(missing), last)
+
+
+def _keep(store: Store, came: Sequence[StoredCompletion]) -> None:
+    if came:
+        with store.write() as connection:
+            add_completions(connection, came)
 
 
 def _missing(
@@ -123,31 +165,27 @@ def _missing(
             raise UsageError(f"{case.case_key}: {error}") from error
 
 
-def _batches(missing: list[tuple[Case, Halves]]) -> Iterator[list[tuple[Case, Halves]]]:
-    for start in range(0, len(missing), BATCH):
-        yield missing[start : start + BATCH]
-
-
-async def _one(case: Case, cut: Halves, voice: Voice, pack: PromptPack, slots: asyncio.Semaphore) -> StoredCompletion:
-    asked = pack.render(PROMPT, first_half=cut.first, words=cut.words)
-    sampling = Sampling(temperature=0.0, max_tokens=max(_LEAST_TOKENS, _SPARE * cut.words))
+async def _one(case: Case, cut: Halves, voice: Voice, pack: PromptPack, variant: Variant) -> StoredCompletion:
+    asked = pack.render(_PROMPT[variant], first_half=cut.first, words=cut.words)
+    temperature = 0.0 if variant == "recall" else voice.sampling.temperature
+    sampling = Sampling(temperature=temperature, max_tokens=max(_LEAST_TOKENS, _SPARE * cut.words))
     record: CallRecord | None = None
     text: str | None = None
     failure = ""
-    async with slots:
-        try:
-            messages = [{"role": "user", "content": asked}]
-            async for item in call(Voice(voice.model, sampling), messages, "doctor", "complete"):  # type: ignore[arg-type]
-                if isinstance(item, Called):
-                    record = item.call
-                elif isinstance(item, Said):
-                    text = item.text
-        except CallFailed as error:
-            record, failure = error.called.call, f"{error.error.kind}: {error.error}"
+    try:
+        messages = [{"role": "user", "content": asked}]
+        async for item in call(Voice(voice.model, sampling), messages, "doctor", "complete"):  # type: ignore[arg-type]
+            if isinstance(item, Called):
+                record = item.call
+            elif isinstance(item, Said):
+                text = item.text
+    except CallFailed as error:
+        record, failure = error.called.call, f"{error.error.kind}: {error.error}"
     if text is not None and not text.strip():
         text, failure = None, "empty: the reply was empty"
     return StoredCompletion(
-        case.case_key, case.content_hash, voice.model.name, pack.hash, cut.first, cut.second, text, failure,
+        case.case_key, case.content_hash, voice.model.name, prompt_hash(variant, pack), cut.first, cut.second,
+        text, failure,
         None if text is None else similarity(cut.second, text), orjson.dumps(record.request if record else {}).decode(),
         record.prompt_tokens + record.completion_tokens if record else 0, record.cost_usd if record else None,
         time.time(),

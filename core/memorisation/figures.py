@@ -22,7 +22,7 @@ BINS = 20
 
 @dataclass(frozen=True)
 class ModelRow:
-    """One model's completions: ``n`` came, ``failed`` did not, ``flagged`` are likely training data.
+    """One model's completions under one prompt: ``n`` came, ``failed`` did not, ``flagged`` are likely training data.
 
     ``counts`` is the histogram of the similarities from 0 to 1.
     """
@@ -34,6 +34,7 @@ class ModelRow:
     interval: Interval
     median: float
     counts: tuple[int, ...]
+    prompt_hash: str = ""
 
     @property
     def share(self) -> float:
@@ -62,11 +63,12 @@ def flagged(one: StoredCompletion) -> bool:
 
 
 def model_rows(completions: Iterable[StoredCompletion]) -> list[ModelRow]:
-    """Return one row for each model, of completions sorted by model."""
-    return [_row(model, list(members)) for model, members in groupby(completions, attrgetter("model"))]
+    """Return one row for each model and prompt, of completions sorted by both."""
+    groups = groupby(completions, attrgetter("model", "prompt_hash"))
+    return [_row(model, prompt_hash, list(members)) for (model, prompt_hash), members in groups]
 
 
-def _row(model: str, members: Sequence[StoredCompletion]) -> ModelRow:
+def _row(model: str, prompt_hash: str, members: Sequence[StoredCompletion]) -> ModelRow:
     values = sorted(one.similarity for one in members if one.similarity is not None)
     count = sum(map(flagged, members))
     middle = len(values) // 2
@@ -76,11 +78,11 @@ def _row(model: str, members: Sequence[StoredCompletion]) -> ModelRow:
     for value in values:
         counts[min(int(value * BINS + 1e-9), BINS - 1)] += 1
     interval = wilson(count, len(values))
-    return ModelRow(model, len(values), len(members) - len(values), count, interval, median, tuple(counts))
+    return ModelRow(model, len(values), len(members) - len(values), count, interval, median, tuple(counts), prompt_hash)
 
 
 def with_and_without(completions: Iterable[StoredCompletion], scores: Iterable[CaseScore]) -> list[WithAndWithout]:
-    """Return the accuracy of each condition and arm with and without the flagged cases, for one model."""
+    """Return the accuracy of each condition and arm with and without the flagged cases, for one model and prompt."""
     marks = {one.case_key: flagged(one) for one in completions if one.similarity is not None}
     rows: list[WithAndWithout] = []
     for (condition, format_, question_type), of_arm in by_arm(scores).items():

@@ -78,8 +78,8 @@ def belief_rows(courses: Iterable[Course]) -> list[BeliefRow]:
             leads_at_end=_mean(held, lambda t: t.leads_at_end),
             lost=_mean(held, lambda t: t.lost),
             premature=_mean(held, lambda t: t.premature),
-            over_asked=_mean(held, lambda t: t.over_asked),
-            first_led=_mean(held, lambda t: t.first_led),
+            over_asked=_mean(held, lambda t: t.over_asked, shares=False),
+            first_led=_mean(held, lambda t: t.first_led, shares=False),
         )
         for model, held in by_model(courses)
     ]
@@ -114,7 +114,7 @@ def _reader(quantity: Quantity, per_cent: int) -> Callable[[Trajectory], float]:
     return lambda found: float(getattr(at_share(found, per_cent), quantity))
 
 
-def _mean(courses: Sequence[Course], read: Callable[[Trajectory], float | None]) -> Mean:
+def _mean(courses: Sequence[Course], read: Callable[[Trajectory], float | None], shares: bool = True) -> Mean:
     """Return the mean of what is read, leaving out conversations in which it is ``None``."""
     by_case: dict[str, list[float]] = {}
     for course in courses:
@@ -123,4 +123,4 @@ def _mean(courses: Sequence[Course], read: Callable[[Trajectory], float | None])
             by_case.setdefault(course.case_key, []).append(float(value))
     means = np.array([np.mean(values) for values in by_case.values()])
     value = float(means.mean()) if means.size else float("nan")
-    return Mean(value, bootstrap_interval(means), means.size, sum(map(len, by_case.values())))
+    return Mean(value, bootstrap_interval(means, shares=shares), means.size, sum(map(len, by_case.values())))

@@ -1,7 +1,8 @@
 """Accuracy under other rules of stopping and grading, re-scored from what is stored: no model is asked again.
 
 A rule leaves conversations out, or lets their answers count as no diagnosis, by how they ended; or it grades
-otherwise. It is compared with the standard rule arm by arm, and on the cases that both rules keep.
+otherwise; or it lets answers that are excluded count as wrong. It is compared with the standard rule arm by arm, and on
+the cases that both rules keep.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ class Rule:
 
     ``unconcluded`` concerns conversations whose last message holds no final diagnosis, ``ended_by`` those that ended
     for these reasons; ``becomes`` says what their answers count as. A rule without either concerns grading only.
+    ``wrong`` are excluded answers that count as not correct: those refused, or all but those to a question that the
+    case does not allow (not applicable), which nobody could answer.
     """
 
     key: str
@@ -44,6 +47,7 @@ class Rule:
     becomes: Literal["excluded", "no_diagnosis"] = "excluded"
     mcq_rule: McqRule = "mcq_loose"
     invalid: Invalid = "exclude"
+    wrong: Literal["", "refused", "excluded"] = ""
 
     @property
     def on_endings(self) -> bool:
@@ -60,8 +64,9 @@ class Rule:
 STANDARD = Rule(
     "standard",
     "Standard rule",
-    "Every conversation counts, however it ended. Multiple choice by the paper’s substring rule. Answers that cannot "
-    "be graded are excluded, and so is a case without any answer that counts.",
+    "Every conversation counts, however it ended. Multiple choice by the paper’s substring rule. Answers that were "
+    "refused, that a provider failed to give or that are not graded are excluded, and so is a case without any answer "
+    "that counts.",
 )
 RULES: tuple[Rule, ...] = (
     Rule(
@@ -103,6 +108,26 @@ RULES: tuple[Rule, ...] = (
         "Strict multiple choice",
         "A choice counts only where the answer names exactly one of them; listing several is not correct.",
         mcq_rule="mcq_strict",
+    ),
+    Rule(
+        "strict_refused_wrong",
+        "Strict, refused: not correct",
+        "The strict rule, with a refusal to choose among the options counted as not correct, as the paper has it.",
+        mcq_rule="mcq_strict",
+        wrong="refused",
+    ),
+    Rule(
+        "refused_wrong",
+        "Refused: not correct",
+        "A refusal to answer counts as not correct.",
+        wrong="refused",
+    ),
+    Rule(
+        "excluded_wrong",
+        "Excluded: not correct",
+        "Every excluded answer counts as not correct: refused, never given because a provider failed, unreadable to "
+        "the grader or not graded. The lowest accuracy that the excluded answers allow.",
+        wrong="excluded",
     ),
     Rule(
         "zero",
@@ -193,13 +218,22 @@ def _concerned(rows: pd.DataFrame, rule: Rule) -> NDArray[np.bool_]:
     return np.asarray(ended, dtype=bool)
 
 
+def _brought_in(rows: pd.DataFrame, rule: Rule) -> Floats:
+    """Return how many excluded answers of each row count as not correct under a rule."""
+    return rows[f"{_prefix(rule)}{rule.wrong}"].to_numpy(dtype=np.float64) if rule.wrong else np.zeros(len(rows))
+
+
+def _prefix(rule: Rule) -> str:
+    return "strict_" if rule.mcq_rule == "mcq_strict" else ""
+
+
 def _cases(rows: pd.DataFrame, case: NDArray[np.intp], rule: Rule) -> _Cases:
-    prefix = "strict_" if rule.mcq_rule == "mcq_strict" else ""
-    correct, counted = (rows[f"{prefix}{name}"].to_numpy(dtype=np.float64) for name in ("correct", "counted"))
+    correct, counted = (rows[f"{_prefix(rule)}{name}"].to_numpy(dtype=np.float64) for name in ("correct", "counted"))
     if rule.on_endings:
         stays = ~_concerned(rows, rule)
         correct = correct * stays
         counted = counted * stays if rule.becomes == "excluded" else counted
+    counted = counted + _brought_in(rows, rule)
     size = int(case.max()) + 1 if case.size else 0
     totals = [np.bincount(case, values, size).astype(np.float64) for values in (correct, counted)]
     return _Cases(totals[0], totals[1], rule.invalid)
@@ -211,6 +245,8 @@ def _changed(rows: pd.DataFrame, rule: Rule) -> int:
         return 0
     if rule.mcq_rule == "mcq_strict":
         return int(rows["differ"].sum())
+    if rule.wrong:
+        return int(rows[rule.wrong].sum())
     if not rule.on_endings:  # whole cases come in
         return int(rows.loc[_concerned(rows, rule), "answers"].sum())
     return int(rows.loc[_concerned(rows, rule), "counted" if rule.becomes == "excluded" else "correct"].sum())
@@ -220,7 +256,7 @@ def _rescored(rule: Rule, model: str, arm: Arm, rows: pd.DataFrame, cases: _Case
     kept, usual = cases.kept, standard.kept
     mean = float(cases.scores[kept].mean()) if kept.any() else None
     before = float(standard.scores[usual].mean()) if usual.any() else None
-    both = kept & usual
+    both, changed = kept & usual, _changed(rows, rule)
     same, interval = _difference(cases.scores[both], standard.scores[both])
     return Rescored(
         rule=rule.key,
@@ -232,8 +268,10 @@ def _rescored(rule: Rule, model: str, arm: Arm, rows: pd.DataFrame, cases: _Case
         n_cases=int(kept.sum()),
         n_answers=int(cases.counted.sum()),
         n_excluded=int(rows["answers"].sum() - cases.counted.sum()),
-        concerned=int(rows.loc[_concerned(rows, rule), "answers"].sum()),
-        changed=_changed(rows, rule),
+        concerned=changed
+        if rule.wrong and rule.mcq_rule == "mcq_loose"
+        else int(rows.loc[_concerned(rows, rule), "answers"].sum()),
+        changed=changed,
         delta=None if mean is None or before is None else mean - before,
         same_cases=same,
         same_cases_interval=interval,

@@ -1,6 +1,7 @@
 """AutoMedic (Oh, Park, Kim, arXiv 2512.10195): the doctor asks patient and clinical staff by tags, then answers.
 
-A turn is one query with its answer; the doctor speaks first and has so many turns. Beside the answer after the
+A turn is one query with its answer, and the doctor, who speaks first, has so many of them; a message may hold several
+queries, which are answered one after the other as far as the turns reach. Beside the answer after the
 conversation the same doctor answers the full static question, in the same trial. After the conversation the patient
 rates the doctor's empathy, unless a provider broke it off. What broke the tag protocol is said at its message. Arms,
 grading and faults are CRAFT-MD's own: what a provider breaks is excluded, never wrong.
@@ -14,7 +15,7 @@ from dataclasses import dataclass, replace
 from core.agents.automedic_roles import AutoMedicCast, Briefings, Facts, Rating, TagDoctor, briefings_of, view_of
 from core.agents.base import CallFailed, Cast, Dialogue, Held, Material, Question, Said, Saying, Scene, Turn
 from core.agents.reference_grader import ReferenceSummariser
-from core.automedic.tags import Spoken, read_tags
+from core.automedic.tags import Asked, read_tags
 from core.errors import ProviderError
 from core.events import (
     Called,
@@ -82,7 +83,7 @@ async def run_automedic(trial: Trial, cast: AutoMedicCast, rules: AutoMedicRules
 async def _conversation(
     briefings: Briefings, scene: Scene, cast: AutoMedicCast, max_turns: int
 ) -> AsyncIterator[Event]:
-    """Yield query and answer in turn, up to ``Ended``."""
+    """Yield messages and the answers to their queries, up to ``Ended``."""
     dialogue: Dialogue = ()
     turns = 0
     while turns < max_turns:
@@ -95,30 +96,31 @@ async def _conversation(
         spoken = read_tags(message.text)
         if spoken.misuses:
             yield Misused(turn=len(dialogue) - 1, kinds=spoken.misuses, detail=spoken.detail)
-        if spoken.to is None:
+        if not spoken.queries:
             yield Ended(reason="end_tag" if spoken.ends else "no_tag", doctor_turns=turns)
             return
-        reply = _Message(spoken.to, len(dialogue))
-        async for event in reply.of(_replying(spoken, briefings, scene, cast, dialogue), turns):
-            yield event
-        if reply.text is None:
-            return
-        dialogue = (*dialogue, Turn(spoken.to, reply.text))
-        turns += 1
-        belief = cast.doctor.differential(scene, briefings.demographics, dialogue)
-        if belief:
-            yield Probed(turn=len(dialogue) - 1, differential=belief)
+        for query in spoken.queries[: max_turns - turns]:
+            reply = _Message(query.to, len(dialogue))
+            async for event in reply.of(_replying(query, briefings, scene, cast, dialogue), turns):
+                yield event
+            if reply.text is None:
+                return
+            dialogue = (*dialogue, Turn(query.to, reply.text))
+            turns += 1
+            belief = cast.doctor.differential(scene, briefings.demographics, dialogue)
+            if belief:
+                yield Probed(turn=len(dialogue) - 1, differential=belief)
     yield Ended(reason="turn_cap", doctor_turns=turns)
 
 
 def _replying(
-    spoken: Spoken, briefings: Briefings, scene: Scene, cast: AutoMedicCast, dialogue: Dialogue
+    query: Asked, briefings: Briefings, scene: Scene, cast: AutoMedicCast, dialogue: Dialogue
 ) -> AsyncIterator[Saying]:
     """Hand the query to whom it is addressed, with that role's own knowledge and view."""
-    told = scene.without_pictures()
-    if spoken.to == "staff":
-        return cast.staff.reply(briefings.results, told, view_of(dialogue, "staff"))
-    return cast.patient.reply(briefings.held, told, view_of(dialogue, "patient"))
+    told, seen = scene.without_pictures(), (*view_of(dialogue, query.to), Turn("doctor", query.text))
+    if query.to == "staff":
+        return cast.staff.reply(briefings.results, told, seen)
+    return cast.patient.reply(briefings.held, told, seen)
 
 
 @dataclass

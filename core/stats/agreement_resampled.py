@@ -1,83 +1,24 @@
 """Intervals of agreement coefficients on plain categories: all resamples of the items computed at once.
 
 ``core.stats.agreement`` computes one set of items; here the same coefficients, by the same definitions, are computed
-for thousands of resampled sets from how often each pattern of answers was drawn. Items stand alone, or hang together
-by case (several answers to one case), which is then resampled whole.
+for thousands of resampled sets. Items hang together by case (several answers to one case): it is resampled whole. Where
+judges agree on everything, or on nothing, all resamples are alike: the bounds are then what Wilson's interval of the
+percent agreement, over cases, comes to with the same agreement by chance.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.stats.agreement import Said
 from core.stats.intervals import NOTHING, Interval
+from core.stats.proportions import wilson
 from core.stats.ratios import percentiles, resampled_sums
 
 Floats = NDArray[np.float64]
-RESAMPLES = 2_000
-SEED = 20
-
-
-def agreement_intervals(said: Said, categories: Sequence[str], level: float = 0.95) -> dict[str, Interval]:
-    """Return the percentile bootstrap interval of each coefficient for two judges a item, by its function's name.
-
-    ``cohen_kappa`` takes the first of an item's two answers as one judge's and the second as the other's. Resamples on
-    which a coefficient is undefined are left out; NaN where it is on the items themselves.
-    """
-    patterns = Counter((first, second) for first, second in said)
-    if not patterns:
-        return dict.fromkeys(_NAMES, NOTHING)
-    held = np.array(list(patterns.values()), dtype=np.float64)
-    drawn = np.random.default_rng(SEED).multinomial(len(said), held / held.sum(), RESAMPLES)
-    weights = np.vstack([held, drawn])  # the items themselves come first
-    values = _coefficients(_one_hot(list(patterns), categories), weights)
-    tails = [(1 - level) / 2, (1 + level) / 2]
-    return {name: _interval(found, tails) for name, found in values.items()}
-
-
-_NAMES = ("percent_agreement", "cohen_kappa", "fleiss_kappa", "gwet_ac", "krippendorff_alpha")
-
-
-def _one_hot(patterns: Sequence[tuple[str | None, str | None]], categories: Sequence[str]) -> Floats:
-    """Return pattern × judge × category: 1 where the judge chose it."""
-    return np.array([[[float(one == name) for name in categories] for one in pattern] for pattern in patterns])
-
-
-def _coefficients(chosen: Floats, weights: Floats) -> dict[str, Floats]:
-    n = weights.sum(axis=1)
-    same = np.einsum("pc,pc->p", chosen[:, 0], chosen[:, 1])
-    observed = weights @ same / n
-    first, second = weights @ chosen[:, 0] / n[:, None], weights @ chosen[:, 1] / n[:, None]
-    shares = (first + second) / 2
-    kinds = chosen.shape[2]
-    values = 2 * n  # each item has two
-    counts = shares * values[:, None]
-    by_chance = (counts * (counts - 1)).sum(axis=1) / (values * (values - 1))
-    return {
-        "percent_agreement": observed,
-        "cohen_kappa": _corrected(observed, (first * second).sum(axis=1)),
-        "fleiss_kappa": _corrected(observed, (shares**2).sum(axis=1)),
-        "gwet_ac": _corrected(observed, (shares * (1 - shares)).sum(axis=1) / (kinds - 1)),
-        "krippendorff_alpha": _corrected(observed, by_chance),
-    }
-
-
-def _corrected(observed: Floats, by_chance: Floats) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(np.isclose(by_chance, 1), np.nan, (observed - by_chance) / (1 - by_chance))
-
-
-def _interval(values: Floats, tails: Sequence[float]) -> Interval:
-    resampled = values[1:][np.isfinite(values[1:])]
-    if not np.isfinite(values[0]) or not resampled.size:
-        return NOTHING
-    low, high = np.quantile(resampled, tails)
-    return Interval(float(low), float(high))
 
 
 class Estimate(NamedTuple):
@@ -101,11 +42,11 @@ def agreement_by_case(tables: Sequence[ArrayLike]) -> list[dict[str, Estimate]]:
 
 def _of_table(kinds: int, weights: Floats, cases: int) -> dict[str, Estimate]:
     if not weights[0].sum():
-        return dict.fromkeys(_NAMES, Estimate(float("nan"), NOTHING))
+        return dict.fromkeys(_OF_TWO, Estimate(float("nan"), NOTHING))
     places = np.indices((kinds, kinds)).reshape(2, -1).T
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = _coefficients(np.eye(kinds)[places], weights)
-    return {name: _estimate(values, cases) for name, values in found.items()}
+        found = _agreements(np.eye(kinds)[places], weights)
+    return _estimates(*found, cases)
 
 
 def many_judges_by_case(patterns: ArrayLike, held: ArrayLike) -> dict[str, Estimate]:
@@ -122,12 +63,41 @@ def many_judges_by_case(patterns: ArrayLike, held: ArrayLike) -> dict[str, Estim
     with np.errstate(divide="ignore", invalid="ignore"):
         observed = weights @ agreeing / n
         shares = weights @ (chosen / judges[:, None]) / n[:, None]
-    found = {
-        "percent_agreement": observed,
-        "fleiss_kappa": _corrected(observed, (shares**2).sum(axis=1)),
-        "gwet_ac": _corrected(observed, (shares * (1 - shares)).sum(axis=1) / (kinds - 1)),
+    by_chance = {
+        "percent_agreement": np.zeros_like(observed),
+        "fleiss_kappa": (shares**2).sum(axis=1),
+        "gwet_ac": (shares * (1 - shares)).sum(axis=1) / (kinds - 1),
     }
-    return {name: _estimate(values, len(np.asarray(held))) for name, values in found.items()}
+    return _estimates(observed, by_chance, len(np.asarray(held)))
+
+
+_OF_TWO = ("percent_agreement", "cohen_kappa", "fleiss_kappa", "gwet_ac", "krippendorff_alpha")
+
+
+def _agreements(chosen: Floats, weights: Floats) -> tuple[Floats, dict[str, Floats]]:
+    """Return how far two judges agree, and how far they would by chance as each coefficient has it.
+
+    ``chosen`` is pattern × judge × category, 1 where the judge chose it; ``weights`` is resample × pattern.
+    """
+    n = weights.sum(axis=1)
+    observed = weights @ np.einsum("pc,pc->p", chosen[:, 0], chosen[:, 1]) / n
+    first, second = weights @ chosen[:, 0] / n[:, None], weights @ chosen[:, 1] / n[:, None]
+    shares = (first + second) / 2
+    values = 2 * n  # each item has two
+    counts = shares * values[:, None]
+    by_chance = (
+        np.zeros_like(observed),
+        (first * second).sum(axis=1),
+        (shares**2).sum(axis=1),
+        (shares * (1 - shares)).sum(axis=1) / (chosen.shape[2] - 1),
+        (counts * (counts - 1)).sum(axis=1) / (values * (values - 1)),
+    )
+    return observed, dict(zip(_OF_TWO, by_chance, strict=True))
+
+
+def _corrected(observed: Floats, by_chance: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(np.isclose(by_chance, 1), np.nan, (observed - by_chance) / (1 - by_chance))
 
 
 def _with_resamples(by_case: Floats) -> Floats:
@@ -135,6 +105,18 @@ def _with_resamples(by_case: Floats) -> Floats:
     return np.vstack([by_case.sum(axis=0), resampled_sums(by_case)])
 
 
-def _estimate(values: Floats, cases: int) -> Estimate:
-    whole = float(values[0])
-    return Estimate(whole, percentiles(values[1:], cases)) if np.isfinite(whole) else Estimate(float("nan"), NOTHING)
+def _estimates(observed: Floats, by_chance: dict[str, Floats], cases: int) -> dict[str, Estimate]:
+    """Return every coefficient with its interval; the answers themselves come first, then the resamples."""
+    found: dict[str, Estimate] = {}
+    alike = bool(np.nanmax(observed) - np.nanmin(observed) < 1e-9)
+    for name, chance in by_chance.items():
+        values = _corrected(observed, chance)
+        if not np.isfinite(values[0]):
+            interval = NOTHING
+        elif alike:
+            bounds = np.array(wilson(observed[0] * cases, cases))
+            interval = Interval(*_corrected(bounds, np.full(2, chance[0])).tolist())
+        else:
+            interval = percentiles(values[1:], cases)
+        found[name] = Estimate(float(values[0]), interval)
+    return found

@@ -3,6 +3,8 @@
 Exact where the values lie on a lattice, as shares of a few trials do: the resampled sum is then a convolution of one
 small distribution with itself, and needs no random numbers. Other values are resampled with a fixed seed.
 Intervals are expanded (``core.stats.small_sample``): plain percentiles cover 93 % of the time at 20 cases, not 95 %.
+Where all cases score alike (all right, all wrong, one case only) every resample is the same; the interval of a share is
+Wilson's then (``core.stats.proportions``).
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import fft  # type: ignore[import-untyped]
 
 from core.stats.intervals import NOTHING, Interval
+from core.stats.proportions import wilson_if_alike
 from core.stats.small_sample import expansion_of_mean
 
 Floats = NDArray[np.float64]
@@ -73,22 +76,30 @@ class MeanDistribution(NamedTuple):
         return Chance(float(self.probabilities[(excess > 0) & ~tied].sum()), float(self.probabilities[tied].sum()))
 
 
-def bootstrap_interval(values: ArrayLike, level: float = 0.95, *, expanded: bool = True) -> Interval:
+def bootstrap_interval(
+    values: ArrayLike, level: float = 0.95, *, expanded: bool = True, shares: bool = True
+) -> Interval:
     """Return the percentile bootstrap interval of the mean: exact on a lattice, else resampled; NaN without values.
 
-    ``expanded`` corrects for few cases; without it the percentiles are the plain ones of the publication.
+    ``expanded`` corrects for few cases; without it the percentiles are the plain ones of the publication. ``shares``
+    says that values lie between 0 and 1, so that those which are all alike have an interval too.
     """
-    exact = exact_interval(values, level, expanded=expanded)
-    return resampled_interval(values, level, expanded=expanded) if exact is None else exact
+    exact = exact_interval(values, level, expanded=expanded, shares=shares)
+    return resampled_interval(values, level, expanded=expanded, shares=shares) if exact is None else exact
 
 
-def exact_interval(values: ArrayLike, level: float = 0.95, *, expanded: bool = True) -> Interval | None:
+def exact_interval(
+    values: ArrayLike, level: float = 0.95, *, expanded: bool = True, shares: bool = True
+) -> Interval | None:
     """Return the interval that endless resampling would give, or ``None`` where the values fit no small lattice."""
     sample = np.asarray(values, dtype=float)
     if sample.size == 0:
         return NOTHING
     distribution = mean_distribution(sample)
-    return None if distribution is None else distribution.interval(tail_of(sample.size, level, expanded))
+    if distribution is None:
+        return None
+    found = distribution.interval(tail_of(sample.size, level, expanded))
+    return _unless_alike(found, sample, level) if expanded and shares else found
 
 
 def resampled_interval(
@@ -98,6 +109,7 @@ def resampled_interval(
     resamples: int = RESAMPLES,
     seed: int = SEED,
     expanded: bool = True,
+    shares: bool = True,
 ) -> Interval:
     """Return the interval from ``resamples`` random resamples; the same seed gives the same interval."""
     sample = np.asarray(values, dtype=float)
@@ -105,7 +117,14 @@ def resampled_interval(
         return NOTHING
     tail = tail_of(sample.size, level, expanded)
     low, high = np.quantile(resampled_means(sample, resamples, seed), [tail, 1 - tail])
-    return Interval(float(low), float(high))
+    found = Interval(float(low), float(high))
+    return _unless_alike(found, sample, level) if expanded and shares else found
+
+
+def _unless_alike(found: Interval, sample: Floats, level: float) -> Interval:
+    # a low level has bounds that meet though values differ
+    alike = math.isclose(float(sample.min()), float(sample.max()), abs_tol=_ROUNDING)
+    return wilson_if_alike(found, float(sample[0]), sample.size, level) if alike else found
 
 
 def tail_of(n: int, level: float, expanded: bool) -> float:

@@ -1,7 +1,8 @@
 """Intervals of figures that are made of sums over cases, such as a share of answers: cases are resampled whole.
 
 For means of one number a case, ``core.stats.bootstrap`` is exact. What is divided by another sum is resampled here,
-with a fixed seed and the same correction for few cases (``core.stats.small_sample``).
+with a fixed seed and the same correction for few cases (``core.stats.small_sample``). As there, a share that is the
+same in all cases has Wilson's interval over cases.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from core.errors import UsageError
 from core.stats.bootstrap import SEED, tail_of
 from core.stats.intervals import NOTHING, Interval
+from core.stats.proportions import wilson, wilson_if_alike
 
 Floats = NDArray[np.float64]
 RESAMPLES = 2_000
@@ -45,7 +47,7 @@ def percentiles(figures: ArrayLike, n_cases: int, level: float = 0.95) -> Interv
 
 
 def ratio_intervals(numerators: ArrayLike, denominators: ArrayLike, level: float = 0.95) -> list[Interval]:
-    """Return the interval of Σ numerators / Σ denominators for each column of two tables case × column."""
+    """Return the interval of the share Σ numerators / Σ denominators for each column of two tables case × column."""
     above, below = np.asarray(numerators, dtype=np.float64), np.asarray(denominators, dtype=np.float64)
     if above.shape != below.shape:
         raise UsageError("Ratios need as many numerators as denominators.")
@@ -53,7 +55,23 @@ def ratio_intervals(numerators: ArrayLike, denominators: ArrayLike, level: float
     columns = above.shape[1]
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = sums[:, :columns] / sums[:, columns:]
-    return [percentiles(ratios[:, column], above.shape[0], level) for column in range(columns)]
+    found = [percentiles(ratios[:, column], above.shape[0], level) for column in range(columns)]
+    return [
+        wilson_if_alike(one, ratio(above[:, column], below[:, column]), int((below[:, column] > 0).sum()), level)
+        for column, one in enumerate(found)
+    ]
+
+
+def share_interval(hits: ArrayLike, items: ArrayLike, level: float = 0.95) -> Interval:
+    """Return the interval of the share Σ hits / Σ items; both are by case, whose items hang together.
+
+    Wilson's where every case has one item at most, else cases are resampled with all their items.
+    """
+    above, below = (np.asarray(table, dtype=np.float64) for table in (hits, items))
+    if below.size and below.max() <= 1:
+        return wilson(float(above.sum()), int(below.sum()), level)
+    (found,) = ratio_intervals(above[:, None], below[:, None], level)
+    return found
 
 
 def ratio(numerators: ArrayLike, denominators: ArrayLike) -> float:

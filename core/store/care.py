@@ -1,7 +1,8 @@
 """What CARE is figured from: a row for each AutoMedic trial, what failed in it, and how patients rated the doctor.
 
-A query is what stands inside the tags of a doctor's message that was answered. Nearly all messages are nothing but
-their tags and are read in SQL; any other is read by the rules of the protocol itself (``core.automedic.tags``).
+A query is what stands inside the tags of a doctor's message and was answered; a turn is one of them. Words outside the
+tags count among those of the turns. Nearly all messages are nothing but one query in its tags and are read in SQL; any
+other is read by the rules of the protocol itself (``core.automedic.tags``).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import duckdb
 import pandas as pd
 import pyarrow as pa
 
-from core.automedic.tags import read_tags
+from core.automedic.tags import plain_words, read_tags
 from core.events import COUNTED, Rule, TagMisuse
 from core.store.records import records
 from core.store.selection import NO_ARM, OUTCOMES, SELECTED, Selection, select
@@ -84,7 +85,8 @@ def trial_rows(
     ``provider_error`` or ``refused``);
     ``counted``: the conversation is whole and its answer counts: efficiency and robustness rest on these trials;
     ``turns``: queries that were answered, ``to_staff`` of them by the clinical staff, ``repeated`` of them asked before
-    (same addressee, same words but for case, white space, full stops and question marks), ``words`` in them all;
+    (same addressee, same words but for case, white space, full stops and question marks), ``words`` of the messages
+    that held them, inside the tags and outside, without reasoning;
     ``rating``: 1 to 5, missing where the conversation is not whole or no rating could be read;
     ``role_breaking`` (bool), ``abrupt`` and ``invalid`` (the cause, or missing): the failures of a counted trial;
     ``misused_KIND``: messages that broke the tag protocol in that way.
@@ -130,15 +132,21 @@ def ratings(cursor: duckdb.DuckDBPyConnection, trials: pd.DataFrame) -> list[Rat
 def _read_the_rest(cursor: duckdb.DuckDBPyConnection) -> None:
     """Read the messages that are more than their tags by the rules of the protocol.
 
-    A message that was answered, and that today's rules find no query in, counts as it stands. White space is single
-    spaces afterwards, so that words can be counted by them.
+    Each reply after a message makes one of its queries a turn; where today's rules find fewer of them, the message
+    counts as it stands. Its words are counted once.
     """
-    odd = cursor.execute("SELECT trial_id, turn, text FROM care_asked WHERE query IS NULL").fetchall()
-    read = [(trial_id, turn, read_tags(text).query or " ".join(text.split())) for trial_id, turn, text in odd]
-    columns = list(zip(*read, strict=True)) or [(), (), ()]
-    kinds = (pa.string(), pa.int64(), pa.string())
+    odd = cursor.execute("SELECT trial_id, turn, replies, text FROM care_asked WHERE query IS NULL").fetchall()
+    read: list[tuple[str, int, int, str, int]] = []
+    for trial_id, turn, replies, text in odd:
+        queries = [query.text for query in read_tags(text).queries]
+        for number in range(replies):
+            query = queries[number] if number < len(queries) else " ".join(text.split())
+            read.append((trial_id, turn, number, query, 0 if number else len(plain_words(text))))
+    columns = list(zip(*read, strict=True)) or [(), (), (), (), ()]
+    kinds = (pa.string(), pa.int64(), pa.int64(), pa.string(), pa.int64())
     arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
-    cursor.register("care_read", pa.Table.from_arrays(arrays, names=["trial_id", "turn", "query"]))
+    names = ["trial_id", "turn", "number", "query", "words"]
+    cursor.register("care_read", pa.Table.from_arrays(arrays, names=names))
 
 
 def _failures(row: dict[str, Any], shown: dict[str, Any]) -> list[Failure]:
@@ -186,38 +194,44 @@ _PICK = f"""
     WHERE runs.protocol = 'automedic'
         AND list_has_any(runs.arms, [$conv, 'vignette:' || $question_type]) AND {SELECTED}"""
 
-# The doctor's messages that somebody answered: all but one that is a conversation's last. A misused one is not clean.
+# The doctor's messages that somebody answered, with how many replies came. A misused one is not clean, nor is one with
+# several queries.
 _ASK = """
     CREATE OR REPLACE TEMP TABLE care_asked AS
     WITH spoken AS (
-        SELECT trial_id, position, turn, role, text FROM utterances SEMI JOIN care_trials USING (trial_id)
+        SELECT trial_id, turn, role, text FROM utterances SEMI JOIN care_trials USING (trial_id)
     ), lasts AS (
-        SELECT trial_id, max(position) AS last FROM spoken GROUP BY trial_id
+        SELECT trial_id, max(turn) AS last FROM spoken GROUP BY trial_id
+    ), doctors AS (
+        SELECT trial_id, turn, text,
+            coalesce(lead(turn) OVER (PARTITION BY trial_id ORDER BY turn), last + 1) - turn - 1 AS replies
+        FROM spoken JOIN lasts USING (trial_id) WHERE role = 'doctor'
     ), asked AS (
-        SELECT trial_id, turn, text, regexp_extract(text, $clean, ['opened', 'query', 'closed']) AS read,
+        SELECT trial_id, turn, text, replies, regexp_extract(text, $clean, ['opened', 'query', 'closed']) AS read,
             odd.trial_id IS NOT NULL AS misused
-        FROM spoken JOIN lasts USING (trial_id)
-        LEFT JOIN (SELECT DISTINCT trial_id, turn FROM misuses) AS odd USING (trial_id, turn)
-        WHERE role = 'doctor' AND position < last
+        FROM doctors LEFT JOIN (SELECT DISTINCT trial_id, turn FROM misuses) AS odd USING (trial_id, turn)
+        WHERE replies > 0
     )
-    SELECT trial_id, turn, text,
-        CASE WHEN read.opened = read.closed AND read.query <> '' AND NOT contains(read.query, '  ') AND NOT misused
-            THEN trim(read.query) END AS query
+    SELECT trial_id, turn, text, replies,
+        CASE WHEN replies = 1 AND NOT misused AND read.opened = read.closed AND read.query <> ''
+            AND NOT contains(read.query, '  ') THEN trim(read.query) END AS query
     FROM asked"""
 
 # The words of a query have single spaces between them, so that there is one word more than there are spaces.
 _TALK = """
     CREATE OR REPLACE TEMP TABLE care_talks AS
     WITH queries AS (
-        SELECT trial_id, turn, coalesce(care_asked.query, care_read.query) AS query
-        FROM care_asked LEFT JOIN care_read USING (trial_id, turn)
+        SELECT trial_id, turn, 0 AS number, query, strlen(query) - strlen(replace(query, ' ', '')) + 1 AS words
+        FROM care_asked WHERE query IS NOT NULL
+        UNION ALL SELECT trial_id, turn, number, query, words FROM care_read
     ), replies AS (
         SELECT trial_id, turn, role FROM utterances SEMI JOIN care_trials USING (trial_id) WHERE role <> 'doctor'
     )
     SELECT queries.trial_id, count(*) AS turns, count(*) FILTER (role = 'staff') AS to_staff,
         count(*) - count(DISTINCT hash(role, trim(replace(replace(lower(query), '.', ''), '?', '')))) AS repeated,
-        sum(strlen(query) - strlen(replace(query, ' ', '')) + 1) AS words
-    FROM queries LEFT JOIN replies ON replies.trial_id = queries.trial_id AND replies.turn = queries.turn + 1
+        sum(words) AS words
+    FROM queries LEFT JOIN replies
+        ON replies.trial_id = queries.trial_id AND replies.turn = queries.turn + 1 + queries.number
     GROUP BY queries.trial_id"""
 
 _ROWS = f"""

@@ -39,6 +39,11 @@ class RunCast:
     created_at: float
     cases: int
 
+    @property
+    def data_set(self) -> str:
+        """The data set that its cases are all or part of, which case keys begin with."""
+        return self.case_set.partition(":")[0].partition(" (")[0]
+
 
 def casts(cursor: duckdb.DuckDBPyConnection, sources: Sequence[str] = CAMPAIGNS) -> list[RunCast]:
     """Return the runs of some sources, campaigns and releases by default, the newest first."""

@@ -1,4 +1,4 @@
-"""Completions of vignettes by models, which tell whether a model knows the text; the newest of a case counts."""
+"""Completions of vignettes by models, which tell whether a model knows the text; the newest by a prompt counts."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def add_completions(connection: duckdb.DuckDBPyConnection, new: Iterable[StoredC
 
 
 def completions(cursor: duckdb.DuckDBPyConnection, models: Sequence[str] | None = None) -> list[StoredCompletion]:
-    """Return the newest completion of every model and case, by model, the most similar first."""
+    """Return the newest completion of every model, prompt and case, by model and prompt, the most similar first."""
     sql = """
         SELECT * FROM completions WHERE $models::VARCHAR[] IS NULL OR list_contains($models, model)
         QUALIFY row_number() OVER (
-            PARTITION BY model, case_key, content_hash ORDER BY made_at DESC, rowid DESC) = 1
-        ORDER BY model, similarity DESC NULLS LAST, case_key"""
+            PARTITION BY model, prompt_hash, case_key, content_hash ORDER BY made_at DESC, rowid DESC) = 1
+        ORDER BY model, prompt_hash, similarity DESC NULLS LAST, case_key"""
     found = records(cursor.execute(sql, {"models": None if models is None else list(models)}))
     return [StoredCompletion(**row) for row in found]
 

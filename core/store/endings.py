@@ -31,7 +31,9 @@ def ending_outcomes(cursor: duckdb.DuckDBPyConnection, selection: Selection | No
 
     Columns: those of ``conversation_endings`` but the turns, format, question_type, and numbers of answers: ``answers``
     in all, ``counted`` and ``correct`` by the loose multiple-choice rule, ``strict_counted`` and ``strict_correct`` by
-    the strict one, ``differ`` where just one of the rules says correct. Other question types have one rule.
+    the strict one, ``differ`` where just one of the rules says correct. Other question types have one rule. Of those
+    that do not count, ``excluded`` are all to questions that the case allows, ``refused`` among them, and the same by
+    the strict rule.
     """
     chosen = (selection or Selection()).of_talks()
     rules: list[Rule] = ["mcq_loose", "mcq_strict", "frq", "frq_top3"]
@@ -74,7 +76,11 @@ _OUTCOMES = f"""
         count(*) FILTER (list_contains($counting, loose)) AS counted, count(*) FILTER (loose = 'correct') AS correct,
         count(*) FILTER (list_contains($counting, strict)) AS strict_counted,
         count(*) FILTER (strict = 'correct') AS strict_correct,
-        count(*) FILTER ((loose = 'correct') <> (strict = 'correct')) AS differ
+        count(*) FILTER ((loose = 'correct') <> (strict = 'correct')) AS differ,
+        count(*) FILTER (NOT list_contains($counting, loose) AND loose <> 'not_applicable') AS excluded,
+        count(*) FILTER (loose = 'refused') AS refused,
+        count(*) FILTER (NOT list_contains($counting, strict) AND strict <> 'not_applicable') AS strict_excluded,
+        count(*) FILTER (strict = 'refused') AS strict_refused
     FROM by_rule JOIN held USING (trial_id)
     GROUP BY model, place, format, question_type, case_key, end_reason, concluded
     ORDER BY place, format, question_type, case_key, end_reason, concluded"""

@@ -184,7 +184,7 @@ def select(
     chosen = selection or Selection()
     runs = casts_of(cursor, chosen.runs) if chosen.runs is not None else casts(cursor, chosen.sources or CAMPAIGNS)
     if chosen.case_sets is not None:
-        runs = [run for run in runs if _data_set(run) in chosen.case_sets]
+        runs = [run for run in runs if run.data_set in chosen.case_sets]
     if chosen.frameworks is not None:
         runs = [run for run in runs if run.protocol in chosen.frameworks]
     judges = _judges(cursor, runs, chosen.rules if rules is None else rules)
@@ -220,10 +220,6 @@ def conditions_of(runs: Sequence[RunCast]) -> list[Condition]:
 def doctor_of(name: str) -> str:
     """Return the doctor's part of a condition's name."""
     return name.partition(SEPARATOR)[0]
-
-
-def _data_set(run: RunCast) -> str:
-    return run.case_set.partition(":")[0].partition(" (")[0]
 
 
 def _judges(
@@ -343,11 +339,11 @@ def _words_apart(seat: _Seat, others: Sequence[_Seat]) -> list[str]:
 
 def _pooled(seats: Sequence[_Seat]) -> dict[str, list[_Seat]]:
     """Return name → all seats of a doctor on one data set, under a name that says how many conditions are pooled."""
-    sets = {_data_set(seat.run) for seat in seats}
+    sets = {seat.run.data_set for seat in seats}
     named: dict[str, list[_Seat]] = {}
     whole = [seat for seat in seats if seat.partly is None]
-    for doctor, data_set in dict.fromkeys((seat.run.doctor, _data_set(seat.run)) for seat in whole):
-        members = [seat for seat in whole if (seat.run.doctor, _data_set(seat.run)) == (doctor, data_set)]
+    for doctor, data_set in dict.fromkeys((seat.run.doctor, seat.run.data_set) for seat in whole):
+        members = [seat for seat in whole if (seat.run.doctor, seat.run.data_set) == (doctor, data_set)]
         count = len({tuple(key for key, _ in seat.parts.values()) for seat in members})
         words = [doctor, data_set if len(sets) > 1 else "", f"{count} conditions pooled" if count > 1 else ""]
         named[SEPARATOR.join(filter(None, words))] = members
@@ -438,11 +434,11 @@ def _persona(run: RunCast) -> tuple[str, str]:
 
 
 def _case_set(run: RunCast) -> tuple[str, str]:
-    return run.case_set_hash, run.case_set if run.case_set != _data_set(run) else f"{run.cases:,} cases"
+    return run.case_set_hash, run.case_set if run.case_set != run.data_set else f"{run.cases:,} cases"
 
 
 _READ: dict[Part, Callable[[RunCast], tuple[str, str]]] = {
-    "data_set": lambda run: (_data_set(run), _data_set(run)),
+    "data_set": lambda run: (run.data_set, run.data_set),
     "framework": lambda run: (run.protocol, FRAMEWORK.get(run.protocol, run.protocol)),
     "case_set": _case_set,
     "doctor_prompt": _setting("doctor_prompt", "{} prompt"),

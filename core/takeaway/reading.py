@@ -31,6 +31,7 @@ from core.events import (
     reasoning_of,
 )
 from core.metrics.provenance import UNKNOWN, side_by_side
+from core.protocols.playing import AUTOMEDIC
 from core.takeaway import words
 from core.takeaway.document import Document, Talk
 
@@ -134,7 +135,7 @@ def _row(number: int, cells: tuple[Cell | None, ...]) -> Row:
 
 
 def _cells(talk: Talk) -> list[Cell]:
-    tagged, misuses, thoughts = speaks_in_tags(talk.events), misuses_of(talk.events), reasoning_of(talk.events)
+    tagged, misuses, thoughts = _in_tags(talk), misuses_of(talk.events), reasoning_of(talk.events)
     return [
         replace(
             _tagged(said, misuses.get(said.turn)) if tagged and said.role == "doctor" else Cell(said.role, said.text),
@@ -142,6 +143,11 @@ def _cells(talk: Talk) -> list[Cell]:
         )
         for said in of_kind(talk, Utterance)
     ]
+
+
+def _in_tags(talk: Talk) -> bool:
+    """Say whether a conversation is AutoMedic's: by its run, or where it has none, by what was said."""
+    return talk.cast.protocol == AUTOMEDIC.name if talk.cast else speaks_in_tags(talk.events)
 
 
 def _tagged(said: Utterance, misuse: Misused | None) -> Cell:
@@ -196,7 +202,7 @@ def ending(talk: Talk) -> str:
     ended = next(iter(of_kind(talk, Ended)), None)
     if ended is not None:
         detail = f" ({ended.detail})" if ended.detail else ""
-        how = words.how_it_ended(ended.reason, ended.doctor_turns, tagged=speaks_in_tags(talk.events))
+        how = words.how_it_ended(ended.reason, ended.doctor_turns, tagged=_in_tags(talk))
         return f"It ended because {how}{detail}."
     if of_kind(talk, Finished):
         return "This trial held no conversation."

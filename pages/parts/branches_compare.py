@@ -111,7 +111,7 @@ def _draw_dialogues(first: Reading, second: Reading, sides: tuple[_Side, _Side])
     if shared:
         what = f"The first {shared} messages are the same" if shared > 1 else "The first message is the same"
         with st.expander(what, icon=":material/done_all:"):
-            draw_chat(a[:shared], None)
+            draw_chat(a[:shared], None, tagged=False)
     for number, (one, two) in enumerate(zip_longest(a[shared:], b[shared:]), start=shared + 1):
         _draw_pair(one, two, number, sides)
     for column, shown, side in zip(st.columns(2, gap="medium"), (first, second), sides, strict=True):

@@ -18,7 +18,7 @@ from pages.parts.figures import conditions, model_colours
 from pages.parts.look import arm
 
 _ARMS_AT_FIRST: list[Arm] = [("multi_turn", "mcq"), ("multi_turn", "frq")]
-_RULES_AT_FIRST = ["no_diagnosis_excluded", "no_diagnosis_wrong", "cap_excluded", "strict"]
+_RULES_AT_FIRST = ["no_diagnosis_excluded", "no_diagnosis_wrong", "cap_excluded", "strict", "excluded_wrong"]
 _RULE = {rule.key: rule for rule in RULES}
 
 

@@ -6,7 +6,7 @@ import streamlit as st
 
 from core.errors import AnamnesisError
 from core.experts.plans import ReviewItem
-from core.experts.questions import ASKED, WORDING, Question
+from core.experts.questions import ASKED, GUIDANCE, WORDING, Question
 from core.experts.reviewing import ReviewState, record
 from core.store.database import Store
 from pages.parts.look import plain
@@ -48,6 +48,8 @@ def _draw_choice(
 ) -> None:
     why = f"{key}_{question}_why"
     st.markdown(f"**{WORDING[question]}**")
+    if question in GUIDANCE:
+        st.caption(GUIDANCE[question])
     if said is not None:
         st.text_input("Why is the answer changed?", key=why, placeholder="Kept with the earlier answer")
     with st.container(horizontal=True):

@@ -34,7 +34,10 @@ def draw_figures(
     draw_figure(chart, f"experts_shares_{key}", "Share of yes by question and model, with 95 % intervals")
     ranked = sorted(found.shares, key=lambda one: (found.questions.index(one.question), list(names).index(one.model)))
     draw_table(shares_table(ranked, names, shares_printed), f"experts-shares-{key}")
-    st.caption("Intervals: Wilson, 95 %. Where two annotators differ the third’s word counts; open ties are left out.")
+    st.caption(
+        "Intervals: 95 %, cases resampled; Wilson’s where each case has one item. Where two annotators differ the "
+        "third’s word counts; open ties are left out."
+    )
     if found.pairs:
         st.markdown("**Models against one another**")
         draw_table(pairs_table(found.pairs, names, tests_printed), f"experts-pairs-{key}")
@@ -44,6 +47,9 @@ def draw_figures(
     st.markdown("**Agreement of the annotators**", help=MEASURE_HELP)
     if any(one.n for one in found.agreement):
         draw_table(agreement_table(found.agreement), f"experts-agreement-{key}")
-        st.caption("Intervals by resampling the items, 95 %. A dash: undefined, since all answers are the same.")
+        st.caption(
+            "Intervals by resampling cases with all their items, 95 %. A dash: undefined, since all answers are the "
+            "same."
+        )
     else:
         st.caption("No item was judged by two.")

@@ -84,8 +84,8 @@ def _draw_corrected(state: ReviewState, judged: list[JudgedAnswer]) -> None:
     draw_table(corrected_table(rows, names), "experts-corrected")
     st.caption(
         "By Rogan and Gladen: (accuracy + specificity − 1) / (sensitivity + specificity − 1), with the grader’s "
-        "sensitivity and specificity on all items of this review. Intervals resample items and cases, 95 %; what lies "
-        "outside 0 to 1 is clipped and marked. A dash: the grader is no better than chance on these items."
+        "sensitivity and specificity on all items of this review. Intervals resample cases with all their items, 95 %; "
+        "what lies outside 0 to 1 is clipped and marked. A dash: the grader is no better than chance on these items."
     )
 
 

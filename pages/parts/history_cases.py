@@ -8,7 +8,7 @@ import streamlit as st
 from core.agents.base import Turn
 from core.consultation.items import ItemSet, items_by_rule
 from core.events import Utterance, Verdict
-from core.metrics.history.measures import Measures, measure, yardstick
+from core.metrics.history.measures import LENGTHS, Measures, measure, yardstick
 from core.metrics.history.measuring import information_of, stored_items
 from core.store.conversations import Conversation
 from core.store.database import Store
@@ -19,7 +19,7 @@ from pages.parts.figure_controls import keep_valid, three_decimals
 from pages.parts.history_data import scoped
 from pages.parts.history_shown import Shown
 from pages.parts.history_tables import cases_table, decimal
-from pages.parts.history_words import COUNTS, MEASURE
+from pages.parts.history_words import MEASURE
 from pages.parts.look import badge, plain
 from pages.parts.navigation import DEBUGGER, TRANSCRIPTS
 from pages.parts.stored import case_conversations
@@ -58,7 +58,7 @@ def _draw_list(table: pd.DataFrame, doctor: str) -> None:
 
     limit = f"; the first {MOST_ROWS:,} are listed" if len(table) > MOST_ROWS else ""
     st.caption(f"{len(table):,} cases{limit}, means over their conversations. Choose one to read its conversations.")
-    helps = {label: st.column_config.NumberColumn(help=words, format="%.2f" if m in COUNTS else "%.3f")
+    helps = {label: st.column_config.NumberColumn(help=words, format="%.2f" if m in LENGTHS else "%.3f")
              for m, (label, words) in MEASURE.items()}  # fmt: skip
     st.dataframe(table.head(MOST_ROWS), hide_index=True, key=name, on_select=choose, selection_mode="single-row",
                  height=300, placeholder="–", column_config={**three_decimals(table), **helps,

@@ -7,9 +7,10 @@ import plotly.graph_objects as go
 
 from core.metrics.history.curves import CurvePoint
 from core.metrics.history.figures import ComparisonRow, Figure, MeasureRow
+from core.metrics.history.measures import LENGTHS
 from pages.parts.accuracy_charts import FAINT, INK
 from pages.parts.history_tables import PublishedRow
-from pages.parts.history_words import COUNTS, MEASURE
+from pages.parts.history_words import MEASURE
 
 _LEGEND = {"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0, "x": 0}
 _MARGIN = {"l": 8, "r": 12, "t": 8, "b": 8}
@@ -161,7 +162,7 @@ def _add_printed(figure: go.Figure, rows: Sequence[PublishedRow]) -> None:
 
 def differences_chart(rows: Sequence[ComparisonRow], *, dark: bool = False) -> go.Figure:
     """Return the differences of two doctors in the measures between 0 and 1, clear ones in colour."""
-    held = {row.measure: row for row in rows if row.measure not in COUNTS}
+    held = {row.measure: row for row in rows if row.measure not in LENGTHS}
     shown = [held[m] for m in MEASURE if m in held]
     inks = ["#0072B2" if row.p_adjusted <= _CLEAR else _PRINTED for row in shown]
     results = [row.difference for row in shown]

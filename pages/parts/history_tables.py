@@ -9,12 +9,12 @@ from core.datasets import published
 from core.metrics.history.curves import CurvePoint, OrderRow
 from core.metrics.history.figures import ComparisonRow, Figure, MeasureRow
 from core.metrics.history.groups import GroupRow, ItemGroup
+from core.metrics.history.measures import LENGTHS
 from core.stats.corrections import LABELS, Correction, format_p, stars
 from core.store.selection import Condition
 from pages.parts.figure_controls import dataset_name, natural
 from pages.parts.figures import model_name
 from pages.parts.history_words import (
-    COUNTS,
     MEASURE,
     PUBLISHED_DOCTORS,
     PUBLISHED_MEASURES,
@@ -43,7 +43,7 @@ def published_rows(dataset: str) -> list[PublishedRow]:
         printed = (row["table"], row["dataset"]) in (("2", dataset), ("3", ""))
         if printed and row["model"] and row["metric"] in PUBLISHED_MEASURES:
             measure = PUBLISHED_MEASURES[row["metric"]]
-            unit = 1 if measure in COUNTS else 100
+            unit = 1 if measure in LENGTHS else 100
             found.setdefault(row["model"], {})[measure] = float(row["value"]) / unit
     return [PublishedRow(PUBLISHED_DOCTORS[m], PUBLISHED_SETS[dataset], values) for m, values in found.items()]
 
@@ -101,7 +101,7 @@ def _printed(value: float | None, measure: str, bounds: bool) -> float | str | N
 
 def decimal(value: float, measure: str) -> str:
     """Return a figure with as many decimals as it bears."""
-    return f"{value:.2f}" if measure in COUNTS else f"{value:.3f}"
+    return f"{value:.2f}" if measure in LENGTHS else f"{value:.3f}"
 
 
 def interval_words(figure: Figure, measure: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 import streamlit as st
 
 from core.metrics.history.figures import Figure, MeasureRow
+from core.metrics.history.measures import LENGTHS
 from core.stats.corrections import LABELS, Correction
 from core.store.selection import Condition
 from pages.parts.accuracy_view import is_dark
@@ -22,7 +23,7 @@ from pages.parts.history_tables import (
     published_rows,
     virtues_table,
 )
-from pages.parts.history_words import COUNTS, MEASURE, PUBLISHED_SETS, VIRTUE_RULES, VIRTUES
+from pages.parts.history_words import MEASURE, PUBLISHED_SETS, VIRTUE_RULES, VIRTUES
 from pages.parts.look import plain
 
 _NONE = "none"
@@ -78,7 +79,7 @@ def _overview_columns(*, bounds: bool) -> dict[str, Any]:
     columns: dict[str, Any] = {
         name: st.column_config.TextColumn(help=words)
         if bounds
-        else st.column_config.NumberColumn(help=words, format="%.2f" if measure in COUNTS else "%.3f")
+        else st.column_config.NumberColumn(help=words, format="%.2f" if measure in LENGTHS else "%.3f")
         for measure, (name, words) in MEASURE.items()
     }
     whole = {

@@ -26,8 +26,6 @@ MEASURE: Final[dict[str, tuple[str, str]]] = {
     "colloquialism": ("Colloquialism", "Share of the patient’s words that are everyday words."),
 }  # fmt: skip
 """Measure → its name and what it means, in the order of tables."""
-COUNTS = ("doctor_turns", "queries", "doctor_words", "patient_words")
-"""Measures that are numbers of messages or words; all others lie between 0 and 1."""
 VIRTUES = ("honesty", "strictness", "colloquialism")
 PUBLISHED_SETS = {"medqa": "MedQA", "qmax": "QMax", "sample_exam": "Sample exam"}
 PUBLISHED_DOCTORS = {

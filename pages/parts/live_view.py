@@ -125,8 +125,13 @@ def draw_fork_link(shown: Shown) -> None:
 
 def is_automedic(session: Session, events: Sequence[Event]) -> bool:
     """Say whether a consultation is AutoMedic's: by the run it is part of, or, played again, by what was said."""
+    tagged = _tagged(session)
+    return speaks_in_tags(events) if tagged is None else tagged
+
+
+def _tagged(session: Session) -> bool | None:
     header = session.meta.get("header")
-    return header.protocol == AUTOMEDIC.name if isinstance(header, RunHeader) else speaks_in_tags(events)
+    return header.protocol == AUTOMEDIC.name if isinstance(header, RunHeader) else None
 
 
 def draw_take_away_watched(watched: Sequence[Shown], key: str) -> None:
@@ -167,7 +172,8 @@ def _body(shown: Shown) -> None:
     left, right = st.columns([5, 3], gap="medium")
     with left:
         with st.container(height=520, autoscroll=True, border=True, gap="xxsmall", key=f"chat_{session.key}"):
-            draw_chat(events, session.draft, thoughts={} if hides_thoughts(session) else None)
+            thoughts = {} if hides_thoughts(session) else None
+            draw_chat(events, session.draft, tagged=_tagged(session), thoughts=thoughts)
         _seat(session)
         if session.error:
             st.error(plain(session.error))

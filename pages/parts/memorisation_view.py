@@ -7,7 +7,7 @@ import streamlit as st
 
 from core.datasets.select import datasets, select
 from core.errors import AnamnesisError
-from core.memorisation.completing import Options, size_of
+from core.memorisation.completing import VARIANTS, Options, size_of
 from core.memorisation.figures import ModelRow, flagged, with_and_without
 from core.models.registry import load_registry
 from core.store.completions import StoredCompletion
@@ -18,6 +18,8 @@ from pages.parts.memorisation_data import asking, begin_asking, scores_of
 from pages.parts.setup import OTHER, ask_address, registry
 from pages.parts.work_progress import draw_work
 
+VARIANT: Mapping[str, str] = {"continue": "Go on writing", "recall": "Word for word, temperature 0"}
+"""How a model is asked, in words."""
 _PAGE = 50
 
 
@@ -46,6 +48,10 @@ def _ask() -> None:
         model = left.text_input("Name of the model", key="memorisation_other", placeholder="openai/my-model").strip()
     dataset = middle.selectbox("Data set", datasets(), key="memorisation_dataset")
     limit = right.number_input("At most so many cases", 1, 100_000, 100, key="memorisation_limit")
+    variant = st.segmented_control(
+        "How it is asked", VARIANTS, default=VARIANTS[0], required=True, format_func=VARIANT.__getitem__,
+        key="memorisation_ask", help="At its usual temperature, or for the original as it recalls it. Shown apart.",
+    )  # fmt: skip
     address = ask_address("memorisation")
     if not model:
         st.caption("Name a model as provider/model.")
@@ -61,7 +67,7 @@ def _ask() -> None:
     st.caption(plain(f"At most {len(cases):,} calls, about {tokens:,} tokens, {cost}. Completed cases are kept."))
     st.button(
         "Ask for the second halves", icon=":material/play_arrow:", type="primary", key="memorisation_start",
-        on_click=begin_asking, args=(cases, model, Options(base_url=address)),
+        on_click=begin_asking, args=(cases, model, Options(base_url=address, variant=variant)),
     )  # fmt: skip
 
 

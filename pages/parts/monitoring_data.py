@@ -12,7 +12,7 @@ from core.store.database import Store
 from core.store.figures import McqRule, Selection
 from core.store.versions import Course, courses
 from pages.parts.figures import label_of, model_name, scores
-from pages.parts.look import END_SHORT, FORMAT, QUESTION_TYPE
+from pages.parts.look import END_SHORT, FORMAT, QUESTION_TYPE, arm
 from pages.parts.monitoring_charts import Bar
 
 _WORDS = {"rose": "▲ rose", "fell": "▼ fell", "unclear": "no clear change"}
@@ -87,6 +87,7 @@ def steps_table(found: list[Step], correction: Correction) -> pd.DataFrame:
                 "95 % interval": f"{step.result.ci_low:+.3f} to {step.result.ci_high:+.3f}",
                 f"p ({LABELS[correction]})": f"{format_p(step.adjusted_p)} {stars(step.adjusted_p)}",
                 "Change": _WORDS[step.verdict],
+                "Cases": step.result.n,
                 "Cases improved": step.result.improved,
                 "Cases regressed": step.result.regressed,
                 "Cases equal": step.result.equal,
@@ -96,6 +97,26 @@ def steps_table(found: list[Step], correction: Correction) -> pd.DataFrame:
             for step in found
         ]
     )
+
+
+def apart_from_bars(found: list[Step], shown: list[Bar], least: float = 0.0005) -> list[str]:
+    """Return in a sentence each where a mean of a step is not that of its bar: a step has the cases of both versions.
+
+    A case without an answer that counts is left out of its version's bar, and of both sides of a step. The first of
+    several steps of a version in an arm speaks for it.
+    """
+    means = {(bar.version, bar.format, bar.question_type): bar.mean for bar in shown if not bar.published}
+    words: dict[tuple[str, str, str], str] = {}
+    for step in found:
+        r, at = step.result, (step.format, step.question_type)
+        sides = ((step.before, r.first_mean, r.first_alone), (step.after, r.second_mean, r.second_alone))
+        for version, mean, alone in sides:
+            whole = means.get((version, *at))
+            if whole is not None and abs(whole - mean) >= least:
+                on_all = f"{model_name(version)}, {arm(*at)}: {whole:.3f} on its {r.n + alone:,} cases"
+                both = f"{mean:.3f} on the {r.n:,} that both versions answered"
+                words.setdefault((version, *at), f"{on_all}, {both}.")
+    return list(words.values())
 
 
 def published_table(shown: list[Bar], versions: list[str]) -> pd.DataFrame:

@@ -33,9 +33,9 @@ def draw_chat(
 ) -> None:  # fmt: skip
     """Draw the dialogue, whoever opens it; ``words`` are marked where they occur.
 
-    A conversation of AutoMedic is known by its tags, or by ``tagged`` where only part of it is drawn: its doctor's
-    messages are drawn without them. ``thoughts`` (call id → reasoning) are drawn folded with what came of them: those
-    of ``events``, unless others are given, or none where a person plays who must not read them.
+    ``tagged``: it is AutoMedic's, whose doctor's messages are drawn without their tags; where the run is not at hand to
+    say so, it is known by what was said. ``thoughts`` (call id → reasoning) are drawn folded with what came of them:
+    those of ``events``, unless others are given, or none where a person plays who must not read them.
     """
     if tagged is None:
         tagged = speaks_in_tags(events, draft.text if draft is not None else "")
@@ -95,23 +95,23 @@ def _whole(events: Sequence[Event]) -> bool:
     return any(isinstance(e, Started) for e in events) and any(isinstance(e, Finished) for e in events)
 
 
-def questions_asked(events: Sequence[Event]) -> int:
+def questions_asked(events: Sequence[Event], *, tagged: bool | None = None) -> int:
     """Return how many messages the doctor said after the opening one, which is its greeting or the patient's.
 
     In AutoMedic, where nobody greets, how many of its queries were passed on.
     """
-    if speaks_in_tags(events):
+    if speaks_in_tags(events) if tagged is None else tagged:
         return queries_passed_on(events)
     return sum(isinstance(event, Utterance) and event.role == "doctor" and event.turn > 0 for event in events)
 
 
-def who_answers(events: Sequence[Event]) -> str:
+def who_answers(events: Sequence[Event], *, tagged: bool | None = None) -> str:
     """Return in a sentence who answers where that is not simply the doctor: in Consultation the solver.
 
     It is known by the patient's opening, or by an answer from a conversation that was not held (its upper bound). In
     AutoMedic the doctor answers twice, which is said too.
     """
-    if speaks_in_tags(events):
+    if speaks_in_tags(events) if tagged is None else tagged:
         return (
             "The doctor answers twice: from the whole question on paper (vignette), and from what it gathered in this "
             "conversation (multi-turn)."

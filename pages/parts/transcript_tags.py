@@ -12,6 +12,7 @@ from pages.parts.look import ROLE_ICON, plain
 _BADGE: dict[Goes, tuple[str, str]] = {
     "patient": ("blue", ROLE_ICON["patient"]),
     "staff": ("violet", ROLE_ICON["staff"]),
+    "both": ("blue", ":material/groups:"),
     "end": ("gray", ":material/flag:"),
     "nowhere": ("orange", ":material/block:"),
 }

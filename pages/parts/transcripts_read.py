@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
+from core.bench.steps import why_not
 from core.events import FORMATS, QUESTION_TYPES, Answered, Graded, Summarised, reasoning_of
 from core.protocols.playing import AUTOMEDIC, CRAFTMD
 from core.store.conversations import Conversation, ConversationFilter
@@ -42,7 +43,8 @@ def draw_reading(trial_id: str, wanted: ConversationFilter) -> None:
     with left:
         # from its beginning: a chat of fixed height would else be scrolled to its end
         with st.container(height=_CHAT, border=True, gap="xxsmall", autoscroll=False, key=f"read_{trial_id}"):
-            draw_chat(shown.events, None, wanted.text or "")
+            tagged = shown.talk.protocol == AUTOMEDIC.name
+            draw_chat(shown.events, None, wanted.text or "", tagged=tagged)
         _background(shown)
     with right:
         _answers(shown)
@@ -69,11 +71,12 @@ def _steps(trial_id: str, wanted: ConversationFilter, shown: Reading | None) -> 
             st.page_link(
                 LIVE, label="Watch it again", icon=":material/smart_display:", query_params={"trial": trial_id}
             )  # fmt: skip
-            if shown.talk.protocol != AUTOMEDIC.name:  # whose trials can be neither debugged nor forked
+            if why_not(shown.talk.protocol) is None:
                 st.page_link(
                     DEBUGGER, label="Debug it", icon=":material/bug_report:", query_params={"trial": trial_id},
                     help="Every step of this trial as it was sent; edit one and run it again.",
                 )  # fmt: skip
+            if shown.talk.protocol != AUTOMEDIC.name:  # whose trials cannot be forked
                 _branches(trial_id)
             draw_take_away([trial_id], key="read")
 
@@ -123,7 +126,7 @@ def _answers(shown: Reading) -> None:
     answers = {(e.format, e.question_type): e for e in shown.events if isinstance(e, Answered)}
     if not answers:
         st.info("This trial broke off before any answer.", icon=":material/cloud_off:")
-    if not_the_doctor := who_answers(shown.events):
+    if not_the_doctor := who_answers(shown.events, tagged=shown.talk.protocol == AUTOMEDIC.name):
         st.caption(not_the_doctor)
     for format_ in FORMATS:
         for question_type in QUESTION_TYPES:

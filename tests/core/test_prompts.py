@@ -107,3 +107,34 @@ def test_the_doctor_of_other_is_given_no_specialty() -> None:
     text = craftmd_pack().render("doctor", specialty="")
 
     assert "specialised" not in text
+
+
+@pytest.fixture
+def payloads(tmp_path: Path) -> list[str]:
+    """Templates that would run a command on this machine, one in plain sight, the others not; each leaves a file."""
+    command = f"touch {tmp_path / 'ran'}"
+    return [
+        f'{{{{ cycler.__init__.__globals__.os.popen("{command}").read() }}}}',
+        f'{{{{ cycler["__init__"]["__globals__"]["os"].popen("{command}").read() }}}}',
+        f'{{{{ (cycler|attr("__in" ~ "it__")|attr("__globals__")).os.popen("{command}").read() }}}}',
+        f'{{% set a = "__class__" %}}{{{{ ""[a].__mro__[1].__subclasses__() }}}}{command}',
+    ]
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_template_that_would_run_code_is_refused(tmp_path: Path, payloads: list[str], number: int) -> None:
+    folder = tmp_path / "pack"
+    folder.mkdir()
+    with pytest.raises(UsageError, match=r"greeting\.md (is no safe template|cannot be filled in)"):
+        load_pack(write(folder, greeting=GOOD + payloads[number])).render("greeting", name="Ada")
+    good = load_pack(write(folder, greeting=GOOD)).prompts["greeting"]
+    with pytest.raises(UsageError, match=r"greeting\.md (is no safe template|cannot be filled in)"):
+        good.with_source(payloads[number]).render(name="Ada")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_template_changes_none_of_its_values(tmp_path: Path) -> None:
+    names = ["Ada"]
+    with pytest.raises(UsageError, match="is no safe template"):
+        load_pack(write(tmp_path, greeting=GOOD + '{{ name.append("x") }}')).render("greeting", name=names)
+    assert names == ["Ada"]

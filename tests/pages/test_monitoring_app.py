@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from core.campaigns.journal import TrialLine
 from core.store.database import Store
 from core.store.fold import fold
-from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, write_journal
+from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, invalid, write_journal
 from tests.support.pages import trouble, words
 
 CASES = 12
@@ -54,6 +54,33 @@ def test_our_own_versions_are_tested_and_said_to_have_risen(database: Path, open
     row = app.dataframe[0].value.iloc[0]
     assert (row["Before"], row["After"]) == (0.083, 0.917)
     assert (row["Cases improved"], row["Cases regressed"], row["Cases equal"]) == (10, 0, 2)
+
+
+def test_means_that_are_not_those_of_the_bars_are_explained(database: Path, open_page: Callable[..., AppTest]) -> None:
+    """Of four cases the old version has no answer to the last, which the new has right: 3/4, or 2/3 without it."""
+    store = Store(database)
+    for doctor, verdicts in (("openai/old", (True, False, False, None)), ("openai/new", (True, True, False, True))):
+        header = a_header(
+            doctor, [a_case(n) for n in range(4)], doctor=doctor, trials=1, arms=[("multi_turn", "frq")]
+        )  # fmt: skip
+        lines = [
+            a_trial(
+                [invalid("ungradable")] if right is None
+                else [answered(), graded("correct" if right else "incorrect")],
+                trial_id=f"{doctor}-{n}", run_id=doctor, case_key=f"ours/{n}", trial=0,
+            )
+            for n, right in enumerate(verdicts)
+        ]  # fmt: skip
+        write_journal(store.journals, doctor.replace("/", "-"), header, *lines)
+    fold(store)
+    app = open_page("monitoring")
+    app.multiselect(key="monitoring_versions").set_value(["openai/old", "openai/new"]).run()
+    assert not trouble(app)
+    row = app.dataframe[0].value.iloc[0]
+    assert (row["Before"], row["After"], row["Cases"]) == (0.333, 0.667, 3)
+    said = words(app).replace("\\", "")
+    assert "0.750 on its 4 cases, 0.667 on the 3 that both versions answered" in said
+    assert said.count("that both versions answered") == 1  # the old version's own cases are the common ones
 
 
 def test_one_version_is_not_enough(open_page: Callable[..., AppTest]) -> None:

@@ -15,7 +15,8 @@ def item_rows(trials: pd.DataFrame) -> pd.DataFrame:
     Columns: ``seat``, ``model``, ``dataset``, ``specialty``, ``case_key``, ``trials``, and means over those trials that
     have the figure (NaN where none has):
     ``conv``, ``static``: 1 where the answer is right and else 0, over answers that count;
-    ``efficiency``: queries over words in them where the answer is right and else 0, over counted trials;
+    ``per_word``: queries over words in them, over counted trials; ``efficiency``: the same where the answer is right
+    and else 0;
     ``empathy``: rating over 5; ``failed``: 1 where a counted trial has any failure and else 0;
     ``turns``: queries of a whole conversation; ``words_per_turn``: of those with any query.
     """
@@ -27,6 +28,7 @@ def item_rows(trials: pd.DataFrame) -> pd.DataFrame:
         {
             "conv": right.where(counted),
             "static": (trials["static"] == "correct").astype(float).where(trials["static"].isin(COUNTED)),
+            "per_word": per_word.where(counted),
             "efficiency": (right * per_word).where(counted),
             "empathy": trials["rating"].astype(float) / BEST_RATING,
             "failed": failed.astype(float).where(counted),

@@ -1,7 +1,8 @@
 """The four parts of CARE for each seat: accuracy, conversational efficiency and strategy, empathy, robustness.
 
 Source: Oh, Park, Kim, arXiv 2512.10195, CARE. All figures are means over items; intervals resample items (95 %
-percentile bootstrap, expanded for few items as everywhere). What a provider broke is in no figure and is counted.
+percentile bootstrap, expanded for few items as everywhere; Wilson's where all are alike). What a provider broke is in
+no figure and is counted.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from core.metrics.care.items import item_rows
 from core.metrics.history.resampling import column_intervals
 from core.stats.bootstrap import RESAMPLES, SEED, bootstrap_interval, resampled_interval
 from core.stats.intervals import NOTHING, Interval
+from core.stats.proportions import wilson, wilson_if_alike
 from core.stats.ratios import percentiles
 from core.store.care import CAUSES, Cause, FailureKind
 from core.store.selection import doctor_of
@@ -137,7 +139,8 @@ def penalised_interval(conv: Floats, static: Floats, resamples: int = RESAMPLES,
     means = drawn @ distinct / n
     lost = means[:, 0] < means[:, 1]
     kept = np.divide(means[:, 0], means[:, 1], out=np.ones(resamples), where=lost)
-    return percentiles(means[:, 0] * kept, n)
+    found = percentiles(means[:, 0] * kept, n)
+    return wilson_if_alike(found, float(conv.mean()) * penalty(float(conv.mean()), float(static.mean())), n)
 
 
 def slices(trials: pd.DataFrame, by: Slice | None) -> Iterator[tuple[str | None, pd.DataFrame]]:
@@ -156,8 +159,17 @@ def _efficiencies(items: pd.DataFrame) -> dict[str, Estimate]:
     matrix = wide.to_numpy(dtype=np.float64) * PER_CENT
     columns = [matrix[~np.isnan(matrix[:, i]), i] for i in range(matrix.shape[1])]
     few = len(columns) < _FEW_SEATS
-    bounds = [resampled_interval(values) for values in columns] if few else column_intervals(matrix)
-    return {str(seat): _estimate(columns[i], bounds[i]) for i, seat in enumerate(wide.columns)}
+    bounds = (
+        [resampled_interval(values, shares=False) for values in columns] if few
+        else column_intervals(matrix)
+    )  # fmt: skip
+    per_word = items.groupby("seat", observed=True)["per_word"].mean()
+    return {
+        # where no answer is right: what it came to if as many were as Wilson's bound allows
+        str(seat): _estimate(values, found if values.any() else
+                             Interval(0.0, wilson(0, values.size).high * PER_CENT * float(per_word[seat])))
+        for seat, values, found in zip(wide.columns, columns, bounds, strict=True)
+    }  # fmt: skip
 
 
 def _profile(group: str | None, trials: pd.DataFrame, items: pd.DataFrame, efficiency: Estimate) -> CareProfile:

@@ -90,9 +90,9 @@ def _panel_items(beside: Sequence[JudgedAnswer], panel: Sequence[str]) -> list[J
     return found
 
 
-def _by_model(scores: Sequence[CaseScore]) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {}
+def _by_model(scores: Sequence[CaseScore]) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
     for one in scores:
         if one.score is not None:
-            found.setdefault(one.model, []).append(one.score)
+            found.setdefault(one.model, {})[one.case_key] = one.score
     return found

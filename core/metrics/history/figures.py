@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from core.errors import UsageError
-from core.metrics.history.measures import SCALARS, structure
+from core.metrics.history.measures import LENGTHS, SCALARS, structure
 from core.metrics.history.measuring import VERSION
 from core.metrics.history.resampling import Floats, column_intervals
 from core.stats.corrections import Correction, adjusted
@@ -81,7 +81,7 @@ def figures_of(table: pd.DataFrame, columns: Sequence[str]) -> dict[tuple[str, s
     matrix = np.column_stack(
         [wide[column][model].to_numpy(dtype=np.float64, na_value=np.nan) for model, column in named]
     )
-    bounds = column_intervals(matrix)
+    bounds = column_intervals(matrix, shares=[column not in LENGTHS for _, column in named])
     return {name: _figure(matrix[:, i], bounds[i].low, bounds[i].high) for i, name in enumerate(named)}
 
 

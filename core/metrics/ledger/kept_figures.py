@@ -16,6 +16,7 @@ import pandas as pd
 from core.metrics.history.resampling import column_intervals
 from core.metrics.ledger.overview import Share, TopicRow
 from core.metrics.ledger.topics import TOPICS
+from core.stats.intervals import NOTHING
 
 RESAMPLES = 2_000
 _MARKS = ("asked", "volunteered", "never_elicited")
@@ -70,7 +71,7 @@ def talk_rows(sums: pd.DataFrame, judged: pd.DataFrame | None = None) -> list[Ta
     leaks = _shares(sums, "marked", ("with_leaked",))
     faults = _shares(judged, "judged", ("with_invented", "with_withheld")) if judged is not None else {}
     looked = {} if judged is None else {str(m): int(n) for m, n in judged.groupby("model")["judged"].sum().items()}
-    groups = ((str(model), held) for model, held in sums.groupby("model"))
+    groups = ((str(model), held) for model, held in sums.groupby("model", sort=False))
     return [_talk_row(model, held, looked.get(model, 0), leaks | faults) for model, held in groups]
 
 
@@ -97,7 +98,7 @@ def _shares(sums: pd.DataFrame, of: str, names: Sequence[str]) -> dict[tuple[str
 def _figures(wide: pd.DataFrame) -> dict[tuple[str, ...], Share]:
     """Return column → mean over the cases that have it, with its interval."""
     matrix = wide.to_numpy(dtype=np.float64, na_value=np.nan)
-    bounds = column_intervals(matrix, resamples=RESAMPLES)
+    bounds = column_intervals(matrix, shares=[True] * len(wide.columns), resamples=RESAMPLES)
     means = np.nanmean(matrix, axis=0) if matrix.size else np.zeros(0)
     return {
         tuple(column): Share(float(mean), interval)
@@ -105,4 +106,4 @@ def _figures(wide: pd.DataFrame) -> dict[tuple[str, ...], Share]:
     }
 
 
-_NOTHING = Share(float("nan"), column_intervals(np.full((1, 1), np.nan))[0])
+_NOTHING = Share(float("nan"), NOTHING)

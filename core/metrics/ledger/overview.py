@@ -73,7 +73,7 @@ def _row(topic: Topic, cases: Sequence[Sequence[FactMark]]) -> TopicRow:
     )  # fmt: skip
 
 
-def _mean(values: Sequence[float]) -> Share:
+def _mean(values: Sequence[float], shares: bool = True) -> Share:
     if not values:
         return Share(float("nan"), bootstrap_interval([]))
-    return Share(sum(values) / len(values), bootstrap_interval(values))
+    return Share(sum(values) / len(values), bootstrap_interval(values, shares=shares))

@@ -21,7 +21,7 @@ from core.metrics.history.resampling import drawn_cases
 from core.metrics.patients.rules import marks_in, rules_version
 from core.stats.bootstrap import SEED
 from core.stats.intervals import NOTHING, Interval
-from core.stats.proportions import wilson
+from core.stats.proportions import wilson, wilson_if_alike
 from core.stats.ratios import RESAMPLES, percentiles, ratio
 from core.store.database import Store
 from core.store.failures import cases_of, dialogues
@@ -122,8 +122,8 @@ def _rates(place: tuple[str, str, str], looked: pd.DataFrame, kinds: Sequence[Ki
     return [
         PatientRate(
             *place, kind, len(cases), int(n.sum()), int(hit[:, i].sum()), ratio(hit[:, i], n),
-            share_interval(hit[:, i].sum(), n.sum(), len(cases), shares[i]), int(said[:, i].sum()),
-            int(replies.sum()), 100 * ratio(said[:, i], replies), per_100[i],
+            _share_interval(int(hit[:, i].sum()), int(n.sum()), len(cases), shares[i]), int(said[:, i].sum()),
+            int(replies.sum()), 100 * ratio(said[:, i], replies), _per_100(per_100[i], len(cases)),
         )
         for i, kind in enumerate(kinds)
     ]  # fmt: skip
@@ -140,10 +140,13 @@ def _resampled(sums: Floats, kinds: int) -> tuple[list[Interval], list[Interval]
     return [percentiles(column, n) for column in shares.T], [percentiles(column, n) for column in per_100.T]
 
 
-def share_interval(hit: float, n: float, cases: int, resampled: Interval) -> Interval:
-    """Return the interval of a share of conversations: resampling says nothing where all of them are alike."""
+def _share_interval(hit: int, n: int, cases: int, resampled: Interval) -> Interval:
+    """As ``core.stats.ratios.share_interval``, of what is resampled already."""
     if n == cases:
-        return wilson(int(hit), cases)
-    if hit in (0, n):
-        return wilson(cases, cases) if hit else Interval(0.0, wilson(0, cases).high)
-    return resampled
+        return wilson(hit, cases)
+    return wilson_if_alike(resampled, hit / n, cases) if n else NOTHING
+
+
+def _per_100(resampled: Interval, cases: int) -> Interval:
+    """Return the interval of hits in 100 replies; where there is none, as if all replies of a case were alike."""
+    return resampled if resampled.high else Interval(0.0, 100 * wilson(0, cases).high)

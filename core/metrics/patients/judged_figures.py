@@ -13,11 +13,10 @@ from itertools import groupby
 
 import numpy as np
 
-from core.metrics.patients.figures import share_interval
 from core.metrics.patients.rules import rules_version
 from core.stats.agreement import cohen_kappa, percent_agreement
 from core.stats.intervals import Interval
-from core.stats.ratios import ratio, ratio_intervals
+from core.stats.ratios import ratio, share_interval
 from core.store.database import Store
 from core.store.patient_judgements import Judgement, judgements
 from core.store.patients import PatientFilter, talks
@@ -87,5 +86,4 @@ def _share(keys: Sequence[str], found: Sequence[bool]) -> tuple[float, Interval]
     cases, row_of = np.unique(np.array(keys, dtype=str), return_inverse=True)
     hit = np.bincount(row_of, weights=np.array(found, dtype=float), minlength=len(cases))
     n = np.bincount(row_of, minlength=len(cases)).astype(float)
-    (resampled,) = ratio_intervals(hit[:, None], n[:, None])
-    return ratio(hit, n), share_interval(hit.sum(), n.sum(), len(cases), resampled)
+    return ratio(hit, n), share_interval(hit, n)

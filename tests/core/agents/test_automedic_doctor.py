@@ -27,10 +27,10 @@ def talk(patient: str, staff: str, turns: int, doctor: ReferenceTagDoctor = DOCT
     for _ in range(turns):
         said = hear(doctor.ask(Scene("", seed), PEOPLE, dialogue))
         dialogue = (*dialogue, Turn("doctor", said))
-        to = read_tags(said).to
-        if to is None:
+        asked = read_tags(said).queries
+        if not asked:
             break
-        dialogue = (*dialogue, Turn(to, patient if to == "patient" else staff))
+        dialogue = (*dialogue, Turn(asked[0].to, patient if asked[0].to == "patient" else staff))
     return dialogue
 
 

@@ -36,7 +36,8 @@ def test_the_doctor_is_told_the_rules_the_demographics_and_how_many_turns() -> N
     assert hear(LLMTagDoctor(script.voice(), PACK, 7).ask(SCENE, GIVEN.demographics, ())) == "<patient>Where?</patient>"
     system, opening = script.prompts
     assert roles(script) == ["system", "user"]
-    assert all(words in system for words in ("<patient>", "<clinical>", "</end>", "7 questions", "one thing at a time"))
+    assert all(words in system for words in ("<patient>", "<clinical>", "</end>", "7 turns in all"))
+    assert not [words for words in ("one tag", "one question.", "one thing", "twice") if words in system]
     assert "- age: 40-year-old\n- sex: male" in opening
     assert "Dermatology" not in "".join(script.prompts)
 

@@ -85,6 +85,10 @@ def test_other_protocols_are_not_taken_for_it() -> None:
     assert not speaks_in_tags(greeted, "<patient>"), "the doctor's first message decides"
     opened = [said("Please help.", role="patient"), said("Since when?", 1)]
     assert not speaks_in_tags(opened)
+    # words that look like tags, a model that thinks aloud, and tags after a patient who opened
+    assert not speaks_in_tags([said("Hello, <patient>. Where does it hurt at the <end> of the day?")])
+    assert not speaks_in_tags([said("Please help.", role="patient")], "<think>")
+    assert not speaks_in_tags([said("Please help.", role="patient"), said("<patient>Since when?</patient>", 1)])
     assert not speaks_in_tags([Ended(reason="turn_cap", doctor_turns=3)])
 
 

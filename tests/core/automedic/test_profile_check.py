@@ -87,7 +87,7 @@ def test_history_that_the_source_does_not_hold_counts_as_imputed() -> None:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("itching", "itches at night"), ("duration", "for 6 months"), ("symptoms", "pain in the right foot, and knee"),
+    [("itching", "itches at night"), ("onset", "for 6 months"), ("symptoms", "pain in the right foot, and knee"),
      ("chief complaint", "hiccups")],
 )  # fmt: skip
 @pytest.mark.parametrize("imputed", [False, True])
@@ -95,6 +95,15 @@ def test_symptoms_and_times_are_never_made_up(key: str, value: str, imputed: boo
     profile = Profile(basic=(told(key, value, imputed=imputed),))
 
     assert whys(profile) == {value: "the source does not say so, and only history may be made up"}
+
+
+def test_a_duration_may_be_made_up_where_the_source_says_nothing_of_time() -> None:
+    profile = Profile(basic=(COMPLAINT, told("duration", "for 6 months", "For half a year.", imputed=True)))
+    silent = CASE.model_copy(update={"vignette": "A 40-year-old man has itching of the elbows."})
+    assert [f.imputed for f in check_profile(silent, profile).profile.basic if f.key == "duration"] == [True]
+    timed = CASE.model_copy(update={"vignette": "A 40-year-old man has had itching of the elbows for two days."})
+    (dropped,) = [d for d in check_profile(timed, profile).dropped if d.key == "duration"]
+    assert dropped.why == "it is made up and the source says how long"
 
 
 @pytest.mark.parametrize(

@@ -27,14 +27,14 @@ from core.automedic.tags import plain_words, queries_of, read_tags, without_thin
 )
 def test_one_query_goes_on_and_nothing_is_amiss(message: str, to: str, query: str) -> None:
     spoken = read_tags(message)
-    assert (spoken.to, spoken.query, spoken.ends) == (to, query, False)
+    assert ([(asked.to, asked.text) for asked in spoken.queries], spoken.ends) == ([(to, query)], False)
     assert (spoken.misuses, spoken.detail) == ((), "")
 
 
 @pytest.mark.parametrize("message", ["</end>", " </end>\n", "<think>Enough.</think></end>", "</end>.", "</end></end>"])
 def test_the_end_tag_alone_is_a_clean_end(message: str) -> None:
     spoken = read_tags(message)
-    assert (spoken.ends, spoken.to, spoken.query, spoken.misuses) == (True, None, "", ())
+    assert (spoken.ends, spoken.queries, spoken.misuses) == (True, (), ())
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,7 @@ def test_the_end_tag_alone_is_a_clean_end(message: str) -> None:
         ("How long?", "", ("no_tag",), "How long?"),
         ("<think>nothing else", "", ("no_tag",), ""),
         ("Hello! <patient>How long?</patient>", "How long?", ("text_outside",), "Hello!"),
-        ("<patient>A?</patient><patient>B?</patient>", "A?", ("several_queries",), "B?"),
-        ("<patient>A?</patient> and <clinical>B?</clinical>", "A?", ("text_outside", "several_queries"), "B?"),
+        ("<patient>A?</patient> and <clinical>B?</clinical>", "A? B?", ("text_outside",), "and"),
         ("<patient>How long?", "", ("no_tag", "unclosed"), "<patient>How long?"),
         ("How long?</patient>", "", ("no_tag", "unclosed"), "How long?</patient>"),
         ("<patient>How long?</clinical>", "", ("no_tag", "unclosed"), "<patient>How long?</clinical>"),
@@ -67,9 +66,8 @@ def test_the_end_tag_alone_is_a_clean_end(message: str) -> None:
 )  # fmt: skip
 def test_misuse_is_named_and_quoted(message: str, query: str, misuses: tuple[str, ...], detail: str) -> None:
     spoken = read_tags(message)
-    assert (spoken.query, spoken.misuses, spoken.detail) == (query, misuses, detail)
+    assert (" ".join(asked.text for asked in spoken.queries), spoken.misuses, spoken.detail) == (query, misuses, detail)
     assert spoken.ends is False
-    assert (spoken.to is None) == (not query)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +76,7 @@ def test_misuse_is_named_and_quoted(message: str, query: str, misuses: tuple[str
 )
 def test_an_end_beside_something_else_ends_and_passes_nothing_on(message: str) -> None:
     spoken = read_tags(message)
-    assert (spoken.ends, spoken.to, spoken.query) == (True, None, "")
+    assert (spoken.ends, spoken.queries) == (True, ())
     assert "end_with_query" in spoken.misuses
     assert spoken.detail
 
@@ -155,10 +153,10 @@ def test_the_doctor_does_not_play_the_others(message: str) -> None:
     assert "speaks_for_others" not in read_tags(message).misuses
 
 
-def test_after_a_reply_of_its_own_making_the_first_query_goes_on() -> None:
+def test_a_reply_of_its_own_making_in_a_tag_is_named_though_it_goes_on() -> None:
     spoken = read_tags("<patient>How long?</patient><patient>For two days.</patient>")
-    assert (spoken.query, spoken.to) == ("How long?", "patient")
-    assert spoken.misuses == ("several_queries", "speaks_for_others")
+    assert [asked.text for asked in spoken.queries] == ["How long?", "For two days."]
+    assert spoken.misuses == ("speaks_for_others",)
     assert spoken.detail == "For two days."
 
 
@@ -176,11 +174,24 @@ def test_the_queries_of_a_dialogue_with_their_replies() -> None:
     ]  # fmt: skip
 
 
-def test_only_what_goes_on_counts_as_words() -> None:
-    assert plain_words("Hello there! <patient>What brings you here?</patient><patient>And why?</patient>") == (
-        "What", "brings", "you", "here?",
-    )  # fmt: skip
-    assert plain_words("</end>") == plain_words("no tag at all") == ()
+def test_replies_answer_the_queries_of_a_message_one_by_one() -> None:
+    message = "<patient>Where?</patient><clinical>Uric acid?</clinical><patient>Since when?</patient>"
+    found = [(q.text, q.reply) for q in queries_of((
+        Turn("doctor", message), Turn("patient", "My toe."), Turn("staff", "8 mg/dL."),
+        Turn("doctor", message), Turn("patient", "Still my toe."), Turn("doctor", "</end>"),
+    ))]  # fmt: skip
+    assert found == [
+        ("Where?", "My toe."), ("Uric acid?", "8 mg/dL."), ("Since when?", None),
+        ("Where?", "Still my toe."), ("Uric acid?", None), ("Since when?", None),
+    ]  # fmt: skip
+
+
+def test_words_outside_the_tags_count_and_reasoning_does_not() -> None:
+    message = (
+        "<think>Not this.</think>Hello there! <patient>What brings you?</patient><clinical>Pulse?</clinical> Thanks."
+    )
+    assert plain_words(message) == ("Hello", "there!", "What", "brings", "you?", "Pulse?", "Thanks.")
+    assert plain_words("</end>") == ()
 
 
 @pytest.mark.parametrize(
@@ -200,15 +211,13 @@ _PIECES = (
 
 @settings(max_examples=400, deadline=None)
 @given(st.lists(st.sampled_from(_PIECES), max_size=12).map("".join))
-def test_whatever_is_written_only_what_one_pair_of_tags_holds_goes_on(message: str) -> None:
+def test_whatever_is_written_only_what_pairs_of_tags_hold_goes_on(message: str) -> None:
     spoken = read_tags(message)
-    assert not (spoken.ends and spoken.query)
-    assert (spoken.to is None) == (spoken.query == "")
-    if spoken.to is None:
-        assert spoken.ends != ("no_tag" in spoken.misuses)
-    else:
-        tag = {"patient": "patient", "staff": "clinical"}[spoken.to]
-        assert spoken.query in [" ".join(s.split()) for s in re.findall(f"<{tag}>(.*?)</{tag}>", message, re.DOTALL)]
+    assert not (spoken.ends and spoken.queries)
+    assert spoken.queries or spoken.ends != ("no_tag" in spoken.misuses)
+    for asked in spoken.queries:
+        tag = {"patient": "patient", "staff": "clinical"}[asked.to]
+        assert asked.text in [" ".join(s.split()) for s in re.findall(f"<{tag}>(.*?)</{tag}>", message, re.DOTALL)]
     assert read_tags(f"<think><patient>Not this</patient></end></think>{message}") == spoken
 
 
@@ -224,5 +233,5 @@ def test_a_tag_that_holds_only_tags_is_no_query() -> None:
 )  # fmt: skip
 def test_a_message_of_a_hundred_thousand_characters_is_read_at_once(message: str) -> None:
     began = time.perf_counter()
-    assert read_tags(message).query == ""
+    assert read_tags(message).queries == ()
     assert time.perf_counter() - began < 3

@@ -13,6 +13,7 @@ from core import paths
 from core.bench.steps import Step, TrialRecord, sent_messages, steps_of, steps_of_trial
 from core.bench.stored import load_record
 from core.case import Case
+from core.errors import UsageError
 from core.events import Parent, Started, Utterance
 from core.protocols.craftmd import ALL_ARMS
 from tests.core.bench.bench_stage import REFERENCE, a_pack, bench, import_release_of, steps
@@ -137,6 +138,15 @@ def test_a_failed_call_is_a_step_with_its_reason(fake_provider_thread: FakeProvi
     assert (told["reply:1"].response, told["reply:1"].reason) == (None, "provider_error")
     assert told["answer:multi_turn:mcq"].messages == ()
     assert told["answer:multi_turn:mcq"].reason == "provider_error"
+
+
+@pytest.mark.parametrize(("protocol", "whose"), [("consultation", "Consultation's"), ("automedic", "AutoMedic's")])
+def test_a_trial_of_another_protocol_is_not_taken_apart_as_if_it_were_this_one(
+    watched: Watched, protocol: str, whose: str
+) -> None:
+    header = watched.trial.header.model_copy(update={"protocol": protocol, "prompt_pack": protocol})
+    with pytest.raises(UsageError, match=f"this one is {whose}.*read it under Transcripts"):
+        steps_of(watched.trial.case, header, watched.trial.events)
 
 
 def test_the_steps_of_a_trial_under_way_are_those_so_far(watched: Watched) -> None:

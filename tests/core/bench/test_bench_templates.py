@@ -145,3 +145,11 @@ def test_whatever_is_written_into_a_prompt_it_renders_to_exactly_that(name: str,
         assert any(value not in text for value in shown)
         return
     assert prompt.with_source(source).render(**values) == text.strip()
+
+
+def test_what_is_typed_into_the_editor_is_text_and_never_run() -> None:
+    typed = '{{ cycler.__init__.__globals__.os.popen("true").read() }} {% for x in [1] %}'
+    old = PACK.prompts["answer_frq"].render(**VALUES["answer_frq"]).split(".")[0]
+    changed, edited = made_of("answer_frq", (old, f"{old} {typed}"))
+    assert typed in edited
+    assert changed.render(**VALUES["answer_frq"]) == edited.strip()

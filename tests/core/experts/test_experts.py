@@ -104,6 +104,33 @@ def test_agreement_is_that_of_the_two_who_did_not_know_of_the_tie() -> None:
     assert found["Cohen's kappa"].value == pytest.approx((0.9 - 0.74) / (1 - 0.74), abs=1e-12)
 
 
+def test_intervals_of_shares_and_agreement_resample_cases() -> None:
+    def said(case: int, trial: int, **answers: Answer) -> list[Judgement]:
+        item = f"{case}:{trial}"
+        return [Judgement("a", str(case), "medical_terms", who, answer, item) for who, answer in answers.items()]
+
+    # 20 cases of five conversations: yes in every second case; the two annotators differ on all of every fourth
+    judgements = [
+        one
+        for case in range(20)
+        for trial in range(5)
+        for one in said(case, trial, d1="no" if case % 2 else "yes", d2="no" if case % 2 or not case % 4 else "yes")
+    ]
+    decisions = decide(judgements)
+    (measure,) = (one for one in agreement(decisions, ["medical_terms"]) if one.measure == "percent agreement")
+    assert (measure.value, measure.n, measure.n_cases) == (0.75, 100, 20)
+    # as of 20 cases: 0.19; as of 100 conversations it would be 0.085
+    half = 1.96 * (0.75 * 0.25 / 20) ** 0.5
+    assert (measure.interval.high - measure.interval.low) / 2 == pytest.approx(half, rel=0.15)
+    (share,) = shares([one for one in decisions if one.answer is not None])
+    assert (share.yes, share.n) == (25, 75)
+    half = 1.96 * (1 / 3 * 2 / 3 / 15) ** 0.5  # 15 cases have an answer
+    assert (share.interval.high - share.interval.low) / 2 == pytest.approx(half, rel=0.15)
+    each = [one for case in range(20) for one in judged("a", str(case), d1="yes" if case < 5 else "no")]
+    (one_each,) = shares(decide(each))
+    assert one_each.interval == pytest.approx((0.1119, 0.4687), abs=1e-4)  # Wilson's of 5 of 20
+
+
 @pytest.fixture(scope="module")
 def of_the_release() -> list[Decision]:
     if not RELEASE:

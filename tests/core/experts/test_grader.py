@@ -60,31 +60,67 @@ def test_counts_are_made_of_single_answers() -> None:
 
 def test_rogan_and_gladens_estimator() -> None:
     # of 40 % right, a grader with sensitivity .9 and specificity .8 calls .9·.4 + .2·.6 = .48 right
-    assert rogan_gladen(0.48, 0.9, 0.8) == pytest.approx(0.4)
-    assert math.isnan(rogan_gladen(0.5, 0.5, 0.5))
+    assert float(rogan_gladen(0.48, 0.9, 0.8)) == pytest.approx(0.4)
+    assert math.isnan(float(rogan_gladen(0.5, 0.5, 0.5)))
+
+
+def test_the_graders_intervals_resample_cases_not_answers() -> None:
+    # 20 cases with five answers each, which the experts call right; of five cases the grader calls all five wrong
+    items = [JudgedAnswer(f"i{n}", "m", f"c{n // 5}", "g", True, n >= 25) for n in range(100)]
+    low, high = confusion(items).sensitivity.interval
+    # of 20 cases that are wholly one or the other, not of 100 answers (half of that interval would be 0.085)
+    assert (high - low) / 2 == pytest.approx(2.093 * math.sqrt(0.75 * 0.25 / 19), rel=0.15)
+    # one answer to each case: Wilson's interval of 15 of 20
+    alone = confusion(items[::5]).sensitivity.interval
+    assert alone == pytest.approx((0.5313, 0.8881), abs=1e-4)
+    # all alike: 20 of 20 by Wilson
+    every = confusion([JudgedAnswer(f"i{n}", "m", f"c{n // 5}", "g", True, True) for n in range(100)])
+    assert every.sensitivity.interval == (pytest.approx(0.838875, abs=1e-6), 1.0)
+
+
+def of_cases(*scores: float) -> dict[str, float]:
+    return {f"c{number}": score for number, score in enumerate(scores)}
 
 
 def test_a_corrected_accuracy_has_an_interval_and_says_when_it_is_clipped() -> None:
     items = judged(45, 10, 5, 40)  # sensitivity .9, specificity .8
-    found = corrected("m", [0.48] * 50, items)
+    found = corrected("m", of_cases(*[0.48] * 50), items)
     assert found.value == pytest.approx(0.4)
-    assert not found.clipped
-    assert 0.2 < found.interval.low < 0.4 < found.interval.high < 0.6
+    assert found.interval.low < 0.4 < found.interval.high
     assert (found.n_cases, found.n_items) == (50, 100)
-    low = corrected("m", [0.1] * 50, items)  # (.1 + .8 − 1) / .7 is below 0
+    low = corrected("m", of_cases(*[0.1] * 50), items)  # (.1 + .8 − 1) / .7 is below 0
     assert (low.value, low.clipped) == (0.0, True)
-    useless = corrected("m", [0.5] * 50, judged(5, 5, 5, 5))
+    useless = corrected("m", of_cases(*[0.5] * 50), judged(5, 5, 5, 5))
     assert useless.value is None
     assert math.isnan(useless.interval.low)
 
 
+def test_the_error_of_a_correction_comes_from_cases_not_from_items() -> None:
+    # 40 cases, half of them right; the grader errs on every tenth, on one item of each or on all five alike
+    def items(each: int) -> list[JudgedAnswer]:
+        return [
+            JudgedAnswer(f"{case} {number}", "m", f"c{case}", "g", case % 2 == 0, (case % 2 == 0) != (case % 10 < 2))
+            for case in range(40)
+            for number in range(each)
+        ]
+
+    scores = of_cases(*[0.5] * 40)
+    one, five = (corrected("m", scores, items(each)) for each in (1, 5))
+    assert (one.value, five.value) == (pytest.approx(0.5), pytest.approx(0.5))
+    # four more copies of each item tell nothing new
+    assert five.interval == pytest.approx(one.interval, abs=1e-9)
+
+
 def test_a_perfect_grader_changes_nothing() -> None:
-    scores = [0.0, 1.0] * 20
-    found = corrected("m", scores, judged(10, 0, 0, 10))
+    found = corrected("m", of_cases(*[0.0, 1.0] * 20), judged(50, 0, 0, 50))
     assert found.value == 0.5
-    # the interval is that of 40 cases alone: 0.5 ± 1.96 · 0.5 / √40
-    half = 1.96 * 0.5 / math.sqrt(40)
+    # the interval is that of 40 cases alone, expanded for the 20 that were judged: 0.5 ± t(0.975, 19) · 0.5 / √40
+    half = 2.093 * 0.5 / math.sqrt(40)
     assert (found.interval.high - found.interval.low) / 2 == pytest.approx(half, rel=0.1)
+    # 20 of 20 right, by a grader without error on the same 20 cases: Wilson's bound
+    right = corrected("m", of_cases(*[1.0] * 20), judged(50, 0, 0, 50))
+    assert right.value == 1
+    assert right.interval == (pytest.approx(0.838875, abs=1e-6), 1.0)
 
 
 def test_a_grader_contradicts_itself_on_the_same_words(store: Store) -> None:

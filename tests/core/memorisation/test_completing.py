@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from core import paths
 from core.case import Case
 from core.errors import ProviderError
-from core.memorisation.completing import Asked, Options, complete_cases, completing_pack
+from core.memorisation.completing import Asked, Options, complete_cases, completing_pack, variant_of
 from core.memorisation.figures import model_rows, with_and_without
 from core.memorisation.halves import halves
 from core.models.registry import load_registry
@@ -67,12 +70,61 @@ def test_a_recalled_half_is_flagged_and_another_is_not(store: Store) -> None:
     assert found["t/new"].similarity < 0.5
     (row,) = model_rows(found[key] for key in ("t/known", "t/new"))
     assert (row.n, row.flagged, row.failed, sum(row.counts), row.counts[-1]) == (2, 1, 0, 2, 1)
+    assert len(bodies) == 2
     for body in bodies:
         text = body["messages"][-1]["content"]
         cut = next(halves(v) for v in VIGNETTES.values() if halves(v).first in text)
         assert cut.second not in text  # what is to be recalled is not given away
         assert re.search(rf"\b{cut.words} words", text)
-        assert body["temperature"] == 0
+        assert "temperature" not in body  # as the model is used
+
+
+def test_asking_word_for_word_is_another_variant_and_stands_apart(store: Store) -> None:
+    with running(recalls) as provider:
+        assert ask(provider.base_url, store) == Asked(2, 0, 0)
+        assert ask(provider.base_url, store, variant="recall") == Asked(2, 0, 0)
+        assert ask(provider.base_url, store, variant="recall") == Asked(0, 0, 2)
+        (_, usual), (_, verbatim) = [(b, b["messages"][-1]["content"]) for b in provider.bodies[1:3]]
+        assert [body.get("temperature") for body in provider.bodies] == [None, None, 0, 0]
+    assert "word for word" in verbatim
+    assert not [words for words in ("word for word", "recall", "original") if words in usual]
+    with store.read() as cursor:
+        found = completions(cursor)
+    rows = {variant_of(row.prompt_hash): row for row in model_rows(found)}
+    assert {variant: row.n for variant, row in rows.items()} == {"continue": 2, "recall": 2}
+    assert variant_of("0123") == "prompt 0123"
+
+
+def test_what_was_asked_before_there_were_variants_is_recall() -> None:
+    # the hash of a pack of the one prompt that there was
+    text = (paths.PROMPTS / "memorisation" / "complete.md").read_bytes()
+    former = hashlib.sha256(b"complete.md\0" + text + b"\0").hexdigest()[:16]
+    assert variant_of(former) == "recall"
+
+
+def test_a_slow_case_keeps_none_of_the_others_waiting(store: Store) -> None:
+    """Of 70 cases the first takes two seconds, in which two at a time bring all the others."""
+    cases = [
+        Case(case_key=f"t/{n}", dataset="t", specialty="Other", vignette=f"Case {n} has a fever now.", answer="Flu")
+        for n in range(70)
+    ]
+    seen: list[int] = []
+
+    def script(body: dict[str, Any]) -> Reply:
+        slow = "Case 0 " in body["messages"][-1]["content"]
+        return Reply("Something.", delay_s=2.0 if slow else 0.0)
+
+    with running(script) as provider:
+        options = Options(provider.base_url, concurrency=2)
+        began = time.monotonic()
+        outcome = complete_cases(cases, "openai/fake", load_registry(), store, options, lambda n, _: seen.append(n))
+        assert outcome.completed == 70
+        order = ["Case 0 " in body["messages"][-1]["content"] for body in provider.bodies]
+    assert order[0]
+    assert time.monotonic() - began < 30
+    with store.read() as cursor:
+        times = {one.case_key: one.made_at for one in completions(cursor)}
+    assert sum(made < times["t/0"] for key, made in times.items()) > 40, "others went on meanwhile"
 
 
 @pytest.mark.parametrize("way", ["a tag", "a closing tag alone", "reasoning"])

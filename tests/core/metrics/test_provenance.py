@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,10 @@ def test_runs_of_one_side_that_disagree_are_all_named(stored: dict[str, RunCast]
     (side,) = [s for s in side_by_side([list(stored.values()), []]) if s.name == "Patient"]
     assert side.values == ("openai/p / openai/other", "no run")
     assert not side.same
+
+
+@pytest.mark.parametrize(
+    "case_set", ["ours", "ours (first 20)", "ours:Cardiology", "ours:Cardiology (first 5)", "ours:1,2,7"]
+)
+def test_a_run_on_part_of_the_cases_belongs_to_their_data_set(stored: dict[str, RunCast], case_set: str) -> None:
+    assert replace(stored["one"], case_set=case_set).data_set == "ours"

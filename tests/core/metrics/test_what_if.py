@@ -28,7 +28,7 @@ ARMS = [("multi_turn", "frq"), ("vignette", "mcq")]
 
 def talk(case: int, number: int, reason: str, frq: str, mcq: tuple[str, str] = ("correct", "correct")):
     last = SAID if reason == "final_diagnosis" else ASKED
-    answer = (invalid(frq),) if frq == "refused" else (answered(), graded(frq))
+    answer = (invalid(frq),) if frq in ("refused", "not_applicable") else (answered(), graded(frq))
     choice = [answered("vignette", "mcq")]
     choice += [graded(v, "vignette", "mcq", rule=r) for r, v in zip(("mcq_loose", "mcq_strict"), mcq, strict=True)]
     stream = [
@@ -113,7 +113,8 @@ def test_a_case_without_a_valid_answer_scores_zero_as_in_the_published_tables(fi
 
 def test_the_strict_rule_changes_choices_only(filled: Store) -> None:
     vignette = rescored(filled, "vignette")
-    assert set(vignette) == {"standard", "strict", "zero"}, "how a conversation ended is nothing to a vignette"
+    grading = {"standard", "strict", "strict_refused_wrong", "zero", "refused_wrong", "excluded_wrong"}
+    assert set(vignette) == grading, "how a conversation ended is nothing to a vignette"
     assert "strict" not in rescored(filled)
     row = vignette["strict"]
     # loose: 1, 1/2, 0; strict: 1/2, 1/2 (another answer than by the loose rule), 0
@@ -129,6 +130,50 @@ def test_a_trial_that_broke_off_is_excluded_by_every_rule(store: Store) -> None:
     rows = rescored(store)
     assert (rows["standard"].mean, rows["standard"].n_excluded) == (1.0, 1)
     assert (rows["no_diagnosis_wrong"].mean, rows["no_diagnosis_wrong"].concerned) == (1.0, 1)
+
+
+def test_every_kind_of_excluded_answer_counts_as_wrong(store: Store) -> None:
+    """Case 1: one right answer and one of each kind that does not count. Case 2 has only a refusal."""
+    kinds = ("refused", "ungradable", "provider_error")
+    lines = [talk(1, 0, "final_diagnosis", "correct")]
+    for number, kind in enumerate(kinds, 1):
+        ended = (Utterance(turn=0, role="doctor", text=SAID), Ended(reason="final_diagnosis", doctor_turns=1))
+        stream = [*ended, invalid(kind), Finished()]
+        lines.append(a_trial(stream, trial_id=f"run/1/{number}", case_key="ours/1", trial=number))
+    # answered but never graded; and a conversation that broke off before any answer, which is unanswered in every arm
+    stream = [Utterance(turn=0, role="doctor", text=SAID), Ended(reason="final_diagnosis", doctor_turns=1)]
+    lines.append(a_trial([*stream, answered(), Finished()], trial_id="run/1/4", case_key="ours/1", trial=4))
+    stream = [Utterance(turn=0, role="doctor", text="Hello"), Ended(reason="error", doctor_turns=0)]
+    lines.append(a_trial(stream, trial_id="run/1/5", case_key="ours/1", trial=5))
+    lines.append(talk(2, 0, "final_diagnosis", "refused"))
+    lines.append(talk(3, 0, "final_diagnosis", "not_applicable"))
+    write_journal(store.journals, "run", a_header(cases=[a_case(n) for n in (1, 2, 3)], arms=ARMS), *lines)
+    fold(store)
+    rows = rescored(store)
+    assert (rows["standard"].mean, rows["standard"].n_cases, rows["standard"].n_answers) == (1.0, 1, 1)
+    every = rows["excluded_wrong"]
+    # case 1: one of six; case 2: none of one; what cannot be asked of case 3 stays out
+    assert every.mean == pytest.approx((1 / 6 + 0) / 2)
+    assert (every.n_cases, every.n_answers, every.n_excluded, every.concerned, every.changed) == (2, 7, 1, 6, 6)
+    assert (every.same_cases, every.n_same) == (pytest.approx(1 / 6 - 1), 1)
+    refused = rows["refused_wrong"]
+    # case 1: one of two; case 2: none of one
+    assert (refused.mean, refused.n_cases, refused.n_answers, refused.concerned) == (0.25, 2, 3, 2)
+
+
+def test_a_refusal_to_choose_is_excluded_or_wrong_and_both_are_shown(store: Store) -> None:
+    # the strict rule reads a refusal; by the paper's substring rule it is just not the answer
+    lines = [
+        talk(1, 0, "final_diagnosis", "correct"),
+        talk(1, 1, "final_diagnosis", "correct", ("incorrect", "refused")),
+    ]
+    write_journal(store.journals, "run", a_header(cases=[a_case(1)], arms=ARMS), *lines)
+    fold(store)
+    rows = rescored(store, "vignette")
+    assert (rows["strict"].mean, rows["strict"].n_answers, rows["strict"].n_excluded) == (1.0, 1, 1)
+    wrong = rows["strict_refused_wrong"]
+    assert (wrong.mean, wrong.n_answers, wrong.n_excluded, wrong.delta, wrong.changed) == (0.5, 2, 0, 0.0, 0)
+    assert "strict_refused_wrong" not in rescored(store)
 
 
 def test_a_rule_can_leave_nothing(store: Store) -> None:

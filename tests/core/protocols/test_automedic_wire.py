@@ -164,15 +164,61 @@ async def test_without_choices_only_the_free_arms_apply(fake_provider: FakeProvi
     }  # fmt: skip
 
 
-async def test_who_plays_the_others_is_told_and_goes_on_with_the_first_query(fake_provider: FakeProvider) -> None:
+async def test_who_plays_the_others_is_told_and_its_queries_go_on(fake_provider: FakeProvider) -> None:
     breaking = f"{COMPLAINT}\nPatient: My hands itch since Monday.\n{PULSE}"
     fake_provider.script = acting(breaking, "</end>")
     events = await play(fake_provider)
-    assert misused(events) == [(0, ("text_outside", "several_queries", "speaks_for_others"))]
+    assert misused(events) == [(0, ("text_outside", "speaks_for_others"))]
     assert of(events, Misused)[0].detail == "Patient: My hands itch since Monday."
-    assert [(role, text) for role, text in said(events) if role != "doctor"] == [("patient", "My hands itch.")]
-    assert sent_to(fake_provider, "staff") == []
-    assert sent_to(fake_provider, "patient")[0]["messages"][-1]["content"] == "What brings you here?"
+    assert [(role, text) for role, text in said(events) if role != "doctor"] == [
+        ("patient", "My hands itch."), ("staff", "Temperature: 36.8 °C."),
+    ]  # fmt: skip
+    assert "since Monday" not in str([body["messages"] for body in sent_to(fake_provider, "patient")])
+
+
+async def test_every_query_of_a_message_is_answered_by_whom_it_is_put_to(fake_provider: FakeProvider) -> None:
+    message = f"{COMPLAINT}{PULSE}<patient>Does it itch?</patient>"
+    fake_provider.script = acting(message, "</end>")
+    events = await play(fake_provider)
+    assert said(events) == [
+        ("doctor", message), ("patient", "My hands itch."), ("staff", "Temperature: 36.8 °C."),
+        ("patient", "My hands itch."), ("doctor", "</end>"),
+    ]  # fmt: skip
+    assert misused(events) == []
+    assert (ended(events).reason, ended(events).doctor_turns) == ("end_tag", 3)  # a turn is a query with its answer
+    first, second, rated_on = sent_to(fake_provider, "patient")
+    assert [m["content"] for m in first["messages"][1:]] == ["What brings you here?"]
+    assert [m["content"] for m in second["messages"][1:]] == [
+        "What brings you here?",
+        "My hands itch.",
+        "Does it itch?",
+    ]
+    assert [m["content"] for m in rated_on["messages"][1:5]] == [*("What brings you here?", "My hands itch."),
+                                                                 *("Does it itch?", "My hands itch.")]  # fmt: skip
+    assert [m["content"] for m in sent_to(fake_provider, "staff")[0]["messages"][1:]] == ["What is the temperature?"]
+    # the doctor is told who said what, in one message
+    closing = [body for body in sent_to(fake_provider, "doctor") if not is_answer(body)][1]
+    assert (
+        last(closing) == "Patient: My hands itch.\n\nClinical staff: Temperature: 36.8 °C.\n\nPatient: My hands itch."
+    )
+    assert [m["role"] for m in closing["messages"]] == ["system", "user", "assistant", "user"]
+
+
+async def test_the_cap_counts_queries_and_what_lies_beyond_is_not_asked(fake_provider: FakeProvider) -> None:
+    fake_provider.script = acting(f"{COMPLAINT}{PULSE}<patient>Does it itch?</patient>")
+    events = await play(fake_provider, cap=2)
+    assert [role for role, _ in said(events)] == ["doctor", "patient", "staff"]
+    assert (ended(events).reason, ended(events).doctor_turns) == ("turn_cap", 2)
+    rating = next(body for body in sent_to(fake_provider, "patient") if is_rating(body))
+    assert "Does it itch?" not in str(rating["messages"])
+    assert verdicts(events)["multi_turn:mcq"] == ["correct"] * 2
+
+
+async def test_a_provider_that_fails_at_the_second_query_breaks_it_off(fake_provider: FakeProvider) -> None:
+    fake_provider.script = acting(f"{COMPLAINT}{PULSE}", staff=content_filtered())
+    events = await play(fake_provider)
+    assert [role for role, _ in said(events)] == ["doctor", "patient"]
+    assert (ended(events).reason, ended(events).doctor_turns) == ("refusal", 1)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +258,7 @@ async def test_a_doctor_that_never_ends_has_its_turns(fake_provider: FakeProvide
     events = await play(fake_provider, cap=3)
     assert (ended(events).reason, ended(events).doctor_turns) == ("turn_cap", 3)
     assert [role for role, _ in said(events)] == ["doctor", "patient"] * 3
-    assert all("3 questions in all" in str(b["messages"]) for b in sent_to(fake_provider, "doctor") if not is_static(b))
+    assert all("3 turns in all" in str(b["messages"]) for b in sent_to(fake_provider, "doctor") if not is_static(b))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from core.stats.agreement import (
     percent_agreement,
     weight_matrix,
 )
-from core.stats.agreement_resampled import RESAMPLES, SEED, _coefficients, _one_hot, agreement_intervals
+from core.stats.agreement_resampled import Estimate, agreement_by_case
 
 YES_NO = ("y", "n")
 
@@ -108,29 +108,43 @@ def test_what_is_undefined_is_nan_and_what_is_wrong_is_said() -> None:
 MEASURES = (percent_agreement, cohen_kappa, fleiss_kappa, gwet_ac, krippendorff_alpha)
 
 
+def by_case(said: list[list[str]], cases: list[int]) -> dict[str, Estimate]:
+    """Return the coefficients of items with their intervals; ``cases`` says which case each item is of."""
+    table = np.zeros((max(cases, default=0) + 1, 2, 2))
+    for (first, second), case in zip(said, cases, strict=True):
+        table[case, YES_NO.index(first), YES_NO.index(second)] += 1
+    return agreement_by_case([table])[0]
+
+
 def test_all_resamples_at_once_give_what_one_at_a_time_gives() -> None:
-    # the resamples are drawn as counts of the four kinds of item; each is computed again from the items themselves
     said = pairs(12, 3, 2, 3)
-    drawn = np.random.default_rng(SEED).multinomial(20, [12 / 20, 3 / 20, 2 / 20, 3 / 20], RESAMPLES)
-    intervals = agreement_intervals(said, YES_NO)
+    found = by_case(said, list(range(20)))
+    # the first of the tables that the resamples stand for is drawn by hand: 9, 5, 2 and 4 of the four kinds
+    drawn = by_case(pairs(9, 5, 2, 4), list(range(20)))
     for measure in MEASURES:
-        known: dict[tuple[int, ...], float] = {}
-        for counts in {tuple(map(int, row)) for row in drawn[:40]}:
-            known[counts] = measure(pairs(*counts), YES_NO)
-        at_once = dict(zip(known, resampled_values(measure.__name__, list(known)), strict=True))
-        assert at_once == pytest.approx(known, abs=1e-12, nan_ok=True)
-        interval = intervals[measure.__name__]
+        assert found[measure.__name__].value == pytest.approx(measure(said, YES_NO), abs=1e-12)
+        assert drawn[measure.__name__].value == pytest.approx(measure(pairs(9, 5, 2, 4), YES_NO), abs=1e-12)
+        interval = found[measure.__name__].interval
         assert interval.low < measure(said, YES_NO) < interval.high
 
 
-def resampled_values(name: str, counts: list[tuple[int, ...]]) -> list[float]:
-    chosen = _one_hot([("y", "y"), ("y", "n"), ("n", "y"), ("n", "n")], YES_NO)
-    return list(_coefficients(chosen, np.array(counts, dtype=float))[name])
-
-
-def test_the_interval_narrows_with_more_items() -> None:
-    few = agreement_intervals(pairs(12, 3, 2, 3), YES_NO)["gwet_ac"]
-    many = agreement_intervals(pairs(120, 30, 20, 30), YES_NO)["gwet_ac"]
+def test_the_interval_narrows_with_more_cases_and_not_with_more_items_of_a_case() -> None:
+    few = by_case(pairs(12, 3, 2, 3), list(range(20)))["gwet_ac"].interval
+    many = by_case(pairs(120, 30, 20, 30), list(range(200)))["gwet_ac"].interval
     assert (many.high - many.low) == pytest.approx((few.high - few.low) / math.sqrt(10), rel=0.25)
-    assert math.isnan(agreement_intervals([], YES_NO)["gwet_ac"].low)
-    assert math.isnan(agreement_intervals([["y", "y"]] * 5, YES_NO)["cohen_kappa"].low)
+    # the same 200 items, ten alike to each of twenty cases
+    alike = by_case(pairs(120, 30, 20, 30), [item // 10 for item in range(200)])["gwet_ac"].interval
+    assert alike == pytest.approx(few, abs=1e-9)
+    assert math.isnan(by_case([], [])["gwet_ac"].interval.low)
+    assert math.isnan(by_case([["y", "y"]] * 5, [0, 1, 2, 3, 4])["cohen_kappa"].interval.low)
+
+
+def test_judges_who_always_agree_may_yet_differ_on_another_case() -> None:
+    # four items to each of three cases, yes in two and no in one: Wilson's lower bound of 3 of 3 is 3/6.8415 = 0.4385
+    found = by_case([["y", "y"]] * 8 + [["n", "n"]] * 4, [item // 4 for item in range(12)])
+    assert found["percent_agreement"].interval == (pytest.approx(0.438503, abs=1e-6), 1.0)
+    # by chance they agree on (2/3)² + (1/3)² = 5/9 by Cohen, on 2 · 2/3 · 1/3 = 4/9 by Gwet
+    assert found["cohen_kappa"].interval == (pytest.approx((0.438503 - 5 / 9) / (4 / 9), abs=1e-5), 1.0)
+    assert found["gwet_ac"].interval == (pytest.approx((0.438503 - 4 / 9) / (5 / 9), abs=1e-5), 1.0)
+    never = by_case([["y", "n"]] * 12, [item // 4 for item in range(12)])["percent_agreement"]
+    assert never == (0.0, (0.0, pytest.approx(1 - 0.438503, abs=1e-6)))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from core.stats.agreement import cohen_kappa, fleiss_kappa, gwet_ac, percent_agreement
-from core.stats.agreement_resampled import agreement_by_case, agreement_intervals, many_judges_by_case
+from core.stats.agreement_resampled import agreement_by_case, many_judges_by_case
 
 KINDS = ("a", "b", "c")
 MEASURES = {"percent_agreement": percent_agreement, "cohen_kappa": cohen_kappa, "gwet_ac": gwet_ac}
@@ -46,7 +46,8 @@ def test_intervals_resample_whole_cases() -> None:
     # 40 cases that agree wholly or not at all: the interval of a share of 40, not of 200
     half = 1.96 * math.sqrt(0.75 * 0.25 / 40)
     assert (high - low) / 2 == pytest.approx(half, rel=0.15)
-    alone = agreement_intervals(as_items(table), KINDS)["percent_agreement"]
+    kinds = np.eye(9)[[KINDS.index(first) * 3 + KINDS.index(second) for first, second in as_items(table)]]
+    alone = agreement_by_case([kinds.reshape(-1, 3, 3)])[0]["percent_agreement"].interval  # each item a case
     assert high - low > 1.8 * (alone.high - alone.low)
 
 

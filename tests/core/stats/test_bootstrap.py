@@ -21,9 +21,21 @@ from core.stats.intervals import t_interval
 
 
 @pytest.mark.parametrize("interval", [exact_interval, resampled_interval, bootstrap_interval])
-def test_one_case_or_equal_cases_leave_no_doubt(interval) -> None:
-    assert interval([0.6]) == pytest.approx((0.6, 0.6))
-    assert interval([0.25] * 7) == pytest.approx((0.25, 0.25))
+def test_cases_that_are_all_alike_leave_doubt_about_others(interval) -> None:
+    # Wilson with z² = 3.8415: 20 of 20 have the lower bound 20/23.8415, 0 of 20 the upper bound 3.8415/23.8415
+    assert interval([1.0] * 20) == (pytest.approx(0.838875, abs=1e-6), 1.0)
+    assert interval([0.0] * 20) == (0.0, pytest.approx(0.161125, abs=1e-6))
+    # one case with three of five trials right: (0.6 + 1.9207 ± √(3.8415 · (0.24 + 3.8415/4))) / 4.8415
+    assert interval([0.6]) == pytest.approx((0.0771, 0.9642), abs=1e-4)
+    # an interval that is widened for few cases can only be wider with fewer of them
+    assert interval([1.0] * 5).low < interval([1.0] * 6).low
+
+
+@pytest.mark.parametrize("interval", [exact_interval, resampled_interval, bootstrap_interval])
+def test_the_plain_percentiles_and_what_is_no_share_stay_as_they_are(interval) -> None:
+    assert interval([1.0] * 20, expanded=False) == (1.0, 1.0)
+    assert interval([1.0] * 20, shares=False) == (1.0, 1.0)
+    assert interval([4.0] * 20, shares=False) == (4.0, 4.0)
 
 
 @pytest.mark.parametrize("interval", [exact_interval, resampled_interval, bootstrap_interval, t_interval])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.automedic.tags import read_tags
+from core.automedic.tags import plain_words, read_tags
 from core.events import Started, Utterance
 from core.store.care import failures, ratings, trial_rows
 from core.store.database import Store
@@ -31,9 +31,10 @@ def column(store: Store, name: str, **given: object) -> dict[str, object]:
 
 
 def test_queries_and_their_words(filled: Store) -> None:
-    assert column(filled, "turns") == {"1": 4, "2": 4, "3": 4, "4": 1, "5": 2, "6": 0, "7": 0}
-    # case 5: the patient's own words, which the doctor wrote, and the query beside the end tag are no query's
-    assert column(filled, "words") == {"1": 20, "2": 32, "3": 6, "4": 10, "5": 2, "6": 0, "7": 0}
+    assert column(filled, "turns") == {"1": 4, "2": 5, "3": 5, "4": 1, "5": 2, "6": 0, "7": 0}
+    # words outside the tags count: two of case 2, and six of case 5 that the doctor writes for the patient; a message
+    # that ends the conversation is no turn's
+    assert column(filled, "words") == {"1": 20, "2": 36, "3": 9, "4": 10, "5": 8, "6": 0, "7": 0}
     assert column(filled, "to_staff") == {"1": 1, "2": 1, "3": 0, "4": 0, "5": 0, "6": 0, "7": 0}
     # case 2 asks its second query again in other letters, lines and punctuation; the comma stands in both
     assert column(filled, "repeated") == {"1": 0, "2": 1, "3": 0, "4": 0, "5": 0, "6": 0, "7": 0}
@@ -63,9 +64,23 @@ def test_words_in_sql_are_those_that_the_protocol_reads(store: Store) -> None:
     write_journal(store.journals, "run", automedic(cases=range(len(MESSAGES))), *lines)
     fold(store)
     spoken = {str(n): read_tags(message) for n, message in enumerate(MESSAGES)}
-    assert all(one.query for one in spoken.values()), "every message is meant to hold a query"
-    assert column(store, "words") == {n: len(one.query.split()) for n, one in spoken.items()}
-    assert column(store, "to_staff") == {n: int(one.to == "staff") for n, one in spoken.items()}
+    assert all(one.queries for one in spoken.values()), "every message is meant to hold a query"
+    assert column(store, "words") == {str(n): len(plain_words(message)) for n, message in enumerate(MESSAGES)}
+    assert column(store, "turns") == {n: len(one.queries) for n, one in spoken.items()}
+    assert column(store, "to_staff") == {n: sum(q.to == "staff" for q in one.queries) for n, one in spoken.items()}
+
+
+def test_only_answered_queries_are_turns_as_where_the_first_alone_was_passed_on_once(store: Store) -> None:
+    line = a_consultation(1, ["<patient>Since when?</patient><patient>And where is it?</patient>", "</end>"])
+    replies = [event for event in line.events if isinstance(event, Utterance) and event.role == "patient"]
+    events = [
+        event.model_copy(update={"turn": 2}) if isinstance(event, Utterance) and event.text == "</end>" else event
+        for event in line.events
+        if event is not replies[-1]
+    ]
+    write_journal(store.journals, "run", automedic(), line.model_copy(update={"events": events}))
+    fold(store)
+    assert (column(store, "turns"), column(store, "words")) == ({"1": 1}, {"1": 6})
 
 
 def test_an_answered_message_without_a_query_counts_as_it_stands(store: Store) -> None:

@@ -68,7 +68,7 @@ def a_consultation(
     question_type: str = "mcq",
     response: str = "A",
 ) -> TrialLine:
-    """One trial: every message of the doctor but the last is answered, at the cap that one too.
+    """One trial: every query of the doctor's messages but the last is answered, at the cap that one too.
 
     A patient's failure (``error``) or refusal leaves no rating.
     """
@@ -96,8 +96,8 @@ def _talk(said: Sequence[str], *, all_answered: bool) -> list[Event]:
         if spoken.misuses:
             events.append(Misused(turn=turn, kinds=spoken.misuses, detail=spoken.detail))
         turn += 1
-        if spoken.to and (all_answered or number + 1 < len(said)):
-            events.append(Utterance(turn=turn, role=spoken.to, text="Two days, doctor."))
+        for query in spoken.queries if all_answered or number + 1 < len(said) else ():
+            events.append(Utterance(turn=turn, role=query.to, text="Two days, doctor."))
             turn += 1
     return events
 
@@ -108,7 +108,7 @@ SIX = (
         "<patient>Since when, please, today?</patient>", "<clinical>What do the blood tests show?</clinical>",
         "<patient>Where is the pain?</patient>", "<patient>Does it wake you up often?</patient>", "</end>",
     ], rating=5),
-    # 32 words in 4 queries: 8 a query; words outside and a second query are not passed on, and are no failure
+    # 36 words in 5 queries, those outside the tags too: 7.2 a query; neither these nor a second query is a failure
     a_consultation(2, [
         "Well now. <patient>One two three four five six seven eight?</patient>",
         "<patient>One two three four five six seven, nine?</patient><patient>And ten?</patient>",

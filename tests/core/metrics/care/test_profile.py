@@ -31,13 +31,13 @@ def six(trials: pd.DataFrame) -> CareProfile:
 
 
 def test_the_four_parts_of_six_items(six: CareProfile) -> None:
-    """Conv right: 1, 2, 4. Static right: 1, 2, 3, 6. Words a turn where right: 20/4, 32/4, 10/1."""
+    """Conv right: 1, 2, 4. Static right: 1, 2, 3, 6. Words a turn where right: 20/4, 36/5, 10/1."""
     assert six.acc_conv.value == pytest.approx(3 / 6, abs=1e-9)
     assert six.acc_static.value == pytest.approx(4 / 6, abs=1e-9)
     assert six.penalty == pytest.approx(0.75, abs=1e-9)
     assert six.accuracy.value == pytest.approx(0.5 * 0.75, abs=1e-9)
-    # 100 × (1/5 + 1/8 + 0 + 1/10 + 0 + 0) / 6 = 42.5 / 6
-    assert six.efficiency.value == pytest.approx(42.5 / 6, abs=1e-9)
+    # 100 × (1/5 + 5/36 + 0 + 1/10 + 0 + 0) / 6
+    assert six.efficiency.value == pytest.approx((20 + 500 / 36 + 10) / 6, abs=1e-9)
     # (5 + 4 + 3 + 2 + 1) / 5 items / 5; the fifth item's rating could not be read
     assert (six.empathy.value, six.empathy.n, six.unrated) == (pytest.approx(0.6, abs=1e-9), 5, 1)
     # items 3 to 6 failed, two of them in two ways
@@ -86,13 +86,25 @@ def test_trials_of_an_item_are_averaged_first(store: Store) -> None:
     assert (found.items, found.trials, found.excluded) == (2, 4, {"provider_error": 1})
 
 
-def test_one_item_and_items_that_do_not_differ_have_intervals_of_no_width(store: Store) -> None:
+def test_one_item_says_little_of_others(store: Store) -> None:
     one = profile_of(trials_of(store, automedic(), SIX[0]))
     assert one is not None
-    for part, value in (("accuracy", 1), ("efficiency", 20), ("empathy", 1), ("robustness", 1)):
+    for part in ("accuracy", "empathy", "robustness"):
         found = one.part(part)
-        assert (found.value, found.low, found.high) == pytest.approx((value, value, value), abs=1e-9)
+        # Wilson's lower bound of one of one: 1 / (1 + 3.8415)
+        assert (found.value, found.low, found.high) == pytest.approx((1, 0.206549, 1), abs=1e-6)
         assert found.n == 1
+    assert (one.efficiency.value, one.efficiency.n) == (pytest.approx(20), 1)
+
+
+def test_nobody_right_leaves_room_for_some_efficiency(store: Store) -> None:
+    wrong = [a_consultation(n, [f"<patient>{'word ' * 5}</patient>", "</end>"], conv="incorrect") for n in (1, 2)]
+    found = profile_of(trials_of(store, automedic(), *wrong))
+    assert found is not None
+    assert (found.acc_conv.low, found.acc_conv.high) == (0, pytest.approx(3.841459 / 5.841459, abs=1e-6))
+    # queries of five words are worth 100/5 where the answer is right
+    assert (found.efficiency.value, found.efficiency.low) == (0, 0)
+    assert found.efficiency.high == pytest.approx(20 * 3.841459 / 5.841459, abs=1e-5)
 
 
 def test_nothing_to_figure_is_none_and_not_zero(store: Store) -> None:
@@ -138,7 +150,7 @@ def test_the_interval_of_the_accuracy_against_scipy() -> None:
 
 def test_the_interval_of_the_efficiency_against_a_plain_loop(six: CareProfile) -> None:
     found = six.efficiency
-    values = np.array([20, 12.5, 0, 10, 0, 0])
+    values = np.array([20, 500 / 36, 0, 10, 0, 0])
     chance = np.random.default_rng(5)
     means = sorted(values[chance.integers(0, 6, 6)].mean() for _ in range(20_000))
     tail = stats.norm.cdf(stats.t.ppf(0.025, 5) * math.sqrt(6 / 5))
@@ -189,13 +201,13 @@ def test_many_seats_have_the_efficiency_that_each_has_alone(store: Store) -> Non
 
 def test_habits_of_six_conversations(trials: pd.DataFrame) -> None:
     (found,) = habits_of(trials)
-    assert (found.items, found.conversations, found.queries) == (6, 6, 15)
-    assert found.turns == pytest.approx((4 + 4 + 4 + 1 + 2 + 0) / 6)
+    assert (found.items, found.conversations, found.queries) == (6, 6, 17)
+    assert found.turns == pytest.approx((4 + 5 + 5 + 1 + 2 + 0) / 6)
     # the sixth conversation has no turn
-    assert found.words_per_turn == pytest.approx((5 + 8 + 1.5 + 10 + 1) / 5)
-    assert (found.to_staff, found.repeated) == (pytest.approx(2 / 15), pytest.approx(1 / 15))
+    assert found.words_per_turn == pytest.approx((5 + 36 / 5 + 9 / 5 + 10 + 8 / 2) / 5)
+    assert (found.to_staff, found.repeated) == (pytest.approx(2 / 17), pytest.approx(1 / 17))
     assert {kind: n for kind, n in found.misuses.items() if n} == {
-        "no_tag": 1, "text_outside": 2, "several_queries": 2, "end_with_query": 1, "speaks_for_others": 2,
+        "no_tag": 1, "text_outside": 2, "end_with_query": 1, "speaks_for_others": 2,
     }  # fmt: skip
     assert found.endings == {"end_tag": 4, "turn_cap": 1, "no_tag": 1}
     assert found.ratings == {1: 1, 2: 1, 3: 1, 4: 1, 5: 1}
