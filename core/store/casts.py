@@ -38,6 +38,7 @@ class RunCast:
     source: str
     created_at: float
     cases: int
+    arms: tuple[tuple[str, str], ...] = ()
 
     @property
     def data_set(self) -> str:
@@ -63,12 +64,22 @@ def cast(cursor: duckdb.DuckDBPyConnection, run_id: str) -> RunCast | None:
 
 def _read(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: dict[str, Any]) -> list[RunCast]:
     found = records(cursor.execute(sql, parameters))
-    return [RunCast(**{**row, "settings": orjson.loads(row["settings"])}) for row in found]
+    return [
+        RunCast(**{
+            **row, "settings": orjson.loads(row["settings"]),
+            "arms": tuple((format_, question_type) for format_, _, question_type in map(_arm, row["arms"])),
+        })
+        for row in found
+    ]  # fmt: skip
+
+
+def _arm(stored: str) -> tuple[str, str, str]:
+    return stored.partition(":")
 
 
 _CASTS = """
     SELECT run_id, protocol, doctor, patient, grader, summariser, prompt_pack, prompt_hash, case_set, case_set_hash,
-        trials, seed, settings, code_version, source, created_at, coalesce(held.cases, 0) AS cases
+        trials, seed, settings, code_version, source, created_at, arms, coalesce(held.cases, 0) AS cases
     FROM runs LEFT JOIN (SELECT run_id, count(*) AS cases FROM run_cases GROUP BY run_id) AS held USING (run_id)
     WHERE {chosen}
     ORDER BY created_at DESC, run_id"""

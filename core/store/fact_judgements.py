@@ -67,7 +67,8 @@ def talks_to_judge(
         found = cursor.execute(_RUNS_OF, [list(trials)]).fetchall()
         chosen = Selection(runs=[run for (run,) in found])
     values = {
-        **_selected(cursor, chosen), **judge._asdict(), "trials": None if trials is None else list(trials), "limit": limit,
+        **_selected(cursor, chosen), **judge._asdict(), "trials": None if trials is None else list(trials),
+        "limit": limit,
         "every": which == "all" or trials is not None, "wrong": [one for one in COUNTED if one != "correct"],
     }  # fmt: skip
     return [TalkToJudge(*row) for row in cursor.execute(_TO_JUDGE, values).fetchall()]

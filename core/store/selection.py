@@ -19,10 +19,12 @@ from typing import Any, Literal, get_args
 import duckdb
 import pyarrow as pa
 
+from core.agents.casting import remarks
 from core.errors import AnamnesisError
 from core.events import Format, QuestionType, Rule
 from core.persona import label, parse_persona
 from core.prompts import grader_hash, load_pack
+from core.protocols.playing import FRAMEWORKS
 from core.questions import AsksFor
 from core.store.casts import CAMPAIGNS, RunCast, casts, casts_of
 from core.store.database import Store
@@ -51,9 +53,9 @@ class Selection:
 
     ``models`` are names of conditions, or of doctors, which stand for all their conditions. ``case_sets`` are data sets
     as case keys begin with them; names of conditions do not repeat a data set or framework that all of them share.
-    ``single_diagnosis`` and ``asks_for``, what its question asks for, are properties of the case. ``mcq_rule`` judges choices: its
-    version is a part of the condition. ``pooled`` puts a doctor's conditions on one data set together on purpose, under
-    a name that says so.
+    ``single_diagnosis`` and ``asks_for``, what its question asks for, are properties of the case. ``mcq_rule`` judges
+    choices: its version is a part of the condition. ``pooled`` puts a doctor's conditions on one data set together on
+    purpose, under a name that says so.
     """
 
     runs: Sequence[str] | None = None
@@ -155,14 +157,15 @@ Judges = Mapping[Rule, Sequence[_Judge]]
 class _Seat:
     """A run under one set of graders, on the way to its condition.
 
-    ``parts``: what must be equal, and how that is said. ``partly`` is the rule and the grader of a re-grading that has
-    covered only a part of the run.
+    ``parts``: what must be equal, and how that is said. ``grader`` judged its free responses; ``partly`` is the rule
+    and the grader of a re-grading that has covered only a part of the run.
     """
 
     run: RunCast
     parts: Mapping[Part, tuple[str, str]]
     covered: int
     answers: int
+    grader: str
     partly: tuple[Rule, _Judge] | None = None
 
 
@@ -258,10 +261,13 @@ def _who(run: RunCast, rule: Rule, grader: str, prompts: str, version: int) -> t
 
 
 def _own_prompts(run: RunCast) -> str:
-    """Return the hash of what a run's own pack told its grader, or what stands for it where the pack has changed."""
+    """Return the hash of what a run's own pack told its grader, or what stands for it where the pack has changed.
+
+    Runs under different packs are told apart by these in any case.
+    """
     grading = str(run.settings.get("grading_prompts") or "")
     place, hash_ = (GRADING_PACK, grading) if grading else (run.prompt_pack, run.prompt_hash)
-    return _told_to_grader(place, hash_) or hash_
+    return _told_to_grader(place, hash_) or grading or "own"
 
 
 @lru_cache(maxsize=256)
@@ -277,13 +283,14 @@ def _seats(run: RunCast, judges: Judges, without: frozenset[Part]) -> list[_Seat
     """Return a run under the graders that judged it whole, and once more for each that judged a part of it later."""
     whole = {rule: held[0] for rule, held in judges.items() if held}
     free = [whole[rule].answers for rule in FREE_RULES if rule in whole]
-    seats = [_Seat(run, _parts(run, whole, without), sum(free), sum(free))]
+    judged_by = next((whole[rule].grader for rule in FREE_RULES if rule in whole), "")
+    seats = [_Seat(run, _parts(run, whole, without), sum(free), sum(free), judged_by)]
     if "grader" in without:
         return seats
     for rule, held in judges.items():
         for judge in held[1:]:
             parts = _parts(run, {**whole, rule: judge}, without)
-            seats.append(_Seat(run, parts, judge.answers, whole[rule].answers, (rule, judge)))
+            seats.append(_Seat(run, parts, judge.answers, whole[rule].answers, judge.grader, (rule, judge)))
     return seats
 
 
@@ -312,9 +319,13 @@ def _told_apart(seats: Sequence[_Seat]) -> dict[str, list[_Seat]]:
             words = _words_apart(first, whole)
             if first.partly:
                 covered, answers = (sum(getattr(seat, name) for seat in members) for name in ("covered", "answers"))
-                words.append(f"grader {first.partly[1].grader} ({covered:,} of {answers:,} answers)")
+                words.append(f"{_partly(*first.partly)} ({covered:,} of {answers:,} answers)")
             named[_unique(SEPARATOR.join([doctor, *filter(None, words)]), named)] = members
     return named
+
+
+def _partly(rule: Rule, judge: _Judge) -> str:
+    return f"choice reader {judge.prompts}" if rule == "mcq_strict" else f"grader {judge.grader}"
 
 
 def _words_apart(seat: _Seat, others: Sequence[_Seat]) -> list[str]:
@@ -325,13 +336,13 @@ def _words_apart(seat: _Seat, others: Sequence[_Seat]) -> list[str]:
     words: list[str] = []
     alike = list(others)
     for part in PARTS:
-        if part not in seat.parts or (seat.partly and part == "grader"):
+        if part not in seat.parts or (seat.partly and part in ("grader", "reader")):
             continue
         key, said = seat.parts[part]
         values = dict(other.parts[part] for other in alike)
         if any(value != key for value in values):
             same = sum(other == said for other in values.values()) > 1
-            words.append(f"{said} {key[:_HASH]}" if said and same else said)
+            words.append(f"{said} {key.partition(' ')[0][:_HASH]}" if said and same else said)
         if part in ("data_set", "framework"):
             alike = [other for other in alike if other.parts[part][0] == key]
     return words
@@ -363,6 +374,7 @@ def _condition(name: str, members: Sequence[_Seat]) -> Condition:
         {part: words for part, (_, words) in newest.parts.items()},
         tuple(sorted({seat.run.run_id for seat in members})),
         newest.run,
+        remarks(newest.run.doctor, {**_beside(newest.run), "grader": newest.grader}),
         covered=sum(seat.covered for seat in members),
         answers=sum(seat.answers for seat in members),
     )
@@ -400,6 +412,27 @@ def _table(cursor: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, rows
 
 
 # ---------------------------------------------------------------- parts, read from a run
+
+
+def _seat(role: str) -> Callable[[RunCast], tuple[str, str]]:
+    """Read who sits beside the doctor; nobody where the run's arms give that seat nothing to do."""
+
+    def read(run: RunCast) -> tuple[str, str]:
+        name = _beside(run).get(role, "")
+        return name, f"{role} {name}" if name else ""
+
+    return read
+
+
+def _beside(run: RunCast) -> dict[str, str]:
+    """Return role → who plays it, of those that have anything to do in a run; the grader is whoever judged."""
+    known = FRAMEWORKS.get(run.protocol)
+    seats = {
+        "patient": run.patient, "summariser": run.summariser, "grader": run.grader,
+        **{role: str(run.settings.get(role) or "") for role in ("solver", "staff")},
+    }  # fmt: skip
+    at_work = known.at_work(run.doctor, run.arms) if known and run.arms else tuple(seats)
+    return {role: name for role, name in seats.items() if role in at_work and name}
 
 
 def _setting(name: str, words: str) -> Callable[[RunCast], tuple[str, str]]:
@@ -445,12 +478,12 @@ _READ: dict[Part, Callable[[RunCast], tuple[str, str]]] = {
     "prompts": lambda run: (run.prompt_hash, f"prompts {PurePath(run.prompt_pack).name}"),
     "sampling": _sampling,
     "cap": _cap,
-    "patient": lambda run: (run.patient, f"patient {run.patient}"),
+    "patient": _seat("patient"),
     "persona": _persona,
     "pictures": lambda run: ("with", "with pictures") if run.settings.get("images") else ("", ""),
-    "summariser": lambda run: (run.summariser, f"summariser {run.summariser}"),
-    "solver": _setting("solver", "solver {}"),
-    "staff": _setting("staff", "staff {}"),
+    "summariser": _seat("summariser"),
+    "solver": _seat("solver"),
+    "staff": _seat("staff"),
     "version": lambda run: ("", "") if run.source == "release" else (run.code_version, f"version {run.code_version}"),
 }
 

@@ -17,11 +17,11 @@ from core.store.fold import fold
 from tests.core.store.builders import a_case, a_header, a_trial, grades, write_journal
 
 DOCTOR = "openai/a"
-ARMS = [("vignette", "mcq"), ("multi_turn", "mcq"), ("vignette", "frq"), ("multi_turn", "frq")]
+ARMS = [("vignette", "mcq"), ("multi_turn", "mcq"), ("summarized", "mcq"), ("vignette", "frq"), ("multi_turn", "frq")]
 CASES = [a_case(n, vignette="A man has had an itching rash on his elbow for two weeks.") for n in range(1, 4)]
 
 PARTS: dict[str, dict[str, Any]] = {
-    "framework": {"protocol": "consultation"},
+    "framework": {"protocol": "consultation", "settings": {"max_questions": 10, "solver": "openai/s"}},
     "version": {"code_version": "2"},
     "case set": {"case_set": "ours:1,2,3", "case_set_hash": "d"},
     "data set": {"case_set": "theirs", "case_set_hash": "d"},
@@ -35,8 +35,7 @@ PARTS: dict[str, dict[str, Any]] = {
     "persona": {"settings": {"max_messages": 30, "persona": "terse"}},
     "pictures": {"settings": {"max_messages": 30, "images": "with"}},
     "summariser": {"summariser": "openai/t"},
-    "solver": {"settings": {"max_messages": 30, "solver": "openai/t"}},
-    "staff": {"settings": {"max_messages": 30, "staff": "openai/t"}},
+    "solver": {"protocol": "consultation", "settings": {"max_questions": 10, "solver": "openai/t"}},
     "doctor's prompt": {"settings": {"max_messages": 30, "doctor_prompt": "short"}},
 }
 
@@ -146,7 +145,7 @@ def test_the_version_of_the_choice_reader_is_a_part_where_choices_are_judged_by_
     again = [
         Graded(format=format_, question_type="mcq", grader="rule", rule="mcq_strict", extracted="Eczema",  # type: ignore[arg-type]
                verdict="correct", at=20.0, rule_version=2)
-        for format_ in ("vignette", "multi_turn")
+        for format_ in ("vignette", "multi_turn", "summarized")
     ]  # fmt: skip
     write_journal(
         store.journals, "second", *(grades(f"second/{case.case_key}", *again, run_id="second") for case in CASES)

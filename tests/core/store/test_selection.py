@@ -166,17 +166,33 @@ def test_the_same_grader_under_other_prompts_is_another_one(store: Store) -> Non
 
 def test_pooling_on_purpose_is_marked_and_never_mixes_data_sets(store: Store) -> None:
     store_run(store, "r", ["correct", "correct"])
-    store_run(store, "s", ["incorrect", "incorrect"], patient="openai/other")
+    store_run(store, "s", ["incorrect", "incorrect"], prompt_hash="other")
     store_run(store, "t", ["incorrect", "incorrect"], case_set="elsewhere")
     pooled = means(store, pooled=True)
     assert pooled["openai/a · ours · 2 conditions pooled"] == (0.5, 4)
     assert pooled["openai/a · elsewhere"] == (0.0, 2)
 
 
+def test_who_has_nothing_to_do_in_a_run_makes_no_condition() -> None:
+    """Nobody talks to a patient, summarises or grades where only vignettes are asked with choices."""
+    silent = (("vignette", "mcq"),)
+    assert names(a_run("1", arms=silent), a_run("2", arms=silent, patient="openai/q", summariser="openai/t")) == {
+        "openai/a": ("1", "2")
+    }
+    talked = (("multi_turn", "mcq"),)
+    assert len(names(a_run("1", arms=talked), a_run("2", arms=talked, patient="openai/q"))) == 2
+
+
+def test_a_condition_says_that_rules_play_beside_a_model_and_that_it_grades_itself() -> None:
+    arms = (("multi_turn", "frq"),)
+    (one,) = conditions_of([a_run("1", arms=arms, patient="reference/profile")])
+    assert one.remarks == ("rules play the patient",)
+
+
 def test_a_doctors_name_selects_all_its_conditions_and_a_conditions_name_that_one(store: Store) -> None:
     store_run(store, "r", ["correct"])
-    store_run(store, "s", ["incorrect"], patient="openai/other")
+    store_run(store, "s", ["incorrect"], prompt_pack="mine", prompt_hash="other")
     both = set(means(store))
     assert len(both) == 2
     assert set(means(store, models=["openai/a"])) == both
-    assert means(store, models=["openai/a · patient openai/other"]) == {"openai/a · patient openai/other": (0.0, 1)}
+    assert means(store, models=["openai/a · prompts mine"]) == {"openai/a · prompts mine": (0.0, 1)}
