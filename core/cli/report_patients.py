@@ -31,6 +31,7 @@ def report_patients(
     by: Annotated[By, typer.Option(help="Group rates by this; plain patients and personas always apart.")] = "patient",
     kind: Annotated[Kind | None, typer.Option(help="Only this kind of hit.")] = None,
     run: Runs = None, models: Models = None,
+    pool: Annotated[bool, typer.Option("--pool", help="Pool the conditions of a group, and say how many.")] = False,
     words: Annotated[str | None, typer.Option(help="Only hits with this in their words.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many hits to print, of each kind.")] = 20,
     seed: Annotated[int, typer.Option(help="Of the random sample.")] = 20,
@@ -50,7 +51,7 @@ def report_patients(
         return 0
     kinds: list[Kind] = [kind] if kind else list(KINDS)
     parts: dict[str, Callable[[], list[Row]]] = {
-        "rates": lambda: [_rate_row(row, by) for row in patient_rates(store, by, wanted, kinds)],
+        "rates": lambda: [_rate_row(row, by) for row in patient_rates(store, by, wanted, kinds, pooled=pool)],
         "hits": lambda: [
             _hit_row(hit) for one in kinds for hit in patient_hits(store, one, wanted, words=words, limit=limit)[1]
         ],
@@ -86,7 +87,8 @@ def _rate_row(row: PatientRate, by: By) -> Row:
     if not about.claimed:  # the hits are there to be read; a rate would claim that they are right
         figures |= dict.fromkeys(("rate", "ci_low", "ci_high", "per_100", "per_100_low", "per_100_high"))
     right, read = about.read
-    place = {by: row.group, "persona": row.persona or "plain", "protocol": row.protocol, "kind": row.kind}
+    place = {by: row.group, "condition": row.condition, "persona": row.persona or "plain", "protocol": row.protocol,
+             "kind": row.kind}  # fmt: skip
     return {**place, **figures, "read_right": right, "read": read}
 
 

@@ -61,9 +61,9 @@ def begin_marking(view: View) -> None:
     begin(("patients", str(store.path)), lambda tell, stop: mark_patients(store, wanted, on_progress=tell, stop=stop))
 
 
-def rates(view: View, by: By) -> list[PatientRate]:
+def rates(view: View, by: By, *, pooled: bool = False) -> list[PatientRate]:
     """Return the rates of the marked conversations in view, of every kind, grouped."""
-    return _rates(*_key(), view.wanted, by)
+    return _rates(*_key(), view.wanted, by, pooled)
 
 
 def page_of(view: View, words: str, page: int) -> tuple[int, list[Hit]]:
@@ -114,8 +114,8 @@ def _unmarked(path: str, version: str, wanted: PatientFilter) -> int:
 
 
 @st.cache_resource(max_entries=32, show_spinner="Resampling the cases…")
-def _rates(path: str, version: str, wanted: PatientFilter, by: By) -> list[PatientRate]:
-    return patient_rates(Store(), by, wanted)
+def _rates(path: str, version: str, wanted: PatientFilter, by: By, pooled: bool) -> list[PatientRate]:
+    return patient_rates(Store(), by, wanted, pooled=pooled)
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)

@@ -1,5 +1,6 @@
 """Rates on the Patients page: how many conversations hold a hit, by whom or what, as a figure and a table."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import streamlit as st
@@ -10,7 +11,7 @@ from core.store.patients import Kind
 from core.words import PROTOCOL
 from pages.parts.failures_show import is_dark
 from pages.parts.figure_controls import dataset_name, keep_valid, natural
-from pages.parts.figures import model_colours
+from pages.parts.figures import model_colours, model_name
 from pages.parts.history_shown import draw_figure, draw_table
 from pages.parts.navigation import FAILURES
 from pages.parts.patients_charts import rates_chart
@@ -27,11 +28,18 @@ _MANY = 6
 
 def draw_rates(view: View) -> None:
     """Ask what to group by; draw the figure and its table."""
-    by = st.segmented_control(
-        "Group by", list(_BY), default="patient", required=True, format_func=_BY.__getitem__, key="patients_by",
-        bind="query-params", help="Plain patients, each persona and each protocol are always groups apart.",
-    ) or "patient"  # fmt: skip
-    every = [row for row in rates(view, by) if row.kind in view.kinds]
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        by = st.segmented_control(
+            "Group by", list(_BY), default="patient", required=True, format_func=_BY.__getitem__, key="patients_by",
+            bind="query-params",
+            help="Conversations that are not comparable (another doctor, persona, prompts, cases …) are groups apart.",
+        ) or "patient"  # fmt: skip
+        pooled = st.toggle(
+            "Pool conditions", key="patients_pool", bind="query-params",
+            help="Puts a group’s conversations together on purpose, whoever their doctors and prompts are; personas, "
+            "protocols and data sets stay apart.",
+        )  # fmt: skip
+    every = [row for row in rates(view, by, pooled=pooled) if row.kind in view.kinds]
     found = [row for row in every if ABOUT[row.kind].claimed]
     if not every:
         st.info("No marked conversation fits: mark them, or take a filter away.", icon=":material/filter_alt_off:")
@@ -46,20 +54,32 @@ def draw_rates(view: View) -> None:
 
 
 def group_names(rows: Sequence[PatientRate], by: By, view: View) -> dict[Group, str]:
-    """Return group → its name, in the order of the page; persona and protocol stand where they are not the usual."""
+    """Return group → its name, in the order of the page.
+
+    Persona and protocol stand where they are not the usual, the condition where a name would stand for several.
+    """
     groups = list(dict.fromkeys(group_of(row) for row in rows))
     first = {"patient": view.patients, "doctor": view.doctors, "run": view.runs}.get(by, {})
-    protocols = {protocol for _, _, protocol in groups}
+    protocols = {protocol for _, _, protocol, _ in groups}
     place = {name: number for number, name in enumerate(first)}
 
     def named(group: Group) -> str:
-        value, persona, protocol = group
+        value, persona, protocol, _ = group
         name = dataset_name(value) if by == "dataset" else first.get(value, value) or "unknown"
         beside = [persona_name(persona)] if persona else []
         return " · ".join([name, *beside, *([PROTOCOL.get(protocol, protocol)] if len(protocols) > 1 else [])])
 
     order = sorted(groups, key=lambda group: (place.get(group[0], len(place)), natural(group[0]), group[1:]))
-    return {group: named(group) for group in order}
+    names = {group: named(group) for group in order}
+    counts = Counter(names.values())
+    return {group: _with_condition(name, group, by) if counts[name] > 1 else name for group, name in names.items()}
+
+
+def _with_condition(name: str, group: Group, by: By) -> str:
+    condition = group[3]
+    if by == "doctor" and condition.startswith(group[0]):
+        return model_name(condition)
+    return f"{name} with {model_name(condition)}" if by == "patient" else f"{name} · {model_name(condition)}"
 
 
 def _draw_chart(found: Sequence[PatientRate], names: dict[Group, str]) -> None:

@@ -10,13 +10,13 @@ from core.metrics.patients.kinds import ABOUT, About
 from core.store.patients import Hit
 from pages.parts.figures import model_name
 
-Group = tuple[str, str, str]
-"""What was grouped by, the persona and the protocol."""
+Group = tuple[str, str, str, str]
+"""What was grouped by, the persona, the protocol and the condition."""
 
 
 def group_of(row: PatientRate) -> Group:
     """Return what tells a row's group from all others."""
-    return row.group, row.persona, row.protocol
+    return row.group, row.persona, row.protocol, row.condition
 
 
 def read_right(about: About) -> str:

@@ -154,7 +154,7 @@ def test_marks_that_overlap_run_together_and_markup_stays_text() -> None:
 
 def test_a_figure_has_a_line_for_each_kind_or_each_group(store: Store) -> None:
     rows = patient_rates(store, "doctor", kinds=["medical_term", "mentions_text"])
-    names = {("m1", "", "craftmd"): "One", ("m2", "terse", "craftmd"): "Two"}
+    names = {("m1", "", "craftmd", "m1"): "One", ("m2", "terse", "craftmd", "m2"): "Two"}
     colours = dict.fromkeys(names, "#0072B2")
     by_kind = rates_chart(rows, names, colours)
     assert list(by_kind.layout.yaxis.ticktext) == ["Medical terms", "Speaks of its text"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -26,6 +26,7 @@ from core.stats.ratios import RESAMPLES, percentiles, ratio
 from core.store.database import Store
 from core.store.failures import cases_of, dialogues
 from core.store.patients import KINDS, Hit, Kind, Mark, PatientFilter, hits, talks, trial_case
+from core.store.selection import Selection, select
 
 By = Literal["patient", "run", "doctor", "specialty", "dataset"]
 Floats = NDArray[np.float64]
@@ -36,7 +37,8 @@ _COLUMN: dict[By, str] = {"run": "run_id"}
 class PatientRate:
     """One kind of hit in one group of conversations; plain patients and each persona are groups apart.
 
-    ``group`` is the value of what was grouped by (the patient's model, the run's id, …). ``n`` conversations of
+    ``group`` is the value of what was grouped by (the patient's model, the run's id, …), ``condition`` the name of the
+    one condition that its conversations share, or how many were pooled on purpose. ``n`` conversations of
     ``cases`` cases with ``replies`` replies were looked at; ``n_hit`` of them hold at least one of ``hits`` hits.
     ``rate`` is a share (0 to 1), ``per_100`` hits in a hundred replies; NaN where nothing was looked at. Rates are
     claimed only where the rule is right often enough (``core.metrics.patients.kinds.About.claimed``).
@@ -55,24 +57,39 @@ class PatientRate:
     replies: int
     per_100: float
     per_100_interval: Interval
+    condition: str = ""
 
 
 def patient_rates(
-    store: Store, by: By = "patient", wanted: PatientFilter | None = None, kinds: Sequence[Kind] = KINDS
-) -> list[PatientRate]:
-    """Return a row for each group, persona, protocol and kind, from what is marked; nothing is marked here.
+    store: Store, by: By = "patient", wanted: PatientFilter | None = None, kinds: Sequence[Kind] = KINDS, *,
+    pooled: bool = False,
+) -> list[PatientRate]:  # fmt: skip
+    """Return a row for each group, condition and kind, from what is marked; nothing is marked here.
 
+    Who grades, solves or summarises makes no condition here: none of them speaks to the patient. ``pooled`` puts the
+    conditions of a group, persona, protocol and data set together on purpose, and says how many they are.
     ``core.metrics.patients.marking.count_unmarked`` says how many conversations are not marked and therefore left out.
     """
     with store.read() as cursor:
         found = talks(cursor, rules_version(), wanted)
-    place = [_COLUMN.get(by, by), "persona", "protocol"]
+        runs = Selection(runs=found["run_id"].unique().tolist())
+        named = select(cursor, runs, without=("grader", "reader", "solver", "summariser"))
+    condition_of = {run: one.name for one in named for run in one.runs}
+    data_set = found["case_key"].str.split("/", n=1).str[0]
+    found = found.assign(condition=found["run_id"].map(condition_of), data_set=data_set)
+    place = [_COLUMN.get(by, by), "persona", "protocol", "data_set" if pooled else "condition"]
     found[place] = found[place].fillna("")
     return [
-        rate
-        for (group, persona, protocol), members in found.groupby(place)
+        replace(rate, condition=_pool(members) if pooled else str(members["condition"].iat[0]))
+        for (group, persona, protocol, _), members in found.groupby(place)
         for rate in _rates((str(group), str(persona), str(protocol)), members, kinds)
     ]
+
+
+def _pool(members: pd.DataFrame) -> str:
+    """Return what stands for the conditions of conversations about one data set that are put together."""
+    names = members["condition"].unique()
+    return str(names[0]) if len(names) == 1 else f"{members['data_set'].iat[0]}, {len(names)} conditions pooled"
 
 
 def patient_hits(

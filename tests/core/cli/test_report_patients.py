@@ -31,13 +31,26 @@ def test_a_rate_is_stated_only_where_the_rule_is_right_often_enough(
     db: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stored(db)
-    assert main(["report", "patients", "--format", "json"]) == 0
+    assert main(["report", "patients", "--pool", "--format", "json"]) == 0
     rows = {row["kind"]: row for row in json.loads(capsys.readouterr().out)}
     assert (rows["medical_term"]["rate"], rows["medical_term"]["read_right"], rows["medical_term"]["read"]) == (
         0.25, 35, 40,
     )  # fmt: skip
     assert (rows["plays_doctor"]["rate"], rows["plays_doctor"]["hits"], rows["plays_doctor"]["read"]) == (None, 0, 13)
     assert rows["stage_direction"]["rate"] is None
+
+
+def test_one_patient_beside_two_doctors_is_two_conditions_unless_they_are_pooled(
+    db: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(db)
+    kind = ["report", "patients", "--kind", "medical_term", "--format", "json"]
+    assert main(kind) == 0
+    apart = json.loads(capsys.readouterr().out)
+    assert [(row["condition"], row["n"]) for row in apart] == [("m1", 3), ("m2", 1)]
+    assert main([*kind, "--pool"]) == 0
+    (pooled,) = json.loads(capsys.readouterr().out)
+    assert (pooled["n"], pooled["condition"].partition(", ")[2]) == (4, "2 conditions pooled")
 
 
 def test_nothing_stored_says_what_to_do(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
