@@ -18,7 +18,9 @@ ASKS_FOR: tuple[AsksFor, ...] = get_args(AsksFor)
 
 _LEAD = re.compile(r"^.*[,:;]\s+(?=(?:which|what)\b)")
 _HEADS = (
-    re.compile(r"(?:\b(?:which|what) )?(?:\d+ )?(?:one )?of (?:the following|these)\b(?: options)?,?"),
+    re.compile(
+        r"(?:\b(?:which|what) )?(?:\d+ )?(?:one )?of the following\b(?: options)?,?|\b(?:which|one) of these\b,?"
+    ),
     re.compile(r"\b(?:which|what|how)\b"),
 )
 _STOP = re.compile(
@@ -85,6 +87,15 @@ _WHY = re.compile(r"\b(?:describes?|explains?|responsible|accounts?|due to|cause
 _OF_SYMPTOMS = re.compile(
     r"\bcauses? (?:of|for) .{0,60}\b(?:symptoms?|presentation|complaints?|pain|loss|condition|illness|signs and)\b"
 )
+_EXPLAINS = re.compile(
+    r"\b(?:best|likely|probable) (?:explains?|explanation (?:for|of)|accounts? for|causes? (?:of|for)) "
+    r"(?:all (?:of )?)?(?:th(?:is|ese|e)|his|her) .{0,60}?"
+    r"\b(?:findings|presentation|symptoms?|bleeding|failure|disorder|picture|illness)\b"
+)
+_IN_DEPTH = re.compile(
+    r"\b(?:mechanism|patho\w+|process|mutation|deficiency|defect|enzyme|gene\w*|organisms?|bacteri\w+|virus\w*)\b"
+)
+_IS_THERE = re.compile(r"\b(?:is|are) (?:most )?(?:likely |probably )?present\b")
 _HAS_IT = re.compile(r"\b(?:do|does|did) .{0,40}\bhave\b|\bsuffer\w*|\bwrong with\b|^what is it\b")
 
 
@@ -104,7 +115,7 @@ def asked_for(question: str) -> AsksFor:
     if _STEP.search(phrase) or _STEP.search(before):
         to_treat = _TO_TREAT.search(text) and not _IN_ORDER_TO_CONFIRM.search(text)
         return "test" if _TO_DIAGNOSE.search(text) and not to_treat else "treatment"
-    if _HAS_IT.search(text):
+    if _HAS_IT.search(text) or (_EXPLAINS.search(text) and not _IN_DEPTH.search(text)):
         return "diagnosis"
     if _ALIKE.search(rest):
         return "other"
@@ -128,5 +139,6 @@ def _kind_of_name(named: re.Match[str], text: str) -> AsksFor:
     if kind == "mechanism" and _OF_SYMPTOMS.search(text):
         return "diagnosis"
     if kind == "diagnosis" and named[0] not in ("diagnosis", "diagnoses"):
-        return "finding" if _THE_DIAGNOSIS.search(text) or _GOES_WITH.search(text) else kind
+        beside = _THE_DIAGNOSIS.search(text) or (_GOES_WITH.search(text) and not _IS_THERE.search(text))
+        return "finding" if beside else kind
     return kind

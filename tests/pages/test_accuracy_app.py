@@ -69,7 +69,7 @@ def test_figures_can_be_restricted_to_what_is_asked_for(answered_cases: Path, op
     treated = a_case(9, case_key="craftmd/case_9", question="What is the best treatment?")
     events = [answered("vignette", "mcq"), graded("incorrect", "vignette", "mcq")]
     line = a_trial(events, trial_id="run-t/9/0", run_id="run-t", case_key="craftmd/case_9")
-    header = a_header("run-t", [treated], doctor="openai/a", arms=ARMS[:1], case_set="craftmd")
+    header = a_header("run-t", [treated], doctor="openai/a", arms=ARMS, case_set="craftmd", patient="patient of run-a")
     write_journal(Store().journals, "run-t", header, line)
     fold(Store())
     everything = open_page("accuracy")

@@ -90,7 +90,7 @@ def test_the_parts_stand_with_both_accuracies_and_what_is_excluded(open_care: Op
     a = table(app, "Robustness").loc["openai/a"]
     # worked out in tests/core/metrics/care/test_profile.py
     assert (a["After the conversation"], a["Whole question"], a["Penalty"]) == pytest.approx((3 / 6, 4 / 6, 0.75))
-    assert (a["Accuracy"], a["Efficiency and strategy"]) == pytest.approx((0.375, 42.5 / 6))
+    assert (a["Accuracy"], a["Efficiency and strategy"]) == pytest.approx((0.375, (20 + 125 / 9 + 10) / 6))
     assert (a["Empathy"], a["Robustness"]) == pytest.approx((0.6, 1 / 3))
     assert (a["Cases"], a["With both answers"], a["Trials"], a["Excluded"], a["Not rated"]) == (7, 6, 7, 1, 1)
     b = table(app, "Robustness").loc["openai/b"]
@@ -236,9 +236,9 @@ def test_habits_of_conversation(open_care: Open) -> None:
     app = open_care(care_tab="Habits")
     assert trouble(app) == []
     a = table(app, "Asked again").loc["openai/a"]
-    # turns 4, 4, 4, 1, 2, 0; words a turn 5, 8, 6/4, 10, 1; 2 of 15 queries to the staff
-    assert (a["Turns"], a["Words a turn"], a["To the staff"]) == pytest.approx((15 / 6, 25.5 / 5, 2 / 15))
-    assert (a["Conversations"], a["Queries"]) == (6, 15)
+    # turns 4, 5, 5, 1, 2, 0; words a turn 20/4, 36/5, 9/5, 10, 8/2, those outside the tags too; 2 of 17 to the staff
+    assert (a["Turns"], a["Words a turn"], a["To the staff"]) == pytest.approx((17 / 6, 28 / 5, 2 / 17))
+    assert (a["Conversations"], a["Queries"]) == (6, 17)
     assert (a["Ended: end tag"], a["Ended: cap reached"], a["Ended: no tag"]) == (4, 1, 1)
     b = table(app, "Asked again").loc["openai/b"]
     # each conversation asks the same four times

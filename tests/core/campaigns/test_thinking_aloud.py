@@ -61,7 +61,7 @@ SEATS = CastNames("openai/doctor", "openai/patient", "openai/grader", "openai/su
 FREE = (("multi_turn", "mcq"), ("multi_turn", "frq"))
 
 
-def campaign(protocol: str, base_url: str) -> Campaign:
+def campaign(protocol: str, base_url: str, seed: int) -> Campaign:
     settings = {
         "craftmd": Settings(base_url=base_url, probe=True),
         "consultation": Settings(base_url=base_url, solver="openai/solver"),
@@ -74,7 +74,7 @@ def campaign(protocol: str, base_url: str) -> Campaign:
     }[protocol]  # fmt: skip
     cases = with_profiles(2) if protocol == "automedic" else small_cases(2)
     made = plan(names=SEATS, protocol=protocol, prompts=protocol, arms=arms, settings=settings)
-    return replace(made, cases=cases)
+    return replace(made, cases=cases, seed=seed)  # runs of one second must not be the same campaign
 
 
 def said_in(events: list[Event]) -> list[dict[str, Any]]:
@@ -88,7 +88,7 @@ def played(provider: FakeProvider, protocol: str, way: str | None) -> tuple[list
     """What happened in the trials of a run, and the messages that the provider was sent."""
     provider.requests.clear()
     provider.script = aloud(script, way) if way else script
-    outcome = go(begun(campaign(protocol, provider.base_url)))
+    outcome = go(begun(campaign(protocol, provider.base_url, [None, *WAYS].index(way))))
     assert outcome.stopped is None
     lines = sorted(trial_lines(outcome.header.run_id), key=lambda line: line.case_key)
     return [list(line.events) for line in lines], [b["messages"] for b in provider.bodies]

@@ -34,7 +34,7 @@ def test_the_four_parts_with_both_accuracies(capsys: Captured) -> None:
     found = {row["measure"]: row for row in rows(capsys)}
     values = {name: float(row["value"]) for name, row in found.items()}
     assert values == pytest.approx(
-        {"accuracy": 0.375, "efficiency": 42.5 / 6, "empathy": 0.6, "robustness": 1 / 3, "acc_conv": 0.5,
+        {"accuracy": 0.375, "efficiency": (20 + 125 / 9 + 10) / 6, "empathy": 0.6, "robustness": 1 / 3, "acc_conv": 0.5,
          "acc_static": 2 / 3}, abs=1e-5,
     )  # fmt: skip
     assert {(row["model"], row["dataset"], row["excluded"]) for row in found.values()} == {
@@ -54,7 +54,7 @@ def test_failures_habits_ratings_and_figures_across_data_sets(capsys: Captured) 
     listed = rows(capsys, "--part", "failures")
     assert [row["trial_id"] for row in listed if row["kind"] == "invalid_answer"] == ["run/6/0"]
     (habits,) = rows(capsys, "--part", "habits")
-    assert (habits["queries"], habits["endings"]) == ("15", "end_tag=4 turn_cap=1 no_tag=1")
+    assert (habits["queries"], habits["endings"]) == ("17", "end_tag=4 turn_cap=1 no_tag=1")
     assert rows(capsys, "--part", "ratings")[0]["words"] == "I would give 1."
     assert {row["value"] for row in rows(capsys, "--part", "normalised")} == {""}, "one seat has no scale"
     assert [(row["group"], row["n"], row["slope"]) for row in rows(capsys, "--part", "fit")] == [
