@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import duckdb
@@ -21,9 +22,7 @@ def conversation_endings(cursor: duckdb.DuckDBPyConnection, selection: Selection
     (missing where there was no conversation), doctor_turns (without the greeting) and ``concluded``: whether the last
     message holds the words "final diagnosis", in any case of letters.
     """
-    chosen = (selection or Selection()).of_talks()
-    select(cursor, chosen)
-    return _table(cursor, _ENDINGS, chosen.parameters())
+    return _table(cursor, _ENDINGS, _selected(cursor, selection))
 
 
 def ending_outcomes(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> pd.DataFrame:
@@ -35,10 +34,15 @@ def ending_outcomes(cursor: duckdb.DuckDBPyConnection, selection: Selection | No
     that do not count, ``excluded`` are all to questions that the case allows, ``refused`` among them, and the same by
     the strict rule.
     """
-    chosen = (selection or Selection()).of_talks()
     rules: list[Rule] = ["mcq_loose", "mcq_strict", "frq", "frq_top3"]
-    select(cursor, chosen, rules=rules)
-    return _table(cursor, _OUTCOMES, {**chosen.parameters(), "rules": rules, "counting": list(COUNTED)})
+    return _table(cursor, _OUTCOMES, {**_selected(cursor, selection), "rules": rules, "counting": list(COUNTED)})
+
+
+def _selected(cursor: duckdb.DuckDBPyConnection, selection: Selection | None) -> dict[str, Any]:
+    """Seat the conditions of a selection and return its values; both rules for choices are looked at."""
+    chosen = replace((selection or Selection()).of_talks(), mcq_rule="mcq_strict")
+    select(cursor, chosen)
+    return chosen.parameters()
 
 
 def _table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: dict[str, Any]) -> pd.DataFrame:

@@ -122,8 +122,9 @@ def model_name(model: str) -> str:
 
 def _with_names(words: str) -> str:
     """Return what tells a condition apart with the names of models as pages show them."""
-    seat, _, who = words.partition(" ")
-    return f"{seat} {model_name(who)}" if seat in _SEATS and SEPARATOR not in who else words
+    seat, _, rest = words.partition(" ")
+    who, covers, share = rest.partition(" (")
+    return f"{seat} {model_name(who)}{covers}{share}" if seat in _SEATS else words
 
 
 def model_colours(models: Iterable[str]) -> dict[str, str]:

@@ -91,7 +91,7 @@ def _overview_columns(*, bounds: bool) -> dict[str, Any]:
         "Cases": "Cases with a measured conversation or a counted answer.",
     }
     counts = {name: st.column_config.NumberColumn(format="localized", help=words) for name, words in whole.items()}
-    return {**columns, **counts, "Doctor": st.column_config.TextColumn(pinned=True)}
+    return {**columns, **counts, "Doctor": st.column_config.TextColumn(pinned=True, width="medium")}
 
 
 def draw_comparison(shown: Shown) -> None:
