@@ -5,15 +5,14 @@ Four parts: accuracy S_A, conversational efficiency and strategy S_C, empathy S_
 
 from core.metrics.care.across import Fit, Normalised, Point, fit, fits, normalised, scatter
 from core.metrics.care.habits import Habits, habits_of
-from core.metrics.care.items import item_rows
+from core.metrics.care.items import item_rows, read_care
 from core.metrics.care.profile import PARTS, CareProfile, Estimate, Part, profile_of, profiles
-from core.metrics.care.seats import care_conditions, read_care
 from core.metrics.care.suitability import DatasetSuitability, dataset_suitability
 from core.store.care import CAUSES, FAILURES, CareQuestion, Failure, Rating, failures, ratings
 
 __all__ = [
     "CAUSES", "FAILURES", "PARTS", "CareProfile", "CareQuestion", "DatasetSuitability", "Estimate",
-    "Failure", "Fit", "Habits", "Normalised", "Part", "Point", "Rating", "care_conditions", "dataset_suitability",
+    "Failure", "Fit", "Habits", "Normalised", "Part", "Point", "Rating", "dataset_suitability",
     "failures", "fit", "fits", "habits_of", "item_rows", "normalised", "profile_of", "profiles", "ratings", "read_care",
     "scatter",
 ]  # fmt: skip

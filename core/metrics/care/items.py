@@ -5,8 +5,19 @@ from __future__ import annotations
 import pandas as pd
 
 from core.events import COUNTED
+from core.store.care import CareQuestion, trial_rows
+from core.store.database import Store
+from core.store.selection import Selection
 
 BEST_RATING = 5
+
+
+def read_care(store: Store, question_type: CareQuestion = "mcq", selection: Selection | None = None) -> pd.DataFrame:
+    """Return ``core.store.care.trial_rows`` of a selection, with the condition in the column ``seat`` as well."""
+    with store.read() as cursor:
+        table = trial_rows(cursor, selection, question_type)
+    names = table["model"].astype(str)
+    return table.assign(seat=pd.Categorical(names, categories=list(dict.fromkeys(names))))
 
 
 def item_rows(trials: pd.DataFrame) -> pd.DataFrame:

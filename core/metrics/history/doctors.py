@@ -12,17 +12,12 @@ from core.metrics.history.figures import MeasureRow, read_history
 from core.metrics.history.measures import SCALARS
 from core.store.database import Store
 from core.store.figures import case_scores
-from core.store.selection import Condition, Selection, conditions, doctor_of
+from core.store.selection import Selection, doctor_of
 
 MEASURES = (*SCALARS, "accuracy")
 """What is figured of each case: the measures of its conversations, and the accuracy of the task's answers."""
 TASK = Selection(formats=("multi_turn",), question_types=("mcq",))
 """The arm whose accuracy stands beside the history: the task T with its choices, after the conversation."""
-
-
-def talking(store: Store, selection: Selection | None = None) -> list[Condition]:
-    """Return the conditions of a selection that history is measured of; AutoMedic's are measured by CARE instead."""
-    return [one for one in conditions(store, selection) if one.newest.protocol != "automedic"]
 
 
 def read_doctors(store: Store, selection: Selection | None = None) -> pd.DataFrame:

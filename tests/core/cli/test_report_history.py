@@ -12,11 +12,11 @@ import pytest
 from core.cli.app import main
 from core.consultation.items import consultation_case
 from core.datasets.library import library
-from core.metrics.history.doctors import read_doctors, talking
+from core.metrics.history.doctors import read_doctors
 from core.metrics.history.measuring import measure_missing
 from core.store.casts import casts
 from core.store.database import Store
-from core.store.selection import Condition
+from core.store.selection import Condition, conditions
 
 
 def csv_rows(text: str) -> list[dict[str, str]]:
@@ -93,7 +93,7 @@ def test_two_conditions_of_a_doctor_are_read_apart(run_both: None) -> None:
         "reference/bayes · CRAFT-MD": 3, "reference/bayes · Consultation": 3, "reference/oracle-direct": 3,
         "reference/upper-bound": 0,
     }  # fmt: skip
-    assert {one.name: talks_in(store, one) for one in talking(store)} == counted
+    assert {one.name: talks_in(store, one) for one in conditions(store)} == counted
     assert set(table["case_set"]) == {"library"}
 
 
