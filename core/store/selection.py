@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args
 import duckdb
 import pyarrow as pa
 
-from core.agents.casting import remarks
+from core.agents.casting import is_model, remarks
 from core.errors import AnamnesisError
 from core.events import Format, QuestionType, Rule
 from core.persona import label, parse_persona
@@ -257,6 +257,8 @@ def _who(run: RunCast, rule: Rule, grader: str, prompts: str, version: int) -> t
     """Return a grader and its prompts: the name of a pack behind a grader's makes no other one of equal prompts."""
     if rule == "mcq_strict":
         return "choice reader", str(version)
+    if not is_model(grader):
+        return grader, ""  # rules, and people, judge without prompts
     return grader.partition(" [")[0], prompts or _own_prompts(run)
 
 

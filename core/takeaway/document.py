@@ -110,6 +110,7 @@ def cast_of(played: RunCast | RunHeader) -> RunCast:
     """Return a run's cast and settings, without credentials and without where its prompts lie on this machine."""
     values = {f.name: getattr(played, f.name) for f in fields(RunCast)}
     cases = len(played.cases) if isinstance(played, RunHeader) else played.cases
+    values |= {"arms": tuple((format_, question_type) for format_, question_type in played.arms)}
     values |= {"cases": cases, "settings": _shareable(played.settings), "prompt_pack": _name(played.prompt_pack)}
     return RunCast(**values)
 

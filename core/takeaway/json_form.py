@@ -77,6 +77,12 @@ def _talk(given: dict[str, Any]) -> Talk:
         events=tuple(events),
         grades=_GRADES.validate_python(given["grades_that_count"]),
         case=Case.model_validate(given["case"]) if given["case"] else None,
-        cast=RunCast(**{f.name: given["cast"][f.name] for f in fields(RunCast)}) if given["cast"] else None,
+        cast=_cast(given["cast"]) if given["cast"] else None,
         parent=Parent.model_validate(given["parent"]) if given["parent"] else None,
     )
+
+
+def _cast(given: dict[str, Any]) -> RunCast:
+    """Return a run's cast; documents of version 0.1.0 do not tell its arms."""
+    arms = tuple((format_, question_type) for format_, question_type in given.get("arms", ()))
+    return RunCast(**{f.name: given[f.name] for f in fields(RunCast) if f.name != "arms"}, arms=arms)

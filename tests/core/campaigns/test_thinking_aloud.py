@@ -61,7 +61,7 @@ SEATS = CastNames("openai/doctor", "openai/patient", "openai/grader", "openai/su
 FREE = (("multi_turn", "mcq"), ("multi_turn", "frq"))
 
 
-def campaign(protocol: str, base_url: str, seed: int) -> Campaign:
+def campaign(protocol: str, base_url: str, seed: int = 0) -> Campaign:
     settings = {
         "craftmd": Settings(base_url=base_url, probe=True),
         "consultation": Settings(base_url=base_url, solver="openai/solver"),

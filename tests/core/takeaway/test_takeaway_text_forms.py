@@ -35,6 +35,15 @@ def test_json_gives_back_the_very_same_document(store: Store) -> None:
     assert from_json(to_json(document)).talks[0].events == tuple(a_stream())
 
 
+def test_json_of_the_version_before_still_reads(store: Store) -> None:
+    whole = json.loads(to_json(document_of(["run/1/0"])))
+    (talk,) = whole["conversations"]
+    del talk["cast"]["arms"]
+    (read,) = from_json(json.dumps(whole)).talks
+    assert read.cast is not None
+    assert (read.cast.doctor, read.cast.arms) == ("openai/a", ())
+
+
 def test_json_keeps_every_character() -> None:
     texts = [*EVIL, "half a pair: \ud83d, whole: 😀"]
     back = from_json(to_json(of_messages(*texts)))
