@@ -122,7 +122,10 @@ def debugger(page: Page, address: str) -> None:
     page.goto(f"{address}/debugger")
     settle(page)
     page.get_by_role("button", name="Run every arm").click()
-    page.get_by_text("What was sent").first.wait_for(timeout=120_000)
+    stop = page.get_by_role("button", name="Stop")
+    stop.wait_for(timeout=60_000)
+    stop.wait_for(state="detached", timeout=120_000)
+    page.get_by_text("What was sent").first.wait_for(timeout=60_000)
     settle(page)
     take(page, "debugger")
 
