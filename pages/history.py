@@ -29,7 +29,7 @@ _SECTIONS = {
 
 def draw_history() -> None:
     """Draw the page, or the published figures and what to do where nothing is stored."""
-    held = doctors(chosen_rule())
+    held = doctors()
     table = stored_history(chosen_rule())
     if table.empty:
         _say_how_to_begin()

@@ -122,6 +122,6 @@ if steps:
         shares = {name: st.column_config.NumberColumn(format="percent") for name in courses.columns[3:]}
         st.dataframe(courses, hide_index=True, column_config=shares)
     named = {version: model_name(version) for version in versions}
-    draw_what_differs(named, conditions(rule, case_set), "these versions")
-    draw_conditions(named, conditions(rule, case_set))
+    draw_what_differs(named, conditions(case_set), "these versions")
+    draw_conditions(named, conditions(case_set))
     draw_groups(tuple(versions))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import duckdb
@@ -39,8 +38,8 @@ def ending_outcomes(cursor: duckdb.DuckDBPyConnection, selection: Selection | No
 
 
 def _selected(cursor: duckdb.DuckDBPyConnection, selection: Selection | None) -> dict[str, Any]:
-    """Seat the conditions of a selection and return its values; both rules for choices are looked at."""
-    chosen = replace((selection or Selection()).of_talks(), mcq_rule="mcq_strict")
+    """Seat the conditions of a selection and return its values."""
+    chosen = (selection or Selection()).of_talks()
     select(cursor, chosen)
     return chosen.parameters()
 

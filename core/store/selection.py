@@ -40,8 +40,12 @@ SEPARATOR = " · "
 PARTS: tuple[Part, ...] = get_args(Part)
 FREE_RULES: tuple[Rule, ...] = ("frq", "frq_top3")
 """Rules by which graders judge free responses."""
+_JUDGED: tuple[Rule, ...] = ("mcq_strict", *FREE_RULES)
+"""Rules whose judges may change; the paper's for choices is one for ever."""
 GRADING_PACK = "craftmd"
 """The pack under which free responses are graded in every framework that has no grader of its own."""
+_MAY_LACK: tuple[Part, ...] = ("patient", "summariser", "grader", "reader")
+"""Parts that are empty where a run's arms give them nothing to do."""
 _HASH = 6
 FRAMEWORK = {"craftmd": "CRAFT-MD", "consultation": "Consultation", "automedic": "AutoMedic"}
 """Frameworks as names of conditions say them."""
@@ -54,8 +58,7 @@ class Selection:
     ``models`` are names of conditions, or of doctors, which stand for all their conditions. ``case_sets`` are data sets
     as case keys begin with them; names of conditions do not repeat a data set or framework that all of them share.
     ``single_diagnosis`` and ``asks_for``, what its question asks for, are properties of the case. ``mcq_rule`` judges
-    choices: its version is a part of the condition. ``pooled`` puts a doctor's conditions on one data set together on
-    purpose, under a name that says so.
+    choices. ``pooled`` puts a doctor's conditions on one data set together on purpose, under a name that says so.
     """
 
     runs: Sequence[str] | None = None
@@ -74,7 +77,7 @@ class Selection:
 
     @property
     def rules(self) -> list[Rule]:
-        """The rules whose verdicts count, and whose graders are a part of the conditions."""
+        """The rules whose verdicts count."""
         return [self.mcq_rule, *FREE_RULES]
 
     def of_talks(self) -> Selection:
@@ -115,8 +118,7 @@ class Condition:
 
     ``name`` is unique among the conditions it was found with. ``parts`` are in plain words, the empty text for what is
     as it usually is or not there; ``newest`` is the last of the runs; ``remarks`` say what a reader of a figure should
-    know. ``covered`` of ``answers`` free responses carry its grader's verdict: fewer than all where a re-grading has
-    covered only a part.
+    know. ``covered`` of ``answers`` carry its grader's verdict, where a re-grading has covered only a part of them.
     """
 
     name: str
@@ -139,7 +141,7 @@ class _Judge:
     """One grader under one set of prompts, or one version of a rule, in one run under one rule.
 
     ``stored`` are the (grader, prompt hash, rule version) by which its verdicts are found; ``answers`` how many it
-    judged, the last at ``newest_at``.
+    judged, the last at ``newest_at``, both 0 where nobody else judged under that rule.
     """
 
     grader: str
@@ -173,13 +175,12 @@ def select(
     cursor: duckdb.DuckDBPyConnection,
     selection: Selection | None = None,
     *,
-    rules: Sequence[Rule] | None = None,
     without: Iterable[Part] = (),
 ) -> list[Condition]:
     """Find the conditions of a selection and register ``seated`` and ``judging`` with the cursor.
 
-    ``rules`` are those whose graders are a part of the condition, the selection's own by default. ``without`` leaves
-    parts out, for figures that compare just these. In the order of doctors, the newest condition of each first.
+    ``without`` leaves parts out, for figures that compare just these. Who read choices is a part also where the paper's
+    rule is chosen, so that a condition has one name on every page. In the order of doctors, the newest of each first.
 
     ``seated``: run_id, model (the condition's name), place (its position). ``judging``, for the rules of a run that
     graders share: run_id, rule, grader, prompt_hash, rule_version, model, place, whole.
@@ -190,8 +191,8 @@ def select(
         runs = [run for run in runs if run.data_set in chosen.case_sets]
     if chosen.frameworks is not None:
         runs = [run for run in runs if run.protocol in chosen.frameworks]
-    judges = _judges(cursor, runs, chosen.rules if rules is None else rules)
-    seats = [seat for run in runs for seat in _seats(run, judges.get(run.run_id, {}), frozenset(without))]
+    judges = _judges(cursor, runs)
+    seats = _completed([seat for run in runs for seat in _seats(run, judges.get(run.run_id, {}), frozenset(without))])
     named = _pooled(seats) if chosen.pooled else _told_apart(seats)
     found = [_condition(name, members) for name, members in named.items()]
     if chosen.models is not None:
@@ -215,7 +216,7 @@ def case_sets_played(cursor: duckdb.DuckDBPyConnection) -> dict[str, int]:
 
 def conditions_of(runs: Sequence[RunCast]) -> list[Condition]:
     """Return the conditions of runs by what is written of them, whoever judged their answers; the newest first."""
-    seats = [seat for run in runs for seat in _seats(run, {}, frozenset())]
+    seats = _completed([seat for run in runs for seat in _seats(run, {}, frozenset())])
     found = [_condition(name, members) for name, members in _told_apart(seats).items()]
     return sorted(found, key=lambda one: (one.doctor, -one.newest.created_at, one.name))
 
@@ -225,25 +226,22 @@ def doctor_of(name: str) -> str:
     return name.partition(SEPARATOR)[0]
 
 
-def _judges(
-    cursor: duckdb.DuckDBPyConnection, runs: Sequence[RunCast], rules: Sequence[Rule]
-) -> dict[str, dict[Rule, list[_Judge]]]:
-    """Return run → rule → who counts. The paper's rule for choices is one for ever, and has no judges."""
+def _judges(cursor: duckdb.DuckDBPyConnection, runs: Sequence[RunCast]) -> dict[str, dict[Rule, list[_Judge]]]:
+    """Return run → rule → who counts. Judgements are counted only where several judged under one rule."""
     of = {run.run_id: run for run in runs}
-    asked = [rule for rule in rules if rule != "mcq_loose"]
-    if not asked or not of:
-        return {}
     stored: dict[tuple[str, Rule], dict[tuple[str, str], list[tuple[str, str, int]]]] = {}
-    for run_id, rule, *row in cursor.execute(_GRADERS_HELD, {"runs": list(of), "rules": asked}).fetchall():
+    for run_id, rule, *row in cursor.execute(_GRADERS_HELD, {"runs": list(of), "rules": list(_JUDGED)}).fetchall():
         who = _who(of[run_id], rule, *row)
         stored.setdefault((run_id, rule), {}).setdefault(who, []).append(tuple(row))
     numbered = [(place, who, rows) for place, held in stored.items() for who, rows in held.items()]
-    table = [(run_id, rule, *row, n) for n, ((run_id, rule), _, rows) in enumerate(numbered) for row in rows]
-    _table(cursor, "judges", _JUDGES, table)
-    counts = {n: (count, at) for n, count, at in cursor.execute(_JUDGED_BY, {"rules": asked}).fetchall()}
+    table = [(*place, *row, n) for n, (place, _, rows) in enumerate(numbered) if len(stored[place]) > 1 for row in rows]
+    counts: dict[int, tuple[int, float]] = {}
+    if table:
+        _table(cursor, "judges", _JUDGES, table)
+        counts = {n: (count, at) for n, count, at in cursor.execute(_JUDGED_BY).fetchall()}
     found: dict[str, dict[Rule, list[_Judge]]] = defaultdict(lambda: defaultdict(list))
     for n, ((run_id, rule), (grader, prompts), rows) in enumerate(numbered):
-        found[run_id][rule].append(_Judge(grader, prompts, tuple(rows), *counts[n]))
+        found[run_id][rule].append(_Judge(grader, prompts, tuple(rows), *counts.get(n, (0, 0.0))))
     return {run_id: {rule: _counting(held) for rule, held in of_run.items()} for run_id, of_run in found.items()}
 
 
@@ -305,6 +303,32 @@ def _parts(run: RunCast, judges: Mapping[Rule, _Judge], without: frozenset[Part]
         "reader": (reader.prompts, f"choice reader {reader.prompts}") if reader else ("", ""),
     }
     return {part: found[part] for part in PARTS if part not in without}
+
+
+def _completed(seats: Sequence[_Seat]) -> list[_Seat]:
+    """Return the seats; a run whose arms gave a seat nothing to do takes the one that its doctor's other runs have.
+
+    Vignettes asked in one run and conversations in another are one condition, where all else is equal. Where the others
+    differ in who sits there, or in who judged, none of them is taken.
+    """
+    whole: dict[str, list[_Seat]] = defaultdict(list)
+    for seat in seats:
+        if seat.partly is None:
+            whole[seat.run.doctor].append(seat)
+    return [_filled(seat, whole[seat.run.doctor]) if seat.partly is None else seat for seat in seats]
+
+
+def _filled(seat: _Seat, others: Sequence[_Seat]) -> _Seat:
+    lacking = [part for part in _MAY_LACK if part in seat.parts and not seat.parts[part][0]]
+    fixed = {part: key for part, (key, _) in seat.parts.items() if part not in lacking}
+    found = {
+        tuple(other.parts[part] for part in lacking)
+        for other in others
+        if any(other.parts[part][0] for part in lacking) and all(other.parts[p][0] == key for p, key in fixed.items())
+    }
+    if len(found) != 1:
+        return seat
+    return replace(seat, parts={**seat.parts, **dict(zip(lacking, found.pop(), strict=True))})
 
 
 def _told_apart(seats: Sequence[_Seat]) -> dict[str, list[_Seat]]:
@@ -510,8 +534,7 @@ _BY = """judges.run_id = trials.run_id AND judges.rule = grades.rule AND judges.
             AND judges.rule_version = coalesce(grades.rule_version, 1)"""
 _JUDGED_BY = f"""
     SELECT judge, count(DISTINCT hash(trial_id, format, question_type)), max(graded_at)
-    FROM grades JOIN trials USING (trial_id) JOIN judges ON {_BY}
-    WHERE list_contains($rules, grades.rule) GROUP BY judge"""
+    FROM grades JOIN trials USING (trial_id) JOIN judges ON {_BY} GROUP BY judge"""
 
 _PLAYED = """
     SELECT split_part(case_key, '/', 1) AS data_set, count(DISTINCT case_key)

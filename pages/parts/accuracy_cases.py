@@ -137,7 +137,7 @@ def _draw_list(listed: list[CaseScore], total: int, cell: Cell) -> None:
 
 
 def _draw_trials(view: View, cell: Cell, case_key: str) -> None:
-    behind = conditions(view.statistics.rule, view.case_set, pooled=view.pooled)
+    behind = conditions(view.case_set, pooled=view.pooled)
     runs = next((one.runs for one in behind if one.name == cell.model), ())
     talks = case_conversations(runs, case_key)
     if not talks:

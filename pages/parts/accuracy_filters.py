@@ -68,7 +68,7 @@ def ask_view() -> View:
         statistics = ask_statistics("acc")
         kinds = kinds_asked(case_set)
         asked = ask_several(st.container(width=280), "Asks for", "acc_asks_for", kinds, ASKS_FOR) if kinds[1:] else ()
-        several = any(SEPARATOR in one.name for one in conditions(statistics.rule, case_set))
+        several = any(SEPARATOR in one.name for one in conditions(case_set))
         pooled = several and st.toggle(
             "Pool conditions", key="acc_pool", bind="query-params",
             help="Bars never mix answers that are not comparable: a model whose runs differ in patient, prompts, cap, "

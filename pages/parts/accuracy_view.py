@@ -153,7 +153,7 @@ def _differences(view: View, cells: Sequence[Cell], names: Mapping[str, str]) ->
 
 
 def _conditions(view: View) -> list[Condition]:
-    return conditions(view.statistics.rule, view.case_set, pooled=view.pooled)
+    return conditions(view.case_set, pooled=view.pooled)
 
 
 def draw_tables(

@@ -43,7 +43,7 @@ class View:
 def doctors() -> list[Condition]:
     """Return the conditions of all AutoMedic campaigns, by doctor, the newest first."""
     fold_if_free(Store())
-    return conditions("mcq_strict", framework="automedic")
+    return conditions(framework="automedic")
 
 
 def stored_trials(question_type: CareQuestion) -> pd.DataFrame:

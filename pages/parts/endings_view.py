@@ -32,7 +32,7 @@ def ask_scope(table: pd.DataFrame) -> tuple[Scope, dict[str, str]]:
         help="Conversations on different cases are never mixed.",
     ) or sets[0]  # fmt: skip
     held = table[table["case_set"] == case_set]
-    known = [one.name for one in conditions("mcq_strict") if one.newest.data_set == case_set]
+    known = [one.name for one in conditions() if one.newest.data_set == case_set]
     names = unique_names([*known, *held["model"].unique()], case_set)
     models = ask_several(columns[1], "Models", "endings_models", list(names), names)
     datasets = sorted(held["dataset"].dropna().unique())
@@ -123,8 +123,8 @@ def _ask_rules(held: list[Arm]) -> tuple[list[str], tuple[Arm, ...]]:
 
 def _what_differs(models: Sequence[str], names: Mapping[str, str]) -> None:
     shown = {model: names[model] for model in models}
-    draw_what_differs(shown, conditions("mcq_strict"), "these models")
-    draw_conditions(shown, conditions("mcq_strict"))
+    draw_what_differs(shown, conditions(), "these models")
+    draw_conditions(shown, conditions())
 
 
 def _figure(figure: object, key: str, alt: str) -> None:

@@ -65,19 +65,17 @@ def case_sets() -> dict[str, int]:
     return _case_sets(str(store.path), store.version)
 
 
-def conditions(
-    mcq_rule: McqRule = "mcq_loose", case_set: str | None = None, framework: str | None = None, *, pooled: bool = False
-) -> list[Condition]:
+def conditions(case_set: str | None = None, framework: str | None = None, *, pooled: bool = False) -> list[Condition]:
     """Return the conditions that figures show, by doctor, the newest first; a shared object, never to be changed."""
     store = Store()
-    return _conditions(str(store.path), store.version, mcq_rule, case_set, framework, pooled)
+    return _conditions(str(store.path), store.version, case_set, framework, pooled)
 
 
 @st.cache_resource(max_entries=12, show_spinner="Reading the answers…")
 def _scores(
     path: str, version: str, mcq_rule: McqRule, case_set: str | None, asks_for: tuple[AsksFor, ...], pooled: bool
 ) -> list[CaseScore]:
-    wanted = replace(_selection(case_set, None, mcq_rule, pooled), asks_for=asks_for or None)
+    wanted = replace(_selection(case_set, None, pooled), asks_for=asks_for or None)
     return read_scores(Store(), wanted, mcq_rule)
 
 
@@ -88,16 +86,14 @@ def _case_sets(path: str, version: str) -> dict[str, int]:
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
-def _conditions(
-    path: str, version: str, mcq_rule: McqRule, case_set: str | None, framework: str | None, pooled: bool
-) -> list[Condition]:
-    return select_conditions(Store(), _selection(case_set, framework, mcq_rule, pooled))
+def _conditions(path: str, version: str, case_set: str | None, framework: str | None, pooled: bool) -> list[Condition]:
+    return select_conditions(Store(), _selection(case_set, framework, pooled))
 
 
-def _selection(case_set: str | None, framework: str | None, mcq_rule: McqRule, pooled: bool) -> Selection:
+def _selection(case_set: str | None, framework: str | None, pooled: bool) -> Selection:
     return Selection(
         case_sets=None if case_set is None else (case_set,), frameworks=None if framework is None else (framework,),
-        mcq_rule=mcq_rule, pooled=pooled,
+        pooled=pooled,
     )  # fmt: skip
 
 

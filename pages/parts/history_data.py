@@ -32,10 +32,10 @@ class View:
     rule: McqRule
 
 
-def doctors(rule: McqRule) -> list[Condition]:
+def doctors() -> list[Condition]:
     """Return the conditions of all campaigns and releases whose history is measured, by doctor, the newest first."""
     fold_if_free(Store())
-    return [one for one in conditions(rule) if one.newest.protocol != "automedic"]
+    return [one for one in conditions() if one.newest.protocol != "automedic"]
 
 
 def stored_history(rule: McqRule) -> pd.DataFrame:

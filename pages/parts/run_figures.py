@@ -141,7 +141,7 @@ def _data_set(run: Run) -> str:
 
 def _history_of(run: Run) -> dict[str, str]:
     """Return the address on the History taking page of the doctor whose conversations a run holds."""
-    names = {one.name: one.runs for one in doctors("mcq_loose")}
+    names = {one.name: one.runs for one in doctors()}
     name = next((shown for key, shown in unique_names(names).items() if run.run_id in names[key]), None)
     cases = {"history_cases": _data_set(run)}
     return cases if name is None else {**cases, "history_doctors": name}

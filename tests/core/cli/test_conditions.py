@@ -136,7 +136,7 @@ def test_the_grader_that_counts_is_a_part(rows_of: Callable[..., list[dict[str, 
     assert {row["model"] for row in by_grader} == {DOCTOR}, "graders are what is compared there"
 
 
-def test_the_version_of_the_choice_reader_is_a_part_where_choices_are_judged_by_it(
+def test_the_version_of_the_choice_reader_is_a_part_under_one_name_for_both_rules(
     rows_of: Callable[..., list[dict[str, str]]],
 ) -> None:
     store = Store()
@@ -151,10 +151,10 @@ def test_the_version_of_the_choice_reader_is_a_part_where_choices_are_judged_by_
         store.journals, "second", *(grades(f"second/{case.case_key}", *again, run_id="second") for case in CASES)
     )
     fold(store)
-    assert {row["model"] for row in rows_of("accuracy")} == {DOCTOR}
-    assert {row["model"] for row in rows_of(*REPORTS["accuracy, strict rule"])} == {
-        f"{DOCTOR} · choice reader 1", f"{DOCTOR} · choice reader 2",
-    }  # fmt: skip
+    for name in ("accuracy", "accuracy, strict rule", "history", "failures"):
+        assert {row["model"] for row in rows_of(*REPORTS[name])} == {
+            f"{DOCTOR} · choice reader 1", f"{DOCTOR} · choice reader 2",
+        }, name  # fmt: skip
 
 
 def test_a_version_with_several_conditions_is_compared_by_its_newest_and_said(

@@ -183,6 +183,34 @@ def test_who_has_nothing_to_do_in_a_run_makes_no_condition() -> None:
     assert len(names(a_run("1", arms=talked), a_run("2", arms=talked, patient="openai/q"))) == 2
 
 
+def test_vignettes_of_one_run_and_conversations_of_another_are_one_condition() -> None:
+    paper, talk = a_run("1", arms=(("vignette", "mcq"),)), a_run("2", arms=(("multi_turn", "mcq"),))
+    assert names(paper, talk) == {"openai/a": ("1", "2")}
+    other = a_run("3", arms=(("multi_turn", "mcq"),), patient="openai/q")
+    assert names(paper, talk, other) == {
+        "openai/a": ("1",), "openai/a · patient openai/p": ("2",), "openai/a · patient openai/q": ("3",),
+    }, "of two patients none is taken"  # fmt: skip
+
+
+def test_a_run_with_choices_alone_is_one_with_a_run_that_was_graded(store: Store) -> None:
+    store_run(store, "graded", ["correct"])
+    header = a_header("choices", [a_case(0)], trials=1, arms=[("vignette", "mcq")])
+    place: dict[str, Any] = {"format": "vignette", "question_type": "mcq"}
+    right = Graded(**place, grader="rule", rule="mcq_loose", extracted=None, verdict="correct", at=5.0)
+    events: list[Event] = [
+        Started(trial_id="choices/0", case_key=a_case(0).case_key, trial=0, seed=1, at=1.0),
+        Answered(**place, response="Gout"), right, Finished(at=6.0),
+    ]  # fmt: skip
+    write_journal(
+        store.journals, "choices", header,
+        a_trial(events, trial_id="choices/0", run_id="choices", case_key=a_case(0).case_key),
+    )  # fmt: skip
+    fold(store)
+    (one,) = conditions(store)
+    assert one.runs == ("choices", "graded")
+    assert {row.question_type: row.model for row in accuracy(store)} == {"mcq": "openai/a", "frq": "openai/a"}
+
+
 def test_a_condition_says_that_rules_play_beside_a_model_and_that_it_grades_itself() -> None:
     arms = (("multi_turn", "frq"),)
     (one,) = conditions_of([a_run("1", arms=arms, patient="reference/profile")])
