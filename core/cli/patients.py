@@ -12,7 +12,7 @@ from core.cli.comparisons import Models
 from core.cli.folded import folded_store, run_id_of
 from core.cli.progress import progress_bar
 from core.cli.report_failures import Runs, model_names
-from core.cli.run import Budget
+from core.cli.run import BaseUrl, Budget
 from core.metrics.judging import JudgingOutcome, JudgingSize
 from core.metrics.ledger.judging import FactsWanted, size_of_facts
 from core.metrics.ledger.judging import judge_facts as judge_talks
@@ -21,15 +21,20 @@ from core.models.registry import load_registry
 from core.store.figures import Selection
 from core.store.patients import PatientFilter
 
+_Model = Annotated[str, typer.Option(help="The model that judges: provider/model or an alias.")]
+_Limit = Annotated[int | None, typer.Option(min=1, help="Only N conversations: a random sample, always it.")]
+_AtOnce = Annotated[int, typer.Option(min=1, help="Conversations judged at once.")]
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and ask nothing.")]
+
 
 def judge(
-    model: Annotated[str, typer.Option(help="The model that judges: provider/model or an alias.")],
+    model: _Model,
     run: Runs = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only N conversations: a random sample, always it.")] = None,
-    base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="Conversations judged at once.")] = 16,
+    limit: _Limit = None,
+    base_url: BaseUrl = None,
+    concurrency: _AtOnce = 16,
     budget_usd: Budget = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and ask nothing.")] = False,
+    dry_run: _DryRun = False,
 ) -> int:
     """Ask a model, a call a conversation, for medical terms that patients use and lay persons would not.
 
@@ -47,17 +52,17 @@ def judge(
 
 
 def judge_facts(
-    model: Annotated[str, typer.Option(help="The model that judges: provider/model or an alias.")],
+    model: _Model,
     run: Runs = None,
     models: Models = None,
     every: Annotated[
         bool, typer.Option("--all", help="Every conversation, not only those with a wrong answer after them.")
     ] = False,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only N conversations: a random sample, always it.")] = None,
-    base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="Conversations judged at once.")] = 16,
+    limit: _Limit = None,
+    base_url: BaseUrl = None,
+    concurrency: _AtOnce = 16,
     budget_usd: Budget = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and ask nothing.")] = False,
+    dry_run: _DryRun = False,
 ) -> int:
     """Ask a model, a call a conversation, which facts a patient withheld and what it invented, with quotations.
 

@@ -20,7 +20,7 @@ from core.campaigns.regrade_rules import reread
 from core.campaigns.run import Options
 from core.cli.folded import folded_store, run_id_of
 from core.cli.progress import progress_bar
-from core.cli.run import Budget, duration
+from core.cli.run import BaseUrl, Budget, duration
 from core.errors import AnamnesisError, UsageError
 from core.events import QuestionType
 from core.models.registry import load_registry
@@ -39,7 +39,7 @@ def regrade(
     prompts: Annotated[str | None, typer.Option(help="Another prompt pack for the grader: its name or folder.")] = None,
     types: Annotated[str, typer.Option(help="Question types, with commas.")] = ",".join(FREE),
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N answers of each run.")] = None,
-    base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
+    base_url: BaseUrl = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Trials graded at once.")] = 32,
     budget_usd: Budget = None,
     fresh: Annotated[

@@ -43,6 +43,7 @@ from core.store.runs import runs as stored_runs
 Doctor = Annotated[str, typer.Option(help="Model under test: provider/model, an alias, or reference/bayes.")]
 Concurrency = Annotated[int, typer.Option(min=1, help="Trials under way at once.")]
 Budget = Annotated[float | None, typer.Option(help="Stop when this many US dollars are spent.")]
+BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")]
 _BY_DEFAULT = "left out: [defaults] of the models file, else the doctor's own model; rules beside reference/bayes"
 
 
@@ -63,7 +64,7 @@ def run(
     prompts: Annotated[
         str | None, typer.Option(help="A prompt pack: its name, or a folder; the protocol's where left out.")
     ] = None,
-    base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
+    base_url: BaseUrl = None,
     temperature: Annotated[float | None, typer.Option(help="The doctor's temperature.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="The doctor's longest reply in tokens.")] = None,
     effort: Annotated[
