@@ -320,15 +320,18 @@ def _completed(seats: Sequence[_Seat]) -> list[_Seat]:
 
 def _filled(seat: _Seat, others: Sequence[_Seat]) -> _Seat:
     lacking = [part for part in _MAY_LACK if part in seat.parts and not seat.parts[part][0]]
-    fixed = {part: key for part, (key, _) in seat.parts.items() if part not in lacking}
-    found = {
-        tuple(other.parts[part] for part in lacking)
-        for other in others
-        if any(other.parts[part][0] for part in lacking) and all(other.parts[p][0] == key for p, key in fixed.items())
-    }
-    if len(found) != 1:
+    alike = [other.parts for other in others if _nothing_differs(seat.parts, other.parts)]
+    found = {part: {parts[part] for parts in alike if parts[part][0]} for part in lacking}
+    if any(len(values) > 1 for values in found.values()):
         return seat
-    return replace(seat, parts={**seat.parts, **dict(zip(lacking, found.pop(), strict=True))})
+    return replace(seat, parts={**seat.parts, **{part: value for part, values in found.items() for value in values}})
+
+
+def _nothing_differs(one: Mapping[Part, tuple[str, str]], other: Mapping[Part, tuple[str, str]]) -> bool:
+    """Whether two runs are alike in all that both of them have."""
+    return all(
+        key == other[part][0] or (part in _MAY_LACK and not (key and other[part][0])) for part, (key, _) in one.items()
+    )
 
 
 def _told_apart(seats: Sequence[_Seat]) -> dict[str, list[_Seat]]:

@@ -192,6 +192,12 @@ def test_vignettes_of_one_run_and_conversations_of_another_are_one_condition() -
     }, "of two patients none is taken"  # fmt: skip
 
 
+def test_runs_that_each_lack_another_seat_are_one_condition() -> None:
+    paper, choices = a_run("1", arms=(("vignette", "mcq"),)), a_run("2", arms=(("multi_turn", "mcq"),))
+    summed = a_run("3", arms=(("summarized", "mcq"),))
+    assert names(paper, choices, summed) == {"openai/a": ("1", "2", "3")}
+
+
 def test_a_run_with_choices_alone_is_one_with_a_run_that_was_graded(store: Store) -> None:
     store_run(store, "graded", ["correct"])
     header = a_header("choices", [a_case(0)], trials=1, arms=[("vignette", "mcq")])
