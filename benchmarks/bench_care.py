@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 from common import medians_s, table
 
-from core.automedic.tags import plain_words, read_tags
-from core.metrics.care import (
+from core.frameworks.automedic.tags import plain_words, read_tags
+from core.measures.care import (
     PARTS,
     CareSeat,
     care_seats,

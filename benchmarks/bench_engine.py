@@ -19,12 +19,12 @@ from typing import Any
 from common import provider, table
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
-from core.agents.casting import CastNames, craftmd_pack
-from core.campaigns.engine import Engine, Progress, Stop
-from core.campaigns.plan import Campaign, header_of, trials_of
-from core.campaigns.run import begin, player_of
-from core.campaigns.settings import Settings
 from core.datasets.library import library
+from core.frameworks.casting import CastNames, craftmd_pack
+from core.jobs.engine import Engine, Progress, Stop
+from core.jobs.plan import Campaign, header_of, trials_of
+from core.jobs.run import begin, player_of
+from core.jobs.settings import Settings
 from core.models.base import Completion, Message, Sampling
 from core.models.registry import load_registry
 from core.models.settings import SHIPPED

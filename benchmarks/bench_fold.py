@@ -22,15 +22,15 @@ from typing import Any
 import orjson
 from common import medians_s, table
 
-from core.agents.casting import Casting, CastNames, craftmd_pack
-from core.campaigns.journal import RunHeader
-from core.campaigns.plan import Campaign, header_of, rules_of, seed_of, trial_id
 from core.case import Case
 from core.datasets.library import library
 from core.events import PASSING, Answered, Called, CallRecord, Event, new_id
-from core.metrics.accuracy import accuracy
+from core.frameworks.casting import Casting, CastNames, craftmd_pack
+from core.frameworks.craftmd.protocol import PAPER_ARMS, Trial, run_trial
+from core.jobs.plan import Campaign, header_of, rules_of, seed_of, trial_id
+from core.journal import RunHeader
+from core.measures.accuracy import accuracy
 from core.models.registry import load_registry
-from core.protocols.craftmd import PAPER_ARMS, Trial, run_trial
 from core.store.conversations import ConversationFilter, conversations
 from core.store.database import Store
 from core.store.figures import Selection

@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def _measure() -> None:
-    from core.metrics.history.measuring import make_items, measure_missing
+    from core.measures.history.measuring import make_items, measure_missing
     from core.store.database import Store
 
     started = time.perf_counter(), time.process_time()
@@ -54,9 +54,9 @@ def _measure() -> None:
 
 
 def _read() -> None:
-    from core.metrics.history.curves import curve_points, order_rows
-    from core.metrics.history.figures import compare_models, measure_rows, read_history
-    from core.metrics.history.groups import group_rows
+    from core.measures.history.curves import curve_points, order_rows
+    from core.measures.history.figures import compare_models, measure_rows, read_history
+    from core.measures.history.groups import group_rows
     from core.store.database import Store
 
     history = read_history(Store())
@@ -76,7 +76,7 @@ def _read() -> None:
 
 
 def _shown(figure: object) -> str:
-    from core.metrics.history.figures import Figure
+    from core.measures.history.figures import Figure
 
     assert isinstance(figure, Figure)
     return "–" if figure.mean is None else f"{figure.mean:.3f} [{figure.ci_low:.3f}, {figure.ci_high:.3f}]"
@@ -85,10 +85,10 @@ def _shown(figure: object) -> str:
 def _beside_rouge_score() -> None:
     from rouge_score.rouge_scorer import RougeScorer
 
-    from core.metrics.history.inquiry import inquiry_of
-    from core.metrics.history.rouge import repetition, tokens
+    from core.measures.history.inquiry import inquiry_of
     from core.store.database import Store
     from core.store.history import dialogues
+    from core.text.rouge import repetition, tokens
 
     with Store().read() as cursor:
         ids = [trial for (trial,) in cursor.execute("SELECT trial_id FROM trials ORDER BY trial_id").fetchall()]

@@ -33,14 +33,14 @@ from typing import Any, NamedTuple
 from common import table
 
 from core.agents.base import Dialogue, Said, Scene, Turn, what_patient_holds
-from core.agents.oracle import QUESTION
-from core.agents.reference_doctor import ReferenceDoctor
-from core.agents.reference_patient import ReferencePatient
+from core.agents.reference.doctor import ReferenceDoctor
+from core.agents.reference.patient import ReferencePatient
 from core.case import Case
-from core.consultation.items import consultation_case
 from core.datasets.craftmd_csv import read_craftmd_csv
 from core.datasets.library import library
-from core.metrics.patients.terms import lexicon
+from core.frameworks.consultation.items import consultation_case
+from core.frameworks.consultation.oracle import QUESTION
+from core.text.patient_terms import lexicon
 
 MARKS = Path(__file__).with_name("patient_marks.json")
 GREETING = Turn("doctor", "Hello, what symptoms bring you in today?")

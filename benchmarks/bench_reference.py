@@ -20,23 +20,23 @@ from typing import Any
 
 from common import table
 
-from core.agents import reference_grader
 from core.agents.base import Cast
-from core.agents.casting import Casting, CastNames, craftmd_pack
-from core.agents.reference_doctor import ReferenceDoctor
-from core.agents.reference_grader import ReferenceGrader
-from core.agents.reference_patient import ReferencePatient
-from core.campaigns.engine import Engine, Stop
-from core.campaigns.journal import JournalWriter
-from core.campaigns.plan import Campaign, header_of, rules_of, trials_of
-from core.campaigns.run import begin
+from core.agents.reference import grader as reference_grader
+from core.agents.reference.doctor import ReferenceDoctor
+from core.agents.reference.grader import ReferenceGrader
+from core.agents.reference.patient import ReferencePatient
 from core.datasets.library import library
+from core.frameworks import grading
+from core.frameworks.casting import Casting, CastNames, craftmd_pack
+from core.frameworks.craftmd.protocol import PAPER_ARMS, Rules, Trial, run_trial
+from core.jobs.engine import Engine, Stop
+from core.jobs.plan import Campaign, header_of, rules_of, trials_of
+from core.jobs.run import begin
+from core.journal import JournalWriter
 from core.knowledge.bayes import DiseaseModel
 from core.knowledge.dialogue import Understanding
 from core.knowledge.recognise import Recogniser
 from core.models.registry import load_registry
-from core.protocols import grading
-from core.protocols.craftmd import PAPER_ARMS, Rules, Trial, run_trial
 
 TRIALS = 2
 _REST = "protocol, events, engine"

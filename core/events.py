@@ -23,7 +23,7 @@ TagMisuse = Literal[
     "no_tag", "text_outside", "several_queries", "unclosed", "nested", "empty", "unknown_tag", "end_with_query",
     "speaks_for_others",
 ]  # fmt: skip
-"""What a doctor's message does against AutoMedic's tag protocol (``core.automedic.tags``)."""
+"""What a doctor's message does against AutoMedic's tag protocol (``core.frameworks.automedic.tags``)."""
 Verdict = Literal[
     "correct", "incorrect", "no_diagnosis", "multiple", "ungradable", "refused", "provider_error", "not_applicable"
 ]

@@ -2,11 +2,11 @@
 
 import streamlit as st
 
-from core.agents.casting import is_model
-from core.bench.steps import steps_of_trial, why_not
-from core.bench.variants import variants_of
-from core.campaigns.journal import RunHeader
+from core.debugger.steps import steps_of_trial, why_not
+from core.debugger.variants import variants_of
 from core.errors import AnamnesisError
+from core.frameworks.casting import is_model
+from core.journal import RunHeader
 from pages.parts.case_pictures import draw_pictures_folded
 from pages.parts.debug_cell import draw_cell
 from pages.parts.debug_edit import draw_edit

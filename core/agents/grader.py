@@ -15,10 +15,10 @@ from typing import Generic, TypeVar
 
 from core.agents.base import Judgement, Said
 from core.agents.calls import Voice, call
-from core.agents.extraction import listed_diagnoses
 from core.case import Case
 from core.events import Called, Purpose, Token, Verdict
 from core.prompts import PromptPack
+from core.text.extraction import listed_diagnoses
 
 MAX_ASKS = 10
 """An unreadable yes/no is asked for again up to this many times in all, then the answer is ungradable."""

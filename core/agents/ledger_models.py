@@ -18,12 +18,12 @@ from core.agents.base import Dialogue, Said
 from core.agents.calls import Voice, call
 from core.case import Case
 from core.events import Called, Token
-from core.metrics.ledger.facts import AtomicFact, with_ids
-from core.metrics.ledger.judged import Judged, JudgedFact
-from core.metrics.ledger.marks import Mark
-from core.metrics.ledger.reading import read
-from core.metrics.ledger.topics import TOPICS, Topic
+from core.measures.ledger.marks import Mark
 from core.prompts import PromptPack
+from core.text.facts import AtomicFact, with_ids
+from core.text.judged import Judged, JudgedFact
+from core.text.reading import read
+from core.text.topics import TOPICS, Topic
 
 MAX_ASKS = 3
 """A reply that cannot be read is asked for again at most twice."""

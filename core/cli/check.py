@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 import typer
 
 from core import __version__
-from core.agents.casting import craftmd_pack
 from core.datasets.lint import lint
 from core.datasets.select import cases_of, datasets, select
 from core.errors import AnamnesisError
+from core.frameworks.casting import craftmd_pack
 from core.knowledge.base import knowledge
 from core.models.registry import Registry, load_registry
 from core.questions import ASKS_FOR

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from core.agents.casting import CastNames
-from core.campaigns.plan import human_seats, parse_arms
 from core.errors import AnamnesisError, UsageError
 from core.events import COUNTED, Answered, Ended, Event, Finished, Graded, Started, Utterance
+from core.frameworks.casting import CastNames
+from core.jobs.plan import human_seats, parse_arms
 from core.live.fork import FORK_ARMS, ForkPlan, Origin, start_fork, stored_origin
 from core.live.session import Session
 

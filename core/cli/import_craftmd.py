@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from core.datasets.archive import GIGABYTE, Limits, opened
-from core.datasets.craftmd_release.importing import import_release
-from core.datasets.craftmd_release.layout import chosen, find, wanted
-from core.datasets.craftmd_release.report import ImportReport, ModelReport
 from core.datasets.download import archive_url, downloaded, is_url
 from core.errors import UsageError
+from core.jobs.craftmd_release.importing import import_release
+from core.jobs.craftmd_release.layout import chosen, find, wanted
+from core.jobs.craftmd_release.report import ImportReport, ModelReport
 from core.store.database import Store
 from core.store.release import OWN_CASES
 

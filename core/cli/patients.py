@@ -7,16 +7,16 @@ from typing import Annotated
 
 import typer
 
-from core.campaigns.run import Options
 from core.cli.comparisons import Models
 from core.cli.folded import folded_store, run_id_of
 from core.cli.progress import progress_bar
 from core.cli.report_failures import Runs, model_names
 from core.cli.run import BaseUrl, Budget
-from core.metrics.judging import JudgingOutcome, JudgingSize
-from core.metrics.ledger.judging import FactsWanted, size_of_facts
-from core.metrics.ledger.judging import judge_facts as judge_talks
-from core.metrics.patients.judging import Wanted, judge_patients, size_of
+from core.jobs.fact_judging import FactsWanted, size_of_facts
+from core.jobs.fact_judging import judge_facts as judge_talks
+from core.jobs.judging import JudgingOutcome, JudgingSize
+from core.jobs.patient_judging import Wanted, judge_patients, size_of
+from core.jobs.run import Options
 from core.models.registry import load_registry
 from core.store.figures import Selection
 from core.store.patients import PatientFilter

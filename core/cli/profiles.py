@@ -9,16 +9,16 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from core.automedic.making import PACK, Made, estimate, make_profiles, pending
-from core.automedic.profile_rules import MADE_BY, profile_by_rule
-from core.automedic.profiles import Generated, own_profile
 from core.case import Case, Profile
 from core.cli.folded import folded_store
 from core.datasets.select import cases_of, select
 from core.errors import UsageError
+from core.jobs.profiling import PACK, Made, estimate, make_profiles, pending
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.profiles import newest_profiles
+from core.text.profile.profiles import Generated, own_profile
+from core.text.profile.rules import MADE_BY, profile_by_rule
 from core.work import Progress as Told
 
 _SHOWN_FAILURES = 10

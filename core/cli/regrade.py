@@ -10,19 +10,19 @@ from typing import Annotated
 
 import typer
 
-from core.agents.casting import is_model
 from core.agents.mcq import STRICT_VERSION
-from core.campaigns.regrade import Regraded
-from core.campaigns.regrade import regrade as grade_again
-from core.campaigns.regrade_estimate import RegradeEstimate, estimate_regrade
-from core.campaigns.regrade_plan import FREE, Regrading
-from core.campaigns.regrade_rules import reread
-from core.campaigns.run import Options
 from core.cli.folded import folded_store, run_id_of
 from core.cli.progress import progress_bar
 from core.cli.run import BaseUrl, Budget, duration
 from core.errors import AnamnesisError, UsageError
 from core.events import QuestionType
+from core.frameworks.casting import is_model
+from core.jobs.regrade import Regraded
+from core.jobs.regrade import regrade as grade_again
+from core.jobs.regrade_estimate import RegradeEstimate, estimate_regrade
+from core.jobs.regrade_plan import FREE, Regrading
+from core.jobs.regrade_rules import reread
+from core.jobs.run import Options
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.regrading import campaign_ids

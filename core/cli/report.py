@@ -13,7 +13,6 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from core.campaigns.regrade_rules import count_outdated
 from core.cli.comparisons import case_sets_of, report_monitor, report_pairs
 from core.cli.folded import folded_store, run_id_of
 from core.cli.memorisation import report_memorisation
@@ -24,7 +23,8 @@ from core.cli.report_graders import report_graders
 from core.cli.report_history import report_history
 from core.cli.report_patients import report_patients
 from core.errors import AnamnesisError, UsageError
-from core.metrics.accuracy import AccuracyRow, Group, IntervalKind, accuracy
+from core.jobs.regrade_rules import count_outdated
+from core.measures.accuracy import AccuracyRow, Group, IntervalKind, accuracy
 from core.questions import ASKS_FOR, AsksFor
 from core.store.database import Store
 from core.store.figures import McqRule, Selection

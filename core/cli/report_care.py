@@ -8,13 +8,12 @@ from typing import Annotated, Any, Literal
 import pandas as pd
 import typer
 
-from core.automedic.profile_rules import profile_by_rule
 from core.cli.comparisons import Models, Printed
 from core.cli.folded import folded_store
 from core.cli.report_failures import Row, Runs, print_rows, selection_of
 from core.datasets.select import cases_of, datasets
 from core.errors import AnamnesisError
-from core.metrics.care import (
+from core.measures.care import (
     PARTS,
     CareProfile,
     CareQuestion,
@@ -31,10 +30,11 @@ from core.metrics.care import (
     read_care,
     scatter,
 )
-from core.metrics.care.profile import Slice
+from core.measures.care.profile import Slice
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.profiles import newest_profiles
+from core.text.profile.rules import profile_by_rule
 
 CarePart = Literal["parts", "kinds", "failures", "habits", "ratings", "normalised", "fit"]
 By = Literal["dataset", "all"]

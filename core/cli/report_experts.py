@@ -12,15 +12,22 @@ from core.cli.comparisons import Printed
 from core.cli.folded import folded_store
 from core.cli.report_failures import print_rows
 from core.errors import AnamnesisError, UsageError
-from core.experts.deciding import Decision
-from core.experts.figures import agreement, pairs, shares
-from core.experts.grader import Confusion, CountAgreement, JudgedAnswer, case_counts, confusion, count_agreement
-from core.experts.questions import ASKED, QUESTIONS, Question
-from core.experts.release import grader_of_release, release_decisions
-from core.experts.results import against_grader, corrected_accuracies, decisions_of
-from core.experts.reviewing import ReviewState, state_of
+from core.measures.experts.deciding import Decision
+from core.measures.experts.figures import agreement, pairs, shares
+from core.measures.experts.grader import (
+    Confusion,
+    CountAgreement,
+    JudgedAnswer,
+    case_counts,
+    confusion,
+    count_agreement,
+)
+from core.measures.experts.release import grader_of_release, release_decisions
+from core.measures.experts.results import against_grader, corrected_accuracies, decisions_of
+from core.measures.experts.reviewing import ReviewState, state_of
 from core.store.database import Store
 from core.store.graders import Flips, flips
+from core.store.review_questions import ASKED, QUESTIONS, Question
 
 Part = Literal["shares", "pairs", "agreement", "grader"]
 Row = dict[str, Any]

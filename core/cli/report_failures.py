@@ -17,14 +17,14 @@ from core.cli.comparisons import Models, Printed, Rule, print_as
 from core.cli.folded import folded_store, run_id_of
 from core.errors import AnamnesisError
 from core.events import Format
-from core.metrics.attribution import Attribution
-from core.metrics.attribution_run import Attributed, attributions
-from core.metrics.attribution_shares import CauseShare, PatientEffect, cause_shares, patient_effects
-from core.metrics.belief_calibration import Calibration, calibrations
-from core.metrics.belief_many import BeliefRow, CurvePoint, Mean, belief_rows, curves
-from core.metrics.belief_run import courses
-from core.metrics.ledger.judging import beside_people
-from core.metrics.ledger.keeping import mark_missing
+from core.jobs.fact_judging import beside_people
+from core.measures.attribution import Attribution
+from core.measures.attribution_run import Attributed, attributions
+from core.measures.attribution_shares import CauseShare, PatientEffect, cause_shares, patient_effects
+from core.measures.belief_calibration import Calibration, calibrations
+from core.measures.belief_many import BeliefRow, CurvePoint, Mean, belief_rows, curves
+from core.measures.belief_run import courses
+from core.measures.ledger.keeping import mark_missing
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.fact_judgements import judges

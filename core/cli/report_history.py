@@ -13,12 +13,12 @@ from core.cli.comparisons import Models, Printed, Rule
 from core.cli.folded import folded_store
 from core.cli.report_failures import Row, counting, print_rows, selection_of
 from core.errors import AnamnesisError
-from core.metrics.accuracy import Group
-from core.metrics.history.curves import curve_points, order_rows
-from core.metrics.history.doctors import MEASURES, accuracy_counted, read_doctors
-from core.metrics.history.figures import Figure, MeasureRow, measure_rows
-from core.metrics.history.groups import group_rows
-from core.metrics.history.measuring import measure_missing
+from core.measures.accuracy import Group
+from core.measures.history.curves import curve_points, order_rows
+from core.measures.history.doctors import MEASURES, accuracy_counted, read_doctors
+from core.measures.history.figures import Figure, MeasureRow, measure_rows
+from core.measures.history.groups import group_rows
+from core.measures.history.measuring import measure_missing
 
 Part = Literal["measures", "curves", "order", "groups"]
 

@@ -8,13 +8,19 @@ from typing import Annotated, Any
 
 import typer
 
-from core.agents.casting import CastNames, is_model
-from core.campaigns.engine import Progress, is_running
-from core.campaigns.estimate import Estimate
-from core.campaigns.estimates import estimate_of
-from core.campaigns.journal import RunHeader
-from core.campaigns.pictures import read_images, without_words
-from core.campaigns.plan import (
+from core.case import Case
+from core.cli.folded import folded_store, run_id_of
+from core.cli.progress import progress_bar
+from core.datasets.select import answers_of, select
+from core.errors import UsageError
+from core.events import COUNTED
+from core.frameworks.base import AUTOMEDIC, CRAFTMD, FRAMEWORKS, framework
+from core.frameworks.casting import CastNames, is_model
+from core.jobs.engine import Progress, is_running
+from core.jobs.estimate import Estimate
+from core.jobs.estimates import estimate_of
+from core.jobs.pictures import read_images, without_words
+from core.jobs.plan import (
     Campaign,
     Settings,
     find_header,
@@ -25,17 +31,11 @@ from core.campaigns.plan import (
     unfinished_twin,
     who_sits,
 )
-from core.campaigns.preparing import left_out_words, playable_cases, prepared_cases
-from core.campaigns.run import Options, Outcome, begin, carry_out, check_prompts, check_startable
-from core.case import Case
-from core.cli.folded import folded_store, run_id_of
-from core.cli.progress import progress_bar
-from core.datasets.select import answers_of, select
-from core.errors import UsageError
-from core.events import COUNTED
+from core.jobs.preparing import left_out_words, playable_cases, prepared_cases
+from core.jobs.run import Options, Outcome, begin, carry_out, check_prompts, check_startable
+from core.journal import RunHeader
 from core.models.registry import Registry, load_registry
 from core.persona import parse_persona
-from core.protocols.playing import AUTOMEDIC, CRAFTMD, FRAMEWORKS, framework
 from core.store.bench import header_of as header_of_run
 from core.store.runs import Run
 from core.store.runs import runs as stored_runs

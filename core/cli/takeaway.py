@@ -10,8 +10,8 @@ import typer
 from core.cli.folded import folded_store
 from core.cli.out_file import Out, half
 from core.errors import UsageError
-from core.takeaway.document import MOST, document_of
-from core.takeaway.forms import FORMS, Form, FormName
+from core.export.document import MOST, document_of
+from core.export.forms import FORMS, Form, FormName
 
 
 def export_conversation(

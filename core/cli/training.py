@@ -12,12 +12,12 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from core.agents.oracle import ORDERS
 from core.case import Case
 from core.cli.folded import folded_store
-from core.consultation.items import ItemSet, items_from_json
 from core.datasets.select import select
 from core.errors import UsageError
+from core.frameworks.consultation.items import ItemSet, items_from_json
+from core.frameworks.consultation.oracle import ORDERS
 from core.store.history import newest_items
 
 if TYPE_CHECKING:

@@ -13,25 +13,25 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from core.agents.base import Dialogue, Turn
-from core.agents.casting import REFERENCE, CastNames, full_names, is_model
-from core.campaigns.journal import RunHeader
-from core.campaigns.plan import Campaign, Settings, header_of, in_full, trial_id
 from core.case import Case
 from core.errors import UsageError
 from core.events import Parent, Started
+from core.export.document import without_credentials
+from core.frameworks.base import AUTOMEDIC, CRAFTMD
+from core.frameworks.casting import REFERENCE, CastNames, full_names, is_model
+from core.frameworks.craftmd.protocol import Arm, Branch, Trial
+from core.jobs.plan import Campaign, Settings, header_of, in_full, trial_id
+from core.journal import RunHeader
 from core.live.session import Session
 from core.live.start import one_case, watch
 from core.models.registry import Registry, load_registry
 from core.persona import label, parse_persona
-from core.protocols.craftmd import Arm, Branch, Trial
-from core.protocols.playing import AUTOMEDIC, CRAFTMD
 from core.store.cases import case as stored_case
 from core.store.casts import cast
 from core.store.database import Store
 from core.store.fold import fold_if_free
 from core.store.forks import setups
 from core.store.trials import utterances_of
-from core.takeaway.document import without_credentials
 
 PACK = "craftmd"
 FORK_ARMS: tuple[Arm, ...] = (("multi_turn", "frq"), ("multi_turn", "mcq"))

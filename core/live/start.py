@@ -7,17 +7,17 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
-from core.agents.casting import is_model
-from core.campaigns.journal import JournalWriter, RunHeader, TrialLine, journal_path
-from core.campaigns.plan import Campaign, header_of, human_seats, in_full, rules_of, seed_of, trial_id
-from core.campaigns.run import casting_of, check_pictures, check_prompts, player_of
 from core.case import Case
 from core.errors import UsageError
 from core.events import PASSING, Event, Finished
+from core.frameworks.base import CRAFTMD, Play
+from core.frameworks.casting import is_model
+from core.frameworks.craftmd.protocol import Branch, Trial, run_trial
+from core.jobs.plan import Campaign, header_of, human_seats, in_full, rules_of, seed_of, trial_id
+from core.jobs.run import casting_of, check_pictures, check_prompts, player_of
+from core.journal import JournalWriter, RunHeader, TrialLine, journal_path
 from core.live.session import Session, replay
 from core.models.registry import Registry, load_registry
-from core.protocols.craftmd import Branch, Trial, run_trial
-from core.protocols.playing import CRAFTMD, Play
 from core.store.database import Store
 from core.store.fold import fold_if_free
 from core.words import PROTOCOL

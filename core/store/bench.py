@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import duckdb
 import orjson
 
-from core.campaigns.journal import RunHeader
+from core.journal import RunHeader
 from core.store.records import records
 
 

@@ -2,7 +2,7 @@
 
 A query is what stands inside the tags of a doctor's message and was answered; a turn is one of them. Words outside the
 tags count among those of the turns. Nearly all messages are nothing but one query in its tags and are read in SQL; any
-other is read by the rules of the protocol itself (``core.automedic.tags``).
+other is read by the rules of the protocol itself (``core.frameworks.automedic.tags``).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import duckdb
 import pandas as pd
 import pyarrow as pa
 
-from core.automedic.tags import plain_words, read_tags
 from core.events import COUNTED, Rule, TagMisuse
+from core.frameworks.automedic.tags import plain_words, read_tags
 from core.store.records import records
 from core.store.selection import NO_ARM, OUTCOMES, SELECTED, Selection, select
 

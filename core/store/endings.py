@@ -8,7 +8,7 @@ import duckdb
 import pandas as pd
 
 from core.events import COUNTED, Rule
-from core.protocols.conversation import FINAL_DIAGNOSIS
+from core.frameworks.conversation import FINAL_DIAGNOSIS
 from core.store.selection import NO_ARM, OUTCOMES, SELECTED, Selection, select
 
 _NAMES = ("model", "format", "question_type", "case_key", "case_set", "dataset", "specialty", "end_reason")

@@ -16,10 +16,10 @@ import orjson
 import pandas as pd
 
 from core.events import COUNTED
-from core.metrics.ledger.judged import JudgedPatient, PatientVerdict
 from core.store.ledgers import FACTS_HASH, HELD
 from core.store.records import records
 from core.store.selection import Selection, select
+from core.text.judged import JudgedPatient, PatientVerdict
 
 Which = Literal["wrong", "all"]
 """Conversations with a wrong answer after them, whose cause may be the patient's, or every one."""

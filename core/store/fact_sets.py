@@ -12,8 +12,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from core.case import Case
 from core.errors import AnamnesisError
-from core.metrics.ledger.facts import AtomicFact
 from core.store.records import records
+from core.text.facts import AtomicFact
 
 _FACTS: TypeAdapter[tuple[AtomicFact, ...]] = TypeAdapter(tuple[AtomicFact, ...])
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import duckdb
 
-from core.campaigns.journal import DeletedLine, JudgedLine, Line, RunHeader, TrialLine, read_lines
 from core.errors import AnamnesisError
+from core.journal import DeletedLine, JudgedLine, Line, RunHeader, TrialLine, read_lines
 from core.store import rows
 from core.store.cases import ADD_CASES
 from core.store.database import TIMEOUT_S, Store

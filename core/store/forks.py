@@ -14,8 +14,8 @@ from typing import Any
 import duckdb
 import orjson
 
-from core.campaigns.journal import DeletedLine, JournalWriter
 from core.errors import UsageError
+from core.journal import DeletedLine, JournalWriter
 from core.store.conversations import Conversation, ConversationFilter, conversations
 from core.store.database import Store
 from core.store.fold import fold

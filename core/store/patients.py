@@ -21,7 +21,7 @@ from core.store.records import records
 Kind = Literal[
     "medical_term", "leak", "refusal", "mentions_text", "not_mentioned", "plays_doctor", "both_sides", "stage_direction"
 ]
-"""What the rules of ``core.metrics.patients`` find in the words alone; what patients invent, a model judges."""
+"""What the rules of ``core.measures.patients`` find in the words alone; what patients invent, a model judges."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 

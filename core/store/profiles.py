@@ -11,11 +11,11 @@ import duckdb
 import orjson
 from pydantic import ValidationError
 
-from core.automedic.profiles import CaseId, Generated
 from core.case import Case
 from core.errors import AnamnesisError
 from core.store.records import records
 from core.store.tables import insert
+from core.text.profile.profiles import CaseId, Generated
 
 
 @dataclass(frozen=True)

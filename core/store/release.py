@@ -13,8 +13,8 @@ import duckdb
 import orjson
 import pyarrow as pa
 
-from core.campaigns.journal import RunHeader
 from core.case import Case
+from core.journal import RunHeader
 from core.store.cases import add_cases
 from core.store.rows import run_row
 from core.store.tables import OF_A_TRIAL, Row, insert

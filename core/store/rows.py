@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 import orjson
 
-from core.campaigns.journal import GradesLine, RunHeader, TrialLine
 from core.case import Case
 from core.events import (
     EVENTS,
@@ -28,6 +27,7 @@ from core.events import (
     Summarised,
     Utterance,
 )
+from core.journal import GradesLine, RunHeader, TrialLine
 from core.store.tables import Row
 
 E = TypeVar("E")

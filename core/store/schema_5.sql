@@ -10,7 +10,7 @@ CREATE TABLE reviews (
 
 CREATE TABLE review_items (
     review_id VARCHAR NOT NULL,
-    item VARCHAR NOT NULL,                -- a trial, an answer of a trial, or a case: see core.experts.items
+    item VARCHAR NOT NULL,                -- a trial, an answer of a trial, or a case: see core.store.review_items
     number INTEGER NOT NULL,              -- from 1, before each annotator's own shuffle
     annotators VARCHAR[] NOT NULL         -- who is to judge it; a third is asked only where two of them differ
 );

@@ -19,12 +19,12 @@ from typing import Any, Literal, get_args
 import duckdb
 import pyarrow as pa
 
-from core.agents.casting import is_model, remarks
 from core.errors import AnamnesisError
 from core.events import Format, QuestionType, Rule
+from core.frameworks.base import FRAMEWORKS
+from core.frameworks.casting import is_model, remarks
 from core.persona import label, parse_persona
 from core.prompts import grader_hash, load_pack
-from core.protocols.playing import FRAMEWORKS
 from core.questions import AsksFor
 from core.store.casts import CAMPAIGNS, RunCast, casts, casts_of
 from core.store.database import Store

@@ -14,9 +14,9 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from core.agents.base import Dialogue
-from core.agents.oracle import Order
 from core.case import Case
 from core.errors import AnamnesisError, UsageError
+from core.frameworks.consultation.oracle import Order
 from core.training.phrases import SYSTEM
 
 Side = Literal["train", "test"]

@@ -10,10 +10,10 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 
 from core.agents.base import Dialogue, Turn
-from core.agents.consultation_roles import SpokenItem, briefing_of
-from core.agents.oracle import Order
-from core.consultation.items import ConsultationCase, Item
-from core.metrics.ledger.topics import Topic
+from core.frameworks.consultation.items import ConsultationCase, Item
+from core.frameworks.consultation.oracle import Order
+from core.frameworks.consultation.roles import SpokenItem, briefing_of
+from core.text.topics import Topic
 from core.training.phrases import CONCLUSIONS, DIAGNOSIS, QUESTIONS, SUMMARIES
 
 _TOLD: tuple[Topic, ...] = ("chief complaint", "onset", "character", "associated symptoms", "exposure", "past history")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel
 
-from core.metrics.history.rouge import rouge_n, tokens
+from core.text.rouge import rouge_n, tokens
 from core.training.chat import ChatLine
 from core.training.encoding import Encoded
 from core.training.learner import Learner

@@ -1,7 +1,7 @@
 """What the doctor of a golden dialogue says: the prompt it works under, ways to ask about a key, ways to close.
 
 Every question is made of a key and of words that name nothing, so that the reference patient understands it
-(``core.agents.items_patient``): what a model has learnt here it can use there.
+(``core.frameworks.consultation.patient``): what a model has learnt here it can use there.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from core.campaigns.regrade_rules import count_outdated
 from core.datasets.published import inferred_single_diagnosis
-from core.metrics.cells import (
+from core.jobs.regrade_rules import count_outdated
+from core.measures.cells import (
     PUBLISHED_CASES,
     Cell,
     Split,
@@ -16,7 +16,7 @@ from core.metrics.cells import (
     scores_of,
     with_published,
 )
-from core.metrics.compare import FormatPair, format_pairs
+from core.measures.compare import FormatPair, format_pairs
 from core.questions import AsksFor
 from core.store.cases import kinds_asked_for, single_diagnosis_keys
 from core.store.database import Store

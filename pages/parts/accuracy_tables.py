@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import pandas as pd
 
 from core.datasets.published import LeaderboardRow
-from core.metrics.cells import Cell
-from core.metrics.compare import FormatPair
+from core.measures.cells import Cell
+from core.measures.compare import FormatPair
 from core.stats.corrections import format_p, stars
 from core.store.figures import CaseScore
 from pages.parts.figure_controls import dataset_name

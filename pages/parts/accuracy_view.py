@@ -8,8 +8,8 @@ import streamlit as st
 
 from core.case import SPECIALTIES
 from core.datasets.published import leaderboard
-from core.metrics.cells import Cell
-from core.metrics.compare import FormatPair, adjusted_p
+from core.measures.cells import Cell
+from core.measures.compare import FormatPair, adjusted_p
 from core.stats.corrections import LABELS, stars
 from core.store.selection import Condition
 from pages.parts.accuracy_cases import take_click

@@ -6,8 +6,8 @@ import streamlit as st
 
 from core.errors import AnamnesisError
 from core.events import Utterance
+from core.frameworks.base import AUTOMEDIC
 from core.live.fork import NOT_FORKED
-from core.protocols.playing import AUTOMEDIC
 from core.store.forks import Node, Tree, delete_branch
 from pages.parts.accuracy_view import is_dark
 from pages.parts.branches_compare import draw_comparison

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
-from core.metrics.care import (
+from core.measures.care import (
     CareProfile,
     CareQuestion,
     Failure,
@@ -18,7 +18,7 @@ from core.metrics.care import (
     ratings,
     read_care,
 )
-from core.metrics.endings import chosen_rows
+from core.measures.endings import chosen_rows
 from core.store.database import Store
 from core.store.fold import fold_if_free
 from core.store.selection import Condition

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from core.errors import AnamnesisError
-from core.metrics.care import Habits, Rating
+from core.measures.care import Habits, Rating
 from core.prompts import load_pack
 from pages.parts.accuracy_view import is_dark
 from pages.parts.care_charts import Segment, stacked, two_lines

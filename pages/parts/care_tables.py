@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from core.datasets import published
-from core.metrics.care import FAILURES, PARTS, CareProfile, Estimate, Failure, Fit, Habits, Normalised, Part, Rating
+from core.measures.care import FAILURES, PARTS, CareProfile, Estimate, Failure, Fit, Habits, Normalised, Part, Rating
 from core.store.care import MISUSES
 from pages.parts.care_words import (
     CAUSE,

@@ -3,7 +3,7 @@
 from typing import Final
 
 from core.events import EndReason, TagMisuse
-from core.metrics.care import CareQuestion, Part
+from core.measures.care import CareQuestion, Part
 from core.store.care import Cause, FailureKind
 from core.words import VERDICT
 from pages.parts.endings_charts import REASON, REASON_COLOUR

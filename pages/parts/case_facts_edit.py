@@ -9,7 +9,7 @@ from core.agents.calls import Voice
 from core.agents.ledger_models import FactSplitter, SplitFacts
 from core.case import Case
 from core.errors import AnamnesisError
-from core.metrics.ledger import TOPICS, AtomicFact, facts_of, with_ids
+from core.measures.ledger import TOPICS, AtomicFact, facts_of, with_ids
 from core.prompts import PromptPack
 from core.store.database import Store
 from core.store.fact_sets import FactSet, facts_saved, save_facts

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from core.events import FORMATS, QUESTION_TYPES
-from core.metrics.accuracy import AccuracyRow
+from core.measures.accuracy import AccuracyRow
 from pages.parts.look import FORMAT, QUESTION_COLOUR, QUESTION_TYPE
 
 _INK = {False: "#1A2B2B", True: "#E3ECEB"}

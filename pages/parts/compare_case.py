@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from core.events import Answered, Event, Graded, Summarised, Utterance
-from core.metrics.compare import PairedCase
+from core.measures.compare import PairedCase
 from core.store.conversations import Conversation
 from pages.parts.accuracy_cases import MOST_ROWS
 from pages.parts.compare_data import Scope, Side, case_pairs, runs_of

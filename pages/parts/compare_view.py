@@ -6,8 +6,8 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.metrics.compare import Comparison, adjusted_p
-from core.metrics.provenance import UNKNOWN, differing, side_by_side
+from core.measures.compare import Comparison, adjusted_p
+from core.measures.provenance import UNKNOWN, differing, side_by_side
 from core.stats.corrections import LABELS, Correction, format_p, stars
 from core.stats.mcnemar import mcnemar
 from pages.parts.accuracy_charts import FAINT, INK

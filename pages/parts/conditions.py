@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from core.metrics.provenance import differing, side_by_side
+from core.measures.provenance import differing, side_by_side
 from core.store.casts import RunCast
 from core.store.selection import PARTS, Condition, Part
 from pages.parts.figure_controls import dataset_name

@@ -5,12 +5,12 @@ from typing import Any
 
 import streamlit as st
 
-from core.agents.casting import is_model
-from core.automedic.making import Made, begin_making, estimate, pending, work_key
-from core.automedic.profile_rules import MADE_BY
 from core.case import Case
 from core.errors import AnamnesisError
+from core.frameworks.casting import is_model
+from core.jobs.profiling import Made, begin_making, estimate, pending, work_key
 from core.store.database import Store
+from core.text.profile.rules import MADE_BY
 from core.work import Work, work_at
 from pages.parts.data_sets import Line
 from pages.parts.data_words import counted, maker_words, reason_words

@@ -6,10 +6,10 @@ from typing import get_args
 import pandas as pd
 import streamlit as st
 
-from core.automedic.profile_check import edited, remarks
-from core.automedic.profiles import Generated
 from core.case import Case, Fact, Profile, Section
 from core.errors import AnamnesisError
+from core.frameworks.automedic.profile_check import edited, remarks
+from core.text.profile.profiles import Generated
 from pages.parts.data_words import PARTS
 from pages.parts.debug_case import SECTION
 from pages.parts.look import plain

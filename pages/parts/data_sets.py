@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from core.automedic.fields import Coverage, coverage
-from core.automedic.profiles import CaseId, Generated, own_profile
 from core.case import SPECIALTIES, Case
 from core.datasets import imported
 from core.datasets.imported import DatasetInfo
@@ -18,6 +16,8 @@ from core.errors import AnamnesisError
 from core.images import kept
 from core.store.database import Store
 from core.store.profiles import StoredProfile, newest_profiles, newest_versions, profile_versions
+from core.text.profile.fields import Coverage, coverage
+from core.text.profile.profiles import CaseId, Generated, own_profile
 
 _FEW = 200
 """Profiles up to which they are read by their cases; more are read all together."""

@@ -1,8 +1,8 @@
 """The Data page's words: reasons of the suitability filter, faults of the linter, who may know what, who made it."""
 
-from core.automedic.fields import FIELDS, Field, State
-from core.automedic.profiles import OWN, Reason
 from core.datasets.lint import Fault
+from core.text.profile.fields import FIELDS, Field, State
+from core.text.profile.profiles import OWN, Reason
 from pages.parts.figures import model_name
 
 REASON: dict[Reason, str] = {

@@ -4,10 +4,10 @@ from typing import Any
 
 import streamlit as st
 
-from core.agents.casting import REFERENCE, CastNames, is_model
-from core.bench.aside import Ask, ask_aside, outcome_of
+from core.debugger.aside import Ask, ask_aside, outcome_of
 from core.errors import AnamnesisError
 from core.events import Called
+from core.frameworks.casting import REFERENCE, CastNames, is_model
 from core.live.session import Session
 from pages.parts.look import money, plain
 from pages.parts.setup import Seats, ask_address, ask_seat, seat_problem

@@ -6,8 +6,8 @@ import streamlit as st
 
 from core.agents.calls import Voice
 from core.agents.sections_model import SplitByModel, split_by_model
-from core.bench.paste import Pasted, case_of, read_pasted
 from core.case import SPECIALTIES, Case
+from core.debugger.paste import Pasted, case_of, read_pasted
 from core.errors import UsageError
 from core.prompts import PromptPack
 from core.sections import VignetteSection, sections_of

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from core.bench.run import Cell
-from core.bench.steps import Step, TrialRecord
+from core.debugger.run import Cell
+from core.debugger.steps import Step, TrialRecord
 from pages.parts.case_belief import draw_belief
 from pages.parts.case_facts import draw_facts_ledger
 from pages.parts.case_why import draw_why

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from core.bench.diff import Op, Piece, word_diff
+from core.debugger.diff import Op, Piece, word_diff
 
 _MARKED: dict[Op, tuple[str, str]] = {
     "delete": ("del", "background: rgba(213, 94, 0, .2); text-decoration: line-through"),

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from core.agents.casting import REFERENCE, CastNames, is_model
-from core.bench.steps import Step, StepMessage, TrialRecord
-from core.bench.variants import Rerun, Variant, start_rerun
+from core.debugger.steps import Step, StepMessage, TrialRecord
+from core.debugger.variants import Rerun, Variant, start_rerun
+from core.frameworks.casting import REFERENCE, CastNames, is_model
 from pages.parts.debug_messages import label_of
 from pages.parts.debug_packs import draw_packs
 from pages.parts.look import plain

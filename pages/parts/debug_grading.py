@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from core.agents.casting import is_model
-from core.bench.run import Cell
-from core.bench.steps import Step
+from core.debugger.run import Cell
+from core.debugger.steps import Step
+from core.frameworks.casting import is_model
 from pages.parts.debug_messages import draw_response, draw_sent
 from pages.parts.figures import model_name
 from pages.parts.look import RULE, badge, plain

@@ -6,7 +6,7 @@ from itertools import groupby
 
 import streamlit as st
 
-from core.bench.steps import Step, StepMessage
+from core.debugger.steps import Step, StepMessage
 from core.events import CallRecord, Verdict
 from core.models.base import Role
 from pages.parts.figures import model_name

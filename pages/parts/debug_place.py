@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from core.bench.run import Cell, Row
+from core.debugger.run import Cell, Row
 from core.events import FORMATS, QUESTION_TYPES, Rule, Verdict
-from core.protocols.craftmd import Arm
+from core.frameworks.craftmd.protocol import Arm
 
 _PLACE = re.compile(r"(\d+):(\w+):(\w+)")
 _WRONG: tuple[Verdict, ...] = ("incorrect", "no_diagnosis", "multiple")

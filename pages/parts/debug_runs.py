@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from core.bench.run import BenchRun, Row, matrix
-from core.bench.steps import TrialRecord
-from core.bench.stored import StoredBench, load_bench, load_record
-from core.campaigns.journal import RunHeader
 from core.case import Case
+from core.debugger.run import BenchRun, Row, matrix
+from core.debugger.steps import TrialRecord
+from core.debugger.stored import StoredBench, load_bench, load_record
 from core.events import Event, Finished
-from core.protocols.craftmd import Arm
+from core.frameworks.craftmd.protocol import Arm
+from core.journal import RunHeader
 from core.store.database import Store
 from core.store.fold import fold_if_free
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import plotly.graph_objects as go
 
 from core.events import EndReason
-from core.metrics.endings import END_REASONS, EndingRow, TurnRow
-from core.metrics.what_if import STANDARD, Rescored, Rule
+from core.measures.endings import END_REASONS, EndingRow, TurnRow
+from core.measures.what_if import STANDARD, Rescored, Rule
 from pages.parts.accuracy_charts import FAINT
 
 REASON: dict[EndReason, str] = {

@@ -5,10 +5,10 @@ from typing import cast
 import streamlit as st
 
 from core.errors import AnamnesisError
-from core.experts.plans import ReviewItem
-from core.experts.questions import ASKED, GUIDANCE, WORDING, Question
-from core.experts.reviewing import ReviewState, record
+from core.measures.experts.reviewing import ReviewState, record
 from core.store.database import Store
+from core.store.review_plans import ReviewItem
+from core.store.review_questions import ASKED, GUIDANCE, WORDING, Question
 from pages.parts.look import plain
 
 _SAID = {"yes": ":green-badge[Yes]", "no": ":orange-badge[No]", None: ":gray-badge[open]"}

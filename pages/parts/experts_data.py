@@ -10,17 +10,17 @@ import streamlit as st
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import Answered, Event
-from core.experts.blinding import blinded_dialogue, hidden
-from core.experts.deciding import Decision, decide
-from core.experts.figures import Agreement, Pair, Share, agreement, pairs, shares
-from core.experts.items import parse_item
-from core.experts.questions import QUESTIONS, Question
-from core.experts.release import GraderOfRelease, grader_of_release, release_decisions
-from core.experts.results import AgainstGrader, against_grader, decisions_of, imported_judgements
-from core.experts.reviewing import ReviewState, states
+from core.measures.experts.blinding import blinded_dialogue, hidden
+from core.measures.experts.deciding import Decision, decide
+from core.measures.experts.figures import Agreement, Pair, Share, agreement, pairs, shares
+from core.measures.experts.release import GraderOfRelease, grader_of_release, release_decisions
+from core.measures.experts.results import AgainstGrader, against_grader, decisions_of, imported_judgements
+from core.measures.experts.reviewing import ReviewState, states
 from core.store.database import Store
 from core.store.fold import fold_if_free
 from core.store.graders import Flips, flips
+from core.store.review_items import parse_item
+from core.store.review_questions import QUESTIONS, Question
 from pages.parts.transcripts_data import on_offer, reading
 
 RELEASE, IMPORTED = "release", "imported"

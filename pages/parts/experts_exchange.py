@@ -5,10 +5,10 @@ import io
 import streamlit as st
 
 from core.errors import AnamnesisError
-from core.experts.exporting import export_annotations
-from core.experts.importing import COLUMNS, import_csv
-from core.experts.questions import QUESTIONS
+from core.measures.experts.exporting import export_annotations
+from core.measures.experts.importing import COLUMNS, import_csv
 from core.store.database import Store
+from core.store.review_questions import QUESTIONS
 from pages.parts.look import plain
 
 _SHOWN = 20

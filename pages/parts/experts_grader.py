@@ -3,9 +3,9 @@
 import streamlit as st
 
 from core.errors import AnamnesisError
-from core.experts.grader import JudgedAnswer, case_counts, confusion, count_agreement
-from core.experts.results import corrected_accuracies
-from core.experts.reviewing import ReviewState
+from core.measures.experts.grader import JudgedAnswer, case_counts, confusion, count_agreement
+from core.measures.experts.results import corrected_accuracies
+from core.measures.experts.reviewing import ReviewState
 from core.store.database import Store
 from pages.parts.experts_data import beside_grader, grader_flips
 from pages.parts.experts_tables import confusion_table, corrected_table, flips_table, trust_table

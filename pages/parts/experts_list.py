@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from core.experts.reviewing import ReviewState
+from core.measures.experts.reviewing import ReviewState
 from pages.parts.experts_data import reviews
 from pages.parts.experts_words import ANNOTATOR, ITEM, KIND, REVIEW
 from pages.parts.look import plain

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from core.automedic.messages import without_tags
 from core.errors import AnamnesisError
 from core.events import Event, Utterance
-from core.experts.plans import ReviewItem
-from core.experts.reviewing import COMMENT, HIGHLIGHT, ReviewState, comment, highlight, span_of
+from core.frameworks.automedic.messages import without_tags
+from core.measures.experts.reviewing import COMMENT, HIGHLIGHT, ReviewState, comment, highlight, span_of
 from core.store.annotations import Span
 from core.store.database import Store
+from core.store.review_plans import ReviewItem
 from pages.parts.experts_answer import TROUBLE
 from pages.parts.look import plain
 

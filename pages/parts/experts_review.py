@@ -3,9 +3,9 @@
 import streamlit as st
 
 from core.events import Event, Utterance
-from core.experts.plans import ReviewItem
-from core.experts.questions import EQUIVALENCE_RULE
-from core.experts.reviewing import HIGHLIGHT, ReviewState
+from core.measures.experts.reviewing import HIGHLIGHT, ReviewState
+from core.store.review_plans import ReviewItem
+from core.store.review_questions import EQUIVALENCE_RULE
 from pages.parts.experts_answer import draw_questions
 from pages.parts.experts_data import Shown, review_at, shown_item
 from pages.parts.experts_list import leave

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from core.datasets import published
-from core.experts.figures import Agreement, Pair, Share
-from core.experts.grader import Confusion, Corrected
-from core.experts.questions import ASKED, Question
-from core.metrics.history.figures import Figure
+from core.measures.experts.figures import Agreement, Pair, Share
+from core.measures.experts.grader import Confusion, Corrected
+from core.measures.history.figures import Figure
 from core.stats.corrections import format_p
 from core.stats.intervals import Interval
 from core.store.graders import Flips
+from core.store.review_questions import ASKED, Question
 from pages.parts.experts_words import MEASURE
 from pages.parts.figures import model_name
 from pages.parts.history_charts import Dot

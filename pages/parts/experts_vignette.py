@@ -4,11 +4,11 @@ import streamlit as st
 
 from core.case import Case
 from core.errors import AnamnesisError
-from core.experts.plans import ReviewItem
-from core.experts.reviewing import ReviewState
-from core.experts.vignettes import answer_vignette, next_question, vignette_of
-from core.protocols.craftmd import question_of
+from core.frameworks.craftmd.protocol import question_of
+from core.measures.experts.reviewing import ReviewState
+from core.measures.experts.vignettes import answer_vignette, next_question, vignette_of
 from core.store.database import Store
+from core.store.review_plans import ReviewItem
 from pages.parts.case_pictures import draw_pictures
 from pages.parts.experts_answer import TROUBLE
 from pages.parts.look import QUESTION_TYPE, plain

@@ -1,7 +1,7 @@
 """Words of the Experts page."""
 
-from core.experts.plans import Sampling
-from core.experts.questions import Kind
+from core.store.review_plans import Sampling
+from core.store.review_questions import Kind
 
 KIND: dict[Kind, str] = {
     "conversations": "Conversations", "answers": "Free responses", "baseline": "Vignettes, answered by experts",

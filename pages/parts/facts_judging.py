@@ -4,11 +4,9 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from core.agents.casting import CastNames, is_model
 from core.errors import AnamnesisError
-from core.metrics.judging import JudgingOutcome, JudgingSize
-from core.metrics.ledger.judged import JudgedPatient, PatientVerdict
-from core.metrics.ledger.judging import (
+from core.frameworks.casting import CastNames, is_model
+from core.jobs.fact_judging import (
     BesidePeople,
     FactsWanted,
     begin_judging,
@@ -16,9 +14,11 @@ from core.metrics.ledger.judging import (
     judging,
     size_of_facts,
 )
+from core.jobs.judging import JudgingOutcome, JudgingSize
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.fact_judgements import Judge, JudgeKept, judged_of_trial, judges
+from core.text.judged import JudgedPatient, PatientVerdict
 from core.work import Work
 from pages.parts.figures import model_name
 from pages.parts.look import plain

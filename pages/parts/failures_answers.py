@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from core.events import Started, Utterance
-from core.metrics.attribution import Attribution, Cause
+from core.measures.attribution import Attribution, Cause
 from pages.parts.case_why import CAUSE
 from pages.parts.failures_causes_charts import ORDER
 from pages.parts.failures_show import download

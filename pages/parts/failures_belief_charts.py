@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from core.metrics.belief_calibration import Calibration
-from core.metrics.belief_many import CurvePoint
+from core.measures.belief_calibration import Calibration
+from core.measures.belief_many import CurvePoint
 from pages.parts.accuracy_charts import FAINT
 from pages.parts.failures_causes_charts import LEGEND, MARGIN
 

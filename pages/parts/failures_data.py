@@ -7,16 +7,16 @@ import pandas as pd
 import streamlit as st
 
 from core.events import Format
-from core.metrics.attribution import AFTER_TALK, APPLIES, Attribution
-from core.metrics.attribution_run import Attributed, attributions
-from core.metrics.attribution_shares import CauseShare, PatientEffect, cause_shares, patient_effects
-from core.metrics.belief_calibration import Calibration, calibrations
-from core.metrics.belief_many import BeliefRow, Course, CurvePoint, belief_rows, curves
-from core.metrics.belief_run import courses
-from core.metrics.ledger.judging import judging
-from core.metrics.ledger.keeping import RULES, mark_missing
-from core.metrics.ledger.kept_figures import TalkRow, talk_rows, topic_rows
-from core.metrics.ledger.overview import TopicRow
+from core.jobs.fact_judging import judging
+from core.measures.attribution import AFTER_TALK, APPLIES, Attribution
+from core.measures.attribution_run import Attributed, attributions
+from core.measures.attribution_shares import CauseShare, PatientEffect, cause_shares, patient_effects
+from core.measures.belief_calibration import Calibration, calibrations
+from core.measures.belief_many import BeliefRow, Course, CurvePoint, belief_rows, curves
+from core.measures.belief_run import courses
+from core.measures.ledger.keeping import RULES, mark_missing
+from core.measures.ledger.kept_figures import TalkRow, talk_rows, topic_rows
+from core.measures.ledger.overview import TopicRow
 from core.store.database import Store
 from core.store.fact_judgements import Judge, judged_sums
 from core.store.figures import CaseScore, McqRule, Selection

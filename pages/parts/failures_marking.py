@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from core.metrics.ledger.keeping import seconds_for
+from core.measures.ledger.keeping import seconds_for
 from pages.parts.failures_data import begin_marking, marking, talks
 from pages.parts.look import duration, plain
 from pages.parts.work_progress import draw_work

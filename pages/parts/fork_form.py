@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import streamlit as st
 
-from core.agents.casting import CastNames, is_model
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import FORMATS, Event, Utterance
+from core.frameworks.casting import CastNames, is_model
+from core.frameworks.conversation import FINAL_DIAGNOSIS
+from core.frameworks.craftmd.protocol import Arm
 from core.live.fork import FORK_ARMS, ForkPlan, Origin, check_forkable, running_origin, start_fork
 from core.live.session import Session
 from core.persona import parse_persona
-from core.protocols.conversation import FINAL_DIAGNOSIS
-from core.protocols.craftmd import Arm
 from pages.parts.branches_data import origin_of
 from pages.parts.figures import model_name
 from pages.parts.live_sessions import remember

@@ -2,12 +2,12 @@
 
 import streamlit as st
 
-from core.agents.casting import CastNames, is_model
-from core.campaigns.regrade import Regraded
-from core.campaigns.regrade_estimate import RegradeEstimate, estimate_regrade
-from core.campaigns.regrade_job import begin_regrading, regrading
-from core.campaigns.regrade_plan import FREE, Regrading
 from core.errors import AnamnesisError
+from core.frameworks.casting import CastNames, is_model
+from core.jobs.regrade import Regraded
+from core.jobs.regrade_estimate import RegradeEstimate, estimate_regrade
+from core.jobs.regrade_job import begin_regrading, regrading
+from core.jobs.regrade_plan import FREE, Regrading
 from core.models.registry import load_registry
 from core.store.casts import RunCast
 from core.store.database import Store

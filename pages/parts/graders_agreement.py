@@ -5,7 +5,7 @@ from typing import Any
 import streamlit as st
 
 from core.events import COUNTED
-from core.metrics.graders.agreement import OF_TWO, GraderAgreement, Kinds
+from core.measures.graders.agreement import OF_TWO, GraderAgreement, Kinds
 from pages.parts.accuracy_view import is_dark
 from pages.parts.figure_controls import keep_valid
 from pages.parts.graders_charts import agreement_chart, cross_chart

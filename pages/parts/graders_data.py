@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import streamlit as st
 
-from core.metrics.graders.agreement import GraderAgreement, common_agreement, cross_table, pair_agreements
-from core.metrics.graders.corrected import CorrectedAccuracy, corrected_by_judge
-from core.metrics.graders.flips import FlipRate, flip_rates
-from core.metrics.graders.judged import NOT_JUDGED, Judged, read_graders, read_judged
-from core.metrics.graders.panel import JudgeAccuracy, accuracy_by_judge
+from core.measures.graders.agreement import GraderAgreement, common_agreement, cross_table, pair_agreements
+from core.measures.graders.corrected import CorrectedAccuracy, corrected_by_judge
+from core.measures.graders.flips import FlipRate, flip_rates
+from core.measures.graders.judged import NOT_JUDGED, Judged, read_graders, read_judged
+from core.measures.graders.panel import JudgeAccuracy, accuracy_by_judge
 from core.store.database import Store
 from core.store.figures import Selection
 from core.store.fold import fold_if_free

@@ -6,10 +6,10 @@ import pandas as pd
 import streamlit as st
 
 from core.agents.base import Turn
-from core.consultation.items import ItemSet, items_by_rule
 from core.events import Utterance, Verdict
-from core.metrics.history.measures import LENGTHS, Measures, measure, yardstick
-from core.metrics.history.measuring import information_of, stored_items
+from core.frameworks.consultation.items import ItemSet, items_by_rule
+from core.measures.history.measures import LENGTHS, Measures, measure, yardstick
+from core.measures.history.measuring import information_of, stored_items
 from core.store.conversations import Conversation
 from core.store.database import Store
 from core.store.figures import McqRule

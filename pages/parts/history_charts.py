@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from core.metrics.history.curves import CurvePoint
-from core.metrics.history.figures import ComparisonRow, Figure, MeasureRow
-from core.metrics.history.measures import LENGTHS
+from core.measures.history.curves import CurvePoint
+from core.measures.history.figures import ComparisonRow, Figure, MeasureRow
+from core.measures.history.measures import LENGTHS
 from pages.parts.accuracy_charts import FAINT, INK
 from pages.parts.history_tables import PublishedRow
 from pages.parts.history_words import MEASURE

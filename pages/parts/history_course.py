@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from core.metrics.ledger.topics import Topic
+from core.text.topics import Topic
 from pages.parts.accuracy_view import is_dark
 from pages.parts.history_charts import Dot, curves_chart, dots_chart
 from pages.parts.history_data import curves, groups, order

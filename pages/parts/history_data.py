@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
-from core.metrics.history.curves import CurvePoint, OrderRow, curve_points, order_rows
-from core.metrics.history.doctors import MEASURES, accuracy_counted, read_doctors
-from core.metrics.history.figures import ComparisonRow, MeasureRow, compare_models, measure_rows
-from core.metrics.history.groups import GroupRow, group_rows
-from core.metrics.history.measuring import measure_missing
+from core.measures.history.curves import CurvePoint, OrderRow, curve_points, order_rows
+from core.measures.history.doctors import MEASURES, accuracy_counted, read_doctors
+from core.measures.history.figures import ComparisonRow, MeasureRow, compare_models, measure_rows
+from core.measures.history.groups import GroupRow, group_rows
+from core.measures.history.measuring import measure_missing
 from core.stats.corrections import Correction
 from core.store.database import Store
 from core.store.figures import McqRule, Selection

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import pandas as pd
 
 from core.datasets import published
-from core.metrics.history.curves import CurvePoint, OrderRow
-from core.metrics.history.figures import ComparisonRow, Figure, MeasureRow
-from core.metrics.history.groups import GroupRow, ItemGroup
-from core.metrics.history.measures import LENGTHS
+from core.measures.history.curves import CurvePoint, OrderRow
+from core.measures.history.figures import ComparisonRow, Figure, MeasureRow
+from core.measures.history.groups import GroupRow, ItemGroup
+from core.measures.history.measures import LENGTHS
 from core.stats.corrections import LABELS, Correction, format_p, stars
 from core.store.selection import Condition
 from pages.parts.figure_controls import dataset_name, natural

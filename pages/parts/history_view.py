@@ -5,8 +5,8 @@ from typing import Any
 
 import streamlit as st
 
-from core.metrics.history.figures import Figure, MeasureRow
-from core.metrics.history.measures import LENGTHS
+from core.measures.history.figures import Figure, MeasureRow
+from core.measures.history.measures import LENGTHS
 from core.stats.corrections import LABELS, Correction
 from core.store.selection import Condition
 from pages.parts.accuracy_view import is_dark

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import streamlit as st
 
 from core.agents.base import Turn
-from core.automedic.gathered import Gathered, gathered
 from core.case import Case, Fact
-from core.metrics.coverage import Uncovered
+from core.measures.coverage import Uncovered
+from core.measures.gathered import Gathered, gathered
 from pages.parts.data_words import PARTS
 from pages.parts.look import plain
 

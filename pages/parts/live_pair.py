@@ -4,9 +4,9 @@ import pandas as pd
 import streamlit as st
 
 from core.agents.base import Turn
-from core.automedic.gathered import gathered
 from core.events import Answered, Called, Event, Graded, Rated, Utterance
-from core.metrics.coverage import uncovered
+from core.measures.coverage import uncovered
+from core.measures.gathered import gathered
 from core.persona import label as persona_label
 from core.persona import parse_persona
 from pages.parts.figures import model_name

@@ -9,7 +9,7 @@ from core.agents.base import Turn
 from core.case import Case
 from core.events import Called, CallRecord, Event, Probed
 from core.live.session import Session
-from core.metrics.coverage import Uncovered, uncovered
+from core.measures.coverage import Uncovered, uncovered
 from pages.parts.case_pictures import draw_pictures
 from pages.parts.look import money, plain
 from pages.parts.transcript import questions_asked

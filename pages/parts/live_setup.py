@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from core.agents.casting import CastNames
-from core.campaigns.plan import Campaign, Settings
 from core.case import Case
 from core.errors import AnamnesisError
+from core.frameworks.base import AUTOMEDIC, CRAFTMD
+from core.frameworks.casting import CastNames
+from core.frameworks.craftmd.protocol import Arm
+from core.jobs.plan import Campaign, Settings
 from core.live.session import Session
 from core.live.start import first_model, one_case, side_by_side, start_consultation
-from core.protocols.craftmd import Arm
-from core.protocols.playing import AUTOMEDIC, CRAFTMD
 from core.words import PROTOCOL
 from pages.parts.case_pictures import draw_pictures_folded
 from pages.parts.live_automedic import Wanted, ask_automedic

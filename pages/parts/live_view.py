@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from core.agents.base import Turn
-from core.automedic.messages import speaks_in_tags
-from core.campaigns.journal import RunHeader
 from core.case import Case
 from core.events import Ended, Event, Finished, Speaker, Started, Utterance
+from core.export.reading import was_shown
+from core.frameworks.automedic.messages import speaks_in_tags
+from core.frameworks.base import AUTOMEDIC
+from core.journal import RunHeader
 from core.live.session import Session
-from core.protocols.playing import AUTOMEDIC
-from core.takeaway.reading import was_shown
 from pages.parts.live_facts import draw_gathered
 from pages.parts.live_panels import draw_case, draw_differential, draw_facts, draw_figures
 from pages.parts.live_sessions import Shown

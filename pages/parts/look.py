@@ -4,7 +4,7 @@ import re
 
 from core import words
 from core.events import EndReason, Verdict
-from core.takeaway.visible import in_order
+from core.export.visible import in_order
 
 FORMAT, QUESTION_TYPE, END, arm = words.FORMAT, words.QUESTION_TYPE, words.END, words.arm
 ASKS_FOR = words.ASKS_FOR

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from core.memorisation.figures import BINS, ModelRow
-from core.memorisation.halves import FLAG
+from core.measures.memorisation.figures import BINS, ModelRow
+from core.measures.memorisation.halves import FLAG
 
 _MARGIN = {"l": 8, "r": 8, "t": 8, "b": 8}
 _LEGEND = {"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0, "x": 0}

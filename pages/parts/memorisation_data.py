@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from core.case import Case
-from core.memorisation.completing import Asked, Options, complete_cases
+from core.jobs.completing import Asked, Options, complete_cases
 from core.models.registry import load_registry
 from core.store.completions import StoredCompletion, completions
 from core.store.database import Store

@@ -3,10 +3,10 @@
 import pandas as pd
 import streamlit as st
 
-from core.metrics.accuracy import accuracy_of
-from core.metrics.cells import PUBLISHED_CASES
-from core.metrics.monitoring import Step, published_versions, recorrected, steps
-from core.metrics.scores import chosen
+from core.measures.accuracy import accuracy_of
+from core.measures.cells import PUBLISHED_CASES
+from core.measures.monitoring import Step, published_versions, recorrected, steps
+from core.measures.scores import chosen
 from core.stats.corrections import LABELS, Correction, format_p, stars
 from core.store.database import Store
 from core.store.figures import McqRule, Selection

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from core.automedic.messages import speaks_in_tags
 from core.events import Answered, Event, Utterance
-from core.metrics.patients.kinds import ABOUT
+from core.frameworks.automedic.messages import speaks_in_tags
+from core.measures.patients.kinds import ABOUT
 from core.store.patients import Mark
 from pages.parts.care_transcript import around
 from pages.parts.look import ROLE_ICON, plain

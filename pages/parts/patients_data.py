@@ -5,10 +5,10 @@ from typing import Any
 
 import streamlit as st
 
-from core.metrics.patients.experts import TermsAgreement, terms_against_experts
-from core.metrics.patients.figures import By, PatientRate, patient_rates, trial_marks
-from core.metrics.patients.marking import count_unmarked, mark_patients
-from core.metrics.patients.rules import rules_version
+from core.measures.patients.experts import TermsAgreement, terms_against_experts
+from core.measures.patients.figures import By, PatientRate, patient_rates, trial_marks
+from core.measures.patients.marking import count_unmarked, mark_patients
+from core.measures.patients.rules import rules_version
 from core.store.database import Store
 from core.store.fold import fold_if_free
 from core.store.patients import (

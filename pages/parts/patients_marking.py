@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from core.metrics.patients.marking import seconds_for
+from core.measures.patients.marking import seconds_for
 from pages.parts.look import duration, plain
 from pages.parts.patients_data import View, begin_marking, marking, unmarked
 from pages.parts.work_progress import draw_work

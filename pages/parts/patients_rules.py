@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from core.metrics.patients.kinds import ABOUT
-from core.metrics.patients.rules import RULES
+from core.measures.patients.kinds import ABOUT
+from core.measures.patients.rules import RULES
 from pages.parts.history_shown import offer_csv
 from pages.parts.patients_data import View
 from pages.parts.patients_tables import read_right, rules_table

@@ -2,9 +2,9 @@
 
 import streamlit as st
 
-from core.campaigns.engine import is_running
-from core.metrics.accuracy import AccuracyRow, accuracy
-from core.protocols.playing import AUTOMEDIC
+from core.frameworks.base import AUTOMEDIC
+from core.jobs.engine import is_running
+from core.measures.accuracy import AccuracyRow, accuracy
 from core.store.care import RULES, failures, trial_rows
 from core.store.conversations import Conversation, ConversationFilter, conversations
 from core.store.database import Store

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pandas as pd
 import streamlit as st
 
-from core.agents.oracle import BY_NAME, Bound, OracleDoctor
-from core.campaigns.plan import remarks_of
-from core.metrics.accuracy import AccuracyRow
+from core.frameworks.base import AUTOMEDIC, CONSULTATION
+from core.frameworks.consultation.oracle import BY_NAME, Bound, OracleDoctor
+from core.jobs.plan import remarks_of
+from core.measures.accuracy import AccuracyRow
 from core.persona import PLAIN, label, parse_persona
-from core.protocols.playing import AUTOMEDIC, CONSULTATION
 from core.store.runs import Run
 from core.words import PROTOCOL
 from pages.parts.charts import accuracy_chart

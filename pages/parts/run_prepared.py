@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from core.automedic.profiles import Prepared
-from core.campaigns.preparing import prepared_cases
 from core.case import Case
+from core.jobs.preparing import prepared_cases
 from core.store.database import Store
+from core.text.profile.profiles import Prepared
 from pages.parts.data_words import counted, reason_words
 
 

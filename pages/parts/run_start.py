@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from core.campaigns.estimate import Estimate
-from core.campaigns.estimates import estimate_of
-from core.campaigns.launch import start
-from core.campaigns.plan import Campaign, header_of, in_full, remarks_of
-from core.campaigns.run import Options, check_prompts, check_startable
 from core.errors import AnamnesisError
+from core.frameworks.base import AUTOMEDIC, CONSULTATION, CRAFTMD
+from core.jobs.estimate import Estimate
+from core.jobs.estimates import estimate_of
+from core.jobs.launch import start
+from core.jobs.plan import Campaign, header_of, in_full, remarks_of
+from core.jobs.run import Options, check_prompts, check_startable
 from core.models.registry import load_registry
-from core.protocols.playing import AUTOMEDIC, CONSULTATION, CRAFTMD
 from core.words import PROTOCOL
 from pages.parts.look import duration, money, plain
 from pages.parts.run_form import ask_automedic, ask_consultation, ask_craftmd

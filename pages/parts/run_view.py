@@ -6,11 +6,11 @@ from collections.abc import Mapping
 import pandas as pd
 import streamlit as st
 
-from core.campaigns.engine import ask_to_stop
-from core.campaigns.launch import go_on, last_words
-from core.campaigns.plan import HUMAN
 from core.errors import AnamnesisError
-from core.protocols.playing import AUTOMEDIC, CONSULTATION, CRAFTMD
+from core.frameworks.base import AUTOMEDIC, CONSULTATION, CRAFTMD
+from core.jobs.engine import ask_to_stop
+from core.jobs.launch import go_on, last_words
+from core.jobs.plan import HUMAN
 from core.store.conversations import Conversation
 from core.store.runs import Run
 from core.words import PROTOCOL

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from core.agents.automedic_staff import ReferenceStaff
-from core.agents.casting import NEEDED_PROMPTS, REFERENCE, CastNames, full_name, is_model, seated
-from core.agents.solver import ReferenceSolver
-from core.campaigns.pictures import IMAGES, WITH
 from core.case import Case
 from core.datasets.select import cases_of, datasets
 from core.errors import AnamnesisError
+from core.frameworks.automedic.staff import ReferenceStaff
+from core.frameworks.casting import NEEDED_PROMPTS, REFERENCE, CastNames, full_name, is_model, seated
+from core.frameworks.consultation.solver import ReferenceSolver
 from core.images import kept
+from core.jobs.pictures import IMAGES, WITH
 from core.models.registry import Registry, load_registry
 from core.persona import LANGUAGES, MEMORIES, TEMPERAMENTS, Persona
 from core.prompts import pack_places

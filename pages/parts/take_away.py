@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 
 import streamlit as st
 
-from core.campaigns.journal import RunHeader
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import Event
-from core.takeaway.browser import NONE_FOUND, find_browser
-from core.takeaway.document import Document, document_of, document_of_events
-from core.takeaway.forms import FORMS, FormName, file_name
+from core.export.browser import NONE_FOUND, find_browser
+from core.export.document import Document, document_of, document_of_events
+from core.export.forms import FORMS, FormName, file_name
+from core.journal import RunHeader
 from pages.parts.look import plain
 
 _LABELS: dict[FormName, tuple[str, str, str]] = {

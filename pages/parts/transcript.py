@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from core.automedic.messages import misuses_of, queries_passed_on, speaks_in_tags, without_tags
 from core.events import (
     Answered,
     Called,
@@ -21,6 +20,7 @@ from core.events import (
     Utterance,
     reasoning_of,
 )
+from core.frameworks.automedic.messages import misuses_of, queries_passed_on, speaks_in_tags, without_tags
 from core.live.session import Draft, Session
 from core.words import how_it_ended, rated
 from pages.parts.look import FORMAT, QUESTION_TYPE, ROLE_ICON, RULE, RULE_SHORT, arm, badge, bare_answer, plain

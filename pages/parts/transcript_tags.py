@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from core.automedic.messages import GOES, Goes, message_of
 from core.events import Misused
+from core.frameworks.automedic.messages import GOES, Goes, message_of
 from core.words import ROLE, misused
 from pages.parts.look import ROLE_ICON, plain
 

@@ -6,7 +6,7 @@ import streamlit as st
 
 from core.case import Case
 from core.events import Event
-from core.protocols.playing import AUTOMEDIC
+from core.frameworks.base import AUTOMEDIC
 from pages.parts.case_belief import draw_belief
 from pages.parts.case_facts import draw_facts_ledger
 from pages.parts.case_why import draw_why

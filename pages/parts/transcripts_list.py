@@ -6,9 +6,9 @@ from collections.abc import Mapping
 import pandas as pd
 import streamlit as st
 
-from core.automedic.messages import without_tags
 from core.events import COUNTED
-from core.protocols.playing import AUTOMEDIC
+from core.frameworks.automedic.messages import without_tags
+from core.frameworks.base import AUTOMEDIC
 from core.store.conversations import Conversation, ConversationFilter
 from pages.parts.endings_charts import REASON
 from pages.parts.figure_controls import dataset_name, unique_names

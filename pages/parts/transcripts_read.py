@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from core.bench.steps import why_not
+from core.debugger.steps import why_not
 from core.events import FORMATS, QUESTION_TYPES, Answered, Graded, Summarised, reasoning_of
-from core.protocols.playing import AUTOMEDIC, CRAFTMD
+from core.export.reading import was_shown
+from core.frameworks.base import AUTOMEDIC, CRAFTMD
 from core.store.conversations import Conversation, ConversationFilter
-from core.takeaway.reading import was_shown
 from core.words import PROTOCOL
 from pages.parts.branches_data import family_of
 from pages.parts.endings_charts import REASON

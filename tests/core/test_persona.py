@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from core.agents.casting import craftmd_pack
 from core.errors import UsageError
+from core.frameworks.casting import craftmd_pack
 from core.persona import (
     LANGUAGES,
     MEMORIES,

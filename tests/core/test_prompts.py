@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from core.agents.casting import NEEDED_PROMPTS, craftmd_pack
 from core.errors import UsageError
+from core.frameworks.casting import NEEDED_PROMPTS, craftmd_pack
 from core.prompts import load_pack
 
 GOOD = "---\nrole: doctor\ninputs: [name]\n---\nHello {{ name }}\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.bench.diff import word_diff
+from core.debugger.diff import word_diff
 from core.events import Event, Parent, Started, Utterance
 from core.live.session import Session
 from core.store.database import Store

@@ -9,7 +9,7 @@ import pytest
 
 from core.store.database import Store
 from core.store.fold import fold
-from tests.core.metrics.care.consultations import BROKEN, SIX, automedic
+from tests.core.measures.care.consultations import BROKEN, SIX, automedic
 from tests.core.store.builders import write_journal
 from tests.support.dashboard import IN_CHROMIUM, NARROW, Dashboard, scrolls_sideways, serving, settle
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.events import Ended, Event, Misused, Rated, Started, Utterance
-from core.metrics.care import Estimate, Fit, Point
+from core.measures.care import Estimate, Fit, Point
 from pages.parts.care_charts import Row, Segment, panel, scatter, stacked, two_lines
 from pages.parts.care_tables import published_profiles, published_r
 from pages.parts.care_transcript import around

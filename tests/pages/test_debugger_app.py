@@ -9,12 +9,12 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from core.bench.run import BenchRun, start_bench
-from core.bench.variants import variants_of
-from core.campaigns.plan import Campaign, Settings
 from core.datasets.library import library
+from core.debugger.run import BenchRun, start_bench
+from core.debugger.variants import variants_of
+from core.frameworks.craftmd.protocol import Arm
+from core.jobs.plan import Campaign, Settings
 from core.prompts import load_pack
-from core.protocols.craftmd import Arm
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.pages import button, has_button, run_until, trouble, words

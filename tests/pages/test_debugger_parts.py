@@ -12,16 +12,16 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.agents.casting import CastNames
-from core.bench.diff import word_diff
-from core.bench.matrix import matrix
-from core.bench.run import start_bench
-from core.bench.steps import StepMessage
-from core.campaigns.plan import Campaign
 from core.case import Case, Fact, Profile
+from core.debugger.diff import word_diff
+from core.debugger.matrix import matrix
+from core.debugger.run import start_bench
+from core.debugger.steps import StepMessage
 from core.events import Ended, Event, Probed, Started, Utterance
-from core.metrics.belief import trajectory
-from core.metrics.ledger import facts_of
+from core.frameworks.casting import CastNames
+from core.jobs.plan import Campaign
+from core.measures.belief import trajectory
+from core.measures.ledger import facts_of
 from core.store.database import Store
 from core.store.fact_sets import facts_saved
 from pages.parts.case_belief import belief_chart, belief_frame, belief_sentences

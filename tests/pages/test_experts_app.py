@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.experts.plans import Review
-from core.experts.reviewing import record, state_of, unblind
+from core.measures.experts.reviewing import record, state_of, unblind
 from core.store.database import Store
-from tests.core.experts.reviews import MODELS, a_review, answer_all, store_talks
+from core.store.review_plans import Review
+from tests.core.measures.experts.reviews import MODELS, a_review, answer_all, store_talks
 from tests.support.pages import button, has_button, trouble, words
 
 Open = Callable[..., AppTest]

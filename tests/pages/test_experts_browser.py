@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from core.experts.plans import Review
-from core.experts.reviewing import state_of
+from core.measures.experts.reviewing import state_of
 from core.store.database import Store
-from tests.core.experts.reviews import MODELS, a_review, store_talks
+from core.store.review_plans import Review
+from tests.core.measures.experts.reviews import MODELS, a_review, store_talks
 from tests.support.dashboard import CHROMIUM, FLAGS, IN_CHROMIUM, WIDE, Dashboard, Eyes, serving, settle
 
 playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

@@ -12,8 +12,8 @@ from streamlit.testing.v1 import AppTest
 
 from core import work
 from core.case import Fact, Profile
-from core.metrics.ledger import keeping
-from core.metrics.ledger.keeping import mark_missing
+from core.measures.ledger import keeping
+from core.measures.ledger.keeping import mark_missing
 from core.store.database import Store
 from core.store.fold import fold
 from pages.parts.failures_topics_charts import ink_on

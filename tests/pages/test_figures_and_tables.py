@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from core.metrics.accuracy import AccuracyRow
+from core.measures.accuracy import AccuracyRow
 from core.store.conversations import Conversation
 from pages.parts import run_view
 from pages.parts.charts import accuracy_chart

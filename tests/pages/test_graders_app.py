@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.metrics.graders.agreement import pair_agreements
-from core.metrics.graders.judged import read_judged
+from core.measures.graders.agreement import pair_agreements
+from core.measures.graders.judged import read_judged
 from core.store.database import Store
 from core.store.trials import latest_grades
 from pages.parts.graders_charts import agreement_chart, cross_chart
-from tests.core.metrics.graders.graded import OTHER, OWN, THIRD, judge_again, store_graded, three_graders
+from tests.core.measures.graders.graded import OTHER, OWN, THIRD, judge_again, store_graded, three_graders
 from tests.support.pages import button, run_until, trouble, words
 
 Open = Callable[..., AppTest]

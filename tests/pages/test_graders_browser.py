@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from core.store.database import Store
-from tests.core.metrics.graders.graded import three_graders
+from tests.core.measures.graders.graded import three_graders
 from tests.support.dashboard import IN_CHROMIUM, NARROW, Dashboard, scrolls_sideways, serving, settle
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

@@ -12,11 +12,11 @@ from streamlit.testing.v1 import AppTest
 
 from core.agents.base import Turn
 from core.case import Case
-from core.consultation.items import ItemSet
-from core.metrics.history.measuring import measure_missing, save_items
+from core.frameworks.consultation.items import ItemSet
+from core.measures.history.measuring import measure_missing, save_items
 from core.store.database import Store
 from core.store.fold import fold
-from tests.core.metrics.history.dialogues import COUGH, COUGH_ITEMS, HASTY
+from tests.core.measures.history.dialogues import COUGH, COUGH_ITEMS, HASTY
 from tests.core.store.builders import (
     Ended,
     Finished,

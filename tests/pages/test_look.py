@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from core.events import EndReason, Rule, Verdict
-from core.takeaway.visible import in_order
+from core.export.visible import in_order
 from pages.parts import look
 
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
 
-from core.campaigns.journal import TrialLine
+from core.journal import TrialLine
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, invalid, write_journal

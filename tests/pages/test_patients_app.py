@@ -10,17 +10,17 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.experts.workbooks import FILES
-from core.metrics.patients.figures import PatientRate, patient_rates
-from core.metrics.patients.kinds import ABOUT
-from core.metrics.patients.marking import mark_patients
+from core.measures.experts.workbooks import FILES
+from core.measures.patients.figures import PatientRate, patient_rates
+from core.measures.patients.kinds import ABOUT
+from core.measures.patients.marking import mark_patients
 from core.stats.intervals import Interval
 from core.store.database import Store
 from core.store.patients import Mark
 from pages.parts.patients_charts import rates_chart
 from pages.parts.patients_conversation import marked_at
-from tests.core.metrics.patients.patient_talks import stored
-from tests.core.metrics.patients.test_patients_against_experts import ROWS, put, workbook
+from tests.core.measures.patients.patient_talks import stored
+from tests.core.measures.patients.test_patients_against_experts import ROWS, put, workbook
 from tests.support.pages import button, has_button, run_until, trouble, words
 
 Open = Callable[..., AppTest]

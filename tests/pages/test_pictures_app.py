@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.campaigns.settings import Settings
 from core.case import Case
 from core.datasets import imported
 from core.datasets.importing import import_file
 from core.datasets.select import cases_of
 from core.errors import UsageError
+from core.jobs.settings import Settings
 from core.paths import journals_folder
 from core.store.database import Store
 from core.store.fold import fold
-from tests.core.experts.reviews import a_review
+from tests.core.measures.experts.reviews import a_review
 from tests.core.store.builders import a_call, a_header, a_stream, a_trial, write_journal
 from tests.pages.test_data_import_app import import_page
 from tests.support.pages import button, has_button, trouble, words

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.agents.casting import REFERENCE, CastNames
-from core.bench.run import start_bench
-from core.campaigns.plan import Campaign, Settings
 from core.datasets.library import library
+from core.debugger.run import start_bench
 from core.events import Token, Waiting
+from core.frameworks.casting import REFERENCE, CastNames
+from core.jobs.plan import Campaign, Settings
 from core.live.session import Session
 from core.store.bench import header_of
 from core.store.database import Store

@@ -15,9 +15,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core import paths
-from core.campaigns.engine import is_running
-from core.campaigns.journal import TrialLine, journal_path, read_lines
-from core.campaigns.plan import find_header
+from core.jobs.engine import is_running
+from core.jobs.plan import find_header
+from core.journal import TrialLine, journal_path, read_lines
 from core.store.database import Store
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, as_released, write_journal
 from tests.support.campaigns import metrics, run_ids, stop_all

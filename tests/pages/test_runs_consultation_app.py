@@ -9,14 +9,14 @@ from urllib.parse import parse_qsl
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.agents.casting import CastNames
-from core.campaigns.plan import Campaign, find_header, header_of
-from core.campaigns.run import begin
 from core.cli.app import main
-from core.consultation.items import consultation_case
 from core.datasets.select import select
+from core.frameworks.casting import CastNames
+from core.frameworks.consultation.items import consultation_case
+from core.frameworks.consultation.protocol import ARMS
+from core.jobs.plan import Campaign, find_header, header_of
+from core.jobs.run import begin
 from core.models.registry import load_registry
-from core.protocols.consultation import ARMS
 from core.store.conversations import ConversationFilter, conversations
 from core.store.database import Store
 from tests.support.campaigns import metrics, run_ids, stop_all

@@ -10,9 +10,9 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from core.export.json_form import from_json
 from core.store.database import Store
-from core.takeaway.json_form import from_json
-from tests.core.takeaway.talks import fill
+from tests.core.export.talks import fill
 from tests.support.pages import trouble, words
 
 LABELS = ["Web page (HTML)", "Text (Markdown)", "Data (JSON)", "Picture (PNG)"]

@@ -6,9 +6,9 @@ import time
 
 from streamlit.testing.v1 import AppTest
 
-from core.agents.casting import REFERENCE, CastNames
-from core.campaigns.engine import ask_to_stop, is_running
-from core.campaigns.plan import journals
+from core.frameworks.casting import REFERENCE, CastNames
+from core.jobs.engine import ask_to_stop, is_running
+from core.jobs.plan import journals
 
 BESIDE_RULES = (
     "--patient", REFERENCE["patient"], "--grader", REFERENCE["grader"], "--summariser", REFERENCE["summariser"],

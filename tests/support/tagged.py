@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from core.campaigns.journal import RunHeader, TrialLine
 from core.case import Case
 from core.datasets.select import select
 from core.events import (
@@ -19,6 +18,7 @@ from core.events import (
     Utterance,
     Verdict,
 )
+from core.journal import RunHeader, TrialLine
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.store.builders import a_header, write_journal

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from core.agents.first_person import first_person
-from core.agents.third_person import third_person
 from core.case import Fact, Sex
+from core.text.first_person import first_person
+from core.text.third_person import third_person
 
 _NO_SUBJECT = re.compile(
     r"^(?:also )?(?:denies|reports|experiences|takes|drinks|smokes|works|lives|has|is|mentions|presents|notes|"

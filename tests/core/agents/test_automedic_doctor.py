@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from core.agents.automedic_doctor import BROAD, OPENING, ReferenceTagDoctor, worded
-from core.agents.automedic_roles import NOT_AVAILABLE, Facts
 from core.agents.base import Dialogue, Material, Question, Said, Scene, Turn
-from core.automedic.tags import END, queries_of, read_tags
 from core.case import Fact
+from core.frameworks.automedic.doctor import BROAD, OPENING, ReferenceTagDoctor, worded
+from core.frameworks.automedic.roles import NOT_AVAILABLE, Facts
+from core.frameworks.automedic.tags import END, queries_of, read_tags
 from core.knowledge.base import knowledge
 from tests.core.agents.acting import hear
 

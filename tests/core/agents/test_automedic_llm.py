@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from core.agents.automedic_llm import ASKS, LLMAutoMedicPatient, LLMStaff, LLMTagDoctor
-from core.agents.automedic_rating import UnreadableRating, read_rating
-from core.agents.automedic_roles import Rating, briefings_of
 from core.agents.base import CallFailed, Material, Question, Said, Scene, Turn
-from core.agents.casting import AUTOMEDIC_PROMPTS
 from core.errors import ProviderError
 from core.events import Called
+from core.frameworks.automedic.llm import ASKS, LLMAutoMedicPatient, LLMStaff, LLMTagDoctor
+from core.frameworks.automedic.rating import UnreadableRating, read_rating
+from core.frameworks.automedic.roles import Rating, briefings_of
+from core.frameworks.casting import AUTOMEDIC_PROMPTS
 from core.prompts import load_pack
 from tests.core.agents.acting import Script, case_with, hear
 

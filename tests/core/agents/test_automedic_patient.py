@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from core.agents.automedic_patient import ReferenceAutoMedicPatient, count
-from core.agents.automedic_roles import Rating, briefings_of
 from core.agents.base import Held, Turn
+from core.frameworks.automedic.patient import ReferenceAutoMedicPatient, count
+from core.frameworks.automedic.roles import Rating, briefings_of
 from tests.core.agents.acting import SCENE, case_with, hear
 
 HELD = briefings_of(case_with()).held

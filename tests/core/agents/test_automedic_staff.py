@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from core.agents.automedic_check import staff_invented
-from core.agents.automedic_roles import NOT_AVAILABLE, Facts
-from core.agents.automedic_staff import ReferenceStaff, reported
 from core.agents.base import Turn
 from core.case import Case, Fact
 from core.datasets.library import library
+from core.frameworks.automedic.check import staff_invented
+from core.frameworks.automedic.roles import NOT_AVAILABLE, Facts
+from core.frameworks.automedic.staff import ReferenceStaff, reported
 from tests.core.agents.acting import SCENE, hear
 
 RESULTS: Facts = (

@@ -10,10 +10,10 @@ import pytest
 
 from core import paths
 from core.agents.belief import BeliefProbe
-from core.agents.casting import Casting, CastNames, craftmd_pack
 from core.agents.llm import LLMDoctor
 from core.errors import ProviderError, UsageError
 from core.events import Called, Event, Failed, Probed
+from core.frameworks.casting import Casting, CastNames, craftmd_pack
 from core.models.base import Message, Sampling
 from core.models.registry import load_registry
 from tests.core.agents.acting import GREETING, SCENE, Script, Turn, hear

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Sequence
 
 from core.agents.base import CallFailed, Judgement
-from core.agents.casting import craftmd_pack
 from core.agents.grader import LLMGrader
 from core.errors import ProviderError
+from core.frameworks.casting import craftmd_pack
 from core.models.base import Message
 from tests.core.agents.acting import Script, case_with
 

@@ -13,10 +13,10 @@ from core.agents.ledger_models import MAX_ASKS, FactJudge, FactSplitter, SplitFa
 from core.case import Case
 from core.errors import ProviderError
 from core.events import Called
-from core.metrics.ledger import Disagreement, Judged, disagreements, facts_of, ledger
+from core.measures.ledger import Disagreement, Judged, disagreements, facts_of, ledger
 from core.prompts import load_pack
 from tests.core.agents.acting import Script
-from tests.core.metrics.ledger.hand_marked import talk
+from tests.core.measures.ledger.hand_marked import talk
 
 PACK = load_pack("craftmd", ("facts", "judge_facts"))
 CASE = Case(

@@ -8,10 +8,10 @@ import pytest
 
 from core.agents.base import CallFailed, Material, Question, Scene, Turn, what_patient_holds
 from core.agents.calls import wire
-from core.agents.casting import craftmd_pack
 from core.agents.grader import MAX_ASKS, LLMGrader, read_extracted
 from core.agents.llm import LLMDoctor, LLMPatient, LLMSummariser
 from core.errors import ProviderError
+from core.frameworks.casting import craftmd_pack
 from core.models.base import Message
 from core.questions import AsksFor
 from tests.core.agents.acting import GREETING, SCENE, Script, case_with, hear, judge

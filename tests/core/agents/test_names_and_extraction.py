@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from core.agents.diagnosis_names import same_diagnosis
-from core.agents.extraction import extract_by_rule, listed_diagnoses
-from core.agents.reference_grader import ReferenceGrader
+from core.agents.reference.grader import ReferenceGrader
 from core.knowledge.base import Knowledge, knowledge
+from core.text.diagnosis_names import same_diagnosis
+from core.text.extraction import extract_by_rule, listed_diagnoses
 from tests.core.agents.acting import case_with, judge
 
 NOTHING = Knowledge([], [])

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from core.agents.base import Scene, Turn, what_patient_holds
-from core.agents.casting import craftmd_pack
 from core.agents.llm import LLMPatient
 from core.errors import UsageError
+from core.frameworks.casting import craftmd_pack
 from core.persona import PLAIN, Persona, persona_prompt
 from tests.core.agents.acting import GREETING, SCENE, Script, case_with, hear
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.agents.base import Material, Question, Scene, Turn, what_patient_holds
-from core.agents.reference_doctor import DEMOGRAPHICS_QUESTION, MAX_QUESTIONS, ReferenceDoctor
-from core.agents.reference_patient import ReferencePatient
+from core.agents.reference.doctor import DEMOGRAPHICS_QUESTION, MAX_QUESTIONS, ReferenceDoctor
+from core.agents.reference.patient import ReferencePatient
 from core.case import Case
 from core.datasets.library import library
 from core.knowledge.base import knowledge

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from core.agents.base import Held, Scene, Turn, what_patient_holds
-from core.agents.first_person import first_person
-from core.agents.lay_words import in_lay_words, is_sayable
-from core.agents.reference_patient import ReferencePatient
+from core.agents.reference.patient import ReferencePatient
 from core.case import Case, Fact, Profile
 from core.datasets.library import library
 from core.knowledge.base import knowledge, words_of_name
 from core.knowledge.dialogue import understanding
+from core.text.first_person import first_person
+from core.text.lay_words import in_lay_words, is_sayable
 from tests.core.agents.acting import GREETING, SCENE, case_with, hear
 
 PATIENT = ReferencePatient()

@@ -11,10 +11,10 @@ import pytest
 
 from core.agents.base import CallFailed
 from core.agents.calls import Voice
-from core.agents.casting import craftmd_pack
 from core.agents.sections_model import SplitByModel, split_by_model
 from core.errors import AnamnesisError, UsageError
 from core.events import Called
+from core.frameworks.casting import craftmd_pack
 from tests.support.fake_provider import running
 from tests.support.replies import Reply, failing
 from tests.support.talking import make_model, make_spec

@@ -15,9 +15,9 @@ import pyarrow.parquet
 import pytest
 
 from core.cli.app import main
-from core.metrics.accuracy import accuracy
+from core.measures.accuracy import accuracy
 from core.store.database import Store
-from tests.core.campaigns.workshop import core, run_ids, spawn
+from tests.core.jobs.workshop import core, run_ids, spawn
 from tests.support.campaigns import BESIDE_RULES
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.replies import Reply, failing

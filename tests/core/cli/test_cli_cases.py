@@ -10,7 +10,7 @@ import pytest
 from core.cli.app import main
 from core.datasets.imported import load, names
 from core.datasets.library import library
-from tests.core.campaigns.workshop import core
+from tests.core.jobs.workshop import core
 
 HEADER = "case_vignette,choice_1,choice_2,choice_3,choice_4,answer,category,dataset,case_id"
 VIGNETTES = (

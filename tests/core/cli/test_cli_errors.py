@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from core.cli.app import main
-from tests.core.campaigns.workshop import core
+from tests.core.jobs.workshop import core
 
 KEY = "sk-this-is-a-secret-1234567890"
 RUN = ("run", "--doctor", "reference/bayes", "--limit", "1", "--trials", "1")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from core.cli.app import main
-from core.experts.reviewing import state_of, unblind
+from core.measures.experts.reviewing import state_of, unblind
 from core.store.database import Store
-from tests.core.experts.reviews import MODELS, a_review, answer_all, store_talks
+from tests.core.measures.experts.reviews import MODELS, a_review, answer_all, store_talks
 
 
 @pytest.fixture

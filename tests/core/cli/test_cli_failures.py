@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from core import paths
-from core.campaigns.estimate import QUESTIONS_A_CONVERSATION
-from core.campaigns.journal import read_header
-from core.campaigns.plan import journals
 from core.cli.app import main
+from core.jobs.estimate import QUESTIONS_A_CONVERSATION
+from core.jobs.plan import journals
+from core.journal import read_header
 from core.store.database import Store
 from tests.support.campaigns import BESIDE_RULES
 from tests.support.fake_provider import running

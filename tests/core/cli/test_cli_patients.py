@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from core.cli.app import main
-from tests.core.metrics.ledger.test_facts_judging import strict, wrong_talks
-from tests.core.metrics.patients.patient_talks import stored
-from tests.core.metrics.patients.test_judging import latin
+from tests.core.measures.ledger.test_facts_judging import strict, wrong_talks
+from tests.core.measures.patients.patient_talks import stored
+from tests.core.measures.patients.test_judging import latin
 from tests.support.fake_provider import running
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from core.campaigns.journal import RunHeader
 from core.cli.app import main
-from tests.core.campaigns.regrading import Judges, a_run
-from tests.core.campaigns.workshop import core, finish, spawn, wait_until
+from core.journal import RunHeader
+from tests.core.jobs.regrading import Judges, a_run
+from tests.core.jobs.workshop import core, finish, spawn, wait_until
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import failing
 

@@ -11,7 +11,7 @@ import pytest
 
 from core.cli.app import main
 from core.store.database import Store
-from tests.core.metrics.graders.graded import OTHER, OWN, THIRD, store_graded, three_graders
+from tests.core.measures.graders.graded import OTHER, OWN, THIRD, store_graded, three_graders
 
 PANEL = f"{OWN},{OTHER},{THIRD}"
 

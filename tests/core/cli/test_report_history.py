@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from core.cli.app import main
-from core.consultation.items import consultation_case
 from core.datasets.library import library
-from core.metrics.history.doctors import read_doctors
-from core.metrics.history.measuring import measure_missing
+from core.frameworks.consultation.items import consultation_case
+from core.measures.history.doctors import read_doctors
+from core.measures.history.measuring import measure_missing
 from core.store.casts import casts
 from core.store.database import Store
 from core.store.selection import Condition, conditions

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from core.cli.app import main
-from tests.core.metrics.patients.patient_talks import stored
+from tests.core.measures.patients.patient_talks import stored
 
 
 def test_rates_hits_and_a_sample(db: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from core.cli.app import main
+from core.export.json_form import from_json
 from core.store.database import Store
-from core.takeaway.json_form import from_json
+from tests.core.export.talks import fill
 from tests.core.store.builders import a_stream
-from tests.core.takeaway.talks import fill
 from tests.support.release import write_release
 
 

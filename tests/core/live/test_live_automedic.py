@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from core.agents.casting import CastNames
-from core.bench.steps import steps_of_trial
-from core.bench.stored import load_record
-from core.campaigns.plan import Campaign, Settings
 from core.case import Case
 from core.datasets.select import cases_of
+from core.debugger.steps import steps_of_trial
+from core.debugger.stored import load_record
 from core.errors import UsageError
 from core.events import Answered, Ended, Finished, Graded, Rated, Token, Utterance
+from core.frameworks.automedic.protocol import DEFAULT_ARMS
+from core.frameworks.casting import CastNames
+from core.jobs.plan import Campaign, Settings
 from core.live.fork import ForkPlan, running_origin, start_fork
 from core.live.session import Session
 from core.live.start import one_case, start_consultation, start_replay
 from core.live.stored import load_trial
-from core.protocols.automedic import DEFAULT_ARMS
 from tests.support.tagged import MISUSED, misused_events, store_tagged
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from core.agents.casting import CastNames
-from core.campaigns.plan import Campaign, Settings
 from core.datasets.select import cases_of
 from core.events import Ended, Event, Started, Utterance
+from core.frameworks.casting import CastNames
+from core.jobs.plan import Campaign, Settings
 from core.live.session import Session
 from core.live.start import one_case, start_consultation
 from core.live.stored import load_trial

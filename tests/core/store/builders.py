@@ -8,7 +8,6 @@ from typing import Any
 
 import orjson
 
-from core.campaigns.journal import GradesLine, Line, RunHeader, TrialLine
 from core.case import Case, Fact, Profile
 from core.events import (
     Answered,
@@ -25,6 +24,7 @@ from core.events import (
     Utterance,
     Verdict,
 )
+from core.journal import GradesLine, Line, RunHeader, TrialLine
 from core.store.database import Store
 from core.store.fold import fold
 

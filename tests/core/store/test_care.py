@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from core.automedic.tags import plain_words, read_tags
 from core.events import Started, Utterance
+from core.frameworks.automedic.tags import plain_words, read_tags
 from core.store.care import failures, ratings, trial_rows
 from core.store.database import Store
 from core.store.figures import Selection
 from core.store.fold import fold
-from tests.core.metrics.care.consultations import BROKEN, SIX, a_consultation, automedic
+from tests.core.measures.care.consultations import BROKEN, SIX, a_consultation, automedic
 from tests.core.store.builders import a_header, a_trial, answered, graded, grades, write_journal
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from core.errors import AnamnesisError
-from core.metrics.ledger.facts import AtomicFact
 from core.store.database import Store
 from core.store.fact_sets import all_facts_saved, facts_saved, save_facts
+from core.text.facts import AtomicFact
 from tests.core.store.builders import a_case
 
 

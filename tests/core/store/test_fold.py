@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.campaigns.journal import JournalWriter, journal_path
+from core.journal import JournalWriter, journal_path
 from core.store.database import Store
 from core.store.fold import FoldReport, fold, fold_if_free
 from core.store.runs import done_trial_ids, run

@@ -7,9 +7,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from core.datasets.craftmd_release.importing import import_release
-from core.datasets.craftmd_release.layout import find
 from core.errors import AnamnesisError
+from core.jobs.craftmd_release.importing import import_release
+from core.jobs.craftmd_release.layout import find
 from core.store import database, release
 from core.store.database import Store
 from core.store.trials import latest_grades

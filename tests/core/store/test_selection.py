@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core.events import Answered, Event, Finished, Graded, Started
-from core.metrics.accuracy import accuracy
+from core.measures.accuracy import accuracy
 from core.store.casts import RunCast
 from core.store.database import Store
 from core.store.fold import fold

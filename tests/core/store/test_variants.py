@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.bench.steps import StepMessage
-from core.campaigns.journal import DeletedLine
+from core.debugger.steps import StepMessage
 from core.events import CallRecord
+from core.journal import DeletedLine
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.variants import Variant, add_variants, variants_of

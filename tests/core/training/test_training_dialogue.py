@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from core.agents.consultation_roles import briefing_of
-from core.agents.items_patient import named_item
 from core.case import Case
-from core.consultation.items import Item, ItemSet, consultation_case
 from core.datasets.library import library
-from core.metrics.history.inquiry import closes
-from core.metrics.history.measures import measure, yardstick
+from core.frameworks.consultation.items import Item, ItemSet, consultation_case
+from core.frameworks.consultation.patient import named_item
+from core.frameworks.consultation.roles import briefing_of
+from core.measures.history.inquiry import closes
+from core.measures.history.measures import measure, yardstick
 from core.training.dialogue import golden_dialogue
 from core.training.phrases import QUESTIONS
 from tests.core.training.golden_cases import PROFILE, a_case

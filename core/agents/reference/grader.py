@@ -1,0 +1,56 @@
+"""The reference grader and summariser: rules and names instead of a model, real baselines without key or network."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+from core.agents.base import Judgement, Said, Saying
+from core.agents.grader import named_in_list, special_verdict
+from core.case import Case
+from core.events import Called, Token
+from core.knowledge.base import Knowledge, knowledge
+from core.text.diagnosis_names import names_answer
+from core.text.extraction import extract_by_rule
+
+
+class ReferenceGrader:
+    """Grades by normalised names, the case's and the knowledge's synonyms, and subtype links."""
+
+    name = "reference/names"
+
+    def __init__(self, source: Knowledge | None = None) -> None:
+        self._knowledge = source or knowledge()
+
+    async def grade(self, case: Case, response: str) -> AsyncIterator[Token | Called | Judgement]:
+        """Judge one free response."""
+        extracted = extract_by_rule(response, self._knowledge)
+        special = special_verdict(extracted)
+        if special is not None:
+            yield Judgement("frq", extracted, special)
+            return
+        fits = self._fits(case, extracted)
+        yield Judgement("frq", extracted, "correct" if fits else "incorrect")
+
+    async def grade_top3(self, case: Case, response: str) -> AsyncIterator[Token | Called | Judgement]:
+        """Judge up to three listed diagnoses."""
+        names = named_in_list(response)
+        if not names:
+            yield Judgement("frq_top3", None, "no_diagnosis")
+            return
+        fits = any(self._fits(case, name) for name in names)
+        yield Judgement("frq_top3", ", ".join(names), "correct" if fits else "incorrect")
+
+    def _fits(self, case: Case, name: str) -> bool:
+        return names_answer(case, name, self._knowledge)
+
+
+class ReferenceSummariser:
+    """Frames the patient's lines as quotations in the third person: nothing is added and nothing left out."""
+
+    name = "reference/quotes"
+
+    async def summarise(self, lines: Sequence[str]) -> AsyncIterator[Saying]:
+        """Return the lines as one paragraph about the patient."""
+        text = "The patient says: " + " ".join(f"“{line.strip()}”" for line in lines)
+        yield Token(role="summariser", purpose="summarise", text=text)
+        yield Said(text)

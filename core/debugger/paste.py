@@ -1,0 +1,186 @@
+"""Recognises what a researcher pastes: vignette, question, choices, answer, and the vignette's sections.
+
+Nothing is guessed silently: whatever is missing or was left out is said in ``notes``, and every part can be edited
+before ``case_of`` makes a case of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import ValidationError
+
+from core.case import FINAL_QUESTION, SPECIALTIES, Case, read_demographics, sentences, split_question
+from core.debugger.paste_answer import cut_answer, meant
+from core.debugger.paste_choices import find_choices
+from core.debugger.paste_rows import Row, read_row
+from core.debugger.paste_text import cleaned
+from core.errors import UsageError
+from core.sections import VignetteSection, sections_of
+
+DATASET = "pasted"
+LONG_WORDS = 2_000
+"""A vignette of more words than this gets a note."""
+
+_LABEL = re.compile(
+    r"^[*_#\s]*(?P<label>(?:clinical |case |patient )?(?:vignette|case|scenario|context|stem)(?: presentation| report)?"
+    r"(?: (?:no\.? ?)?\d+)?|(?:question|q)(?: ?(?:no\.? ?)?\d+)?|task)[*_\s]*(?:[:.)]|\s[-–—]\s)[*_]*\s*(?P<rest>.*)$",
+    re.IGNORECASE,
+)
+_ASKED = re.compile(r"(?<=[^.?!:,;\"“(] )(?:What|Which|Who|Whose|How|Why|Where|When|Of the following)\b[^?]*\?$")
+"""A question that follows a sentence without its full stop."""
+_QUESTION_LABEL = re.compile(r"q|task", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Pasted:
+    """What was recognised. ``choices`` may be empty and ``answer`` ``None``; ``notes`` are sentences for the user."""
+
+    vignette: str
+    question: str = FINAL_QUESTION
+    choices: tuple[str, ...] = ()
+    answer: str | None = None
+    sections: tuple[tuple[VignetteSection, str], ...] = ()
+    specialty: str | None = None
+    """Named by a pasted row only."""
+    layout: Literal["text", "row"] = "text"
+    notes: tuple[str, ...] = ()
+
+
+def read_pasted(text: str) -> Pasted:
+    """Recognise the parts of pasted text, JSON or CSV; never raises for any text."""
+    row = read_row(text)
+    if row is not None:
+        return _pasted(row, "row")
+    return _pasted(_read_text(cleaned(text)), "text")
+
+
+def _read_text(text: str) -> Row:
+    cut = cut_answer(text)
+    notes = list(cut.notes)
+    found = find_choices(cut.text)
+    body, answer = cut.text, cut.answer
+    choices: tuple[str, ...] = ()
+    if found is not None:
+        body, choices, answer = found.before, found.choices, cut.answer or found.starred
+        notes += ["The lines after the question were taken for choices."] if found.bare else []
+        if found.after and "?" in found.after and "?" not in body:
+            body = f"{body}\n{found.after}".strip()
+        elif found.after:
+            notes.append("What follows the choices was left out.")
+    vignette, question = _split(body, bool(choices))
+    if answer is not None:
+        answer, note = meant(answer, choices)
+        notes += [note] if note else []
+    return Row(vignette, question, choices, answer, None, tuple(notes))
+
+
+def _split(body: str, has_choices: bool) -> tuple[str, str]:
+    """Return (vignette, question), the question empty where there is none, and both without their labels."""
+    story: list[str] = []
+    asked: list[str] = []
+    target = story
+    for line in body.split("\n"):
+        label = _LABEL.match(line)
+        if label and _QUESTION_LABEL.match(label["label"]) and any(part.strip() for part in story):
+            target = asked
+        elif label and not _QUESTION_LABEL.match(label["label"]) and asked:
+            target = story
+        target.append(label["rest"] if label else line)
+    vignette, question = "\n".join(story).strip(), " ".join(" ".join(asked).split())
+    return (vignette, question) if question else _cut_question(vignette, has_choices)
+
+
+def _cut_question(body: str, has_choices: bool) -> tuple[str, str]:
+    """Cut the question: the last sentence, a line of its own, or as CRAFT-MD's rule has it."""
+    last = (sentences(body) or [""])[-1]
+    unstopped = _ASKED.search(last)
+    last = unstopped[0] if unstopped else last
+    if "?" in last or (has_choices and last.endswith((":", "…", "..."))):
+        return body[: body.rindex(last)].strip(), last
+    lines = [line.strip() for line in body.split("\n")]
+    for number in range(len(lines) - 1, -1, -1):
+        if "?" in lines[number] and len(sentences(lines[number])) == 1:
+            return "\n".join(lines[:number] + lines[number + 1 :]).strip(), lines[number]
+    vignette, question = split_question(body)
+    return (vignette, question) if vignette != body else (body, "")
+
+
+def _pasted(row: Row, layout: Literal["text", "row"]) -> Pasted:
+    notes = [*row.notes, *_missing(row)]
+    return Pasted(
+        row.vignette, row.question or FINAL_QUESTION, row.choices, row.answer, sections_of(row.vignette),
+        row.specialty, layout, tuple(notes),
+    )  # fmt: skip
+
+
+def _missing(row: Row) -> list[str]:
+    """Return a sentence for each part that was not recognised or looks wrong."""
+    if not (row.vignette or row.question or row.choices or row.answer):
+        return ["Nothing was pasted: paste a vignette, with its question, choices and answer if there are any."]
+    notes = []
+    if not row.vignette:
+        notes.append("No vignette was recognised: paste the patient's story too.")
+    if not row.question:
+        notes.append(f"No question was recognised: '{FINAL_QUESTION}' will be asked.")
+    if not row.choices:
+        notes.append("No choices were recognised: name them, or only free-response arms can be run.")
+    if row.answer is None:
+        notes.append("No answer was recognised: name it.")
+    words = len(row.vignette.split())
+    if words > LONG_WORDS:
+        notes.append(f"The vignette has {words:,} words: check that it is one case.")
+    return notes
+
+
+def case_of(
+    pasted: Pasted,
+    specialty: str | None = None,
+    *,
+    answer: str | None = None,
+    vignette: str | None = None,
+    question: str | None = None,
+    choices: Sequence[str] | None = None,
+    synonyms: Sequence[str] = (),
+) -> Case:
+    """Make a case of what was recognised, with what the user has edited in its place.
+
+    The answer may be given as a letter. Raises ``UsageError`` where vignette or answer is missing, the answer is none
+    of the choices, a choice stands twice, or the specialty is unknown.
+    """
+    story = (pasted.vignette if vignette is None else vignette).strip()
+    asked = (pasted.question if question is None else question).strip() or FINAL_QUESTION
+    named = tuple(c.strip() for c in (pasted.choices if choices is None else choices) if c.strip())
+    specialty = specialty or pasted.specialty or "Other"
+    if not story:
+        raise UsageError("There is no vignette: paste the patient's story, not only the question.")
+    if specialty not in SPECIALTIES:
+        raise UsageError(f"The specialty '{specialty}' is unknown: choose one of {', '.join(SPECIALTIES)}.")
+    right = _right(pasted.answer if answer is None else answer, named)
+    content = "\0".join((story, asked, *named, right))
+    age, sex = read_demographics(story)
+    try:
+        return Case(
+            case_key=f"{DATASET}/{hashlib.sha256(content.encode(errors='replace')).hexdigest()[:8]}",
+            dataset=DATASET, specialty=specialty, vignette=story, question=asked, choices=named, answer=right,
+            synonyms=tuple(synonyms), age=age, sex=sex, source="pasted",
+        )  # fmt: skip
+    except ValidationError as error:
+        raise UsageError(f"This cannot be a case: {error.errors()[0]['msg']}.") from error
+
+
+def _right(answer: str | None, choices: tuple[str, ...]) -> str:
+    """Return the answer in the words of the choices."""
+    twice = [choice for choice in choices if [c.lower() for c in choices].count(choice.lower()) > 1]
+    if twice:
+        raise UsageError(f"The choice '{twice[0]}' stands there twice: each choice is named once.")
+    if answer is None or not answer.strip():
+        raise UsageError("There is no answer: name the right diagnosis.")
+    right, note = meant(answer, choices)
+    if right is None or (choices and right not in choices):
+        raise UsageError(note or f"The answer '{answer}' is none of the choices: correct it.")
+    return right

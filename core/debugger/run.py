@@ -1,0 +1,174 @@
+"""Runs every arm of one case, all trials side by side, in a thread of this process; stored as an ordinary run."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import threading
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+from core.agents.base import Cast
+from core.case import Case
+from core.debugger.matrix import Cell, Row, matrix, rule_of
+from core.debugger.steps import TrialRecord
+from core.errors import AnamnesisError, UsageError
+from core.events import PASSING, Called, Event, Finished
+from core.frameworks.craftmd.protocol import Rules, Trial, run_trial
+from core.jobs.engine import Engine, Progress, Stop, running
+from core.jobs.plan import Campaign, header_of, human_seats, in_full, rules_of, trials_of
+from core.jobs.run import casting_of, check_pictures
+from core.journal import JournalWriter, RunHeader, journal_path
+from core.models.registry import Registry, load_registry
+from core.store.database import Store
+from core.store.fold import fold, fold_if_free
+from core.store.lease import DatabaseBusyError
+
+__all__ = ["BenchRun", "Cell", "Row", "matrix", "rule_of", "start_bench"]
+
+MOST_TRIALS_AT_ONCE = 8
+"""Trials that run side by side; within one, one call follows another."""
+
+_log = logging.getLogger(__name__)
+
+
+class BenchRun:
+    """A run under way; everything here is safe to read from other threads at any time."""
+
+    def __init__(self, campaign: Campaign, header: RunHeader) -> None:
+        self.campaign, self.header = campaign, header
+        self.case: Case = campaign.cases[0]
+        self.trials: list[Trial] = trials_of(header)
+        self.progress = Progress(planned=len(self.trials))
+        """Trials done and planned; calls, tokens and US dollars of the finished trials and of those under way."""
+        self.error: str | None = None
+        """Why the run broke off, in one sentence; ``None`` also where somebody stopped it."""
+        self._events: dict[int, list[Event]] = {trial.number: [] for trial in self.trials}
+        self._stop = Stop()
+        self._asked_to_stop = False
+        self._begun = False
+        self._ended = threading.Event()
+
+    @property
+    def run_id(self) -> str:
+        """The id under which the run is stored once a trial of it is finished."""
+        return self.header.run_id
+
+    @property
+    def running(self) -> bool:
+        """Whether events may still come."""
+        return not self._ended.is_set()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was asked to end by ``stop``."""
+        return self._asked_to_stop
+
+    def stop(self) -> None:
+        """End the run within a moment; finished trials are stored, those under way are not."""
+        self._asked_to_stop = True
+        self._stop.ask("It was stopped.")
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait until the run has ended and is stored."""
+        self._ended.wait(timeout)
+
+    def events(self, trial_number: int) -> list[Event]:
+        """Return what happened so far in a trial, without passing events; nothing where there is no such trial."""
+        return list(self._events.get(trial_number, ()))
+
+    def snapshot(self) -> dict[int, list[Event]]:
+        """Return trial number → what happened so far."""
+        return {number: list(events) for number, events in self._events.items()}
+
+    def matrix(self) -> list[Row]:
+        """Return the matrix as it is now, with every planned arm and trial."""
+        return matrix(self.snapshot(), self.campaign.arms)
+
+    def record(self, trial_number: int) -> TrialRecord:
+        """Return a trial with what is needed to show its steps and run one again; ``KeyError`` without such a trial."""
+        trial = {trial.number: trial for trial in self.trials}[trial_number]
+        events = tuple(self.events(trial_number))
+        return TrialRecord(trial.trial_id, trial.case, self.header, trial.number, trial.seed, events)
+
+    def start(self, registry: Registry, cast: Cast, rules: Rules) -> None:
+        """Start the trials in a thread of their own."""
+        threading.Thread(
+            target=self._run, args=(registry, cast, rules), name=f"bench {self.run_id}", daemon=True
+        ).start()  # fmt: skip
+
+    def _run(self, registry: Registry, cast: Cast, rules: Rules) -> None:
+        try:
+            asyncio.run(self._carry_out(registry, cast, rules))
+            self._store()
+        except AnamnesisError as error:
+            self.error = str(error)
+        except Exception as error:  # nobody awaits this thread: whoever watches must be told, and the log has the rest
+            _log.exception("The run %s broke off.", self.run_id)
+            self.error = f"The run broke off: {str(error) or type(error).__name__}."
+        finally:
+            self._ended.set()
+
+    async def _carry_out(self, registry: Registry, cast: Cast, rules: Rules) -> None:
+        engine = Engine(self.header, lambda trial: self._play(trial, cast, rules), MOST_TRIALS_AT_ONCE, fold=self._fold)
+        with running(self.run_id) as stop_file:
+            async with registry:
+                progress = await engine.run(self.trials, len(self.trials), self._stop, stop_file)
+        if progress.done < progress.planned and not self._asked_to_stop:
+            self.error = self._stop.reason
+
+    async def _play(self, trial: Trial, cast: Cast, rules: Rules) -> AsyncIterator[Event]:
+        """Yield the trial's events, and keep them for whoever watches."""
+        kept = self._events[trial.number]
+        async for event in run_trial(trial, cast, rules):
+            if not isinstance(event, PASSING):
+                kept.append(event)
+            if isinstance(event, Called):
+                self.progress.note_call(event)
+            if isinstance(event, Finished):
+                self._begin()
+                self.progress.note(kept)
+            yield event
+
+    def _begin(self) -> None:
+        """Put the run into its journal before its first finished trial: one without any leaves nothing behind."""
+        if not self._begun:
+            self._begun = True
+            with JournalWriter(journal_path(self.run_id)) as journal:
+                journal.append(self.header)
+
+    async def _fold(self) -> None:
+        await asyncio.to_thread(fold_if_free, Store())
+
+    def _store(self) -> None:
+        if not self._begun:
+            shutil.rmtree(journal_path(self.run_id).parent, ignore_errors=True)
+            return
+        with suppress(DatabaseBusyError):  # the journal has it all, and whoever opens the database next takes it in
+            fold(Store())
+
+
+def start_bench(campaign: Campaign, registry: Registry | None = None) -> BenchRun:
+    """Start all trials of a campaign of one case; raise ``UsageError`` where it cannot be run as asked.
+
+    What breaks later (a wrong key, a server that is gone for good) is in ``BenchRun.error``.
+    """
+    if len(campaign.cases) != 1:
+        raise UsageError(f"The bench runs one case at a time, and {len(campaign.cases)} were given: choose one.")
+    if campaign.protocol != "craftmd":
+        raise UsageError(
+            f"The bench runs the protocol craftmd, not {campaign.protocol}: plan a campaign on Runs instead."
+        )
+    if human_seats(campaign.names):
+        raise UsageError("The bench cannot wait for a human: seat humans on the Live page.")
+    registry = registry or load_registry()
+    campaign = in_full(campaign, registry)
+    header = header_of(campaign, registry)
+    run_id = f"bench-{header.run_id}-{uuid.uuid4().hex[:4]}"
+    run = BenchRun(campaign, header.model_copy(update={"run_id": run_id, "source": "bench"}))
+    check_pictures(campaign, registry)
+    cast = casting_of(campaign, registry).open(campaign.names)
+    run.start(registry, cast, rules_of(campaign))
+    return run

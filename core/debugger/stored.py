@@ -1,0 +1,81 @@
+"""Trials and bench runs from the store, for a link or a reload."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import duckdb
+
+from core.case import RELEASE_SPECIALTIES, Case
+from core.debugger.steps import TrialRecord
+from core.errors import AnamnesisError
+from core.events import Event
+from core.journal import RunHeader, journal_path, read_header
+from core.store.bench import TrialPlace, header_of, places_of_run, release_prompts, trial_place
+from core.store.cases import case
+from core.store.database import Store
+from core.store.fold import fold_if_free
+from core.store.trials import trial_events
+
+_AS_RELEASED = {ours: theirs for theirs, ours in RELEASE_SPECIALTIES.items()}
+
+
+@dataclass(frozen=True)
+class StoredBench:
+    """A run of one case as it is stored: trial number → events, and trial number → trial id."""
+
+    header: RunHeader
+    case: Case
+    events: dict[int, list[Event]] = field(default_factory=dict)
+    trial_ids: dict[int, str] = field(default_factory=dict)
+
+
+def load_bench(run_id: str, case_key: str | None = None) -> StoredBench | None:
+    """Return the trials of a stored run about one case (by default its first), or ``None`` where there are none."""
+    store = Store()
+    fold_if_free(store)
+    with store.read() as cursor:
+        places = places_of_run(cursor, run_id, case_key)
+        header = _header(cursor, run_id) if places else None
+        found = case(cursor, places[0].case_key, places[0].content_hash) if places else None
+        if header is None or found is None:
+            return None
+        events = {place.trial: trial_events(cursor, place.trial_id) for place in places}
+    return StoredBench(header, found, events, {place.trial: place.trial_id for place in places})
+
+
+def load_record(trial_id: str) -> TrialRecord | None:
+    """Return a stored trial of any source, or ``None`` where it or its case is not stored."""
+    store = Store()
+    fold_if_free(store)
+    with store.read() as cursor:
+        place = trial_place(cursor, trial_id)
+        header = _header(cursor, place.run_id) if place else None
+        found = case(cursor, place.case_key, place.content_hash) if place else None
+        if place is None or header is None or found is None:
+            return None
+        events = tuple(trial_events(cursor, trial_id))
+        prompt = _system_prompt(cursor, place, found) if header.source == "release" else None
+    return TrialRecord(trial_id, found, header, place.trial, place.seed, events, prompt)
+
+
+def _system_prompt(cursor: duckdb.DuckDBPyConnection, place: TrialPlace, about: Case) -> str | None:
+    """Return the doctor's prompt of a release's conversation as it was sent."""
+    prompts = release_prompts(cursor, place.run_id, place.case_key)
+    template = prompts.of_trial(place.trial) if prompts else None
+    return fill_specialty(template, about.specialty) if template else None
+
+
+def fill_specialty(template: str, specialty: str) -> str:
+    """Return a release's prompt for a specialty of ours, under the name that the release has for it."""
+    if specialty == "Other":
+        return template.replace(" specializing in {specialty}", "", 1)
+    return template.replace("{specialty}", _AS_RELEASED.get(specialty, specialty), 1)
+
+
+def _header(cursor: duckdb.DuckDBPyConnection, run_id: str) -> RunHeader | None:
+    """Return the header of a run: its journal's, or one made of what the database has of it."""
+    try:
+        return read_header(journal_path(run_id))
+    except (AnamnesisError, OSError):
+        return header_of(cursor, run_id)

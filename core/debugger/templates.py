@@ -1,0 +1,219 @@
+"""Turns an edited rendered prompt back into a template: what was not touched keeps its conditions and values."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from core.debugger.diff import word_diff
+from core.debugger.template_bits import Bit, bits_of, escaped
+from core.debugger.template_loops import loop_over
+from core.errors import UsageError
+from core.prompts import Prompt
+
+_SHOWN = 60
+"""Characters of a value that an error message shows."""
+
+
+@dataclass(frozen=True)
+class _Span:
+    """A stretch of the edited text that a template's source stands for."""
+
+    start: int
+    end: int
+    source: str
+
+
+def template_of(edited: str, prompt: Prompt, values: Mapping[str, Any]) -> str:
+    """Return a template that rendered with ``values`` gives ``edited`` again (white space at its ends apart).
+
+    Where a condition or a value of the prompt is untouched, it stays; elsewhere a value's words become its place
+    again, and everything else stands as it was written. Raises ``UsageError`` where a value that the prompt shows no
+    longer occurs.
+    """
+    text, values = edited.strip(), prompt.taken(values)
+    bits = bits_of(prompt, values)
+    alignment = _Alignment("".join(bit.text for bit in bits), text)
+    kept = _kept(bits, alignment)
+    lost = [bit for bit, span in zip(bits, kept, strict=True) if bit.kind == "value" and span is None]
+    for with_tags in (True, False):
+        spans = [span for span in kept if span and (with_tags or span.end > span.start)]
+        found = _found(lost, text, spans, _untouched(bits, alignment), prompt)
+        source = _written(text, [*spans, *found, *_loops(lost, text, prompt, values)])
+        if _renders_to(source, prompt, values, text):
+            return source
+    if any(isinstance(value, list | tuple) for value in values.values()):
+        raise _unwritable(prompt)
+    return _literal(text, prompt, values)
+
+
+def literal_template(text: str, prompt: Prompt, values: Mapping[str, Any]) -> str:
+    """Return a template of ``text`` in which the values stand wherever their words occur, and nowhere else."""
+    return _literal(text.strip(), prompt, prompt.taken(values))
+
+
+class _Alignment:
+    """Where the words of one text stand in another."""
+
+    def __init__(self, before: str, after: str) -> None:
+        self.equal: list[tuple[int, int, int]] = []
+        i = j = 0
+        for piece in word_diff(before, after):
+            if piece.op == "equal":
+                self.equal.append((i, j, len(piece.text)))
+            i += len(piece.text) if piece.op != "insert" else 0
+            j += len(piece.text) if piece.op != "delete" else 0
+
+    def whole(self, start: int, end: int) -> int | None:
+        """Return where an untouched stretch stands now, or ``None`` where it was touched."""
+        return next((j + start - i for i, j, n in self.equal if i <= start and end <= i + n), None)
+
+    def place(self, position: int) -> int:
+        """Return where a place between two words is now."""
+        number = bisect_right([i for i, _, _ in self.equal], position) - 1
+        if number < 0:
+            return 0
+        i, j, n = self.equal[number]
+        return j + min(position - i, n)
+
+
+def _kept(bits: Sequence[Bit], alignment: _Alignment) -> list[_Span | None]:
+    """Return where each bit stands in the edited text; ``None`` for literals and for values that were touched."""
+    spans: list[_Span | None] = []
+    position = 0
+    for bit in bits:
+        end = position + len(bit.text)
+        if bit.kind == "tag":
+            place = alignment.place(position)
+            spans.append(_Span(place, place, bit.source))
+        else:
+            start = alignment.whole(position, end) if bit.kind == "value" else None
+            spans.append(None if start is None else _Span(start, start + len(bit.text), bit.source))
+        position = end
+    return spans
+
+
+def _untouched(bits: Sequence[Bit], alignment: _Alignment) -> list[_Span]:
+    """Return where literals stand word by word as they were."""
+    spans: list[_Span] = []
+    position = 0
+    for bit in bits:
+        end = position + len(bit.text)
+        for i, j, n in alignment.equal if bit.kind == "text" else ():
+            first, last = max(position, i), min(end, i + n)
+            if first < last:
+                spans.append(_Span(j + first - i, j + last - i, ""))
+        position = end
+    return spans
+
+
+def _found(
+    lost: Sequence[Bit], text: str, taken: Sequence[_Span], untouched: Sequence[_Span], prompt: Prompt
+) -> list[_Span]:  # fmt: skip
+    """Return where the words of touched values stand, the longest first; raise where one is gone.
+
+    Words that the template itself holds, as in an example, are taken for a value only where there are no others.
+    """
+    found: list[_Span] = []
+    for value in sorted({bit.text for bit in lost}, key=len, reverse=True):
+        filled = [bit for bit in lost if bit.text == value and bit.name]
+        at = [_Span(start, start + len(value), "") for start in _occurrences(text, value)]
+        free = [place for place in at if not any(_overlap(place, s) for s in (*taken, *found))]
+        own = [p for p in free if not any(s.start <= p.start and p.end <= s.end for s in untouched)]
+        if filled and not free:
+            raise _gone(filled[0], prompt)
+        for number, place in enumerate(own or free if filled else ()):
+            found.append(replace(place, source=filled[min(number, len(filled) - 1)].source))
+    return found
+
+
+def _loops(lost: Sequence[Bit], text: str, prompt: Prompt, values: Mapping[str, Any]) -> list[_Span]:
+    """Return where lists stand that are laid out in another way now; raise where one is gone."""
+    spans: list[_Span] = []
+    for bit in lost:
+        name = next((n for n, value in values.items() if n in bit.source and isinstance(value, list | tuple)), None)
+        if bit.source.startswith("{%") and name is not None:
+            found = loop_over(text, name, values[name])
+            if found is None:
+                raise _gone(bit, prompt)
+            spans.append(_Span(*found))
+    return spans
+
+
+def _overlap(one: _Span, other: _Span) -> bool:
+    return one.start < other.end and other.start < one.end
+
+
+def _gone(bit: Bit, prompt: Prompt) -> UsageError:
+    words = bit.text.strip()
+    shown = words if len(words) <= _SHOWN else f"{words[:_SHOWN].rstrip()}…"
+    what = f"the {bit.name}" if bit.name else "the lines"
+    return UsageError(
+        f"The edited text no longer holds {what} that {prompt.name}.md fills in ({shown!r}): put it back as it was, so "
+        "that it can be filled in for other cases."
+    )
+
+
+def _occurrences(text: str, words: str) -> list[int]:
+    places: list[int] = []
+    at = text.find(words)
+    while at >= 0:
+        places.append(at)
+        at = text.find(words, at + len(words))
+    return places
+
+
+def _written(text: str, spans: Sequence[_Span]) -> str:
+    """Return the text as a template, with the sources in their places; what would overlap stays as it was written."""
+    parts: list[str] = []
+    position = 0
+    for span in sorted(spans, key=lambda s: s.start):  # stable: tags of one place stay in the template's order
+        if span.start < position:
+            continue
+        parts += [_after(parts, text[position : span.start]), span.source]
+        position = span.end
+    return "".join([*parts, _after(parts, text[position:])])
+
+
+def _after(parts: Sequence[str], literal: str) -> str:
+    """Return a literal as a template; the line break right after a tag would be swallowed, so it is a value there."""
+    before = next((part for part in reversed(parts) if part), "")
+    swallowed = before.endswith("%}") and literal.startswith("\n")
+    return '{{ "\\n" }}' + escaped(literal[1:]) if swallowed else escaped(literal)
+
+
+def _literal(text: str, prompt: Prompt, values: Mapping[str, Any]) -> str:
+    """Return the text with the values of single words and texts in their places, and no conditions.
+
+    A value that the prompt only asks about, as which kind of question it is, has no place.
+    """
+    shown = {
+        name for name, value in values.items() if _is_text(value) and re.search(rf"{{{{-?\s*{name}\b", prompt.source)
+    }
+    plain = [Bit("value", f"{{{{ {name} }}}}", values[name], name) for name in sorted(shown)]
+    spans: list[_Span] = []
+    for bit in sorted(plain, key=lambda b: -len(b.text)):
+        places = [_Span(at, at + len(bit.text), bit.source) for at in _occurrences(text, bit.text)]
+        spans += [place for place in places if not any(_overlap(place, s) for s in spans)]
+    source = _written(text, spans)
+    if not _renders_to(source, prompt, values, text):
+        raise _unwritable(prompt)
+    return source
+
+
+def _unwritable(prompt: Prompt) -> UsageError:
+    return UsageError(f"The edited text cannot be made a template of {prompt.name}.md: write the template by hand.")
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _renders_to(source: str, prompt: Prompt, values: Mapping[str, Any], text: str) -> bool:
+    try:
+        return prompt.with_source(source).render(**values) == text
+    except Exception:  # a template that was cut in two can fail in any way; it is then written in another one
+        return False

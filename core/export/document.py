@@ -1,0 +1,163 @@
+"""What is taken away: stored or running conversations with everything that tells how they came about.
+
+A document holds what was stored (events, grades that count, run, case) and nothing derived; ``core.export.reading``
+derives from it what readers are shown. It never holds keys; addresses come without user name, password and query.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import duckdb
+
+from core import __version__
+from core.case import Case
+from core.errors import UsageError
+from core.events import PASSING, Called, Event, Graded, Parent, Started
+from core.journal import RunHeader
+from core.measures.provenance import UNKNOWN
+from core.store.cases import case as stored_case
+from core.store.casts import RunCast, cast
+from core.store.database import Store
+from core.store.fold import fold_if_free
+from core.store.forks import Setup, setups
+from core.store.trials import latest_grades, trial_events
+
+MOST = 4
+"""Conversations that fit beside one another."""
+
+
+@dataclass(frozen=True)
+class Talk:
+    """One conversation. ``trial`` counts from 0; ``cast`` is its run, ``None`` where it belongs to none yet.
+
+    ``grades`` are those that count: the newest of each arm and rule.
+    """
+
+    trial_id: str
+    case_key: str
+    trial: int
+    seed: int
+    events: tuple[Event, ...]
+    grades: tuple[Graded, ...] = ()
+    case: Case | None = None
+    cast: RunCast | None = None
+    parent: Parent | None = None
+
+    @property
+    def doctor(self) -> str:
+        """The name of the doctor under test; without a run, the model that was called as doctor."""
+        if self.cast:
+            return self.cast.doctor
+        called = (e.call.model for e in self.events if isinstance(e, Called) and e.call.role == "doctor")
+        return next(called, UNKNOWN)
+
+
+@dataclass(frozen=True)
+class Document:
+    """One conversation, or up to four beside one another; ``made_at`` is in seconds since 1970 (UTC)."""
+
+    talks: tuple[Talk, ...]
+    made_at: float = field(default_factory=time.time)
+    code_version: str = __version__
+
+    @property
+    def title(self) -> str:
+        """What the document is about, on one line."""
+        names = [_short(talk.case_key) for talk in self.talks]
+        about = _listed(names)
+        doctors = _listed([talk.doctor for talk in self.talks if talk.doctor != UNKNOWN])
+        if len(self.talks) == 1:
+            return f"{about}, {doctors or 'doctor not recorded'}, trial {self.talks[0].trial + 1}"
+        return f"{about}: {len(self.talks)} conversations{f' of {doctors}' if doctors else ''}"
+
+
+def document_of(trial_ids: Sequence[str], store: Store | None = None) -> Document:
+    """Return the document of one stored conversation, or of two to four beside one another.
+
+    Raises ``UsageError`` where one is not stored, is named twice, or where there are none or too many.
+    """
+    if not 1 <= len(trial_ids) <= MOST:
+        raise UsageError(f"{len(trial_ids)} conversations were named: take one, or two to {MOST} beside one another.")
+    if len(set(trial_ids)) < len(trial_ids):
+        raise UsageError("The same conversation was named twice: name each once.")
+    store = store or Store()
+    fold_if_free(store)
+    with store.read() as cursor:
+        held = setups(cursor, trial_ids)
+        for trial_id in trial_ids:
+            if trial_id not in held:
+                raise UsageError(f"There is no conversation {trial_id!r} in this database: check its id.")
+        return Document(tuple(_stored(cursor, held[trial_id]) for trial_id in trial_ids))
+
+
+def document_of_events(case: Case | None, events: Sequence[Event], header: RunHeader | None = None) -> Document:
+    """Return the document of a conversation that is under way or not stored, from its events so far."""
+    kept = tuple(event for event in events if not isinstance(event, PASSING))
+    newest = {(e.format, e.question_type, e.rule): e for e in kept if isinstance(e, Graded)}
+    talk = _begun(kept, case.case_key if case else "unknown case")
+    return Document(
+        (replace(talk, grades=tuple(newest.values()), case=case, cast=cast_of(header) if header else None),)
+    )
+
+
+def cast_of(played: RunCast | RunHeader) -> RunCast:
+    """Return a run's cast and settings, without credentials and without where its prompts lie on this machine."""
+    values = {f.name: getattr(played, f.name) for f in fields(RunCast)}
+    cases = len(played.cases) if isinstance(played, RunHeader) else played.cases
+    values |= {"arms": tuple((format_, question_type) for format_, question_type in played.arms)}
+    values |= {"cases": cases, "settings": _shareable(played.settings), "prompt_pack": _name(played.prompt_pack)}
+    return RunCast(**values)
+
+
+def without_credentials(address: str) -> str:
+    """Return an address without user name, password, query and fragment."""
+    try:
+        parts = urlsplit(address)
+        host = parts.netloc.rpartition("@")[2]
+    except ValueError:
+        return "unreadable address"
+    return urlunsplit((parts.scheme, host, parts.path, "", ""))
+
+
+def _stored(cursor: duckdb.DuckDBPyConnection, held: Setup) -> Talk:
+    begun = _begun(tuple(trial_events(cursor, held.trial_id)), held.case_key)
+    played = cast(cursor, held.run_id)
+    return replace(
+        begun,
+        trial_id=held.trial_id,
+        case_key=held.case_key,
+        grades=tuple(latest_grades(cursor, held.trial_id)),
+        # a case that was changed since is still stored as the run held it
+        case=stored_case(cursor, held.case_key, held.content_hash),
+        cast=cast_of(played) if played else None,
+    )
+
+
+def _begun(events: tuple[Event, ...], case_key: str) -> Talk:
+    started = next((event for event in events if isinstance(event, Started)), None)
+    if started is None:
+        return Talk("not begun", case_key, 0, 0, events)
+    return Talk(started.trial_id, started.case_key, started.trial, started.seed, events, parent=started.parent)
+
+
+def _shareable(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: without_credentials(v) if k == "base_url" and isinstance(v, str) else v for k, v in settings.items()}
+
+
+def _name(prompt_pack: str) -> str:
+    return Path(prompt_pack).name if Path(prompt_pack).is_absolute() else prompt_pack
+
+
+def _listed(names: Sequence[str]) -> str:
+    *first, last = dict.fromkeys(names) or [""]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _short(case_key: str) -> str:
+    return case_key.partition("/")[2] or case_key

@@ -1,0 +1,338 @@
+"""What a reader of a document is shown: messages in rows, answers by arm, use by role, and where it all comes from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+from typing import TypeVar
+
+from core.case import Case
+from core.events import (
+    FORMATS,
+    QUESTION_TYPES,
+    Answered,
+    Called,
+    CallRecord,
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    Graded,
+    Misused,
+    Probed,
+    Rated,
+    Speaker,
+    Started,
+    Summarised,
+    Utterance,
+    reasoning_of,
+)
+from core.export import words
+from core.export.document import Document, Talk
+from core.frameworks.automedic.messages import GOES, message_of, misuses_of, speaks_in_tags
+from core.frameworks.base import AUTOMEDIC
+from core.measures.provenance import UNKNOWN, side_by_side
+
+E = TypeVar("E", bound=Event)
+LETTERS = "ABCD"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A message as a reader is shown it.
+
+    Of AutoMedic's doctor: ``goes`` says to whom, ``text`` is what was passed on, ``whole`` the message as it was
+    written where that holds more, ``misuse`` in a sentence how it broke the tag protocol. Elsewhere these are empty.
+    ``thought`` is what the model thought with it, which is no part of the message.
+    """
+
+    role: Speaker
+    text: str
+    goes: str = ""
+    whole: str = ""
+    misuse: str = ""
+    thought: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
+class Row:
+    """The n-th message of each conversation; ``same`` where all hold the very same one."""
+
+    number: int
+    cells: tuple[Cell | None, ...]
+    same: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The answer of one conversation in an arm and the grades that count; no grade where it could not be graded.
+
+    ``thoughts`` are what was thought for the answer and for its grades: by whom, and the words.
+    """
+
+    answer: Answered
+    grades: tuple[Graded, ...]
+    thoughts: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class ArmRow:
+    """An arm in words with the outcome in each conversation, ``None`` where it was not asked."""
+
+    name: str
+    cells: tuple[Outcome | None, ...]
+
+
+@dataclass(frozen=True)
+class Use:
+    """What the calls of a role used in the trial itself; ``cost_usd`` is ``None`` where a price is unknown."""
+
+    role: str
+    models: str
+    calls: int
+    failed: int
+    prompt_tokens: int
+    completion_tokens: int
+    estimated: bool
+    seconds: float
+    cost_usd: float | None
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A line of the provenance with its value in each conversation."""
+
+    name: str
+    values: tuple[str, ...]
+    compared: bool = True
+
+    @property
+    def differs(self) -> bool:
+        """Whether the conversations differ in it, and that says something about them."""
+        return self.compared and len(set(self.values)) > 1
+
+
+def of_kind(talk: Talk, kind: type[E]) -> list[E]:
+    """Return the events of one kind."""
+    return [event for event in talk.events if isinstance(event, kind)]
+
+
+def rows(talks: Sequence[Talk]) -> list[Row]:
+    """Return the dialogues message by message, the n-th of each in one row."""
+    sides = [_cells(talk) for talk in talks]
+    return [_row(n, cells) for n, cells in enumerate(zip_longest(*sides), start=1)]
+
+
+def _row(number: int, cells: tuple[Cell | None, ...]) -> Row:
+    """Return a row; a branch that took a message over knows nothing of what was thought with it."""
+    thoughts = {cell.thought for cell in cells if cell is not None and cell.thought}
+    if len(cells) < 2 or None in cells or len(set(cells)) > 1 or len(thoughts) > 1:
+        return Row(number, cells, same=False)
+    thought = next(iter(thoughts), "")
+    return Row(number, tuple(cell and replace(cell, thought=thought) for cell in cells), same=True)
+
+
+def _cells(talk: Talk) -> list[Cell]:
+    tagged, misuses, thoughts = _in_tags(talk), misuses_of(talk.events), reasoning_of(talk.events)
+    return [
+        replace(
+            _tagged(said, misuses.get(said.turn)) if tagged and said.role == "doctor" else Cell(said.role, said.text),
+            thought=thoughts.get(said.call_id or "", ""),
+        )
+        for said in of_kind(talk, Utterance)
+    ]
+
+
+def _in_tags(talk: Talk) -> bool:
+    """Say whether a conversation is AutoMedic's: by its run, or where it has none, by what was said."""
+    return talk.cast.protocol == AUTOMEDIC.name if talk.cast else speaks_in_tags(talk.events)
+
+
+def _tagged(said: Utterance, misuse: Misused | None) -> Cell:
+    message = message_of(said.text)
+    why = words.misused(misuse.kinds) if misuse else ""
+    quoted = f"{why} “{misuse.detail}”" if misuse and misuse.detail else why
+    whole = message.whole if message.whole is not None else ""
+    return Cell(said.role, message.text, GOES[message.goes], whole, quoted)
+
+
+def arms(talks: Sequence[Talk]) -> list[ArmRow]:
+    """Return every arm that was asked anywhere, with its outcomes."""
+    found = [_outcomes(talk) for talk in talks]
+    return [
+        ArmRow(words.arm(format_, question_type), tuple(side.get((format_, question_type)) for side in found))
+        for format_ in FORMATS
+        for question_type in QUESTION_TYPES
+        if any((format_, question_type) in side for side in found)
+    ]
+
+
+def _outcomes(talk: Talk) -> dict[tuple[str, str], Outcome]:
+    grades: dict[tuple[str, str], list[Graded]] = {}
+    for grade in sorted(talk.grades, key=lambda grade: grade.rule):
+        grades.setdefault((grade.format, grade.question_type), []).append(grade)
+    found: dict[tuple[str, str], Outcome] = {}
+    for answer in of_kind(talk, Answered):
+        arm = (answer.format, answer.question_type)
+        counting = () if answer.reason else tuple(grades.get(arm, ()))
+        found[arm] = Outcome(
+            answer, counting, _thoughts(talk, answer.call_id, *(i for g in counting for i in g.call_ids))
+        )
+    return found
+
+
+def _thoughts(talk: Talk, *call_ids: str | None) -> tuple[tuple[str, str], ...]:
+    """Return what was thought in some calls: by whom, and the words."""
+    roles = {event.call.call_id: words.role(event.call.role) for event in of_kind(talk, Called)}
+    thoughts = reasoning_of(talk.events)
+    return tuple((roles[i], thoughts[i]) for i in dict.fromkeys(call_ids) if i is not None and i in thoughts)
+
+
+def aside_thoughts(talk: Talk) -> tuple[tuple[str, str], ...]:
+    """Return what was thought in calls that are neither a message nor an answer nor a grade: by whom, and the words."""
+    shown = {said.call_id for said in of_kind(talk, Utterance)} | {answer.call_id for answer in of_kind(talk, Answered)}
+    shown |= {call_id for grade in talk.grades for call_id in grade.call_ids}
+    return _thoughts(talk, *(e.call.call_id for e in of_kind(talk, Called) if e.call.call_id not in shown))
+
+
+def ending(talk: Talk) -> str:
+    """Return in one sentence why the conversation ended, or that it has not."""
+    ended = next(iter(of_kind(talk, Ended)), None)
+    if ended is not None:
+        detail = f" ({ended.detail})" if ended.detail else ""
+        how = words.how_it_ended(ended.reason, ended.doctor_turns, tagged=_in_tags(talk))
+        return f"It ended because {how}{detail}."
+    if of_kind(talk, Finished):
+        return "This trial held no conversation."
+    broken = of_kind(talk, Failed)
+    return "The trial broke off." if broken else "It was still under way when this was made."
+
+
+def ratings(talk: Talk) -> list[tuple[str, str]]:
+    """Return what the patient rated the doctor: the rating in words, and the rater's own."""
+    return [(words.rated(event), event.words) for event in of_kind(talk, Rated)]
+
+
+def staff(talk: Talk) -> str:
+    """Return who played the clinical staff, or nothing where there was none."""
+    return str(talk.cast.settings.get("staff") or "") if talk.cast else ""
+
+
+def was_shown(events: Sequence[Event]) -> bool:
+    """Say whether a model was sent a picture in this trial, by what was recorded of its calls."""
+    calls = (event.call for event in events if isinstance(event, Called) and event.call.attempts)
+    return any(message.get("images") for call in calls for message in call.request.get("messages", ()))
+
+
+def pictures(talks: Sequence[Talk], case: Case) -> list[str]:
+    """Return of each picture of a case, in a sentence, what it is called and who was shown it.
+
+    Only its name is given: who may be handed the picture itself is for those to say whose it is.
+    """
+    of_case = [talk for talk in talks if talk.case and talk.case.content_hash == case.content_hash]
+    shown = [was_shown(talk.events) for talk in of_case]
+    letters = [LETTERS[talks.index(talk)] for talk, seen in zip(of_case, shown, strict=True) if seen]
+    where = "" if all(shown) else f" in {' and '.join(letters)}"
+    told = f"was shown to the doctor{where}" if letters else "was not shown to the doctor"
+    return [
+        f"Picture {image.name or image.sha256[:12]} {told}; it is not part of this document."
+        if image.local
+        else f"Picture {image.url}: only its address was known, so nobody was shown it."
+        for image in case.images
+    ]
+
+
+def summary(talk: Talk) -> str | None:
+    """Return the summariser's paragraph."""
+    return next((event.text for event in of_kind(talk, Summarised)), None)
+
+
+def failures(talk: Talk) -> list[tuple[str, str]]:
+    """Return what broke: where, and in whose words. None of it counts as a wrong answer."""
+    return [(words.place(event.where), event.message) for event in of_kind(talk, Failed)]
+
+
+def beliefs(talk: Talk) -> list[Probed]:
+    """Return what the doctor believed, message by message."""
+    return of_kind(talk, Probed)
+
+
+def use(talk: Talk) -> list[Use]:
+    """Return tokens, cost and time by role; what asked for beliefs or a rating stands apart from the dialogue."""
+    calls: dict[str, list[CallRecord]] = {}
+    for event in of_kind(talk, Called):
+        calls.setdefault(_caller(event.call), []).append(event.call)
+    return [_use(role, found) for role, found in calls.items()]
+
+
+def _caller(call: CallRecord) -> str:
+    apart = {"probe": ", probes of belief", "rate": ", rating of the doctor"}
+    return f"{words.role(call.role)}{apart.get(call.purpose, '')}"
+
+
+def _use(role: str, calls: list[CallRecord]) -> Use:
+    costs = [call.cost_usd for call in calls if call.error is None]
+    known = [cost for cost in costs if cost is not None]
+    return Use(
+        role=role,
+        models=", ".join(dict.fromkeys(call.model for call in calls)),
+        calls=len(calls),
+        failed=sum(call.error is not None for call in calls),
+        prompt_tokens=sum(call.prompt_tokens for call in calls),
+        completion_tokens=sum(call.completion_tokens for call in calls),
+        estimated=any(call.tokens_estimated for call in calls),
+        seconds=sum(call.latency_s for call in calls),
+        cost_usd=sum(known) if len(known) == len(costs) else None,
+    )
+
+
+def provenance(document: Document) -> list[Fact]:
+    """Return where each conversation comes from: ids, cast, prompts, settings, case, times."""
+    talks = document.talks
+    settings = side_by_side([[talk.cast] if talk.cast else [] for talk in talks])
+    return [
+        Fact("Conversation", tuple(talk.trial_id for talk in talks), compared=False),
+        Fact("Branched off", tuple(branch(talk) or "no" for talk in talks), compared=False),
+        Fact("Run", tuple(talk.cast.run_id if talk.cast else "none" for talk in talks), compared=False),
+        Fact("Doctor", tuple(talk.doctor for talk in talks)),
+        Fact("Prompt pack", tuple(talk.cast.prompt_pack if talk.cast else UNKNOWN for talk in talks)),
+        Fact("Prompt hash", tuple(talk.cast.prompt_hash if talk.cast else UNKNOWN for talk in talks)),
+        *(Fact(_named(s.name), s.values) for s in settings if not s.name.startswith("Prompts")),
+        Fact("Case", tuple(talk.case_key for talk in talks)),
+        Fact("Trial", tuple(str(talk.trial + 1) for talk in talks)),
+        Fact("Seed of the trial", tuple(UNKNOWN if _released(talk) else str(talk.seed) for talk in talks)),
+        Fact("Source of the case", tuple(talk.case.source or UNKNOWN if talk.case else UNKNOWN for talk in talks)),
+        Fact("Licence of the case", tuple(talk.case.licence or UNKNOWN if talk.case else UNKNOWN for talk in talks)),
+        Fact("When", tuple(_when(talk) for talk in talks), compared=False),
+    ]
+
+
+def _named(setting: str) -> str:
+    return "Seed of the run" if setting == "Seed" else setting
+
+
+def branch(talk: Talk) -> str | None:
+    """Return where a fork left its parent and what was changed, or ``None`` for what is no fork."""
+    if talk.parent is None:
+        return None
+    changes = f": {'; '.join(talk.parent.changes)}" if talk.parent.changes else ""
+    return f"{talk.parent.trial_id} at message {talk.parent.turn + 1}{changes}"
+
+
+def moment(seconds: float) -> str:
+    """Return a time as date and minute in UTC."""
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))
+
+
+def _when(talk: Talk) -> str:
+    began = [moment(event.at) for event in of_kind(talk, Started)]
+    ended = [moment(event.at) for event in of_kind(talk, Finished)]
+    if _released(talk):  # a release tells no times: what is stored is when it came in
+        return f"imported {began[0]}" if began else UNKNOWN
+    return " to ".join(dict.fromkeys([*began[:1], *ended[-1:]])) or UNKNOWN
+
+
+def _released(talk: Talk) -> bool:
+    return talk.cast is not None and talk.cast.source == "release"

@@ -1,0 +1,224 @@
+"""Profiles by a language model (Oh et al., profile generator): a filter first, then the profile, each checked.
+
+Both replies are JSON. What cannot be used is asked for again with what was wrong, at most ``MAX_ASKS`` times; then
+``ProfilingError`` says so. A provider's failure is ``CallFailed``, and no word on the case.
+
+The filter sees question, choices and answer, for three of its reasons are about them. The profile prompt is not shown
+question and choices, which would tempt a model to write what tells them apart; it is told the answer, because what it
+makes up must not contradict it and only a model that knows it can keep clear of it. That nothing gives the answer away
+is not left to the model: ``core.frameworks.automedic.profile_check`` drops it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from core.agents.base import Said
+from core.agents.calls import Voice, call
+from core.agents.ledger_models import fault_of
+from core.case import Case, Fact, Profile, Section
+from core.events import Called, Token
+from core.frameworks.automedic.profile_check import Checked, Dropped, check_profile, has_complaint
+from core.frameworks.consultation.items_model import ProfilingError
+from core.prompts import PromptPack
+from core.text.profile.profiles import Generated, Reason
+from core.text.profile.speaking import Speaking, speaking_of
+
+MAX_ASKS = 3
+"""A reply that cannot be used is asked for again at most twice."""
+PROMPTS = ("filter", "profile")
+"""The prompts that a pack must have."""
+REASON_MEANINGS: dict[Reason, str] = {
+    "research_setting": "it is set in a study, a trial or a laboratory experiment, not in the care of one patient",
+    "abstract_concept": "it asks for statistics, ethics or a mechanism rather than about a patient",
+    "general_knowledge": "no patient is described; it asks for knowledge as a textbook does",
+    "image_dependent": "it cannot be answered without a picture that the text does not put in words",
+    "details_in_choices": "what would have to be found out stands only in the choices",
+}
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1_000)]
+T = TypeVar("T")
+
+
+class _Reply(BaseModel):
+    model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
+
+
+class _Filtered(_Reply):
+    suitable: bool
+    reason: Reason | None = None
+    note: str = ""
+
+    @model_validator(mode="after")
+    def _reason_where_unsuitable(self) -> _Filtered:
+        if not self.suitable and self.reason is None:
+            raise ValueError("an unsuitable question needs one of the reasons")
+        return self
+
+
+class _Told(_Reply):
+    key: Text
+    value: Text
+    lay: str = ""
+    imputed: bool = False
+
+
+class _Shown(_Reply):
+    key: Text
+    value: Text
+    section: Section
+
+
+class _Proposed(_Reply):
+    speaker: Literal["patient", "caregiver"] = "patient"
+    demographics: list[_Told] = []
+    basic: list[_Told] = Field(min_length=1)
+    optional: list[_Shown] = []
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """The profiler's last word on a case: what it made, what was dropped of it, and the calls that led there."""
+
+    generated: Generated
+    dropped: tuple[Dropped, ...]
+    call_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Read:
+    value: Any
+    call_ids: tuple[str, ...]
+
+
+class LLMProfiler:
+    """Filters cases and writes their profiles by a chat model under the pack's prompts ``filter`` and ``profile``."""
+
+    def __init__(self, voice: Voice, pack: PromptPack) -> None:
+        self._voice, self._pack = voice, pack
+
+    @property
+    def name(self) -> str:
+        """Full name of the model: ``made_by`` of what it makes."""
+        return self._voice.model.name
+
+    async def generate(self, case: Case) -> AsyncIterator[Token | Called | Profiled]:
+        """Yield the calls and at last the word on a case.
+
+        Raises ``ProfilingError`` where no reply can be used, ``CallFailed`` where the provider fails.
+        """
+        calls: tuple[str, ...] = ()
+        filtered = None
+        async for item in self._ask(case, "filter", self._filter_values(case), _read_filter):
+            if not isinstance(item, _Read):
+                yield item
+                continue
+            filtered, calls = item.value, item.call_ids
+        assert isinstance(filtered, _Filtered)
+        if not filtered.suitable:
+            word = Generated(suitable=False, reason=filtered.reason, note=filtered.note.strip(), made_by=self.name)
+            yield Profiled(word, (), calls)
+            return
+        values = {"vignette": case.vignette, "answer": case.answer, "sections": get_args(Section)}
+        async for item in self._ask(case, "profile", values, lambda text: _read_profile(text, case)):
+            if not isinstance(item, _Read):
+                yield item
+                continue
+            speaker, checked = item.value
+            yield self._profiled(filtered.note.strip(), speaker, checked, calls + item.call_ids)
+
+    def _filter_values(self, case: Case) -> dict[str, Any]:
+        return {
+            "vignette": case.vignette, "question": case.question, "choices": case.choices, "answer": case.answer,
+            "reasons": list(REASON_MEANINGS.items()),
+        }  # fmt: skip
+
+    def _profiled(
+        self, note: str, speaker: Literal["patient", "caregiver"], checked: Checked, calls: tuple[str, ...]
+    ) -> Profiled:
+        profile = checked.profile.model_copy(update={"made_by": self.name})
+        said = " ".join(filter(None, (note, _lost_words(len(checked.dropped)))))
+        word = Generated(suitable=True, note=said, speaker=speaker, profile=profile, made_by=self.name)
+        return Profiled(word, checked.dropped, calls)
+
+    async def _ask(
+        self, case: Case, prompt: str, values: dict[str, Any], parse: Callable[[str], T]
+    ) -> AsyncIterator[Token | Called | _Read]:
+        """Ask until the reply can be used, telling what was wrong with the last one; ``_Read`` comes last."""
+        calls: list[str] = []
+        problem = ""
+        for _ in range(MAX_ASKS):
+            content = self._pack.render(prompt, **values, problem=problem)
+            async for item in call(self._voice, [{"role": "user", "content": content}], "profiler", "profile"):
+                if isinstance(item, Token | Called):
+                    yield item
+                if not isinstance(item, Said):
+                    continue
+                calls += [item.call_id] if item.call_id else []
+                try:
+                    value = parse(item.text)
+                except (ValueError, RecursionError) as error:  # pydantic's and json's errors are ValueErrors
+                    problem = fault_of(error)
+                    continue
+                yield _Read(value, tuple(calls))
+                return
+        raise ProfilingError(
+            f"{self.name} gave no {prompt} that can be used for {case.case_key} in {MAX_ASKS} replies ({problem}): use "
+            "another model, or make the profile by rule."
+        )
+
+
+def _lost_words(dropped: int) -> str:
+    if not dropped:
+        return ""
+    return "1 proposed fact did not hold and was dropped." if dropped == 1 else (
+        f"{dropped} proposed facts did not hold and were dropped."
+    )  # fmt: skip
+
+
+def _read_filter(text: str) -> _Filtered:
+    return _Filtered.model_validate(_object_in(text))
+
+
+def _read_profile(text: str, case: Case) -> tuple[Literal["patient", "caregiver"], Checked]:
+    """Read and check a profile; what has no chief complaint that holds cannot be used."""
+    proposed = _Proposed.model_validate(_object_in(text))
+    by_rule = speaking_of(case)
+    caregiver = by_rule.caregiver or proposed.speaker == "caregiver"
+    speaking = Speaking(by_rule.sex, caregiver, by_rule.young)
+    checked = check_profile(case, _as_profile(proposed), speaking)
+    if not has_complaint(checked.profile):
+        lost = next((d for d in checked.dropped if "complaint" in d.key.lower()), None)
+        why = f"“{lost.value}” does not hold, because {lost.why}" if lost else "there is none"
+        raise ValueError(f"the basic facts need a chief complaint in the words of the text; {why}")
+    return "caregiver" if caregiver else "patient", checked
+
+
+def _as_profile(proposed: _Proposed) -> Profile:
+    return Profile(
+        demographics=_facts(proposed.demographics),
+        basic=_facts(proposed.basic),
+        optional=tuple(Fact(key=f.key, value=f.value, lay=f.value, section=f.section) for f in proposed.optional),
+    )
+
+
+def _facts(told: Sequence[_Told]) -> tuple[Fact, ...]:
+    return tuple(Fact(key=f.key, value=f.value, lay=f.lay.strip(), imputed=f.imputed) for f in told)
+
+
+def _object_in(text: str) -> Any:
+    """Return the last JSON object of a reply that is not within another; prose and code fences may stand around it."""
+    decoder, at, found = json.JSONDecoder(), text.find("{"), None
+    while at >= 0:
+        try:
+            found, end = decoder.raw_decode(text, at)
+        except json.JSONDecodeError:
+            end = at + 1
+        at = text.find("{", end)
+    if not isinstance(found, dict):
+        raise ValueError("it holds no JSON object that is whole")
+    return found

@@ -1,0 +1,118 @@
+"""What the roles of the Consultation benchmark can do, whoever fills them (Liao et al., arXiv 2309.02077).
+
+A doctor only inquires; another model, the solver, answers the task from what came out. Unlike in CRAFT-MD, the patient
+speaks first.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from core.agents.base import Dialogue, Grader, Held, Material, Question, Saying, Scene, what_patient_holds
+from core.case import read_demographics
+from core.frameworks.consultation.items import BY_RULE, ConsultationCase, Item
+from core.frameworks.consultation.oracle import Bound, OracleDoctor
+from core.text.facts import facts_of
+from core.text.first_person import first_person
+
+_NAMES = {
+    "female": ("Anna Becker", "Grace Osei", "Maria Lopez", "Nora Haddad", "Susan Clarke", "Yuki Tanaka"),
+    "male": ("Ahmed Karimi", "Daniel Novak", "James Carter", "Luca Rossi", "Samuel Mensah", "Wei Chen"),
+}
+
+
+@dataclass(frozen=True)
+class SpokenItem:
+    """An item as the patient knows it: its key, and what it says in lay words."""
+
+    key: str
+    lay: str
+
+
+@dataclass(frozen=True)
+class Briefing:
+    """All that a patient is given: information M, a name, the items in lay words; nothing of the task T.
+
+    ``held`` is the same knowledge as facts, for a patient that answers by rule.
+    """
+
+    name: str
+    held: Held
+    items: tuple[SpokenItem, ...]
+
+
+class Inquirer(Protocol):
+    """The doctor under test: asks, and never answers the task."""
+
+    @property
+    def name(self) -> str:
+        """Full name under which it is stored."""
+        ...
+
+    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+        """Say the next message; one without a question mark ends the inquiry."""
+        ...
+
+    def differential(self, scene: Scene, dialogue: Dialogue) -> tuple[tuple[str, float], ...] | None:
+        """Return the belief after the dialogue where the doctor can state it at no cost, else ``None``."""
+        ...
+
+
+class ConsultationPatient(Protocol):
+    """Who answers the doctor."""
+
+    @property
+    def name(self) -> str:
+        """Full name under which it is stored."""
+        ...
+
+    def reply(self, briefing: Briefing, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+        """Answer the doctor's last message."""
+        ...
+
+
+class Solver(Protocol):
+    """Who answers the task, and has taken no part in the conversation."""
+
+    @property
+    def name(self) -> str:
+        """Full name under which it is stored."""
+        ...
+
+    def solve(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
+        """Answer the question from the dialogue, or the text, in the material."""
+        ...
+
+
+@dataclass(frozen=True)
+class ConsultationCast:
+    """Who plays which role: a doctor that inquires, the oracle, or a bound that needs no conversation."""
+
+    doctor: Inquirer | OracleDoctor | Bound
+    patient: ConsultationPatient
+    solver: Solver
+    grader: Grader
+
+
+def briefing_of(case: ConsultationCase) -> Briefing:
+    """Return what the patient of a case is given; a case always has the same name."""
+    sex = case.case.sex or read_demographics(case.information)[1]
+    names = _NAMES[sex] if sex else (*_NAMES["female"], *_NAMES["male"])
+    name = random.Random(f"{case.case.case_key}:name").choice(names)
+    return Briefing(name, what_patient_holds(case.case), tuple(_spoken(case, item) for item in case.items))
+
+
+def _spoken(case: ConsultationCase, item: Item) -> SpokenItem:
+    """Return an item in lay words: its facts' own where a rule made it of them, else M's in the first person."""
+    if case.made_by in BY_RULE.values():
+        facts = [fact.lay for fact in facts_of(case.case) if fact.topic == item.topic]
+        return SpokenItem(item.key, " ".join(_sentence(lay) for lay in facts))
+    sex = case.case.sex or read_demographics(case.information)[1]
+    return SpokenItem(item.key, _sentence(first_person(item.value, sex)))
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -1,0 +1,1 @@
+"""Work that calls models or takes long: campaigns, re-grading, judging, profiles, completions, imports."""

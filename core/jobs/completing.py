@@ -1,0 +1,192 @@
+"""Asks a model for the second half of vignettes, and stores what came: one call a case, resumable.
+
+Two ways, never mixed: ``continue`` has the model go on writing from the first half at its usual temperature (MELD;
+Johri et al. 2025, Methods), ``recall`` asks for the original word for word at temperature 0, which finds more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import orjson
+
+from core.agents.base import CallFailed, Said
+from core.agents.calls import Voice, call
+from core.case import Case
+from core.errors import ProviderError, UsageError
+from core.events import Called, CallRecord
+from core.jobs.estimate import RoleEstimate, price_of
+from core.measures.memorisation.halves import Halves, halves, similarity
+from core.models.base import Sampling
+from core.models.registry import Registry
+from core.prompts import PromptPack, load_pack
+from core.store.completions import StoredCompletion, add_completions, done
+from core.store.database import Store
+
+PACK = "memorisation"
+Variant = Literal["continue", "recall"]
+VARIANTS: tuple[Variant, ...] = get_args(Variant)
+_PROMPT: dict[Variant, str] = {"continue": "continue", "recall": "complete"}
+TOGETHER = 32
+"""Completions that are stored together, while others are under way; a stop loses none that came."""
+_TOKENS_A_WORD = 4 / 3
+_SPARE = 3
+"""Tokens a word that a reply may take before it is cut off."""
+_LEAST_TOKENS = 64
+_PROMPT_TOKENS = 80
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How a run of completions went: how many came, failed, were there before, and why the last one failed."""
+
+    completed: int
+    failed: int
+    kept: int
+    last_failure: str = ""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How completions are asked for; ``again`` asks also where there is one by the same model and prompt."""
+
+    base_url: str | None = None
+    concurrency: int = 16
+    again: bool = False
+    variant: Variant = "continue"
+
+
+def completing_pack(name_or_folder: str = PACK) -> PromptPack:
+    """Load the prompt pack."""
+    return load_pack(name_or_folder, tuple(_PROMPT.values()))
+
+
+def prompt_hash(variant: Variant, pack: PromptPack | None = None) -> str:
+    """Return under which hash completions of a variant are stored: that of a pack with its prompt alone.
+
+    Those of former versions, which knew ``recall`` only, are stored under the same one.
+    """
+    return (pack or completing_pack()).hash_of(_PROMPT[variant])
+
+
+@functools.lru_cache(maxsize=64)
+def variant_of(hash_: str) -> str:
+    """Return the variant whose completions are stored under a hash; another prompt goes by its hash."""
+    pack = completing_pack()
+    return next((variant for variant in VARIANTS if prompt_hash(variant, pack) == hash_), f"prompt {hash_}")
+
+
+def size_of(cases: Sequence[Case], model: str, registry: Registry) -> RoleEstimate:
+    """Return calls, tokens and cost of asking for every case once."""
+    words = sum(len(case.vignette.split()) for case in cases)
+    half = words * _TOKENS_A_WORD / 2
+    return price_of("doctor", model, len(cases), half + _PROMPT_TOKENS * len(cases), half, registry)
+
+
+def complete_cases(
+    cases: Sequence[Case],
+    model: str,
+    registry: Registry,
+    store: Store,
+    options: Options | None = None,
+    on_progress: Callable[[int, int], None] = lambda done, planned: None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Asked:
+    """Ask for each case that has no completion yet; what came by a stop is stored.
+
+    A provider's failure is stored as one and asked again the next time. Raises ``UsageError`` for an unknown model, a
+    missing key, or a vignette of one word, and ``ProviderError`` where the key is refused.
+    """
+    options = options or Options()
+    return asyncio.run(_complete(cases, model, registry, store, options, on_progress, stopped))
+
+
+async def _complete(
+    cases: Sequence[Case], model: str, registry: Registry, store: Store, options: Options,
+    on_progress: Callable[[int, int], None], stopped: Callable[[], bool],
+) -> Asked:  # fmt: skip
+    pack = completing_pack()
+    async with registry:
+        voice = Voice(registry.open(model, base_url=options.base_url))
+        known_as = prompt_hash(options.variant, pack)
+        missing = list(_missing(cases, voice.model.name, known_as, store, options.again))
+        completed = failed = 0
+        last = ""
+        on_progress(0, len(missing))
+        left, under_way = iter(missing), set[asyncio.Task[StoredCompletion]]()
+        came: list[StoredCompletion] = []
+        try:
+            while True:
+                while len(under_way) < options.concurrency and not stopped() and (found := next(left, None)):
+                    under_way.add(asyncio.create_task(_one(*found, voice, pack, options.variant)))
+                if not under_way:
+                    break
+                ended, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+                new = [task.result() for task in ended]
+                came += new
+                failures = [one.failure for one in new if one.completion is None]
+                completed, failed = completed + len(new) - len(failures), failed + len(failures)
+                last = failures[-1] if failures else last
+                on_progress(completed + failed, len(missing))
+                if not completed and last.startswith("auth:"):
+                    raise ProviderError("auth", last.removeprefix("auth: "))
+                if len(came) >= TOGETHER:
+                    await asyncio.to_thread(_keep, store, came)
+                    came = []
+        finally:
+            for task in under_way:
+                task.cancel()
+            _keep(store, came)
+    return Asked(completed, failed, len(cases) - len(missing), last)
+
+
+def _keep(store: Store, came: Sequence[StoredCompletion]) -> None:
+    if came:
+        with store.write() as connection:
+            add_completions(connection, came)
+
+
+def _missing(
+    cases: Sequence[Case], model: str, prompt_hash: str, store: Store, again: bool
+) -> Iterator[tuple[Case, Halves]]:
+    with store.read() as cursor:
+        known = set() if again else done(cursor, model, prompt_hash)
+    for case in cases:
+        if (case.case_key, case.content_hash) in known:
+            continue
+        try:
+            yield case, halves(case.vignette)
+        except UsageError as error:
+            raise UsageError(f"{case.case_key}: {error}") from error
+
+
+async def _one(case: Case, cut: Halves, voice: Voice, pack: PromptPack, variant: Variant) -> StoredCompletion:
+    asked = pack.render(_PROMPT[variant], first_half=cut.first, words=cut.words)
+    temperature = 0.0 if variant == "recall" else voice.sampling.temperature
+    sampling = Sampling(temperature=temperature, max_tokens=max(_LEAST_TOKENS, _SPARE * cut.words))
+    record: CallRecord | None = None
+    text: str | None = None
+    failure = ""
+    try:
+        messages = [{"role": "user", "content": asked}]
+        async for item in call(Voice(voice.model, sampling), messages, "doctor", "complete"):  # type: ignore[arg-type]
+            if isinstance(item, Called):
+                record = item.call
+            elif isinstance(item, Said):
+                text = item.text
+    except CallFailed as error:
+        record, failure = error.called.call, f"{error.error.kind}: {error.error}"
+    if text is not None and not text.strip():
+        text, failure = None, "empty: the reply was empty"
+    return StoredCompletion(
+        case.case_key, case.content_hash, voice.model.name, prompt_hash(variant, pack), cut.first, cut.second,
+        text, failure,
+        None if text is None else similarity(cut.second, text), orjson.dumps(record.request if record else {}).decode(),
+        record.prompt_tokens + record.completion_tokens if record else 0, record.cost_usd if record else None,
+        time.time(),
+    )  # fmt: skip

@@ -1,0 +1,212 @@
+"""Reads one case file of the release: five trials, each with its conversation, its answers and their grades.
+
+What is missing in a trial (a null, a list in place of a text, no evaluation, the whole trial) is invalid with its
+reason, never wrong. What makes the file itself unusable raises ``BadFileError``: nothing of it is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from core.agents.mcq import judge_loose, judge_strict
+from core.case import Case
+from core.events import EndReason, Verdict
+from core.frameworks.conversation import FINAL_DIAGNOSIS
+from core.jobs.craftmd_release.fields import ARMS, FRQ_KEYS, KEYS, MCQ_KEYS, Fault, fault_of, said_in, text_of
+
+TRIALS = 5
+TRIAL_NAMES = tuple(f"trial_{number}" for number in range(TRIALS))
+_SPEAKERS = {"assistant": "doctor", "user": "patient"}
+_NO_FAULTS: tuple[Fault | None, ...] = (None,) * len(ARMS)
+_STR = {str}
+_ROLES = ["assistant", "user"] * 200
+_TURNS = ("doctor", "patient") * 200
+McqVerdicts = tuple[Verdict, Verdict | None, str | None]
+
+
+class BadFileError(Exception):
+    """A case file that cannot be used, with the reason in words."""
+
+
+@dataclass(slots=True)
+class ReleaseTrial:
+    """One trial as the release holds it.
+
+    ``responses`` and ``faults`` go by the arms in ``ARMS``. ``mcq`` has (loose verdict, strict verdict, choice read)
+    and ``frq`` (verdict, extracted diagnosis) of each format, ``None`` where there is nothing to judge; there is no
+    strict verdict where the choices are not known. ``missing`` says in words that the file has no such trial.
+    """
+
+    number: int
+    prompt: str | None = None
+    roles: Sequence[str] = ()
+    texts: Sequence[str] = ()
+    end_reason: EndReason | None = None
+    end_detail: str = ""
+    doctor_turns: int | None = None
+    summary: str | None = None
+    responses: Sequence[str | None] = ()
+    faults: Sequence[Fault | None] = _NO_FAULTS
+    mcq: list[McqVerdicts | None] = field(default_factory=list)
+    frq: list[tuple[Verdict, str | None] | None] = field(default_factory=list)
+    missing: str | None = None
+
+
+def read_case_file(data: bytes, case_id: str, case: Case | None, max_messages: int | None) -> list[ReleaseTrial]:
+    """Return the trials of a case file; ``case`` is the data set's case of that id, if it has one.
+
+    ``max_messages`` is the cap that the conversations were held under, with the doctor's prompt; ``None`` is none.
+    """
+    return read_trials(stored_object(data, case_id), case, max_messages)
+
+
+def read_trials(stored: dict[str, Any], case: Case | None, max_messages: int | None) -> list[ReleaseTrial]:
+    """Return the trials of a case file that was opened with ``stored_object``, as ``read_case_file`` does."""
+    if case is None:
+        raise BadFileError("the data set file has no such case")
+    answer = stored.get("correct_ans")
+    if isinstance(answer, str) and answer.strip().lower() != case.answer.lower():
+        raise BadFileError(f"it was graded against {answer!r}, but the data set's answer is {case.answer!r}")
+    extra = next((key for key in stored if key.startswith("trial_") and key not in TRIAL_NAMES), None)
+    if extra is not None:
+        raise BadFileError(f"it holds {extra}, but the release has {TRIALS} trials a case, trial_0 to trial_4")
+    if not any(name in stored for name in TRIAL_NAMES):
+        raise BadFileError("it holds no trial")
+    # 11 answers of the release have a space at an end, which the paper's rule for choices looks for as well
+    reader = _TrialReader(case, max_messages, answer if isinstance(answer, str) else case.answer)
+    return [reader.read(number, stored.get(name)) for number, name in enumerate(TRIAL_NAMES)]
+
+
+def stored_object(data: bytes, case_id: str) -> dict[str, Any]:
+    """Return what a case file holds; raises ``BadFileError`` where it is no object or that of another case."""
+    if not data.strip():
+        raise BadFileError("it is empty")
+    try:
+        stored = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise BadFileError(f"it is not whole JSON ({error})") from error
+    if not isinstance(stored, dict):
+        raise BadFileError("it is not a JSON object")
+    if stored.get("case_id", case_id) != case_id:
+        raise BadFileError(f"it holds {stored['case_id']}, not {case_id}")
+    return stored
+
+
+class _TrialReader:
+    """Reads the trials of one case; the same words are judged once."""
+
+    def __init__(self, case: Case, max_messages: int | None, answer_as_stored: str) -> None:
+        self._case = case
+        self._answer_as_stored = answer_as_stored
+        self._max_messages = max_messages
+        self._judged: dict[str, McqVerdicts] = {}
+
+    def read(self, number: int, stored: object) -> ReleaseTrial:
+        trial = ReleaseTrial(number)
+        if stored is None:
+            trial.missing, stored = f"trial_{number} is missing in the release", {}
+        elif isinstance(stored, dict):
+            self._read_conversation(trial, stored.get("multiturn_conversation"))
+            trial.summary = text_of(stored.get("summarized_conversation"))
+        else:
+            raise BadFileError(f"trial_{number} is not an object")
+        values = [stored.get(key) for key in KEYS]
+        if set(map(type, values)) == _STR:
+            trial.responses = values
+        else:
+            trial.responses = [text_of(value) for value in values]
+            trial.faults = [fault_of(stored, key, trial.missing) for key in KEYS]
+        self._judge(trial, stored)
+        return trial
+
+    def _judge(self, trial: ReleaseTrial, stored: Mapping[str, Any]) -> None:
+        """Judge multiple choice by both rules, and take over the grader's verdicts on free responses."""
+        for index in MCQ_KEYS:
+            response = trial.responses[index]
+            if response is None or trial.faults[index]:
+                trial.mcq.append(None)
+            else:
+                trial.mcq.append(self._judged.get(response) or self._judge_mcq(response))
+        for index, extracted, evaluation in FRQ_KEYS:
+            name = text_of(stored.get(extracted))
+            verdict = None if trial.faults[index] else (_verdict_of(stored.get(evaluation), name), name)
+            trial.frq.append(verdict)
+
+    def _judge_mcq(self, response: str) -> McqVerdicts:
+        loose = judge_loose(response, self._answer_as_stored)
+        judged: McqVerdicts = (loose.verdict, None, None)
+        if self._case.choices:
+            # the authors' prompt named the choices without letters: those that models write fit no order
+            strict = judge_strict(response, self._case.answer, self._case.choices, lettered=False)
+            judged = (loose.verdict, strict.verdict, strict.extracted)
+        self._judged[response] = judged
+        return judged
+
+    def _read_conversation(self, trial: ReleaseTrial, messages: object) -> None:
+        if messages is None:
+            trial.end_reason, trial.end_detail, trial.doctor_turns = "error", "the release holds no conversation", 0
+            return
+        if not isinstance(messages, list) or not set(map(type, messages)) <= {dict}:
+            raise BadFileError(f"trial_{trial.number}: the conversation is not a list of messages")
+        prompted = bool(messages) and messages[0].get("role") != "assistant"  # as system, or as the first user
+        if prompted:
+            trial.prompt = said_in(messages[0].get("content"))
+        self._read_messages(trial, messages[prompted:])
+        trial.doctor_turns = max(0, trial.roles.count("doctor") - 1)
+        if trial.end_detail:
+            trial.end_reason = "error"
+        else:
+            self._find_ending(trial)
+
+    def _read_messages(self, trial: ReleaseTrial, spoken: list[dict[str, Any]]) -> None:
+        """Take over what was said, up to a message that is missing."""
+        if _is_regular(spoken):
+            trial.texts, trial.roles = [message["content"] for message in spoken], _TURNS[: len(spoken)]
+            return
+        texts = [said_in(message.get("content")) for message in spoken]
+        roles = [_SPEAKERS.get(message.get("role", ""), "") for message in spoken]
+        if "" in roles:
+            raise BadFileError(f"trial_{trial.number}: message {roles.index('')} is by no doctor and no patient")
+        if None in texts:
+            gap = texts.index(None)
+            trial.end_detail = f"message {gap} is missing in the release"
+            texts, roles = texts[:gap], roles[:gap]
+        trial.texts, trial.roles = [text or "" for text in texts], roles
+
+    def _find_ending(self, trial: ReleaseTrial) -> None:
+        """Derive why a conversation ended (CRAFT-MD, Methods); the cap counts the doctor's prompt."""
+        last = trial.texts[-1] if len(trial.texts) > 1 and trial.roles[-1] == "doctor" else "?"
+        if FINAL_DIAGNOSIS in last:
+            trial.end_reason = "final_diagnosis"
+        elif "?" not in last:
+            trial.end_reason = "no_question"
+        elif self._max_messages is not None and len(trial.texts) + 1 >= self._max_messages:
+            trial.end_reason = "turn_cap"
+        else:
+            trial.end_reason = "error"
+            trial.end_detail = "the release's record stops at a question, before the cap of messages"
+
+
+def _is_regular(spoken: list[dict[str, Any]]) -> bool:
+    """Say whether doctor and patient take turns and every message is a text, as in nearly all conversations."""
+    try:
+        roles = [message["role"] for message in spoken]
+        return roles == _ROLES[: len(spoken)] and {type(message["content"]) for message in spoken} == _STR
+    except KeyError:
+        return False
+
+
+def _verdict_of(evaluation: object, extracted: str | None) -> Verdict:
+    """Return the authors' grader's verdict: 1 is correct whatever was extracted; −1, or none, cannot be counted."""
+    if evaluation == 1:
+        return "correct"
+    if evaluation != 0:
+        return "ungradable"
+    return _WRONG.get((extracted or "").lower(), "incorrect")
+
+
+_WRONG: Mapping[str, Verdict] = {"multiple": "multiple", "none": "no_diagnosis"}

@@ -1,0 +1,191 @@
+"""Gathers trials column by column and hands them over as Arrow tables, named as those of the database.
+
+Ids and names that repeat go as dictionaries: a third of the time and half of the file (benchmarks/bench_import.py).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from core.agents.mcq import STRICT_VERSION
+from core.jobs.craftmd_release.case_file import McqVerdicts, ReleaseTrial
+from core.jobs.craftmd_release.fields import ARMS, Fault
+from core.jobs.craftmd_release.prompts import prompt_hash, template_of
+from core.store.release import FROM_TABLES
+from core.store.tables import SCHEMAS
+
+GRADER = "gpt_4"
+"""Who graded the free responses of the release (Johri et al. 2025, Methods)."""
+_FORMATS = tuple(dict.fromkeys(format_ for format_, _ in ARMS))
+_MCQ_RULES = ("mcq_loose", "mcq_strict")
+_VERSIONS = {"mcq_strict": STRICT_VERSION}
+"""Of rules by hand; 1 where none is named."""
+Indices = npt.NDArray[np.intp]
+
+
+class Columns:
+    """The trials so far. ``now`` is when they come in: the release does not say when they happened."""
+
+    def __init__(self, now: float) -> None:
+        self._now = now
+        self._trials: list[tuple[Any, ...]] = []
+        self._ids: list[str] = []
+        self._lengths: list[int] = []
+        self._roles: list[str] = []
+        self._texts: list[str] = []
+        self._responses: list[str | None] = []
+        self._faults: list[Fault | None] = []
+        self._mcq: list[McqVerdicts | None] = []
+        self._frq: list[tuple[str, str | None] | None] = []
+        self._hashes: dict[str, str] = {}
+        self.templates: dict[str, str] = {}
+        """Prompt hash → the prompt with its specialty factored out."""
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def add(
+        self, run_id: str, case_key: str, content_hash: str, digest: str, trials: Sequence[ReleaseTrial]
+    ) -> list[str]:
+        """Take the trials of a case file and return the hashes of their prompts.
+
+        A trial's id is the beginning of its file's digest and its number: another where the file has changed.
+        """
+        for trial in trials:
+            self._ids.append(f"{digest[:19]}{trial.number}")
+            failure = ("release", "missing", trial.missing) if trial.missing else (None, None, None)
+            status = "failed" if trial.missing else "finished"
+            ending = (trial.end_reason, trial.end_detail or None, trial.doctor_turns)
+            self._trials.append(
+                (run_id, case_key, content_hash, trial.number, status, *ending, trial.summary, *failure)
+            )
+            self._lengths.append(len(trial.texts))
+            self._roles += trial.roles
+            self._texts += trial.texts
+            self._responses += trial.responses
+            self._faults += trial.faults
+            self._mcq += trial.mcq
+            self._frq += trial.frq
+        return [self._prompt(trial.prompt) for trial in trials if trial.prompt is not None]
+
+    def _prompt(self, prompt: str) -> str:
+        known = self._hashes.get(prompt)
+        if known is None:
+            template = template_of(prompt)
+            known = self._hashes[prompt] = prompt_hash(template)
+            self.templates[known] = template
+        return known
+
+    def excluded(self, first: int) -> Counter[str]:
+        """Return why answers do not count, and how many, from the trial at position ``first`` on."""
+        found = Counter(fault[1] for fault in self._faults[first * len(ARMS) :] if fault)
+        ungraded = sum(g is not None and g[0] == "ungradable" for g in self._frq[first * len(_FORMATS) :])
+        return found + Counter({"the authors' grader gave no verdict": ungraded})
+
+    def tables(self) -> dict[str, pa.Table]:
+        """Return the rows of trials, utterances, answers and grades."""
+        return {
+            "trials": self._trial_table(),
+            "utterances": self._utterance_table(),
+            "answers": self._answer_table(),
+            "grades": pa.concat_tables([self._mcq_table(), self._frq_table()]).combine_chunks(),
+        }
+
+    def _trial_table(self) -> pa.Table:
+        types = {f.name: f.type for f in SCHEMAS["trials"]}
+        columns = dict(zip(_TRIAL_COLUMNS, zip(*self._trials, strict=True), strict=True))
+        constant: dict[str, Any] = {"seed": 0, "finished_at": self._now, "events": FROM_TABLES}
+        return pa.table({
+            "trial_id": pa.array(self._ids, pa.string()),
+            **{name: pa.array(values, types.get(name, pa.string())) for name, values in columns.items()},
+            **{name: pa.repeat(pa.scalar(value), len(self)) for name, value in constant.items()},
+        })  # fmt: skip
+
+    def _utterance_table(self) -> pa.Table:
+        lengths = np.asarray(self._lengths, dtype=np.int64)
+        starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
+        turn = np.arange(len(self._texts), dtype=np.int64) - starts
+        return pa.table({
+            "trial_id": self._ids_at(np.repeat(np.arange(len(self)), lengths)),
+            "position": pa.array(turn + 1),  # the trial's start is event 0
+            "turn": pa.array(turn),
+            "role": pa.array(self._roles, pa.string()).dictionary_encode(),
+            "text": pa.array(self._texts, pa.string()),
+        })  # fmt: skip
+
+    def _answer_table(self) -> pa.Table:
+        arms = np.tile(np.arange(len(ARMS)), len(self))
+        faults = self._faults
+        return pa.table({
+            "trial_id": self._ids_at(np.repeat(np.arange(len(self)), len(ARMS))),
+            "format": _named([a[0] for a in ARMS], arms),
+            "question_type": _named([a[1] for a in ARMS], arms),
+            "response": pa.array(self._responses, pa.string()),
+            "status": _named(["answered", "invalid"], np.array([f is not None for f in faults], dtype=np.intp)),
+            "reason": pa.array([f and f[0] for f in faults], pa.string()),
+            "detail": pa.array([f[1] if f else "" for f in faults], pa.string()),
+        })  # fmt: skip
+
+    def _mcq_table(self) -> pa.Table:
+        """Return two rows for each response with choices, one a rule; one where the choices are not known."""
+        at = _present(self._mcq)
+        judged = [found for found in self._mcq if found is not None]
+        both = np.repeat(at, 2)
+        verdicts = [verdict for found in judged for verdict in found[:2]]
+        extracted = [name for found in judged for name in (None, found[2])]
+        rules = np.tile(np.arange(2), len(judged))
+        if None in verdicts:
+            given = _present(verdicts)
+            both, rules = both[given], rules[given]
+            verdicts, extracted = [verdicts[n] for n in given], [extracted[n] for n in given]
+        return self._grades("mcq", both, rules, _MCQ_RULES, "rule", verdicts, extracted)
+
+    def _frq_table(self) -> pa.Table:
+        at = _present(self._frq)
+        judged = [found for found in self._frq if found is not None]
+        names = [found[1] for found in judged]
+        return self._grades(
+            "frq", at, np.zeros(len(at), dtype=np.intp), ("frq",), GRADER, [f[0] for f in judged], names
+        )
+
+    def _grades(
+        self, question_type: str, at: Indices, rule: Indices, rules: Sequence[str], grader: str,
+        verdicts: Sequence[str | None], extracted: list[str | None],
+    ) -> pa.Table:  # fmt: skip
+        """Return the rows of grades; ``at`` counts formats, ``_FORMATS`` to a trial."""
+        same = np.zeros(len(at), dtype=np.intp)
+        return pa.table({
+            "trial_id": self._ids_at(at // len(_FORMATS)),
+            "format": _named(_FORMATS, at % len(_FORMATS)),
+            "question_type": _named([question_type], same),
+            "rule": _named(rules, rule),
+            "grader": _named([grader], same),
+            "extracted": pa.array(extracted, pa.string()),
+            "verdict": pa.array(verdicts, pa.string()).dictionary_encode(),
+            "rule_version": pa.array(np.array([_VERSIONS.get(name, 1) for name in rules], dtype=np.int32)[rule]),
+            "graded_at": pa.repeat(pa.scalar(self._now), len(at)),
+        })  # fmt: skip
+
+    def _ids_at(self, at: Indices) -> Any:
+        return _named(self._ids, at)
+
+
+_TRIAL_COLUMNS = (
+    "run_id", "case_key", "content_hash", "trial", "status", "end_reason", "end_detail", "doctor_turns", "summary",
+    "failed_where", "failure", "failure_message",
+)  # fmt: skip
+
+
+def _named(names: Sequence[str], at: Indices) -> Any:
+    """Return a column of names, each kept once."""
+    return pa.DictionaryArray.from_arrays(pa.array(at.astype(np.int32), pa.int32()), pa.array(names, pa.string()))
+
+
+def _present(values: Sequence[object]) -> Indices:
+    return np.flatnonzero(np.fromiter((value is not None for value in values), dtype=bool, count=len(values)))

@@ -1,0 +1,195 @@
+"""Starts, resumes and re-grades campaigns: opens the cast, finds what is missing, runs it, folds the result."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from core.agents import pictures
+from core.agents.belief import check_pack
+from core.errors import AnamnesisError, UsageError
+from core.frameworks.automedic.protocol import AutoMedicRules, run_automedic
+from core.frameworks.base import AUTOMEDIC, CONSULTATION, Play, framework
+from core.frameworks.casting import Casting, craftmd_pack, is_model
+from core.frameworks.consultation.protocol import ConsultationRules, run_consultation
+from core.frameworks.craftmd.protocol import run_trial
+from core.jobs.engine import Engine, Progress, Stop, running
+from core.jobs.pictures import check_showable
+from core.jobs.plan import Campaign, campaign_of, human_seats, in_full, models_of, rules_of, trials_of
+from core.journal import JournalWriter, RunHeader, done_trials, journal_path
+from core.models.registry import Registry
+from core.persona import PLAIN, parse_persona, persona_prompt
+from core.store.database import Store
+from core.store.fold import fold, fold_if_free
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: ``stopped`` holds the reason where it is not complete."""
+
+    header: RunHeader
+    progress: Progress
+    stopped: str | None
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a run is carried out; none of it changes results."""
+
+    concurrency: int = 16
+    budget_usd: float | None = None
+    on_progress: Callable[[Progress], None] = lambda progress: None
+
+
+def begin(header: RunHeader) -> None:
+    """Write the first line of a new run's journal; a run is begun once only."""
+    path = journal_path(header.run_id)
+    try:
+        path.parent.mkdir(parents=True)
+    except FileExistsError:
+        raise AnamnesisError(
+            f"Another process began the same campaign this very second: take it up with "
+            f"`python -m core resume {header.run_id}`, or try again."
+        ) from None
+    with JournalWriter(path) as journal:
+        journal.append(header)
+
+
+def carry_out(header: RunHeader, registry: Registry, options: Options) -> Outcome:
+    """Run whatever a journaled run still misses, until it is complete or stopped by Ctrl-C, file or budget."""
+    return asyncio.run(_carry_out(header, registry, options))
+
+
+async def _carry_out(header: RunHeader, registry: Registry, options: Options) -> Outcome:
+    campaign = campaign_of(header)
+    if human_seats(campaign.names):
+        raise UsageError("A campaign cannot wait for a human: seat humans on the Live page.")
+    stop = Stop()
+    store = Store()
+    with running(header.run_id) as stop_file:
+        done = done_trials(journal_path(header.run_id))
+        trials = trials_of(header)
+        missing = [trial for trial in trials if trial.trial_id not in done]
+        async with registry:
+            check_budget(options.budget_usd, list(models_of(campaign).values()), registry)
+            check_pictures(replace(campaign, cases=tuple(trial.case for trial in missing)), registry)
+            engine = _engine(header, campaign, registry, options, store)
+            with interrupts(stop):
+                progress = await engine.run(missing, len(trials), stop, stop_file)
+    await asyncio.to_thread(fold, store)
+    return Outcome(header, progress, stop.reason if progress.done < progress.planned else None)
+
+
+def _engine(header: RunHeader, campaign: Campaign, registry: Registry, options: Options, store: Store) -> Engine:
+    async def fold_now() -> None:
+        await asyncio.to_thread(fold_if_free, store)
+
+    return Engine(
+        header=header,
+        play=player_of(campaign, registry),
+        concurrency=options.concurrency,
+        budget_usd=options.budget_usd,
+        fold=fold_now,
+        on_progress=options.on_progress,
+    )
+
+
+def player_of(campaign: Campaign, registry: Registry) -> Play:
+    """Return what plays a campaign's trials, with its cast opened."""
+    casting = casting_of(campaign, registry)
+    if campaign.protocol == CONSULTATION.name:
+        return _consultation(in_full(campaign, registry), casting)
+    if campaign.protocol == AUTOMEDIC.name:
+        return _automedic(in_full(campaign, registry), casting)
+    cast, rules = casting.open(campaign.names), rules_of(campaign)
+    return lambda trial: run_trial(trial, cast, rules)
+
+
+def _consultation(campaign: Campaign, casting: Casting) -> Play:
+    settings = campaign.settings
+    cast = casting.consultation(
+        campaign.names, settings.solver, settings.doctor_prompt, settings.max_questions, craftmd_pack()
+    )  # fmt: skip
+    rules = ConsultationRules(campaign.arms, settings.max_questions, bool(settings.images))
+    return lambda trial: run_consultation(trial, cast, rules)
+
+
+def _automedic(campaign: Campaign, casting: Casting) -> Play:
+    settings = campaign.settings
+    cast = casting.automedic(campaign.names, settings.staff, settings.max_turns, craftmd_pack())
+    rules = AutoMedicRules(campaign.arms, settings.max_turns, bool(settings.images))
+    return lambda trial: run_automedic(trial, cast, rules)
+
+
+def casting_of(campaign: Campaign, registry: Registry) -> Casting:
+    """Return the casting that a campaign asks for."""
+    settings = campaign.settings
+    return Casting(
+        registry, framework(campaign.protocol).pack(campaign.prompts), settings.sampling, settings.base_url,
+        frozenset(settings.own_address.split(",")), probing=settings.probe,
+    )  # fmt: skip
+
+
+def check_prompts(campaign: Campaign) -> None:
+    """Raise ``UsageError`` where the prompt pack cannot say the persona, ask for beliefs, or speak of pictures."""
+    pack, persona = framework(campaign.protocol).pack(campaign.prompts), parse_persona(campaign.settings.persona)
+    if campaign.settings.probe:
+        check_pack(pack)
+    if campaign.settings.images:
+        pictures.check_pack(pack)
+    if persona != PLAIN and is_model(campaign.names.patient):
+        persona_prompt(pack, persona, caregiver=False)
+
+
+def check_pictures(campaign: Campaign, registry: Registry) -> None:
+    """Raise ``UsageError`` where the doctor cannot be shown the pictures it is to be shown; see ``check_showable``."""
+    pack = framework(campaign.protocol).pack(campaign.prompts)
+    check_showable(campaign.settings.images, campaign.cases, campaign.names.doctor, pack, registry)
+
+
+def check_startable(campaign: Campaign, registry: Registry, options: Options) -> None:
+    """Raise ``UsageError`` for what would stop a run: a human's seat, an unknown price, prompts, pictures, a key."""
+    if human_seats(campaign.names):
+        raise UsageError("A campaign cannot wait for a human: seat humans on the Live page.")
+    seats = models_of(campaign)
+    check_budget(options.budget_usd, list(seats.values()), registry)
+    check_prompts(campaign)
+    check_pictures(campaign, registry)
+    for role, name in seats.items():
+        registry.open(name, base_url=campaign.settings.address_of(role))
+
+
+def check_budget(budget_usd: float | None, names: Sequence[str], registry: Registry) -> None:
+    """Raise ``UsageError`` for a budget that is none, and where it needs a price that is not known."""
+    if budget_usd is None:
+        return
+    if not budget_usd > 0:
+        raise UsageError("--budget-usd must be more than 0.")
+    unpriced = [name for name in names if registry.spec(name).prices is None]
+    if unpriced:
+        raise UsageError(
+            f"A budget needs prices, and none is known for {', '.join(dict.fromkeys(unpriced))}: "
+            "add them to data/models.local.toml, or leave --budget-usd out."
+        )
+
+
+class interrupts:
+    """Turns Ctrl-C and SIGTERM into a clean stop while the block runs; in another than the main thread, nothing."""
+
+    def __init__(self, stop: Stop) -> None:
+        self._stop = stop
+        main = threading.current_thread() is threading.main_thread()
+        self._signals = (signal.SIGINT, signal.SIGTERM) if main else ()
+
+    def __enter__(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in self._signals:
+            loop.add_signal_handler(number, self._stop.ask, "It was interrupted.")
+
+    def __exit__(self, *_: object) -> None:
+        loop = asyncio.get_running_loop()
+        for number in self._signals:
+            loop.remove_signal_handler(number)

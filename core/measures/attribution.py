@@ -1,0 +1,278 @@
+"""Puts each wrong answer down to one cause, by rules; the first that holds counts. The causes and rules are our own.
+
+1. *provider*: the answer is excluded because a provider failed or refused. It is shown here and never counted as wrong.
+2. *case*: the case is at fault. Its linter finds the answer among no choices or a choice twice (multiple choice only),
+   or the answer in what the patient holds; or nobody can answer it: of at least ``MANY`` counted answers by at least
+   ``DOCTORS`` doctors to the whole vignette under the same question type, none is right.
+3. *grader*: the verdict is disputed. Another rule or grader, or an earlier verdict, called the same answer correct; or
+   the extracted diagnosis, or the one that the reference grader reads in the response, counts as the answer by its
+   rules. Also a reply of the grader that could not be read (``ungradable``: excluded, never wrong).
+4. *patient*, after a conversation: the patient named the diagnosis (by rule); or a model that judged the conversation
+   (``core.jobs.fact_judge``) says that it invented something, or withheld a fact that it was asked for. The latter
+   two not where they cannot have decided: the same doctor is wrong on the whole vignette too, or the right diagnosis
+   led its own belief at the last probe.
+5. *not_judged*, after a conversation at which no model has looked, and whose answer would be put down to the doctor
+   only because nothing is known against the patient.
+6. *doctor_never_asked*, after a conversation: facts that the patient could tell never came up, and the same doctor is
+   right on the whole vignette: in the same trial, or where that has no counted answer, in at least half of its counted
+   answers to the case. Where it has none at all, fewer than half of the facts came up. Not where the right diagnosis
+   led the doctor's own belief at the last probe: then it had what it needed.
+7. *doctor_concluded_wrongly*: all others. The doctor had what it needed, or fails on the whole vignette as well.
+
+**Without a judge.** Rules on words were right in 6 of 17 withheld and 22 of 75 invented marks when they were read, so
+they decide neither. What a patient withheld or invented is then unknown, and the question is which doctor's causes can
+be stated all the same. One that stands on what the rules did find does:
+
+- wrong on the whole vignette too, or right in its own belief: it concluded wrongly, whatever the patient said;
+- every fact that the patient could tell came up: nothing can have been withheld;
+- facts came up neither by themselves nor in answer to a question, for no question asked for them by name or by their
+  topic alone: a patient cannot withhold what nobody asked for, so they were never asked.
+
+In the last two a judge may still find an invention and put the answer down to the patient, who comes first in the
+order: they are ``provisional``, and counted. What is left would rest on the patient's innocence alone: facts that were
+asked for and never came up (did the patient withhold them?), and answers that nothing else explains. These are *not
+judged*. A rule so weak as the one for questions may send an answer there; it may not blame anybody.
+
+The rules apply to the formats ``APPLIES``; the others are left out, because the format itself holds facts back or
+rewrites them: one reply only, the examination only, a summary.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from core.agents.grader import named_in_list
+from core.case import Case
+from core.datasets.lint import Fault, lint
+from core.events import Format
+from core.knowledge.base import knowledge
+from core.measures.attribution_facts import LedgerFacts
+from core.measures.belief import Trajectory, is_right
+from core.store.failures import WrongAnswer
+from core.text.extraction import extract_by_rule
+from core.text.judged import JudgedPatient
+
+Cause = Literal["provider", "case", "grader", "patient", "not_judged", "doctor_never_asked", "doctor_concluded_wrongly"]
+CAUSES: tuple[Cause, ...] = (
+    "provider", "case", "grader", "patient", "not_judged", "doctor_never_asked", "doctor_concluded_wrongly",
+)  # fmt: skip
+"""In the order in which they are looked for."""
+AFTER_TALK: tuple[Format, ...] = ("multi_turn", "multi_turn_exam")
+APPLIES: tuple[Format, ...] = ("vignette", *AFTER_TALK)
+"""Formats whose wrong answers are attributed."""
+DOCTORS = 5
+MANY = 20
+FEW_FACTS = 0.5
+"""Coverage below which facts are taken to be missing where nothing is known of the doctor on the whole vignette."""
+
+
+@dataclass(frozen=True)
+class OnVignette:
+    """Counted answers to a case's whole vignette, under one question type, and how many of them are right."""
+
+    counted: int = 0
+    correct: int = 0
+    doctors: int = 0
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that is known of one wrong answer.
+
+    ``facts`` is ``None`` without a conversation, ``patient`` where no model has judged it, ``beliefs`` without a probe.
+    ``own`` holds the same doctor's answers to the vignette, ``all_doctors`` those of every doctor in the database.
+    """
+
+    answer: WrongAnswer
+    case: Case | None
+    facts: LedgerFacts | None = None
+    beliefs: Trajectory | None = None
+    own: OnVignette = OnVignette()
+    all_doctors: OnVignette = OnVignette()
+    patient: JudgedPatient | None = None
+
+    @property
+    def unlooked(self) -> bool:
+        """Whether what the patient withheld or invented could have decided, and no model has judged it."""
+        return self.patient is None and self.facts is not None and not self.had_it
+
+    @property
+    def had_it(self) -> bool:
+        """Whether the doctor fails for reasons of its own: wrong on the whole vignette too, or right in its belief."""
+        return self.knew is False or (self.beliefs is not None and self.beliefs.leads_at_end)
+
+    @property
+    def knew(self) -> bool | None:
+        """Whether the same doctor is right on the whole vignette; ``None`` where that is unknown."""
+        if self.answer.on_vignette in ("correct", "incorrect", "no_diagnosis", "multiple"):
+            return self.answer.on_vignette == "correct"
+        return self.own.correct * 2 >= self.own.counted if self.own.counted else None
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """A wrong answer with its cause; ``counted`` is false where it is excluded and therefore not wrong.
+
+    ``judged``: a model has judged the patient of its conversation. ``provisional``: none has, and it is put down to the
+    doctor on grounds of its own, so that it may still turn out the patient's.
+    """
+
+    answer: WrongAnswer
+    cause: Cause
+    rule: str
+    turn: int | None
+    judged: bool = False
+    provisional: bool = False
+
+    @property
+    def counted(self) -> bool:
+        """Whether the answer counts as wrong."""
+        return self.answer.counted
+
+
+_Found = tuple[Cause, str, int | None]
+
+
+def attribute(evidence: Evidence) -> Attribution:
+    """Return the cause of one wrong answer; raises ``ValueError`` for a format that is not attributed."""
+    if evidence.answer.format not in APPLIES:
+        raise ValueError(f"answers of the format {evidence.answer.format} are not attributed")
+    cause, rule, turn = next(found for rule in _RULES if (found := rule(evidence)) is not None)
+    after_talk = evidence.answer.format in AFTER_TALK and cause in ("doctor_never_asked", "doctor_concluded_wrongly")
+    judged = evidence.patient is not None and evidence.answer.format in AFTER_TALK
+    return Attribution(evidence.answer, cause, rule, turn, judged, after_talk and evidence.unlooked)
+
+
+def _provider(evidence: Evidence) -> _Found | None:
+    if evidence.answer.verdict == "refused":
+        return "provider", "The provider refused, so there is no answer and nothing counts.", None
+    if evidence.answer.verdict == "provider_error":
+        return "provider", "The provider failed, so there is no answer and nothing counts.", None
+    return None
+
+
+def _case(evidence: Evidence) -> _Found | None:
+    answer, everybody = evidence.answer, evidence.all_doctors
+    if evidence.case is not None:
+        faults = _FAULTS if answer.question_type == "mcq" else _FAULTS[:1]
+        found = [message for fault, message in _faults_of(evidence.case) if fault in faults]
+        if found:
+            return "case", f"The case is at fault: {found[0]}.", None
+    if not everybody.correct and everybody.counted >= MANY and everybody.doctors >= DOCTORS:
+        tried = f"none of {everybody.counted} answers by {everybody.doctors} doctors to the whole vignette is right"
+        return "case", f"Nobody can answer it: {tried}.", None
+    return None
+
+
+_FAULTS: tuple[Fault, ...] = ("answer_leaked", "answer_not_among_choices", "repeated_choice")
+"""Faults that spoil an answer: the first in any arm, the others where the choices are shown."""
+
+
+@functools.lru_cache(maxsize=8_192)
+def _faults_of(case: Case) -> tuple[tuple[Fault, str], ...]:
+    return tuple((finding.fault, finding.message) for finding in lint([case]))
+
+
+def _grader(evidence: Evidence) -> _Found | None:
+    answer = evidence.answer
+    if answer.verdict == "ungradable":
+        return "grader", "The grader's verdict could not be read, so the answer does not count.", None
+    if answer.called_correct:
+        rule, grader = answer.called_correct[0]
+        by = f"the rule {rule}" if grader == "rule" else grader
+        return "grader", f"The verdict is disputed: {by} called the same answer correct.", None
+    if evidence.case is not None and (named := _right_names(evidence.case, answer)):
+        return "grader", f"The verdict is disputed: by name, “{named}” counts as the answer.", None
+    return None
+
+
+def _right_names(case: Case, answer: WrongAnswer) -> str | None:
+    """Return a diagnosis of a free response that counts as the answer by the rules of the reference grader."""
+    if answer.question_type not in ("frq", "frq_top3"):
+        return None
+    response = answer.response or ""
+    if answer.question_type == "frq_top3":
+        names = named_in_list(response)
+    else:
+        names = [answer.extracted or "", extract_by_rule(response, knowledge()) if response else ""]
+    return next((name for name in names if name and is_right(case, name)), None)
+
+
+def _patient(evidence: Evidence) -> _Found | None:
+    facts = evidence.facts
+    if facts is None or evidence.answer.format not in AFTER_TALK:
+        return None
+    if facts.leaked:
+        return "patient", "The patient named the diagnosis.", facts.leaked[0]
+    if evidence.patient is None or evidence.had_it:
+        return None
+    judge = evidence.patient.judge
+    for one in evidence.patient.verdicts:
+        if one.kind == "invented":
+            return "patient", f"The patient said what the case does not hold, by {judge}: “{one.words}”.", one.turn
+    for one in evidence.patient.verdicts:
+        asked = f"asked “{one.words}”, it kept back “{one.fact_text}”"
+        return "patient", f"The patient was asked for a fact and never told it, by {judge}: {asked}.", one.turn
+    return None
+
+
+def _not_judged(evidence: Evidence) -> _Found | None:
+    facts = evidence.facts
+    if facts is None or evidence.answer.format not in AFTER_TALK or not evidence.unlooked or not facts.never:
+        return None
+    if _never_asked(evidence) is not None:
+        return None
+    if not facts.unasked:
+        why = f"{_facts(facts.never)} came up though asked for: no model has judged whether the patient withheld them"
+    else:
+        why = "No model has judged what the patient withheld or invented, and nothing else explains it"
+    return "not_judged", f"{why}.", max(0, facts.turns - 1)
+
+
+def _never_asked(evidence: Evidence) -> _Found | None:
+    facts = evidence.facts
+    if facts is None or evidence.answer.format not in AFTER_TALK or evidence.had_it:
+        return None
+    missing = facts.unasked if evidence.patient is None else facts.never
+    if not missing:
+        return None
+    last, found = max(0, facts.turns - 1), f"{_facts(missing)} came up"
+    found += " and no question asked for" if evidence.patient is None else ""
+    if evidence.knew:
+        return "doctor_never_asked", f"The same doctor is right on the whole vignette; {found}.", last
+    if evidence.knew is None and facts.coverage < FEW_FACTS:
+        return "doctor_never_asked", f"Fewer than half of the facts came up; {found}.", last
+    return None
+
+
+def _facts(number: int) -> str:
+    """Return what never came up, as the beginning of a sentence that goes on with "came up"."""
+    return (
+        "1 fact that the patient could tell never"
+        if number == 1
+        else f"{number} facts that the patient could tell never"
+    )
+
+
+def _concluded_wrongly(evidence: Evidence) -> _Found:
+    facts, beliefs = evidence.facts, evidence.beliefs
+    cause: Cause = "doctor_concluded_wrongly"
+    if evidence.answer.format not in AFTER_TALK:
+        return cause, "The doctor was shown the whole vignette.", None
+    if beliefs is not None and beliefs.first_led is not None:
+        led = [belief.turn for belief in beliefs.beliefs if belief.leads][-1]
+        return cause, "The right diagnosis led the doctor's own belief, and it answered another.", led
+    last = max(0, facts.turns - 1) if facts is not None else None
+    if facts is not None and not facts.never:
+        return cause, "Every fact that the patient could tell came up.", last
+    if evidence.knew is False:
+        return cause, "The same doctor is wrong on the whole vignette too.", last
+    return cause, "Neither the case, the grader, the patient nor missing facts explain it.", last
+
+
+_RULES: Sequence[Callable[[Evidence], _Found | None]] = (
+    _provider, _case, _grader, _patient, _not_judged, _never_asked, _concluded_wrongly,
+)  # fmt: skip

@@ -1,0 +1,241 @@
+"""The four parts of CARE for each seat: accuracy, conversational efficiency and strategy, empathy, robustness.
+
+Source: Oh, Park, Kim, arXiv 2512.10195, CARE. All figures are means over items; intervals resample items (95 %
+percentile bootstrap, expanded for few items as everywhere; Wilson's where all are alike). What a provider broke is in
+no figure and is counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from core.events import COUNTED
+from core.measures.care.items import item_rows
+from core.measures.history.resampling import column_intervals
+from core.stats.bootstrap import RESAMPLES, SEED, bootstrap_interval, resampled_interval
+from core.stats.intervals import NOTHING, Interval
+from core.stats.proportions import wilson, wilson_if_alike
+from core.stats.ratios import percentiles
+from core.store.care import CAUSES, Cause, FailureKind
+from core.store.selection import doctor_of
+
+Floats = NDArray[np.float64]
+Part = Literal["accuracy", "efficiency", "empathy", "robustness"]
+PARTS: tuple[Part, ...] = get_args(Part)
+Slice = Literal["dataset", "specialty"]
+PER_CENT = 100
+USED = [
+    "seat", "model", "case_key", "dataset", "specialty", "whole", "counted", "conv", "static", "turns", "words",
+    "rating", "role_breaking", "abrupt", "invalid",
+]  # fmt: skip
+"""The columns of the trials that items and profiles are made of: fewer are quicker to divide."""
+_FEW_SEATS = 4
+"""Fewer seats than that are drawn for one by one: the way for many costs as much for one."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure over ``n`` items with its 95 % interval; all ``None`` where no item has it."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+
+
+@dataclass(frozen=True)
+class CareProfile:
+    """The four parts for one seat, over all its items or those of one group.
+
+    ``accuracy`` is S_A = Acc_conv × ``penalty``, with penalty = min(1, Acc_conv / Acc_static), and 1 where Acc_static
+    is 0, because nothing is lost then. The formula printed in the paper is not known to us: this one is our choice
+    from its description, so both accuracies stand beside it. All three are figured on the items in which both answers
+    count; ``conv_all`` and ``static_all`` take every item that has the one. Both are None-valued where no run asks it.
+    ``efficiency`` is S_C: 100 × the mean of 1 / (mean words a query) where the answer is right and else 0; a
+    conversation without a query has 0. ``empathy`` is S_E, the mean rating over 5; ``unrated`` whole conversations
+    have none. ``robustness`` is S_R = 1 − the share of items that failed in any way.
+
+    ``excluded`` counts trials whose conversation does not count, ``excluded_static`` those whose answer to the whole
+    question does not, by verdict. ``unpaired`` items have just one of the two accuracies. ``causes`` counts failures by
+    kind and cause; a trial may have one of each kind, ``failed`` trials have any.
+    """
+
+    seat: str
+    doctor: str
+    group: str | None
+    accuracy: Estimate
+    efficiency: Estimate
+    empathy: Estimate
+    robustness: Estimate
+    acc_conv: Estimate
+    acc_static: Estimate
+    penalty: float | None
+    conv_all: Estimate
+    static_all: Estimate
+    items: int
+    trials: int
+    unpaired: int
+    unrated: int
+    failed: int
+    excluded: dict[str, int] = field(default_factory=dict)
+    excluded_static: dict[str, int] = field(default_factory=dict)
+    causes: dict[tuple[FailureKind, Cause], int] = field(default_factory=dict)
+
+    def part(self, name: Part) -> Estimate:
+        """Return one of the four."""
+        found: Estimate = getattr(self, name)
+        return found
+
+    @property
+    def kinds(self) -> dict[FailureKind, int]:
+        """How many trials failed in each way."""
+        return {kind: sum(self.causes[kind, cause] for cause in causes) for kind, causes in CAUSES.items()}
+
+
+def profiles(trials: pd.DataFrame, by: Slice | None = None) -> list[CareProfile]:
+    """Return a profile for each seat of ``read_care``'s table, and each group if asked, by group and seat."""
+    found: list[CareProfile] = []
+    for group, members in slices(trials[USED], by):
+        items = item_rows(members)
+        efficiency = _efficiencies(items)
+        parts = {str(seat): part for seat, part in members.groupby("seat", observed=True, sort=True)}
+        for seat, own in items.groupby("seat", observed=True, sort=True):
+            found.append(_profile(group, parts[str(seat)], own, efficiency[str(seat)]))
+    return found
+
+
+def profile_of(trials: pd.DataFrame) -> CareProfile | None:
+    """Return the profile of one seat's trials, however they were chosen; ``None`` where there are none.
+
+    Raises ``ValueError`` for trials of several seats: they must not be pooled.
+    """
+    if trials["seat"].nunique() > 1:
+        raise ValueError(f"a profile is of one seat, not of {trials['seat'].nunique()}")
+    return next(iter(profiles(trials)), None)
+
+
+def penalty(conv: float, static: float) -> float:
+    """Return by what the accuracy is lowered for what the conversation lost: 1 where nothing, also from 0 to more."""
+    return conv / static if conv < static else 1.0
+
+
+def penalised_interval(conv: Floats, static: Floats, resamples: int = RESAMPLES, seed: int = SEED) -> Interval:
+    """Return the interval of S_A: items are drawn in pairs, and both means and their ratio taken in each resample.
+
+    Items with the same pair of values are one column: how often each is drawn is one multinomial draw a resample.
+    """
+    n = conv.size
+    if not n:
+        return NOTHING
+    distinct, counts = np.unique(np.column_stack([conv, static]), axis=0, return_counts=True)
+    drawn = np.random.default_rng(seed).multinomial(n, counts / n, resamples)
+    means = drawn @ distinct / n
+    lost = means[:, 0] < means[:, 1]
+    kept = np.divide(means[:, 0], means[:, 1], out=np.ones(resamples), where=lost)
+    found = percentiles(means[:, 0] * kept, n)
+    return wilson_if_alike(found, float(conv.mean()) * penalty(float(conv.mean()), float(static.mean())), n)
+
+
+def slices(trials: pd.DataFrame, by: Slice | None) -> Iterator[tuple[str | None, pd.DataFrame]]:
+    """Yield the trials of each group with its name; all of them under ``None`` where no split is asked."""
+    if by is None:
+        yield None, trials
+    else:
+        yield from ((str(group), members) for group, members in trials.groupby(by, observed=True, sort=True))
+
+
+def _efficiencies(items: pd.DataFrame) -> dict[str, Estimate]:
+    """Return seat → S_C, of many seats from one drawing of the items: no other part has as many distinct values."""
+    if items.empty:
+        return {}
+    wide = items.pivot(index="case_key", columns="seat", values="efficiency")
+    matrix = wide.to_numpy(dtype=np.float64) * PER_CENT
+    columns = [matrix[~np.isnan(matrix[:, i]), i] for i in range(matrix.shape[1])]
+    few = len(columns) < _FEW_SEATS
+    bounds = (
+        [resampled_interval(values, shares=False) for values in columns] if few
+        else column_intervals(matrix)
+    )  # fmt: skip
+    per_word = items.groupby("seat", observed=True)["per_word"].mean()
+    return {
+        # where no answer is right: what it came to if as many were as Wilson's bound allows
+        str(seat): _estimate(values, found if values.any() else
+                             Interval(0.0, wilson(0, values.size).high * PER_CENT * float(per_word[seat])))
+        for seat, values, found in zip(wide.columns, columns, bounds, strict=True)
+    }  # fmt: skip
+
+
+def _profile(group: str | None, trials: pd.DataFrame, items: pd.DataFrame, efficiency: Estimate) -> CareProfile:
+    values = {name: items[name].to_numpy(dtype=np.float64) for name in ("conv", "static", "empathy", "failed")}
+    conv, static = values["conv"], values["static"]
+    both = ~np.isnan(conv) & ~np.isnan(static)
+    acc_conv, acc_static = _mean(conv[both]), _mean(static[both])
+    return CareProfile(
+        seat=str(items["seat"].iat[0]),
+        doctor=doctor_of(str(items["seat"].iat[0])),
+        group=group,
+        accuracy=_accuracy(conv[both], static[both]),
+        efficiency=efficiency,
+        empathy=_mean(values["empathy"]),
+        robustness=_mean(1 - values["failed"]),
+        acc_conv=acc_conv,
+        acc_static=acc_static,
+        penalty=_penalty(acc_conv, acc_static),
+        conv_all=_mean(conv),
+        static_all=_mean(static),
+        items=len(items),
+        trials=len(trials),
+        unpaired=int((np.isnan(conv) != np.isnan(static)).sum()),
+        **_counts(trials),
+    )
+
+
+def _counts(trials: pd.DataFrame) -> dict[str, Any]:
+    counted = trials[trials["counted"]]
+    failed = counted["role_breaking"] | counted["abrupt"].notna() | counted["invalid"].notna()
+    return {
+        "unrated": int((trials["whole"] & trials["rating"].isna()).sum()),
+        "failed": int(failed.sum()),
+        "excluded": _by_verdict(trials.loc[~trials["counted"], "conv"]),
+        "excluded_static": _by_verdict(trials.loc[~trials["static"].isin(COUNTED), "static"]),
+        "causes": _causes(counted),
+    }
+
+
+def _causes(counted: pd.DataFrame) -> dict[tuple[FailureKind, Cause], int]:
+    found: Counter[str] = Counter(counted["abrupt"].dropna()) + Counter(counted["invalid"].dropna())
+    found["speaks_for_others"] = int(counted["role_breaking"].sum())
+    # "no_tag" ends a conversation and "no_diagnosis" is an answer: no two kinds share a cause
+    return {(kind, cause): found[cause] for kind, causes in CAUSES.items() for cause in causes}
+
+
+def _by_verdict(verdicts: pd.Series) -> dict[str, int]:
+    return dict(sorted(Counter(str(verdict) for verdict in verdicts.dropna()).items()))
+
+
+def _accuracy(conv: Floats, static: Floats) -> Estimate:
+    if not conv.size:
+        return Estimate()
+    mean_conv, mean_static = float(conv.mean()), float(static.mean())
+    bounds = penalised_interval(conv, static)
+    return Estimate(mean_conv * penalty(mean_conv, mean_static), bounds.low, bounds.high, conv.size)
+
+
+def _penalty(conv: Estimate, static: Estimate) -> float | None:
+    return None if conv.value is None or static.value is None else penalty(conv.value, static.value)
+
+
+def _mean(values: Floats) -> Estimate:
+    held = values[~np.isnan(values)]
+    return _estimate(held, bootstrap_interval(held))
+
+
+def _estimate(values: Floats, bounds: Interval) -> Estimate:
+    return Estimate(float(values.mean()), bounds.low, bounds.high, values.size) if values.size else Estimate()

@@ -1,0 +1,1 @@
+"""Reviews by people: what is drawn, asked, decided and agreed on."""

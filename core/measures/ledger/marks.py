@@ -1,0 +1,150 @@
+"""The ledger of a conversation: each fact of a case asked for, volunteered or never elicited, and leaks.
+
+Rules, all on words and therefore reproducible:
+
+- *asked*: the patient told the fact, and the doctor's question before it asked for it (by name, by topic, or openly for
+  symptoms, as the greeting does). *volunteered*: told without that. *never elicited*: not told. The first message that
+  tells a fact counts. How often these are right: ``MEASURED``.
+- A fact that never came up may have been asked for: the first question that names it, or asks for its topic alone, is
+  kept with it. Whether the patient withheld it then is not decided here, nor what the patient invented: rules on words
+  were right too seldom, and a model judges both (``core.jobs.fact_judge``).
+- *leaked*: the patient names the answer (or a synonym) though the vignette does not.
+
+Which words tell a fact: ``core.measures.ledger.telling``. Comparable to Consultation's recall of information (Liao et
+al., section on metrics).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from core.agents.base import Turn
+from core.case import Case
+from core.knowledge.base import knowledge, words_of_name
+from core.measures.ledger.replies import Reply, reply_to, without_notes
+from core.measures.ledger.telling import tells
+from core.text.facts import AtomicFact, facts_of
+from core.text.matching import Known, Pool, asks_by_name, asks_for, pool_of
+
+Mark = Literal["asked", "volunteered", "never_elicited"]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """How the rules for a mark did on marks by hand: ``right`` of the ``by_hand`` ones found, and of ``by_rule``."""
+
+    right: int
+    by_hand: int
+    by_rule: int
+
+    @property
+    def recall(self) -> float:
+        """Share (0 to 1) of what people mark so that the rules find."""
+        return self.right / self.by_hand
+
+    @property
+    def precision(self) -> float:
+        """Share (0 to 1) of what the rules mark so that people do too."""
+        return self.right / self.by_rule
+
+
+MEASURED: dict[Mark, Measured] = {
+    "asked": Measured(36, 98, 40), "volunteered": Measured(3, 6, 16), "never_elicited": Measured(26, 31, 79),
+}  # fmt: skip
+"""On the 135 facts that a patient can tell of eight held-out dialogues, which no rule was made for; tests measure anew.
+
+Their patients avoid the vignette's words on purpose, so that talk of models is easier. Who volunteered a fact and who
+was asked is the weaker half: 51 of the 56 facts that the rules say were told were told.
+"""
+
+
+@dataclass(frozen=True)
+class FactMark:
+    """What became of one fact: turns count the dialogue's messages from 0, the greeting."""
+
+    fact: AtomicFact
+    mark: Mark
+    turn: int | None = None
+    """The patient's message that told it."""
+    question_turn: int | None = None
+    """The doctor's message that asked for it; of a fact that never came up, the first that asked for just this.
+
+    ``None`` where it was volunteered, or never came up and nobody asked for it.
+    """
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """All marks of one conversation."""
+
+    case_key: str
+    turns: int
+    """Messages of the dialogue, both sides."""
+    marks: tuple[FactMark, ...]
+    leaked: tuple[int, ...]
+
+    def of(self, fact_id: str) -> FactMark:
+        """Return the mark of a fact; ``KeyError`` where the case has none of that id."""
+        for mark in self.marks:
+            if mark.fact.id == fact_id:
+                return mark
+        raise KeyError(fact_id)
+
+
+@dataclass(frozen=True)
+class _Exchange:
+    turn: int
+    question_turn: int | None
+    question: str
+    text: str
+    reply: Reply
+
+
+def ledger(case: Case, dialogue: Sequence[Turn], facts: Sequence[AtomicFact] | None = None) -> Ledger:
+    """Mark every fact of a case on a dialogue; ``facts`` replaces the case's own list."""
+    pool = pool_of(case, facts_of(case, facts))
+    exchanges = list(_exchanges(dialogue))
+    marks = tuple(_mark(known, exchanges, pool) for known in pool.known)
+    names = _hidden_names(case)
+    return Ledger(case.case_key, len(dialogue), marks, tuple(e.turn for e in exchanges if _names(e.text, names)))
+
+
+def _exchanges(dialogue: Sequence[Turn]) -> list[_Exchange]:
+    found: list[_Exchange] = []
+    question, question_turn = "", None
+    for number, turn in enumerate(dialogue):
+        if turn.role == "doctor":
+            question, question_turn = without_notes(turn.text), number
+        else:
+            found.append(_Exchange(number, question_turn, question, turn.text, reply_to(question, turn.text)))
+    return found
+
+
+def _mark(known: Known, exchanges: Sequence[_Exchange], pool: Pool) -> FactMark:
+    for exchange in exchanges:
+        if tells(exchange.reply, exchange.question, known, exchange.text, pool.cared_for):
+            asked = asks_for(exchange.question, known)
+            return FactMark(
+                known.fact, "asked" if asked else "volunteered", exchange.turn,
+                exchange.question_turn if asked else None,
+            )  # fmt: skip
+    named = (exchange.question_turn for exchange in exchanges if asks_by_name(exchange.question, known))
+    return FactMark(known.fact, "never_elicited", question_turn=next(named, None))
+
+
+@functools.lru_cache(maxsize=4_096)
+def _hidden_names(case: Case) -> tuple[str, ...]:
+    """Return the names of the answer that the vignette does not contain, spelt plainly."""
+    disease = knowledge().disease(case.answer)
+    names = {case.answer, *case.synonyms, *(disease.names if disease else ())}
+    vignette = f" {' '.join(words_of_name(case.vignette))} "
+    spelt = {" ".join(words_of_name(name)) for name in names}
+    return tuple(sorted(name for name in spelt if name and f" {name} " not in vignette))
+
+
+def _names(text: str, names: Sequence[str]) -> bool:
+    words = f" {' '.join(words_of_name(text))} "
+    return any(f" {name} " in words or f" {name}s " in words for name in names)

@@ -1,0 +1,205 @@
+"""How a patient's reply answers the question before it.
+
+Rules. A reply that says it does not know answers nothing. A bare yes or no (also "both", "nope", "don't think so",
+"none of that") is taken for what the question named, member by member of its list; "my joints are fine" denies the
+member that speaks of joints. Thanks, greetings and questions of the patient's own say nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from core.case import sentences
+from core.text.reading import Claim, Quantity, Reading, read, said_age
+
+Polarity = Literal["yes", "no", "unknown"]
+
+_I = re.IGNORECASE
+_UNKNOWN = re.compile(
+    r"can only tell|(?:does|did)(?: not|n['’]t) (?:provide|specify|say)|not (?:really )?(?:sure|certain)|"
+    r"(?:don['’]?t|do not|didn['’]?t|doesn['’]?t|does not|did not|can['’]?t|cannot|couldn['’]?t) "
+    r"(?:really |"
+    r"exactly )?(?:know|remember|recall|say|tell|have (?:that|any|enough|this|the) (?:information|details))|no "
+    r"idea|unsure|"
+    r"hard to say|(?:not|n['’]t|never) (?:been |specifically |explicitly )?(?:mention|specif|stated|provided|"
+    r"told|discuss|"
+    r"said anything|aware of that|given)\w*|"
+    r"nothing (?:is |was |has been )?(?:mentioned|stated)|nothing about|"
+    r"no (?:mention|information)\b|wasn['’]?t mentioned|haven['’]?t "
+    r"(?:checked|been told)",
+    _I,
+)
+_NO = re.compile(
+    r"^\W*(?:(?:well|oh|um|hmm|uh|honestly|actually)\W+)*(?:no(?=\s*[,.!;–—-]|\s*$|\s+(?:i|he|she|we|they|my|it|"
+    r"there|not|"
+    r"none|neither|nothing|the|doctor|change|other|unusual)\b)|nope|nah|not (?:really|that|at all|lately|"
+    r"recently|yet|so "
+    r"far|any|a thing|one)\b|never\b(?! mind)|none\b|nothing\b|neither\b|nobody\b|no one\b|i don['’]?t think so|"
+    r"don['’]?t "
+    r"think so|i (?:don['’]?t|do not|haven['’]?t|have not|have no|have never|never|didn['’]?t|did not)\b|i['’]ve "
+    r"(?:not|no|"
+    r"never)\b|(?:he|she) (?:hasn['’]?t|doesn['’]?t|didn['’]?t|has not|has never|does not)\b|(?:definitely|absolutely) "
+    r"not)|\bno, i (?:don['’]?t|do not)\b",
+    _I,
+)
+_YES = re.compile(
+    r"^\W*(?:(?:well|oh|um|hmm|uh|honestly|actually)\W+)*(?:yes|yeah|yep|yup|both|i do\b|i have\b|that['’]?s "
+    r"right|correct|"
+    r"exactly|a little|a bit|sometimes|definitely|sure|indeed|all of)\b|\b(?:yes|yeah)\W*$|,\s*(?:yes|yeah)\b",
+    _I,
+)
+_MISSED = re.compile(r"\b(?:missed|skipped|behind (?:on|with))\b", _I)
+_FINE = re.compile(
+    r"\b(?:is|are|feels?|looks?|seems?|(?:has|have) (?:been|stayed|remained)) (?:all |just |perfectly |completely )?"
+    r"(?:fine|okay|ok|normal|good|clear|unchanged|stable|the same)\b|"
+    r"\bha(?:s|ve)(?:n['’]?t| not) (?:really )?changed\b",
+    _I,
+)
+_ITS_SUBJECT = re.compile(r"^\W*(?:(?:no|yes)\W+)?(?:my|his|her|their|the|our)(?: \w+){1,3}$", _I)
+_LIKE_THIS = re.compile(
+    r"(?<!nothing )(?<!anything )\blike (?:this|that|these|those)\b|\b(?:similar|this (?:kind|type|sort) of)\b", _I
+)
+_CHAT = re.compile(
+    r"^\W*(?:(?:thank(?:s| you)\b|hello|hi|good (?:morning|afternoon|evening)|okay|ok|alright|i see|sure|please|"
+    r"bye|goodbye|"
+    r"i understand|that makes sense|i will|i['’]ll|that['’]s (?:all|everything|it)|i appreciate|i hope|nice to meet|"
+    r"i['’]m (?:worried|scared|glad)|you['’]re welcome|thank goodness)\b|.*\?\s*$)",
+    _I,
+)
+_STATEMENTS = re.compile(
+    r"\s*;\s*|,?\s+(?:but|though|however)\s+|,?\s+(?:and|so)\s+(?=(?:i|he|she|it|my|his|her|we|the|there|am)\b)", _I
+)
+_OPEN_MEMBER = re.compile(r"^\W*(?:and )?(?:what|which|how|when|where|why|who)\b", _I)
+_EARLIER = re.compile(r"\b(?:similar|like this|before|in the past|previous(?:ly)?)\b", _I)
+_OTHER = re.compile(r"\bany other (?!symptom|sign|problem|issue|complaint|change|thing|medic|condition|illness)\w+", _I)
+_EARLIER_LIST = re.compile(
+    r"\b(?:previous|prior|past|earlier) (?:\w+ )?(?:episodes?|attacks?|bouts?)\b|"
+    r"\bhave you (?:ever )?(?:had|experienced) [^?]*\bbefore\s*\?",
+    _I,
+)
+_LIST = re.compile(r",\s*(?:and |or )?|\s+(?:and|or|nor)\s+", _I)
+_NOTE = re.compile(r"\[[^\]]*(?:\]|$)")
+_ABOUT_AGE = re.compile(r"\bhow old\b|\bage\b", _I)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A message of the patient with the question before it, read.
+
+    ``claims`` holds what the words say and what a yes or no adds of the question; ``own`` the words' alone;
+    ``context`` what the question spoke of.
+    """
+
+    polarity: Polarity | None
+    own: frozenset[Claim]
+    claims: frozenset[Claim]
+    context: frozenset[str]
+    quantities: tuple[Quantity, ...]
+    reading: Reading
+
+
+@functools.lru_cache(maxsize=50_000)
+def reply_to(question: str, text: str) -> Reply:
+    """Read a reply together with its question."""
+    reading, asked = read(text), read(question)
+    polarity = polarity_of(text)
+    own = frozenset(_own(text))
+    added: set[Claim] = set()
+    stated = {concept for concept, _ in own}
+    if polarity in ("yes", "no"):
+        for member in members_of(question):
+            concepts = read(member).concepts
+            earlier = ((_EARLIER, member), (_OTHER, member), (_EARLIER_LIST, question))
+            if _OPEN_MEMBER.match(member):
+                continue
+            if polarity == "no" and any(rule.search(of) for rule, of in earlier):
+                concepts = concepts & {"before"}  # "no" to "pain like this before?" does not deny the pain
+            if polarity == "yes" or not concepts & {c for c, denied in own if not denied}:
+                added |= {(concept, polarity == "no") for concept in concepts - stated}
+    elif polarity is None:
+        added |= _denied_members(question, own, stated)
+    age = said_age(text, bool(_ABOUT_AGE.search(question)))
+    quantities = (*reading.quantities, age) if age else reading.quantities
+    return Reply(polarity, own, own | added, asked.concepts, quantities, reading)
+
+
+def polarity_of(text: str) -> Polarity | None:
+    """Return whether a reply says yes, no, or that it does not know; ``None`` where it just tells."""
+    if _UNKNOWN.search(text) and not _tells_besides(text):
+        return "unknown"
+    if _NO.search(text) or _MISSED.search(text):
+        return "no"
+    return "yes" if _YES.search(text) else None
+
+
+def _tells_besides(text: str) -> bool:
+    """Say whether a message with "I don't know" in it tells something in another sentence."""
+    rest = [s for s in statements_of(text) if not _UNKNOWN.search(s)]
+    return any(read(s).concepts or read(s).quantities for s in rest)
+
+
+@functools.lru_cache(maxsize=50_000)
+def statements_of(text: str) -> tuple[str, ...]:
+    """Return what a message states, one statement each: small talk, questions and not knowing are left out."""
+    pieces = [p.strip(" ,") for s in sentences(text) for p in _STATEMENTS.split(s)]
+    return tuple(p for p in pieces if p and not _CHAT.match(p))
+
+
+@functools.lru_cache(maxsize=20_000)
+def members_of(question: str) -> tuple[str, ...]:
+    """Return the things that a question lists ("fever, joint pain or hair loss" → three)."""
+    return tuple(m for m in _LIST.split(question) if m.strip())
+
+
+def without_notes(question: str) -> str:
+    """Return a doctor's message without notes in brackets, which ask the patient nothing."""
+    return _NOTE.sub(" ", question) if "[" in question else question
+
+
+def does_not_know(statement: str) -> bool:
+    """Say whether a statement says that something is not known."""
+    return bool(_UNKNOWN.search(statement))
+
+
+@functools.lru_cache(maxsize=50_000)
+def of_another(statement: str) -> bool:
+    """Say whether a statement speaks of something like what the patient has, and not of that itself."""
+    return bool(_LIKE_THIS.search(statement))
+
+
+def _own(text: str) -> set[Claim]:
+    """Return the claims of a message's own words; what "is fine" is denied, what is not known is left out."""
+    claims: set[Claim] = set()
+    for statement in statements_of(text):
+        if does_not_know(statement) and not re.search(r"\b(?:recall|remember)\b", statement, _I):
+            continue
+        for piece in _pieces(statement) if _FINE.search(statement) else (statement,):
+            fine = bool(_FINE.search(piece))
+            claims |= {(concept, denied or fine) for concept, denied in read(piece).claims}
+        if of_another(statement):  # "no other wounds like this one" does not deny this one
+            claims -= {claim for claim in read(statement).claims if claim[1]}
+    return claims
+
+
+def _pieces(statement: str) -> list[str]:
+    """Return what "and" joins; a bare subject stays with the verb that follows ("my appetite and weight are fine")."""
+    pieces: list[str] = []
+    for piece in re.split(r",?\s+(?:and|but)\s+", statement):
+        if pieces and _ITS_SUBJECT.match(pieces[-1]):
+            piece = f"{pieces.pop()} and {piece}"
+        pieces.append(piece)
+    return pieces
+
+
+def _denied_members(question: str, own: frozenset[Claim], stated: set[str]) -> set[Claim]:
+    """Return the rest of the members of which the reply denies a word ("my joints are fine" → no pain there)."""
+    denied = {concept for concept, no in own if no}
+    added: set[Claim] = set()
+    for member in members_of(question):
+        concepts = read(member).concepts
+        if concepts & denied:
+            added |= {(concept, True) for concept in concepts - stated}
+    return added

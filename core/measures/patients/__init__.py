@@ -1,0 +1,1 @@
+"""Simulated patients: what they said that a patient would not."""

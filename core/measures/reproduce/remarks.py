@@ -1,0 +1,180 @@
+"""Where the printed tables are wrong or unclear, each with evidence counted anew from the tables and the release."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+
+from core.datasets.published import AccuracyFigure, PublishedTest, accuracy_figures, leaderboard, published_tests
+from core.measures.reproduce.accuracy_tables import UNIDENTIFIED, interval_misprint, values_of
+from core.measures.reproduce.cells import Remark, as_printed
+from core.measures.reproduce.p_tables import COPIED_TABLE, SOURCE_TABLE, Recomputed, copied_table, twin_of
+from core.measures.reproduce.printed_tests import family_of
+from core.measures.reproduce.release import Group, Lacking, ModelScores
+from core.stats.corrections import benjamini_hochberg, holm
+from core.store.paper import Overlooked
+
+Release = Mapping[str, ModelScores]
+Correct = Callable[[Iterable[float]], list[float]]
+
+
+def remarks(release: Release, recomputed: Recomputed, overlooked: Overlooked) -> tuple[Remark, ...]:
+    """Return what is to be said of single tables, in their order."""
+    found = [*_wrong_intervals(release), *_copied(recomputed), *_unidentified(release), *_overlooked(overlooked)]
+    return tuple(sorted([*found, *_below_zero(), *_corrections()], key=lambda remark: remark.table))
+
+
+def _overlooked(overlooked: Overlooked) -> list[Remark]:
+    if not overlooked.answers:
+        return []
+    sentence = (
+        f"{overlooked.answers:,} answers on {overlooked.cases:,} cases hold the right choice and count as wrong: the "
+        "case file has a space before or after that choice, which the paper's rule looks for as well."
+    )
+    return [Remark(1, "note", "Spaces that cost points", (sentence,))]
+
+
+def _wrong_intervals(release: Release) -> list[Remark]:
+    found = []
+    for table in dict.fromkeys(f.table for f in accuracy_figures()):
+        rows = [f for f in accuracy_figures() if f.table == table]
+        wrong = [f for f in rows if interval_misprint(f)]
+        if wrong:
+            evidence = (
+                f"{len(wrong)} of the {len(rows)} printed intervals do not contain their own printed mean, and each "
+                "is the interval of the same model and format in another table.",
+                f"For example {wrong[0].model} {wrong[0].format}: {interval_misprint(wrong[0])}.",
+                *_recomputed_intervals(wrong, release),
+            )
+            found.append(Remark(table, "misprint", f"Table {table} holds another table's intervals", evidence))
+    return found
+
+
+def _recomputed_intervals(wrong: list[AccuracyFigure], release: Release) -> list[str]:
+    sentences = []
+    for figure in wrong:
+        try:
+            mean, low, high = values_of(figure, release)
+        except Lacking:
+            continue
+        sentences.append(
+            f"{figure.model} {figure.format}: printed {figure.mean:.3f} ({figure.ci_low:.3f} to {figure.ci_high:.3f}), "
+            f"recomputed {mean:.3f} ({low:.3f} to {high:.3f})."
+        )
+    return sentences
+
+
+def _copied(recomputed: Recomputed) -> list[Remark]:
+    if copied_table(recomputed) is None:
+        return []
+    rows = [t for t in published_tests() if t.table == COPIED_TABLE]
+    done = [t for t in rows if t in recomputed.p]
+    differing = [t for t in done if recomputed.p[t] != t.p_value]
+    twins = {t: twin for t in done if (twin := twin_of(t)) and twin in recomputed.p}
+    explained = sum(recomputed.p[twin] == t.p_value for t, twin in twins.items())
+    evidence = (
+        f"{sum(twin_of(t) is not None for t in rows)} of {len(rows)} rows hold the p-value and the adjusted p-value "
+        f"of the same row of table {SOURCE_TABLE}, though they are about fewer cases.",
+        f"On the cases with one single diagnosis, {len(differing)} of the {len(done)} recomputed p-values differ from "
+        f"the printed ones.",
+        f"On the cases of table {SOURCE_TABLE}, {explained} of {len(twins)} are the printed ones.",
+        *(f"{_name(t)}: printed {t.p_text}, recomputed {recomputed.p[t]:.4f}." for t in differing),
+    )
+    return [Remark(COPIED_TABLE, "misprint", f"Table {COPIED_TABLE} repeats table {SOURCE_TABLE}", evidence)]
+
+
+def _name(test: PublishedTest) -> str:
+    return f"{test.model} {test.dataset}, {test.arm_a} against {test.arm_b}"
+
+
+def _unidentified(release: Release) -> list[Remark]:
+    figures = [f for f in accuracy_figures() if (f.table, f.question_type) in UNIDENTIFIED]
+    evidence = [*_disagreeing(figures), *_sizes(figures, release), *_leaderboard(figures, release)]
+    title = "The free responses of tables 22 and 23 come from a part of the cases that is not named"
+    return [Remark(table, "unclear", title, tuple(evidence)) for table in sorted({t for t, _ in UNIDENTIFIED})]
+
+
+def _disagreeing(figures: list[AccuracyFigure]) -> list[str]:
+    """Compare with the same model and arm in the table of all cases."""
+    sentences = []
+    for figure in figures:
+        for other in accuracy_figures():
+            same = (other.scope, other.model, other.format, other.question_type) == (
+                "overall", figure.model, figure.format, figure.question_type
+            )  # fmt: skip
+            if same and other.mean != figure.mean:
+                sentences.append(
+                    f"{figure.model} {figure.format}: table {figure.table} prints {figure.mean:.3f}, table "
+                    f"{other.table} {other.mean:.3f}."
+                )
+    return sentences
+
+
+def _sizes(figures: list[AccuracyFigure], release: Release) -> list[str]:
+    """Say how many cases the printed intervals would need at the spread of all cases."""
+    sizes = []
+    for figure in figures:
+        if figure.model in release:
+            try:
+                scores = release[figure.model].of((figure.format, figure.question_type), Group())
+            except Lacking:
+                continue
+            half = (figure.ci_high - figure.ci_low) / 2
+            sizes.append((1.96 * float(np.std(scores, ddof=1)) / half) ** 2)
+    if not sizes:
+        return []
+    low, high = (round(size, -1) for size in (min(sizes), max(sizes)))
+    return [f"The widths of the printed intervals fit {low:.0f} to {high:.0f} cases, not all of them."]
+
+
+def _leaderboard(figures: list[AccuracyFigure], release: Release) -> list[str]:
+    """Compare the means over all cases with the authors' own leaderboard, found by its numbers, not by its names."""
+    sentences = []
+    for model in dict.fromkeys(f.model for f in figures if f.model in release):
+        own = [f for f in figures if f.model == model]
+        try:
+            means = {f.format: as_printed(values_of(f, release)[0], "mean") for f in own}
+        except Lacking:
+            continue
+        row = next((r for r in leaderboard() if r.question_type == "frq" and r.means == means), None)
+        if row is not None:
+            shown = ", ".join(f"{name} {mean:.3f}" for name, mean in means.items())
+            sentences.append(f"All cases of {model} give {shown}: the authors' leaderboard row {row.model}.")
+    return sentences
+
+
+def _below_zero() -> list[Remark]:
+    found = []
+    for table in dict.fromkeys(f.table for f in accuracy_figures()):
+        below = [f for f in accuracy_figures() if f.table == table and f.ci_low < 0]
+        if below:
+            sentence = f"{len(below)} lower bounds are below 0: an interval of the normal theory knows no limits."
+            found.append(Remark(table, "note", "Bounds below 0", (sentence,)))
+    return found
+
+
+def _corrections() -> list[Remark]:
+    """Adjust the printed p-values themselves, which needs no data."""
+    found = []
+    for table in dict.fromkeys(t.table for t in published_tests() if t.p_adjusted is not None):
+        rows = [t for t in published_tests() if t.table == table]
+        by_bh, by_holm = (_hits(rows, correct) for correct in (benjamini_hochberg, holm))
+        sentence = (
+            f"Of {len(rows)} printed adjusted p-values, Benjamini–Hochberg over the printed p-values gives {by_bh} to "
+            f"the last digit, Holm–Bonferroni, which the paper names, {by_holm}."
+        )
+        found.append(Remark(table, "note", "Which correction the table holds", (sentence,)))
+    return found
+
+
+def _hits(rows: list[PublishedTest], correct: Correct) -> int:
+    """Count the rows whose printed adjusted p-value a correction of their printed family gives."""
+    adjusted: dict[PublishedTest, float] = {}
+    for row in rows:
+        if row not in adjusted:
+            family = family_of(row)
+            values = correct([math.nan if t.p_value is None else t.p_value for t in family])
+            adjusted.update(zip(family, values, strict=True))
+    return sum(as_printed(adjusted[row], "p_adjusted") == row.p_adjusted for row in rows)

@@ -1,0 +1,1 @@
+"""Rules on clinical text: topics, facts, lay words, persons, and profiles by rule."""

@@ -1,0 +1,100 @@
+"""Profiles by rule: a vignette divided into what the doctor, the patient and the clinical staff may know (Oh et al.).
+
+What examination and tests show goes to the staff in the vignette's own words (``results``); the rest is cut into facts
+that the patient tells (``telling``), in the first person or as a carer says it (``speaking``). Duration, past history,
+family history and lifestyle are made up where nothing in the case touches them (``imputing``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from core.case import Case, Fact, Profile, read_demographics
+from core.sections import divided
+from core.text.lay_words import in_lay_words
+from core.text.profile.fields import presence
+from core.text.profile.imputing import imputed_facts
+from core.text.profile.profiles import Generated
+from core.text.profile.results import is_result, result_fact, shown_facts
+from core.text.profile.speaking import Speaking, speaking_of
+from core.text.profile.suitability import suitability
+from core.text.profile.telling import described, told_facts
+
+RULES = "2"
+"""Version of these rules."""
+MADE_BY = f"rules-{RULES}"
+"""``made_by`` of these profiles: it changes with the rules, so that old ones are known."""
+
+_AGE_WORDS = re.compile(
+    r"\b(?:\d+(?:\.\d+)?|one|two|three|four|five|six)[\s‐‑–-]*(?:year|month|week|day|hour)s?[\s‐‑–-]*old\b|"
+    r"\baged? \d+(?: years?)?",
+    re.IGNORECASE,
+)
+_PLAIN_PERSON = re.compile(
+    r"\b(?:man|woman|boy|girl|male|female|patient|child|infant|newborn|neonate|toddler|otherwise|previously|healthy|"
+    r"aged?)\b",
+    re.IGNORECASE,
+)
+
+
+def profile_by_rule(case: Case) -> Generated:
+    """Return the rules' word on a case, a reason or a profile; the profile it came with is not read."""
+    verdict = suitability(case)
+    if verdict.reason is not None:
+        return Generated(suitable=False, reason=verdict.reason, note=verdict.note, made_by=MADE_BY)
+    speaking = speaking_of(case)
+    found = vignette_profile(case, speaking)
+    known = [field for field, state in presence(found).items() if state == "present"]
+    basic = (*found.basic, *imputed_facts(case, known, speaking))
+    return Generated(
+        suitable=True, note=verdict.note, speaker="caregiver" if speaking.caregiver else "patient",
+        profile=found.model_copy(update={"basic": basic}), made_by=MADE_BY,
+    )  # fmt: skip
+
+
+def vignette_profile(case: Case, speaking: Speaking) -> Profile:
+    """Return a vignette's own facts by who may know them, in the words of who speaks: nothing is made up."""
+    parts = divided(case.vignette)
+    people = tuple(demographics_of(case, speaking, described(parts.told)))
+    history = tuple(told_facts(parts.told, speaking))
+    told = tuple(fact for fact in history if fact.key == "chief complaint" or not is_result(fact.value))
+    shown = (*shown_facts(parts.shown), *_results_in(case, (fact for fact in history if fact not in told)))
+    lay = (fact.model_copy(update={"lay": in_lay_words(fact.lay)}) for fact in told)
+    return Profile(demographics=people, basic=tuple(lay), optional=_once(shown), made_by=MADE_BY)
+
+
+def _results_in(case: Case, history: Iterable[Fact]) -> Iterator[Fact]:
+    """Yield as the staff's what stood among the history, where it is in the vignette's own words."""
+    source = " ".join(case.vignette.split())
+    yield from (result_fact(fact.value) for fact in history if " ".join(fact.value.split()) in source)
+
+
+def demographics_of(case: Case, speaking: Speaking, who: str = "") -> Iterator[Fact]:
+    """Yield age and sex as far as they are known, and what else ``who`` says ("38-year-old homeless man")."""
+    read_age, read_sex = read_demographics(case.vignette)
+    age, sex = case.age if case.age is not None else read_age, case.sex or read_sex
+    if age is not None:
+        literal = _AGE_WORDS.search(case.vignette)
+        in_words = case.model_copy(update={"age": age, "sex": sex or "female"}).age_and_sex().partition(",")[0]
+        said = _spelt_out(literal[0]) if literal else in_words
+        yield Fact(key="age", value=literal[0] if literal else in_words, lay=speaking.person(said)[0])
+    if sex is not None:
+        yield Fact(key="sex", value=sex, lay=speaking.person("")[1])
+    more = " ".join(_PLAIN_PERSON.sub(" ", _AGE_WORDS.sub(" ", who)).split()).strip(" ,-")
+    if re.search(r"[A-Za-z]{3}", more):
+        article = "an" if re.match(r"[aeiou]|8|11\D|18\D", who, re.IGNORECASE) else "a"
+        yield Fact(key="background", value=more, lay=speaking.does(f"is {article} {who}"))
+
+
+def _spelt_out(age: str) -> str:
+    """Return "3-month-old" as it is said of somebody: "3 months old"."""
+    found = re.match(r"([\d.]+|[a-z]+)[\s‐‑–-]*(year|month|week|day|hour)", age, re.IGNORECASE)
+    if found is None:
+        return age
+    return f"{found[1]} {found[2]}{'' if found[1].lower() in ('1', 'one') else 's'} old"
+
+
+def _once(facts: Sequence[Fact]) -> tuple[Fact, ...]:
+    """Return the facts without those that say what another of the same name says."""
+    return tuple(dict.fromkeys(facts))

@@ -1,0 +1,255 @@
+"""What the patient can tell, by rule: a vignette's history as facts, each in clinical words and as it would be said.
+
+The first sentence says who comes and why (cut by ``core.text.split``). The others are cut only where a new
+clause with its own subject or verb begins, so that every fact stays true and can be said with the person changed; a
+plain list of denials becomes one fact for each thing denied.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from core.case import Fact
+from core.text.items_rules import NO_NOUN, complaint_noun
+from core.text.profile.speaking import Speaking
+from core.text.split import told_pieces
+from core.text.topics import SHOWN, Topic, is_negated, topic_by_words
+
+_I = re.IGNORECASE
+_VERB = (
+    r"(?:is|was|has|had|does|did|takes|took|drinks|smokes|uses|lives|works|worked|feels|felt|denies|reports|states|"
+    r"notes|vomited|noticed|lost|gained|started|stopped|received|underwent|emigrated|returned|traveled|visited|"
+    r"complains|eats|sleeps|cannot|can|recently)"
+)
+_NEW_SUBJECT = (
+    r"\s*;\s+|,?\s+but\s+(?=(?:he|she|it|they|his|her|the|there)\b)|,?\s+and\s+(?=(?:he|she|it|they|there)\s+\w+)|"
+    r",?\s+and\s+(?=(?:his|her|the)\s[^,;]{2,40}?\b(?:is|are|was|were|has|have|had)\b)"
+)
+_OWN_SUBJECTS = re.compile(_NEW_SUBJECT, _I)
+_CLAUSES = re.compile(rf"{_NEW_SUBJECT}|,?\s+(?:and|but)\s+(?={_VERB}\b)", _I)
+_OF_PATIENT = re.compile(
+    r"(?:[\w ]{1,40}, )?(?:(?:also|currently|recently) )?(?:he|she|(?:the )?(?:patient|boy|girl|man|woman|infant|"
+    r"child))\b(?!['’])",
+    _I,
+)
+"""How a sentence begins whose verbs all speak of the patient."""
+_PREDICATE = re.compile(rf"^(?:(?:also|currently|now|often|never|only|still) )?{_VERB}\b", _I)
+_DENIALS = re.compile(
+    r"^(?:(?:he|she|the patient|patient|they) )?(?:(?:also|otherwise|further|currently) )?(?:denies|denied|"
+    r"has not had|has had no|has no|had no|does not have|did not have|reports no|there (?:is|was) no|no)\s+(?:having |"
+    r"having had )?(?:any |recent )?(?P<listed>.+)$",
+    _I,
+)
+_MEMBER = re.compile(r",\s+(?:and|or|nor)\s+|,\s+|\s+(?:and|or|nor)\s+", _I)
+_NO_MEMBER = re.compile(
+    rf"^(?:{_VERB}|he|she|it|they|there|but|except|that|which|who|when|if|other)\b|\b(?:is|was|are|were|has|had|"
+    rf"except|other than|"
+    r"who|which|that|when|but|because|since|if|although|until)\b",
+    _I,
+)
+_MOST_MEMBER_WORDS = 5
+_NO_ANY = re.compile(r"^(?:any|other|any other) ", _I)
+_SUBSTANCES = ("alcohol", "drug", "tobacco", "illicit drug", "cigarette")
+_REASON = re.compile(
+    r"\b(?:because(?: of)?|due to|complain\w* of|complaints? of|evaluation of|concerns? (?:about|of|for)|"
+    r"for(?: (?:the |further )?(?:evaluation|management|treatment) of)?|with|after)\s+(?P<why>(?:an? |the |his |"
+    r"her )?(?!h(?:is|er) (?:mother|father|parents|wife|husband)).+)$",
+    _I,
+)
+_ARRIVES = re.compile(r"(?:presents?|presented|comes?|came|(?:is|was) (?:brought|seen|referred|admitted))\b", _I)
+_RELATIVE = re.compile(
+    r"^(?:(?:his|her|the|the patient['’]s) )?(?:(?P<female>mother|wife|sister|daughter|grandmother)|(?P<male>father|"
+    r"husband|brother|son|grandfather))\b",
+    _I,
+)
+_HABITS = (
+    ("smoking", r"smok|cigarette|tobacco|\bpacks? (?:of|per|a|daily)|\bpack-|\bvap"),
+    ("alcohol", r"alcohol|\bdrinks?\b|\bbeers?\b|\bwine\b|vodka|whisk"),
+    ("drugs", r"illicit|recreational (?:drug|substance)|drug (?:use|abuse)|cocaine|marijuana|cannabis|heroin"),
+    ("sexual history", r"sexual|condom|partner|intercourse"),
+    ("occupation", r"\bworks?\b|\bworked\b|\bjob\b|occupation|retired|employ|student"),
+    ("home", r"\blives?\b|married|residence"),
+    ("diet", r"\bdiet\b|vegetarian|vegan|\beats?\b|caffeine|coffee"),
+)
+_EXPOSURES = (
+    ("travel", r"travel|\btrip\b|abroad|returned|visited|immigrat|emigrat"),
+    ("animals", r"\bpets?\b|\bdogs?\b|\bcats?\b|bird|animal|horse|parrot|farm"),
+    ("bites", r"\bbit|\btick"),
+    ("sick contacts", r"contact|similar|daycare|at home"),
+)
+_PASTS = (
+    ("surgery", r"surg|operat|\w{4}ectomy\b|transplant"),
+    ("vaccinations", r"vaccin|immuni[sz]"),
+    ("birth and development", r"\bborn\b|gestation|birth weight|delivered|milestone"),
+    ("pregnancies", r"pregnan|gravid|menarche|\bG\dP\d"),
+)
+_TABLES: dict[Topic, tuple[str, tuple[tuple[str, str], ...]]] = {
+    "social history": ("lifestyle", _HABITS), "exposure": ("exposure", _EXPOSURES),
+    "past history": ("past history", _PASTS),
+}  # fmt: skip
+_NAMED = {
+    topic: (otherwise, tuple((name, re.compile(pattern, _I)) for name, pattern in table))
+    for topic, (otherwise, table) in _TABLES.items()
+}
+_PLAIN: dict[Topic, str] = {
+    "onset": "duration", "character": "course and character", "medication": "medication", "allergies": "allergies",
+    "family history": "family history",
+}  # fmt: skip
+_ILLNESS = re.compile(
+    r"^(?:(?:he|she|the patient|patient) (?:also )?(?:has|had) )?(?:(?:an?|his|her|the) )?(?:(?:past|"
+    r"significant) )?(?:medical history|history of|(?:was |been )?diagnosed)\b",
+    _I,
+)
+_MOST_COMPLAINTS = 3
+
+
+@dataclass(frozen=True)
+class _Said:
+    """A finding with the sentence it was cut from."""
+
+    text: str
+    topic: Topic
+    sentence: str
+
+
+def told_facts(told: Sequence[str], speaking: Speaking) -> Iterator[Fact]:
+    """Yield the facts of a history's sentences, the chief complaint first; without age and sex."""
+    if not told:
+        return
+    first = [said for said in _opening(told[0]) if said.topic != "demographics"]
+    complaints = [said for said in first if said.topic == "chief complaint"][:_MOST_COMPLAINTS]
+    if not complaints or _ARRIVES.match(complaints[0].text):
+        complaints = [_reason(told[0])]
+        first = [
+            said
+            for said in first
+            if said.topic != "chief complaint" and said.text.split()[-1] not in complaints[0].text
+        ]
+    yield _complaint(complaints, speaking)
+    seen = {said.text for said in complaints}
+    for said in (*first, *(said for sentence in told[1:] for said in _clauses(sentence))):
+        if said.text not in seen:
+            seen.add(said.text)
+            yield Fact(key=_key(said), value=said.text, lay=_lay(said, speaking, of_opening=said in first))
+
+
+def described(told: Sequence[str]) -> str:
+    """Return what a history's first sentence says of who comes ("38-year-old homeless man"), or nothing."""
+    pieces = told_pieces(told[0], first=True) if told else ()
+    return next((piece.text for piece in pieces if piece.topic == "demographics"), "")
+
+
+def _opening(sentence: str) -> list[_Said]:
+    """Cut the first sentence; of its denials only one is sure to be what it says."""
+    found: list[_Said] = []
+    for piece in told_pieces(sentence, first=True):
+        if is_negated(piece.text) and any(is_negated(said.text) for said in found):
+            continue
+        found.append(_Said(piece.text, "chief complaint" if piece.topic in SHOWN else piece.topic, sentence))
+    return found
+
+
+def _reason(sentence: str) -> _Said:
+    """Return why somebody comes where the cut did not find it: what follows "because" or "for", or the sentence."""
+    plain = " ".join(sentence.split()).rstrip(" .?!")
+    why = _REASON.search(plain)
+    return _Said(why["why"] if why else plain, "chief complaint", sentence)
+
+
+def _clauses(sentence: str) -> Iterator[_Said]:
+    """Cut a later sentence where a clause with its own subject or verb begins."""
+    plain = " ".join(sentence.split()).rstrip(" .?!")
+    for clause in (_CLAUSES if _OF_PATIENT.match(plain) else _OWN_SUBJECTS).split(plain):
+        text = clause.strip(" ,;")
+        if len(text) < 3:
+            continue
+        denied = _denied(text)
+        if denied:
+            for one in denied:
+                yield _Said(f"no {one}", _topic(f"no {one}"), sentence)
+        else:
+            yield _Said(text, _topic(text), sentence)
+
+
+def _denied(clause: str) -> list[str]:
+    """Return the members of a plain list of denials, or nothing where it is not sure to be one."""
+    found = _DENIALS.match(clause)
+    if found is None:
+        return []
+    members = [_NO_ANY.sub("", member.strip(" ,.")) for member in _MEMBER.split(found["listed"])]
+    if members[-1].endswith(" use"):  # "alcohol or drug use"
+        members = [f"{member} use" if member.lower() in _SUBSTANCES else member for member in members]
+    sure = all(m and len(m.split()) <= _MOST_MEMBER_WORDS and not _NO_MEMBER.search(m) for m in members)
+    return members if sure else []
+
+
+def _topic(text: str) -> Topic:
+    if _ILLNESS.match(text):
+        return "past history"
+    found = topic_by_words(text)
+    return "associated symptoms" if found is None or found in SHOWN else found
+
+
+def _key(said: _Said) -> str:
+    if said.topic in _PLAIN:
+        return _PLAIN[said.topic]
+    if said.topic in _NAMED:
+        otherwise, table = _NAMED[said.topic]
+        return next((name for name, pattern in table if pattern.search(said.text)), otherwise)
+    noun = complaint_noun(said.text)
+    if noun != NO_NOUN:
+        return noun
+    return "absent symptoms" if said.topic == "negatives" else "associated symptoms"
+
+
+def _complaint(complaints: Sequence[_Said], speaking: Speaking) -> Fact:
+    *others, last = [said.text for said in complaints]
+    value = f"{', '.join(others)} and {last}" if others else last
+    if _PREDICATE.match(value):
+        lay = speaking.does(value)
+    elif value[:1].isupper():
+        lay = speaking.says(value)
+    elif re.match(r"(?:he|she|they|it)\b", value, _I):
+        lay = speaking.because(value)
+    else:
+        lay = speaking.because(f"of {_article(complaints[0])}{value}")
+    return Fact(key="chief complaint", value=value, lay=lay)
+
+
+def _lay(said: _Said, speaking: Speaking, *, of_opening: bool) -> str:
+    text = said.text
+    if of_opening and said.topic == "onset":
+        return speaking.says(f"It has been going on {_span(text)}")
+    if _PREDICATE.match(text):
+        return speaking.does(text)
+    if is_negated(text):
+        return speaking.says(text)
+    if of_opening and not re.match(r"[A-Z]|(?:he|she|it|they|there)\b", text):
+        return speaking.has(f"{_article(said) or _own_article(text)}{text}")
+    relative = _RELATIVE.match(said.sentence)
+    if relative and speaking.sex and relative[speaking.sex]:
+        return speaking.quotes(text)  # of two women, "she" could be either
+    return speaking.says(text)
+
+
+def _article(said: _Said) -> str:
+    """Return the article that stood before a finding, with a space, or nothing."""
+    plain = " ".join(said.sentence.split())
+    found = re.search(r"\b(an?|the|some|his|her) $", plain[: max(plain.find(said.text), 0)], _I)
+    return f"{found[1]} " if found else ""
+
+
+def _own_article(text: str) -> str:
+    return "a " if re.match(r"(?:past medical )?history\b|\d+[- ]pack", text, _I) else ""
+
+
+def _span(text: str) -> str:
+    """Return how long something has lasted as it is said: "3-month" becomes "for 3 months"."""
+    if re.match(r"(?:for|since|over|during|that|which|has|have)\b", text, _I) or text.endswith("ago"):
+        return text
+    number = re.fullmatch(r"((?:about |approximately )?[\w-]+)[- ](hour|day|week|month|year)", text, _I)
+    if number is None:
+        return f"for {text}"
+    return f"for {number[1]} {number[2]}{'' if number[1].lower() in ('1', 'one', 'a', 'an') else 's'}"

@@ -1,0 +1,68 @@
+"""A bench in miniature: one case, run by models at a fake provider or by the reference cast, and packs to change."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from core import paths
+from core.debugger.run import BenchRun, start_bench
+from core.debugger.steps import Step, TrialRecord, steps_of_trial
+from core.frameworks.casting import CastNames
+from core.frameworks.craftmd.protocol import Arm
+from core.jobs.craftmd_release.importing import import_release
+from core.jobs.craftmd_release.layout import chosen, find
+from core.jobs.plan import Campaign, Settings
+from core.models.registry import load_registry
+from core.prompts import own_packs_folder
+from core.store.bench import places_of_run
+from core.store.database import Store
+from tests.core.frameworks.stage import CASE, NAMES, QUICK
+from tests.support.release import write_release
+
+ARMS: tuple[Arm, ...] = (
+    ("vignette", "mcq"), ("vignette", "frq"), ("multi_turn", "mcq"), ("multi_turn_exam", "frq"), ("summarized", "frq"),
+)  # fmt: skip
+REFERENCE = CastNames("reference/bayes")
+
+
+def campaign(**changes: Any) -> Campaign:
+    fields: dict[str, Any] = {
+        "names": NAMES, "cases": (CASE,), "case_set": "stage:1", "arms": ARMS, "trials": 1,
+    }  # fmt: skip
+    return Campaign(**{**fields, **changes})
+
+
+def bench(base_url: str | None = None, *, settings: dict[str, Any] | None = None, **changes: Any) -> BenchRun:
+    """Run to the end, with every model at ``base_url``."""
+    fields = {"settings": Settings(base_url=base_url, **(settings or {})), **changes}
+    run = start_bench(campaign(**fields), load_registry(retry=QUICK))
+    run.join(60)
+    assert not run.running, "the run did not end"
+    return run
+
+
+def steps(trial: TrialRecord) -> dict[str, Step]:
+    return {step.key: step for step in steps_of_trial(trial)}
+
+
+def import_release_of(root: Path, files: dict[str, Any], rows: list[dict[str, str]]) -> dict[str, list[str]]:
+    """Import hand-made files of the model mistral-v1; returns case key → its trials' ids by number."""
+    layout = find(write_release(root, {"mistral-v1": files}, rows), root.name)
+    import_release(Store(), layout, chosen(layout, None))
+    with Store().read() as cursor:
+        keys = [f"craftmd/{case_id}" for case_id in files]
+        return {key: [p.trial_id for p in places_of_run(cursor, "craftmd-mistral-v1", key)] for key in keys}
+
+
+def a_pack(name: str, **replaced: str) -> Path:
+    """A pack of the user's own: craftmd with other templates."""
+    folder = own_packs_folder() / name
+    if not folder.exists():
+        shutil.copytree(paths.PROMPTS / "craftmd", folder)
+    for prompt, template in replaced.items():
+        path = folder / f"{prompt}.md"
+        header = path.read_text().split("\n---\n", 1)[0]
+        path.write_text(f"{header}\n---\n{template}\n")
+    return folder

@@ -1,0 +1,48 @@
+"""Word-level differences: they spell both texts again, and show whole words."""
+
+from __future__ import annotations
+
+import time
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.debugger.diff import Piece, message_diff, word_diff
+from core.debugger.steps import StepMessage
+
+TEXTS = st.one_of(st.text(), st.lists(st.sampled_from(["a", "b ", " ", "\n", "über", "{{ x }}", "."])).map("".join))
+
+
+@settings(max_examples=300, deadline=None)
+@given(TEXTS, TEXTS)
+def test_the_pieces_spell_both_texts(before: str, after: str) -> None:
+    pieces = word_diff(before, after)
+    assert "".join(p.text for p in pieces if p.op != "insert") == before
+    assert "".join(p.text for p in pieces if p.op != "delete") == after
+    assert all(p.text for p in pieces)
+
+
+def test_what_changed_is_shown_word_by_word() -> None:
+    assert word_diff("Ask one question at a time.", "Ask two questions at a time.") == (
+        Piece("equal", "Ask "), Piece("delete", "one"), Piece("insert", "two"), Piece("equal", " "),
+        Piece("delete", "question"), Piece("insert", "questions"), Piece("equal", " at a time."),
+    )  # fmt: skip
+    assert word_diff("same", "same") == (Piece("equal", "same"),)
+    assert word_diff("", "") == ()
+
+
+def test_long_texts_take_no_time() -> None:
+    words = [f"word{n % 97}" for n in range(4_000)]
+    started = time.perf_counter()
+    pieces = word_diff(" ".join(words), " ".join([*words[:2_000], "new", *words[2_000:]]))
+    assert time.perf_counter() - started < 10
+    assert [p.text.strip() for p in pieces if p.op != "equal"] == ["new"]
+
+
+def test_messages_are_compared_in_their_order_and_a_missing_one_is_named() -> None:
+    system, question = StepMessage("system", "Be brief.", "system"), StepMessage("user", "Why?", "question")
+    same, longer = message_diff([system], [system, question])
+    assert not same.changed
+    assert (longer.before, longer.after, longer.changed) == (None, question, True)
+    (role,) = message_diff([system], [StepMessage("user", "Be brief.", "system")])
+    assert role.changed

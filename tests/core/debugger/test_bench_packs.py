@@ -1,0 +1,204 @@
+"""Packs of the user's own: saved whole, found by name, and made of what a conversation was really sent."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core import paths
+from core.case import Case
+from core.debugger.packs import pack_from_trial, save_pack, template_of
+from core.debugger.stored import load_record
+from core.errors import UsageError
+from core.frameworks.casting import NEEDED_PROMPTS, craftmd_pack
+from core.jobs.plan import campaign_of
+from core.prompts import load_pack, own_packs_folder, pack_place, pack_places
+from tests.core.debugger.bench_stage import a_pack, bench, import_release_of, steps
+from tests.core.frameworks.stage import CASE, Actors
+from tests.support.fake_provider import FakeProvider
+from tests.support.release import a_conversation, a_file, a_row, a_trial
+
+
+def test_a_saved_pack_is_its_base_with_the_edits_and_is_found_by_name() -> None:
+    folder = save_pack("brief", "craftmd", {"doctor": "Be brief, {{ specialty }}."})
+    assert folder == own_packs_folder() / "brief"
+    pack, base = craftmd_pack("brief"), craftmd_pack()
+    assert pack.render("doctor", specialty="Neurology") == "Be brief, Neurology."
+    assert pack.hash != base.hash
+    assert set(pack.prompts) == set(base.prompts)  # personas and beliefs go along
+    for name in set(base.prompts) - {"doctor"}:
+        assert (folder / f"{name}.md").read_text() == (paths.PROMPTS / "craftmd" / f"{name}.md").read_text()
+    assert pack.prompts["doctor"].inputs == ("specialty",)
+    assert pack_place("brief") == "brief"
+    assert [(p.name, p.own) for p in pack_places(NEEDED_PROMPTS)] == [("craftmd", False), ("brief", True)]
+    assert sorted(os.listdir(own_packs_folder())) == ["brief"]
+
+
+def test_a_run_takes_the_own_pack_and_so_does_its_resumption(fake_provider_thread: FakeProvider) -> None:
+    fake_provider_thread.script = Actors()
+    save_pack("brief", "craftmd", {"doctor": "Be brief, {{ specialty }}."})
+    run = bench(fake_provider_thread.base_url, prompts="brief")
+    systems = {body["messages"][0]["content"] for body in fake_provider_thread.bodies if body["model"] == "doctor"}
+    assert "Be brief, Dermatology." in systems
+    assert run.header.prompt_pack == "brief"
+    assert campaign_of(run.header).prompts == "brief"
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", ".hidden", "a b", "x" * 65, "craftmd", "/tmp"])
+def test_a_name_that_cannot_be_used_is_refused(name: str) -> None:
+    with pytest.raises(UsageError):
+        save_pack(name, "craftmd", {})
+    assert not own_packs_folder().exists()
+
+
+@pytest.mark.parametrize(
+    ("edits", "words"),
+    [
+        ({"doctor": "{% if %}"}, "no valid Jinja2"),
+        ({"doctor": '{{ cycler.__init__.__globals__.os.popen("true").read() }}'}, "no safe template"),
+        ({"doctor": "{{ answer }}"}, "cannot use answer: what it is given is specialty"),
+        ({"nurse": "Hello."}, "has no nurse.md"),
+    ],
+)
+def test_a_template_that_could_not_be_filled_in_is_refused(edits: dict[str, str], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        save_pack("mine", "craftmd", edits)
+    assert not (own_packs_folder() / "mine").exists()
+
+
+def test_a_pack_is_replaced_on_purpose_only() -> None:
+    save_pack("mine", "craftmd", {"greeting": "Hello?"})
+    with pytest.raises(UsageError, match="already"):
+        save_pack("mine", "craftmd", {"greeting": "Yes?"})
+    assert craftmd_pack("mine").render("greeting") == "Hello?"
+    save_pack("mine", "mine", {"doctor": "Ask."}, overwrite=True)
+    assert craftmd_pack("mine").render("greeting") == "Hello?"
+    assert craftmd_pack("mine").render("doctor", specialty="x") == "Ask."
+    assert sorted(os.listdir(own_packs_folder())) == ["mine"]
+
+
+def test_an_own_folder_of_a_shipped_name_never_stands_in_for_it() -> None:
+    a_pack("craftmd", doctor="Mine.")
+    assert [(p.name, p.own) for p in pack_places(NEEDED_PROMPTS)] == [("craftmd", False)]
+    with pytest.raises(UsageError, match="has the name of a pack of the project"):
+        load_pack("craftmd")
+
+
+def test_an_edited_message_becomes_a_pack_that_sends_it(fake_provider_thread: FakeProvider) -> None:
+    fake_provider_thread.script = Actors()
+    message = steps(bench(fake_provider_thread.base_url).record(0))["ask:2"].messages[0]
+    edited = message.content.replace("exactly one question", "only one question")
+    assert message.prompt is not None
+    template = template_of(edited, craftmd_pack().prompts[message.prompt], message.values)
+    save_pack("edited", "craftmd", {message.prompt: template})
+    again = steps(bench(fake_provider_thread.base_url, prompts="edited").record(0))
+    assert again["ask:2"].sent[0]["content"] == edited
+
+
+def test_the_pack_of_a_run_is_copied_while_it_is_unchanged(fake_provider_thread: FakeProvider) -> None:
+    fake_provider_thread.script = Actors()
+    folder = a_pack("mine", doctor="Ask as a {{ specialty }} doctor.")
+    run = bench(fake_provider_thread.base_url, prompts="mine")
+    copy = pack_from_trial(run.trials[0].trial_id, "copy")
+    assert {p.name: p.read_text() for p in copy.glob("*.md")} == {p.name: p.read_text() for p in folder.glob("*.md")}
+
+
+def test_after_the_pack_was_changed_its_wording_is_taken_from_what_was_sent(
+    fake_provider_thread: FakeProvider,
+) -> None:
+    fake_provider_thread.script = Actors()
+    worded = {
+        "doctor": "You are a doctor{% if specialty %} for {{ specialty }}{% endif %}. Ask {{ '{{' }}one}} thing.",
+        "patient": "Be this person: {{ vignette }} Answer.", "answer_mcq": (
+            "{{ question }} {% for letter, choice in choices %}{{ letter }}. {{ choice }} {% endfor %}"
+            "Choose exactly one, beginning with **Final Diagnosis:**"
+        ), "answer_frq": "Name it. {{ question }} Write it, beginning with **Final Diagnosis:**",
+        "material": "This is known: {{ text }}", "exam": "Examined: {{ examination }}",
+        "answer_system": "A doctor of {{ specialty }}.", "summariser": "Sum up: {{ lines }}",
+        "grader_extract": "Below is what a doctor wrote: {{ response }}",
+        "grader_judge": "Is {{ answer }} the same as {{ extracted }}?",
+    }  # fmt: skip
+    a_pack("mine", **worded)
+    run = bench(fake_provider_thread.base_url, prompts="mine")
+    sent = {key: step.sent for key, step in steps(run.record(0)).items() if step.call}
+    a_pack("mine", **dict.fromkeys(worded, "Changed."))
+
+    pack_from_trial(run.trials[0].trial_id, "as-it-was")
+    again = steps(bench(fake_provider_thread.base_url, prompts="as-it-was").record(0))
+    assert {key: step.sent for key, step in again.items() if step.call} == sent
+
+
+def test_a_pack_made_before_questions_had_kinds_still_works_and_is_told_as_sent(
+    fake_provider_thread: FakeProvider,
+) -> None:
+    """Its prompts do not name what is asked for: it words every question as it always did."""
+    fake_provider_thread.script = Actors(extract="Clobetasol")
+    folder = a_pack(
+        "before", answer_frq="{{ question }}\n\nName one diagnosis, beginning with **Final Diagnosis:**.",
+        answer_system="Give your diagnosis.", grader_extract="Below is what a doctor wrote: {{ response }}",
+        grader_judge="1: {{ answer }} | 2: {{ extracted }} →",
+        answer_mcq="{{ question }}{% for letter, choice in choices %} {{ letter }}. {{ choice }}{% endfor %} Choose.",
+    )  # fmt: skip
+    for path in folder.glob("*.md"):
+        path.write_text(path.read_text().replace(", asks_for]", "]"))
+    case = Case.model_validate({**CASE.model_dump(exclude={"asks_for"}), "question": "What is the best treatment?"})
+    asked: dict[str, Any] = {"cases": (case,), "arms": (("vignette", "frq"), ("multi_turn", "frq"))}
+    run = bench(fake_provider_thread.base_url, prompts="before", **asked)
+    told = steps(run.record(0))
+    assert [m.source for m in told["answer:vignette:frq"].messages] == [
+        "prompts/before/answer_system.md", "prompts/before/material.md", "prompts/before/answer_frq.md"
+    ]  # fmt: skip
+    assert (
+        told["answer:vignette:frq"]
+        .sent[-1]["content"]
+        .endswith("What is the best treatment?\n\nName one diagnosis, beginning with **Final Diagnosis:**.")
+    )
+    assert told["judge:vignette:frq"].messages[0].source == "prompts/before/grader_judge.md"
+    sent = {key: step.sent for key, step in told.items() if step.call}
+
+    a_pack(
+        "before", answer_frq="Changed.", answer_system="Changed.", grader_extract="Changed.", grader_judge="Changed."
+    )
+    assert "has changed" in steps(run.record(0))["answer:vignette:frq"].note
+    assert {key: step.sent for key, step in steps(run.record(0)).items() if step.call} == sent
+    pack_from_trial(run.trials[0].trial_id, "as-it-was")
+    again = steps(bench(fake_provider_thread.base_url, prompts="as-it-was", **asked).record(0))
+    assert {key: step.sent for key, step in again.items() if step.call} == sent
+
+
+def test_a_releases_prompt_is_taken_byte_for_byte_for_every_specialty(tmp_path: Path) -> None:
+    """The release calls Cardiology otherwise, and names no specialty where there is none."""
+    worded = "You are an AI doctor{}. Use {{braces}} and 100% care.\n\nAsk  twice."
+    rows = [
+        a_row("case_0"), a_row("case_1", category="Cardiovascular System"), a_row("case_2", category="Other"),
+    ]  # fmt: skip
+    prompts = {
+        "case_0": worded.format(" specializing in Dermatology"),
+        "case_1": worded.format(" specializing in Cardiovascular System"), "case_2": worded.format(""),
+    }  # fmt: skip
+    said = ("Hi!", "I itch.", "Since when?", "A week.", "**Final Diagnosis:** Scabies")
+    files = {
+        case: a_file(case, trial_0=a_trial(multiturn_conversation=a_conversation(*said, prompt=prompt)))
+        for case, prompt in prompts.items()
+    }
+    trials = import_release_of(tmp_path / "release", files, rows)
+    for case, prompt in prompts.items():
+        trial_id = trials[f"craftmd/{case}"][0]
+        pack_from_trial(trial_id, case.replace("_", "-"))
+        record = load_record(trial_id)
+        assert record is not None
+        assert record.system_prompt == prompt
+        specialty = "" if record.case.specialty == "Other" else record.case.specialty
+        assert craftmd_pack(case.replace("_", "-")).render("doctor", specialty=specialty) == prompt
+    # the one that was made of one specialty says the others as the release does
+    pack = craftmd_pack("case-2")
+    assert pack.render("doctor", specialty="Cardiology") == prompts["case_1"]
+    assert pack.render("doctor", specialty="Dermatology") == prompts["case_0"]
+
+
+def test_nothing_is_made_of_a_trial_that_is_not_there() -> None:
+    with pytest.raises(UsageError, match="no stored conversation"):
+        pack_from_trial("nobody", "mine")

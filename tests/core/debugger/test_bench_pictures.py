@@ -1,0 +1,174 @@
+"""Steps of a trial with pictures: shown as parts of their own, sent again from the file, said where it is gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.debugger.diff import message_diff
+from core.debugger.packs import pack_from_trial
+from core.debugger.steps import Step, TrialRecord
+from core.debugger.stored import load_record
+from core.debugger.variants import Variant, rerun, start_rerun, variants_of
+from core.errors import UsageError
+from core.images import Image
+from core.prompts import load_pack
+from tests.core.debugger.bench_stage import a_pack, bench, steps
+from tests.core.frameworks.stage import CASE, Actors
+from tests.support.fake_provider import FakeProvider, running
+from tests.support.pictures import a_picture
+from tests.support.sent_pictures import kept_picture, pictures_in, words_in
+
+ONE = "The picture in this message belongs to this patient's case."
+RED = [("image/png", a_picture("red"))]
+ARMS = (("vignette", "mcq"), ("multi_turn", "frq"))
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A trial with a picture in a database, and the provider that played it."""
+
+    db: Path
+    provider: FakeProvider
+    trial: TrialRecord
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    db = tmp_path_factory.mktemp("stage") / "anamnesis.duckdb"
+    with pytest.MonkeyPatch.context() as patch, running(Actors()) as provider:
+        patch.setenv("ANAMNESIS_DB", str(db))
+        yield Stage(db, provider, run(provider, kept_picture()))
+
+
+@pytest.fixture
+def trial(stage: Stage, db: Path, monkeypatch: pytest.MonkeyPatch) -> TrialRecord:
+    monkeypatch.setenv("ANAMNESIS_DB", str(stage.db))
+    return stage.trial
+
+
+@pytest.fixture
+def provider(stage: Stage) -> FakeProvider:
+    stage.provider.requests.clear()
+    return stage.provider
+
+
+@pytest.fixture
+def image(request: pytest.FixtureRequest) -> Image:
+    """The picture, put back where a test took it away, in the database of the stage where that is used."""
+    if "trial" in request.fixturenames:
+        request.getfixturevalue("trial")
+    return kept_picture()
+
+
+def run(provider: FakeProvider, image: Image, **changes: Any) -> TrialRecord:
+    case = CASE.model_copy(update={"images": (image,)})
+    done = bench(provider.base_url, settings={"images": "with"}, cases=(case,), arms=ARMS, **changes)
+    assert done.error is None
+    record = load_record(done.trials[0].trial_id)
+    assert record is not None
+    return record
+
+
+def again(trial: TrialRecord, step: Step, **options: Any) -> Variant:
+    return asyncio.run(rerun(step, options.pop("messages", step.messages), trial, **options))
+
+
+def test_the_picture_is_a_part_with_its_prompt_and_its_file(trial: TrialRecord, image: Image) -> None:
+    found = steps(trial)
+    for key in ("ask:2", "answer:vignette:mcq", "answer:multi_turn:frq"):
+        (part,) = [m for m in found[key].messages if m.part == "picture"]
+        assert (part.role, part.content, part.images) == ("user", ONE, (image,))
+        assert (part.prompt, part.source) == ("picture", "prompts/craftmd/picture.md")
+        assert found[key].messages.index(part) == 1
+    assert all(not m.images for step in found.values() for m in step.messages if step.role != "doctor")
+    assert all(not m.images for step in found.values() for m in step.messages if m.part != "picture")
+
+
+@pytest.mark.usefixtures("image")
+def test_a_step_run_again_sends_the_picture_again(trial: TrialRecord, provider: FakeProvider) -> None:
+    for key in ("ask:2", "answer:vignette:mcq"):
+        provider.requests.clear()
+        step = steps(trial)[key]
+        variant = again(trial, step)
+        (body,) = provider.bodies
+        assert pictures_in(body) == RED
+        assert step.call is not None
+        assert variant.calls[0].request == step.call.request
+        kept = variants_of(trial.trial_id, key)[-1]
+        assert kept == variant
+        assert not any(diff.changed for diff in message_diff(step.messages, kept.messages))
+
+
+@pytest.mark.usefixtures("image")
+def test_the_words_of_a_picture_can_be_edited_and_an_empty_part_leaves_it_out(
+    trial: TrialRecord, provider: FakeProvider
+) -> None:
+    step = steps(trial)["answer:vignette:mcq"]
+    for text, pictures in (("Look closely at this.", RED), ("", [])):
+        provider.requests.clear()
+        edited = tuple(replace(m, content=text) if m.part == "picture" else m for m in step.messages)
+        variant = again(trial, step, messages=edited)
+        (body,) = provider.bodies
+        assert pictures_in(body) == pictures
+        system, asked = words_in(body)
+        assert asked[1].startswith(text or "A patient's case:")
+        assert system[1] == step.messages[0].content, "what follows is not joined to the instructions instead"
+        assert ONE not in asked[1]
+        assert variants_of(trial.trial_id)[-1] == variant
+
+
+@pytest.mark.parametrize("gone", [True, False], ids=["gone", "changed"])
+def test_a_picture_that_is_gone_is_said_in_a_sentence(
+    trial: TrialRecord, image: Image, provider: FakeProvider, gone: bool
+) -> None:
+    stored = len(variants_of(trial.trial_id))
+    image.path.unlink() if gone else image.path.write_bytes(a_picture("blue"))
+    started = start_rerun(steps(trial)["ask:2"], steps(trial)["ask:2"].messages, trial)
+    started.join(60)
+    words = "is gone: there is no" if gone else "has changed"
+    assert started.error is not None
+    assert f"The picture 'rash-0.png' {words}" in started.error
+    assert started.variant is None
+    assert provider.bodies == []
+    assert len(variants_of(trial.trial_id)) == stored
+    assert again(trial, steps(trial)["reply:1"]).response, "the patient's steps need no picture"
+
+
+@pytest.mark.usefixtures("image")
+def test_another_model_that_takes_no_pictures_is_not_asked(trial: TrialRecord, provider: FakeProvider) -> None:
+    with pytest.raises(UsageError, match=r"The model openai/gpt-4 takes no pictures"):
+        again(trial, steps(trial)["ask:2"], model="openai/gpt-4")
+    assert provider.bodies == []
+    assert again(trial, steps(trial)["answer:vignette:mcq"], model="reference/bayes").response, "rules read words alone"
+
+
+def test_a_bench_without_the_file_does_not_start(fake_provider_thread: FakeProvider, image: Image) -> None:
+    image.path.unlink()
+    with pytest.raises(UsageError, match=r"Case stage/1 cannot be shown as it was: The picture 'rash-0\.png' is gone"):
+        run(fake_provider_thread, image)
+    assert fake_provider_thread.bodies == []
+
+
+def test_after_the_pack_has_changed_the_picture_still_goes_along(
+    fake_provider_thread: FakeProvider, image: Image
+) -> None:
+    fake_provider_thread.script = Actors()
+    a_pack("mine")
+    trial = run(fake_provider_thread, image, prompts="mine")
+    a_pack("mine", picture="Look.", doctor="Be a doctor. {{ specialty }}")
+    found = steps(trial)
+    assert [m.part for m in found["ask:2"].messages] == ["system", "picture", "dialogue", "dialogue"]
+    assert all(sum(bool(m.images) for m in step.messages) == (step.role == "doctor") for step in found.values())
+    for key in ("ask:2", "answer:vignette:mcq"):
+        before = len(fake_provider_thread.bodies)
+        again(trial, found[key])
+        assert pictures_in(fake_provider_thread.bodies[before]) == RED
+        assert ONE in words_in(fake_provider_thread.bodies[before])[1][1]
+    pack_from_trial(trial.trial_id, "taken")
+    assert load_pack("taken").render("picture", count=2).startswith("The 2 pictures")

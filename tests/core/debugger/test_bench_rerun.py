@@ -1,0 +1,271 @@
+"""Running one step again: exactly the edited messages go out, the answer is judged, and the variant is kept."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.datasets.select import cases_of
+from core.debugger.steps import StepMessage, TrialRecord
+from core.debugger.variants import Rerun, Variant, rerun, start_rerun, variants_of
+from core.errors import UsageError
+from core.models.registry import load_registry
+from core.store.database import Store
+from core.store.variants import add_variants
+from tests.core.debugger.bench_stage import REFERENCE, bench, steps
+from tests.core.frameworks.stage import Actors, is_answer, role_of
+from tests.support.fake_provider import FakeProvider
+from tests.support.replies import Reply
+from tests.support.thinking_aloud import SECRET, WAYS, aloud
+
+EDIT = "Think twice.\n\n* <b>Never</b> {{ ask }} “more” than once.  "
+
+
+@pytest.fixture
+def trial(fake_provider_thread: FakeProvider) -> TrialRecord:
+    fake_provider_thread.script = Actors()
+    settings = {"temperature": 0.4, "max_tokens": 99, "reasoning_effort": "low"}
+    run = bench(fake_provider_thread.base_url, settings=settings)
+    return run.record(0)
+
+
+def edited(trial: TrialRecord, key: str, part: str, text: str) -> tuple[StepMessage, ...]:
+    messages = steps(trial)[key].messages
+    assert any(m.part == part for m in messages)
+    return tuple(replace(m, content=text) if m.part == part else m for m in messages)
+
+
+def again(trial: TrialRecord, key: str, messages: tuple[StepMessage, ...], **options: Any) -> Variant:
+    """Run a step again in its thread, and return the variant."""
+    started = start_rerun(steps(trial)[key], messages, trial, **options)
+    started.join(60)
+    assert started.error is None
+    assert started.variant is not None
+    return started.variant
+
+
+def test_exactly_the_edited_messages_go_out_with_the_sampling_of_the_run(
+    trial: TrialRecord, fake_provider_thread: FakeProvider
+) -> None:
+    before = len(fake_provider_thread.bodies)
+    variant = again(trial, "ask:4", edited(trial, "ask:4", "system", EDIT))
+    (body,) = fake_provider_thread.bodies[before:]
+    original = steps(trial)["ask:4"].sent
+    assert body["messages"] == [{"role": "system", "content": EDIT}, *original[1:]]
+    assert steps(trial)["ask:4"].call is not None
+    first = next(b for b in fake_provider_thread.bodies if b["messages"] == original)
+    assert {k: v for k, v in body.items() if k != "messages"} == {k: v for k, v in first.items() if k != "messages"}
+    assert (variant.response, variant.verdicts) == ("Since when does it itch?", ())
+    assert variant.calls[0].request == body
+    assert variants_of(trial.trial_id) == [variant]
+
+
+def test_an_answer_is_judged_by_the_trials_grader(trial: TrialRecord, fake_provider_thread: FakeProvider) -> None:
+    fake_provider_thread.script = Actors(answer="**Final Diagnosis:** Psoriasis", extract="Psoriasis", judge="No")
+    messages = edited(trial, "answer:vignette:frq", "case", "A man itches.")
+    variant = again(trial, "answer:vignette:frq", messages, note="shorter")
+    assert (variant.response, variant.extracted) == ("**Final Diagnosis:** Psoriasis", "Psoriasis")
+    assert (variant.verdicts, variant.grader) == ((("frq", "incorrect"),), "openai/grader")
+    assert [(c.role, c.purpose) for c in variant.calls] == [
+        ("doctor", "answer"), ("grader", "extract"), ("grader", "judge"),
+    ]  # fmt: skip
+    assert (variant.tokens, variant.note) == (3 * 18, "shorter")
+    sent = variant.calls[0].request["messages"]
+    assert sent[1]["content"].startswith("A man itches.\n\nWhat is the most likely diagnosis?")
+
+    fake_provider_thread.script = ["**Final Diagnosis:** Psoriasis"]
+    mcq = again(trial, "answer:vignette:mcq", steps(trial)["answer:vignette:mcq"].messages, model="openai/other")
+    assert (mcq.model, mcq.verdicts) == ("openai/other", (("mcq_loose", "incorrect"), ("mcq_strict", "incorrect")))
+    assert [call.model for call in mcq.calls] == ["openai/other"]
+    assert [v.step_key for v in variants_of(trial.trial_id)] == ["answer:vignette:frq", "answer:vignette:mcq"]
+    assert variants_of(trial.trial_id, "answer:vignette:mcq") == [mcq]
+
+
+def test_the_graders_own_steps_give_a_new_extraction_and_a_new_verdict(
+    trial: TrialRecord, fake_provider_thread: FakeProvider
+) -> None:
+    fake_provider_thread.script = Actors(extract="Diagnosis: Multiple.", judge="No, they differ.")
+    step = steps(trial)["extract:vignette:frq"]
+    extract = again(trial, step.key, step.messages)
+    assert (extract.extracted, extract.verdicts) == ("Multiple", (("frq", "multiple"),))
+    judge = again(trial, "judge:vignette:frq", edited(trial, "judge:vignette:frq", "instruction", "Same? Yes or no."))
+    assert judge.verdicts == (("frq", "incorrect"),)
+    assert judge.calls[0].request["messages"] == [{"role": "user", "content": "Same? Yes or no."}]
+    fake_provider_thread.script = Actors(judge="Perhaps.")
+    unsure = again(trial, "judge:vignette:frq", steps(trial)["judge:vignette:frq"].messages)
+    assert unsure.verdicts == (("frq", "ungradable"),)
+
+
+def test_patient_and_summariser_say_something_new_and_nothing_is_judged(
+    trial: TrialRecord, fake_provider_thread: FakeProvider
+) -> None:
+    fake_provider_thread.script = Actors(patient="It burns.", summary="It burns her.")
+    reply = again(trial, "reply:1", edited(trial, "reply:1", "system", "Complain."))
+    assert (reply.response, reply.verdicts, reply.extracted) == ("It burns.", (), None)
+    summary = again(trial, "summarise", steps(trial)["summarise"].messages)
+    assert summary.response == "It burns her."
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (Reply(status=400, error={"error": {"message": "no", "code": "content_filter"}}), "refused"),
+        (Reply(status=404, error={"error": {"message": "gone"}}), "provider_error"),
+        (Reply(""), "provider_error"),
+    ],
+)
+def test_a_providers_failure_is_a_variant_with_its_reason_and_no_verdict(
+    trial: TrialRecord, fake_provider_thread: FakeProvider, reply: Reply, reason: str
+) -> None:
+    fake_provider_thread.script = Actors(fault=lambda body: reply if role_of(body) == "doctor" else None)
+    variant = again(trial, "answer:vignette:frq", steps(trial)["answer:vignette:frq"].messages)
+    assert (variant.response, variant.verdicts, variant.reason) == (None, (), reason)
+    assert variant.detail
+    assert variants_of(trial.trial_id) == [variant]
+
+
+def test_a_graders_failure_leaves_the_answer_unjudged(trial: TrialRecord, fake_provider_thread: FakeProvider) -> None:
+    broken = Reply(status=404, error={"error": {"message": "gone"}})
+    fake_provider_thread.script = Actors(fault=lambda body: broken if role_of(body) == "grader" else None)
+    variant = again(trial, "answer:vignette:frq", steps(trial)["answer:vignette:frq"].messages)
+    assert variant.verdicts == (("frq", "provider_error"),)
+    assert variant.response is not None
+
+
+def test_empty_messages_are_left_out_and_none_at_all_cannot_be_sent(
+    trial: TrialRecord, fake_provider_thread: FakeProvider
+) -> None:
+    variant = again(trial, "ask:2", edited(trial, "ask:2", "system", "  "))
+    assert [m["role"] for m in fake_provider_thread.bodies[-1]["messages"]] == ["assistant", "user"]
+    assert [m.part for m in variant.messages] == ["dialogue", "dialogue"]
+    nothing = tuple(replace(m, content="") for m in steps(trial)["ask:2"].messages)
+    assert _failed(start_rerun(steps(trial)["ask:2"], nothing, trial)).startswith("Nothing is left to send")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"model": "nobody/x"}, "No model is called"),
+        ({"model": "human"}, "A person played this step"),
+        ({"model": "reference/names"}, "reference/bayes"),
+        ({"model": "anthropic/claude-sonnet-4-5", "base_url": "https://example.org/v1"}, "key"),
+        ({"grader": "nobody/x"}, "No model is called"),
+    ],
+)
+def test_what_cannot_be_sent_is_said_and_nothing_is_kept(
+    trial: TrialRecord, fake_provider_thread: FakeProvider, options: dict[str, Any], words: str
+) -> None:
+    before, step = len(fake_provider_thread.bodies), steps(trial)["answer:vignette:frq"]
+    assert words in _failed(start_rerun(step, step.messages, trial, **options))
+    assert len(fake_provider_thread.bodies) == before
+    assert variants_of(trial.trial_id) == []
+
+
+def _failed(started: Rerun) -> str:
+    started.join(60)
+    assert started.variant is None
+    assert started.error is not None
+    return started.error
+
+
+async def test_the_same_within_an_event_loop(trial: TrialRecord) -> None:
+    step = steps(trial)["ask:2"]
+    variant = await rerun(step, step.messages, trial, keep=False)
+    assert variant.response == "How old are you?"
+    assert variants_of(trial.trial_id) == []
+    with pytest.raises(UsageError):
+        await rerun(step, step.messages, trial, model="nobody/x")
+
+
+def test_a_rerun_can_be_stopped_and_leaves_nothing(trial: TrialRecord, fake_provider_thread: FakeProvider) -> None:
+    fake_provider_thread.script = [Reply("Why?", delay_s=60)]
+    started = start_rerun(steps(trial)["ask:2"], steps(trial)["ask:2"].messages, trial)
+    started.stop()
+    started.join(30)
+    assert (started.running, started.variant, variants_of(trial.trial_id)) == (False, None, [])
+
+
+async def test_the_reference_cast_unedited_says_the_same_again() -> None:
+    arms = (("vignette", "mcq"), ("multi_turn_exam", "mcq_many"), ("summarized", "frq"))
+    trial = (await asyncio.to_thread(bench, names=REFERENCE, arms=arms)).record(0)
+    registry = load_registry()
+    for key, step in steps(trial).items():
+        variant = await rerun(step, step.messages, trial, registry=registry, keep=False)
+        said = step.response or ("Yes" if step.verdicts == (("frq", "correct"),) else "No")
+        assert (variant.response, variant.verdicts, variant.calls) == (said, step.verdicts, ()), key
+        assert variant.cost_usd == 0
+
+
+def test_the_reference_doctor_reads_the_edited_case_dialogue_and_choices() -> None:
+    """The answer follows the text of other cases that it knows, not the instructions around it."""
+    trial = bench(names=REFERENCE, arms=(("vignette", "frq"), ("multi_turn", "mcq"))).record(0)
+    others = [case for case in cases_of("library") if case.specialty == trial.case.specialty][:3]
+    for other in others:
+        variant = again(trial, "answer:vignette:frq", edited(trial, "answer:vignette:frq", "case", other.vignette))
+        assert variant.response == f"**Final Diagnosis:** {other.answer}"
+        assert variant.verdicts == (("frq", "incorrect"),)
+
+    key, choices = "answer:multi_turn:mcq", [*trial.case.choices[:3], others[0].answer]
+    listed = "Which?\n" + "\n".join(f"{letter}) {choice}" for letter, choice in zip("ABCD", choices, strict=True))
+    told = [
+        replace(m, content=others[0].vignette if m.role == "user" else "And?") if m.part == "dialogue" else m
+        for m in edited(trial, key, "question", listed)
+    ]
+    assert again(trial, key, tuple(told)).response == f"**Final Diagnosis:** {others[0].answer}"
+
+
+def test_the_reference_grader_reads_the_edited_names() -> None:
+    trial = bench(names=REFERENCE, arms=(("vignette", "frq"),)).record(0)
+    extract = edited(trial, "extract:vignette:frq", "instruction", "**Final Diagnosis:** Scabies")
+    assert again(trial, "extract:vignette:frq", extract).extracted == "Scabies"
+    step = steps(trial)["judge:vignette:frq"]
+    wrong = step.messages[0].content.rsplit("1:", 1)[0] + "1: Allergic contact dermatitis | 2: Scabies →"
+    right = wrong.replace("2: Scabies →", "2: allergic contact eczema →")
+    verdicts = [again(trial, step.key, (replace(step.messages[0], content=text),)).verdicts for text in (wrong, right)]
+    assert verdicts == [(("frq", "incorrect"),), (("frq", "correct"),)]
+
+
+def test_variants_survive_a_restart_and_are_read_back_whole(trial: TrialRecord, db: Path) -> None:
+    step = steps(trial)["answer:multi_turn_exam:frq"]
+    variant = again(trial, step.key, step.messages)
+    assert Store(db).path == db
+    with Store(db).read() as cursor:
+        (count,) = cursor.execute("SELECT count(*) FROM variants WHERE step = ?", [step.key]).fetchall()[0]
+    assert count == 1
+    assert variants_of(trial.trial_id) == [variant]
+    second = replace(variant, variant_id="second", made_at=variant.made_at + 1, note="later")
+    with Store().write() as connection:
+        assert add_variants(connection, [second]) == 1
+    assert variants_of(trial.trial_id, step.key) == [variant, second]
+
+
+def test_answers_are_asked_in_what_was_edited(trial: TrialRecord, fake_provider_thread: FakeProvider) -> None:
+    """The stage's doctor only answers where it is asked to: a question edited away makes it ask on."""
+    key = "answer:vignette:mcq"
+    variant = again(trial, key, edited(trial, key, "question", "What else do you want to know?"))
+    assert not is_answer(fake_provider_thread.bodies[-1])
+    assert variant.response is not None
+    assert variant.response.endswith("?")
+    assert variant.verdicts == (("mcq_loose", "incorrect"), ("mcq_strict", "no_diagnosis"))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_variant_keeps_what_was_thought_apart(
+    trial: TrialRecord, fake_provider_thread: FakeProvider, way: str
+) -> None:
+    silent = fake_provider_thread.script
+    assert callable(silent)
+    fake_provider_thread.script = aloud(lambda body: str(silent(body)), way)
+    key = "answer:vignette:frq"
+    variant = again(trial, key, steps(trial)[key].messages)
+    assert (variant.response, variant.extracted, variant.verdicts) == (
+        steps(trial)[key].response, "Allergic contact dermatitis", (("frq", "correct"),),
+    )  # fmt: skip
+    assert all(SECRET in (call.reasoning or "") for call in variant.calls)
+    (kept,) = variants_of(trial.trial_id)
+    assert kept == variant
+    assert [call.reasoning_tokens for call in kept.calls] == [60] * 3

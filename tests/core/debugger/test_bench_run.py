@@ -1,0 +1,202 @@
+"""All arms of one case in a thread: watched while it runs, stored like any run, stopped and broken off in words."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from core.debugger.run import matrix, start_bench
+from core.debugger.stored import load_bench, load_record
+from core.errors import UsageError
+from core.events import Answered, Event, Finished, Utterance
+from core.frameworks.casting import CastNames
+from core.jobs.plan import Settings
+from core.journal import journal_path
+from core.models.registry import load_registry
+from core.store.database import Store
+from core.store.runs import run as stored_run
+from core.store.runs import run_ids
+from tests.core.debugger.bench_stage import ARMS, REFERENCE, bench, campaign
+from tests.core.frameworks.stage import CASE, Actors, is_answer, role_of
+from tests.core.store.builders import answered, graded
+from tests.support.fake_provider import FakeProvider
+from tests.support.replies import Reply
+
+
+def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.005)
+
+
+def test_every_arm_of_every_trial_gets_a_verdict_and_the_run_is_stored(fake_provider_thread: FakeProvider) -> None:
+    fake_provider_thread.script = Actors()
+    run = bench(fake_provider_thread.base_url, trials=3)
+    assert run.error is None
+    assert (run.progress.done, run.progress.planned) == (3, 3)
+    assert run.progress.calls == len(fake_provider_thread.requests)
+    assert run.progress.tokens == 18 * run.progress.calls  # 11 + 7 of every call
+
+    rows = run.matrix()
+    assert [(row.format, row.question_type) for row in rows] == [
+        ("vignette", "mcq"), ("vignette", "frq"), ("multi_turn", "mcq"), ("multi_turn_exam", "frq"),
+        ("summarized", "frq"),
+    ]  # fmt: skip
+    assert all(row.correct() == (3, 3) for row in rows)
+
+    loaded = load_bench(run.run_id)
+    assert loaded is not None
+    assert loaded.header == run.header
+    assert loaded.case == CASE
+    assert loaded.events == run.snapshot()
+    with Store().read() as cursor:
+        stored = stored_run(cursor, run.run_id)
+    assert stored is not None
+    assert (stored.source, stored.state) == ("bench", "complete")
+
+
+def test_a_stored_trial_is_the_same_record_as_the_one_watched() -> None:
+    run = bench(names=REFERENCE)
+    assert load_record(run.trials[0].trial_id) == run.record(0)
+
+
+def test_a_run_whose_journal_is_gone_is_still_shown_from_the_database() -> None:
+    run = bench(names=REFERENCE)
+    journal_path(run.run_id).unlink()
+    record = load_record(run.trials[0].trial_id)
+    assert record is not None
+    assert record.header == run.header.model_copy(update={"cases": []})
+    assert load_bench("nobody") is None
+
+
+def test_the_matrix_fills_while_the_run_is_under_way(fake_provider_thread: FakeProvider) -> None:
+    """The fourth arm's answer is held back: the first three are there, the others wait."""
+    go_on = threading.Event()
+
+    class Held(Actors):
+        def __call__(self, body: dict[str, Any]) -> Any:
+            exam = role_of(body) == "doctor" and is_answer(body) and "examination" in str(body["messages"][-1])
+            if exam and not go_on.is_set():
+                return Reply(status=429, error={"error": {"message": "wait"}}, headers={"Retry-After": "0.05"})
+            return super().__call__(body)
+
+    fake_provider_thread.script = Held()
+    run = start_bench(campaign(settings=Settings(base_url=fake_provider_thread.base_url)), load_registry())
+    until(lambda: [row.cells[0].state for row in run.matrix()][:3] == ["graded"] * 3)
+    partial = run.matrix()
+    assert [row.cells[0].state for row in partial][3:] == ["waiting", "waiting"]
+    assert partial[4].correct() == (0, 0)
+    assert any(isinstance(event, Utterance) for event in run.events(0))
+    assert run.running
+    go_on.set()
+    run.join(60)
+    assert [row.cells[0].verdict() for row in run.matrix()] == ["correct"] * 5
+
+
+def test_a_stopped_run_keeps_what_was_finished_and_one_without_anything_leaves_nothing(
+    fake_provider_thread: FakeProvider,
+) -> None:
+    fake_provider_thread.script = lambda body: Reply("Since when?", delay_s=60)
+    run = start_bench(campaign(settings=Settings(base_url=fake_provider_thread.base_url)))
+    until(lambda: fake_provider_thread.requests)
+    run.stop()
+    run.join(30)
+    assert not run.running
+    assert run.stopped
+    assert run.error is None
+    assert not journal_path(run.run_id).exists()
+    with Store().read() as cursor:
+        assert run_ids(cursor) == []
+
+
+def test_trials_run_side_by_side_but_at_most_eight(fake_provider_thread: FakeProvider) -> None:
+    now, most, gate = [0], [0], threading.Lock()
+
+    def slowly(body: dict[str, Any]) -> Reply:
+        with gate:
+            now[0] += 1
+            most[0] = max(most[0], now[0])
+        # counted out before the reply is sent, so that on a slow machine too nobody is counted who has been answered
+        asyncio.get_running_loop().call_later(0.2, lambda: now.__setitem__(0, now[0] - 1))
+        return Reply("**Final Diagnosis:** Scabies", delay_s=0.4)
+
+    fake_provider_thread.script = slowly
+    run = bench(fake_provider_thread.base_url, arms=(("vignette", "mcq"),), trials=12)
+    assert run.progress.done == 12
+    assert 1 < most[0] <= 8
+
+
+def test_a_wrong_key_ends_the_run_with_one_sentence(fake_provider_thread: FakeProvider) -> None:
+    fake_provider_thread.script = [Reply(status=401, error={"error": {"message": "bad key"}})]
+    run = bench(fake_provider_thread.base_url, trials=2)
+    assert run.error is not None
+    assert "key" in run.error
+    assert "\n" not in run.error
+    assert run.progress.done == 0
+
+
+def test_a_providers_failure_in_one_arm_is_excluded_and_the_others_go_on(fake_provider_thread: FakeProvider) -> None:
+    refused = Reply(status=400, error={"error": {"message": "no", "code": "content_filter"}})
+    fake_provider_thread.script = Actors(
+        fault=lambda body: refused if role_of(body) == "doctor" and "A. Scabies" in str(body) else None
+    )
+    run = bench(fake_provider_thread.base_url)
+    cells = {(row.format, row.question_type): row.cells[0] for row in run.matrix()}
+    assert (cells["vignette", "mcq"].state, cells["vignette", "mcq"].verdict()) == ("invalid", "refused")
+    assert cells["vignette", "frq"].verdict() == "correct"
+    assert run.matrix()[0].correct() == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"cases": ()}, "one case at a time"),
+        ({"cases": (CASE, CASE)}, "one case at a time"),
+        ({"names": CastNames("human")}, "human"),
+        ({"names": CastNames("openai/gpt-4o")}, "OPENAI_API_KEY"),
+        ({"names": CastNames("nobody/x")}, "No model is called"),
+        ({"protocol": "consultation"}, "runs the protocol craftmd"),
+        ({"prompts": "no-such-pack"}, "There is no prompt pack"),
+    ],
+)
+def test_what_cannot_be_run_is_said_before_anything_starts(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        start_bench(campaign(**changes))
+
+
+def test_two_runs_of_the_same_campaign_in_one_second_are_two_runs() -> None:
+    first, second = bench(names=REFERENCE), bench(names=REFERENCE)
+    assert first.run_id != second.run_id
+    with Store().read() as cursor:
+        assert sorted(run_ids(cursor)) == sorted([first.run_id, second.run_id])
+
+
+def test_the_matrix_of_hand_made_events() -> None:
+    """Two trials: one answered and judged twice (the later verdict counts), one invalid, one still to be judged."""
+    first: list[Event] = [
+        answered("vignette", "frq"), graded("incorrect", "vignette", "frq"), graded("correct", "vignette", "frq"),
+        answered("vignette", "mcq"), graded("correct", "vignette", "mcq", rule="mcq_loose"),
+        graded("incorrect", "vignette", "mcq", rule="mcq_strict"), Finished(),
+    ]  # fmt: skip
+    second: list[Event] = [
+        Answered(
+            format="vignette", question_type="frq", response=None, status="invalid", reason="refused", detail="filter"
+        ),
+        answered("vignette", "mcq"),
+    ]
+    mcq, frq = matrix({1: second, 0: first})
+    assert [cell.trial for cell in mcq.cells] == [0, 1]
+    assert [cell.verdict() for cell in mcq.cells] == ["correct", None]
+    assert mcq.cells[0].verdict("mcq_strict") == "incorrect"
+    assert [cell.state for cell in mcq.cells] == ["graded", "answered"]
+    assert (mcq.correct(), mcq.correct("mcq_strict")) == ((1, 1), (0, 1))
+    assert [cell.verdict() for cell in frq.cells] == ["correct", "refused"]
+    assert frq.cells[1].detail == "filter"
+    assert frq.correct() == (1, 1)
+    assert [row.cells[0].state for row in matrix({0: []}, ARMS)] == ["waiting"] * 5

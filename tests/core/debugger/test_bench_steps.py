@@ -1,0 +1,256 @@
+"""Every step of a trial: what was sent is exactly what the wire saw, and each part names its file or message."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core import paths
+from core.case import Case
+from core.debugger.steps import Step, TrialRecord, sent_messages, steps_of, steps_of_trial
+from core.debugger.stored import load_record
+from core.errors import UsageError
+from core.events import Parent, Started, Utterance
+from core.frameworks.craftmd.protocol import ALL_ARMS
+from tests.core.debugger.bench_stage import REFERENCE, a_pack, bench, import_release_of, steps
+from tests.core.frameworks.stage import CASE, EXAMINATION, Actors, is_extraction, role_of
+from tests.support.fake_provider import FakeProvider, running
+from tests.support.release import PROMPT, a_conversation, a_file, a_row, a_trial
+from tests.support.replies import Reply
+
+
+def file_hash(name: str) -> str:
+    return hashlib.sha256((paths.PROMPTS / "craftmd" / f"{name}.md").read_bytes()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Watched:
+    """One trial of every arm by models, with a persona and beliefs, and every request that it made."""
+
+    trial: TrialRecord
+    bodies: list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Watched:
+    with pytest.MonkeyPatch.context() as patch, running(Actors()) as provider:
+        patch.setenv("ANAMNESIS_DB", str(tmp_path_factory.mktemp("steps") / "anamnesis.duckdb"))
+        run = bench(provider.base_url, arms=ALL_ARMS, settings={"probe": True, "persona": "anxious"})
+        assert run.error is None
+        return Watched(run.record(0), provider.bodies)
+
+
+def test_what_every_step_shows_as_sent_is_what_the_provider_got(watched: Watched) -> None:
+    told = steps_of_trial(watched.trial)
+    called = [step for step in told if step.call is not None]
+    assert [step.sent for step in called] == [body["messages"] for body in watched.bodies]
+    # and the parts that are shown, each with its file, are the same words
+    assert [sent_messages(step.messages) for step in called] == [step.sent for step in called]
+    assert len({step.key for step in told}) == len(told)
+    assert {step.kind for step in told} == {"ask", "reply", "summarise", "answer", "extract", "judge", "probe"}
+
+
+def test_what_was_asked_for_is_traced_in_every_step(fake_provider_thread: FakeProvider) -> None:
+    """A question for a treatment: the doctor is asked for one, and the grader judges one."""
+    fake_provider_thread.script = Actors(answer="**Final Answer:** Clobetasol", extract="Clobetasol")
+    treated = CASE.model_copy(update={"question": "What is the best treatment?", "answer": "Clobetasol", "choices": ()})
+    case = Case.model_validate(treated.model_dump(exclude={"asks_for"}))
+    record = bench(
+        fake_provider_thread.base_url, cases=(case,), arms=(("vignette", "frq"), ("multi_turn", "frq"))
+    ).record(0)
+    told = [step for step in steps_of_trial(record) if step.call is not None]
+    assert [step.sent for step in told] == [body["messages"] for body in fake_provider_thread.bodies]
+    assert [sent_messages(step.messages) for step in told] == [step.sent for step in told]
+    by_key = {step.key: step for step in told}
+    system, _, asked = by_key["answer:vignette:frq"].messages
+    assert (system.source, asked.source) == ("prompts/craftmd/answer_system.md", "prompts/craftmd/answer_frq.md")
+    assert asked.values == {"question": "What is the best treatment?", "asks_for": "treatment"}
+    assert asked.content.startswith("What is the best treatment?\n\nWrite the one single treatment or step")
+    for step, name in (("extract", "grader_extract"), ("judge", "grader_judge")):
+        (message,) = by_key[f"{step}:vignette:frq"].messages
+        assert (message.source, message.values["asks_for"]) == (f"prompts/craftmd/{name}.md", "treatment")
+        assert "treatment" in message.content
+
+
+def test_each_part_names_the_prompt_file_with_its_hash_or_the_message_it_is(watched: Watched) -> None:
+    ask = steps(watched.trial)["ask:2"]
+    assert [(m.role, m.part, m.source) for m in ask.messages] == [
+        ("system", "system", "prompts/craftmd/doctor.md"),
+        ("assistant", "dialogue", "message 0"),
+        ("user", "dialogue", "message 1"),
+    ]
+    assert ask.messages[0].source_hash == file_hash("doctor")
+    assert ask.messages[0].values == {"specialty": "Dermatology"}
+    assert (ask.response, ask.model, ask.turn, ask.would_be_sent) == ("How old are you?", "openai/doctor", 2, False)
+    assert ask.call is not None
+    assert ask.call.response == ask.response
+
+    reply = steps(watched.trial)["reply:3"]
+    assert [(m.part, m.source, m.joined) for m in reply.messages][:3] == [
+        ("system", "prompts/craftmd/patient.md", False),
+        ("persona", "prompts/craftmd/persona.md", True),
+        ("dialogue", "message 0", False),
+    ]
+
+
+def test_an_answer_shows_case_examination_and_question_apart_though_they_were_sent_as_one(watched: Watched) -> None:
+    told = steps(watched.trial)
+    vignette = told["answer:vignette:mcq"]
+    assert [(m.role, m.part, m.joined) for m in vignette.messages] == [
+        ("system", "system", False), ("user", "case", False), ("user", "question", True),
+    ]  # fmt: skip
+    assert len(vignette.sent) == 2
+    exam = told["answer:multi_turn_exam:frq"]
+    assert [m.part for m in exam.messages][-3:] == ["dialogue", "examination", "question"]
+    assert EXAMINATION in exam.messages[-2].content
+    assert exam.verdicts == (("frq", "correct"),)
+    assert exam.extracted == "Allergic contact dermatitis"
+    assert told["answer:vignette:mcq"].verdicts == (("mcq_loose", "correct"), ("mcq_strict", "correct"))
+
+
+def test_a_pair_that_the_grader_remembers_says_that_it_was_not_asked_again(watched: Watched) -> None:
+    told = steps(watched.trial)
+    first, second = told["judge:vignette:frq"], told["judge:multi_turn:frq"]
+    assert (first.call is not None, first.response, first.note) == (True, "Yes", "")
+    assert (second.call, second.would_be_sent) == (None, True)
+    assert "judged the same pair before" in second.note
+    assert second.verdicts == (("frq", "correct"),)
+
+
+def test_a_failed_call_is_a_step_with_its_reason(fake_provider_thread: FakeProvider) -> None:
+    broken = Reply(status=400, error={"error": {"message": "no"}})
+    fake_provider_thread.script = Actors(
+        fault=lambda b: broken if role_of(b) == "grader" and is_extraction(b) else None
+    )
+    told = steps(bench(fake_provider_thread.base_url).record(0))
+    extract = told["extract:vignette:frq"]
+    assert (extract.response, extract.reason) == (None, "provider_error")
+    assert extract.call is not None
+    assert "judge:vignette:frq" not in told
+    assert told["answer:vignette:frq"].verdicts == (("frq", "provider_error"),)
+
+    fake_provider_thread.script = Actors(fault=lambda b: broken if role_of(b) == "patient" else None)
+    told = steps(bench(fake_provider_thread.base_url).record(0))
+    assert (told["reply:1"].response, told["reply:1"].reason) == (None, "provider_error")
+    assert told["answer:multi_turn:mcq"].messages == ()
+    assert told["answer:multi_turn:mcq"].reason == "provider_error"
+
+
+@pytest.mark.parametrize(("protocol", "whose"), [("consultation", "Consultation's"), ("automedic", "AutoMedic's")])
+def test_a_trial_of_another_protocol_is_not_taken_apart_as_if_it_were_this_one(
+    watched: Watched, protocol: str, whose: str
+) -> None:
+    header = watched.trial.header.model_copy(update={"protocol": protocol, "prompt_pack": protocol})
+    with pytest.raises(UsageError, match=f"this one is {whose}.*read it under Transcripts"):
+        steps_of(watched.trial.case, header, watched.trial.events)
+
+
+def test_the_steps_of_a_trial_under_way_are_those_so_far(watched: Watched) -> None:
+    record = watched.trial
+    whole = steps_of_trial(record)
+    keys: list[str] = []
+    for count in range(0, len(record.events) + 1, 4):
+        part = [step.key for step in steps_of(record.case, record.header, record.events[:count])]
+        assert part[: len(keys)] == keys
+        keys = part
+    assert keys == [step.key for step in whole][: len(keys)]
+    assert len(keys) >= len(whole) - 2
+
+
+def test_the_reference_cast_shows_what_a_model_would_be_sent_in_its_place(fake_provider_thread: FakeProvider) -> None:
+    """Played by rules, then by a model that says the same: every message is the one the model really got."""
+    record = bench(names=REFERENCE).record(0)
+    ruled = steps(record)
+    said = {event.turn: event.text for event in record.events if isinstance(event, Utterance)}
+
+    def line(body: dict[str, Any]) -> str:
+        turns = len([m for m in body["messages"] if m["role"] != "system"])
+        if role_of(body) == "patient" or "Final Diagnosis:** and" not in body["messages"][-1]["content"]:
+            return said.get(turns, "x")
+        return "**Final Diagnosis:** Scabies"
+
+    fake_provider_thread.script = Actors(
+        fault=lambda b: Reply(line(b)) if role_of(b) in ("doctor", "patient") else None
+    )
+    modelled = steps(bench(fake_provider_thread.base_url).record(0))
+    same = [key for key in ruled if key in modelled and ruled[key].kind in ("ask", "reply", "answer")]
+    assert len(same) >= 9
+    for key in same:
+        if key != "answer:summarized:frq":  # its case is the summary, which another wrote
+            assert sent_messages(ruled[key].messages) == modelled[key].sent, key
+    assert all(step.would_be_sent and step.call is None for step in ruled.values())
+    assert ruled["ask:2"].note.startswith("The reference doctor reads the case and the dialogue in these messages")
+
+
+def test_after_the_pack_has_changed_no_file_is_named_and_what_was_sent_still_stands(
+    fake_provider_thread: FakeProvider,
+) -> None:
+    fake_provider_thread.script = Actors()
+    a_pack("mine", doctor="Ask as a {{ specialty }} doctor.")
+    run = bench(fake_provider_thread.base_url, prompts="mine")
+    before = steps(run.record(0))
+    assert before["ask:2"].messages[0].source == "prompts/mine/doctor.md"
+    a_pack("mine", patient="Changed, {{ vignette }}")  # one file is enough: the run's pack is another one
+    assert steps(run.record(0))["ask:2"].messages[0].source is None
+    a_pack("mine", doctor="Something else, {{ specialty }}.")
+    after = steps(run.record(0))
+    assert after["ask:2"].messages[0].content == "Ask as a Dermatology doctor."
+    assert after["ask:2"].messages[0].source is None
+    assert [m.source for m in after["ask:2"].messages[1:]] == ["message 0", "message 1"]
+    assert "has changed since this run" in after["ask:2"].note
+    assert {key: step.sent for key, step in after.items() if step.call} == {
+        key: step.sent for key, step in before.items() if step.call
+    }
+    question = after["answer:multi_turn:mcq"].messages[-1]
+    assert (question.part, question.joined) == ("question", True)
+
+
+def test_messages_that_a_branch_brought_along_are_no_steps_of_it(watched: Watched) -> None:
+    record = watched.trial
+    parent = Parent(trial_id="p", turn=3, changes=("message 3 edited",))
+    events = [e.model_copy(update={"parent": parent}) if isinstance(e, Started) else e for e in record.events]
+    edited = [e.model_copy(update={"call_id": None}) if isinstance(e, Utterance) and e.turn == 3 else e for e in events]
+    keys = [s.key for s in steps_of(record.case, record.header, edited) if s.kind in ("ask", "reply")]
+    assert keys == ["ask:4", "reply:5", "ask:6"]
+
+
+def test_a_release_shows_the_prompt_that_it_holds_and_says_what_it_does_not(tmp_path: Path) -> None:
+    other = PROMPT.format("Dermatology").replace("one question", "two questions")
+    files = {"case_0": a_file("case_0", trial_3=a_trial(multiturn_conversation=_talk(other)))}
+    ids = import_release_of(tmp_path / "release", files, [a_row("case_0")])["craftmd/case_0"]
+    assert [_record(trial_id).system_prompt == other for trial_id in ids] == [False, False, False, True, False]
+
+    told = steps(_record(ids[3]))
+    ask = told["ask:2"]
+    assert (ask.messages[0].content, ask.would_be_sent, ask.note) == (other, False, "As the release holds it.")
+    assert [m.content for m in ask.messages[1:]] == ["Hi!", "I itch."]
+    assert ask.response == "Since when?"
+    answer = told["answer:vignette:mcq"]
+    assert answer.would_be_sent
+    assert answer.note.startswith("The release does not hold the wording")
+    assert (answer.response, answer.verdicts[0]) == ("Scabies", ("mcq_loose", "correct"))
+
+
+def _talk(prompt: str) -> list[Any]:
+    said = ("Hi!", "I itch.", "Since when?", "A week.", "**Final Diagnosis:** Scabies")
+    return a_conversation(*said, prompt=prompt)
+
+
+def _record(trial_id: str) -> TrialRecord:
+    record = load_record(trial_id)
+    assert record is not None
+    return record
+
+
+def test_an_unknown_trial_has_no_record() -> None:
+    assert load_record("nobody") is None
+
+
+def test_steps_have_titles_for_people(watched: Watched) -> None:
+    told: dict[str, Step] = steps(watched.trial)
+    assert told["ask:2"].title == "Doctor's message 2"
+    assert "_" not in "".join(step.title for step in told.values())

@@ -1,0 +1,93 @@
+"""Conversations for the tests of documents: a harmless one, and one in which everything that can be text is hostile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.case import Case
+from core.events import Event, Parent
+from core.export.document import Document, document_of_events
+from core.journal import Line
+from core.store.database import Store
+from core.store.fold import fold
+from tests.core.store.builders import (
+    Answered,
+    Ended,
+    Failed,
+    Finished,
+    Graded,
+    Probed,
+    Started,
+    Summarised,
+    Utterance,
+    a_call,
+    a_case,
+    a_header,
+    a_stream,
+    a_trial,
+    write_journal,
+)
+
+EVIL = [
+    "<script>window.hit=1</script>",
+    "<img src=x onerror=\"window.hit=1\"><img src='http://evil.example/a.png'>",
+    '<a href="javascript:window.hit=1">click</a> [click](javascript:window.hit=1) <http://evil.example>',
+    "</p></style></title></textarea></script><script>window.hit=1</script>",
+    "<style>@import url(http://evil.example/a.css); body{background:url(http://evil.example/b.png)}</style>",
+    '<meta http-equiv="refresh" content="0;url=http://evil.example/">',
+    "![x](http://evil.example/c.png) ![y][r]\n\n[r]: http://evil.example/d.png",
+    '"><svg onload=window.hit=1><iframe src="http://evil.example"></iframe>',
+    "' autofocus onfocus='window.hit=1' x='",
+    "--> ]]> {{ 7*7 }} {% raw %} <!-- <base href='http://evil.example/'>",
+    "# heading\n\n- list\n+ list\n1. one\n> quote\n\n    code\n\n```html\n<b>x</b>\n```\n***\na\n===\n| a |\n|---|",
+    "null\0byte, bell\a, \u202eturned\u202c, \u2066isolated\u2069, next\u2028line, עברית and العربية",
+    "www.evil.example and me@evil.example and https://evil.example/path?q=1",
+    "x" * 1_000_000,
+]
+
+
+def evil_talk(**case: Any) -> Document:
+    """Every text a model, a data set or a provider can bring in is hostile."""
+    bad = " ".join(EVIL[:4])
+    events: list[Event] = [
+        Started(
+            trial_id=bad, case_key=bad, trial=0, seed=1, at=1.0, parent=Parent(trial_id=bad, turn=1, changes=(bad,))
+        ),
+        *(Utterance(turn=n, role="patient" if n % 2 else "doctor", text=text) for n, text in enumerate(EVIL)),
+        a_call("c1", model=bad, error=bad, reasoning=bad),
+        Probed(turn=1, differential=((bad, 0.75), (EVIL[8], float("nan")), (EVIL[5], 2.0))),
+        Probed(turn=3, differential=((bad, 0.25),)),
+        Ended(reason="error", doctor_turns=3, detail=bad),
+        Failed(where=bad, failure="server", message=bad),
+        Summarised(text=bad),
+        Answered(format="vignette", question_type="frq", response=bad),
+        Graded(
+            format="vignette", question_type="frq", grader=bad, rule="frq", extracted=bad, verdict="incorrect", at=2.0
+        ),
+        Answered(format="vignette", question_type="mcq", response=None, status="invalid", reason="refused", detail=bad),
+        Finished(at=9.0),
+    ]  # fmt: skip
+    fields = {
+        "case_key": bad, "vignette": bad, "question": bad, "choices": (bad, EVIL[5]), "answer": EVIL[2],
+        "source": bad, "licence": bad, "profile": None,
+    }  # fmt: skip
+    header = a_header(doctor=bad, patient=bad, grader=bad, prompt_pack=bad, settings={"base_url": bad, bad: bad})
+    return document_of_events(a_case(**{**fields, **case}), events, header)
+
+
+def a_fork(said: str = "It began on Monday.") -> list[Event]:
+    """What ``a_stream`` says, but for the patient's first words."""
+    parent = Parent(trial_id="run/1/0", turn=1, changes=("patient’s words",))
+    stream: list[Event] = [
+        event.model_copy(update={"text": said}) if isinstance(event, Utterance) and event.turn == 1 else event
+        for event in a_stream("run/1/1")
+    ]
+    return [Started(trial_id="run/1/1", case_key="ours/1", trial=1, seed=8, parent=parent, at=2.0), *stream[1:]]
+
+
+def fill(store: Store, *more: Line, case: Case | None = None, **header: Any) -> Store:
+    """Store a run with one conversation and a fork of it."""
+    trials = [a_trial(), a_trial(a_fork(), trial_id="run/1/1", trial=1, seed=8)]
+    write_journal(store.journals, "run", a_header(cases=[case or a_case(1)], **header), *trials, *more)
+    fold(store)
+    return store

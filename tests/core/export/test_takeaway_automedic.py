@@ -1,0 +1,86 @@
+"""A conversation of AutoMedic taken away: to whom each message went, what was misused, the staff, the rating."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from core.export import reading
+from core.export.document import Document, document_of
+from core.export.html import to_html
+from core.export.json_form import from_json, to_json
+from core.export.markdown import to_markdown
+from core.store.database import Store
+from tests.support.tagged import MISUSED, OWN_REPLY, QUERY, STAFF_SAYS, UNTAGGED, misused_events, store_tagged
+
+
+@pytest.fixture
+def document(tmp_path: Path) -> Document:
+    return document_of([MISUSED], store_tagged(Store(tmp_path / "a.duckdb")))
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Document:
+    return document_of([MISUSED, UNTAGGED], store_tagged(Store(tmp_path / "a.duckdb")))
+
+
+def test_the_doctors_messages_are_read_without_their_tags(document: Document) -> None:
+    cells = [row.cells[0] for row in reading.rows(document.talks)]
+    told = [(cell.role, cell.goes, cell.text) for cell in cells if cell]
+    assert told[0] == ("doctor", "to the patient", QUERY)
+    assert told[2] == ("doctor", "to the clinical staff", "What does the examination of the heart show?")
+    assert told[3] == ("staff", "", STAFF_SAYS)
+    assert told[6] == ("doctor", "ends the consultation", "")
+    misused = {number: cell.misuse for number, cell in enumerate(cells) if cell and cell.misuse}
+    assert list(misused) == [2, 4, 6]
+    assert misused[4].endswith(f"it speaks for the patient or the clinical staff itself. “{OWN_REPLY}”")
+    assert all(cell.whole for number, cell in enumerate(cells) if cell and number in (0, 2, 4, 6))
+    assert reading.ending(document.talks[0]) == (
+        "It ended because the doctor wrote the end tag; 3 queries were passed on."
+    )
+
+
+def test_json_keeps_every_event(document: Document) -> None:
+    back = from_json(to_json(document))
+    assert back == document
+    assert back.talks[0].events == tuple(misused_events())
+
+
+def test_markdown_says_who_was_asked_who_played_and_how_it_was_rated(both: Document) -> None:
+    text = to_markdown(both).decode()
+    assert "clinical staff reference/staff" in text
+    assert "**A · Doctor** to the clinical staff, message 3" in text
+    assert "**A · Clinical staff**, message 4" in text
+    assert f"> {STAFF_SAYS}" in text
+    assert "&lt;think&gt;What makes it worse?&lt;/think&gt;" in text, "all of a message that holds more than its query"
+    assert "Empathy 4 of 5, rated by reference/profile as the patient:" in text
+    assert r"> You asked \*kindly\*." in text
+    assert "**B · Doctor** to nobody, message 1" in text
+    assert "Empathy not rated by reference/profile as the patient:" in text
+    assert "<patient>" not in text
+
+
+def test_html_holds_no_element_that_a_tag_brought_in(both: Document) -> None:
+    page = _Page()
+    page.feed(to_html(both).decode())
+    assert not {"patient", "clinical", "end", "think"} & page.tags
+    assert {"to the patient", "to the clinical staff", "ends the consultation", "to nobody"} <= set(page.goes)
+
+
+class _Page(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.goes: list[str] = []
+        self._in = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self._in = ("class", "goes") in attrs
+
+    def handle_data(self, data: str) -> None:
+        if self._in:
+            self.goes.append(data)
+            self._in = False

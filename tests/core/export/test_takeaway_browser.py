@@ -1,0 +1,176 @@
+"""A hostile document in Chromium: nothing is fetched, nothing runs, all is text. And the picture of a document."""
+
+from __future__ import annotations
+
+import os
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import psutil
+import pytest
+
+from core.errors import AnamnesisError
+from core.export import png
+from core.export.browser import find_browser, run_browser
+from core.export.document import Document, document_of
+from core.export.html import to_html
+from core.export.png import WIDTHS, to_png
+from core.store.database import Store
+from tests.core.export.talks import evil_talk
+from tests.support.dashboard import CHROMIUM, FLAGS, NARROW, WIDE
+
+needs_chromium = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"no Chromium at {CHROMIUM}: install it or set CHROMIUM"),
+]
+
+
+def beside(document: Document) -> Document:
+    """The same talk twice, and once more: three columns."""
+    return Document(document.talks * 3, document.made_at)
+
+
+@pytest.fixture
+def browser() -> Iterator[object]:
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def listening() -> Iterator[tuple[str, list[str]]]:
+    """A server on this machine: its address, and the paths it was asked for."""
+    heard: list[str] = []
+
+    class Ears(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            heard.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Ears) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", heard
+        server.shutdown()
+
+
+def applied(*marks: pytest.MarkDecorator):
+    """Apply several marks to one test."""
+
+    def apply(test):
+        for mark in marks:
+            test = mark(test)
+        return test
+
+    return apply
+
+
+@applied(*needs_chromium)
+def test_a_hostile_document_stays_text(browser, tmp_path: Path) -> None:
+    documents = {"one": evil_talk(), "three": beside(evil_talk())}
+    for name, document in documents.items():
+        path = tmp_path / f"{name}.html"
+        path.write_bytes(to_html(document))
+        for width, height in (WIDE, NARROW):
+            context = browser.new_context(viewport={"width": width, "height": height}, offline=True)
+            asked: list[str] = []
+            dialogs: list[str] = []
+            complaints: list[str] = []
+            context.on("request", lambda request, asked=asked: asked.append(request.url))
+            page = context.new_page()
+            page.on("dialog", lambda dialog, dialogs=dialogs: (dialogs.append(dialog.message), dialog.dismiss()))
+            page.on("console", lambda message, complaints=complaints: complaints.append(message.text))
+            page.goto(path.as_uri(), wait_until="load")
+            said = page.locator(".said").all_inner_texts()
+            assert "<script>window.hit=1</script>" in said
+            assert page.evaluate("window.hit") is None
+            assert page.evaluate("document.scripts.length + document.images.length + document.links.length") == 0
+            assert page.url == path.as_uri()
+            assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+            assert asked == [path.as_uri()]
+            assert dialogs == []
+            assert complaints == []
+            context.close()
+
+
+@applied(*needs_chromium)
+def test_the_pages_policy_would_stop_what_escaping_let_through(browser, tmp_path: Path) -> None:
+    """A second wall: markup put into the finished page by hand neither runs nor fetches, though somebody listens."""
+    path = tmp_path / "broken.html"
+    with listening() as (address, heard):
+        hole = f"<script>window.hit=1</script><img src='{address}/a.png' onerror='window.hit=1'></body>".encode()
+        path.write_bytes(to_html(evil_talk()).replace(b"</body>", hole))
+        page = browser.new_page()
+        page.goto(path.as_uri(), wait_until="load")
+        assert page.evaluate("document.scripts.length + document.images.length") == 2
+        assert page.evaluate("window.hit") is None
+        assert heard == []
+        page.goto(f"{address}/hello")  # it does hear
+        assert heard[:1] == ["/hello"]
+
+
+@applied(*needs_chromium)
+def test_the_picture_shows_the_whole_page(browser, store: Store, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("CHROMIUM", CHROMIUM)
+    document = document_of(["run/1/0", "run/1/1"])
+    path = tmp_path / "page.html"
+    path.write_bytes(to_html(document))
+    page = browser.new_page(viewport={"width": WIDTHS[2], "height": 800})
+    page.goto(path.as_uri())
+    tall = page.evaluate("document.documentElement.scrollHeight")
+    assert tall > 1000
+    picture = to_png(document)
+    assert picture.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = struct.unpack(">II", picture[16:24])
+    assert (width, height) == (2 * WIDTHS[2], 2 * tall)
+    monkeypatch.setattr(png, "TALLEST", tall - 1)
+    with pytest.raises(AnamnesisError, match=rf"would be {tall:,} pixels tall, more than {tall - 1:,}: take HTML"):
+        to_png(document)
+
+
+def test_without_a_browser_one_sentence_says_so(monkeypatch, store: Store) -> None:
+    monkeypatch.setenv("CHROMIUM", "/no/such/browser")
+    assert find_browser() is None
+    with pytest.raises(
+        AnamnesisError, match=r"^There is no Chrome or Chromium on this machine .* take HTML instead\.$"
+    ):
+        to_png(document_of(["run/1/0"]))
+
+
+def a_program(folder: Path, *lines: str) -> str:
+    path = folder / "browser"
+    path.write_text("\n".join(("#!/bin/sh", *lines, "")))
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the stand-in for a browser is a shell script")
+def test_a_browser_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
+    hangs = a_program(tmp_path, "sleep 600 &", f"echo $! > {tmp_path}/child.new", f"mv {tmp_path}/child.new "
+                      f"{tmp_path}/child", "sleep 600")  # fmt: skip
+    with pytest.raises(AnamnesisError, match="in time: take HTML instead"):
+        run_browser(hangs, tmp_path, [], time.monotonic() + 4)
+    child = int((tmp_path / "child").read_text())
+    deadline = time.monotonic() + 30
+    while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline, "the browser's child lives on"
+        time.sleep(0.05)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the stand-in for a browser is a shell script")
+def test_a_browser_that_fails_is_said_to_have_failed(tmp_path: Path, store: Store, monkeypatch) -> None:
+    with pytest.raises(AnamnesisError, match=r"failed \(status 3\): take HTML instead"):
+        run_browser(a_program(tmp_path, "exit 3"), tmp_path, [], time.monotonic() + 30)
+    monkeypatch.setenv("CHROMIUM", a_program(tmp_path, "echo '<html lang=\"en\">'"))
+    with pytest.raises(AnamnesisError, match="did not tell how tall"):
+        to_png(document_of(["run/1/0"]))

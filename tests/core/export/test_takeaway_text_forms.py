@@ -1,0 +1,190 @@
+"""JSON loses nothing, Markdown shows everything as text, HTML holds no element that a message brought in."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from core.errors import UsageError
+from core.export.document import Document, document_of, document_of_events
+from core.export.html import POLICY, to_html
+from core.export.json_form import from_json, to_json
+from core.export.markdown import to_markdown
+from core.export.visible import visible
+from core.store.database import Store
+from tests.core.export.talks import EVIL, evil_talk
+from tests.core.store.builders import Probed, Started, Utterance, a_case, a_header, a_stream
+
+
+def of_messages(*texts: str) -> Document:
+    said = [Utterance(turn=n, role="patient", text=text) for n, text in enumerate(texts)]
+    return document_of_events(a_case(), [Started(trial_id="t", case_key="ours/1", trial=0, seed=1), *said])
+
+
+# JSON
+
+
+def test_json_gives_back_the_very_same_document(store: Store) -> None:
+    document = document_of(["run/1/0", "run/1/1"])
+    assert from_json(to_json(document)) == document
+    assert from_json(to_json(document)).talks[0].events == tuple(a_stream())
+
+
+def test_json_of_the_version_before_still_reads(store: Store) -> None:
+    whole = json.loads(to_json(document_of(["run/1/0"])))
+    (talk,) = whole["conversations"]
+    del talk["cast"]["arms"]
+    (read,) = from_json(json.dumps(whole)).talks
+    assert read.cast is not None
+    assert (read.cast.doctor, read.cast.arms) == ("openai/a", ())
+
+
+def test_json_keeps_every_character() -> None:
+    texts = [*EVIL, "half a pair: \ud83d, whole: 😀"]
+    back = from_json(to_json(of_messages(*texts)))
+    assert [e.text for e in back.talks[0].events if isinstance(e, Utterance)] == texts
+
+
+def test_json_says_what_it_is(store: Store) -> None:
+    whole = json.loads(to_json(document_of(["run/1/1"])))
+    assert (whole["format"], whole["version"]) == ("anamnesis-document", 1)
+    (talk,) = whole["conversations"]
+    assert talk["parent"] == {"trial_id": "run/1/0", "turn": 1, "changes": ["patient’s words"]}
+    assert talk["events"][2]["call"]["request"]["messages"][0]["role"] == "user"
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b'{"format": "x", "version": 1}', b'{"format": "anamnesis-document"}'])
+def test_other_json_is_refused_in_one_sentence(data: bytes) -> None:
+    with pytest.raises(UsageError, match=r"^This is no "):
+        from_json(data)
+
+
+# Markdown
+
+
+def parsed(document: Document) -> list[Token]:
+    """All tokens, those inside paragraphs and headings too."""
+    reader = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    blocks = reader.parse(to_markdown(document).decode())
+    return [token for block in blocks for token in (block, *(block.children or []))]
+
+
+FORBIDDEN = {"html_block", "html_inline", "link_open", "image", "fence", "code_block", "code_inline", "s_open", "hr"}
+
+
+def test_nothing_in_markdown_is_html_link_image_or_code() -> None:
+    kinds = {token.type for token in parsed(evil_talk())}
+    assert not kinds & FORBIDDEN
+
+
+def test_messages_add_no_structure_to_markdown() -> None:
+    harmless = [t.type for t in parsed(of_messages(*("Yes." for _ in EVIL))) if t.nesting == 1]
+    hostile = [t.type for t in parsed(of_messages(*EVIL)) if t.nesting == 1]
+    structure = {"heading_open", "bullet_list_open", "ordered_list_open", "blockquote_open", "table_open", "tr_open"}
+    for kind in structure:
+        assert hostile.count(kind) == harmless.count(kind), kind
+    assert hostile.count("em_open") == harmless.count("em_open") == 0
+
+
+def test_a_bar_in_a_name_adds_no_column() -> None:
+    def cells(name: str) -> int:
+        stream = [*a_stream()[:4], Probed(turn=1, differential=((name, 0.5),))]
+        document = document_of_events(a_case(), stream, a_header(doctor=name, patient=name))
+        return sum(token.type == "td_open" for token in parsed(document))
+
+    assert cells("a | b || c") == cells("a b c")
+    assert "a | b || c" in [t.content for t in parsed(document_of_events(a_case(), [], a_header(doctor="a | b || c")))]
+
+
+def test_markdown_shows_the_words_as_they_were() -> None:
+    """A reader of Markdown gives back every line of every message; only indents and addresses were made harmless."""
+    tokens = MarkdownIt("commonmark").parse(to_markdown(of_messages(*EVIL)).decode())
+    lines: list[str] = []
+    inside = 0
+    for token in tokens:
+        inside += {"blockquote_open": 1, "blockquote_close": -1}.get(token.type, 0)
+        if inside and token.type == "inline":
+            text = "".join("\n" if c.type in ("hardbreak", "softbreak") else c.content for c in token.children or [])
+            lines += text.split("\n")
+    wanted = [line for text in EVIL for line in visible(text).split("\n") if line.strip()]
+    shown = [line.replace("\u200b", "").replace("\u00a0", " ") for line in lines]
+    assert shown[: len(wanted)] == wanted
+
+
+def test_no_address_in_markdown_can_be_linked() -> None:
+    text = to_markdown(of_messages(*EVIL)).decode()
+    assert "evil.example" in text
+    assert not re.search(r"https?://|www\.|@evil", text)
+
+
+def test_the_final_diagnosis_is_the_only_emphasis_of_a_message() -> None:
+    tokens = parsed(of_messages("**Final Diagnosis:** **Gout** _now_"))
+    said = next(t for t in tokens if t.type == "inline" and "Gout" in t.content)
+    assert [c.content for c in said.children or [] if c.type == "text" and c.content] == [
+        "Final Diagnosis:",
+        " **Gout** _now_",
+    ]
+    assert sum(c.type == "strong_open" for c in said.children or []) == 1
+
+
+# HTML
+
+
+class Elements(HTMLParser):
+    """Every element with its attributes, and the text of the messages."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.said: list[str] = []
+        self._open = False
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+        if tag == "p" and dict(attrs).get("class") == "said":
+            self.said.append("")
+            self._open = True
+
+    def handle_endtag(self, tag: str) -> None:
+        self._open = self._open and tag != "p"
+
+    def handle_data(self, data: str) -> None:
+        if self._open:
+            self.said[-1] += data
+
+
+def test_html_holds_only_elements_of_its_own() -> None:
+    own = Elements(to_html(document_of_events(a_case(), a_stream())).decode())
+    evil = Elements(to_html(evil_talk()).decode())
+    # the quiet conversation shows no branch and no reasoning: everything else the hostile one could bring is the same
+    assert {tag for tag, _ in evil.seen} <= {tag for tag, _ in own.seen} | {"bdi", "details", "summary"}
+    assert not {tag for tag, _ in evil.seen} & {"script", "img", "iframe", "a", "link", "base", "object", "form"}
+    names = {name for _, attributes in evil.seen for name in attributes}
+    assert not {name for name in names if name.startswith("on")} | (names & {"href", "src", "style", "action", "xlink"})
+    policies = [a["content"] for tag, a in evil.seen if tag == "meta" and a.get("http-equiv")]
+    assert policies == [POLICY]
+
+
+def test_html_shows_the_words_as_they_were() -> None:
+    said = Elements(to_html(of_messages(*EVIL)).decode()).said
+    assert said[: len(EVIL)] == [visible(text) for text in EVIL]
+
+
+def test_the_pages_own_style_fetches_nothing() -> None:
+    page = to_html(document_of_events(a_case(), a_stream())).decode()
+    assert "url(" not in page
+    assert "@import" not in page
+    assert "http://" not in page.replace("http://www.w3.org", "")
+
+
+def test_controls_become_visible_and_letters_stay() -> None:
+    assert visible("a\0b\x07c\x7f\r\nd\re\u2028f\tg") == "a␀b␇c␡\nd\ne\nf\tg"
+    assert visible("\u202eabc\u202c") == "[RLO]abc[PDF]"
+    assert visible("עברית \u200f العربية 😀") == "עברית \u200f العربية 😀"
+    assert visible("\ud800") == "\ufffd"

@@ -1,0 +1,135 @@
+"""Items, opening and task of a case by rule: from a profile, and from a vignette alone."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from core.case import Case, Fact, Profile
+from core.datasets.library import library
+from core.frameworks.consultation.items import Item, consultation_case, items_by_rule, items_from_json, items_to_json
+from core.frameworks.consultation.opening import PLEA, UNWELL
+from core.text.items_rules import complaint_noun, join_values, words_of
+
+VIGNETTE = (
+    "A 46-year-old woman comes to the clinic because of chest pain for 3 days. She denies fever, cough, or chills. "
+    "She takes metformin. Her father died of a stroke. Her blood pressure is 150/90 mm Hg. "
+    "An X-ray of the chest shows a widened mediastinum."
+)
+
+
+def a_case(vignette: str = VIGNETTE, **changes: Any) -> Case:
+    given = {"case_key": "t/1", "dataset": "t", "specialty": "Cardiology", "vignette": vignette, "answer": "Gout",
+             "choices": ("Gout", "Flu"), "question": "What is it?"}  # fmt: skip
+    return Case.model_validate({**given, **changes})
+
+
+def test_a_case_is_divided_into_information_and_task() -> None:
+    view = consultation_case(a_case())
+    assert view.information == VIGNETTE
+    assert view.task == "What is it?\nA. Gout\nB. Flu"
+    assert view.items == items_by_rule(a_case()).items
+    assert view.made_by.startswith("rules-")
+
+
+def test_a_vignette_is_split_into_topics_with_its_own_words() -> None:
+    values = {item.key: item.value for item in items_by_rule(a_case()).items}
+    assert values["age and sex"] == "46-year-old woman"
+    assert values["main complaint"] == "chest pain"
+    assert values["onset and duration of the chest pain"] == "for 3 days"
+    assert values["symptoms that are absent"] == "denies fever; cough; chills"
+    assert "metformin" in values["current medication"]
+    assert "died of a stroke" in values["family history"]
+    assert "150/90 mm Hg" in values["vital signs"]
+    assert "widened mediastinum" in values["imaging and other tests"]
+
+
+@pytest.mark.parametrize("case", library()[::3], ids=lambda c: c.case_key)
+def test_every_word_of_a_value_stands_in_the_vignette(case: Case) -> None:
+    plain = case.model_copy(update={"profile": None})
+    items = items_by_rule(plain).items
+    held = set(words_of(plain.vignette))
+    assert all(set(words_of(item.value)) <= held for item in items)
+    assert len({item.key for item in items}) == len(items) >= 5
+    told = set(words_of(" ".join(item.value for item in items)))
+    assert len(told & held) >= 0.75 * len(held)
+
+
+def test_a_profile_gives_one_item_a_topic_under_its_own_keys() -> None:
+    facts = {
+        "age": "40-year-old", "sex": "male", "chief complaint": "itchy rash", "fever": "no fever", "cough": "no cough",
+        "medication": "no medication",
+    }  # fmt: skip
+    basic = [Fact(key=k, value=v, lay=v) for k, v in facts.items()]
+    shown = (Fact(key="pulse", value="96/min", lay="fine", section="vital_signs"),)
+    profile = Profile(demographics=tuple(basic[:2]), basic=tuple(basic[2:]), optional=shown)
+    made = items_by_rule(a_case(profile=profile))
+    assert made.made_by.startswith("profile-")
+    assert [(i.key, i.value) for i in made.items] == [
+        ("age and sex", "40-year-old; male"),
+        ("main complaint", "itchy rash"),
+        ("fever and cough", "no fever; cough"),
+        ("medication", "no medication"),
+        ("pulse", "pulse 96/min"),
+    ]
+
+
+def test_the_library_s_items_hold_every_profile_whole() -> None:
+    for case in library():
+        assert case.profile is not None
+        told = set(words_of(" ".join(item.value for item in items_by_rule(case).items)))
+        held = set(words_of(" ".join(fact.value for fact in case.profile.facts)))
+        assert held - {"no", "not", "never", "has", "had", "any"} <= told  # denials in a row share their negation
+
+
+def test_of_several_denials_one_keeps_its_negation_in_the_wording_of_the_case() -> None:
+    pieces = ["no fever", "no cough"]
+    assert join_values(pieces, frozenset({"denied", "fever", "cough"})) == "denied fever; cough"
+    assert join_values(pieces, frozenset({"no", "fever", "cough"})) == "no fever; cough"
+    assert join_values(pieces, None) == "no fever; cough"
+    assert join_values(["asthma", "no surgery"], None) == "asthma; no surgery"
+
+
+@pytest.mark.parametrize(
+    ("text", "noun"),
+    [("sudden chest pain on exertion", "chest pain"), ("Fever and cough", "fever"), ("trouble at school", "complaint")],
+)
+def test_what_a_complaint_is_called(text: str, noun: str) -> None:
+    assert complaint_noun(text) == noun
+
+
+def opening(vignette: str = VIGNETTE, **changes: Any) -> str:
+    return consultation_case(a_case(vignette, **changes)).opening
+
+
+def test_the_opening_is_a_rough_complaint_and_a_plea() -> None:
+    assert opening() == f"Hello doctor. I've come because of chest pain. {PLEA}"
+
+
+def test_the_opening_of_a_profile_is_the_lay_complaint_without_its_details() -> None:
+    lay = Fact(key="chief complaint", value="pain", lay="I've had a sharp chest pain for two days.")
+    assert opening(profile=Profile(basic=(lay,))) == f"Hello doctor. I've had a sharp chest pain. {PLEA}"
+
+
+def test_a_parent_opens_for_a_small_child() -> None:
+    said = opening("A 3-year-old boy is brought to the physician because of a rash on his face for 2 days.")
+    assert said == f"Hello doctor. I've come with my child because of rash on his face. {PLEA}"
+
+
+def test_a_case_without_a_readable_complaint_opens_vaguely() -> None:
+    assert opening("A 50-year-old man is seen.") == f"Hello doctor. {UNWELL}. {PLEA}"
+
+
+def test_no_opening_tells_how_long_or_names_the_answer() -> None:
+    lasting = re.compile(r"\b(?:hour|day|week|month|year)s?\b(?! pregnant| of pregnancy)")
+    for case in library():
+        for view in (consultation_case(case), consultation_case(case.model_copy(update={"profile": None}))):
+            assert not lasting.search(view.opening) or "pregnan" in view.opening, view.opening
+            assert case.answer.lower() not in view.opening.lower()
+
+
+def test_items_are_stored_and_read_back() -> None:
+    items = (Item(key="Grüße", value='"a"; b', topic="onset"), Item(key="k", value="v", topic="other"))
+    assert items_from_json(items_to_json(items)) == items

@@ -1,0 +1,150 @@
+"""Consultation over the whole library with the reference cast: bounds and oracle in their order, and what comes out."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+from statistics import fmean
+
+import pytest
+
+from core.agents.base import Turn
+from core.case import Case
+from core.datasets.library import library
+from core.events import Ended, Event, Graded, Utterance
+from core.frameworks.casting import CONSULTATION_PROMPTS, Casting, craftmd_pack
+from core.frameworks.consultation.items import consultation_case
+from core.frameworks.consultation.oracle import BY_NAME, CLOSING, QUESTION
+from core.frameworks.consultation.protocol import ConsultationRules, run_consultation
+from core.frameworks.consultation.roles import briefing_of
+from core.frameworks.craftmd.protocol import Trial
+from core.jobs.plan import seed_of
+from core.measures.history.measures import Measures, measure, yardstick
+from core.models.registry import load_registry
+from core.prompts import load_pack
+from tests.support.campaigns import beside_rules
+
+ORACLES = ("direct", "random", "reversed")
+CAP = 10
+Played = dict[str, list[Event]]
+"""Case → the events of one trial."""
+
+
+async def _play(doctor: str, cases: tuple[Case, ...], cap: int) -> Played:
+    casting = Casting(load_registry(), load_pack("consultation", CONSULTATION_PROMPTS))
+    cast = casting.consultation(beside_rules(doctor), "reference/solver", "", cap, craftmd_pack())
+    rules = ConsultationRules(max_questions=cap)
+    trials = [Trial(f"{doctor} {case.case_key}", case, 0, seed_of(20, case.case_key, 0)) for case in cases]
+    return {t.case.case_key: [event async for event in run_consultation(t, cast, rules)] for t in trials}
+
+
+def play(doctor: str, cases: tuple[Case, ...] = library(), cap: int = CAP) -> Played:
+    return asyncio.run(_play(doctor, cases, cap))
+
+
+@pytest.fixture(scope="module")
+def played() -> dict[str, Played]:
+    return {name: play(name) for name in BY_NAME}
+
+
+def accuracy(trials: Played) -> float:
+    """The share of cases that the strict rule counts as correct."""
+    graded = [e for events in trials.values() for e in events if isinstance(e, Graded) and e.rule == "mcq_strict"]
+    assert len(graded) == len(library()) == 60
+    return fmean(e.verdict == "correct" for e in graded)
+
+
+def dialogue(events: list[Event]) -> list[Turn]:
+    return [Turn(e.role, e.text) for e in events if isinstance(e, Utterance)]
+
+
+def measured(trials: Played) -> list[Measures]:
+    cases = [consultation_case(case) for case in library()]
+    return [measure(dialogue(trials[c.case.case_key]), yardstick(c.information, c.items)) for c in cases]
+
+
+@pytest.mark.parametrize("order", ORACLES)
+def test_the_oracle_lies_between_the_bounds(played: dict[str, Played], order: str) -> None:
+    upper, lower = accuracy(played["reference/upper-bound"]), accuracy(played["reference/lower-bound"])
+    oracle = accuracy(played[f"reference/oracle-{order}"])
+    assert upper >= oracle >= lower
+    # with all but a few items told the oracle is near the upper bound, and the opening alone is little more than chance
+    assert oracle - lower > 0.4
+    assert lower >= 0.25
+
+
+@pytest.mark.parametrize("order", ORACLES)
+def test_the_more_of_the_dialogue_the_more_is_uncovered(played: dict[str, Played], order: str) -> None:
+    curves = [m.curves["patient_recall"] for m in measured(played[f"reference/oracle-{order}"])]
+    means = [fmean(float(curve[at] or 0) for curve in curves) for at in (0, 3, 6, 10)]
+    assert all(later > earlier + 0.05 for earlier, later in pairwise(means)), means
+
+
+IMPORTED = Case(
+    case_key="x/1", dataset="x", specialty="Other", answer="Pleurisy", choices=("Pleurisy", "Gout"),
+    vignette=(
+        "A 46-year-old woman comes to the clinic because of chest pain. The pain began three days ago and is sharp. It "
+        "gets worse when she breathes in. She also has a dry cough. She denies fever and chills. Past medical history "
+        "includes asthma. She takes albuterol daily. She is allergic to penicillin. Her father had a stroke. She "
+        "smokes one pack of cigarettes a day and works as a teacher. She recently traveled to Peru. Her pulse is "
+        "96/min and blood pressure is 120/80 mm Hg. Auscultation shows a friction rub. Laboratory studies show a "
+        "hemoglobin of 12 g/dL. An x-ray of the chest shows no abnormalities."
+    ),
+)  # fmt: skip
+"""A case as it is imported, without a profile: its sentences make 16 items."""
+
+
+@pytest.mark.parametrize("order", ORACLES)
+def test_the_oracle_asks_for_every_item_and_is_told_it(played: dict[str, Played], order: str) -> None:
+    """Each question names another item, and the patient tells just that one; no cap ends it."""
+    events_of = {**played[f"reference/oracle-{order}"], **play(f"reference/oracle-{order}", (IMPORTED,))}
+    for case in map(consultation_case, (*library(), IMPORTED)):
+        events = events_of[case.case.case_key]
+        turns = dialogue(events)
+        asked = [t.text for t in turns if t.role == "doctor" and t.text != CLOSING]
+        keys = [QUESTION.format(key=item.key) for item in case.items]
+        assert sorted(asked) == sorted(keys)
+        assert len(set(asked)) == len(asked)
+        if order != "random":
+            assert asked == (keys if order == "direct" else keys[::-1])
+        told = {q.text: a.text for q, a in pairwise(turns) if q.role == "doctor"}
+        lay = {QUESTION.format(key=item.key): item.lay for item in briefing_of(case).items}
+        assert told == lay  # the share of what can be told: 1.000
+        (end,) = (e for e in events if isinstance(e, Ended))
+        assert (end.reason, end.doctor_turns) == ("no_question", len(keys) + 1)
+    assert len(consultation_case(IMPORTED).items) == 16 > CAP
+
+
+def test_all_orders_end_with_the_same_items(played: dict[str, Played]) -> None:
+    ends = [
+        [(m.patient_recall, m.doctor_recall) for m in measured(played[f"reference/oracle-{order}"])]
+        for order in ORACLES
+    ]
+    assert ends[0] == ends[1] == ends[2]
+    assert {doctor for _, doctor in ends[0]} == {1.0}
+    assert sum(len(consultation_case(case).items) > CAP for case in library()) == 54
+
+
+def test_random_orders_differ_between_trials_and_are_the_same_for_one_seed(played: dict[str, Played]) -> None:
+    cases = library()[:5]
+    again = play("reference/oracle-random", cases)
+    first = [dialogue(played["reference/oracle-random"][case.case_key]) for case in cases]
+    assert first == [dialogue(again[case.case_key]) for case in cases]
+    direct = [dialogue(played["reference/oracle-direct"][case.case_key]) for case in cases]
+    assert all(one != other for one, other in zip(first, direct, strict=True))
+
+
+def test_the_cap_binds_others_and_not_the_oracle(played: dict[str, Played]) -> None:
+    cases = library()[:10]
+    assert {key: dialogue(events) for key, events in play("reference/oracle-direct", cases, cap=2).items()} == {
+        case.case_key: dialogue(played["reference/oracle-direct"][case.case_key]) for case in cases
+    }
+    capped = play("reference/bayes", cases, cap=2)
+    assert {sum(turn.role == "doctor" for turn in dialogue(events)) for events in capped.values()} == {2}
+
+
+def test_the_lower_bound_is_the_opening_alone(played: dict[str, Played]) -> None:
+    for case in map(consultation_case, library()):
+        turns = dialogue(played["reference/lower-bound"][case.case.case_key])
+        assert turns == [Turn("patient", case.opening)]
+        assert dialogue(played["reference/upper-bound"][case.case.case_key]) == []

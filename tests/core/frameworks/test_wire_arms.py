@@ -1,0 +1,217 @@
+"""What the doctor is shown and asked in each format and question type, as it goes over the wire."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+
+from core.case import Case
+from core.datasets.library import library
+from core.events import Answered, Format, QuestionType, Summarised
+from core.frameworks.craftmd.protocol import Arm, Rules
+from tests.core.frameworks.stage import (
+    CASE,
+    EXAMINATION,
+    GREETING,
+    Actors,
+    answers_asked,
+    of,
+    play,
+    question_type,
+    sent_to,
+    verdicts,
+)
+from tests.support.fake_provider import FakeProvider
+
+FREE_QUESTION = (
+    "What is the most likely diagnosis?\n\n"
+    "Write the name of one single diagnosis, beginning with **Final Diagnosis:** and without any explanation."
+)
+TALK = [
+    ("assistant", GREETING),
+    ("user", "This is reply 1."),
+    ("assistant", "How old are you?"),
+    ("user", "This is reply 2."),
+    ("assistant", "Since when does it itch?"),
+    ("user", "This is reply 3."),
+]
+"""The stage's conversation without the doctor's last message."""
+
+
+async def ask(
+    provider: FakeProvider, *arms: Arm, case: Case = CASE, many: tuple[str, ...] = ()
+) -> list[dict[str, Any]]:
+    """Run the arms and return the requests for the answers."""
+    provider.script = Actors()
+    await play(provider, Rules(arms=arms, many_choices=many), case)
+    return answers_asked(provider)
+
+
+def after_system(body: dict[str, Any]) -> list[tuple[str, str]]:
+    assert [m["role"] for m in body["messages"]].count("system") == 1
+    return [(m["role"], m["content"]) for m in body["messages"][1:]]
+
+
+async def test_vignette_shows_the_whole_vignette(fake_provider: FakeProvider) -> None:
+    (body,) = await ask(fake_provider, ("vignette", "frq"))
+    assert after_system(body) == [("user", f"A patient's case:\n{CASE.vignette}\n\n{FREE_QUESTION}")]
+    assert "specialised in Dermatology" in body["messages"][0]["content"]
+
+
+async def test_multi_turn_shows_the_conversation_without_its_last_message(fake_provider: FakeProvider) -> None:
+    (body,) = await ask(fake_provider, ("multi_turn", "frq"))
+    assert after_system(body) == [*TALK[:-1], ("user", f"This is reply 3.\n\n{FREE_QUESTION}")]
+    assert "Scabies" not in str(body)  # what the doctor had concluded
+
+
+async def test_multi_turn_drops_a_last_question_too(fake_provider: FakeProvider) -> None:
+    fake_provider.script = Actors(questions=["And what else?"] * 50)
+    await play(fake_provider, Rules(arms=(("multi_turn", "frq"),), max_messages=6))
+    (body,) = answers_asked(fake_provider)
+    assert after_system(body) == [
+        ("assistant", GREETING),
+        ("user", "This is reply 1."),
+        ("assistant", "And what else?"),
+        ("user", f"This is reply 2.\n\n{FREE_QUESTION}"),
+    ]
+
+
+async def test_single_turn_shows_greeting_and_first_reply(fake_provider: FakeProvider) -> None:
+    (body,) = await ask(fake_provider, ("single_turn", "frq"))
+    assert after_system(body) == [("assistant", GREETING), ("user", f"This is reply 1.\n\n{FREE_QUESTION}")]
+
+
+async def test_multi_turn_exam_hands_the_examination_over_after_the_conversation(fake_provider: FakeProvider) -> None:
+    with_exam, without = await ask(fake_provider, ("multi_turn_exam", "frq"), ("multi_turn", "frq"))
+    handed = f"The physical examination of this patient has now been done. {EXAMINATION}"
+    assert after_system(with_exam) == [*TALK[:-1], ("user", f"This is reply 3.\n\n{handed}\n\n{FREE_QUESTION}")]
+    assert EXAMINATION not in str(without)
+
+
+async def test_exam_only_shows_age_sex_and_examination(fake_provider: FakeProvider) -> None:
+    (body,) = await ask(fake_provider, ("exam_only", "frq"))
+    known = f"Only the following is known of a patient:\n30 years old, female. {EXAMINATION}"
+    assert after_system(body) == [("user", f"{known}\n\n{FREE_QUESTION}")]
+
+
+async def test_exam_only_of_the_library_tells_all_results_and_nothing_of_the_history(
+    fake_provider: FakeProvider,
+) -> None:
+    cases = [case for case in library() if case.examination()][::6]
+    assert len(cases) >= 8
+    for case in cases:
+        assert case.profile is not None
+        before = len(fake_provider.bodies)
+        fake_provider.script = Actors()
+        await play(fake_provider, Rules(arms=(("exam_only", "mcq_many"),), many_choices=("Gout",)), case)
+        (body,) = fake_provider.bodies[before:]
+        shown = body["messages"][1]["content"]
+        assert case.vignette not in shown
+        assert case.age_and_sex() in shown
+        for fact in case.profile.optional:
+            assert fact.value.rstrip(".") in shown, (case.case_key, fact)
+        for fact in case.profile.basic:
+            assert fact.lay not in shown, (case.case_key, fact)
+
+
+@pytest.mark.parametrize("format_", ["exam_only", "multi_turn_exam"])
+async def test_a_case_without_examination_is_left_out_of_these_formats(
+    fake_provider: FakeProvider, format_: Format
+) -> None:
+    bare = Case.model_validate({
+        **CASE.model_dump(exclude={"content_hash", "profile"}),
+        "vignette": "A 30-year-old woman has had an itchy rash for two days.",
+    })  # fmt: skip
+    fake_provider.script = Actors()
+    events = await play(fake_provider, Rules(arms=((format_, "frq"), ("vignette", "frq"))), bare)
+    assert verdicts(events) == {f"{format_}:frq": ["not_applicable"], "vignette:frq": ["correct"]}
+    assert len(answers_asked(fake_provider)) == 1
+
+
+async def test_the_summariser_is_given_the_patients_lines_alone(fake_provider: FakeProvider) -> None:
+    fake_provider.script = Actors(summary="A woman has a rash that itches.")
+    events = await play(fake_provider, Rules(arms=(("summarized", "frq"), ("summarized", "mcq"))))
+    (request,) = sent_to(fake_provider, "summariser")
+    (message,) = request["messages"]
+    assert message["role"] == "user"
+    lines = "This is reply 1. This is reply 2. This is reply 3."
+    assert message["content"].endswith(f'\nSaid: "{lines}"\nParagraph:')
+    for foreign in (GREETING, "How old are you?", "Since when does it itch?", "Scabies", "gloves", CASE.answer):
+        assert foreign not in message["content"]
+    for body in answers_asked(fake_provider):
+        ((role, shown),) = after_system(body)
+        assert role == "user"
+        assert shown.startswith("A patient's case:\nA woman has a rash that itches.\n\n")
+        assert "reply" not in shown
+    assert [s.text for s in of(events, Summarised)] == ["A woman has a rash that itches."]
+
+
+async def test_the_four_choices_are_listed_in_their_order(fake_provider: FakeProvider) -> None:
+    (body,) = await ask(fake_provider, ("vignette", "mcq"))
+    question = body["messages"][-1]["content"].removeprefix(f"A patient's case:\n{CASE.vignette}\n\n")
+    assert question.startswith(
+        "Which of the following is the most likely diagnosis?\n\n"
+        "A. Scabies\nB. Psoriasis\nC. Allergic contact dermatitis\nD. Tinea manuum\n\n"
+        "Choose exactly one"
+    )
+
+
+async def test_mcq_many_lists_every_answer_of_the_case_set(fake_provider: FakeProvider) -> None:
+    many = ("Acne", "Allergic contact dermatitis", "Gout", "Measles", "Mumps")
+    (body,) = await ask(fake_provider, ("single_turn", "mcq_many"), many=many)
+    listed = [line.removeprefix("- ") for line in body["messages"][-1]["content"].splitlines() if line.startswith("- ")]
+    assert tuple(listed) == many
+    assert "Scabies" not in str(body)  # a wrong choice of the case is no answer of the set
+
+
+@pytest.mark.parametrize("question_type_", ["frq", "frq_top3"])
+@pytest.mark.parametrize("format_", get_args(Format))
+async def test_free_questions_name_no_choice(
+    fake_provider: FakeProvider, format_: Format, question_type_: QuestionType
+) -> None:
+    (body,) = await ask(fake_provider, (format_, question_type_))
+    assert question_type(body) == question_type_
+    text = "\n".join(m["content"] for m in body["messages"])
+    assert "of the following" not in text.lower()
+    assert "What is the most likely diagnosis?" in text
+    for choice in CASE.choices:
+        assert choice.lower() not in text.lower()
+
+
+@pytest.mark.parametrize(
+    ("question", "free"),
+    [
+        ("Which of the following is the most likely diagnosis?", "What is the most likely diagnosis?"),
+        ("Which one of the following is the cause?", "What is the cause?"),
+        ("Of these, which of the following diagnoses is most likely?", "Of these, what is most likely?"),
+        ("What is the diagnosis?", "What is the diagnosis?"),
+        ("what explains the rash?", "What explains the rash?"),
+    ],
+)
+async def test_without_choices_the_question_is_open(fake_provider: FakeProvider, question: str, free: str) -> None:
+    case = Case.model_validate({**CASE.model_dump(exclude={"content_hash"}), "question": question})
+    bodies = await ask(fake_provider, ("single_turn", "frq"), ("single_turn", "mcq"), case=case)
+    asked = [b["messages"][-1]["content"].split("\n\n")[1] for b in bodies]
+    assert asked == [free, question]
+
+
+async def test_a_case_without_choices_is_left_out_of_mcq(fake_provider: FakeProvider) -> None:
+    case = Case.model_validate({**CASE.model_dump(exclude={"content_hash"}), "choices": ()})
+    fake_provider.script = Actors()
+    events = await play(fake_provider, Rules(arms=(("vignette", "mcq"), ("vignette", "frq"))), case)
+    assert verdicts(events) == {"vignette:mcq": ["not_applicable"], "vignette:frq": ["correct"]}
+
+
+async def test_each_answer_is_stored_with_the_call_it_came_from(fake_provider: FakeProvider) -> None:
+    fake_provider.script = Actors(answer=lambda body: f"**Final Diagnosis:** {question_type(body)}")
+    arms: tuple[Arm, ...] = (("vignette", "mcq"), ("vignette", "frq"), ("multi_turn", "frq_top3"))
+    events = await play(fake_provider, Rules(arms=arms))
+    answered = of(events, Answered)
+    assert [(a.format, a.question_type, a.response) for a in answered] == [
+        ("vignette", "mcq", "**Final Diagnosis:** mcq"),
+        ("vignette", "frq", "**Final Diagnosis:** frq"),
+        ("multi_turn", "frq_top3", "**Final Diagnosis:** frq_top3"),
+    ]
+    called = {e.call.call_id: e.call for e in events if e.kind == "called"}
+    assert [called[a.call_id or ""].response for a in answered] == [a.response for a in answered]

@@ -1,0 +1,279 @@
+"""The conversation as it goes over the wire, message by message."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from core.agents.base import Cast
+from core.agents.human import HumanDoctor, HumanPatient
+from core.agents.reference.grader import ReferenceGrader, ReferenceSummariser
+from core.case import Case
+from core.datasets.library import library
+from core.events import FORMATS, QUESTION_TYPES, Speaker, Utterance
+from core.frameworks.casting import CastNames
+from core.frameworks.conversation import converse
+from core.frameworks.craftmd.protocol import PAPER_ARMS, Rules, scene_of
+from core.models.base import Sampling
+from tests.core.frameworks.stage import (
+    CASE,
+    GREETING,
+    ROLES,
+    SEED,
+    Actors,
+    answers_asked,
+    calls,
+    ended,
+    is_answer,
+    of,
+    play,
+    role_of,
+    said,
+    sent_to,
+    talk,
+)
+from tests.support.fake_provider import FakeProvider
+
+FREE = Rules(arms=(("multi_turn", "frq"),))
+ALL = Rules(arms=tuple((f, q) for f in FORMATS for q in QUESTION_TYPES), many_choices=("Gout", CASE.answer))
+
+
+def without_system(messages: list[dict[str, str]]) -> list[tuple[str, str]]:
+    assert messages[0]["role"] == "system"
+    assert all(m["role"] != "system" for m in messages[1:])
+    return [(m["role"], m["content"]) for m in messages[1:]]
+
+
+async def test_every_request_of_a_short_conversation(fake_provider: FakeProvider) -> None:
+    fake_provider.script = Actors(questions=["How old are you?"])
+    events = await play(fake_provider, FREE)
+
+    assert [role_of(b) for b in fake_provider.bodies] == [
+        "patient", "doctor", "patient", "doctor",  # greeting → reply 1, question, reply 2, conclusion
+        "doctor", "grader", "grader",  # the answer, what it names, whether it fits
+    ]  # fmt: skip
+    first, second = (without_system(b["messages"]) for b in sent_to(fake_provider, "patient"))
+    assert first == [("user", GREETING)]
+    assert second == [("user", GREETING), ("assistant", "This is reply 1."), ("user", "How old are you?")]
+    opening, concluding, asked = (without_system(b["messages"]) for b in sent_to(fake_provider, "doctor"))
+    assert opening == [("assistant", GREETING), ("user", "This is reply 1.")]
+    assert concluding == [*opening, ("assistant", "How old are you?"), ("user", "This is reply 2.")]
+    assert asked[:-1] == concluding[:-1]  # without the doctor's last message, the one with the diagnosis
+    assert asked[-1][0] == "user"
+    assert asked[-1][1].startswith("This is reply 2.\n\nWhat is the most likely diagnosis?")
+    assert said(events) == [
+        ("doctor", GREETING),
+        ("patient", "This is reply 1."),
+        ("doctor", "How old are you?"),
+        ("patient", "This is reply 2."),
+        ("doctor", "**Final Diagnosis:** Scabies"),
+    ]
+    assert [u.turn for u in of(events, Utterance)] == [0, 1, 2, 3, 4]
+
+
+async def test_roles_alternate_and_the_last_word_before_a_reply_is_the_others(fake_provider: FakeProvider) -> None:
+    fake_provider.script = Actors(questions=[f"Question {n}?" for n in range(6)])
+    await play(fake_provider, FREE)
+    assert len(fake_provider.bodies) == 7 + 7 + 1 + 2
+    for body in [*sent_to(fake_provider, "doctor"), *sent_to(fake_provider, "patient")]:
+        roles = [m["role"] for m in body["messages"][1:]]
+        assert roles[-1] == "user"
+        assert all(a != b for a, b in pairwise(roles)), roles
+
+
+async def test_the_doctor_is_told_how_to_consult_and_the_patient_what_to_say(fake_provider: FakeProvider) -> None:
+    fake_provider.script = Actors()
+    await play(fake_provider, FREE)
+    doctor = talk(fake_provider)[0]["messages"][0]["content"]
+    assert "specialised in Dermatology" in doctor
+    assert "**Final Diagnosis:**" in doctor
+    assert CASE.vignette not in doctor
+    assert "new gloves" not in str(talk(fake_provider))
+    patient = sent_to(fake_provider, "patient")[0]["messages"][0]["content"]
+    assert CASE.vignette in patient
+
+
+async def test_no_specialty_is_named_for_other(fake_provider: FakeProvider) -> None:
+    fake_provider.script = Actors()
+    await play(fake_provider, Rules(arms=(("vignette", "frq"), ("multi_turn", "mcq"))), with_(specialty="Other"))
+    asked = sent_to(fake_provider, "doctor")
+    assert len(asked) == 3 + 2
+    for body in asked:
+        assert "specialised" not in str(body)
+        assert "Other" not in body["messages"][0]["content"]
+
+
+async def test_a_caregiver_speaks_for_the_patient(fake_provider: FakeProvider) -> None:
+    fake_provider.script = Actors(questions=[])
+    await play(fake_provider, FREE, with_(speaker="caregiver"))
+    assert sent_to(fake_provider, "patient")[0]["messages"][0]["content"].startswith("You look after the patient")
+
+
+async def test_one_conversation_serves_all_arms(fake_provider: FakeProvider) -> None:
+    fake_provider.script = Actors()
+    await play(fake_provider, ALL)
+    assert len(sent_to(fake_provider, "patient")) == 3
+    assert len(talk(fake_provider)) == 3
+    assert len(sent_to(fake_provider, "summariser")) == 1
+    assert len(answers_asked(fake_provider)) == 24
+
+
+async def test_without_an_arm_that_needs_it_there_is_no_conversation(fake_provider: FakeProvider) -> None:
+    fake_provider.script = Actors()
+    await play(fake_provider, Rules(arms=(("vignette", "mcq"), ("exam_only", "mcq"))))
+    assert [(role_of(b), is_answer(b)) for b in fake_provider.bodies] == [("doctor", True)] * 2
+
+
+def _cases_to_look_into() -> list[Case]:
+    """Two cases of every specialty of the library."""
+    by_specialty: dict[str, list[Case]] = {}
+    for case in library():
+        by_specialty.setdefault(case.specialty, []).append(case)
+    return [case for cases in by_specialty.values() for case in cases[:2]]
+
+
+async def test_the_patient_never_learns_question_choices_or_answer(fake_provider: FakeProvider) -> None:
+    fake_provider.script = Actors(questions=["How old are you?", "Anything else?"])
+    cases = _cases_to_look_into()
+    assert len({case.specialty for case in cases}) == 12
+    for case in cases:
+        before = len(fake_provider.bodies)
+        await play(fake_provider, Rules(arms=PAPER_ARMS), case)
+        requests = [b for b in fake_provider.bodies[before:] if role_of(b) == "patient"]
+        assert len(requests) == 3
+        for body in requests:
+            told = "\n".join(m["content"] for m in body["messages"])
+            assert case.question not in told, case.case_key
+            rest = told.replace(case.vignette, "").lower()  # a vignette may tell of an earlier illness by its name
+            for name in (case.answer, *case.synonyms, *case.choices):
+                assert name.lower() not in rest, (case.case_key, name)
+            assert case.answer.lower() not in told.lower(), case.case_key
+
+
+async def test_sampling_and_seed_are_passed_on_and_recorded(fake_provider: FakeProvider) -> None:
+    fake_provider.script = Actors()
+    events = await play(
+        fake_provider, Rules(arms=(("summarized", "frq"),)), sampling=Sampling(temperature=0.7, max_tokens=99)
+    )
+    settings = ("temperature", "max_tokens", "seed")
+    seen = {role: {tuple(b.get(s) for s in settings) for b in sent_to(fake_provider, role)} for role in ROLES}
+    assert seen == {
+        "doctor": {(0.7, 99, SEED)},
+        "patient": {(None, None, SEED)},  # the doctor's settings are not the others'
+        "grader": {(0.0, None, None)},
+        "summariser": {(None, None, None)},
+    }
+    recorded = calls(events)
+    assert [c.request for c in recorded] == fake_provider.bodies
+    assert [c.role for c in recorded] == [role_of(b) for b in fake_provider.bodies]
+    assert {c.model for c in recorded} == {f"openai/{role}" for role in ROLES}
+    assert {(c.prompt_tokens, c.completion_tokens, c.attempts, c.served_by) for c in recorded} == {(11, 7, 1, "fake-1")}
+    assert len({c.call_id for c in recorded}) == len(recorded)
+
+
+async def test_a_seed_of_the_model_wins_over_the_trials(fake_provider: FakeProvider) -> None:
+    fake_provider.script = Actors(questions=[])
+    await play(fake_provider, FREE, sampling=Sampling(seed=5))
+    assert {b["seed"] for b in sent_to(fake_provider, "doctor")} == {5}
+
+
+@pytest.mark.parametrize(
+    ("conclusion", "reason"),
+    [
+        ("**Final Diagnosis:** Scabies", "final_diagnosis"),
+        ("Shall I tell you? Final Diagnosis: Scabies", "final_diagnosis"),
+        ("It is scabies.", "no_question"),
+        ("I am sorry, but I cannot go on with this.", "no_question"),
+    ],
+)
+async def test_why_a_conversation_ends(fake_provider: FakeProvider, conclusion: str, reason: str) -> None:
+    fake_provider.script = Actors(conclusion=conclusion)
+    end = ended(await play(fake_provider, FREE))
+    assert (end.reason, end.doctor_turns) == (reason, 3)
+    assert len(answers_asked(fake_provider)) == 1
+
+
+async def test_a_question_about_a_diagnosis_goes_on(fake_provider: FakeProvider) -> None:
+    fake_provider.script = Actors(questions=["Did anybody ever name a final diagnosis to you?"])
+    assert ended(await play(fake_provider, FREE)).doctor_turns == 2
+
+
+@pytest.mark.parametrize(
+    ("cap", "messages"),
+    [(30, 30), (29, 28), (31, 30), (10, 10), (4, 4), (3, 4), (1, 4)],
+)
+async def test_the_cap_counts_the_doctors_prompt_too(fake_provider: FakeProvider, cap: int, messages: int) -> None:
+    """A doctor that never ends: prompt, greeting, reply, question, reply, … stop before the cap would be passed.
+
+    A conversation has one question at least, which makes four messages.
+    """
+    fake_provider.script = Actors(questions=["And what else?"] * 500)
+    events = await play(fake_provider, Rules(arms=(("multi_turn", "mcq"),), max_messages=cap))
+    assert 1 + len(said(events)) == messages
+    assert ended(events).reason == "turn_cap"
+    assert ended(events).doctor_turns == (messages - 2) // 2
+    assert said(events)[-1] == ("doctor", "And what else?")
+    assert len(talk(fake_provider)) == len(sent_to(fake_provider, "patient")) == (messages - 2) // 2
+
+
+async def test_a_diagnosis_at_the_cap_is_a_diagnosis(fake_provider: FakeProvider) -> None:
+    fake_provider.script = Actors(questions=["And what else?"] * 3)
+    end = ended(await play(fake_provider, Rules(arms=FREE.arms, max_messages=10)))
+    assert (end.reason, end.doctor_turns) == ("final_diagnosis", 4)
+
+
+async def test_without_a_cap_a_long_conversation_is_heard_out(fake_provider: FakeProvider) -> None:
+    fake_provider.script = Actors(questions=["And what else?"] * 40)
+    end = ended(await play(fake_provider, Rules(arms=FREE.arms, max_messages=None)))
+    assert (end.reason, end.doctor_turns) == ("final_diagnosis", 41)
+
+
+async def test_without_a_cap_an_endless_doctor_is_stopped_all_the_same() -> None:
+    async def never_sure(role: Speaker) -> str:
+        return "And what else?" if role == "doctor" else "Nothing."
+
+    cast = Cast(HumanDoctor(never_sure), HumanPatient(never_sure), ReferenceGrader(), ReferenceSummariser())
+    events = [event async for event in converse(CASE, scene_of(CASE, SEED), cast, GREETING, max_messages=None)]
+    assert 1 + len(said(events)) == 400
+    assert (ended(events).reason, ended(events).doctor_turns) == ("turn_cap", 199)
+
+
+async def test_a_model_without_system_messages_gets_them_as_the_users(fake_provider: FakeProvider) -> None:
+    """Mistral's chat template: user and assistant in strict alternation, the user first, no system message."""
+    model = "mistralai/Mistral-7B-Instruct-v0.2"
+    fake_provider.script = Actors(conclusion="**Final Diagnosis:** Scabies")
+    fake_provider.script.fault = lambda body: body.update(model="doctor") if body["model"] == model else None
+    events = await play(
+        fake_provider,
+        Rules(arms=(("vignette", "mcq"), ("multi_turn", "mcq"), ("multi_turn_exam", "mcq"))),
+        names=CastNames(f"hf/{model}", "openai/patient"),
+    )
+    requests = sent_to(fake_provider, "doctor")
+    assert len(requests) == 3 + 3
+    for body in requests:
+        roles = [m["role"] for m in body["messages"]]
+        assert roles == ["user", "assistant"] * (len(roles) // 2) + ["user"]
+        assert body["messages"][0]["content"].startswith("You are an AI doctor specialised in Dermatology")
+    assert [len(b["messages"]) for b in requests] == [3, 5, 7, 1, 7, 7]
+    assert requests[0]["messages"][1:] == [
+        {"role": "assistant", "content": GREETING},
+        {"role": "user", "content": "This is reply 1."},
+    ]
+    assert [c.model for c in calls(events) if c.role == "doctor"] == [f"hf/{model}"] * 6
+    assert [c.request["messages"] for c in calls(events) if c.role == "doctor"] == [b["messages"] for b in requests]
+
+
+async def test_a_model_that_takes_a_system_message_only_before_the_user(fake_provider: FakeProvider) -> None:
+    """Llama 2: the conversation begins with the assistant's greeting, a written case with the user."""
+    model = "meta-llama/Llama-2-7b-chat-hf"
+    fake_provider.script = Actors(questions=[])
+    fake_provider.script.fault = lambda body: body.update(model="doctor") if body["model"] == model else None
+    arms = Rules(arms=(("vignette", "mcq"), ("multi_turn", "mcq")))
+    await play(fake_provider, arms, names=CastNames(f"hf/{model}", "openai/patient"))
+    roles = [[m["role"] for m in b["messages"]] for b in sent_to(fake_provider, "doctor")]
+    assert roles == [["user", "assistant", "user"], ["system", "user"], ["user", "assistant", "user"]]
+
+
+def with_(**changes: object) -> Case:
+    return Case.model_validate({**CASE.model_dump(exclude={"content_hash"}), **changes})

@@ -1,0 +1,133 @@
+"""The grader's two steps as they go over the wire, and what becomes of its answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core.events import Graded
+from core.frameworks.craftmd.protocol import Rules
+from tests.core.frameworks.stage import CASE, Actors, is_extraction, last, of, play, sent_to, verdicts
+from tests.support.fake_provider import FakeProvider
+
+FREE = Rules(arms=(("vignette", "frq"),))
+TOP3 = Rules(arms=(("vignette", "frq_top3"),))
+
+
+def extractions(provider: FakeProvider) -> list[dict[str, Any]]:
+    return [b for b in sent_to(provider, "grader") if is_extraction(b)]
+
+
+def judged(provider: FakeProvider) -> list[str]:
+    """The pairs that the second step was asked about, as they stand in its last line."""
+    return [last(b).splitlines()[-1] for b in sent_to(provider, "grader") if not is_extraction(b)]
+
+
+async def test_the_response_is_extracted_and_then_compared(fake_provider: FakeProvider) -> None:
+    fake_provider.script = Actors(answer="It looks like contact eczema to me.", extract="Contact eczema.")
+    events = await play(fake_provider, FREE)
+    (extraction,) = extractions(fake_provider)
+    assert [m["role"] for m in extraction["messages"]] == ["user"]
+    assert last(extraction).endswith("Doctor's text:\nIt looks like contact eczema to me.")
+    assert CASE.answer not in last(extraction)  # who extracts does not know what would be right
+    assert judged(fake_provider) == ["1: Allergic contact dermatitis | 2: Contact eczema →"]
+    (grade,) = of(events, Graded)
+    assert (grade.grader, grade.rule, grade.extracted, grade.verdict) == (
+        "openai/grader", "frq", "Contact eczema", "correct",
+    )  # fmt: skip
+    called = [e.call.call_id for e in events if e.kind == "called" and e.call.role == "grader"]
+    assert list(grade.call_ids) == called
+    assert len(called) == 2
+
+
+@pytest.mark.parametrize(
+    ("written", "verdict"),
+    [("Multiple", "multiple"), ("multiple.", "multiple"), ("None", "no_diagnosis"), ("**None**", "no_diagnosis"),
+     ('"Multiple"', "multiple"), ("Final diagnosis: None", "no_diagnosis")],
+)  # fmt: skip
+async def test_multiple_and_none_are_never_compared(fake_provider: FakeProvider, written: str, verdict: str) -> None:
+    fake_provider.script = Actors(extract=written)
+    events = await play(fake_provider, FREE)
+    assert verdicts(events) == {"vignette:frq": [verdict]}
+    assert len(extractions(fake_provider)) == 1
+    assert judged(fake_provider) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "verdict"),
+    [("Yes", "correct"), ("no", "incorrect"), ("**Yes**", "correct"), ("No, it is another disease.", "incorrect"),
+     ("yes.", "correct")],
+)  # fmt: skip
+async def test_verdicts_are_read(fake_provider: FakeProvider, said: str, verdict: str) -> None:
+    fake_provider.script = Actors(judge=said)
+    assert verdicts(await play(fake_provider, FREE)) == {"vignette:frq": [verdict]}
+    assert len(judged(fake_provider)) == 1
+
+
+@pytest.mark.parametrize("said", ["Maybe", "They are not the same.", "I say yes", "Yesterday", "1", "Nothing"])
+async def test_an_unreadable_verdict_is_asked_for_ten_times(fake_provider: FakeProvider, said: str) -> None:
+    fake_provider.script = Actors(judge=said)
+    events = await play(fake_provider, FREE)
+    assert len(judged(fake_provider)) == 10
+    assert verdicts(events) == {"vignette:frq": ["ungradable"]}
+    (grade,) = of(events, Graded)
+    assert len(grade.call_ids) == 11
+
+
+@pytest.mark.parametrize("readable_at", [1, 2, 9, 10])
+async def test_the_first_readable_verdict_ends_the_asking(fake_provider: FakeProvider, readable_at: int) -> None:
+    fake_provider.script = Actors(
+        judge=lambda body: "No" if len(judged(fake_provider)) >= readable_at else "It depends."
+    )
+    assert verdicts(await play(fake_provider, FREE)) == {"vignette:frq": ["incorrect"]}
+    assert len(judged(fake_provider)) == readable_at
+
+
+async def test_an_ungradable_pair_is_asked_about_again_for_the_next_answer(fake_provider: FakeProvider) -> None:
+    fake_provider.script = Actors(judge=lambda body: "Yes" if len(judged(fake_provider)) > 10 else "Hm")
+    events = await play(fake_provider, Rules(arms=(("vignette", "frq"), ("single_turn", "frq"))))
+    assert verdicts(events) == {"vignette:frq": ["ungradable"], "single_turn:frq": ["correct"]}
+    assert len(judged(fake_provider)) == 11
+
+
+async def test_one_pair_gets_one_verdict(fake_provider: FakeProvider) -> None:
+    fake_provider.script = Actors(judge=lambda body: "Yes" if len(judged(fake_provider)) == 1 else "No")
+    events = await play(fake_provider, Rules(arms=(("vignette", "frq"), ("single_turn", "frq"))))
+    assert verdicts(events) == {"vignette:frq": ["correct"], "single_turn:frq": ["correct"]}
+    assert len(extractions(fake_provider)) == 2
+    assert len(judged(fake_provider)) == 1
+
+
+async def test_of_three_diagnoses_each_is_compared_until_one_fits(fake_provider: FakeProvider) -> None:
+    fake_provider.script = Actors(
+        answer="**Final Diagnosis:**\n1. Scabies\n2. Contact eczema\n3. Psoriasis\n4. Gout",
+        judge=lambda body: "Yes" if last(body).endswith("| 2: Contact eczema →") else "No",
+    )
+    events = await play(fake_provider, TOP3)
+    assert judged(fake_provider) == [
+        "1: Allergic contact dermatitis | 2: Scabies →",
+        "1: Allergic contact dermatitis | 2: Contact eczema →",
+    ]
+    assert extractions(fake_provider) == []
+    (grade,) = of(events, Graded)
+    assert (grade.rule, grade.verdict, grade.extracted) == ("frq_top3", "correct", "Scabies, Contact eczema, Psoriasis")
+
+
+async def test_a_fourth_diagnosis_does_not_count(fake_provider: FakeProvider) -> None:
+    fake_provider.script = Actors(
+        answer="1. Scabies\n2. Gout\n3. Psoriasis\n4. Contact eczema",
+        judge=lambda body: "Yes" if "2: Contact eczema" in last(body).splitlines()[-1] else "No",
+    )
+    assert verdicts(await play(fake_provider, TOP3)) == {"vignette:frq_top3": ["incorrect"]}
+    assert len(judged(fake_provider)) == 3
+
+
+async def test_choices_are_judged_by_both_rules_without_a_grader(fake_provider: FakeProvider) -> None:
+    fake_provider.script = Actors(answer="Scabies, Psoriasis, Allergic contact dermatitis or Tinea manuum")
+    events = await play(fake_provider, Rules(arms=(("vignette", "mcq"),)))
+    assert [(g.rule, g.verdict, g.grader) for g in of(events, Graded)] == [
+        ("mcq_loose", "correct", "rule"),  # the answer occurs in the response
+        ("mcq_strict", "multiple", "rule"),  # but so does every other choice
+    ]
+    assert sent_to(fake_provider, "grader") == []

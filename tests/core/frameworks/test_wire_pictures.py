@@ -1,0 +1,278 @@
+"""Pictures over the wire: the doctor is sent them in every format and conversation, and nobody else ever is."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.case import Case
+from core.events import Answered, Called, Event, Failed, Finished, Probed
+from core.frameworks.automedic import protocol as automedic
+from core.frameworks.automedic.protocol import AutoMedicRules, run_automedic
+from core.frameworks.casting import AUTOMEDIC_PROMPTS, CONSULTATION_PROMPTS, Casting, CastNames, craftmd_pack
+from core.frameworks.consultation import protocol as consultation
+from core.frameworks.consultation.protocol import ConsultationRules, run_consultation
+from core.frameworks.craftmd.protocol import ALL_ARMS, PAPER_ARMS, Rules, Trial, run_trial
+from core.images import Image
+from core.models.base import Sampling
+from core.models.registry import load_registry
+from core.models.settings import SHIPPED
+from core.prompts import load_pack
+from tests.core.frameworks.stage import CASE, NAMES, QUICK, SEED, Actors, calls, ended, of, play, role_of, sent_to
+from tests.core.frameworks.stage import verdicts as verdicts_of
+from tests.support.fake_provider import FakeProvider
+from tests.support.pictures import a_picture
+from tests.support.replies import Reply, content_filtered, failing
+from tests.support.sent_pictures import kept_picture, pictures_in, urls_in, words_in
+
+ONE = "The picture in this message belongs to this patient's case."
+TWO = "The 2 pictures in this message belong to this patient's case."
+BELIEF = '{"diagnoses": [{"diagnosis": "Scabies", "probability": 0.5}]}'
+SHOWN = Rules(arms=ALL_ARMS, many_choices=("Scabies", "Psoriasis"), pictures=True)
+RED, BLUE = ("image/png", a_picture("red", "PNG")), ("image/jpeg", a_picture("blue", "JPEG"))
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "anamnesis.duckdb"))
+
+
+@pytest.fixture
+def image() -> Image:
+    return kept_picture("PNG")
+
+
+def with_images(*images: Image, case: Case = CASE) -> Case:
+    return case.model_copy(update={"images": images})
+
+
+def holds_no_bytes(events: list[Event], *images: Image) -> bool:
+    """Whether no event, as the journal has it, holds a data URL or the beginning of a picture in base64."""
+    text = json.dumps([event.model_dump(mode="json") for event in events])
+    return "base64" not in text and "iVBORw0KGgo" not in text and "/9j/" not in text
+
+
+async def test_the_doctor_is_sent_the_picture_in_every_format_and_nobody_else_is(
+    fake_provider: FakeProvider, image: Image
+) -> None:
+    fake_provider.script = Actors()
+    events = await play(fake_provider, SHOWN, with_images(image))
+    assert len(of(events, Answered)) == len(ALL_ARMS)
+    assert all(answer.reason is None for answer in of(events, Answered))
+    doctor = sent_to(fake_provider, "doctor")
+    assert len(doctor) == 3 + len(ALL_ARMS)
+    assert all(pictures_in(body) == [RED] for body in doctor)
+    others = [body for body in fake_provider.bodies if role_of(body) != "doctor"]
+    assert {role_of(body) for body in others} == {"patient", "grader", "summariser"}
+    assert all(isinstance(m["content"], str) for body in others for m in body["messages"])
+    assert "picture" not in json.dumps(others)
+    assert holds_no_bytes(events, image)
+
+
+async def test_the_picture_stands_before_the_dialogue_and_before_the_written_case(
+    fake_provider: FakeProvider, image: Image
+) -> None:
+    fake_provider.script = Actors()
+    await play(fake_provider, Rules(arms=PAPER_ARMS, pictures=True), with_images(image))
+    for body in sent_to(fake_provider, "doctor"):
+        shown = body["messages"][1]
+        assert [part["type"] for part in shown["content"]] == ["image_url", "text"]
+        assert set(shown["content"][0]) == {"type", "image_url"}
+        roles_and_words = words_in(body)
+        assert roles_and_words[0][0] == "system"
+        assert roles_and_words[1] == ("user", ONE) or roles_and_words[1][1].startswith(f"{ONE}\n\n")
+        assert all(isinstance(m["content"], str) for m in [body["messages"][0], *body["messages"][2:]])
+    vignette = next(b for b in sent_to(fake_provider, "doctor") if CASE.vignette in words_in(b)[1][1])
+    assert words_in(vignette)[1][1].index(ONE) < words_in(vignette)[1][1].index(CASE.vignette)
+
+
+async def test_without_the_setting_and_without_a_picture_every_request_is_as_it_was(
+    fake_provider: FakeProvider, image: Image
+) -> None:
+    rules = Rules(arms=ALL_ARMS, many_choices=("Scabies", "Psoriasis"))
+    sent: list[list[dict[str, Any]]] = []
+    distant = Image(url="https://example.org/rash.png")
+    for case, how in ((CASE, rules), (with_images(image), rules), (CASE, SHOWN), (with_images(distant), SHOWN)):
+        fake_provider.requests.clear()
+        fake_provider.script = Actors()
+        await play(fake_provider, how, case)
+        sent.append(fake_provider.bodies)
+    assert sent[0] == sent[1] == sent[2] == sent[3]
+    assert "image_url" not in json.dumps(sent)
+
+
+async def test_several_pictures_go_in_one_message_each_with_its_own_type(
+    fake_provider: FakeProvider, image: Image
+) -> None:
+    fake_provider.script = Actors()
+    both = with_images(image, Image(url="https://example.org/other.png"), kept_picture("JPEG", 1))
+    await play(fake_provider, Rules(arms=(("vignette", "mcq"), ("multi_turn", "mcq")), pictures=True), both)
+    for body in sent_to(fake_provider, "doctor"):
+        assert pictures_in(body) == [RED, BLUE]
+        assert words_in(body)[1][1].startswith(TWO)
+        assert "example.org" not in json.dumps(body)
+
+
+@pytest.mark.parametrize("role", ["user", "before_user"])
+async def test_models_without_a_system_message_get_the_picture_with_the_users_words(
+    fake_provider: FakeProvider, image: Image, tmp_path: Path, role: str
+) -> None:
+    (tmp_path / "models.toml").write_text(f'[models."openai/doctor"]\nsystem_role = "{role}"\n')
+    fake_provider.script = Actors()
+    arms = (("vignette", "mcq"), ("multi_turn", "mcq"))
+    events = await play(
+        fake_provider, Rules(arms=arms, pictures=True), with_images(image), models=[tmp_path / "models.toml"]
+    )
+    assert all(pictures_in(body) == [RED] for body in sent_to(fake_provider, "doctor"))
+    first = sent_to(fake_provider, "doctor")[0]["messages"]
+    roles = [m["role"] for m in first]
+    assert all(a != b for a, b in pairwise(roles))
+    assert roles[0] == ("user" if role == "user" else "system")
+    assert len(of(events, Answered)) == 2
+
+
+async def test_what_is_kept_of_a_request_is_hash_type_and_size(fake_provider: FakeProvider, image: Image) -> None:
+    fake_provider.script = Actors()
+    events = await play(fake_provider, Rules(arms=(("vignette", "mcq"),), pictures=True), with_images(image))
+    (call,) = calls(events)
+    kept = call.request["messages"][1]
+    assert kept["images"] == [
+        {"sha256": image.sha256, "media_type": "image/png", "size": image.size, "name": "rash-0.png"}
+    ]
+    assert kept["content"] == words_in(fake_provider.bodies[0])[1][1]
+    assert [m for m in call.request["messages"] if "images" in m] == [kept]
+
+
+async def test_the_probe_asks_the_same_doctor_with_the_same_picture(fake_provider: FakeProvider, image: Image) -> None:
+    async with load_registry([SHIPPED], retry=QUICK) as registry:
+        casting = Casting(registry, craftmd_pack(), Sampling(), fake_provider.base_url, probing=True)
+        cast = casting.open(NAMES)
+        script = Actors()
+        fake_provider.script = lambda body: BELIEF if "five diagnoses" in str(body["messages"][-1]) else script(body)
+        rules = Rules(arms=(("multi_turn", "mcq"),), pictures=True)
+        trial = Trial("trial-1", with_images(image), 0, SEED)
+        events = [event async for event in run_trial(trial, cast, rules)]
+    assert of(events, Probed)
+    probes = [body for body in fake_provider.bodies if "five diagnoses" in str(body["messages"][-1])]
+    assert probes
+    assert all(pictures_in(body) == [RED] for body in sent_to(fake_provider, "doctor"))
+
+
+@pytest.mark.parametrize("prompt", ["long", "short"])
+async def test_under_consultation_the_doctor_sees_it_and_the_solver_does_not(
+    fake_provider: FakeProvider, image: Image, prompt: str
+) -> None:
+    def script(body: dict[str, Any]) -> str:
+        asked = sum(m["role"] == "assistant" for m in body["messages"])
+        lines = {"doctor": "Since when?" if asked < 2 else "Thank you.", "patient": "Two days.", "solver": "Scabies"}
+        return lines.get(role_of(body), "Yes")
+
+    fake_provider.script = script
+    names = CastNames("openai/doctor", "openai/patient", "openai/grader")
+    async with load_registry([SHIPPED], retry=QUICK) as registry:
+        pack = load_pack("consultation", CONSULTATION_PROMPTS)
+        casting = Casting(registry, pack, Sampling(), fake_provider.base_url)
+        cast = casting.consultation(names, "openai/solver", prompt, 4, craftmd_pack())
+        rules = ConsultationRules(consultation.ARMS, 4, pictures=True)
+        trial = Trial("trial-1", with_images(image), 0, SEED)
+        events = [event async for event in run_consultation(trial, cast, rules)]
+    assert {role_of(body) for body in fake_provider.bodies} == {"doctor", "patient", "solver", "grader"}
+    assert len(sent_to(fake_provider, "doctor")) == 3
+    assert all(pictures_in(body) == [RED] for body in sent_to(fake_provider, "doctor"))
+    assert all(words_in(body)[1][1].startswith(ONE) for body in sent_to(fake_provider, "doctor"))
+    others = [body for body in fake_provider.bodies if role_of(body) != "doctor"]
+    assert not any(urls_in(body) for body in others)
+    assert ONE not in json.dumps(others)
+    assert holds_no_bytes(events, image)
+
+
+async def test_under_automedic_the_doctor_sees_it_and_patient_and_staff_do_not(
+    fake_provider: FakeProvider, image: Image
+) -> None:
+    lines = ["<patient>What brings you here?</patient>", "<clinical>What is the temperature?</clinical>", "</end>"]
+
+    def script(body: dict[str, Any]) -> str:
+        if role_of(body) != "doctor":
+            return "Rating: 4\nReason: She listened."
+        last = str(body["messages"][-1]["content"])
+        asked = sum(m["role"] == "assistant" for m in body["messages"])
+        return "C. Allergic contact dermatitis" if "Answer this question" in last else lines[asked]
+
+    fake_provider.script = script
+    names = CastNames("openai/doctor", "openai/patient", "openai/grader")
+    async with load_registry([SHIPPED], retry=QUICK) as registry:
+        casting = Casting(registry, load_pack("automedic", AUTOMEDIC_PROMPTS), Sampling(), fake_provider.base_url)
+        cast = casting.automedic(names, "openai/staff", 5, craftmd_pack())
+        rules = AutoMedicRules(automedic.ARMS, 5, pictures=True)
+        trial = Trial("trial-1", with_images(image), 0, SEED)
+        events = [event async for event in run_automedic(trial, cast, rules)]
+    assert {role_of(body) for body in fake_provider.bodies} == {"doctor", "patient", "staff", "grader"}
+    doctor = sent_to(fake_provider, "doctor")
+    assert len(doctor) == len(lines) + len(automedic.ARMS)
+    assert all(pictures_in(body) == [RED] for body in doctor)
+    others = [body for body in fake_provider.bodies if role_of(body) != "doctor"]
+    assert not any(urls_in(body) for body in others)
+    assert ONE not in json.dumps(others)
+    assert holds_no_bytes(events, image)
+    assert len(of(events, Answered)) == len(automedic.ARMS)
+
+
+@pytest.mark.parametrize("gone", [True, False], ids=["gone", "changed"])
+async def test_a_picture_that_is_lost_on_the_way_excludes_what_depends_on_it(
+    fake_provider: FakeProvider, image: Image, gone: bool
+) -> None:
+    lost = image.path
+    lost.unlink() if gone else lost.write_bytes(a_picture("blue"))
+    fake_provider.script = Actors()
+    arms = (("vignette", "mcq"), ("multi_turn", "frq"))
+    events = await play(fake_provider, Rules(arms=arms, pictures=True), with_images(image))
+    assert not sent_to(fake_provider, "doctor"), "nothing is asked without the picture"
+    assert verdicts_of(events) == {"vignette:mcq": ["provider_error"], "multi_turn:frq": ["provider_error"]}
+    assert ended(events).reason == "error"
+    words = "'rash-0.png' is gone: there is no" if gone else "'rash-0.png' has changed"
+    assert all(words in answer.detail for answer in of(events, Answered))
+    (failed,) = of(events, Failed)
+    assert failed.failure == "picture"
+    assert isinstance(events[-1], Finished)
+    (first, _) = [event.call for event in of(events, Called) if event.call.role == "doctor"]
+    assert (first.attempts, (first.error or "")[:9]) == (0, "picture: ")
+    assert first.request["messages"][1]["images"][0]["sha256"] == image.sha256
+
+
+async def test_a_filter_that_stops_the_picture_is_a_refusal_and_asked_once(
+    fake_provider: FakeProvider, image: Image
+) -> None:
+    fake_provider.script = Actors(fault=lambda body: content_filtered() if urls_in(body) else None)
+    arms = (("vignette", "mcq"), ("multi_turn", "frq"))
+    events = await play(fake_provider, Rules(arms=arms, pictures=True), with_images(image))
+    assert ended(events).reason == "refusal"
+    assert verdicts_of(events) == {"vignette:mcq": ["refused"], "multi_turn:frq": ["refused"]}
+    assert len(sent_to(fake_provider, "doctor")) == 2, "once in the conversation, once for the vignette"
+    assert holds_no_bytes(events, image)
+
+
+async def test_a_model_that_declines_to_look_is_a_refusal_too(fake_provider: FakeProvider, image: Image) -> None:
+    fake_provider.script = Actors(answer=Reply(text="", refusal="I cannot look at this."))
+    events = await play(fake_provider, Rules(arms=(("vignette", "mcq"),), pictures=True), with_images(image))
+    assert verdicts_of(events) == {"vignette:mcq": ["refused"]}
+    assert len(fake_provider.bodies) == 1
+
+
+async def test_a_server_that_takes_no_pictures_is_quoted_without_the_picture(
+    fake_provider: FakeProvider, image: Image
+) -> None:
+    def fault(body: dict[str, Any]) -> Reply:
+        return failing(400, f"Invalid content type image_url is not supported: {urls_in(body)[0]}")
+
+    fake_provider.script = Actors(fault=fault)
+    events = await play(fake_provider, Rules(arms=(("vignette", "mcq"),), pictures=True), with_images(image))
+    (answer,) = of(events, Answered)
+    assert answer.reason == "provider_error"
+    assert "Invalid content type image_url is not supported: …" in answer.detail
+    assert answer.detail.endswith("choose a model that does, or run without pictures.")
+    assert len(fake_provider.bodies) == 1
+    assert holds_no_bytes(events, image)

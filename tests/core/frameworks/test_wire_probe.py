@@ -1,0 +1,85 @@
+"""A probed trial on the wire: what the doctor, patient and graders are sent does not change by a byte."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from core.events import FORMATS, QUESTION_TYPES, Called, Event, Failed, Graded, Probed
+from core.frameworks.casting import Casting, craftmd_pack
+from core.frameworks.craftmd.protocol import Rules, Trial, run_trial
+from core.journal import TrialLine
+from core.models.base import Sampling
+from core.models.registry import load_registry
+from core.models.settings import SHIPPED
+from core.store.rows import child_rows, trial_row
+from tests.core.frameworks.stage import CASE, NAMES, QUICK, SEED, Actors, last, of, verdicts
+from tests.support.fake_provider import FakeProvider
+from tests.support.replies import Reply, failing
+
+ALL = Rules(arms=tuple((f, q) for f in FORMATS for q in QUESTION_TYPES), many_choices=("Gout", CASE.answer))
+ASKED = craftmd_pack().render("belief", fault="")
+BELIEF = '```json\n{"Scabies": 0.6, "Allergic contact dermatitis": 0.3}\n```'
+
+
+def is_probe(body: dict[str, Any]) -> bool:
+    return "from the examiner" in last(body)
+
+
+def acting(belief: Reply | str) -> Actors:
+    reply = belief if isinstance(belief, Reply) else Reply(belief)
+    return Actors(fault=lambda body: reply if is_probe(body) else None)
+
+
+async def play(provider: FakeProvider, *, probing: bool) -> tuple[list[Event], list[bytes]]:
+    """Run a trial with all arms; return its events and the bodies of all requests that were not probes."""
+    provider.requests.clear()
+    async with load_registry([SHIPPED], retry=QUICK) as registry:
+        casting = Casting(registry, craftmd_pack(), Sampling(), provider.base_url, probing=probing)
+        trial = Trial("trial-1", CASE, 0, SEED)
+        events = [event async for event in run_trial(trial, casting.open(NAMES), ALL)]
+    return events, [orjson.dumps(body) for body in provider.bodies if not is_probe(body)]
+
+
+@pytest.mark.parametrize("belief", [BELIEF, "I will not say.", failing(400, "no probes today")])
+async def test_every_other_request_is_the_same_byte_for_byte(fake_provider: FakeProvider, belief: Reply | str) -> None:
+    fake_provider.script = acting(belief)
+    plain, sent = await play(fake_provider, probing=False)
+    assert not of(plain, Probed)
+    probed, sent_beside = await play(fake_provider, probing=True)
+
+    assert len(fake_provider.bodies) > len(sent_beside)
+    assert sent_beside == sent
+    assert len(sent) == 6 + 1 + 24 + 6 + 1  # dialogue, summary, answers, extractions, and the one pair that is judged
+    assert verdicts(probed) == verdicts(plain)
+
+
+async def test_one_probe_after_each_reply_costed_apart(fake_provider: FakeProvider) -> None:
+    fake_provider.script = acting(BELIEF)
+    events, _ = await play(fake_provider, probing=True)
+    probes = [body for body in fake_provider.bodies if is_probe(body)]
+    assert [event.turn for event in of(events, Probed)] == [1, 3, 5]
+    assert of(events, Probed)[0].differential == (("Scabies", 0.6), ("Allergic contact dermatitis", 0.3))
+    assert len(probes) == 3
+    for body in probes:
+        assert body["model"] == "doctor"
+        assert body["messages"][-1]["content"].endswith(ASKED)
+        assert sum("examiner" in message["content"] for message in body["messages"]) == 1
+    costed = [event.call for event in of(events, Called) if event.call.purpose == "probe"]
+    assert [(call.role, call.prompt_tokens, call.completion_tokens) for call in costed] == [("doctor", 11, 7)] * 3
+
+
+async def test_a_failing_probe_never_fails_its_trial(fake_provider: FakeProvider) -> None:
+    fake_provider.script = acting(failing(400, "no probes today"))
+    events, _ = await play(fake_provider, probing=True)
+    assert {event.where for event in of(events, Failed)} == {"probe"}
+    assert len(of(events, Graded)) == 6 * 6  # two rules for either kind of choices, one for either free response
+    line = TrialLine(
+        run_id="run", trial_id="trial-1", case_key=CASE.case_key, trial=0, seed=SEED, events=events, finished_at=1.0
+    )
+    row = trial_row(line)
+    assert "finished" in row
+    assert not any("probe" in str(value) for value in row[:-1])  # the last column is the stream as it happened
+    assert not child_rows(line)["probes"]

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.journal import RunHeader
+from core.models import keys
+from tests.core.jobs.regrading import Judges, a_run
+from tests.support.fake_provider import FakeProvider
+from tests.support.fixtures import fake_provider_thread  # noqa: F401
+
+
+@pytest.fixture(autouse=True)
+def db(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A database of the test's own; no keys and no addresses from outside."""
+    for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANAMNESIS_MODELS"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(keys, "SECRETS", tmp_path / "secrets.toml")
+    path = tmp_path / "anamnesis.duckdb"
+    monkeypatch.setenv("ANAMNESIS_DB", str(path))
+    return path
+
+
+@pytest.fixture
+def judges() -> Judges:
+    return Judges()
+
+
+@pytest.fixture
+def provider(fake_provider_thread: FakeProvider, judges: Judges) -> FakeProvider:  # noqa: F811
+    """A provider of a doctor that is wrong, and of graders."""
+    fake_provider_thread.script = judges
+    return fake_provider_thread
+
+
+@pytest.fixture
+def graded(provider: FakeProvider) -> RunHeader:
+    """A run whose free responses were all found wrong by ``openai/strict``."""
+    return a_run(provider)

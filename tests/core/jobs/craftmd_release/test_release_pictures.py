@@ -1,0 +1,228 @@
+"""Results whose files bring their own cases, with the picture that the doctor was shown."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image as Pillow
+
+from core import images
+from core.cli.app import main
+from core.datasets import imported
+from core.jobs.pictures import WITH
+from core.measures.accuracy import accuracy
+from core.measures.reproduce.run import reproduce
+from core.store.conversations import ConversationFilter, conversations
+from core.store.database import Store
+from core.store.runs import run_cases
+from core.store.selection import Selection
+from tests.support.importing import a_run, dump, import_all
+from tests.support.release import a_conversation, a_file, a_pictured_file, a_trial, write_file, write_release
+
+SEEN = "craftmd-gpt4v"
+
+
+@pytest.fixture(autouse=True)
+def db(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    path = tmp_path / "db" / "anamnesis.duckdb"
+    monkeypatch.setenv("ANAMNESIS_DB", str(path))
+    return path
+
+
+def a_picture(colour: str = "red") -> bytes:
+    file = BytesIO()
+    Pillow.new("RGB", (2, 2), colour).save(file, "PNG")
+    return file.getvalue()
+
+
+def address(data: bytes) -> str:
+    return f"data:image/jpeg;base64,{base64.b64encode(data).decode()}"
+
+
+RED, BLUE = a_picture(), a_picture("blue")
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> Path:
+    """Two usual models, and one with three cases of its own, two of them with a picture."""
+    root = write_release(tmp_path / "release")
+    write_file(root, "gpt4v", "case_0", a_pictured_file("case_0", address(RED)))
+    write_file(root, "gpt4v", "case_4", a_pictured_file("case_4", address(BLUE)))
+    write_file(root, "gpt4v", "case_12", a_pictured_file("case_12"))
+    return root
+
+
+def query(sql: str) -> list[tuple[Any, ...]]:
+    with Store().read() as cursor:
+        return cursor.execute(sql).fetchall()
+
+
+def held(run_id: str) -> dict[str, Any]:
+    with Store().read() as cursor:
+        return {case.case_key: case for case in run_cases(cursor, run_id)}
+
+
+def verdicts(run_id: str) -> dict[tuple[str, str], int]:
+    sql = f"""SELECT rule, verdict, count(*) FROM grades JOIN trials USING (trial_id)
+        WHERE run_id = '{run_id}' GROUP BY ALL"""
+    return {(rule, verdict): count for rule, verdict, count in query(sql)}
+
+
+def test_the_files_own_cases_become_a_run_of_their_own(release: Path) -> None:
+    report = import_all(release)
+    assert report.quarantined == ()
+    seen = next(model for model in report.models if model.label == "gpt_4v")
+    assert (seen.taken, seen.trials, seen.own_cases, seen.remarks) == (3, 15, 3, [])
+    stored = a_run(SEEN)
+    assert (stored.protocol, stored.doctor, stored.case_set) == ("craftmd", "gpt_4v", "craftmd-images")
+    assert (stored.settings["images"], stored.settings["max_messages"]) == (WITH, None)
+    assert "images" not in a_run("craftmd-gpt3_1106").settings
+    cases = held(SEEN)
+    assert list(cases) == ["craftmd-images/case_0", "craftmd-images/case_4", "craftmd-images/case_12"]
+    case = cases["craftmd-images/case_4"]
+    assert (case.dataset, case.specialty, case.answer) == ("craftmd-images", "Other", "gout")
+    assert (case.vignette, case.question) == ("A 50-year-old man, case_4, has a swollen hand.", "What is it?")
+    assert (case.choices, case.age, case.sex) == ((), 50, "male")
+    assert held("craftmd-gpt3_1106")["craftmd/case_0"].answer == "Scabies"
+
+
+def test_pictures_are_kept_as_files_and_never_in_the_database(release: Path) -> None:
+    import_all(release)
+    cases = held(SEEN)
+    for key, data in (("case_0", RED), ("case_4", BLUE)):
+        (image,) = cases[f"craftmd-images/{key}"].images
+        assert (image.sha256, image.media_type) == (hashlib.sha256(data).hexdigest(), "image/png")
+        assert images.contents(image) == data
+    assert cases["craftmd-images/case_12"].images == ()
+    # the database packs what it holds, so that it is looked through row by row
+    assert base64.b64encode(RED).decode()[:40] not in repr(dump())
+    assert "base64" not in repr(dump())
+
+
+def test_grades_are_taken_over_and_the_strict_rule_is_left_out_without_choices(release: Path) -> None:
+    import_all(release)
+    # 3 cases × 5 trials × 4 formats; "Tophaceous gout." holds the answer "gout"
+    assert verdicts(SEEN) == {("mcq_loose", "correct"): 60, ("frq", "correct"): 60}
+    assert verdicts("craftmd-gpt3_1106")["mcq_strict", "correct"] == 40
+    write_file(release, "gpt4v", "case_0", a_pictured_file("case_0", choices=["Gout", "Tophaceous gout", "Lupus"]))
+    import_all(release)
+    # of the choices, the response names one that is not the answer
+    assert verdicts(SEEN)["mcq_strict", "incorrect"] == 20
+
+
+def test_lists_of_parts_are_reduced_to_their_text(release: Path) -> None:
+    talk = a_conversation("Hi!", "Look.", "**Final Diagnosis:** Gout")
+    picture = {"type": "image_url", "image_url": {"url": address(RED)}}
+    talk[2]["content"] = [{"type": "text", "text": "Look"}, picture, {"type": "text", "text": "here."}]
+    changed = a_pictured_file("case_0", trial_0=a_trial(multiturn_conversation=talk))
+    write_file(release, "gpt4v", "case_0", changed)
+    import_all(release)
+    with Store().read() as cursor:
+        listed = conversations(cursor, ConversationFilter(runs=[SEEN], cases=["craftmd-images/case_0"]))
+        first = next(c.trial_id for c in listed if c.trial == 0)
+        texts = [text for (text,) in cursor.execute(
+            "SELECT text FROM utterances WHERE trial_id = ? ORDER BY turn", [first]).fetchall()]  # fmt: skip
+    assert texts == ["Hi!", "Look\nhere.", "**Final Diagnosis:** Gout"]
+    assert held(SEEN)["craftmd-images/case_0"].images[0].sha256 == hashlib.sha256(RED).hexdigest()
+    prompts = [p["template"] for p in a_run(SEEN).settings["prompts"].values()]
+    assert "You are an AI doctor specializing in {specialty}. Look at it." in prompts
+
+
+def test_importing_twice_adds_nothing_but_brings_a_lost_picture_back(release: Path) -> None:
+    import_all(release)
+    before = dump()
+    lost = held(SEEN)["craftmd-images/case_4"].images[0].path
+    lost.unlink()
+    report = import_all(release)
+    assert [(m.taken, m.unchanged) for m in report.models] == [(0, 2), (0, 3), (0, 2)]
+    assert not report.changed
+    assert dump() == before
+    assert lost.read_bytes() == BLUE
+
+
+@pytest.mark.parametrize(
+    ("shown", "words"),
+    [
+        (address(RED[:-16]), "is damaged or cut short"),
+        (address(RED)[:-3], "its base64 text cannot be read"),
+        (address(b"words"), "is no picture"),
+        (address(b"\0" * (1024**2 + 1)), "at most 1 MB"),
+        ("data:image/png,abc", "neither its contents in the file nor an address"),
+    ],
+)
+def test_a_picture_that_cannot_be_used_is_told_and_the_case_goes_without(
+    release: Path, shown: str, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(images, "MAX_BYTES", 1024**2)
+    write_file(release, "gpt4v", "case_4", a_pictured_file("case_4", shown))
+    assert main(["import", "craftmd", str(release), "--models", "gpt_4v"]) == 0
+    said = capsys.readouterr().out
+    (line,) = [line for line in said.splitlines() if "case_4.json" in line]
+    assert words in line
+    assert line.endswith("The case goes without it.")
+    assert "3 files new; 15 trials came in." in said
+    assert held(SEEN)["craftmd-images/case_4"].images == ()
+    assert a_run(SEEN).settings["images"] == "with"
+
+
+def test_an_address_is_kept_as_text(release: Path) -> None:
+    write_file(release, "gpt4v", "case_4", a_pictured_file("case_4", "https://example.org/hand.png"))
+    import_all(release)
+    (image,) = held(SEEN)["craftmd-images/case_4"].images
+    assert (image.url, image.local) == ("https://example.org/hand.png", False)
+
+
+def test_an_unknown_folder_without_pictures_is_read_the_same_way(release: Path) -> None:
+    write_file(release, "blind", "case_0", a_pictured_file("case_0"))
+    write_file(release, "blind", "case_1", a_pictured_file("case_1"))
+    import_all(release, ["blind"])
+    assert a_run("craftmd-blind").case_set == "craftmd-images"
+    assert "images" not in a_run("craftmd-blind").settings
+    assert held("craftmd-blind")["craftmd-images/case_0"].images == ()
+
+
+def test_both_arms_are_about_the_same_cases(release: Path) -> None:
+    write_file(release, "gpt4v_blind", "case_0", a_pictured_file("case_0"))
+    import_all(release)
+    seen, blind = held(SEEN)["craftmd-images/case_0"], held("craftmd-gpt4v_blind")["craftmd-images/case_0"]
+    assert seen.content_hash == blind.content_hash
+    assert len(imported.load("craftmd-images")) == 3
+
+
+def test_one_file_graded_against_another_answer_is_no_folder_of_own_cases(release: Path) -> None:
+    usual = a_file("case_0") | {"case_vignette": "A 30-year-old woman has an itch."}
+    write_file(release, "llama2", "case_0", usual)
+    write_file(release, "llama2", "case_1", usual | {"case_id": "case_1", "correct_ans": "gout"})
+    report = import_all(release, ["llama2"])
+    assert [(f.path, "graded against 'gout'" in (f.fault or "")) for f in report.quarantined] == [
+        ("results/llama2/case_1.json", True)
+    ]
+    assert list(held("craftmd-llama2")) == ["craftmd/case_0"]
+
+
+@pytest.mark.parametrize("part", ["case_vignette", "correct_ans"])
+def test_a_file_without_a_part_of_its_case_is_set_aside(release: Path, part: str) -> None:
+    write_file(release, "gpt4v", "case_4", a_pictured_file("case_4", address(RED), **{part: " "}))
+    (file,) = import_all(release).quarantined
+    assert (file.path, file.fault) == (
+        "results/gpt4v/case_4.json", f"it brings its own case, but no {part}"
+    )  # fmt: skip
+
+
+def test_figures_and_tables_of_the_paper_stay_what_they_were(release: Path) -> None:
+    import_all(release, ["gpt_3_5", "mistral_v1_7b"])
+    rows, before = accuracy(Store()), reproduce(Store())
+    import_all(release)
+    assert accuracy(Store(), selection=Selection(case_sets=["craftmd"])) == rows
+    after = reproduce(Store())
+    assert set(after.models) == {"gpt_3_5", "mistral_v1_7b"}
+    assert {label: data.missing for label, data in after.models.items()} == {"gpt_3_5": (), "mistral_v1_7b": ()}
+    assert after.cells == before.cells
+    pictured = [cell for cell in after.cells if cell.table in (19, 20, 21)]
+    assert pictured
+    assert all(c.status == "not_attempted" and "cases of their own" in (c.reason or "") for c in pictured)

@@ -1,0 +1,240 @@
+"""Campaigns of AutoMedic: prepared cases, identity, what they refuse, resuming, and what they will take."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.case import Case, Fact, Profile
+from core.errors import UsageError
+from core.events import Answered, Ended, Rated, Utterance
+from core.frameworks.automedic.protocol import ARMS, DEFAULT_ARMS
+from core.frameworks.casting import CastNames
+from core.jobs.estimate_automedic import estimate_automedic
+from core.jobs.estimates import estimate_of
+from core.jobs.plan import Campaign, Settings, campaign_of, header_of, in_full, models_of, parse_arms
+from core.jobs.preparing import left_out_words, playable_cases, prepared_cases
+from core.jobs.run import Options, check_startable
+from core.journal import journal_path
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.profiles import add_profiles
+from core.text.profile.profiles import Generated, Prepared
+from tests.core.jobs.workshop import begun, go, plan, registry, small_cases, story, trial_lines
+from tests.support.campaigns import beside_rules
+from tests.support.fake_provider import FakeProvider
+from tests.support.replies import Reply, failing
+
+MODELS = beside_rules("openai/doctor", patient="openai/patient")
+STAFF = Settings(staff="openai/staff")
+PROFILE = Profile(
+    demographics=(Fact(key="age", value="40-year-old", lay="I'm 40."), Fact(key="sex", value="male", lay="A man.")),
+    basic=(Fact(key="chief complaint", value="hot, swollen big toe", lay="My big toe is hot and swollen."),),
+    optional=(Fact(key="uric acid", value="9.1 mg/dL", lay="", section="laboratory"),),
+)
+MADE = Generated(suitable=True, profile=PROFILE, made_by="openai/profiler")
+REFUSED = Generated(suitable=False, reason="abstract_concept", note="No patient.", made_by="a person")
+
+
+def with_profiles(count: int) -> tuple[Case, ...]:
+    return tuple(case.model_copy(update={"profile": PROFILE}) for case in small_cases(count))
+
+
+def automedic(count: int = 3, **changes: Any) -> Campaign:
+    fields: dict[str, Any] = {
+        "names": CastNames("reference/bayes"), "protocol": "automedic",
+        "prompts": "automedic", "arms": DEFAULT_ARMS, "settings": Settings(),
+    }  # fmt: skip
+    cases = changes.pop("cases", with_profiles(count))
+    return replace(plan(count, **{**fields, **changes}), cases=cases)
+
+
+def fingerprint(**changes: Any) -> str:
+    return header_of(automedic(**changes), registry()).fingerprint
+
+
+def one_changed(cases: tuple[Case, ...]) -> tuple[Case, ...]:
+    other = PROFILE.model_copy(update={"optional": ()})
+    return (cases[0].model_copy(update={"profile": other}), *cases[1:])
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "as it is": {},
+    "cap": {"settings": Settings(max_turns=9)},
+    "staff": {"settings": STAFF},
+    "free response": {"arms": ARMS},
+    "judged": {"names": CastNames("reference/bayes", grader="openai/g"), "arms": ARMS},
+    "another profile": {"cases": one_changed(with_profiles(3))},
+}
+
+
+def test_what_changes_results_changes_the_fingerprint() -> None:
+    assert len({fingerprint(**change) for change in CHANGES.values()}) == len(CHANGES)
+
+
+def test_what_is_the_default_anyhow_does_not() -> None:
+    assert fingerprint() == fingerprint(settings=Settings(staff="reference", max_turns=20))
+
+
+def test_a_header_says_what_was_played_and_can_be_taken_up() -> None:
+    header = header_of(automedic(settings=Settings(staff="gpt_4")), registry())
+    assert (header.protocol, header.prompt_pack) == ("automedic", "automedic")
+    assert (header.settings["staff"], header.settings["max_turns"]) == ("openai/gpt-4-1106-preview", 20)
+    assert header.cases[0].profile == PROFILE
+    assert header_of(campaign_of(header), registry()).fingerprint == header.fingerprint
+
+
+def test_other_protocols_know_nothing_of_these_settings() -> None:
+    assert not {"staff", "max_turns"} & set(header_of(plan(1), registry()).settings)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"cases": (*with_profiles(1), *small_cases(2)[1:])}, "1 have none, small/1 the first"),
+        ({"arms": (("summarized", "mcq"),)}, "does not ask summarized:mcq: its arms are vignette:mcq, multi_turn:mcq"),
+        ({"names": CastNames("reference/oracle-direct")}, "the reference kind is called reference/bayes"),
+        ({"names": CastNames("human")}, "A human cannot take a seat in AutoMedic"),
+        ({"names": CastNames("reference/bayes", "human")}, "A human cannot take a seat in AutoMedic"),
+        ({"settings": Settings(staff="human")}, "A human cannot take a seat in AutoMedic"),
+        ({"settings": Settings(staff="reference/bayes")}, "clinical staff: the reference kind is called reference/st"),
+        ({"settings": Settings(max_turns=101)}, "--cap must be from 1 to 100"),
+        ({"settings": Settings(max_turns=-1)}, "--cap must be from 1 to 100"),
+        ({"settings": Settings(persona="anxious")}, "leave them out for automedic"),
+        ({"settings": Settings(probe=True)}, "leave them out for automedic"),
+        ({"settings": Settings(max_messages=20)}, "write --cap for the doctor's turns"),
+        ({"settings": Settings(solver="openai/solver")}, "belong to the protocol consultation, not automedic"),
+        ({"prompts": "craftmd"}, "lacks opening.md"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_with_a_sentence(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        header_of(automedic(**changes), registry())
+
+
+@pytest.mark.parametrize("settings", [STAFF, Settings(max_turns=5)])
+@pytest.mark.parametrize("protocol", ["craftmd", "consultation"])
+def test_other_protocols_take_none_of_these_settings(settings: Settings, protocol: str) -> None:
+    arms = (("multi_turn", "mcq"),)
+    with pytest.raises(UsageError, match=f"--staff belongs to the protocol automedic, not {protocol}"):
+        header_of(plan(1, protocol=protocol, prompts=protocol, arms=arms, settings=settings), registry())
+
+
+def test_arms_by_word_are_the_protocols_own() -> None:
+    assert parse_arms("paper", "automedic") == DEFAULT_ARMS == (("vignette", "mcq"), ("multi_turn", "mcq"))
+    assert parse_arms("all", "automedic") == ARMS
+
+
+def test_the_staff_is_a_model_like_the_others() -> None:
+    campaign = in_full(automedic(names=MODELS, settings=STAFF), registry())
+    assert list(models_of(campaign).values()) == ["openai/doctor", "openai/patient", "openai/staff"]
+    with pytest.raises(UsageError, match=r"none is known for openai/doctor, openai/patient, openai/staff"):
+        check_startable(campaign, registry(), Options(budget_usd=1.0))
+
+
+def test_cases_are_prepared_by_what_is_stored_else_their_own_else_by_rule() -> None:
+    """Stored ones count first, also where they refuse; a case of its own profile keeps it; the rules do the rest."""
+    plain = small_cases(4)
+    cases = (plain[0], plain[1], plain[2].model_copy(update={"profile": PROFILE}), plain[3])
+    store = Store()
+    assert [case.profile is not None for case in prepared_cases(cases, store).cases] == [True] * 4
+    assert not store.path.exists()  # looking needs no database
+    with store.write() as connection:
+        add_profiles(connection, [(cases[0], MADE), (cases[1], REFUSED)])
+    prepared = prepared_cases(cases, store)
+    assert [case.case_key for case in prepared.cases] == ["small/0", "small/2", "small/3"]
+    made = [case.profile.made_by for case in prepared.cases if case.profile]
+    assert made[:2] == ["openai/profiler", ""]
+    assert made[2].startswith("rules")
+    assert [case.case_key for case, _ in prepared.left_out] == ["small/1"]
+    assert left_out_words(prepared) == (
+        "1 of 4 cases are left out because they cannot become a patient: 1 abstract concept."
+    )
+
+
+def test_where_no_case_is_left_the_reason_is_said() -> None:
+    case = small_cases(1)[0]
+    with pytest.raises(UsageError, match=r"No case can be played under AutoMedic\. 1 of 1 cases are left out"):
+        playable_cases(Prepared((), ((case, REFUSED),)))
+    with pytest.raises(UsageError, match=r"No case can be played under AutoMedic\.$"):
+        playable_cases(Prepared((), ()))
+    assert left_out_words(Prepared((case,), ())) == ""
+
+
+def test_an_interrupted_run_is_taken_up_where_it_was() -> None:
+    whole = begun(automedic(4))
+    assert go(whole).stopped is None
+    before = {line.case_key: story(line) for line in trial_lines(whole.run_id)}
+    journal = journal_path(whole.run_id)
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:3]))
+    assert go(whole).progress.done_here == 2
+    assert {line.case_key: story(line) for line in trial_lines(whole.run_id)} == before
+
+
+def script(body: dict[str, Any]) -> Reply | str:
+    """The doctor asks patient and staff and ends; over the man of 41 the staff's provider fails."""
+    spoken = sum(m["role"] == "assistant" for m in body["messages"])
+    text = str(body["messages"])
+    if body["model"] == "doctor":
+        if "Answer this question" in text:
+            return "A. Gout"
+        return ("<patient>What is it?</patient>", "<clinical>Uric acid?</clinical>", "</end>")[spoken]
+    if body["model"] == "patient":
+        return "Rating: 3\nReason: Quick." if "How much empathy" in text else "My toe hurts."
+    return failing(400, "too young") if "41 mg" in text else "Uric acid: 9.1 mg/dL."
+
+
+def test_a_campaign_of_models_counts_what_was_answered(fake_provider_thread: FakeProvider) -> None:
+    """Three cases, of which one breaks off: it is excluded after the conversation, its static answer counts."""
+    fake_provider_thread.script = script
+    cases = list(with_profiles(3))
+    odd = PROFILE.model_copy(update={"optional": (Fact(key="uric acid", value="41 mg/dL", lay=""),)})
+    cases[1] = cases[1].model_copy(update={"profile": odd})
+    settings = replace(STAFF, base_url=fake_provider_thread.base_url)
+    outcome = go(begun(automedic(3, cases=tuple(cases), names=MODELS, settings=settings)))
+    assert outcome.progress.verdicts == {"correct": 10, "provider_error": 1}
+    lines = {line.case_key: line for line in trial_lines(outcome.header.run_id)}
+    ends = {key: (e.reason, e.doctor_turns) for key, t in lines.items() for e in t.events if isinstance(e, Ended)}
+    assert ends == {"small/0": ("end_tag", 2), "small/1": ("error", 1), "small/2": ("end_tag", 2)}
+    assert [e.rating for line in lines.values() for e in line.events if isinstance(e, Rated)] == [3, 3]
+    assert [e.role for e in lines["small/0"].events if isinstance(e, Utterance)] == [
+        "doctor", "patient", "doctor", "staff", "doctor",
+    ]  # fmt: skip
+    assert len([e for e in lines["small/1"].events if isinstance(e, Answered) and e.status == "answered"]) == 1
+    store = Store()
+    fold(store)
+    with store.read() as cursor:
+        assert cursor.execute("SELECT rating, rater FROM ratings").fetchall() == [(3, "openai/patient")] * 2
+        assert cursor.execute("SELECT count(*) FROM utterances WHERE role = 'staff'").fetchall() == [(2,)]
+
+
+def test_an_estimate_by_hand(tmp_path: Path) -> None:
+    """Six trials of 5 turns: 3 queries to the patient and 2 to the staff, one rating, two answers of the doctor."""
+    names = CastNames("openai/gpt-4o", "openai/gpt-4o", "openai/gpt-4o")
+    settings = Settings(staff="openai/gpt-4o", max_turns=5)
+    arms = (*DEFAULT_ARMS, ("multi_turn", "frq"))
+    campaign = in_full(automedic(3, trials=2, names=names, settings=settings, arms=arms), registry())
+    size = estimate_automedic(campaign, registry(), 2)
+    roles = {role.role: role for role in size.roles}
+    assert {name: role.calls for name, role in roles.items()} == {
+        "doctor": 6 * (5 + 3), "patient": 6 * (3 + 1), "staff": 6 * 2, "grader": 6 * 2,
+    }  # fmt: skip
+    assert (size.conversations, size.answers) == (6, 18)
+    # 0 + 2 + 4 + 6 + 8 messages of 25 tokens before the doctor's five, and 10 messages before each of two answers
+    vignette = len(small_cases(1)[0].vignette.split()) * 4 / 3
+    conversation = 5 * 340 + 20 * 25
+    answers = vignette + 20 + 130 + 2 * (340 + 10 * 25 + 130)
+    assert roles["doctor"].prompt_tokens == pytest.approx(6 * (conversation + answers), abs=1)
+    assert roles["doctor"].completion_tokens == 6 * (5 * 25 + 3 * 15)
+    # "uric acid 9.1 mg/dL" is four words; the staff's queries have 1 and 3 messages before the reply
+    assert roles["staff"].prompt_tokens == pytest.approx(6 * (2 * (170 + 4 * 4 / 3) + 4 * 25), abs=1)
+
+
+def test_an_estimate_of_the_static_question_alone() -> None:
+    names = beside_rules("openai/gpt-4o", patient="openai/gpt-4o")
+    campaign = in_full(automedic(names=names, settings=Settings(staff="openai/gpt-4o"), arms=ARMS[:1]), registry())
+    size = estimate_of(campaign, registry(), 4)
+    assert (size.conversations, size.answers, size.calls) == (0, 3, 3)

@@ -1,0 +1,183 @@
+"""The journal: whole lines, synced, whatever happens to the process or the disk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+
+from core import paths
+from core.errors import AnamnesisError
+from core.events import Finished, Started
+from core.jobs.plan import header_of
+from core.journal import (
+    GradesLine,
+    JournalWriter,
+    RunHeader,
+    TrialLine,
+    done_trials,
+    journal_path,
+    read_header,
+    read_lines,
+)
+from tests.core.jobs.workshop import environment, plan, registry
+
+
+def header(cases: int = 2) -> RunHeader:
+    return header_of(plan(cases), registry(), now=0.0)
+
+
+def trial(number: int) -> TrialLine:
+    started = Started(trial_id=f"t{number}", case_key="small/0", trial=number, seed=1, at=1.0)
+    return TrialLine(
+        run_id="r", trial_id=f"t{number}", case_key="small/0", trial=number, seed=1,
+        events=[started, Finished(at=2.0)], finished_at=2.0,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    """A journal with a header and three trials."""
+    path = tmp_path / "r" / "journal.jsonl"
+    with JournalWriter(path) as writer:
+        for line in (header(), trial(1), trial(2), trial(3)):
+            writer.append(line)
+    return path
+
+
+def test_what_is_written_is_read_back(journal: Path) -> None:
+    lines = list(read_lines(journal))
+    assert [type(line) for _, line in lines] == [RunHeader, TrialLine, TrialLine, TrialLine]
+    assert lines[0][1] == header()
+    assert lines[2][1] == trial(2)
+    data = journal.read_bytes()
+    assert [offset for offset, _ in lines] == [i + 1 for i, byte in enumerate(data) if byte == ord("\n")]
+    assert [line.trial_id for _, line in read_lines(journal, lines[1][0]) if isinstance(line, TrialLine)] == [
+        "t2",
+        "t3",
+    ]
+    assert done_trials(journal) == {"t1", "t2", "t3"}
+    assert read_header(journal) == header()
+
+
+def test_a_line_is_on_disk_when_append_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[bytes] = []
+    sync = os.fsync
+
+    def spy(descriptor: int) -> None:
+        sync(descriptor)
+        synced.append(path.read_bytes())
+
+    monkeypatch.setattr(os, "fsync", spy)
+    path = tmp_path / "journal.jsonl"
+    with JournalWriter(path) as writer:
+        for number in range(3):
+            writer.append(trial(number))
+            assert len(synced) == number + 1
+            assert synced[-1] == path.read_bytes()
+            assert synced[-1].endswith(b"\n")
+
+
+@pytest.mark.parametrize("torn", [b"{", b'{"type":"trial","run_id":"r"', b"\x00\xff", b"x" * 200_000])
+def test_a_torn_last_line_is_dropped_and_its_trial_is_not_done(journal: Path, torn: bytes) -> None:
+    whole = journal.read_bytes()
+    journal.write_bytes(whole + torn)
+    assert done_trials(journal) == {"t1", "t2", "t3"}  # a reader leaves it alone
+    assert journal.read_bytes() == whole + torn
+    with JournalWriter(journal) as writer:
+        assert journal.read_bytes() == whole
+        writer.append(trial(4))
+    assert done_trials(journal) == {"t1", "t2", "t3", "t4"}
+    assert journal.read_bytes()[: len(whole)] == whole
+
+
+def test_a_cut_at_any_byte_costs_the_last_trial_at_most(journal: Path) -> None:
+    """Cut at every place of the last line: the trials before it stay, and writing goes on."""
+    whole = journal.read_bytes()
+    before_last = whole.rstrip(b"\n").rfind(b"\n") + 1
+    for cut in range(before_last, len(whole)):
+        journal.write_bytes(whole[:cut])
+        with JournalWriter(journal) as writer:
+            writer.append(trial(3))
+        assert journal.read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [b"not json at all", b'{"type":"trial"}', b'{"type":"nonsense"}', b"", b"\xff\xfe", b"[]", b'{"type":"trial","run'],
+)
+def test_a_damaged_line_in_the_middle_is_named(journal: Path, damage: bytes) -> None:
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([*lines[:2], damage + b"\n", *lines[3:]]))
+    ends_at = len(lines[0]) + len(lines[1]) + len(damage) + 1
+    with pytest.raises(AnamnesisError) as caught:
+        done_trials(journal)
+    sentence = str(caught.value)
+    assert sentence.startswith(f"The journal {journal} is damaged in the line that ends at byte {ends_at}: ")
+    assert "\n" not in sentence
+    before = read_lines(journal)
+    assert [type(next(before)[1]) for _ in range(2)] == [RunHeader, TrialLine]  # what comes before is read
+
+
+@pytest.mark.parametrize("content", [b"", b'{"type":"run"', None])
+def test_a_journal_without_its_first_line_is_no_run(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(orjson.dumps(trial(1).model_dump(mode="json")) + b"\n" if content is None else content)
+    with pytest.raises(AnamnesisError, match="does not begin with the description of a run"):
+        read_header(path)
+
+
+def test_unknown_fields_of_a_later_version_are_read_over(journal: Path) -> None:
+    fields = {**trial(9).model_dump(mode="json"), "later": {"a": 1}}
+    with journal.open("ab") as file:
+        file.write(orjson.dumps(fields) + b"\n")
+    assert "t9" in done_trials(journal)
+
+
+def test_new_verdicts_are_lines_of_their_own(journal: Path) -> None:
+    with JournalWriter(journal) as writer:
+        writer.append(GradesLine(run_id="r", trial_id="t1", grades=[]))
+    assert done_trials(journal) == {"t1", "t2", "t3"}
+
+
+FULL_DISK = """
+import resource, sys
+from pathlib import Path
+from core.journal import JournalWriter, done_trials
+from core.errors import AnamnesisError
+from tests.core.jobs.test_campaign_journal import trial
+
+path = Path(sys.argv[1])
+with JournalWriter(path) as writer:
+    writer.append(trial(1))
+    room = path.stat().st_size + 40
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
+    try:
+        writer.append(trial(2))
+    except AnamnesisError as error:
+        print(error)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    writer.append(trial(3))
+print(sorted(done_trials(path)))
+"""
+
+
+def test_a_full_disk_leaves_whole_lines_and_one_sentence(tmp_path: Path) -> None:
+    """The disk takes 40 bytes of a line, then refuses: the line is taken back, and later ones go on whole."""
+    path = tmp_path / "journal.jsonl"
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(path)], cwd=paths.ROOT, env=environment(tmp_path / "a.duckdb"),
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    sentence, kept = done.stdout.splitlines()
+    assert sentence == f"The journal {path} cannot be written (File too large): make room, then resume the run."
+    assert kept == "['t1', 't3']"
+
+
+def test_journals_lie_beside_the_database(db: Path) -> None:
+    assert journal_path("run-1") == db.parent / "anamnesis.journals" / "run-1" / "journal.jsonl"

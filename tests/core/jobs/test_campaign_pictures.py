@@ -1,0 +1,308 @@
+"""Campaigns with pictures: what they are, what they refuse before they start, what they keep, what they will take."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core import paths
+from core.case import Case
+from core.cli.app import main
+from core.datasets import imported
+from core.errors import UsageError
+from core.events import Answered
+from core.frameworks.casting import CastNames
+from core.images import Image
+from core.jobs.estimates import estimate_of
+from core.jobs.pictures import without_words
+from core.jobs.plan import Campaign, Settings, campaign_of, header_of, in_full
+from core.jobs.run import Options, check_startable
+from core.journal import journal_path
+from core.live.fork import ForkPlan, start_fork
+from core.live.start import start_consultation
+from core.measures.provenance import differing, side_by_side
+from core.models.pictures import TOKENS_A_PICTURE
+from core.store.cases import case as stored_case
+from core.store.casts import casts
+from core.store.database import Store
+from core.store.figures import Selection, case_scores
+from core.store.fold import fold
+from core.store.selection import conditions_of
+from tests.core.jobs.test_automedic_campaign import automedic
+from tests.core.jobs.workshop import begun, go, plan, registry, small_cases, trial_lines
+from tests.support.campaigns import beside_rules
+from tests.support.fake_provider import FakeProvider, running
+from tests.support.pictures import a_picture
+from tests.support.sent_pictures import kept_picture, pictures_in, urls_in
+
+WITH = Settings(images="with")
+RIGHT = "**Final Diagnosis:** Gout"
+
+
+def shown(count: int, *, pictures: dict[int, tuple[Image, ...]] | None = None, **changes: Any) -> Campaign:
+    """A campaign with pictures; by default the first case has one."""
+    given = {0: (kept_picture(),)} if pictures is None else pictures
+    cases = tuple(
+        case.model_copy(update={"images": given.get(number, ())}) for number, case in enumerate(small_cases(count))
+    )
+    return replace(plan(count, **{"settings": WITH, **changes}), cases=cases)
+
+
+def startable(campaign: Campaign, **options: Any) -> None:
+    check_startable(in_full(campaign, registry()), registry(), Options(**options))
+
+
+def test_with_and_without_pictures_are_two_campaigns_of_the_same_cases() -> None:
+    with_them = shown(2)
+    without = replace(with_them, settings=Settings())
+    first, second = header_of(with_them, registry()), header_of(without, registry())
+    assert first.fingerprint != second.fingerprint
+    assert first.case_set_hash == second.case_set_hash
+    assert first.settings["images"] == "with"
+    assert "images" not in second.settings, "a campaign without pictures is what it always was"
+    assert campaign_of(first).settings.images == "with"
+    assert campaign_of(first).cases == with_them.cases
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"names": CastNames("reference/bayes")}, "a doctor that is a model, and reference/bayes is none"),
+        ({"names": CastNames("human")}, "a doctor that is a model, and human is none"),
+        ({"settings": Settings(images="without")}, "The setting images is 'without'"),
+        ({"pictures": {}}, "None of the 2 chosen cases has a picture in a file: import cases with their pictures"),
+        ({"pictures": {1: (Image(url="https://example.org/x.png"),)}}, "(1 with an address, which is never fetched)"),
+    ],
+)
+def test_what_cannot_be_shown_is_said_when_it_is_planned(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError) as found:
+        header_of(shown(2, **changes), registry())
+    assert words in str(found.value)
+    assert str(found.value).endswith(".")
+
+
+@pytest.mark.parametrize("doctor", ["openai/gpt-4", "gpt_3_5", "openai/o1-mini", "mistral_v2_7b"])
+def test_a_model_known_to_take_no_pictures_is_not_started(doctor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "nothing")
+    with pytest.raises(UsageError, match=r"takes no pictures.*run without\s+pictures\.$"):
+        startable(shown(1, names=CastNames(doctor)))
+    startable(shown(1, names=CastNames(doctor), settings=Settings()))
+
+
+def test_a_model_that_takes_pictures_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "nothing")
+    for doctor in ("openai/gpt-4o", "gpt_4v", "openai/gpt-4-turbo", "openai/o3", "openai/my-own"):
+        startable(shown(1, names=CastNames(doctor)))
+
+
+def test_a_pack_without_words_for_pictures_is_refused(tmp_path: Path) -> None:
+    shutil.copytree(paths.PROMPTS / "craftmd", tmp_path / "mine")
+    (tmp_path / "mine" / "picture.md").unlink()
+    campaign = shown(1, prompts=str(tmp_path / "mine"))
+    with pytest.raises(UsageError, match=r"The prompt pack mine has no picture\.md"):
+        startable(campaign)
+
+
+def lose(image: Image) -> None:
+    image.path.unlink()
+
+
+def change(image: Image) -> None:
+    image.path.write_bytes(a_picture("white"))
+
+
+@pytest.mark.parametrize(("harm", "words"), [(lose, "is gone: there is no"), (change, "has changed")])
+def test_a_lost_picture_is_found_before_a_run_starts_and_before_it_is_resumed(
+    harm: Callable[[Image], None], words: str, fake_provider_thread: FakeProvider
+) -> None:
+    image = kept_picture()
+    settings = Settings(base_url=fake_provider_thread.base_url, images="with")
+    campaign = shown(2, pictures={1: (image,)}, settings=settings)
+    startable(campaign)
+    header = begun(campaign)
+    harm(image)
+    for attempt in (lambda: startable(campaign), lambda: go(header), lambda: start_consultation(one(campaign, 1))):
+        with pytest.raises(UsageError) as found:
+            attempt()
+        assert f"Case small/1 cannot be shown as it was: The picture 'rash-0.png' {words}" in str(found.value)
+    assert fake_provider_thread.bodies == []
+
+
+def one(campaign: Campaign, number: int) -> Campaign:
+    return replace(campaign, cases=campaign.cases[number : number + 1], trials=1)
+
+
+def test_a_picture_lost_during_a_run_costs_its_own_case_only(fake_provider_thread: FakeProvider) -> None:
+    first, second = kept_picture(), kept_picture("JPEG", 1)
+
+    def script(body: dict[str, Any]) -> str:
+        second.path.unlink(missing_ok=True)
+        return RIGHT
+
+    fake_provider_thread.script = script
+    settings = Settings(base_url=fake_provider_thread.base_url, images="with")
+    outcome = go(begun(shown(3, pictures={0: (first,), 1: (second,), 2: (first,)}, settings=settings)))
+    assert (outcome.stopped, outcome.progress.done) == (None, 3)
+    assert outcome.progress.verdicts == {"correct": 4, "provider_error": 1}  # both rules judge two answers
+    answers = [e for line in trial_lines(outcome.header.run_id) for e in line.events if isinstance(e, Answered)]
+    assert [answer.reason for answer in answers] == [None, "provider_error", None]
+    assert "The picture 'rash-1.jpeg' is gone" in answers[1].detail
+    assert len(fake_provider_thread.bodies) == 2
+
+
+@dataclass(frozen=True)
+class Told:
+    """Two runs of the same two cases, with their pictures and without them, folded into a database."""
+
+    db: Path
+    shown: str
+    bare: str
+    bodies: list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+    place = tmp_path_factory.mktemp("both") / "anamnesis.duckdb"
+    script = lambda body: RIGHT if urls_in(body) else "**Final Diagnosis:** Bunion"  # noqa: E731
+    with pytest.MonkeyPatch.context() as patch, running(script) as provider:
+        patch.setenv("ANAMNESIS_DB", str(place))
+        pictures = {0: (kept_picture(),), 1: (kept_picture("JPEG", 1),)}
+        runs = []
+        for images in ("with", ""):
+            settings = Settings(base_url=provider.base_url, images=images)
+            runs.append(go(begun(shown(2, pictures=pictures, settings=settings))).header.run_id)
+        fold(Store())
+        yield Told(place, *runs, provider.bodies)
+
+
+@pytest.fixture
+def told(both: Told, db: Path, monkeypatch: pytest.MonkeyPatch) -> Told:
+    monkeypatch.setenv("ANAMNESIS_DB", str(both.db))
+    return both
+
+
+def test_neither_journal_nor_database_holds_a_picture(told: Told) -> None:
+    png, jpeg = kept_picture(), kept_picture("JPEG", 1)
+    written = journal_path(told.shown).read_bytes()
+    with Store().read() as cursor:
+        tables = [name for (name,) in cursor.execute("SELECT table_name FROM duckdb_tables()").fetchall()]
+        rows = json.dumps([cursor.execute(f'SELECT * FROM "{name}"').fetchall() for name in tables], default=str)
+    for text in (written.decode(), rows):
+        assert "base64" not in text
+        assert "iVBORw0KGgo" not in text, "the beginning of every PNG"
+        assert "/9j/4AAQ" not in text, "the beginning of every JPEG"
+        assert png.sha256 in text
+        assert jpeg.sha256 in text
+    assert a_picture("red") not in told.db.read_bytes()
+
+
+@pytest.mark.usefixtures("told")
+def test_the_pictures_of_a_case_are_stored_with_it() -> None:
+    with Store().read() as cursor:
+        case = stored_case(cursor, "small/0")
+    assert case is not None
+    assert case.images == (kept_picture(),)
+
+
+def test_each_case_is_sent_its_own_picture(told: Told) -> None:
+    assert len(told.bodies) == 4
+    for body in told.bodies[:2]:
+        kind, colour = ("PNG", "red") if "A 40-year-old" in str(body) else ("JPEG", "blue")
+        assert pictures_in(body) == [(f"image/{kind.lower()}", a_picture(colour, kind))]
+    assert not any(urls_in(body) for body in told.bodies[2:])
+
+
+def test_runs_with_pictures_are_never_pooled_with_others(told: Told) -> None:
+    with Store().read() as cursor:
+        pooled = case_scores(cursor)
+        apart = case_scores(cursor, Selection(runs=[told.shown]))
+        runs = {run.run_id: run for run in casts(cursor)}
+    bare, shown = "openai/doctor", "openai/doctor · with pictures"
+    assert [(s.model, s.case_key, s.correct, s.counted) for s in sorted(pooled, key=lambda s: s.model)] == [
+        (bare, "small/0", 0, 1), (bare, "small/1", 0, 1), (shown, "small/0", 1, 1), (shown, "small/1", 1, 1),
+    ]  # fmt: skip
+    assert [(s.case_key, s.correct, s.counted) for s in apart] == [("small/0", 1, 1), ("small/1", 1, 1)]
+    sides = side_by_side([[runs[told.shown]], [runs[told.bare]]])
+    assert [(s.name, s.values) for s in differing(sides)] == [("Pictures", ("shown to the doctor", "not shown"))]
+    assert {one.name: one.runs for one in conditions_of(list(runs.values()))} == {
+        bare: (told.bare,), shown: (told.shown,),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("protocol", ["craftmd", "consultation", "automedic"])
+def test_an_estimate_takes_765_tokens_for_each_picture_and_call_of_the_doctor(protocol: str) -> None:
+    assert TOKENS_A_PICTURE == 85 + 4 * 170  # a 1024 × 1024 picture: a base, and four tiles
+    names = beside_rules("openai/gpt-4o", patient="openai/gpt-4o")
+    if protocol == "automedic":
+        plain = automedic(4, names=names)
+    else:
+        arms = (("multi_turn", "mcq"),)
+        plain = plan(4, names=names, arms=arms, protocol=protocol, prompts=protocol, trials=2)
+    first = plain.cases[0].model_copy(update={"images": (kept_picture(), kept_picture("JPEG", 1))})
+    cases: tuple[Case, ...] = (first, *plain.cases[1:])  # two pictures for four cases: half a one on average
+    sizes = []
+    for images in ("", "with"):
+        campaign = in_full(replace(plain, cases=cases, settings=Settings(images=images)), registry())
+        sizes.append({role.role: role for role in estimate_of(campaign, registry(), 1).roles})
+    bare, full = sizes
+    added = full["doctor"].prompt_tokens - bare["doctor"].prompt_tokens
+    assert added == pytest.approx(full["doctor"].calls * 0.5 * 765, abs=1)
+    assert full["doctor"].calls == bare["doctor"].calls > 0
+    assert full["patient"] == bare["patient"]
+
+
+def test_cases_without_a_picture_are_counted() -> None:
+    cases = shown(3).cases
+    assert without_words("with", cases) == "2 of the 3 cases have no picture in a file: played without."
+    assert without_words("with", cases[:2]) == "1 of the 2 cases has no picture in a file: played without."
+    assert without_words("with", cases[:1]) == without_words("", cases) == ""
+
+
+def test_the_command_line_says_it_all(fake_provider_thread: FakeProvider, capsys: pytest.CaptureFixture[str]) -> None:
+    fake_provider_thread.script = lambda body: RIGHT
+    imported.save("small", list(shown(2).cases))
+    run = ["run", "--cases", "small", "--arms", "vignette:mcq", "--trials", "1", "--doctor"]
+    assert main([*run, "reference/bayes", "--images", "with"]) == 2
+    assert "a doctor that is a model, and reference/bayes is none" in capsys.readouterr().err
+    assert main([*run, "openai/doctor", "--images", "yes"]) == 2
+    assert "There is no --images 'yes': write with or without." in capsys.readouterr().err
+    assert main([*run, "openai/gpt-4", "--images", "with"]) == 2
+    assert "The model openai/gpt-4 takes no pictures" in capsys.readouterr().err
+    assert fake_provider_thread.bodies == []
+    assert main([*run, "openai/doctor", "--images", "with", "--base-url", fake_provider_thread.base_url]) == 0
+    out, err = capsys.readouterr()
+    assert "1 of the 2 cases has no picture in a file: played without." in err
+    assert "is complete: 2 trials" in out
+    assert sorted(len(urls_in(body)) for body in fake_provider_thread.bodies) == [0, 1]
+
+
+def test_a_watched_consultation_and_its_branch_show_the_picture(fake_provider_thread: FakeProvider) -> None:
+    fake_provider_thread.script = lambda body: (
+        RIGHT if "Choose exactly one" in str(body["messages"][-1]) or len(body["messages"]) > 5 else "Since when?"
+    )
+    settings = Settings(base_url=fake_provider_thread.base_url, images="with")
+    session = start_consultation(shown(1, settings=settings, arms=(("multi_turn", "mcq"),)))
+    session.speed = 1000.0
+    session.join(60)
+    assert session.error is None
+    assert all(urls_in(body) for body in fake_provider_thread.bodies)
+    changes = {}
+    for doctor in ("openai/doctor", "reference/bayes"):
+        before = len(fake_provider_thread.bodies)
+        forked = ForkPlan(session.key, 1, names=beside_rules(doctor), settings=settings, arms=(("multi_turn", "mcq"),))
+        branch = start_fork(forked)
+        branch.speed = 1000.0
+        branch.join(60)
+        assert branch.error is None
+        changes[doctor] = branch.snapshot()[0].parent.changes  # type: ignore[union-attr]
+        sent = fake_provider_thread.bodies[before:]
+        assert all(urls_in(body) for body in sent)
+        assert bool(sent) is (doctor == "openai/doctor")
+    assert changes["openai/doctor"] == ()
+    assert "the doctor shown no picture" in changes["reference/bayes"]

@@ -1,0 +1,307 @@
+"""The plan of a campaign: its fingerprint, arms, seeds, and what it will take."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core import paths
+from core.case import Case
+from core.errors import AnamnesisError, UsageError
+from core.events import FORMATS, QUESTION_TYPES
+from core.frameworks.casting import CastNames
+from core.jobs.estimate import estimate
+from core.jobs.plan import (
+    Campaign,
+    Settings,
+    campaign_of,
+    find_header,
+    header_of,
+    parse_arms,
+    rules_of,
+    seed_of,
+    trial_id,
+    trials_of,
+    unfinished_twin,
+)
+from core.jobs.run import Options, begin, check_startable
+from core.journal import RunHeader, journal_path
+from tests.core.jobs.workshop import PRICED, plan, registry, small_cases
+from tests.support.campaigns import beside_rules
+
+BASE = plan(3, names=beside_rules("openai/gpt-4o"), trials=5)
+MANY = (("vignette", "mcq_many"),)
+
+
+def fingerprint(campaign: Campaign) -> str:
+    return header_of(campaign, registry()).fingerprint
+
+
+def changed_case(**changes: Any) -> tuple[Case, ...]:
+    first, *rest = BASE.cases
+    return (Case.model_validate({**first.model_dump(exclude={"content_hash"}), **changes}), *rest)
+
+
+CHANGES: dict[str, Callable[[], dict[str, Any]]] = {
+    "doctor": lambda: {"names": beside_rules("openai/gpt-4o-mini")},
+    "patient": lambda: {"names": beside_rules("openai/gpt-4o", patient="openai/gpt-4o")},
+    "grader": lambda: {"names": beside_rules("openai/gpt-4o", grader="openai/gpt-4o")},
+    "summariser": lambda: {"names": beside_rules("openai/gpt-4o", summariser="openai/gpt-4o")},
+    "a case less": lambda: {"cases": BASE.cases[:2]},
+    "a vignette": lambda: {"cases": changed_case(vignette="A man has a painful toe.")},
+    "an answer": lambda: {"cases": changed_case(answer="Cellulitis")},
+    "a choice": lambda: {"cases": changed_case(choices=("Gout", "Cellulitis", "Bunion", "Sprain"))},
+    "a synonym": lambda: {"cases": changed_case(synonyms=("podagra",))},
+    "arms": lambda: {"arms": (("vignette", "frq"),)},
+    "more arms": lambda: {"arms": (*BASE.arms, ("vignette", "frq"))},
+    "trials": lambda: {"trials": 4},
+    "seed": lambda: {"seed": 21},
+    "temperature": lambda: {"settings": Settings(temperature=0.0)},
+    "max_tokens": lambda: {"settings": Settings(max_tokens=100)},
+    "model_seed": lambda: {"settings": Settings(model_seed=1)},
+    "max_messages": lambda: {"settings": Settings(max_messages=None)},
+    "reasoning_effort": lambda: {"settings": Settings(reasoning_effort="low")},
+    "more effort": lambda: {"settings": Settings(reasoning_effort="high")},
+    "base_url": lambda: {"settings": Settings(base_url="http://127.0.0.1:9/v1")},
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_the_fingerprint_changes_with_all_that_matters(what: str) -> None:
+    assert fingerprint(dataclasses.replace(BASE, **CHANGES[what]())) != fingerprint(BASE)
+
+
+def test_all_these_fingerprints_differ_from_each_other() -> None:
+    assert len({fingerprint(dataclasses.replace(BASE, **change())) for change in CHANGES.values()}) == len(CHANGES)
+
+
+def test_the_fingerprint_does_not_change_with_what_changes_no_result() -> None:
+    before = header_of(BASE, registry(), now=1.0)
+    after = header_of(BASE, registry(), now=1e9)
+    assert before.fingerprint == after.fingerprint
+    assert before.run_id != after.run_id
+    assert fingerprint(dataclasses.replace(BASE, cases=BASE.cases[::-1])) == before.fingerprint
+    assert not {f.name for f in dataclasses.fields(Options)} & set(RunHeader.model_fields)  # concurrency, budget
+
+
+def test_an_effort_that_nobody_asked_for_is_no_part_of_a_campaign() -> None:
+    assert "reasoning_effort" not in header_of(BASE, registry()).settings
+    asked = header_of(dataclasses.replace(BASE, settings=Settings(reasoning_effort="low")), registry())
+    assert asked.settings["reasoning_effort"] == "low"
+    assert campaign_of(asked).settings.sampling.effort == "low"
+
+
+def test_an_alias_is_the_model_it_stands_for() -> None:
+    names = [CastNames("gpt_4"), CastNames("GPT-4-1106"), CastNames("openai/gpt-4-1106-preview")]
+    headers = [header_of(dataclasses.replace(BASE, names=n), registry()) for n in names]
+    assert {h.doctor for h in headers} == {"openai/gpt-4-1106-preview"}
+    assert len({h.fingerprint for h in headers}) == 1
+
+
+def test_the_fingerprint_changes_with_the_wording_of_a_prompt(tmp_path: Path) -> None:
+    pack = tmp_path / "pack"
+    shutil.copytree(paths.PROMPTS / "craftmd", pack)
+    campaign = dataclasses.replace(BASE, prompts=str(pack))
+    header = header_of(campaign, registry())
+    assert campaign_of(RunHeader.model_validate_json(header.model_dump_json())).prompts == str(pack)
+    greeting = pack / "greeting.md"
+    greeting.write_text(greeting.read_text().replace("Hello", "Good day"))
+    assert header_of(campaign, registry()).fingerprint != header.fingerprint
+    assert rules_of(campaign).greeting == "Good day, what symptoms bring you in today?"
+    with pytest.raises(AnamnesisError, match=r"has changed since run .* restore it, or start a new run"):
+        campaign_of(header)
+
+
+def test_a_pack_given_by_a_relative_path_is_found_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(paths.PROMPTS / "craftmd", tmp_path / "here" / "my-pack")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    header = header_of(dataclasses.replace(BASE, prompts="my-pack"), registry())
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert header.prompt_pack == campaign_of(header).prompts == str(tmp_path / "here" / "my-pack")
+    assert header_of(BASE, registry()).prompt_pack == "craftmd"
+
+
+def test_a_campaign_can_be_read_back_from_its_journal() -> None:
+    campaign = dataclasses.replace(
+        BASE, arms=(("vignette", "mcq_many"), ("single_turn", "frq")), settings=Settings(0.5, 64, 3, None, None)
+    )
+    stored = RunHeader.model_validate_json(header_of(campaign, registry()).model_dump_json())
+    again = campaign_of(stored)
+    assert (again.cases, again.arms, again.trials, again.seed) == (campaign.cases, campaign.arms, 5, 20)
+    assert (again.settings, again.names) == (campaign.settings, campaign.names)
+    assert fingerprint(again) == stored.fingerprint
+    assert rules_of(again) == rules_of(campaign)
+
+
+def test_mcq_many_offers_every_answer_once_in_alphabetical_order() -> None:
+    answers = ["gout", "Acne", "gout", "Zoster", "bunion"]
+    cases = tuple(
+        Case.model_validate({**case.model_dump(exclude={"content_hash"}), "answer": answer})
+        for case, answer in zip(small_cases(5), answers, strict=True)
+    )
+    rules = rules_of(dataclasses.replace(BASE, cases=cases, arms=MANY))
+    assert rules.many_choices == ("Acne", "bunion", "gout", "Zoster")
+
+
+@pytest.mark.parametrize(
+    ("text", "arms"),
+    [
+        ("vignette:mcq", [("vignette", "mcq")]),
+        ("vignette:mcq,multi_turn:frq", [("vignette", "mcq"), ("multi_turn", "frq")]),
+        (" vignette:mcq , vignette:frq ,", [("vignette", "mcq"), ("vignette", "frq")]),
+        ("vignette:mcq,vignette:mcq", [("vignette", "mcq")]),
+        ("exam_only", [("exam_only", q) for q in QUESTION_TYPES]),
+        ("single_turn:*", [("single_turn", q) for q in QUESTION_TYPES]),
+        ("*:frq", [(f, "frq") for f in FORMATS]),
+        ("all", [(f, q) for f in FORMATS for q in QUESTION_TYPES]),
+        (
+            "paper",
+            [("vignette", "mcq"), ("vignette", "frq"), ("multi_turn", "mcq"), ("multi_turn", "frq"),
+             ("single_turn", "mcq"), ("single_turn", "frq"), ("summarized", "mcq"), ("summarized", "frq")],
+        ),
+    ],
+)  # fmt: skip
+def test_arms_are_read(text: str, arms: list[tuple[str, str]]) -> None:
+    assert list(parse_arms(text)) == arms
+
+
+@pytest.mark.parametrize(
+    "text", ["", ",", "vignette:mcqs", "vignete:mcq", "mcq", "vignette:mcq,oops", "vignette:mcq:frq"]
+)
+def test_what_is_no_arm_is_named(text: str) -> None:
+    with pytest.raises(UsageError, match=r"is no arm: write format:question_type|No arm was named"):
+        parse_arms(text)
+
+
+def test_seeds_and_ids_depend_on_what_they_belong_to_alone() -> None:
+    header = header_of(BASE, registry(), now=0.0)
+    trials = trials_of(header)
+    assert [(t.case.case_key, t.number) for t in trials[:4]] == [
+        ("small/0", 0), ("small/1", 0), ("small/2", 0), ("small/0", 1),
+    ]  # fmt: skip
+    assert len(trials) == len({t.trial_id for t in trials}) == len({t.seed for t in trials}) == 15
+    for trial in trials:
+        assert trial.seed == seed_of(20, trial.case.case_key, trial.number)
+        assert trial.trial_id == trial_id(header.run_id, trial.case.case_key, trial.number)
+        assert 0 <= trial.seed < 2**31
+    elsewhere = {(t.case.case_key, t.number): t.seed for t in trials_of(header_of(plan(2, trials=2), registry()))}
+    here = {(t.case.case_key, t.number): t.seed for t in trials}
+    assert elsewhere == {key: here[key] for key in elsewhere}
+    # the beginning of sha256("20\nsmall/0\n0"), halved: it must not change between versions
+    assert seed_of(20, "small/0", 0) == 0x707E496F // 2
+    assert seed_of(21, "small/0", 0) != 0x707E496F // 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"cases": ()}, "No case was chosen"),
+        ({"trials": 0}, "--trials must be at least 1"),
+        ({"names": CastNames("openai/gpt-4o", grader="human")}, "not in the grader's"),
+        ({"names": CastNames("gpt-4p")}, "did you mean"),
+        ({"prompts": "no-such-pack"}, "There is no prompt pack"),
+        ({"settings": Settings(temperature=-0.1)}, "--temperature must be a number of at least 0"),
+        ({"settings": Settings(temperature=float("nan"))}, "--temperature must be a number of at least 0"),
+        ({"settings": Settings(max_tokens=0)}, "--max-tokens must be at least 1"),
+        ({"settings": Settings(reasoning_effort="think hard")}, "--effort must be one word"),
+        ({"settings": Settings(max_messages=3)}, "--max-messages must be at least 4"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        header_of(dataclasses.replace(BASE, **changes), registry())
+
+
+def test_what_cannot_be_started_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="set the environment variable OPENAI_API_KEY"):
+        check_startable(BASE, registry(), Options())
+    with pytest.raises(UsageError, match="A campaign cannot wait for a human"):
+        check_startable(dataclasses.replace(BASE, names=CastNames("human")), registry(), Options())
+    with pytest.raises(UsageError, match="--budget-usd must be more than 0"):
+        check_startable(plan(base_url="http://127.0.0.1:9/v1"), registry(), Options(budget_usd=0.0))
+    with pytest.raises(UsageError, match="A budget needs prices, and none is known for openai/doctor"):
+        check_startable(plan(base_url="http://127.0.0.1:9/v1"), registry(), Options(budget_usd=1.0))
+    own = tmp_path / "models.toml"
+    own.write_text(PRICED)
+    check_startable(plan(base_url="http://127.0.0.1:9/v1"), registry(own), Options(budget_usd=1.0))
+    assert not paths.journals_folder().exists()
+
+
+def test_runs_are_found_by_the_beginning_of_their_names() -> None:
+    first, second = (header_of(plan(n), registry(), now=n * 86400.0) for n in (1, 2))
+    begin(first)
+    begin(second)
+    assert find_header(first.run_id) == first
+    assert find_header(second.run_id[:8]) == second
+    with pytest.raises(UsageError, match="is the beginning of 2 runs"):
+        find_header("1970")
+    with pytest.raises(UsageError, match="There is no run 'nothing'"):
+        find_header("nothing")
+
+
+def test_an_unfinished_run_of_the_same_campaign_is_found() -> None:
+    older, newer = (header_of(plan(4), registry(), now=day * 86400.0) for day in (1, 2))
+    other = header_of(plan(5), registry(), now=3 * 86400.0)
+    for header in (older, newer, other):
+        begin(header)
+    killed_at_birth = journal_path("19700105-000000-00000000")
+    killed_at_birth.parent.mkdir(parents=True)
+    killed_at_birth.touch()
+    torn = journal_path("19700106-000000-00000000")
+    torn.parent.mkdir(parents=True)
+    torn.write_bytes(journal_path(newer.run_id).read_bytes()[:100])
+
+    def found(done: dict[str, int]) -> str | None:
+        twin = unfinished_twin(newer.fingerprint, done)
+        return twin.run_id if twin else None
+
+    assert found({}) == newer.run_id
+    assert found({newer.run_id: 3}) == newer.run_id
+    assert found({newer.run_id: 4}) == older.run_id
+    assert found({newer.run_id: 4, older.run_id: 4}) is None
+
+
+def test_a_run_is_begun_once_only() -> None:
+    """Two processes that begin the same campaign within one second would share a name."""
+    header = header_of(plan(1), registry(), now=5.0)
+    begin(header)
+    written = journal_path(header.run_id).read_bytes()
+    with pytest.raises(AnamnesisError, match=f"take it up with `python -m core resume {header.run_id}`"):
+        begin(header)
+    assert journal_path(header.run_id).read_bytes() == written
+
+
+def test_the_estimate_of_a_small_plan_by_hand(tmp_path: Path) -> None:
+    """3 cases × 2 trials, four arms, a conversation of seven questions: counted on paper."""
+    own = tmp_path / "models.toml"
+    own.write_text(PRICED)
+    arms = (("vignette", "mcq"), ("multi_turn", "frq"), ("single_turn", "frq_top3"), ("summarized", "mcq"))
+    names = CastNames("openai/doctor", "openai/doctor", "openai/doctor", "openai/doctor")
+    size = estimate(plan(3, trials=2, arms=arms, names=names), registry(own), concurrency=4)
+    assert (size.cases, size.trials, size.conversations, size.answers) == (3, 2, 6, 24)
+    assert {role.role: role.calls for role in size.roles} == {
+        "doctor": 6 * 7 + 24,
+        "patient": 6 * 7,
+        "grader": 6 * 2 + 6 * 3,  # two steps for a free response, up to three comparisons for three
+        "summariser": 6,
+    }
+    assert size.calls == 66 + 42 + 30 + 6
+    for role in size.roles:
+        assert role.cost_usd == pytest.approx((role.prompt_tokens + role.completion_tokens) / 1000)
+    # two waves of four trials at once, 24 calls a trial, 1.5 s a call
+    assert size.seconds == pytest.approx(2 * 24 * 1.5)
+    half = estimate(plan(3, trials=2, arms=arms, names=names), registry(own), concurrency=4, remaining=3)
+    assert half.calls == size.calls / 2
+
+
+def test_the_estimate_knows_what_costs_nothing_and_what_has_no_price() -> None:
+    reference = estimate(plan(3, names=beside_rules("reference/bayes")), registry(), 4)
+    assert (reference.calls, reference.tokens, reference.cost_usd) == (0, 0, 0.0)
+    unknown = estimate(plan(3), registry(), 4)
+    assert (unknown.calls, unknown.conversations, unknown.cost_usd) == (3, 0, None)

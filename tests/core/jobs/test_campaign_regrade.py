@@ -1,0 +1,119 @@
+"""Grading stored answers again: earlier verdicts stay as history, the newest counts, nothing is asked twice."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from core import paths
+from core.errors import UsageError
+from core.jobs.regrade import Regraded
+from core.journal import GradesLine, RunHeader, journal_path, read_lines
+from core.store.database import Store
+from tests.core.jobs.regrading import ANSWERS, CALLS, Judges, a_run, again, grades, means
+from tests.core.jobs.workshop import raw_trials
+from tests.support.fake_provider import FakeProvider
+
+
+def a_pack(folder: Path, file: str, more: str) -> str:
+    """A copy of the project's pack with words added to one of its prompts."""
+    shutil.copytree(paths.PROMPTS / "craftmd", folder)
+    (folder / file).write_text((folder / file).read_text() + more)
+    return str(folder)
+
+
+CHOICES = [("mcq_loose", "rule:incorrect", 4), ("mcq_strict", "rule:no_diagnosis", 4)]
+
+
+def test_the_newest_verdict_counts_and_the_old_one_is_kept(graded: RunHeader, provider: FakeProvider) -> None:
+    assert means() == {"mcq": 0.0, "frq": 0.0, "frq_top3": 0.0}
+    before = raw_trials(graded.run_id)
+    outcome = again(graded, provider, "openai/kind")
+    assert (outcome.grader, outcome.answers, outcome.changed, outcome.failed) == ("openai/kind", ANSWERS, ANSWERS, 0)
+    assert (outcome.judged, outcome.stopped) == (0, None)
+    assert means() == {"mcq": 0.0, "frq": 1.0, "frq_top3": 1.0}
+    assert grades() == [
+        ("frq", "openai/kind:correct", 4), ("frq", "openai/strict:incorrect", 4),
+        ("frq_top3", "openai/kind:correct", 4), ("frq_top3", "openai/strict:incorrect", 4), *CHOICES,
+    ]  # fmt: skip
+    assert raw_trials(graded.run_id) == before
+    assert {b["model"] for b in provider.bodies} == {"kind"}  # the doctor is not asked again
+
+
+def test_equal_responses_are_asked_about_once_also_at_the_same_time(
+    graded: RunHeader, provider: FakeProvider, judges: Judges
+) -> None:
+    judges.delay_s = 0.2  # all four trials come to the same question while it is on its way
+    outcome = again(graded, provider, "openai/kind")
+    assert (len(provider.requests), outcome.calls, outcome.saved) == (CALLS, CALLS, ANSWERS - 2)
+    lines = [line for _, line in read_lines(journal_path(graded.run_id)) if isinstance(line, GradesLine)]
+    assert len(lines) == 4
+    asking = {tuple(call.call_id for call in line.calls) for line in lines if line.calls}
+    assert {grade.call_ids for line in lines for grade in line.grades if grade.rule == "frq"} == asking
+
+
+def test_what_was_asked_for_one_run_serves_another(graded: RunHeader, provider: FakeProvider) -> None:
+    again(graded, provider, "openai/kind")
+    other = a_run(provider, seed=21)
+    outcome = again(other, provider, "openai/kind")
+    assert (outcome.answers, outcome.saved, len(provider.requests)) == (ANSWERS, ANSWERS, CALLS)
+    assert again(other, provider, "openai/strict").calls == CALLS  # the run's own verdicts say nothing of prompts
+
+
+def test_a_grader_has_the_last_word_again_without_being_asked(graded: RunHeader, provider: FakeProvider) -> None:
+    """Verdicts that count already are left alone; where another's were newer, the known ones are given again."""
+    assert again(graded, provider, "openai/strict") == Regraded("openai/strict", 1, 0, 0, 0, ANSWERS, 0)
+    again(graded, provider, "openai/kind")
+    provider.requests.clear()
+    second = again(graded, provider, "openai/kind")
+    assert (second.answers, second.judged, means()["frq"]) == (0, ANSWERS, 1.0)
+    assert again(graded, provider, "openai/strict").changed == ANSWERS
+    assert means()["frq"] == 0.0
+    asked = len(provider.requests)
+    third = again(graded, provider, "openai/kind")
+    assert (third.changed, third.saved, len(provider.requests)) == (ANSWERS, ANSWERS, asked)
+    assert means()["frq"] == 1.0
+
+
+def test_fresh_asks_about_every_answer_and_keeps_every_asking(graded: RunHeader, provider: FakeProvider) -> None:
+    for _ in range(2):
+        outcome = again(graded, provider, "openai/kind", fresh=True)
+        assert (outcome.answers, outcome.saved, outcome.calls) == (ANSWERS, 0, 4 * 2 + 4)
+    assert len(provider.requests) == 2 * outcome.calls
+    assert ("frq", "openai/kind:correct", 8) in grades()
+
+
+def test_prompts_make_another_grader_only_where_the_grader_reads_them(
+    graded: RunHeader, provider: FakeProvider, tmp_path: Path
+) -> None:
+    same = a_pack(tmp_path / "same", "doctor.md", "\nBe kind.\n")
+    mine = a_pack(tmp_path / "mine", "grader_judge.md", "\nMind synonyms.\n")
+    assert again(graded, provider, "openai/kind").grader == "openai/kind"
+    assert again(graded, provider, "openai/kind", prompts=same) == Regraded("openai/kind", 1, 0, 0, 0, ANSWERS, 0)
+    other = again(graded, provider, "openai/kind", prompts=mine)
+    assert (other.grader, other.answers, other.calls) == ("openai/kind [mine]", ANSWERS, CALLS)
+    assert str(provider.bodies[-1]["messages"]).count("Mind synonyms.") == 1
+    twin = a_pack(tmp_path / "twin", "grader_judge.md", "\nMind synonyms.\n")
+    assert again(graded, provider, "openai/kind", prompts=twin).answers == 0
+    with Store().read() as cursor:
+        hashes = cursor.execute("SELECT grader, prompt_hash FROM grades WHERE rule = 'frq' GROUP BY ALL ORDER BY ALL")
+        found = dict(hashes.fetchall())
+    assert found["openai/strict"] == ""
+    assert len({found["openai/kind"], found["openai/kind [mine]"], ""}) == 3
+
+
+def test_a_part_of_the_answers(graded: RunHeader, provider: FakeProvider) -> None:
+    assert again(graded, provider, "openai/kind", question_types=("frq",)).answers == 4
+    assert means() == {"mcq": 0.0, "frq": 1.0, "frq_top3": 0.0}
+    assert again(graded, provider, "openai/kind", limit=3).answers == 1  # the third of these was judged before
+    assert again(graded, provider, "openai/kind").answers == 3
+
+
+def test_the_reference_grader_needs_no_provider_and_has_no_prompts(graded: RunHeader, provider: FakeProvider) -> None:
+    outcome = again(graded, provider, "reference/names")
+    assert (outcome.grader, outcome.answers, outcome.calls) == ("reference/names", ANSWERS, 0)
+    assert provider.requests == []
+    with pytest.raises(UsageError, match="reads no prompts: leave --prompts out"):
+        again(graded, provider, "reference/names", prompts="craftmd")

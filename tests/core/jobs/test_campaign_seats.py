@@ -1,0 +1,249 @@
+"""Who sits in the seats that nobody named: rules beside rules, models beside a model; said before it starts."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.cli.app import main
+from core.datasets.select import select
+from core.errors import UsageError
+from core.events import Called
+from core.frameworks.base import FRAMEWORKS
+from core.frameworks.casting import CastNames, remarks
+from core.frameworks.craftmd.protocol import Arm
+from core.jobs.estimates import estimate_of
+from core.jobs.plan import Campaign, Settings, campaign_of, header_of, in_full, seats_of, who_sits
+from core.jobs.run import Options, check_startable
+from core.live.start import side_by_side
+from tests.core.jobs.workshop import FREE, begun, go, plan, registry, small_cases, trial_lines
+from tests.support.fake_provider import running
+
+DEFAULTS = """
+[defaults]
+patient = "openai/patient"
+grader = "gpt_4"
+solver = "openai/solver"
+"""
+TALK: tuple[Arm, ...] = (("vignette", "frq"), ("multi_turn", "frq"), ("single_turn", "frq"), ("summarized", "frq"))
+HERE = "http://127.0.0.1:9/v1"
+
+
+def own(tmp_path: Path, text: str = DEFAULTS) -> Path:
+    path = tmp_path / "models.toml"
+    path.write_text(text)
+    return path
+
+
+def seated(doctor: str, *files: Path, protocol: str = "craftmd", **named: Any) -> dict[str, str]:
+    """Role → who sits there, in a campaign with every arm of its protocol."""
+    settings = Settings(**{name: named.pop(name) for name in ("solver", "staff") if name in named}, max_messages=None)
+    arms = FRAMEWORKS[protocol].paper_arms
+    campaign = plan(1, names=CastNames(doctor, **named), protocol=protocol, arms=arms, settings=settings)
+    return seats_of(in_full(replace(campaign, prompts=protocol), registry(*files)))
+
+
+RULES = {"patient": "reference/profile", "grader": "reference/names", "summariser": "reference/quotes"}
+
+
+@pytest.mark.parametrize("doctor", ["reference/bayes", "human"])
+def test_the_reference_cast_plays_beside_the_reference_doctor_and_a_human(doctor: str) -> None:
+    assert seated(doctor) == {"doctor": doctor, **RULES}
+
+
+def test_a_model_sits_in_every_seat_that_nobody_named() -> None:
+    assert set(seated("openai/gpt-4o").values()) == {"openai/gpt-4o"}
+    assert set(seated("gpt_4").values()) == {"openai/gpt-4-1106-preview"}, "under its full name"
+    assert seated("openai/gpt-4o", protocol="consultation")["solver"] == "openai/gpt-4o"
+    assert seated("openai/gpt-4o", protocol="automedic")["staff"] == "openai/gpt-4o"
+
+
+def test_the_oracle_of_consultation_is_beside_rules() -> None:
+    found = seated("reference/oracle-direct", protocol="consultation")
+    assert (found["patient"], found["solver"]) == ("reference/profile", "reference/solver")
+    assert seated("reference", protocol="automedic")["staff"] == "reference/staff"
+
+
+def test_what_is_named_stays_and_the_rest_is_the_doctors_model() -> None:
+    found = seated("openai/a", grader="openai/b", patient="reference")
+    assert found == {
+        "doctor": "openai/a",
+        "patient": "reference/profile",
+        "grader": "openai/b",
+        "summariser": "openai/a",
+    }
+    assert seated("reference/bayes", patient="openai/b")["grader"] == "reference/names"
+
+
+def test_the_models_files_defaults_go_before_the_doctors_own_model(tmp_path: Path) -> None:
+    file = own(tmp_path)
+    found = seated("openai/a", file)
+    assert found == {
+        "doctor": "openai/a", "patient": "openai/patient", "grader": "openai/gpt-4-1106-preview",
+        "summariser": "openai/a",
+    }  # fmt: skip
+    assert seated("openai/a", file, patient="openai/b")["patient"] == "openai/b"
+    assert seated("openai/a", file, protocol="consultation")["solver"] == "openai/solver"
+    assert seated("openai/a", file, protocol="automedic")["staff"] == "openai/a"
+    assert seated("human", file)["patient"] == "openai/patient"
+    assert seated("reference/bayes", file) == {"doctor": "reference/bayes", **RULES}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[defaults]\npatient = "gpt-4p"', r"\[defaults\].*patient.*did you mean"),
+        ('[defaults]\ndoctor = "openai/gpt-4o"', r"wrong at defaults\.doctor"),
+        ('[defaults]\ngrader = "reference/bayes"', "the reference kind is called reference/names"),
+    ],
+)
+def test_a_default_that_is_none_is_named_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        seated("openai/gpt-4o", own(tmp_path, text))
+
+
+def test_a_default_is_reached_at_its_own_address_and_the_others_at_the_doctors(tmp_path: Path) -> None:
+    """The doctor's server is not sent what another model is to grade, also when the run is taken up again."""
+    with running(lambda _: "Bunion") as judge, running(lambda _: "Gout") as here:
+        file = own(
+            tmp_path, f'[defaults]\ngrader = "openai/judge"\n[models."openai/judge"]\nbase_url = "{judge.base_url}"'
+        )
+        header = begun(plan(2, names=CastNames("openai/doctor"), arms=FREE, base_url=here.base_url), file)
+        assert (header.grader, header.settings["own_address"]) == ("openai/judge", "grader")
+        file.write_text(file.read_text().replace("[defaults]", "[aliases]"))
+        go(header, file)
+        assert {b["model"] for b in here.bodies} == {"doctor"}
+        assert {b["model"] for b in judge.bodies} == {"judge"}
+    assert campaign_of(header).settings.address_of("grader") is None
+    assert campaign_of(header).settings.address_of("patient") == here.base_url
+
+
+def test_a_default_needs_its_own_key_before_anything_is_written(tmp_path: Path) -> None:
+    models = registry(own(tmp_path, '[defaults]\ngrader = "openai/gpt-4o"'))
+    campaign = in_full(plan(1, names=CastNames("openai/doctor"), arms=TALK, base_url=HERE), models)
+    with pytest.raises(UsageError, match="key for openai/gpt-4o is missing"):
+        check_startable(campaign, models, Options())
+    named = in_full(plan(1, names=CastNames("openai/doctor", grader="openai/gpt-4o"), base_url=HERE), models)
+    check_startable(named, models, Options())  # by name it is asked at the address that was given, as ever
+
+
+def test_the_line_says_who_and_why_and_where(tmp_path: Path) -> None:
+    def line(asked: Campaign, *files: Path) -> str:
+        models = registry(*files)
+        return who_sits(asked, in_full(asked, models), models)
+
+    campaign = plan(1, names=CastNames("openai/gpt-4o"), arms=TALK)
+    assert line(campaign) == (
+        "patient, grader, summariser: openai/gpt-4o (the doctor's own model). "
+        "Name others with --patient, --grader, --summariser."
+    )
+    there = replace(campaign, names=CastNames("openai/x", grader="openai/y"), settings=Settings(base_url=HERE))
+    assert line(there, own(tmp_path)) == (
+        "patient: openai/patient (from [defaults], at https://api.openai.com/v1); "
+        f"summariser: openai/x (the doctor's own model, at {HERE}). Name others with --patient, --summariser."
+    )
+    assert line(replace(campaign, names=CastNames("reference/bayes"))) == ""
+    assert line(replace(campaign, names=CastNames("openai/gpt-4o", *RULES.values()))) == ""
+    paper = replace(campaign, arms=(("vignette", "mcq"),))
+    assert line(paper) == "", "nobody but the doctor is asked"
+    automedic = replace(campaign, protocol="automedic", prompts="automedic", arms=(("multi_turn", "mcq"),))
+    assert line(automedic).startswith("patient, staff: openai/gpt-4o (the doctor's own model). Name others with --pat")
+
+
+def test_what_is_to_be_known_of_a_cast() -> None:
+    assert remarks("openai/a", {"patient": "openai/b", "grader": "openai/c"}) == ()
+    assert remarks("reference/bayes", {"patient": "reference/profile", "grader": "reference/names"}) == ()
+    assert remarks("human/Ann", {"grader": "reference/names"}) == ()
+    assert remarks("openai/a", {"patient": "reference/profile", "grader": "openai/c"}) == ("rules play the patient",)
+    assert remarks("openai/a", {**RULES}) == ("rules play the patient, the grader and the summariser",)
+    assert remarks("openai/a", {"patient": "openai/a", "grader": "openai/a"}) == ("openai/a grades itself",)
+    assert remarks("openai/a", {"solver": "openai/b", "grader": "openai/b"}) == ("openai/b grades itself",)
+    assert remarks("openai/a", {"patient": "reference/profile", "grader": "openai/a"}) == (
+        "rules play the patient", "openai/a grades itself",
+    )  # fmt: skip
+
+
+def test_the_estimate_counts_the_calls_that_are_then_made() -> None:
+    """The doctor's model in all seats, six questions and a diagnosis: what the estimate assumes of a conversation."""
+    disease = iter(range(1000))
+
+    def speak(body: dict[str, Any]) -> str:
+        first, asked = str(body["messages"][0]["content"]), sum(m["role"] == "assistant" for m in body["messages"])
+        if first.startswith("Below is what a doctor wrote"):
+            return f"Disease {next(disease)}"  # another one each time, so that every pair is judged
+        if first.startswith("Do diagnosis 1"):
+            return "No"
+        if "described below" in first or first.startswith("Below are the things a patient said"):
+            return "It began last night."
+        return f"Question {asked}?" if asked < 7 else "**Final Diagnosis:** Gout"
+
+    with running(speak) as provider:
+        campaign = plan(2, names=CastNames("openai/doctor"), arms=TALK, trials=2, base_url=provider.base_url)
+        size = estimate_of(in_full(campaign, registry()), registry(), 4)
+        header = begun(campaign)
+        go(header)
+        made = len(provider.requests)
+    counted = Counter(e.call.role for line in trial_lines(header.run_id) for e in line.events if isinstance(e, Called))
+    assert {role.role: role.calls for role in size.roles} == dict(counted)
+    assert size.calls == made == 4 * (7 + 7 + 4 + 4 * 2 + 1)
+
+
+DRY = ("run", "--doctor", "openai/gpt-4o", "--limit", "2", "--trials", "1", "--arms", "multi_turn:frq", "--dry-run")
+
+
+def test_a_dry_run_says_who_sits_and_counts_them(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*DRY]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == (
+        "patient, grader: openai/gpt-4o (the doctor's own model). Name others with --patient, --grader."
+    )
+    assert lines[-1] == "Mind that openai/gpt-4o grades itself."
+    calls = {fields[0]: fields[2] for fields in map(str.split, lines[3:-1])}
+    assert calls == {"doctor": "16", "patient": "14", "grader": "4", "summariser": "0"}
+
+
+def test_a_dry_run_marks_rules_beside_a_model(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*DRY, "--patient", "reference", "--grader", "openai/gpt-4.1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert re.match(r"2 cases × 1 trials", lines[0]), "nothing was left to be said"
+    assert lines[-1] == "Mind that rules play the patient."
+
+
+def test_a_run_says_who_sits_before_it_starts(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with running(lambda _: "**Final Diagnosis:** Gout") as provider:
+        given = ["run", "--doctor", "openai/d", "--base-url", provider.base_url, "--limit", "1", "--trials", "1"]
+        assert main([*given, "--arms", "vignette:frq", "--grader", "openai/g"]) == 0
+        assert capsys.readouterr().out.startswith("Run "), "every seat at work was named"
+        main([*given, "--arms", "vignette:frq,vignette:mcq"])
+        said = capsys.readouterr().out.splitlines()
+    where = f"(the doctor's own model, at {provider.base_url})"
+    assert said[0] == f"grader: openai/d {where}. Name others with --grader."
+    assert {b["model"] for b in provider.bodies} == {"d", "g"}
+
+
+def test_two_doctors_question_the_same_patient() -> None:
+    """What nobody named is the first model's on both sides, also beside rules."""
+    case = tuple(select("library", 1))
+    campaign = Campaign(names=CastNames("reference/bayes"), cases=case, trials=1)
+    left, right = side_by_side(campaign, ["reference/bayes", "openai/gpt-4o"], registry())
+    assert left.names == CastNames("reference/bayes", *["openai/gpt-4o"] * 3)
+    assert right.names == CastNames(*["openai/gpt-4o"] * 4)
+    ours = side_by_side(campaign, ["openai/a", "openai/b"], registry())
+    assert [c.names.patient for c in ours] == ["openai/a", "openai/a"]
+    assert [c.names.patient for c in side_by_side(campaign, ["reference"] * 2, registry())] == ["reference/profile"] * 2
+
+
+def test_the_header_holds_the_names_and_a_resumed_run_keeps_them(tmp_path: Path) -> None:
+    header = header_of(plan(1, names=CastNames("openai/doctor"), arms=TALK, base_url=HERE), registry())
+    assert (header.patient, header.grader, header.summariser) == ("openai/doctor",) * 3
+    assert "own_address" not in header.settings
+    again = in_full(campaign_of(header), registry(own(tmp_path)))
+    assert again.names == CastNames(*["openai/doctor"] * 4), "defaults that were set since change nothing"
+    old = header.model_copy(update={"patient": "reference/profile", "grader": "reference/names"})
+    assert in_full(campaign_of(old), registry()).names.patient == "reference/profile"
+    assert small_cases(1) == tuple(header.cases)

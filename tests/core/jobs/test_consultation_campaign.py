@@ -1,0 +1,224 @@
+"""Campaigns of the Consultation protocol: identity, what they refuse, resuming, budget, and what they will take."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from core import __version__
+from core.case import case_set_hash
+from core.errors import UsageError
+from core.events import Answered, Ended, Utterance
+from core.frameworks.casting import CastNames, craftmd_pack
+from core.frameworks.consultation.items import consultation_case
+from core.frameworks.craftmd.protocol import ALL_ARMS
+from core.jobs.estimate_consultation import estimate_consultation
+from core.jobs.plan import Campaign, Settings, campaign_of, header_of, in_full, parse_arms
+from core.jobs.run import Options, check_startable
+from core.journal import journal_path
+from tests.core.jobs.workshop import PRICED, begun, go, plan, registry, small_cases, story, trial_lines
+from tests.support.campaigns import beside_rules
+from tests.support.fake_provider import FakeProvider
+from tests.support.replies import Reply, failing
+
+MCQ = (("multi_turn", "mcq"),)
+ORACLE = CastNames("reference/oracle-random")
+MODELS = beside_rules("openai/doctor", patient="openai/patient")
+
+
+def consultation(cases: int = 3, **changes: Any) -> Campaign:
+    fields: dict[str, Any] = {"names": ORACLE, "protocol": "consultation", "prompts": "consultation", "arms": MCQ}
+    return plan(cases, **{**fields, "settings": Settings(), **changes})
+
+
+def fingerprint(**changes: Any) -> str:
+    return header_of(consultation(**changes), registry()).fingerprint
+
+
+def test_a_craftmd_campaign_is_what_it_was_before_there_was_another_protocol() -> None:
+    """The fingerprint of a default campaign, put together by hand: nothing of this protocol is in it."""
+    cases = small_cases(2)
+    header = header_of(Campaign(CastNames("reference/bayes"), cases, arms=ALL_ARMS), registry())
+    by_hand = {
+        "protocol": "craftmd", "doctor": "reference/bayes", "patient": "reference/profile",
+        "grader": "reference/names", "summariser": "reference/quotes", "prompt_pack": "craftmd",
+        "prompt_hash": craftmd_pack().hash, "case_set": "library", "case_set_hash": case_set_hash(list(cases)),
+        "arms": [list(arm) for arm in ALL_ARMS], "many_choices": ["Gout"], "trials": 5, "seed": 20,
+        "settings": {"temperature": None, "max_tokens": None, "model_seed": None, "max_messages": 30, "base_url": None},
+        "code_version": __version__,
+    }  # fmt: skip
+    assert header.fingerprint == hashlib.sha256(orjson.dumps(by_hand, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    assert header.settings == by_hand["settings"]
+
+
+def test_a_temperature_and_a_seed_of_zero_are_kept() -> None:
+    settings = Settings(temperature=0.0, model_seed=0)
+    header = header_of(plan(1, settings=settings), registry())
+    assert campaign_of(header).settings == settings
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "as it is": {},
+    "order": {"names": CastNames("reference/oracle-direct")},
+    "bound": {"names": CastNames("reference/upper-bound")},
+    "cap": {"names": MODELS, "settings": Settings(max_questions=9)},
+    "solver": {"settings": Settings(solver="openai/solver")},
+    "long prompt": {"names": MODELS},
+    "short prompt": {"names": MODELS, "settings": Settings(doctor_prompt="short")},
+    "free response": {"arms": (*MCQ, ("multi_turn", "frq"))},
+    "judged": {"names": CastNames("reference/oracle-random", grader="openai/g"), "arms": (*MCQ, ("multi_turn", "frq"))},
+}
+
+
+def test_what_changes_results_changes_the_fingerprint() -> None:
+    assert len({fingerprint(**change) for change in CHANGES.values()}) == len(CHANGES)
+
+
+def test_what_is_the_default_anyhow_does_not() -> None:
+    assert fingerprint() == fingerprint(settings=Settings(solver="reference", max_questions=10))
+    assert fingerprint() == fingerprint(settings=Settings(max_questions=3))  # no cap binds the oracle
+    assert fingerprint(names=MODELS) == fingerprint(names=MODELS, settings=Settings(max_questions=10))
+    assert fingerprint() == fingerprint(settings=Settings(doctor_prompt="short"))  # the oracle is given no prompt
+    assert fingerprint(names=MODELS) == fingerprint(names=MODELS, settings=Settings(doctor_prompt="long"))
+
+
+def test_a_header_says_what_was_played_and_can_be_taken_up() -> None:
+    header = header_of(consultation(settings=Settings(solver="gpt_4")), registry())
+    assert (header.protocol, header.doctor, header.prompt_pack) == (
+        "consultation", "reference/oracle-random", "consultation",
+    )  # fmt: skip
+    assert header.settings["solver"] == "openai/gpt-4-1106-preview"
+    assert "max_questions" not in header.settings
+    capped = header_of(consultation(names=MODELS), registry())
+    assert capped.settings["max_questions"] == 10
+    again = campaign_of(header)
+    assert header_of(again, registry()).fingerprint == header.fingerprint
+    assert again.protocol == "consultation"
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"names": CastNames("reference/oracle")}, "choose one of reference/bayes, reference/oracle-direct"),
+        ({"arms": (("vignette", "mcq"),)}, "does not ask vignette:mcq: its arms are multi_turn:mcq, multi_turn:frq"),
+        ({"settings": Settings(persona="anxious")}, "--persona and --probe belong to the protocol craftmd"),
+        ({"settings": Settings(probe=True)}, "--persona and --probe belong to the protocol craftmd"),
+        ({"settings": Settings(max_messages=20)}, "write --cap"),
+        ({"settings": Settings(max_questions=101)}, "--cap must be from 1 to 100"),
+        ({"settings": Settings(max_questions=-1)}, "--cap must be from 1 to 100"),
+        ({"settings": Settings(doctor_prompt="loud")}, "no doctor's prompt 'loud': choose long or short"),
+        ({"settings": Settings(solver="reference/bayes")}, "the reference kind is called reference/solver"),
+        ({"settings": Settings(solver="human")}, "A human cannot be the solver"),
+        ({"prompts": "craftmd"}, "lacks doctor_long.md"),
+        ({"protocol": "craftmd", "prompts": "craftmd"}, "the reference kind is called reference/bayes"),
+        ({"protocol": "osce"}, "There is no protocol 'osce': choose craftmd or consultation."),
+    ],
+)
+def test_what_cannot_be_run_is_refused_with_a_sentence(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        header_of(consultation(**changes), registry())
+
+
+@pytest.mark.parametrize("settings", [{"solver": "openai/solver"}, {"max_questions": 5}, {"doctor_prompt": "short"}])
+def test_craftmd_takes_none_of_these_settings(settings: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="belong to the protocol consultation, not craftmd"):
+        header_of(plan(1, settings=Settings(**settings)), registry())
+
+
+def test_arms_by_word_are_the_protocols_own() -> None:
+    assert parse_arms("paper", "consultation") == MCQ
+    assert parse_arms("all", "consultation") == (*MCQ, ("multi_turn", "frq"))
+
+
+def test_a_human_is_refused_before_anything_starts() -> None:
+    with pytest.raises(UsageError, match="A campaign cannot wait for a human"):
+        check_startable(in_full(consultation(names=CastNames("human")), registry()), registry(), Options())
+
+
+def test_the_solver_needs_a_price_under_a_budget(tmp_path: Path) -> None:
+    campaign = in_full(consultation(settings=Settings(solver="openai/solver")), registry())
+    with pytest.raises(UsageError, match=r"none is known for openai/solver"):
+        check_startable(campaign, registry(), Options(budget_usd=1.0))
+
+
+def test_an_interrupted_run_is_taken_up_where_it_was() -> None:
+    """The trials that are missing are played as they were the first time, random order and all."""
+    whole = begun(consultation(4))
+    assert go(whole).stopped is None
+    before = {line.case_key: story(line) for line in trial_lines(whole.run_id)}
+    journal = journal_path(whole.run_id)
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:3]))
+    assert go(whole).progress.done_here == 2
+    assert {line.case_key: story(line) for line in trial_lines(whole.run_id)} == before
+
+
+def script(body: dict[str, Any]) -> Reply | str:
+    """The doctor asks twice and thanks; over the patient of 41 the solver's provider fails."""
+    spoken = sum(m["role"] == "assistant" for m in body["messages"])
+    if body["model"] == "doctor":
+        return ("How old are you?", "Does it hurt?", "Thank you.")[spoken]
+    if body["model"] == "patient":
+        age = next(word for word in str(body).split() if word.endswith("-year-old"))
+        return f"I am {age}."
+    return failing(400, "too young") if "41-year-old" in str(body) else "Gout"
+
+
+def test_a_campaign_of_models_counts_what_was_answered(fake_provider_thread: FakeProvider, tmp_path: Path) -> None:
+    """Three cases, of which one cannot be solved: two are right, one is excluded, nobody is wrong."""
+    fake_provider_thread.script = script
+    settings = Settings(base_url=fake_provider_thread.base_url, solver="openai/solver", doctor_prompt="short")
+    outcome = go(begun(consultation(3, names=MODELS, settings=settings)))
+    assert outcome.progress.verdicts == {"correct": 4, "provider_error": 1}
+    lines = trial_lines(outcome.header.run_id)
+    for line in lines:
+        assert [e.role for e in line.events if isinstance(e, Utterance)] == ["patient", "doctor"] * 3
+        assert [(e.reason, e.doctor_turns) for e in line.events if isinstance(e, Ended)] == [("no_question", 3)]
+    assert [e.response for line in lines for e in line.events if isinstance(e, Answered)].count("Gout") == 2
+
+
+def test_a_budget_stops_it(fake_provider_thread: FakeProvider, tmp_path: Path) -> None:
+    """A solved bound costs one call of $0.018, so that $0.03 are used up by the second of five."""
+    fake_provider_thread.script = ["Gout"]
+    own = tmp_path / "models.toml"
+    own.write_text(PRICED)
+    settings = Settings(base_url=fake_provider_thread.base_url, solver="openai/doctor")
+    header = begun(consultation(5, names=CastNames("reference/upper-bound"), settings=settings), own)
+    outcome = go(header, own, budget_usd=0.03)
+    assert outcome.stopped == "The budget of $0.03 is used up."
+    assert len(fake_provider_thread.bodies) == 2
+
+
+def test_an_estimate_by_hand() -> None:
+    """Six trials of three questions: doctor and patient are called 3 times, the solver once; 1 + 3 + 5 messages."""
+    settings = Settings(solver="openai/gpt-4o", max_questions=3)
+    names = beside_rules("openai/gpt-4o", patient="openai/gpt-4o")
+    campaign = in_full(consultation(3, trials=2, names=names, settings=settings), registry())
+    roles = {role.role: role for role in estimate_consultation(campaign, registry(), 2).roles}
+    assert {name: role.calls for name, role in roles.items()} == {"doctor": 18, "patient": 18, "solver": 6, "grader": 0}
+    assert roles["doctor"].prompt_tokens == 6 * (3 * 330 + 9 * 20)
+    assert roles["doctor"].completion_tokens == 18 * 20
+    assert roles["solver"].prompt_tokens == 6 * (7 * 20 + 130)  # seven messages were said
+    words = len(small_cases(1)[0].vignette.split())
+    assert roles["patient"].prompt_tokens == pytest.approx(6 * (3 * (190 + words * 4 / 3) + 9 * 20), abs=1)
+
+
+def test_an_estimate_of_the_oracle_counts_the_items() -> None:
+    """Whatever the cap: the patient tells each item of each case, and the oracle itself costs nothing."""
+    names = CastNames("reference/oracle-random", "openai/gpt-4o")
+    campaign = in_full(consultation(3, names=names, settings=Settings(max_questions=1)), registry())
+    size = estimate_consultation(campaign, registry(), 4)
+    assert [len(consultation_case(case).items) for case in small_cases(3)] == [2, 2, 2]
+    assert {role.role: role.calls for role in size.roles}["patient"] == 6
+
+
+def test_an_estimate_of_a_bound_is_the_solver_alone() -> None:
+    names = CastNames("reference/upper-bound", "openai/gpt-4o")
+    campaign = in_full(consultation(names=names, settings=Settings(solver="openai/gpt-4o")), registry())
+    size = estimate_consultation(campaign, registry(), 4)
+    assert (size.conversations, size.answers, size.calls) == (0, 3, 3)
+    assert dataclasses.replace(size, roles=()).calls == 0

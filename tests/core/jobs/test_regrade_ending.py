@@ -1,0 +1,185 @@
+"""How a re-grading ends: broken providers, stops, budgets, lost journals; and as a job behind a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import AnamnesisError, UsageError
+from core.jobs.engine import Stop, ask_to_stop, is_running, running
+from core.jobs.regrade import GIVE_UP, regrade
+from core.jobs.regrade_estimate import estimate_regrade
+from core.jobs.regrade_job import begin_regrading, regrading
+from core.jobs.regrade_plan import Regrading
+from core.jobs.run import Options
+from core.journal import RunHeader, journal_path
+from core.store.database import Store
+from core.store.fold import fold
+from tests.core.jobs.regrading import ANSWERS, Judges, a_run, again, grades, means
+from tests.core.jobs.workshop import begun, go, plan, raw_trials, registry
+from tests.support.fake_provider import FakeProvider
+from tests.support.replies import Reply, failing
+
+
+def test_a_refused_key_ends_it_and_leaves_every_verdict(graded: RunHeader, provider: FakeProvider) -> None:
+    before = grades()
+    with pytest.raises(AnamnesisError, match=r"the provider did not accept the key \(HTTP 401\)[^\n]*\.$"):
+        again(graded, provider, "openai/broken")
+    fold(Store())
+    assert grades() == before
+    assert means()["frq"] == 0.0
+    assert len(provider.requests) <= 4
+
+
+def test_a_grader_whose_provider_breaks_takes_no_verdict_away(
+    graded: RunHeader, provider: FakeProvider, judges: Judges
+) -> None:
+    again(graded, provider, "openai/kind")
+    before = grades()
+    judges.broken = failing(500)
+    outcome = again(graded, provider, "openai/broken", question_types=("frq",))
+    assert (outcome.answers, outcome.changed, outcome.failed) == (0, 0, 4)
+    assert "500" in outcome.failure
+    assert grades() == before
+    assert means()["frq"] == 1.0
+    judges.broken = Reply("No")
+    assert again(graded, provider, "openai/broken", question_types=("frq",)).answers == 4  # it is asked again
+
+
+def test_a_provider_that_is_down_is_given_up(provider: FakeProvider, judges: Judges) -> None:
+    header = a_run(provider, trials=8, arms=(("vignette", "frq"),))
+    judges.broken = failing(500)
+    outcome = again(header, provider, "openai/broken", fresh=True, concurrency=1)
+    assert outcome.stopped is not None
+    assert outcome.stopped.startswith(f"The provider failed {GIVE_UP} times in a row (")
+    assert (outcome.answers, outcome.failed) == (0, GIVE_UP)
+
+
+def test_a_run_without_free_responses_has_nothing_to_grade(provider: FakeProvider, graded: RunHeader) -> None:
+    header = begun(plan(2, base_url=provider.base_url))
+    go(header)
+    with pytest.raises(AnamnesisError, match=f"Run {header.run_id} has no free response to grade"):
+        again(header, provider, "reference/names")
+    wanted = Regrading((header.run_id, graded.run_id), "reference/names")
+    assert regrade(wanted, registry()).runs == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"question_types": ("mcq",)}, "the types are frq and frq_top3, not mcq"),
+        ({"limit": 0}, "--limit must be at least 1"),
+        ({"prompts": "nothing"}, "There is no prompt pack 'nothing'"),
+        ({"budget_usd": 1.0}, "A budget needs prices, and none is known for openai/kind"),
+    ],
+)
+def test_what_cannot_be_done_as_asked(
+    graded: RunHeader, provider: FakeProvider, changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        again(graded, provider, "openai/kind", **changes)
+    assert provider.requests == []
+
+
+def test_a_run_under_way_is_not_graded_again(graded: RunHeader, provider: FakeProvider) -> None:
+    with running(graded.run_id), pytest.raises(AnamnesisError, match="is already under way"):
+        again(graded, provider, "openai/kind")
+
+
+def test_stopped_at_any_point_the_same_again_goes_on(provider: FakeProvider, judges: Judges) -> None:
+    header = a_run(provider, trials=5, arms=(("vignette", "frq"),))
+    stop = Stop()
+
+    def show(progress: Any) -> None:
+        if progress.done >= 3:
+            stop.ask("It was interrupted.")
+
+    judges.delay_s = 0.05
+    wanted = Regrading((header.run_id,), "openai/kind", base_url=provider.base_url, fresh=True)
+    first = regrade(wanted, registry(), Options(1, None, show), stop=stop)
+    assert first.stopped == "It was interrupted."
+    assert 3 <= first.answers < 20
+    rest = again(header, provider, "openai/kind")
+    assert (rest.judged, rest.answers) == (first.answers, 20 - first.answers)
+    assert rest.calls == 0  # what the first part asked serves the rest
+    assert not is_running(header.run_id)
+
+
+def test_a_budget_ends_it_and_what_was_paid_for_is_kept(provider: FakeProvider, tmp_path: Path) -> None:
+    """A call of 11 + 7 tokens costs $0.018: of eight answers at two calls each, two fit into six cents."""
+    header = a_run(provider, trials=2, arms=(("vignette", "frq"),))
+    prices = tmp_path / "models.toml"
+    prices.write_text('[models."openai/kind"]\nprices = { input = 1000.0, output = 1000.0 }\n')
+    outcome = again(header, provider, "openai/kind", prices, fresh=True, budget_usd=0.06, concurrency=1)
+    assert outcome.stopped == "The budget of $0.06 is used up."
+    assert (outcome.calls, outcome.answers) == (4, 2)
+    assert outcome.cost_usd == pytest.approx(0.072)
+
+
+def test_an_estimate_says_what_will_be_asked(graded: RunHeader, provider: FakeProvider) -> None:
+    def size(grader: str, **changes: Any) -> tuple[int, int, int, int, int]:
+        found = estimate_regrade(Regrading((graded.run_id,), grader, **changes), registry(), Store(), 4)
+        return found.answers, found.judged, found.known, found.asked, found.role.calls
+
+    assert size("openai/kind") == (ANSWERS, 0, 6, 2, 2 + 3)
+    assert size("openai/kind", fresh=True) == (ANSWERS, 0, 0, 8, 4 * (2 + 3))
+    assert size("openai/strict") == (ANSWERS, ANSWERS, 0, 0, 0)
+    again(graded, provider, "openai/kind", question_types=("frq",))
+    assert size("openai/kind") == (ANSWERS, 4, 3, 1, 3)
+    again(graded, provider, "openai/strict")
+    assert size("openai/kind", question_types=("frq",)) == (4, 0, 4, 0, 0)
+    assert size("reference/names")[4] == 0
+    priced = estimate_regrade(Regrading((graded.run_id,), "openai/gpt-4o", fresh=True), registry(), Store(), 4).role
+    assert priced.cost_usd == pytest.approx((priced.prompt_tokens * 2.5 + priced.completion_tokens * 10) / 1e6)
+
+
+def test_an_unfinished_run_can_be_graded_and_then_resumed(provider: FakeProvider) -> None:
+    header = a_run(provider, trials=3, arms=(("vignette", "frq"),))
+    lines = journal_path(header.run_id).read_bytes().splitlines(keepends=True)
+    journal_path(header.run_id).write_bytes(b"".join(lines[:8]))
+    Store().path.unlink()
+    assert again(header, provider, "openai/kind").answers == 7
+    assert go(header).progress.done_here == 5
+    assert len(raw_trials(header.run_id)) == 12
+
+
+def test_a_lost_journal_is_said_and_not_made_anew(graded: RunHeader, provider: FakeProvider) -> None:
+    journal_path(graded.run_id).unlink()
+    with pytest.raises(UsageError, match=f"The journal of run {graded.run_id} is gone"):
+        again(graded, provider, "openai/kind")
+    assert not journal_path(graded.run_id).exists()
+
+
+def test_pages_start_watch_and_stop_it(graded: RunHeader, provider: FakeProvider, judges: Judges) -> None:
+    wanted = Regrading((graded.run_id,), "openai/kind", base_url=provider.base_url, fresh=True)
+    work = begin_regrading(wanted)
+    assert regrading() is work
+    work.join(30)
+    assert (work.error, work.done, work.planned) == (None, ANSWERS, ANSWERS)
+    assert work.result is not None
+    assert work.result.answers == ANSWERS
+    judges.delay_s = 60.0
+    stopped = begin_regrading(wanted)
+    stopped.stop()
+    stopped.join(30)
+    assert stopped.result is not None
+    assert stopped.result.stopped == "It was asked to stop."
+    judges.broken = failing(401)
+    failed = begin_regrading(Regrading((graded.run_id,), "openai/broken", base_url=provider.base_url))
+    failed.join(30)
+    assert failed.error is not None
+    assert "the provider did not accept the key" in failed.error
+
+
+def test_the_stop_of_the_runs_page_reaches_it(graded: RunHeader, provider: FakeProvider, judges: Judges) -> None:
+    judges.delay_s = 60.0
+    work = begin_regrading(Regrading((graded.run_id,), "openai/kind", base_url=provider.base_url))
+    while not provider.requests and work.running:
+        work.join(0.01)
+    assert is_running(graded.run_id)
+    ask_to_stop(graded.run_id)
+    work.join(30)
+    assert work.result is not None
+    assert work.result.stopped == "It was asked to stop."

@@ -1,0 +1,183 @@
+"""Answers with choices that an earlier strict rule read are read anew: no model, old verdicts stay, twice is once."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.agents.mcq import STRICT_VERSION
+from core.cli.app import main
+from core.errors import UsageError
+from core.events import Answered, Event, Finished, Graded, Started
+from core.frameworks.craftmd.protocol import Arm
+from core.jobs.craftmd_release.importing import import_release
+from core.jobs.craftmd_release.layout import chosen, find
+from core.jobs.plan import trials_of
+from core.jobs.regrade_rules import count_outdated, reread
+from core.journal import GradesLine, JournalWriter, RunHeader, TrialLine, journal_path, read_lines
+from core.measures.accuracy import accuracy
+from core.store.database import Store
+from core.store.figures import Selection
+from core.store.fold import fold
+from core.store.trials import grade_history, latest_grades
+from tests.core.jobs.workshop import begun, plan
+from tests.support.release import a_file, a_trial, write_file, write_release
+
+CHOICE: tuple[Arm, ...] = (("vignette", "mcq"),)
+SAID = {
+    "mcq": (
+        "Therefore the answer is A.",
+        "Bunion hurts less and cellulitis spreads. Gout it is.",
+        "B",
+        "I cannot say.",
+    ),
+    "mcq_many": ("Not lupus, but gout.", "A", "Lupus", "Gout or lupus"),
+}
+"""Of four cases; of the choices Gout, Cellulitis, Bunion and Fracture, and of many that have no letters."""
+
+
+def a_run(arms: tuple[Arm, ...] = CHOICE, version: int = 1) -> RunHeader:
+    """A run whose answers the first version of the rule called wrong, all of them."""
+    header = begun(plan(4, arms=arms)).model_copy(update={"many_choices": ["Gout", "Lupus"]})
+    path = journal_path(header.run_id)
+    path.unlink()
+    with JournalWriter(path) as journal:
+        journal.append(header)
+        for n, trial in enumerate(trials_of(header)):
+            events: list[Event] = [Started(trial_id=trial.trial_id, case_key=trial.case.case_key, trial=0, seed=1)]
+            for format_, question_type in arms:
+                arm: dict[str, Any] = {"format": format_, "question_type": question_type, "grader": "rule"}
+                events.append(Answered(**arm, response=SAID[question_type][n]))
+                events.append(Graded(**arm, rule="mcq_loose", extracted=None, verdict="incorrect"))
+                events.append(
+                    Graded(**arm, rule="mcq_strict", extracted=None, verdict="no_diagnosis", rule_version=version)
+                )
+            journal.append(
+                TrialLine(
+                    run_id=header.run_id, trial_id=trial.trial_id, case_key=trial.case.case_key, trial=0, seed=1,
+                    events=[*events, Finished()], finished_at=time.time(),
+                )
+            )  # fmt: skip
+    fold(Store())
+    return header
+
+
+def read(header: RunHeader, question_type: str = "mcq") -> list[tuple[str, str | None]]:
+    """(verdict, choice) of each case, as they count now."""
+    with Store().read() as cursor:
+        grades = [latest_grades(cursor, trial.trial_id) for trial in trials_of(header)]
+    return [
+        (grade.verdict, grade.extracted)
+        for of_trial in grades
+        for grade in of_trial
+        if grade.rule == "mcq_strict" and grade.question_type == question_type
+    ]
+
+
+def test_choices_are_read_anew_and_the_old_verdicts_stay() -> None:
+    header = a_run()
+    outcome = reread([header.run_id])
+    assert (outcome.runs, outcome.answers, outcome.changed) == (1, 4, 3)
+    assert read(header) == [
+        ("correct", "Gout"), ("correct", "Gout"), ("incorrect", "Cellulitis"), ("no_diagnosis", None)
+    ]  # fmt: skip
+    (row,) = accuracy(Store(), mcq_rule="mcq_strict")
+    assert row.mean == 2 / 4
+    with Store().read() as cursor:
+        history = grade_history(cursor, trials_of(header)[0].trial_id)
+    strict = [(grade.verdict, grade.rule_version) for grade in history if grade.rule == "mcq_strict"]
+    assert strict == [("no_diagnosis", 1), ("correct", STRICT_VERSION)]
+    assert [grade.verdict for grade in history if grade.rule == "mcq_loose"] == ["incorrect"]
+
+
+def test_twice_is_once_and_a_database_made_anew_has_it() -> None:
+    header = a_run()
+    reread([header.run_id])
+    before = journal_path(header.run_id).read_bytes()
+    assert reread([header.run_id]).answers == reread().answers == 0
+    assert journal_path(header.run_id).read_bytes() == before
+    was = read(header)
+    store = Store()
+    store.path.unlink()
+    fold(Store())
+    assert read(header) == was
+
+
+def test_of_many_choices_letters_stand_for_none() -> None:
+    header = a_run((("vignette", "mcq_many"),))
+    assert reread().answers == 4
+    assert read(header, "mcq_many") == [
+        ("correct", "Gout"), ("no_diagnosis", None), ("incorrect", "Lupus"), ("multiple", "Gout, Lupus")
+    ]  # fmt: skip
+
+
+def test_what_this_version_has_read_is_left_alone() -> None:
+    header = a_run(version=STRICT_VERSION)
+    assert (count_outdated(Store()), reread().answers) == (0, 0)
+    assert {verdict for verdict, _ in read(header)} == {"no_diagnosis"}
+
+
+def test_a_lost_journal_stops_its_run_and_no_other() -> None:
+    lost, kept = a_run(), a_run((*CHOICE, ("vignette", "mcq_many")))
+    shutil.rmtree(journal_path(lost.run_id).parent)
+    with pytest.raises(UsageError, match="is gone"):
+        reread([lost.run_id])
+    with pytest.raises(UsageError, match="no run"):
+        reread(["nowhere"])
+    outcome = reread()
+    assert (outcome.runs, outcome.answers) == (1, 8)
+    assert len(outcome.left) == 1
+    assert lost.run_id in outcome.left[0]
+    assert read(kept)[0] == ("correct", "Gout")
+
+
+def test_what_the_command_and_the_report_say(capsys: pytest.CaptureFixture[str]) -> None:
+    header = a_run()
+    assert count_outdated(Store(), Selection(models=["openai/another"])) == 0
+    assert main(["report", "accuracy", "--mcq-rule", "mcq_strict"]) == 0
+    assert capsys.readouterr().err == (
+        "4 answers with choices were read by an earlier version of the strict rule: "
+        "`python -m core regrade all --rules` reads them anew, at no cost.\n"
+    )
+    assert main(["report", "accuracy"]) == 0
+    assert capsys.readouterr().err == ""  # the paper's rule has not changed
+    assert main(["regrade", header.run_id[:12], "--rules"]) == 0
+    assert capsys.readouterr().out == (
+        f"Read 4 answers with choices of 1 run by version {STRICT_VERSION} of the strict rule: 3 verdicts changed.\n"
+    )
+    assert main(["report", "accuracy", "--mcq-rule", "mcq_strict"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["regrade", "all", "--rules", "--grader", "reference/names"]) == 2
+    assert "--rules reads every answer" in capsys.readouterr().err
+    assert main(["regrade", "all"]) == 2
+    assert "--grader" in capsys.readouterr().err
+
+
+def test_a_release_comes_with_the_present_version_and_is_brought_up_to_it(tmp_path: Path) -> None:
+    """Its prompts named choices without letters: a letter before another choice's name is no choice."""
+    root = write_release(tmp_path / "craft-md")
+    said = {f"trial_{n}": a_trial(vignette_mcq="C. Tophaceous gout, rather than the others.") for n in range(5)}
+    write_file(root, "gpt3_1106", "case_0", a_file("case_0", **said))
+    layout = find(root, str(root))
+    import_release(Store(), layout, chosen(layout, None))
+    assert count_outdated(Store()) == 0
+    with Store().write() as connection:
+        sql = "SELECT rule, rule_version, count(*) > 0 FROM grades GROUP BY ALL ORDER BY ALL"
+        assert connection.execute(sql).fetchall() == [("frq", 1, True), ("mcq_loose", 1, True), ("mcq_strict", 2, True)]
+        was = connection.execute(_STRICT).fetchall()
+        connection.execute("UPDATE grades SET rule_version = 1, verdict = 'multiple' WHERE rule = 'mcq_strict'")
+    outcome = reread()
+    assert outcome.answers == outcome.changed == len(was) > 40
+    with Store().read() as cursor:
+        assert cursor.execute(_STRICT).fetchall() == was
+    header, *lines = [line for _, line in read_lines(journal_path("craftmd-gpt3_1106"))]
+    assert isinstance(header, RunHeader)
+    assert {type(line) for line in lines} == {GradesLine}
+
+
+_STRICT = """
+    SELECT trial_id, format, verdict, extracted FROM newest_grades WHERE rule = 'mcq_strict' ORDER BY ALL"""

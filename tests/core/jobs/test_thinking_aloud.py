@@ -1,0 +1,192 @@
+"""Models that think aloud, in every seat of every framework: what they think is kept, and nobody else learns of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from core.events import Answered, Called, Ended, Event, Graded, Probed, Rated, Summarised, Token, Utterance
+from core.frameworks.casting import CastNames
+from core.jobs.plan import Campaign, Settings
+from core.live.session import Session
+from core.live.start import one_case, start_consultation
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.trials import calls_of, trial_events
+from tests.core.jobs.test_automedic_campaign import with_profiles
+from tests.core.jobs.workshop import begun, go, plan, small_cases, trial_lines
+from tests.support.fake_provider import FakeProvider
+from tests.support.replies import Reply
+from tests.support.thinking_aloud import SECRET, THOUGHT, WAYS, aloud
+
+SPOKEN = (Utterance, Ended, Summarised, Answered, Graded, Rated, Probed)
+BELIEF = '{"diagnoses": [{"diagnosis": "Gout", "probability": 0.7}, {"diagnosis": "Cellulitis", "probability": 0.2}]}'
+
+
+def script(body: dict[str, Any]) -> str:
+    """Every seat of the three frameworks; one answer in three is wrong, so that verdicts differ."""
+    text, model = str(body["messages"]), body["model"]
+    last = str(body["messages"][-1]["content"])
+    asked = sum(m["role"] == "assistant" for m in body["messages"])
+    if "This note comes from the examiner" in last:
+        return BELIEF
+    if "How much empathy" in last:
+        return "Rating: 4\nReason: She was kind."
+    if "write only its name" in text:
+        return "Gout" if "Gout" in text else "Cellulitis"
+    if "Do diagnosis 1 and diagnosis 2" in text:
+        return "Yes" if "2: Gout" in text else "No"
+    if model == "solver" or "A. Gout" in last:
+        return "A. Gout"
+    if model == "summariser":
+        return "A man has a hot, swollen big toe."
+    if model == "patient":
+        return "My big toe is hot and hurts."
+    if model == "staff":
+        return "Uric acid: 9.1 mg/dL."
+    if "<patient>" in text:
+        after = ("<patient>What is it?</patient>", "<clinical>Uric acid?</clinical>", "</end>")
+        return after[asked] if "Answer this question" not in text else "Gout"
+    if "most likely" in last or "three" in last:
+        return "1. Cellulitis\n2. Gout\n3. Bunion" if "three" in last else "**Final Diagnosis:** Cellulitis"
+    if "at most" in str(body["messages"][0]["content"]):
+        return "Since when does it hurt?" if asked == 0 else "Thank you, that is all."
+    return "Since when does it hurt?" if asked < 3 else "**Final Diagnosis:** Gout"
+
+
+SEATS = CastNames("openai/doctor", "openai/patient", "openai/grader", "openai/summariser")
+FREE = (("multi_turn", "mcq"), ("multi_turn", "frq"))
+
+
+def campaign(protocol: str, base_url: str, seed: int = 0) -> Campaign:
+    settings = {
+        "craftmd": Settings(base_url=base_url, probe=True),
+        "consultation": Settings(base_url=base_url, solver="openai/solver"),
+        "automedic": Settings(base_url=base_url, staff="openai/staff"),
+    }[protocol]
+    arms = {
+        "craftmd": (*FREE, ("multi_turn", "frq_top3"), ("vignette", "mcq"), ("summarized", "frq")),
+        "consultation": FREE,
+        "automedic": (("vignette", "mcq"), ("vignette", "frq"), *FREE),
+    }[protocol]  # fmt: skip
+    cases = with_profiles(2) if protocol == "automedic" else small_cases(2)
+    made = plan(names=SEATS, protocol=protocol, prompts=protocol, arms=arms, settings=settings)
+    return replace(made, cases=cases, seed=seed)  # runs of one second must not be the same campaign
+
+
+def said_in(events: list[Event]) -> list[dict[str, Any]]:
+    """All that is spoken, answered, judged or written, without ids and moments."""
+    dropped = {"at", "call_id", "call_ids"}
+    kept = [e.model_dump(mode="json") for e in events if isinstance(e, SPOKEN)]
+    return [{name: value for name, value in one.items() if name not in dropped} for one in kept]
+
+
+def played(provider: FakeProvider, protocol: str, way: str | None) -> tuple[list[list[Event]], list[Any]]:
+    """What happened in the trials of a run, and the messages that the provider was sent."""
+    provider.requests.clear()
+    provider.script = aloud(script, way) if way else script
+    outcome = go(begun(campaign(protocol, provider.base_url, [None, *WAYS].index(way))))
+    assert outcome.stopped is None
+    lines = sorted(trial_lines(outcome.header.run_id), key=lambda line: line.case_key)
+    return [list(line.events) for line in lines], [b["messages"] for b in provider.bodies]
+
+
+@pytest.mark.parametrize("protocol", ["craftmd", "consultation", "automedic"])
+def test_nobody_learns_what_a_model_thinks(fake_provider_thread: FakeProvider, protocol: str) -> None:
+    silent, sent = played(fake_provider_thread, protocol, None)
+    before = [said_in(events) for events in silent]
+    calls = sum(isinstance(event, Called) for events in silent for event in events)
+    seats = {event.call.role for events in silent for event in events if isinstance(event, Called)}
+    assert (
+        seats
+        == {
+            "craftmd": {"doctor", "patient", "grader", "summariser"},
+            "consultation": {"doctor", "patient", "solver", "grader"},
+            "automedic": {"doctor", "patient", "staff", "grader"},
+        }[protocol]
+    )
+    verdicts = {e["verdict"] for trial in before for e in trial if e["kind"] == "graded"}
+    assert verdicts >= {"correct"}
+    assert not [e for trial in before for e in trial if e["kind"] == "answered" and e["status"] == "invalid"]
+    for way in WAYS:
+        thinking, sent_to_thinkers = played(fake_provider_thread, protocol, way)
+        assert [said_in(events) for events in thinking] == before, way
+        assert sent_to_thinkers == sent, way
+        assert SECRET not in json.dumps(sent_to_thinkers)
+        records = [event.call for events in thinking for event in events if isinstance(event, Called)]
+        assert len(records) == calls
+        for record in records:
+            assert SECRET in (record.reasoning or ""), way
+            assert SECRET not in (record.response or ""), way
+            assert SECRET not in json.dumps(record.request), way
+            assert (record.completion_tokens, record.reasoning_tokens) == (70, 60)
+        store = Store()
+        fold(store)
+        with store.read() as cursor:
+            for events in thinking:
+                trial_id = next(e.trial_id for e in events if e.kind == "started")
+                stored = calls_of(cursor, trial_id)
+                assert all(THOUGHT.split()[-1] in (call.reasoning or "") for call in stored)
+                assert {call.reasoning_tokens for call in stored} == {60}
+                assert trial_events(cursor, trial_id) == events
+            for table, column in [("utterances", "text"), ("answers", "response"), ("trials", "summary"),
+                                  ("trials", "events"), ("grades", "extracted"), ("ratings", "words")]:  # fmt: skip
+                sql = f"SELECT count(*) FROM {table} WHERE contains({column}, '{SECRET}')"
+                assert cursor.execute(sql).fetchall() == [(0,)], f"{table}.{column}"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_watched_consultation_speaks_no_thought(
+    fake_provider_thread: FakeProvider, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What streams as speech holds no thought, unless it is taken back: a closing tag alone comes too late once."""
+    heard = {"speech": "", "thought": ""}
+    take = Session._take
+
+    async def listening(self: Session, event: Event) -> None:
+        if isinstance(event, Token):
+            heard["speech"] = "" if event.restart else heard["speech"]
+            heard["thought" if event.thought else "speech"] += event.text
+        await take(self, event)
+
+    monkeypatch.setattr(Session, "_take", listening)
+    fake_provider_thread.script = aloud(script, way)
+    watched = campaign("craftmd", fake_provider_thread.base_url)
+    session = start_consultation(one_case(watched, watched.cases[0]))
+    session.join(60)
+    assert session.error is None
+    assert SECRET in heard["thought"]
+    assert SECRET not in heard["speech"]
+    events = session.snapshot()
+    assert [e.text for e in events if isinstance(e, Utterance)][-1] == "**Final Diagnosis:** Gout"
+    assert SECRET not in json.dumps(said_in(events))
+    assert SECRET not in json.dumps([body["messages"] for body in fake_provider_thread.bodies])
+
+
+@pytest.mark.parametrize("protocol", ["craftmd", "consultation", "automedic"])
+def test_who_runs_out_of_tokens_while_thinking_is_excluded_and_never_wrong(
+    fake_provider_thread: FakeProvider, protocol: str
+) -> None:
+    def short_of_tokens(body: dict[str, Any]) -> Reply | str:
+        if body["model"] not in ("doctor", "solver") or "A. Gout" not in str(body["messages"][-1]["content"]):
+            return script(body)
+        return Reply(f"<think>{THOUGHT}", finish_reason="length", usage=(11, 40), thought=40)
+
+    fake_provider_thread.script = short_of_tokens
+    outcome = go(begun(campaign(protocol, fake_provider_thread.base_url)))
+    for line in trial_lines(outcome.header.run_id):
+        choices = [e for e in line.events if isinstance(e, Answered) and e.question_type == "mcq"]
+        assert choices
+        for answer in choices:
+            assert (answer.status, answer.reason, answer.response) == ("invalid", "provider_error", None)
+            assert "ran out of tokens while thinking" in answer.detail
+        failed = [e.call for e in line.events if isinstance(e, Called) and e.call.error]
+        assert len(failed) == len(choices)
+        for call in failed:
+            assert call.error is not None
+            assert call.error.startswith("thinking: ")
+            assert (call.reasoning, call.response, call.completion_tokens, call.attempts) == (THOUGHT, None, 40, 1)
+    assert outcome.progress.verdicts["provider_error"] == 2 * len(choices)

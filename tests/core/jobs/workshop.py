@@ -1,0 +1,149 @@
+"""Campaigns in miniature: small cases, runs inside this process, and ``python -m core`` as a child process."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from core import paths
+from core.case import Case
+from core.frameworks.craftmd.protocol import Arm
+from core.jobs.plan import Campaign, Settings, header_of
+from core.jobs.run import Options, Outcome, begin, carry_out
+from core.journal import RunHeader, TrialLine, journal_path, read_lines
+from core.models.registry import Registry, load_registry
+from core.models.retry import RetryPolicy
+from core.models.settings import SHIPPED
+from tests.support.campaigns import beside_rules
+from tests.support.fake_provider import FakeProvider
+
+ANSWER = "Gout"
+CHOICES: tuple[Arm, ...] = (("vignette", "mcq"),)
+"""One request a trial: the vignette with its choices."""
+FREE: tuple[Arm, ...] = (("vignette", "frq"),)
+NO_WAIT = RetryPolicy(attempts=2, base_s=0.001, cap_s=0.002, max_wait_s=0.1)
+PRICED = """
+[models."openai/doctor"]
+prices = { input = 1000.0, output = 1000.0 }
+"""
+"""A call of 11 + 7 tokens costs $0.018."""
+
+
+def small_cases(count: int) -> tuple[Case, ...]:
+    return tuple(
+        Case(
+            case_key=f"small/{n}",
+            dataset="small",
+            specialty="Rheumatology",
+            vignette=f"A {40 + n}-year-old man has had a hot, swollen big toe since last night.",
+            choices=("Gout", "Cellulitis", "Bunion", "Fracture"),
+            answer=ANSWER,
+        )
+        for n in range(count)
+    )
+
+
+def plan(cases: int = 4, *, base_url: str | None = None, **changes: Any) -> Campaign:
+    """A campaign of ``openai/doctor`` with the reference cast, one trial of each case."""
+    fields: dict[str, Any] = {
+        "names": beside_rules("openai/doctor"),
+        "cases": small_cases(cases),
+        "case_set": "small",
+        "arms": CHOICES,
+        "trials": 1,
+        "settings": Settings(base_url=base_url),
+    }
+    return Campaign(**{**fields, **changes})
+
+
+def registry(*own: Path) -> Registry:
+    return load_registry([SHIPPED, *own], retry=NO_WAIT)
+
+
+def begun(campaign: Campaign, *own: Path) -> RunHeader:
+    header = header_of(campaign, registry(*own))
+    begin(header)
+    return header
+
+
+def go(header: RunHeader, *own: Path, **options: Any) -> Outcome:
+    """Carry out what a run still misses, in this process."""
+    return carry_out(header, registry(*own), Options(**{"concurrency": 1, **options}))
+
+
+def trial_lines(run_id: str) -> list[TrialLine]:
+    return [line for _, line in read_lines(journal_path(run_id)) if isinstance(line, TrialLine)]
+
+
+def raw_trials(run_id: str) -> dict[str, bytes]:
+    """Trial id → its whole line in the journal, byte by byte; fails where a trial stands there twice."""
+    found: dict[str, bytes] = {}
+    data = journal_path(run_id).read_bytes()
+    for line in data[: data.rfind(b"\n") + 1].splitlines():
+        fields = orjson.loads(line)
+        if fields["type"] == "trial":
+            assert fields["trial_id"] not in found, "a trial was run twice"
+            found[fields["trial_id"]] = line
+    return found
+
+
+def story(line: TrialLine) -> list[dict[str, Any]]:
+    """What happened in a trial, without what differs between two runs of it: moments, ids of run and trial."""
+    dropped = {"at", "trial_id", "call_id", "call_ids"}
+    return [{k: v for k, v in e.model_dump(mode="json").items() if k not in dropped} for e in line.events]
+
+
+def environment(db: Path, **more: str) -> dict[str, str]:
+    """The environment of a child: its own database, no keys, no addresses."""
+    kept = {k: v for k, v in os.environ.items() if not re.match(r"(AZURE_)?OPENAI|ANTHROPIC|ANAMNESIS", k)}
+    return {**kept, "ANAMNESIS_DB": str(db), "COLUMNS": "200", **more}
+
+
+def spawn(db: Path, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+    """Start ``python -m core`` as a child process."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "core", *arguments], cwd=paths.ROOT, env=environment(db, **(env or {})), text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def finish(child: subprocess.Popen[str], timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    try:
+        out, err = child.communicate(timeout=timeout)
+    finally:
+        child.kill()
+    return subprocess.CompletedProcess(child.args, child.returncode, out, err)
+
+
+def core(db: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run ``python -m core`` to its end."""
+    return finish(spawn(db, *arguments, env=env))
+
+
+def wait_until(happened: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.005)
+
+
+def run_ids(db: Path) -> list[str]:
+    return sorted(p.parent.name for p in (db.parent / f"{db.stem}.journals").glob("*/journal.jsonl"))
+
+
+def asked_about(provider: FakeProvider) -> list[str]:
+    """Which case each request was about, by the patient's age."""
+    found = (re.search(r"A (\d+)-year-old man", str(body)) for body in provider.bodies)
+    return [f"small/{int(match[1]) - 40}" for match in found if match]
+
+
+def keys(lines: Iterable[TrialLine]) -> list[tuple[str, int]]:
+    return sorted((line.case_key, line.trial) for line in lines)

@@ -1,0 +1,77 @@
+"""Stored conversations for the tests of reviews: two models on the same cases, graded, with names that are secret."""
+
+from __future__ import annotations
+
+from core.measures.experts.reviewing import plan_review, state_of
+from core.store.annotations import Annotation, add_annotations
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.review_plans import Review, ReviewPlan, planned
+from core.store.review_questions import Question
+from tests.core.store.builders import (
+    Ended,
+    Finished,
+    Started,
+    Utterance,
+    Verdict,
+    a_case,
+    a_header,
+    a_trial,
+    answered,
+    graded,
+    write_journal,
+)
+
+MODELS = ("openai/secret-one", "openai/secret-two")
+SPECIALTIES = ("Dermatology", "Cardiology")
+FIVE: tuple[Question, ...] = (
+    "single_diagnosis", "complete_history", "medical_terms", "in_vignette", "complete_answers"
+)  # fmt: skip
+
+
+def store_talks(store: Store, cases: int = 6, verdicts: tuple[Verdict, Verdict] = ("correct", "incorrect")) -> Store:
+    """One conversation of each model on each case; the grader calls the first model right, the second wrong."""
+    held = [
+        a_case(n, profile=None, specialty=SPECIALTIES[n % 2], vignette=f"A man with an itch, number {n}.")
+        for n in range(cases)
+    ]  # fmt: skip
+    for number, model in enumerate(MODELS):
+        run = f"run{number}"
+        lines = []
+        for case in held:
+            trial = f"t{number}{case.case_key.rpartition('/')[2]}"
+            events = [
+                Started(trial_id=trial, case_key=case.case_key, trial=0, seed=1, at=1.0),
+                Utterance(turn=0, role="doctor", text="What brings you in?"),
+                Utterance(turn=1, role="patient", text=f"I itch since day {case.case_key[-1]}."),
+                Utterance(turn=2, role="doctor", text="**Final Diagnosis:** Eczema, says secret-one of OpenAI"),
+                Ended(reason="final_diagnosis", doctor_turns=1),
+                answered(response=f"Eczema {number}"), graded(verdicts[number]), Finished(at=9.0),
+            ]  # fmt: skip
+            lines.append(a_trial(events, trial_id=trial, run_id=run, case_key=case.case_key))
+        header = a_header(run, held, doctor=model, trials=1, arms=[("multi_turn", "frq")])
+        write_journal(store.journals, run, header, *lines)
+    fold(store)
+    return store
+
+
+def a_plan(**changes: object) -> ReviewPlan:
+    return planned(**{"kind": "conversations", "number": 6, "annotators": ("Ada", "Ben"), **changes})
+
+
+def a_review(store: Store, name: str = "First", **changes: object) -> Review:
+    return plan_review(store, name, a_plan(**changes))
+
+
+def answer_all(
+    store: Store, review: Review, annotator: str, value: str = "yes", but: dict[int, str] | None = None
+) -> None:
+    """Answer everything an annotator is asked alike, but for the items in ``but`` by number; all at once."""
+    state = state_of(store, review.review_id)
+    said = [
+        Annotation(item.item, annotator, question, (but or {}).get(item.number, value), review_id=review.review_id)
+        for item in state.own_items(annotator)
+        for question in state.questions
+    ]
+    with store.write() as connection:
+        add_annotations(connection, said)

@@ -1,0 +1,142 @@
+"""Annotations come in from workbooks and CSV files, once, and go out again without telling what is blinded."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+from core.errors import AnamnesisError, UsageError
+from core.measures.experts.deciding import decide
+from core.measures.experts.exporting import HIDDEN, export_annotations
+from core.measures.experts.importing import import_csv, import_file, import_release_annotations, matching_item
+from core.measures.experts.results import imported_judgements
+from core.measures.experts.reviewing import unblind
+from core.measures.experts.workbooks import FILES, WorkbookRow
+from core.store.annotations import annotations_of
+from core.store.database import Store
+from tests.core.measures.experts.reviews import MODELS, a_review, answer_all
+from tests.core.measures.experts.test_experts import workbook
+
+RELEASE = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE")
+HEAD = "item,model,case,annotator,question,value,comment\n"
+
+
+def a_csv(*lines: str, head: str = HEAD) -> bytes:
+    return (head + "\n".join(lines) + "\n").encode()
+
+
+def test_a_csv_comes_in_row_by_row_and_rejected_lines_are_named(store: Store) -> None:
+    content = a_csv(
+        "talk:t00,,,Ada,medical_terms,Yes,plain words",
+        f",{MODELS[1]},ours/2,Ada,medical_terms,no,",
+        ",gpt_9,ours/2,Ada,medical_terms,no,",
+        "talk:nowhere,,,Ada,medical_terms,no,",
+        "talk:t00,,,Ada,fine,no,",
+        "talk:t00,,,Ada,medical_terms,perhaps,",
+        "talk:t00,,,,medical_terms,no,",
+        "chat:t00,,,Ada,medical_terms,no,",
+        ",,,Ada,medical_terms,no,",
+    )
+    found = import_csv(store, content)
+    assert (found.added, found.items, found.matched) == (3, 3, 2)
+    assert [line for line, _ in found.rejected] == [5, 6, 7, 8, 9, 10]
+    reasons = dict(found.rejected)
+    assert "no stored trial for talk:nowhere" in reasons[5]
+    assert "'fine' is none of" in reasons[6]
+    assert "'perhaps' is neither yes nor no" in reasons[7]
+    assert "names no item" in reasons[9]
+    with store.read() as cursor:
+        held = {one.item: one for one in annotations_of(cursor, review_id="imported")}
+    assert set(held) == {"talk:t00", "talk:t12", "release:gpt_9:ours/2"}
+    assert (held["talk:t00"].value, held["talk:t00"].comment) == ("yes", "plain words")
+
+
+def test_the_same_file_adds_nothing_twice_and_a_changed_row_does(store: Store) -> None:
+    import_csv(store, a_csv("talk:t00,,,Ada,medical_terms,yes,", "talk:t01,,,Ada,medical_terms,no,"))
+    again = import_csv(store, a_csv("talk:t00,,,Ada,medical_terms,yes,", "talk:t01,,,Ada,medical_terms,yes,"))
+    assert (again.added, again.known) == (1, 1)
+
+
+def test_of_three_who_judged_the_last_breaks_the_tie(store: Store) -> None:
+    for name, value in (("Ada", "yes"), ("Ben", "no"), ("Cyd", "no")):
+        import_csv(store, a_csv(f"talk:t00,,,{name},medical_terms,{value},"))
+    (decision,) = decide(imported_judgements(store), tie_breaker="")
+    assert (decision.model, decision.answer, decision.how) == (MODELS[0], "no", "tie_broken")
+    assert decision.said == {"Ada": "yes", "Ben": "no"}
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(b"a,b\n1,2\n", "lacks columns"), (b"\xff\xfe\x00", "no CSV in UTF-8")],
+)
+def test_what_is_no_such_csv_is_said(store: Store, content: bytes, says: str) -> None:
+    with pytest.raises(AnamnesisError, match=says):
+        import_csv(store, content)
+
+
+def test_files_are_told_by_their_names(store: Store, tmp_path: Path) -> None:
+    book = tmp_path / "mine.xlsx"
+    book.write_bytes(workbook([["case_7.json", "…", "Yes", "no", None]]))
+    with pytest.raises(UsageError, match="say whose it is with --annotator"):
+        import_file(store, book)
+    found = import_file(store, book, "Ada")
+    assert (found.added, found.items, found.matched) == (2, 1, 0)
+    notes = tmp_path / "notes.txt"
+    notes.write_text("x")
+    with pytest.raises(UsageError, match=r"neither \.csv nor \.xlsx"):
+        import_file(store, notes)
+    with pytest.raises(UsageError, match="cannot be read"):
+        import_file(store, tmp_path / "gone.csv")
+
+
+def test_a_workbooks_conversation_is_found_by_its_words() -> None:
+    said = "Doctor-AI : What brings you in? \n Patient-AI : I itch -  at night! "
+    row = WorkbookRow("gpt_3_5", "case_7", "d1", said, "**Final Diagnosis:** Scabies.", {})
+    spoken = ["What brings you in?", "I itch - at night!"]
+    talks = {
+        "a": [*spoken, "**Final Diagnosis:** Gout"], "b": [*spoken, "**Final Diagnosis:** Scabies"],
+        "c": ["What brings you in?", "I itch.", "**Final Diagnosis:** Scabies"],
+    }  # fmt: skip
+    pair = ("gpt_3_5", "craftmd/case_7")
+    assert str(matching_item(row, pair, talks)) == "talk:b"
+    assert str(matching_item(row, pair, {"a": talks["a"]})) == "talk:a"
+    assert str(matching_item(row, pair, {"c": talks["c"]})) == "release:gpt_3_5:craftmd/case_7"
+
+
+def exported(store: Store) -> list[dict[str, str]]:
+    text = io.StringIO()
+    export_annotations(store, text)
+    return list(csv.DictReader(io.StringIO(text.getvalue())))
+
+
+def test_an_export_names_no_model_of_a_blinded_review(store: Store) -> None:
+    review = a_review(store, number=12, shared=0)
+    for name in ("Ada", "Ben"):
+        answer_all(store, review, name)
+    import_csv(store, a_csv("talk:t00,,,Ada,medical_terms,yes,"))
+    rows = exported(store)
+    blinded = [row for row in rows if row["review"] == "First"]
+    assert {row["model"] for row in blinded} == {HIDDEN}
+    assert all(row["item"].startswith("item ") for row in blinded)
+    assert [row["model"] for row in rows if row["review"] == "imported"] == [MODELS[0]]
+    unblind(store, "First", "Ada")
+    assert {row["model"] for row in exported(store) if row["review"] == "First"} == set(MODELS)
+
+
+def test_the_releases_workbooks_hang_on_the_conversations_with_the_same_words(store: Store) -> None:
+    if not RELEASE:
+        pytest.skip("needs the CRAFT-MD authors' release: set ANAMNESIS_CRAFTMD_RELEASE to its folder")
+    with store.write() as connection:
+        for path in FILES.values():
+            content = (Path(RELEASE) / path).read_bytes()
+            connection.execute("INSERT INTO release_documents VALUES (?, 'x', ?, 1.0)", [path, content])
+    found = import_release_annotations(store)
+    assert (found.items, found.matched) == (180, 0)  # none of its conversations is stored here
+    assert import_release_annotations(store).added == 0
+    decisions = decide(imported_judgements(store), tie_breaker="")
+    yes = sum(one.answer == "yes" for one in decisions if one.question == "medical_terms")
+    assert (yes, sum(one.question == "medical_terms" for one in decisions)) == (13, 180)

@@ -1,0 +1,173 @@
+"""Graders against experts, by hand-made examples worked out on paper."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from core.errors import AnamnesisError
+from core.measures.experts.grader import (
+    CaseCount,
+    JudgedAnswer,
+    case_counts,
+    confusion,
+    corrected,
+    count_agreement,
+    rogan_gladen,
+)
+from core.measures.experts.release import GradedCase, counts_beside, read_grader_file
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.graders import flips
+from core.store.paper import ReleasedCase, ReleasedRun
+from tests.core.store.builders import graded, grades, write_journal
+
+
+def judged(both: int, grader_only: int, expert_only: int, neither: int) -> list[JudgedAnswer]:
+    kinds = [(True, True)] * both + [(False, True)] * grader_only + [(True, False)] * expert_only
+    kinds += [(False, False)] * neither
+    return [JudgedAnswer(f"i{n}", "m", f"c{n // 5}", "g", *kind) for n, kind in enumerate(kinds)]
+
+
+def test_the_two_by_two_of_grader_and_experts() -> None:
+    table = confusion(judged(8, 1, 2, 9))
+    assert (table.both, table.grader_only, table.expert_only, table.neither) == (8, 1, 2, 9)
+    assert table.agreement.value == pytest.approx(17 / 20)
+    assert table.sensitivity.value == pytest.approx(8 / 10)
+    assert table.specificity.value == pytest.approx(9 / 10)
+    assert table.agreement.interval.low < 17 / 20 < table.agreement.interval.high
+    assert math.isnan(confusion([]).sensitivity.value)
+
+
+def test_the_papers_rule_for_counts() -> None:
+    # five trials a case; experts 5, 3, 0, 2 and the grader 5, 2, 2, 2 of them: differences 0, 1, 2, 0
+    counts = [CaseCount(str(n), e, g, 5) for n, (e, g) in enumerate([(5, 5), (3, 2), (0, 2), (2, 2)])]
+    found = count_agreement(counts)
+    assert found.agreement == pytest.approx(1 - (0 + 1 / 5 + 2 / 5 + 0) / 4)  # 0.85
+    assert found.whole == 2 / 4
+    # ranks 4, 3, 1, 2 and 4, 2, 2, 2: covariance 3, variances 5 and 3
+    assert found.spearman == pytest.approx(3 / math.sqrt(5 * 3))
+    assert math.isnan(count_agreement([]).agreement)
+    assert math.isnan(count_agreement(counts[:1]).spearman)
+
+
+def test_counts_are_made_of_single_answers() -> None:
+    # items 0–4 are case c0: four right by both and one by the grader alone; 5–9 case c1: two by experts alone
+    found = case_counts(judged(4, 1, 2, 3))
+    assert [(one.case, one.expert, one.grader, one.trials) for one in found] == [("c0", 4, 5, 5), ("c1", 2, 0, 5)]
+
+
+def test_rogan_and_gladens_estimator() -> None:
+    # of 40 % right, a grader with sensitivity .9 and specificity .8 calls .9·.4 + .2·.6 = .48 right
+    assert float(rogan_gladen(0.48, 0.9, 0.8)) == pytest.approx(0.4)
+    assert math.isnan(float(rogan_gladen(0.5, 0.5, 0.5)))
+
+
+def test_the_graders_intervals_resample_cases_not_answers() -> None:
+    # 20 cases with five answers each, which the experts call right; of five cases the grader calls all five wrong
+    items = [JudgedAnswer(f"i{n}", "m", f"c{n // 5}", "g", True, n >= 25) for n in range(100)]
+    low, high = confusion(items).sensitivity.interval
+    # of 20 cases that are wholly one or the other, not of 100 answers (half of that interval would be 0.085)
+    assert (high - low) / 2 == pytest.approx(2.093 * math.sqrt(0.75 * 0.25 / 19), rel=0.15)
+    # one answer to each case: Wilson's interval of 15 of 20
+    alone = confusion(items[::5]).sensitivity.interval
+    assert alone == pytest.approx((0.5313, 0.8881), abs=1e-4)
+    # all alike: 20 of 20 by Wilson
+    every = confusion([JudgedAnswer(f"i{n}", "m", f"c{n // 5}", "g", True, True) for n in range(100)])
+    assert every.sensitivity.interval == (pytest.approx(0.838875, abs=1e-6), 1.0)
+
+
+def of_cases(*scores: float) -> dict[str, float]:
+    return {f"c{number}": score for number, score in enumerate(scores)}
+
+
+def test_a_corrected_accuracy_has_an_interval_and_says_when_it_is_clipped() -> None:
+    items = judged(45, 10, 5, 40)  # sensitivity .9, specificity .8
+    found = corrected("m", of_cases(*[0.48] * 50), items)
+    assert found.value == pytest.approx(0.4)
+    assert found.interval.low < 0.4 < found.interval.high
+    assert (found.n_cases, found.n_items) == (50, 100)
+    low = corrected("m", of_cases(*[0.1] * 50), items)  # (.1 + .8 − 1) / .7 is below 0
+    assert (low.value, low.clipped) == (0.0, True)
+    useless = corrected("m", of_cases(*[0.5] * 50), judged(5, 5, 5, 5))
+    assert useless.value is None
+    assert math.isnan(useless.interval.low)
+
+
+def test_the_error_of_a_correction_comes_from_cases_not_from_items() -> None:
+    # 40 cases, half of them right; the grader errs on every tenth, on one item of each or on all five alike
+    def items(each: int) -> list[JudgedAnswer]:
+        return [
+            JudgedAnswer(f"{case} {number}", "m", f"c{case}", "g", case % 2 == 0, (case % 2 == 0) != (case % 10 < 2))
+            for case in range(40)
+            for number in range(each)
+        ]
+
+    scores = of_cases(*[0.5] * 40)
+    one, five = (corrected("m", scores, items(each)) for each in (1, 5))
+    assert (one.value, five.value) == (pytest.approx(0.5), pytest.approx(0.5))
+    # four more copies of each item tell nothing new
+    assert five.interval == pytest.approx(one.interval, abs=1e-9)
+
+
+def test_a_perfect_grader_changes_nothing() -> None:
+    found = corrected("m", of_cases(*[0.0, 1.0] * 20), judged(50, 0, 0, 50))
+    assert found.value == 0.5
+    # the interval is that of 40 cases alone, expanded for the 20 that were judged: 0.5 ± t(0.975, 19) · 0.5 / √40
+    half = 2.093 * 0.5 / math.sqrt(40)
+    assert (found.interval.high - found.interval.low) / 2 == pytest.approx(half, rel=0.1)
+    # 20 of 20 right, by a grader without error on the same 20 cases: Wilson's bound
+    right = corrected("m", of_cases(*[1.0] * 20), judged(50, 0, 0, 50))
+    assert right.value == 1
+    assert right.interval == (pytest.approx(0.838875, abs=1e-6), 1.0)
+
+
+def test_a_grader_contradicts_itself_on_the_same_words(store: Store) -> None:
+    write_journal(store.journals, "run0", grades("t01", graded("incorrect", at=20.0), run_id="run0"))
+    fold(store)
+    with store.read() as cursor:
+        found = {(one.grader, one.same): one for one in flips(cursor)}
+    # the answer is the same in all cases: "Eczema 0" was judged 7 times, both ways; "Eczema 1" 6 times, one way
+    responses = found["openai/g", "response"]
+    assert (responses.pairs, responses.both, responses.verdicts) == (2, 1, 13)
+    # what was read out of all of them is one diagnosis
+    diagnoses = found["openai/g", "diagnosis"]
+    assert (diagnoses.pairs, diagnoses.both, diagnoses.verdicts) == (1, 1, 13)
+
+
+GRADER_FILE = """Question: how many?,,,
+,,,
+,case_0,case_1,case_200
+trial_0,lupus,gout,acne
+trial_1,lupus,none,acne
+correct_ans,Lupus,Gout,Rosacea
+dermatologist_accuracy,2,,0
+"""
+
+
+def test_the_graders_file_of_the_release() -> None:
+    cases = read_grader_file(GRADER_FILE.encode())
+    assert cases == [GradedCase(0, 2, 2), GradedCase(1, 2, None), GradedCase(200, 2, 0)]
+    with pytest.raises(AnamnesisError, match="has no rows case_"):
+        read_grader_file(b"a,b\n1,2\n")
+    with pytest.raises(AnamnesisError, match="column case_0: 'two' is no number"):
+        read_grader_file(GRADER_FILE.replace("accuracy,2", "accuracy,two").encode())
+
+
+def test_the_columns_behind_the_200th_are_medqa_dermatology_in_order() -> None:
+    cases = [
+        ReleasedCase("craftmd/case_0", 0, "dermatology_public", "Dermatology", None),
+        ReleasedCase("craftmd/case_700", 3, "MedQA_USMLE", "Cardiology", None),
+        ReleasedCase("craftmd/case_900", 9, "MedQA_USMLE", "Dermatology", None),
+        ReleasedCase("craftmd/case_800", 5, "MedQA_USMLE", "Dermatology", None),
+    ]
+    arm = ("vignette", "frq")
+    counts = {(arm, case.case_key): (n, 5) for n, case in enumerate(cases)}
+    run = ReleasedRun("r", "gpt_4", cases, counts)  # type: ignore[arg-type]
+    found = counts_beside(
+        [GradedCase(0, 5, 1), GradedCase(200, 5, 4), GradedCase(201, 5, 2), GradedCase(202, 5, 3)], run
+    )
+    assert [(one.case, one.expert, one.grader) for one in found] == [
+        ("craftmd/case_0", 1, 0), ("craftmd/case_800", 4, 3), ("craftmd/case_900", 2, 2),
+    ]  # fmt: skip

@@ -1,0 +1,77 @@
+"""Accuracy by grader and by panel, counted by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.errors import UsageError
+from core.measures.accuracy import accuracy
+from core.measures.graders.corrected import corrected_by_judge
+from core.measures.graders.judged import read_judged
+from core.measures.graders.panel import PANEL, accuracy_by_judge, majority, members
+from core.store.database import Store
+from tests.core.measures.graders.graded import DOCTORS, OTHER, OWN, THIRD, store_graded
+
+A = DOCTORS[0]
+
+
+def rows(store: Store, *panel: str, common: bool = False) -> dict[tuple[str, str], object]:
+    found = accuracy_by_judge(read_judged(store), panel, common=common)
+    return {(one.judge, one.row.model): one for one in found}  # type: ignore[dict-item]
+
+
+def test_a_majority_is_more_than_half_of_all_members() -> None:
+    assert majority(["correct", "correct", "incorrect"]) == "correct"
+    assert majority(["correct", "multiple", "no_diagnosis"]) == "incorrect"
+    assert majority(["correct", "incorrect"]) is None  # a tie
+    assert majority(["correct", "correct", None]) is None  # not all have judged
+    assert majority(["correct", "correct", "ungradable"]) is None  # nor has who could not say
+
+
+def test_one_grader_alone_gives_the_accuracy_of_the_accuracy_page(store: Store) -> None:
+    alone = Store(store.path.with_name("alone.duckdb"))
+    store_graded(alone)
+    assert [one.row for one in accuracy_by_judge(read_judged(alone))] == accuracy(alone)
+
+
+def test_graders_side_by_side(store: Store) -> None:
+    found = rows(store)
+    # own: cases ½, 1, 0; other: 1, ½, 0 with one answer not judged; third: 1, ½ and a case without a verdict
+    for judge, mean, cases, trials, excluded in (
+        (OWN, 0.5, 3, 6, 0), (OTHER, 0.5, 3, 5, 1), (THIRD, 0.75, 2, 4, 2)
+    ):  # fmt: skip
+        row = found[judge, A].row
+        assert (row.mean, row.n_cases, row.n_trials, row.n_excluded) == (mean, cases, trials, excluded), judge
+        assert row.excluded_by_reason == ({"ungraded": excluded} if excluded else {})
+    nothing = found[OTHER, DOCTORS[1]].row
+    assert nothing.mean is None  # it judged none of them: not wrong, but ungraded; and one had nothing to judge
+    assert nothing.excluded_by_reason == {"refused": 1, "ungraded": 5}
+
+
+def test_a_panel_leaves_out_ties_and_what_not_all_judged(store: Store) -> None:
+    three = rows(store, OWN, OTHER, THIRD)[PANEL, A]
+    # right by two of three on all four common answers
+    assert (three.row.mean, three.row.n_trials, three.ties) == (1.0, 4, 0)
+    assert three.row.excluded_by_reason == {"ungraded": 2}
+    two = rows(store, OWN, OTHER)[PANEL, A]
+    # agreed: t000 right, t010 right, t020 not; t001 and t011 are ties, t021 was not judged by both
+    assert (two.row.mean, two.row.n_trials, two.ties) == (pytest.approx(2 / 3), 3, 2)
+    assert two.row.excluded_by_reason == {"ungraded": 3}
+
+
+def test_only_the_answers_that_all_judged(store: Store) -> None:
+    found = rows(store, common=True)
+    own = found[OWN, A]
+    assert (own.row.mean, own.row.n_trials, own.not_all) == (0.75, 4, 2)  # cases ½ and 1
+    assert found[OTHER, A].row.n_trials == 4
+
+
+def test_a_panel_has_two_members_or_more_each_once() -> None:
+    assert members(" a, b ,c") == ["a", "b", "c"]
+    for wrong in ("a", "a,a", "a,b,a"):
+        with pytest.raises(UsageError, match="A panel needs two graders or more"):
+            members(wrong)
+
+
+def test_nothing_is_corrected_without_experts(store: Store) -> None:
+    assert corrected_by_judge(store, [OWN], [OWN, OTHER]) == []

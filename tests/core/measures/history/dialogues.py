@@ -1,0 +1,57 @@
+"""Five small dialogues with items, whose measures can be counted on paper (the counts stand in the tests)."""
+
+from __future__ import annotations
+
+from core.agents.base import Turn
+from core.frameworks.consultation.items import Item
+
+
+def dialogue(*lines: str) -> tuple[Turn, ...]:
+    """Return turns; "D: …" is the doctor's, "P: …" the patient's."""
+    return tuple(Turn("doctor" if line[0] == "D" else "patient", line[3:]) for line in lines)
+
+
+def an_item(key: str, value: str, topic: str = "other") -> Item:
+    return Item.model_validate({"key": key, "value": value, "topic": topic})
+
+
+COUGH = dialogue(
+    "D: What brings you in?",
+    "P: I cough.",
+    "D: How long do you cough?",
+    "P: For two weeks.",
+    "D: Final Diagnosis: cold",
+)
+COUGH_ITEMS = (
+    an_item("age", "40 year old man", "demographics"),
+    an_item("duration of cough", "cough for two weeks", "onset"),
+)
+
+HABITS = dialogue(
+    "D: Hello!", "P: My knee is sore.", "D: Do you smoke?", "P: No.", "D: Do you drink?", "P: I drink wine.",
+    "D: **Final Diagnosis:** gout",
+)  # fmt: skip
+HABITS_ITEMS = (
+    an_item("alcohol", "drinks wine", "social history"),
+    an_item("complaint", "sore knee", "chief complaint"),
+)
+
+STUBBORN = dialogue(
+    "D: Hello!", "P: Hello.", "D: Any pain?", "P: No.", "D: Pain, any?", "P: No!", "D: ANY PAIN?", "P: I said no.",
+    "D: Then it is nothing.",
+)  # fmt: skip
+STUBBORN_ITEMS = (an_item("pain", "no pain", "negatives"),)
+
+HASTY = dialogue("D: What is it?", "P: Red, rash, red! Red...", "D: final diagnosis: rubella")
+HASTY_ITEMS = (an_item("skin", "red red rash", "chief complaint"),)
+
+CAPPED = dialogue("P: Please help, I am coughing.", "D: Coughs at night?", "P: I cough nightly.", "D: Is there blood?")
+CAPPED_ITEMS = (an_item("cough at night", "coughed nightly", "character"), an_item("blood", "no blood", "negatives"))
+
+ALL = {
+    "cough": (COUGH, COUGH_ITEMS),
+    "habits": (HABITS, HABITS_ITEMS),
+    "stubborn": (STUBBORN, STUBBORN_ITEMS),
+    "hasty": (HASTY, HASTY_ITEMS),
+    "capped": (CAPPED, CAPPED_ITEMS),
+}

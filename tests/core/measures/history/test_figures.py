@@ -1,0 +1,162 @@
+"""Figures by model: means over cases, intervals from one resampling, comparison, curves, order, groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from core.errors import UsageError
+from core.measures.history.curves import curve_points, order_rows
+from core.measures.history.figures import compare_models, figures_of, measure_rows
+from core.measures.history.groups import group_rows, item_groups
+from core.measures.history.measures import CURVES
+from core.measures.history.resampling import column_intervals
+from core.stats.bootstrap import resampled_interval
+from core.stats.differences import paired_difference
+from core.text.topics import TOPICS
+
+NAN = float("nan")
+
+
+def a_row(model: str, case: str, **values: Any) -> dict[str, Any]:
+    points = {f"{m}_at_{i}": values.pop(f"{m}_at_{i}", NAN) for m in CURVES for i in range(11)}
+    topics = {f"{kind}_{t}": values.pop(f"{kind}_{t}", NAN) for kind in ("order", "told") for t in TOPICS}
+    counted = {"conversations": 5, "excluded": 0, "missing": 0, "n_items": 8, "n_queries": 5, "n_repetition_1": 5}
+    return {
+        "model": model,
+        "case_key": case,
+        **counted,
+        "repetition_1": NAN,
+        "queries": NAN,
+        **values,
+        **points,
+        **topics,
+    }
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(7)
+
+
+def test_each_column_gets_the_interval_of_the_resampled_bootstrap_of_core_stats() -> None:
+    matrix = rng().random((80, 4))
+
+    intervals = column_intervals(matrix, resamples=3_000)
+
+    for column, found in zip(matrix.T, intervals, strict=True):
+        assert found == pytest.approx(resampled_interval(column, resamples=3_000), abs=1e-12)
+
+
+def test_cases_without_a_value_are_left_out_of_a_column() -> None:
+    matrix = rng().random((200, 2))
+    matrix[:100, 1] = NAN
+    matrix[:10, 0] = NAN
+
+    whole, half = column_intervals(matrix)
+
+    for found, column in ((whole, matrix[10:, 0]), (half, matrix[100:, 1])):
+        expected = resampled_interval(column)
+        width = expected.high - expected.low
+        assert found == pytest.approx(expected, abs=0.1 * width)  # other draws, the same distribution
+
+
+def test_a_column_of_few_cases_is_resampled_by_itself_and_an_empty_one_has_no_interval() -> None:
+    matrix = np.full((100, 2), NAN)
+    matrix[:9, 0] = rng().random(9)
+
+    few, none = column_intervals(matrix)
+
+    assert few == pytest.approx(resampled_interval(matrix[:9, 0]), abs=1e-12)
+    assert np.isnan(none.low)
+    assert np.isnan(none.high)
+
+
+def test_a_measure_is_the_mean_over_cases_and_says_what_it_lacks() -> None:
+    table = pd.DataFrame([
+        a_row("a", "1", queries=2.0, repetition_1=0.5, n_repetition_1=3),
+        a_row("a", "2", queries=6.0, n_repetition_1=0, excluded=2, conversations=3, n_queries=3, missing=1),
+        a_row("b", "1", queries=1.0, n_repetition_1=0),
+    ])  # fmt: skip
+
+    rows = {(r.model, r.measure): r for r in measure_rows(table, ["queries", "repetition_1"])}
+
+    queries = rows["a", "queries"]
+    assert (queries.figure.mean, queries.figure.n_cases) == (4.0, 2)
+    assert (queries.n_conversations, queries.n_without, queries.n_excluded, queries.n_missing) == (8, 0, 2, 1)
+    repetition = rows["a", "repetition_1"]
+    assert (repetition.figure.mean, repetition.figure.n_cases) == (0.5, 1)
+    assert (repetition.n_conversations, repetition.n_without) == (3, 5)
+    assert rows["b", "repetition_1"].figure.mean is None
+
+
+def test_an_empty_table_has_no_figures() -> None:
+    table = pd.DataFrame([a_row("a", "1")]).iloc[:0]
+    assert figures_of(table, ["queries"]) == {}
+    assert measure_rows(table, ["queries"]) == []
+    assert curve_points(table) == order_rows(table) == group_rows(table, ["queries"]) == []
+
+
+def test_two_models_are_compared_on_the_cases_that_both_have() -> None:
+    values = rng().random((40, 2))
+    rows = [a_row(m, f"c{i}", queries=v) for i, pair in enumerate(values) for m, v in zip("ab", pair, strict=True)]
+    table = pd.DataFrame([*rows, a_row("a", "alone", queries=99.0), a_row("b", "c40", queries=NAN)])
+
+    (row,) = compare_models(table, "a", "b", ["queries"])
+
+    assert (row.first, row.second) == pytest.approx((values[:, 0].mean(), values[:, 1].mean()))
+    assert row.difference.n_first == 40
+    assert row.difference == paired_difference(values[:, 0], values[:, 1], engine="resampled")
+    assert row.p_adjusted == row.difference.p
+
+
+def test_p_values_are_corrected_over_the_measures() -> None:
+    values = rng().random((30, 2))
+    rows = [a_row(m, str(i), queries=v, repetition_1=v + 1) for i, pair in enumerate(values)
+            for m, v in zip("ab", pair, strict=True)]  # fmt: skip
+    compared = compare_models(pd.DataFrame(rows), "a", "b", ["queries", "repetition_1"])
+    # two equal p-values: Holm doubles both
+    assert [row.p_adjusted for row in compared] == pytest.approx([min(1, 2 * row.difference.p) for row in compared])
+
+
+def test_models_without_a_common_case_cannot_be_compared() -> None:
+    table = pd.DataFrame([a_row("a", "1", queries=1.0), a_row("b", "2", queries=1.0)])
+    with pytest.raises(UsageError, match="no case in common"):
+        compare_models(table, "a", "b", ["queries"])
+
+
+def test_a_curve_has_eleven_points_by_model_and_measure() -> None:
+    table = pd.DataFrame([
+        a_row("a", "1", patient_recall_at_0=0.1, patient_recall_at_10=0.3),
+        a_row("a", "2", patient_recall_at_0=0.2, patient_recall_at_10=0.7),
+    ])  # fmt: skip
+    points = curve_points(table, ["patient_recall"])
+    assert [p.share for p in points] == list(range(0, 101, 10))
+    assert points[0].figure.mean == pytest.approx(0.15)
+    assert points[10].figure.mean == pytest.approx(0.5)
+    assert points[5].figure.mean is None
+
+
+def test_topics_come_in_the_order_in_which_they_are_told() -> None:
+    told = {"told_onset": 1.0, "told_medication": 0.5, "told_imaging": 0.0}
+    table = pd.DataFrame([
+        a_row("a", "1", **told, order_onset=0.8, order_medication=0.2),
+        a_row("a", "2", **told, order_onset=0.4, order_medication=NAN),
+    ])  # fmt: skip
+    rows = order_rows(table)
+    assert [r.topic for r in rows] == ["medication", "onset", "imaging"]
+    assert [r.position.mean for r in rows] == [pytest.approx(0.2), pytest.approx(0.6), None]
+    assert [r.told.mean for r in rows] == [0.5, 1.0, 0.0]
+
+
+def test_cases_fall_into_three_equal_groups_by_their_items() -> None:
+    counts = {"c1": 9, "c2": 4, "c3": 4, "c4": 12, "c5": 6, "c6": 4, "c7": 10}
+    table = pd.DataFrame([a_row(m, c, n_items=n, queries=float(n)) for c, n in counts.items() for m in "ab"])
+    # ranked: c2 c3 c6 (4), c5 (6), c1 (9), c7 (10), c4 (12); cut after 7·1//3 = 2 and 7·2//3 = 4
+    groups = item_groups(table)
+    assert [g.cases for g in groups] == [("c2", "c3"), ("c6", "c5"), ("c1", "c7", "c4")]
+    assert [(g.least, g.most) for g in groups] == [(4, 4), (4, 6), (9, 12)]
+    means = {(r.group.number, r.model): r.figure.mean for r in group_rows(table, ["queries"])}
+    assert means == {(0, "a"): 4, (0, "b"): 4, (1, "a"): 5, (1, "b"): 5, (2, "a"): 31 / 3, (2, "b"): 31 / 3}

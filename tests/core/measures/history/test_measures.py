@@ -1,0 +1,120 @@
+"""Measures of whole conversations: counted by hand on five small dialogues, and checked against rouge-score."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from rouge_score.rouge_scorer import RougeScorer
+
+from core.agents.base import Turn
+from core.frameworks.consultation.items import Item
+from core.measures.history.inquiry import inquiry_of
+from core.measures.history.measures import SCALARS, Measures, measure, structure, to_json, yardstick
+from tests.core.measures.history import dialogues as d
+
+
+def measured(said: tuple[Turn, ...], items: tuple[Item, ...], *, stem: bool = True) -> Measures:
+    return measure(said, yardstick("", items, stem=stem))
+
+
+def test_the_greeting_and_the_diagnosis_are_no_queries() -> None:
+    inquiry = inquiry_of(d.COUGH)
+    assert inquiry.opening == "I cough."
+    assert inquiry.exchanges == (("How long do you cough?", "For two weeks."),)
+    assert (inquiry.doctor_turns, inquiry.patient_turns) == (2, 2)
+
+
+def test_a_last_message_that_asks_nothing_is_no_query_and_an_unanswered_question_is_one() -> None:
+    assert inquiry_of(d.STUBBORN).queries == ["Any pain?", "Pain, any?", "ANY PAIN?"]
+    assert inquiry_of(d.CAPPED).exchanges[-1] == ("Is there blood?", "")
+
+
+def test_a_query_without_question_mark_that_was_answered_stays_a_query() -> None:
+    said = d.dialogue("D: Hello", "P: I itch.", "D: Tell me where.", "P: My arm.", "D: Final diagnosis: eczema")
+    assert inquiry_of(said).queries == ["Tell me where."]
+
+
+def test_a_conversation_that_never_began_has_nothing_to_measure() -> None:
+    found = measured((), d.COUGH_ITEMS)
+    assert (found.patient_recall, found.patient_precision, found.patient_words, found.doctor_turns) == (
+        0,
+        None,
+        None,
+        0,
+    )
+    assert found.order == {"demographics": None, "onset": None}
+
+
+def test_what_the_patient_uncovers() -> None:
+    found = measured(*d.ALL["cough"])
+    # values: 40 year old man cough for two week = 8; patient: i cough for two week = 5; in common: the last 4
+    assert (found.patient_recall, found.patient_precision, found.patient_f1) == pytest.approx((4 / 8, 4 / 5, 8 / 13))
+    # keys: age durat of cough = 4; query: how long do you cough = 5; in common: cough
+    assert (found.doctor_recall, found.doctor_precision, found.doctor_f1) == pytest.approx((1 / 4, 1 / 5, 2 / 9))
+    assert (found.doctor_turns, found.queries, found.doctor_words, found.patient_words) == (2, 1, 5, 5 / 2)
+    assert found.repetition_1 is found.repetition_2 is found.repetition_l is None
+
+
+def test_repetition_of_a_conversation() -> None:
+    # do you smoke / do you drink: 2 of 3 and 3 words; bigram "do you" of 2 and 2; longest subsequence 2
+    habits = measured(*d.ALL["habits"])
+    assert (habits.repetition_1, habits.repetition_2, habits.repetition_l) == pytest.approx((2 / 3, 1 / 2, 2 / 3))
+    # values: drink wine sore knee; patient: my knee is sore / no / i drink wine = 8 words, all 4 in common
+    assert (habits.patient_recall, habits.patient_precision) == pytest.approx((1, 4 / 8))
+    stubborn = measured(*d.ALL["stubborn"])
+    assert (stubborn.repetition_1, stubborn.repetition_2, stubborn.repetition_l) == pytest.approx((1, 1 / 3, 2 / 3))
+
+
+def test_a_doctor_that_asks_nothing_covers_nothing_and_has_no_precision() -> None:
+    hasty = measured(*d.ALL["hasty"])
+    assert (hasty.doctor_recall, hasty.doctor_f1, hasty.doctor_precision, hasty.doctor_words) == (0, 0, None, None)
+    assert (hasty.doctor_turns, hasty.queries) == (1, 0)
+    assert (hasty.patient_recall, hasty.patient_precision, hasty.patient_f1) == pytest.approx((1, 3 / 4, 6 / 7))
+
+
+def test_stemming_joins_the_forms_of_a_word() -> None:
+    # stems of the values: cough nightli no blood; patient: pleas help i am cough i cough nightli = 8; in common 2
+    assert measured(*d.ALL["capped"]).patient_recall == pytest.approx(2 / 4)
+    # unstemmed only "nightly" is in common
+    assert measured(*d.ALL["capped"], stem=False).patient_recall == pytest.approx(1 / 4)
+
+
+@pytest.mark.parametrize("name", d.ALL)
+def test_rouge_agrees_with_rouge_score(name: str) -> None:
+    said, items = d.ALL[name]
+    found, inquiry = measured(said, items), inquiry_of(said)
+    scorer = RougeScorer(["rouge1"], use_stemmer=True)
+    patient = " ".join(turn.text for turn in said if turn.role == "patient")
+    theirs = scorer.score(" ".join(i.value for i in items), patient)["rouge1"]
+    assert (found.patient_precision, found.patient_recall, found.patient_f1) == pytest.approx(theirs, abs=1e-9)
+    theirs = scorer.score(" ".join(i.key for i in items), " ".join(inquiry.queries))["rouge1"]
+    assert (found.doctor_precision or 0, found.doctor_recall, found.doctor_f1) == pytest.approx(theirs, abs=1e-9)
+
+
+def test_a_curve_begins_with_the_opening_and_ends_with_the_whole() -> None:
+    found = measured(*d.ALL["habits"])
+    # opening: my knee is sore → 2 of 4 values, 2 of 4 words; after "No." (from 50 %): 2 of 5 words; at the end 4 of 8
+    assert found.curves["patient_recall"] == pytest.approx([1 / 2] * 10 + [1])
+    assert found.curves["patient_precision"] == pytest.approx([2 / 4] * 5 + [2 / 5] * 5 + [4 / 8])
+    # keys: alcohol complaint; the queries hold neither; before the first query there is no precision
+    assert found.curves["doctor_recall"] == pytest.approx([0] * 11)
+    assert found.curves["doctor_precision"] == (None, None, None, None, None, 0, 0, 0, 0, 0, 0)
+
+
+def test_the_order_of_inquiry_is_the_share_of_the_dialogue_at_which_a_topic_is_first_told() -> None:
+    assert measured(*d.ALL["habits"]).order == {"social history": 1.0, "chief complaint": 0.0}
+    assert measured(*d.ALL["cough"]).order == {"demographics": None, "onset": 1.0}
+
+
+def test_what_is_stored_has_every_measure_by_its_name() -> None:
+    stored = orjson.loads(to_json(measured(*d.ALL["habits"])))
+    assert set(stored) == set(structure())
+    assert set(SCALARS) < set(stored)
+    assert stored["repetition_1"] == 0.666667
+    assert stored["told"] == {"social history": 1, "chief complaint": 1}
+
+
+def test_without_items_there_is_no_rouge_but_the_rest_is_measured() -> None:
+    found = measured(d.HABITS, ())
+    assert found.patient_recall is found.patient_precision is found.doctor_f1 is None
+    assert (found.queries, found.doctor_words) == (2, 3)

@@ -1,0 +1,115 @@
+"""Stored conversations are measured once, in chunks that can be stopped, and again when their case gets new items."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from core.case import Case
+from core.events import Ended, Finished, Started, Utterance
+from core.frameworks.consultation.items import ItemSet
+from core.measures.history import measuring
+from core.measures.history.figures import measure_rows, read_history
+from core.measures.history.measuring import Measured, count_missing, measure_missing, save_items, stored_items
+from core.store.database import Store
+from core.store.figures import Selection
+from core.store.fold import fold
+from tests.core.measures.history.dialogues import COUGH, COUGH_ITEMS, HASTY, an_item
+from tests.core.store.builders import a_case, a_header, a_trial, write_journal
+
+VIGNETTE = "A 40-year-old man comes to the clinic because of a cough for two weeks. He takes aspirin."
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """Two trials each of two cases: the small dialogues "cough" and "hasty"."""
+    store = Store(tmp_path / "results.duckdb")
+    trials = [
+        a_trial(
+            [
+                Started(trial_id=f"run/{case}/{n}", case_key=f"ours/{case}", trial=n, seed=7, at=1.0),
+                *(Utterance(turn=i, role=turn.role, text=turn.text) for i, turn in enumerate(said)),
+                Ended(reason="final_diagnosis", doctor_turns=1),
+                Finished(at=2.0),
+            ],
+            trial_id=f"run/{case}/{n}", case_key=f"ours/{case}", trial=n,
+        )
+        for case in (1, 2)
+        for n, said in enumerate((COUGH, HASTY))
+    ]  # fmt: skip
+    write_journal(store.journals, "run", a_header(cases=[the_case(1), the_case(2)]), *trials)
+    fold(store)
+    return store
+
+
+def the_case(number: int) -> Case:
+    return a_case(number, vignette=VIGNETTE, profile=None)
+
+
+def test_all_is_measured_once(store: Store) -> None:
+    heard: list[tuple[int, int]] = []
+    assert measure_missing(store, progress=lambda done, of: heard.append((done, of))) == Measured(4, 0)
+    assert heard == [(4, 4)]
+    assert measure_missing(store) == Measured(0, 0)
+    assert count_missing(store) == 0
+
+
+def test_the_figures_are_those_of_the_conversations(store: Store) -> None:
+    save_items(store, the_case(1), ItemSet(COUGH_ITEMS, "openai/p"))
+    measure_missing(store, Selection(models=["openai/a"]))
+
+    rows = {r.measure: r for r in measure_rows(read_history(store))}
+
+    # two conversations a case, the same ones in both cases: 2 and 1 turns of the doctor; the hasty one asks nothing
+    assert rows["doctor_turns"].figure.mean == 1.5
+    assert (rows["doctor_words"].figure.mean, rows["doctor_words"].n_conversations) == (5, 2)
+    assert (rows["repetition_1"].n_conversations, rows["repetition_1"].n_without) == (0, 4)
+    table = read_history(store).set_index("case_key")
+    # values: 40 year old man cough for two week; "cough": 4 of 8 (counted in test_measures); "hasty": none
+    assert table.loc["ours/1", "patient_recall"] == pytest.approx((4 / 8 + 0) / 2)
+    assert table.loc["ours/1", "patient_recall_at_0"] == pytest.approx((1 / 8 + 0) / 2)
+
+
+def test_a_stop_keeps_what_was_measured_and_the_next_call_goes_on(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measuring, "CHUNK", 1)
+    heard: list[int] = []
+    found = measure_missing(store, progress=lambda done, of: heard.append(done), stop=lambda: len(heard) == 3)
+    assert (found, heard) == (Measured(3, 1), [1, 2, 3])
+    assert count_missing(store) == 1
+    assert measure_missing(store) == Measured(1, 0)
+
+
+def test_a_stop_before_the_beginning_measures_nothing(store: Store) -> None:
+    assert measure_missing(store, stop=lambda: True).measured == 0
+    assert set(read_history(store)["missing"]) == {2}
+
+
+def test_new_items_of_a_case_make_its_conversations_missing(store: Store) -> None:
+    measure_missing(store)
+    by_rule = stored_items(store, the_case(1))
+    assert by_rule is not None
+    assert by_rule.made_by.startswith("rules-")
+    save_items(store, the_case(1), ItemSet((an_item("cough", "a cough"),), "openai/p"))
+    assert stored_items(store, the_case(1)) == ItemSet((an_item("cough", "a cough"),), "openai/p")
+    assert measure_missing(store) == Measured(2, 0)
+    # values: a cough; the patient of "cough" says one of the two words, that of "hasty" none
+    assert read_history(store).set_index("case_key").loc["ours/1", "patient_recall"] == pytest.approx((1 / 2 + 0) / 2)
+
+
+def test_items_of_another_content_of_the_case_do_not_count(store: Store) -> None:
+    changed = the_case(1).model_copy(update={"vignette": "Another text."})
+    save_items(store, changed, ItemSet(COUGH_ITEMS, "openai/p"))
+    assert stored_items(store, the_case(1)) is None
+    assert stored_items(store, changed) is not None
+
+
+def test_measures_lie_in_the_database_as_json(store: Store) -> None:
+    measure_missing(store)
+    with store.read() as cursor:
+        rows = cursor.execute("SELECT measures FROM history_measures").fetchall()
+    assert len(rows) == 4
+    assert all(orjson.loads(measures)["doctor_turns"] in (1, 2) for (measures,) in rows)

@@ -1,0 +1,85 @@
+"""ROUGE and repetition: counted by hand, and the same as rouge-score's own."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from rouge_score.rouge_scorer import RougeScorer
+from rouge_score.tokenizers import DefaultTokenizer
+
+from core.text.rouge import repetition, rouge_l, rouge_n, tokens
+
+WORDS = (
+    "pain pains painful coughing coughed cough night nights the of a I'm 3 days 38.5°C fever feverish diarrhoea "
+    "abdomen abdominal Itching itchy — … émigré don't weeks week-long no"
+).split()
+
+
+def random_text(rng: random.Random, most: int = 25) -> str:
+    return " ".join(rng.choice(WORDS) for _ in range(rng.randint(0, most)))
+
+
+def test_words_are_stemmed_only_if_they_are_longer_than_three_letters() -> None:
+    # "coughing" → "cough" and "weeks" → "week" by Porter's rules; "was" would become "wa", but is too short
+    assert tokens("He was coughing, for 2 weeks!") == ["he", "was", "cough", "for", "2", "week"]
+    assert tokens("He was coughing", stem=False) == ["he", "was", "coughing"]
+
+
+@pytest.mark.parametrize("stem", [True, False])
+def test_tokens_are_those_of_rouge_score(stem: bool) -> None:
+    rng, theirs = random.Random(1), DefaultTokenizer(use_stemmer=stem)
+    for text in ["", "?!", "ÀÉ x", *(random_text(rng) for _ in range(100))]:
+        assert tokens(text, stem) == theirs.tokenize(text)
+
+
+def test_a_repeated_word_counts_as_often_as_it_is_wanted() -> None:
+    # wanted: red ×2, rash; said: red ×3, rash. In common: red ×2, rash = 3 of 3 wanted, 3 of 4 said; F1 = 2·3/7
+    assert rouge_n(["red", "red", "rash"], ["red", "rash", "red", "red"]) == pytest.approx((1, 3 / 4, 6 / 7))
+
+
+def test_bigrams_and_longest_common_subsequence() -> None:
+    wanted, said = ["do", "you", "smoke", "at", "night"], ["at", "night", "do", "you", "drink"]
+    # bigrams in common: "do you", "at night" of 4 and 4; longest subsequence: "do you" or "at night" = 2 of 5 and 5
+    assert rouge_n(wanted, said, 2) == pytest.approx((2 / 4, 2 / 4, 2 / 4))
+    assert rouge_l(wanted, said) == pytest.approx((2 / 5, 2 / 5, 2 / 5))
+
+
+def test_nothing_said_or_nothing_wanted_scores_zero() -> None:
+    assert rouge_n([], []) == rouge_n(["a"], []) == rouge_n([], ["a"]) == rouge_l([], ["a"]) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("stem", [True, False])
+def test_scores_are_those_of_rouge_score_on_random_texts(stem: bool) -> None:
+    rng, scorer = random.Random(2), RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=stem)
+    for _ in range(300):
+        target, said = random_text(rng), random_text(rng)
+        theirs = scorer.score(target, said)
+        wanted, spoken = tokens(target, stem), tokens(said, stem)
+        for name, ours in (
+            ("rouge1", rouge_n(wanted, spoken)), ("rouge2", rouge_n(wanted, spoken, 2)),
+            ("rougeL", rouge_l(wanted, spoken)),
+        ):  # fmt: skip
+            expected = (theirs[name].recall, theirs[name].precision, theirs[name].fmeasure)
+            assert ours == pytest.approx(expected, abs=1e-9)
+
+
+def test_repetition_counts_every_pair_once() -> None:
+    # 1–2: words all in common; bigram "any pain" against "pain any": none; longest subsequence 1 of 2 and 2 → 1/2
+    # 1–3: the same; 2–3: as 1–2. Means: (1+1+1)/3, (0+1+0)/3, (1/2+1+1/2)/3
+    queries = [tokens(q) for q in ("Any pain?", "Pain, any?", "ANY PAIN")]
+    assert repetition(queries) == pytest.approx((1, 1 / 3, 2 / 3))
+
+
+def test_repetition_needs_two_queries() -> None:
+    assert repetition([]) is None
+    assert repetition([tokens("Any pain?")]) is None
+
+
+def test_repetition_is_the_mean_over_all_ordered_pairs_by_rouge_score() -> None:
+    rng, scorer = random.Random(3), RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=True)
+    for _ in range(25):
+        queries = [random_text(rng, 12) for _ in range(rng.randint(2, 7))]
+        pairs = [scorer.score(a, b) for i, a in enumerate(queries) for j, b in enumerate(queries) if i != j]
+        expected = [sum(p[n].fmeasure for p in pairs) / len(pairs) for n in ("rouge1", "rouge2", "rougeL")]
+        assert repetition([tokens(q) for q in queries]) == pytest.approx(tuple(expected), abs=1e-9)

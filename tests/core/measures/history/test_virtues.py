@@ -1,0 +1,91 @@
+"""Honesty, strictness and colloquialism by their stated rules, on dialogues that were judged by hand."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+
+from core import paths
+from core.measures.history.inquiry import inquiry_of
+from core.measures.history.virtues import colloquialism, honesty, strictness, telltales
+from core.text.technical import is_technical, telling
+from tests.core.measures.history.dialogues import an_item, dialogue
+
+KNOWN = telling("A 40-year-old man has had belly pain for two weeks. He has no fever. He takes aspirin.")
+ITEMS = telltales(
+    (
+        an_item("main complaint", "belly pain", "chief complaint"),
+        an_item("duration of the pain", "for two weeks", "onset"),
+        an_item("medication", "takes aspirin", "medication"),
+        an_item("fever", "no fever", "negatives"),
+    )
+)
+
+
+def test_a_patient_who_keeps_to_the_case_is_honest() -> None:
+    said = dialogue("D: Hello!", "P: My tummy hurts.", "D: Any pills?", "P: Just aspirin.", "D: Final Diagnosis: ulcer")
+    assert honesty(inquiry_of(said), KNOWN) == 1.0
+
+
+def test_inventions_count_against_honesty_and_not_knowing_does_not() -> None:
+    said = dialogue(
+        "D: Hello!", "P: My abdomen aches.", "D: Have you been abroad?", "P: I was in Kenya with my cousin.",
+        "D: Any operations?", "P: I don't know, doctor.", "D: Do you have a fever?", "P: No.",
+        "D: Were you ever in prison?", "P: Yes.", "D: Does your belly hurt?", "P: Yes.",
+    )  # fmt: skip
+    # supported: abdomen aches; the bare no about fever and yes about the belly. Not: Kenya, prison
+    assert honesty(inquiry_of(said), KNOWN) == pytest.approx(3 / 5)
+
+
+def test_a_patient_who_states_nothing_has_no_honesty() -> None:
+    said = dialogue("D: Hello!", "P: Hello doctor.", "D: What is wrong?", "P: I don't know. Can you help me?")
+    assert honesty(inquiry_of(said), KNOWN) is None
+
+
+def test_a_strict_patient_brings_nothing_that_was_not_asked_for() -> None:
+    said = dialogue(
+        "D: Hello!", "P: I have belly pain.", "D: Do you take any pills?", "P: I take aspirin.",
+        "D: Have you had a temperature?", "P: No fever, but the pain has been there for two weeks.",
+        "D: Final Diagnosis: ulcer",
+    )  # fmt: skip
+    # pills ask for the medication; the second reply brings the duration unasked
+    assert strictness(inquiry_of(said), ITEMS) == pytest.approx(1 / 2)
+
+
+def test_an_open_question_asks_for_everything_and_a_repeated_item_is_not_new() -> None:
+    said = dialogue(
+        "D: Hello!", "P: I have belly pain.", "D: Anything else?", "P: I take aspirin.",
+        "D: Have you had a fever?", "P: No fever, and I take aspirin for my belly pain.", "D: Final Diagnosis: ulcer",
+    )  # fmt: skip
+    assert strictness(inquiry_of(said), ITEMS) == 1.0
+    assert strictness(inquiry_of(said[:4]), ITEMS) is None
+
+
+def test_technical_words_count_against_colloquialism() -> None:
+    # "gastritis" by its ending, "dyspnea" and "febrile" by the list; "diarrhea" is known to everybody: 3 of 8 words
+    assert colloquialism(["Gastritis, dyspnea and diarrhea; I was febrile 3 days"]) == pytest.approx(5 / 8)
+    assert colloquialism(["I feel sick and my belly hurts"]) == 1.0
+    assert colloquialism(["38.5"]) is None
+
+
+@pytest.mark.parametrize(
+    ("word", "technical"),
+    [("appendectomy", True), ("hyponatremia", True), ("coma", False), ("aroma", False), ("arthritis", False),
+     ("knee", False), ("erythematous", True)],
+)  # fmt: skip
+def test_which_words_are_technical(word: str, technical: bool) -> None:
+    assert is_technical(word) is technical
+
+
+def test_words_of_one_meaning_meet_and_empty_words_do_not_count() -> None:
+    assert telling("my tummy") == telling("the abdomen") != telling("the knee")
+    assert telling("Yes, I have noticed that, doctor.") == frozenset()
+
+
+def test_the_lexicon_empties_no_word_that_it_gives_a_meaning() -> None:
+    lexicon = tomllib.loads((paths.KNOWLEDGE / "everyday.toml").read_text(encoding="utf-8"))
+    for group in lexicon["same"]:
+        emptied = [word for word in group.split() if not telling(word)]
+        assert emptied == [], group
+    assert set(lexicon["technical"].split()) & set(lexicon["everyday"].split()) == set()

@@ -1,0 +1,184 @@
+"""A model judges what patients withheld and invented, over the wire: scope, resume, failures, and a lost database."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import AnamnesisError, UsageError
+from core.jobs.engine import Stop
+from core.jobs.fact_judging import BesidePeople, FactsWanted, beside_people, judge_facts, size_of_facts
+from core.jobs.judging import JudgingOutcome
+from core.jobs.run import Options
+from core.models.registry import Registry, load_registry
+from core.models.retry import RetryPolicy
+from core.models.settings import default_paths
+from core.store.annotations import Annotation, add_annotations
+from core.store.database import Store
+from core.store.fact_judgements import judged_of_trial, judged_patients, judged_sums, judges
+from core.store.figures import Selection
+from core.store.fold import fold
+from core.text.judged import PatientVerdict
+from tests.core.store.builders import (
+    Ended,
+    Finished,
+    Utterance,
+    a_case,
+    a_header,
+    a_trial,
+    answered,
+    graded,
+    write_journal,
+)
+from tests.support.fake_provider import running
+from tests.support.replies import Script, failing
+
+CASES = [a_case(n, vignette="A boy has a nodule on the neck.") for n in (1, 2, 3)]
+QUESTION, KNEE = "Do you have a lump on your neck?", "No, but my knee hurts."
+WITHHELD = PatientVerdict("withheld", 3, QUESTION, "lump", "nodule on the neck")
+INVENTED = PatientVerdict("invented", 3, "my knee hurts")
+NOTHING = '{"withheld": [], "invented": []}'
+
+
+def talk(case: int, reply: str, verdict: str) -> Any:
+    said = ("Hello?", "I am unwell.", QUESTION, reply, "**Final Diagnosis:** Gout")
+    stream = [
+        *(Utterance(turn=n, role="patient" if n % 2 else "doctor", text=text) for n, text in enumerate(said)),
+        Ended(reason="final_diagnosis", doctor_turns=2), answered(response="Gout"),
+        graded(verdict, extracted="Gout"), Finished(at=9.0),
+    ]  # fmt: skip
+    return a_trial(stream, trial_id=f"run/{case}", case_key=f"ours/{case}")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return wrong_talks(tmp_path / "db.duckdb")
+
+
+def wrong_talks(path: Path) -> Store:
+    """Return a database with three conversations, of which two end in a wrong answer."""
+    store = Store(path)
+    talks = (talk(1, KNEE, "incorrect"), talk(2, "Yes, I do.", "incorrect"), talk(3, KNEE, "correct"))
+    write_journal(store.journals, "run", a_header(cases=CASES), *talks)
+    fold(store)
+    return store
+
+
+def strict(body: dict[str, Any]) -> str:
+    """Answer as a judge that sees the knee, a fact that was kept back for it, and one thing that is not there."""
+    asked = str(body["messages"][0]["content"])
+    found = re.search(r"^\[(\d+)\] Patient: .*knee", asked, re.MULTILINE)
+    fact = re.search(r"^(lump): ", asked, re.MULTILINE)
+    if found is None or fact is None:
+        return NOTHING
+    turn = int(found[1])
+    held = {
+        "withheld": [{"fact": fact[1], "turn": turn, "question": QUESTION}],
+        "invented": [{"turn": turn, "words": words, "contradicts": None} for words in ("my knee hurts", "rash")],
+    }
+    return f"Here:\n{json.dumps(held)}"  # fmt: skip
+
+
+def registry() -> Registry:
+    return load_registry(default_paths(), retry=RetryPolicy(attempts=1))
+
+
+def judged(
+    store: Store, script: Script, *, stop: Stop | None = None, concurrency: int = 1, **wanted: Any
+) -> tuple[JudgingOutcome, int]:
+    with running(script) as provider:
+        chosen = FactsWanted("openai/fake", base_url=provider.base_url, **wanted)
+        outcome = judge_facts(store, chosen, registry(), Options(concurrency), stop)
+        return outcome, len(provider.bodies)
+
+
+def kept(store: Store) -> dict[str, tuple[PatientVerdict, ...]]:
+    with store.read() as cursor:
+        (one,) = judges(cursor)
+        return {trial: found.verdicts for trial, found in judged_patients(cursor, one.judge).items()}
+
+
+def test_wrong_answers_conversations_are_judged_once_with_quotations(store: Store) -> None:
+    outcome, calls = judged(store, strict, concurrency=4)
+    assert (outcome.judged, outcome.with_any, outcome.dropped, outcome.failed, calls) == (2, 1, 1, 0, 2)
+    assert kept(store) == {"run/1": (INVENTED, WITHHELD), "run/2": ()}
+    again, calls = judged(store, strict)
+    assert (again.judged, again.kept, calls) == (0, 2, 0)
+
+
+def test_every_conversation_or_some_by_name_can_be_judged(store: Store) -> None:
+    assert judged(store, strict, trials=("run/3",))[0].judged == 1
+    assert judged(store, strict, which="all")[0].kept == 1
+    assert set(kept(store)) == {"run/1", "run/2", "run/3"}
+
+
+def test_sums_by_model_and_what_counts_of_one_conversation(store: Store) -> None:
+    judged(store, strict)
+    with store.read() as cursor:
+        (one,) = judges(cursor)
+        rows = judged_sums(cursor, one.judge, Selection()).to_dict("records")
+        (found,) = judged_of_trial(cursor, "run/1")
+    names = ("whole", "judged", "with_withheld", "with_invented")
+    assert [tuple(int(row[name]) for name in names) for row in rows] == [(1, 1, 1, 1), (1, 1, 0, 0), (1, 0, 0, 0)]
+    assert (found.judge, found.of("invented"), found.dropped) == ("openai/fake", (INVENTED,), 1)
+
+
+def test_stopped_it_goes_on_and_a_failure_is_asked_again(store: Store) -> None:
+    stop = Stop()
+
+    def then_stop(body: dict[str, Any]) -> str:
+        stop.ask("It was asked to stop.")
+        return strict(body)
+
+    outcome, calls = judged(store, then_stop, stop=stop)
+    assert (outcome.stopped, calls) == ("It was asked to stop.", 1)
+    outcome, calls = judged(store, [failing(500)])
+    assert (outcome.judged, outcome.failed) == (0, 2 - outcome.kept)
+    assert outcome.failure.startswith("server: ")
+    outcome, calls = judged(store, ["None."])
+    assert "no readable answer in 3 tries" in outcome.failure
+    judged(store, strict)
+    assert set(kept(store)) == {"run/1", "run/2"}
+
+
+def test_everything_paid_for_survives_a_lost_database(store: Store) -> None:
+    judged(store, strict)
+    with store.read() as cursor:
+        before = cursor.execute("SELECT * FROM fact_judgements ORDER BY trial_id").fetchall()
+    store.path.unlink()
+    fold(store)
+    with store.read() as cursor:
+        after = cursor.execute("SELECT * FROM fact_judgements ORDER BY trial_id").fetchall()
+    assert len(after) == 2
+    assert after == before
+    assert judged(store, strict)[0].kept == 2
+
+
+def test_size_and_what_cannot_be_done(store: Store, tmp_path: Path) -> None:
+    size = size_of_facts(store, FactsWanted("openai/fake"), registry())
+    assert (size.conversations, size.kept, size.role.calls) == (2, 0, 2)
+    assert size.role.prompt_tokens > 2 * 420
+    assert size_of_facts(store, FactsWanted("openai/fake", which="all"), registry()).conversations == 3
+    assert size_of_facts(store, FactsWanted("openai/fake", limit=1), registry()).conversations == 1
+    with pytest.raises(UsageError, match="budget needs prices"):
+        judge_facts(store, FactsWanted("openai/fake"), registry(), Options(1, 1.0))
+    with pytest.raises(AnamnesisError, match="nothing to judge"):
+        size_of_facts(Store(tmp_path / "empty.duckdb"), FactsWanted("openai/fake"), registry())
+
+
+def test_people_who_reviewed_the_same_conversations_stand_beside_the_judge(store: Store) -> None:
+    judged(store, strict)
+    said = [("run/1", "in_vignette", "no"), ("run/1", "complete_answers", "yes"), ("run/2", "in_vignette", "yes"),
+            ("run/3", "in_vignette", "no")]  # fmt: skip
+    with store.write() as connection:
+        add_annotations(connection, [Annotation(f"talk:{t}", "Ada", question, v) for t, question, v in said])
+    with store.read() as cursor:
+        (one,) = judges(cursor)
+    # on run/1 both see an invention, on run/2 neither; nobody judged run/3. Kappa of full agreement is 1.
+    found = beside_people(store, one.judge)
+    assert found[0] == BesidePeople("in_vignette", 2, 2, 1, 0, 0, 1.0)
+    assert (found[1].question, found[1].n, found[1].same, found[1].judge_only) == ("complete_answers", 1, 0, 1)

@@ -1,0 +1,194 @@
+"""MELD end to end against a server of our own: what it is asked, what is stored, what is asked again, and figures."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core import paths
+from core.case import Case
+from core.errors import ProviderError
+from core.jobs.completing import Asked, Options, complete_cases, completing_pack, variant_of
+from core.measures.memorisation.figures import model_rows, with_and_without
+from core.measures.memorisation.halves import halves
+from core.models.registry import load_registry
+from core.models.retry import RetryPolicy
+from core.store.completions import StoredCompletion, completions
+from core.store.database import Store
+from core.store.figures import CaseScore
+from tests.support.fake_provider import running
+from tests.support.replies import Reply, failing
+from tests.support.thinking_aloud import aloud
+
+VIGNETTES = {
+    "known": "A man of forty has had a fever and a cough for ten days and feels very weak today.",
+    "new": "A woman of thirty has a painful knee since she fell from her bicycle on Monday morning.",
+}
+
+
+def case(name: str) -> Case:
+    return Case(case_key=f"t/{name}", dataset="t", specialty="Other", vignette=VIGNETTES[name], answer="Flu")
+
+
+CASES = [case("known"), case("new")]
+
+
+def recalls(body: dict[str, Any]) -> str:
+    """Answer as a model that knows one of the cases by heart."""
+    asked = body["messages"][-1]["content"]
+    known = halves(VIGNETTES["known"])
+    return known.second if known.first in asked else "I cannot recall this text."
+
+
+def ask(provider_url: str, store: Store, **more: Any) -> Asked:
+    registry = load_registry(retry=RetryPolicy(attempts=1))
+    return complete_cases(CASES, "openai/fake", registry, store, Options(base_url=provider_url, **more))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "db.duckdb")
+
+
+def stored(store: Store) -> dict[str, StoredCompletion]:
+    with store.read() as cursor:
+        return {one.case_key: one for one in completions(cursor)}
+
+
+def test_a_recalled_half_is_flagged_and_another_is_not(store: Store) -> None:
+    with running(recalls) as provider:
+        assert ask(provider.base_url, store) == Asked(2, 0, 0)
+        bodies = provider.bodies
+    found = stored(store)
+    assert found["t/known"].similarity == 1.0
+    assert found["t/new"].similarity is not None
+    assert found["t/new"].similarity < 0.5
+    (row,) = model_rows(found[key] for key in ("t/known", "t/new"))
+    assert (row.n, row.flagged, row.failed, sum(row.counts), row.counts[-1]) == (2, 1, 0, 2, 1)
+    assert len(bodies) == 2
+    for body in bodies:
+        text = body["messages"][-1]["content"]
+        cut = next(halves(v) for v in VIGNETTES.values() if halves(v).first in text)
+        assert cut.second not in text  # what is to be recalled is not given away
+        assert re.search(rf"\b{cut.words} words", text)
+        assert "temperature" not in body  # as the model is used
+
+
+def test_asking_word_for_word_is_another_variant_and_stands_apart(store: Store) -> None:
+    with running(recalls) as provider:
+        assert ask(provider.base_url, store) == Asked(2, 0, 0)
+        assert ask(provider.base_url, store, variant="recall") == Asked(2, 0, 0)
+        assert ask(provider.base_url, store, variant="recall") == Asked(0, 0, 2)
+        (_, usual), (_, verbatim) = [(b, b["messages"][-1]["content"]) for b in provider.bodies[1:3]]
+        assert [body.get("temperature") for body in provider.bodies] == [None, None, 0, 0]
+    assert "word for word" in verbatim
+    assert not [words for words in ("word for word", "recall", "original") if words in usual]
+    with store.read() as cursor:
+        found = completions(cursor)
+    rows = {variant_of(row.prompt_hash): row for row in model_rows(found)}
+    assert {variant: row.n for variant, row in rows.items()} == {"continue": 2, "recall": 2}
+    assert variant_of("0123") == "prompt 0123"
+
+
+def test_what_was_asked_before_there_were_variants_is_recall() -> None:
+    # the hash of a pack of the one prompt that there was
+    text = (paths.PROMPTS / "memorisation" / "complete.md").read_bytes()
+    former = hashlib.sha256(b"complete.md\0" + text + b"\0").hexdigest()[:16]
+    assert variant_of(former) == "recall"
+
+
+def test_a_slow_case_keeps_none_of_the_others_waiting(store: Store) -> None:
+    """Of 70 cases the first takes two seconds, in which two at a time bring all the others."""
+    cases = [
+        Case(case_key=f"t/{n}", dataset="t", specialty="Other", vignette=f"Case {n} has a fever now.", answer="Flu")
+        for n in range(70)
+    ]
+    seen: list[int] = []
+
+    def script(body: dict[str, Any]) -> Reply:
+        slow = "Case 0 " in body["messages"][-1]["content"]
+        return Reply("Something.", delay_s=2.0 if slow else 0.0)
+
+    with running(script) as provider:
+        options = Options(provider.base_url, concurrency=2)
+        began = time.monotonic()
+        outcome = complete_cases(cases, "openai/fake", load_registry(), store, options, lambda n, _: seen.append(n))
+        assert outcome.completed == 70
+        order = ["Case 0 " in body["messages"][-1]["content"] for body in provider.bodies]
+    assert order[0]
+    assert time.monotonic() - began < 30
+    with store.read() as cursor:
+        times = {one.case_key: one.made_at for one in completions(cursor)}
+    assert sum(made < times["t/0"] for key, made in times.items()) > 40, "others went on meanwhile"
+
+
+@pytest.mark.parametrize("way", ["a tag", "a closing tag alone", "reasoning"])
+def test_a_model_that_recalls_and_thinks_aloud_is_flagged_all_the_same(store: Store, way: str) -> None:
+    with running(aloud(recalls, way)) as provider:
+        assert ask(provider.base_url, store) == Asked(2, 0, 0)
+    found = stored(store)
+    assert found["t/known"].similarity == 1.0
+    assert found["t/known"].completion == halves(VIGNETTES["known"]).second
+    assert found["t/known"].tokens == 11 + 70, "thoughts are paid for"
+
+
+def test_what_is_there_is_not_asked_again_but_for_failures_and_on_demand(store: Store) -> None:
+    with running([failing(500), Reply("Something.")]) as broken:
+        first = ask(broken.base_url, store, concurrency=1)
+    assert (first.completed, first.failed) == (1, 1)
+    assert "server" in first.last_failure
+    failures = [one for one in stored(store).values() if one.completion is None]
+    assert all(one.similarity is None and one.failure for one in failures)
+    with running(recalls) as provider:
+        second = ask(provider.base_url, store)
+        assert (second.completed, second.kept) == (first.failed, first.completed)
+        assert ask(provider.base_url, store).kept == 2
+        assert ask(provider.base_url, store, again=True).completed == 2
+        assert len(provider.requests) == first.failed + 2
+
+
+def test_an_empty_reply_is_a_failure_and_no_low_similarity(store: Store) -> None:
+    with running([Reply("")]) as provider:
+        outcome = ask(provider.base_url, store)
+    assert (outcome.completed, outcome.failed) == (0, 2)
+    (row,) = model_rows(stored(store).values())
+    assert (row.n, row.failed, row.flagged) == (0, 2, 0)
+
+
+def test_a_refused_key_ends_it_at_once_with_its_sentence(store: Store) -> None:
+    with running([failing(401, "no such key")]) as provider, pytest.raises(ProviderError, match="key"):
+        ask(provider.base_url, store)
+
+
+def test_a_stop_keeps_what_came(store: Store) -> None:
+    with running(recalls) as provider:
+        outcome = complete_cases(
+            CASES, "openai/fake", load_registry(), store, Options(provider.base_url), stopped=lambda: True
+        )
+        assert outcome.completed == 0
+        assert not provider.requests
+
+
+def test_accuracy_without_flagged_cases_by_hand() -> None:
+    def one(key: str, similarity: float | None) -> StoredCompletion:
+        return StoredCompletion(key, "h", "m", "p", "a", "b", "b", "", similarity, "{}", 1, None, 0.0)
+
+    found = [one("1", 0.99), one("2", 0.2), one("3", 0.95), one("4", 0.94), one("5", None)]
+    right = {"1": 2, "2": 1, "3": 2, "4": 0, "5": 2, "6": 2}
+    scores = [CaseScore("m", "vignette", "mcq", key, None, None, n, 2, {}) for key, n in right.items()]
+    capped = [CaseScore("m · cap 4", "vignette", "mcq", "2", None, None, 2, 2, {})]
+    row, other = with_and_without(found, [*scores, *capped])
+    assert (other.condition, other.n, other.accuracy) == ("m · cap 4", 1, 1.0)
+    assert row.condition == "m"
+    # 5 failed and 6 was never asked: of 1–4 the mean is 2.5/4, and without the flagged 1 and 3 it is 0.5/2
+    assert (row.n, row.accuracy) == (4, pytest.approx(0.625))
+    assert (row.n_without, row.without) == (2, pytest.approx(0.25))
+
+
+def test_the_prompt_pack_is_hashed_so_that_another_prompt_asks_anew() -> None:
+    assert completing_pack().hash

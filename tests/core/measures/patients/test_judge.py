@@ -1,0 +1,80 @@
+"""What a model judge is shown of a conversation, and what is taken of its answer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from core.agents.base import Turn
+from core.jobs.patient_judge import found_in, judging_pack, shown
+from core.store.patient_judgements import JudgedTerm
+from tests.core.measures.patients.patient_talks import DIAGNOSIS, LATIN, OPENING, dialogue
+
+TALK = (*dialogue(OPENING, LATIN), Turn("doctor", DIAGNOSIS))
+PAPULES = JudgedTerm(3, "papules", 13, 20)  # "I have a few papules and pruritus."
+PRURITUS = JudgedTerm(3, "pruritus", 25, 33)
+
+
+def answer(*terms: tuple[Any, str]) -> str:
+    return json.dumps({"terms": [{"turn": turn, "words": words} for turn, words in terms]})
+
+
+def test_only_replies_are_numbered_and_the_diagnosis_is_not_shown() -> None:
+    assert shown(TALK) == [
+        (None, "Doctor", OPENING[0]), (1, "Patient", OPENING[1]), (None, "Doctor", LATIN[0]), (3, "Patient", LATIN[1]),
+    ]  # fmt: skip
+    prompt = judging_pack().render("judge", dialogue=shown(TALK))
+    assert f"[3] Patient: {LATIN[1]}\n" in prompt
+    assert f"\nDoctor: {LATIN[0]}\n" in prompt
+    assert DIAGNOSIS not in prompt
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        (answer((3, "pruritus"), (3, "papules")), (PAPULES, PRURITUS)),
+        (f"In reply [3] there is one {{really}}:\n```json\n{answer((3, 'papules'))}\n```\nThat is all.", (PAPULES,)),
+        (f"First I thought {answer((3, 'pruritus'))}, but rather {answer((3, 'papules'))}", (PAPULES,)),
+        (answer(("3", " Papules ")), (PAPULES,)),  # as it stands in the reply, whatever the case of letters
+        (answer((3, "papules"), (3, "papules")), (PAPULES,)),
+        (answer(), ()),
+    ],
+)
+def test_terms_are_read_from_an_answer_with_anything_around_it(text: str, terms: tuple[JudgedTerm, ...]) -> None:
+    found = found_in(text, TALK)
+    assert (found.things, found.dropped) == (terms, 0)
+
+
+@pytest.mark.parametrize(
+    ("turn", "words"),
+    [
+        (3, "erythema"),  # nowhere
+        (1, "papules"),  # in another reply
+        (2, "spots"),  # the doctor's message
+        (9, "papules"),  # no such message
+        (3, "papule"),  # half a word
+        (3, " "),
+    ],
+)
+def test_words_that_are_not_in_the_reply_are_dropped_and_counted(turn: int, words: str) -> None:
+    found = found_in(answer((turn, words), (3, "pruritus")), TALK)
+    assert (found.things, found.dropped) == ((PRURITUS,), 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("There is none.", "no JSON object"),
+        ("{}", "terms"),
+        ('{"terms": null}', "terms"),
+        ('{"terms": [{"turn": "third", "words": "papules"}]}', "turn"),
+        ('{"terms": [{"turn": 3, "words": "papules"', "no JSON object"),
+        ("[]", "no JSON object"),
+        ('{"a":' * 100_000, "JSON"),
+    ],
+)
+def test_what_has_not_the_form_is_unreadable_and_not_no_terms(text: str, fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        found_in(text, TALK)

@@ -1,0 +1,196 @@
+"""A model judges stored conversations over the wire: what is kept, dropped, asked again, stopped and resumed."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import AnamnesisError, UsageError
+from core.jobs.engine import Progress, Stop
+from core.jobs.judging import JudgingOutcome
+from core.jobs.patient_judge import judging_pack
+from core.jobs.patient_judging import Wanted, judge_patients, size_of
+from core.jobs.run import Options
+from core.models.registry import Registry, load_registry
+from core.models.retry import RetryPolicy
+from core.models.settings import default_paths
+from core.store.database import Store
+from core.store.patient_judgements import JudgedTerm, Judgement, judgements
+from core.store.patients import PatientFilter
+from tests.core.measures.patients.patient_talks import stored
+from tests.support.fake_provider import running
+from tests.support.replies import Reply, Script, failing
+
+NONE = '{"terms": []}'
+PAPULES = JudgedTerm(5, "papules", 13, 20)
+
+
+def latin(body: dict[str, Any]) -> str:
+    """Answer as a judge that knows one term, and names one that is nowhere in that reply."""
+    asked = str(body["messages"][0]["content"])
+    found = re.search(r"^\[(\d+)\] Patient: .*papules", asked, re.MULTILINE)
+    named = [{"turn": int(found[1]), "words": words} for words in ("papules", "urticaria")] if found else []
+    return f"Here it is:\n```json\n{json.dumps({'terms': named})}\n```"
+
+
+def registry(prices: Path | None = None) -> Registry:
+    return load_registry(default_paths() + ([prices] if prices else []), retry=RetryPolicy(attempts=1))
+
+
+def judged(
+    store: Store, script: Script, *, limit: int | None = None, stop: Stop | None = None, **options: Any
+) -> tuple[JudgingOutcome, list[dict[str, Any]]]:
+    with running(script) as provider:
+        wanted = Wanted("openai/fake", limit=limit, base_url=provider.base_url)
+        outcome = judge_patients(store, wanted, registry(), Options(**{"concurrency": 1, **options}), stop)
+        return outcome, provider.bodies
+
+
+def kept(store: Store) -> dict[str, Judgement]:
+    with store.read() as cursor:
+        return {one.trial_id: one for one in judgements(cursor, PatientFilter())}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return stored(tmp_path / "db.duckdb")
+
+
+def test_terms_are_kept_invented_words_dropped_and_the_same_again_asks_nothing(store: Store) -> None:
+    outcome, bodies = judged(store, latin, concurrency=8)
+    assert (outcome.judged, outcome.with_any, outcome.dropped, outcome.failed, outcome.stopped) == (4, 1, 1, 0, None)
+    assert (outcome.calls, outcome.tokens) == (4, 4 * (11 + 7))
+    assert {body["temperature"] for body in bodies} == {0}
+    held = kept(store)
+    assert held.pop("m1/1/0").terms == (PAPULES,)
+    assert [one.terms for one in held.values()] == [(), (), ()]
+    again, bodies = judged(store, latin)
+    assert (again.judged, again.kept, bodies) == (0, 4, [])
+
+
+def test_the_calls_are_kept_with_what_was_sent_and_said(store: Store) -> None:
+    judged(store, latin)
+    with store.read() as cursor:
+        rows = cursor.execute("SELECT trial_id, calls, tokens FROM patient_judgements").fetchall()
+    records = {trial_id: json.loads(calls) for trial_id, calls, _ in rows}
+    (record,) = records["m1/1/0"]
+    assert "[5] Patient: I have a few papules" in record["request"]["messages"][0]["content"]
+    assert "urticaria" in record["response"]
+    assert {tokens for *_, tokens in rows} == {18}
+
+
+def test_an_unreadable_answer_is_asked_for_again_with_what_was_wrong(store: Store) -> None:
+    outcome, bodies = judged(store, ["I see none.", '{"terms": "none"}', NONE], limit=1)
+    assert (outcome.judged, outcome.failed, outcome.calls, outcome.tokens) == (1, 0, 3, 54)
+    first, second, third = ([one["content"] for one in body["messages"]] for body in bodies)
+    assert second[:2] == [*first, "I see none."]
+    assert "no JSON object" in second[2]
+    assert third[1] == '{"terms": "none"}'  # only the last attempt is sent along
+    assert len(third) == 3
+    assert "terms" in third[2]
+
+
+def test_what_stays_unreadable_is_a_failure_and_asked_again_next_time(store: Store) -> None:
+    outcome, bodies = judged(store, ["None."], limit=1)
+    assert (outcome.judged, outcome.with_any, outcome.failed, len(bodies)) == (0, 0, 1, 3)
+    assert "no readable answer in 3 tries" in outcome.failure
+    (one,) = kept(store).values()
+    assert one.terms is None
+    assert one.failure == outcome.failure
+    assert judged(store, latin, limit=1)[0].judged == 1
+    (one,) = kept(store).values()
+    assert (one.terms is not None, one.failure) == (True, "")
+
+
+def test_a_providers_failure_is_none_of_the_judgements(store: Store) -> None:
+    outcome, _ = judged(store, [failing(500), Reply(NONE)])
+    assert (outcome.judged, outcome.failed) == (3, 1)
+    assert outcome.failure.startswith("server: ")
+    assert [one.terms for one in kept(store).values()].count(None) == 1
+    assert judged(store, latin)[0].judged == 1
+
+
+def test_a_failure_later_does_not_take_the_place_of_a_judgement(store: Store) -> None:
+    judged(store, latin)
+    with store.write() as connection:
+        connection.execute(
+            "INSERT INTO patient_judgements SELECT * REPLACE (NULL AS terms, 'late' AS failure, judged_at + 1 AS "
+            "judged_at) FROM patient_judgements"
+        )
+    assert {one.failure for one in kept(store).values()} == {""}
+
+
+def test_stopped_it_keeps_what_came_and_the_same_again_goes_on(store: Store) -> None:
+    stop = Stop()
+
+    def then_stop(body: dict[str, Any]) -> str:
+        stop.ask("It was asked to stop.")
+        return latin(body)
+
+    outcome, bodies = judged(store, [NONE], limit=2)
+    assert (outcome.judged, outcome.remaining) == (2, 0)
+    first = set(kept(store))
+    outcome, bodies = judged(store, then_stop, stop=stop)
+    assert outcome.stopped == "It was asked to stop."
+    assert len(bodies) == 1
+    assert outcome.judged + outcome.remaining == 2
+    assert first <= set(kept(store))  # the first two of four are among all four
+    outcome, bodies = judged(store, latin)
+    assert outcome.judged == len(bodies) == 4 - outcome.kept
+    assert len(kept(store)) == 4
+
+
+def test_a_budget_ends_it_and_keeps_what_was_paid_for(store: Store, tmp_path: Path) -> None:
+    """A call of 11 + 7 tokens costs $0.018, so the second one goes beyond three cents."""
+    prices = tmp_path / "models.toml"
+    prices.write_text('[models."openai/fake"]\nprices = { input = 1000.0, output = 1000.0 }\n')
+    with running([NONE]) as provider:
+        wanted = Wanted("openai/fake", base_url=provider.base_url)
+        outcome = judge_patients(store, wanted, registry(prices), Options(1, 0.03))
+    assert (outcome.judged, outcome.remaining, outcome.stopped) == (2, 2, "The budget of $0.03 is used up.")
+    assert outcome.cost_usd == pytest.approx(0.036)
+    assert len(kept(store)) == 2
+
+
+def test_a_refused_key_ends_it_and_a_broken_provider_too(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(AnamnesisError, match="key"):
+        judged(store, [failing(401, "no such key")])
+    monkeypatch.setattr("core.jobs.judging.GIVE_UP", 2)
+    outcome, _ = judged(store, [failing(500)])
+    assert (outcome.failed, outcome.remaining) == (2, 2)
+    assert "2 times in a row" in str(outcome.stopped)
+
+
+def test_size_before_it_starts_and_what_cannot_be_done(store: Store, tmp_path: Path) -> None:
+    size = size_of(store, Wanted("openai/fake"), registry())
+    assert (size.conversations, size.kept, size.role.calls, size.role.cost_usd) == (4, 0, 4, None)
+    judged(store, latin, limit=3)
+    assert size_of(store, Wanted("openai/fake"), registry()).conversations == 1
+    assert size_of(store, Wanted("openai/other"), registry()).conversations == 4
+    with pytest.raises(UsageError, match="budget needs prices"):
+        judged(store, latin, budget_usd=1.0)
+    with pytest.raises(AnamnesisError, match="no conversation is stored"):
+        size_of(Store(tmp_path / "empty.duckdb"), Wanted("openai/fake"), registry())
+
+
+def test_another_prompt_judges_anew(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged(store, latin)
+    other = replace(judging_pack(), hash="another")
+    monkeypatch.setattr("core.jobs.patient_judging.judging_pack", lambda: other)
+    assert judged(store, latin)[0].judged == 4
+
+
+def test_progress_is_told(store: Store) -> None:
+    told: list[tuple[int, int]] = []
+
+    def show(progress: Progress) -> None:
+        told.append((progress.done, progress.planned))
+
+    judged(store, latin, on_progress=show)
+    assert told[0] == (0, 4)
+    assert told[-1] == (4, 4)

@@ -1,0 +1,143 @@
+"""Marking stored conversations: once, with progress and a stop, anew where rules or facts change; and the figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.errors import UsageError
+from core.measures.patients import marking, rules
+from core.measures.patients.figures import PatientRate, hit_sample, patient_hits, patient_rates, trial_marks
+from core.measures.patients.marking import Marked, count_unmarked, mark_patients
+from core.measures.patients.rules import rules_version
+from core.stats.proportions import wilson
+from core.store.database import Store
+from core.store.patients import KINDS, Kind, PatientFilter, marks_of, offer
+from tests.core.measures.patients.patient_talks import stored
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return stored(tmp_path / "results.duckdb", persona="terse")
+
+
+def rates(store: Store, kind: Kind, **chosen: str) -> dict[str, PatientRate]:
+    found = patient_rates(store, "doctor", PatientFilter(), [kind])
+    return {row.group: row for row in found if all(getattr(row, name) == value for name, value in chosen.items())}
+
+
+def test_everything_is_marked_once_and_told(store: Store) -> None:
+    told: list[tuple[int, int]] = []
+    assert count_unmarked(store) == 4
+    assert mark_patients(store, on_progress=lambda *done: told.append(done)) == Marked(4, 0)
+    assert told[-1] == (4, 4)
+    assert count_unmarked(store) == 0
+    assert mark_patients(store) == Marked(0, 0)
+
+
+def test_processes_mark_the_same(store: Store) -> None:
+    mark_patients(store, processes=1)
+    with store.read() as cursor:
+        assert [mark.words for mark in marks_of(cursor, "m1/1/0", rules_version()) or ()] == [
+            "vignette", "papules", "pruritus",
+        ]  # fmt: skip
+
+
+def test_a_stop_keeps_what_was_done(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(marking, "MANY", 1)
+    assert mark_patients(store, stop=lambda: True) == Marked(1, 3)
+    assert count_unmarked(store) == 3
+    assert mark_patients(store) == Marked(3, 0)
+
+
+def test_other_rules_mark_anew(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark_patients(store)
+    monkeypatch.setattr(rules, "RULES", "2")
+    assert count_unmarked(store) == 4
+    with store.read() as cursor:
+        assert marks_of(cursor, "m1/1/0", rules_version()) is None
+
+
+def test_rates_are_shares_of_conversations_and_hits_of_replies(store: Store) -> None:
+    mark_patients(store)
+    # m1: three conversations with 3 + 2 + 4 replies, one of them with two terms
+    terms = rates(store, "medical_term")["m1"]
+    assert (terms.n, terms.n_hit, terms.cases, terms.hits, terms.replies) == (3, 1, 2, 2, 9)
+    assert terms.rate == pytest.approx(1 / 3)
+    assert terms.per_100 == pytest.approx(100 * 2 / 9)
+    assert terms.interval.low <= terms.rate <= terms.interval.high
+    # m2: one conversation, two of three replies speak of the vignette
+    text = rates(store, "mentions_text")["m2"]
+    assert (text.n, text.n_hit, text.hits, text.replies) == (1, 1, 2, 3)
+    assert text.interval == pytest.approx(wilson(1, 1))
+
+
+def test_no_hit_at_all_is_no_certainty(store: Store) -> None:
+    mark_patients(store)
+    leaks = rates(store, "leak")["m1"]
+    assert leaks.rate == 0
+    assert leaks.interval.low == 0
+    assert leaks.interval.high == pytest.approx(wilson(0, 2).high)
+
+
+def test_plain_patients_and_personas_are_apart(store: Store) -> None:
+    mark_patients(store)
+    found = patient_rates(store, "patient", kinds=["mentions_text"])
+    assert {(row.group, row.persona): row.n for row in found} == {("openai/p", ""): 3, ("openai/p", "terse"): 1}
+
+
+def test_marks_of_facts_ledgers_in_an_older_database_are_not_read(store: Store) -> None:
+    """They were kept under the rules' version and “:facts”."""
+    mark_patients(store)
+    before = [rates(store, kind) for kind in KINDS]
+    with store.write() as connection:
+        connection.execute(
+            "INSERT INTO patient_marks SELECT trial_id, ?, 0, "
+            """'[{"turn": 1, "kind": "invented", "words": "x", "start": 0, "end": 1, "detail": ""}]', 1.0 """
+            "FROM trials",
+            [f"{rules_version()}:facts"],
+        )
+    assert [rates(store, kind) for kind in KINDS] == before
+    with store.read() as cursor:
+        assert all(mark.kind in KINDS for mark in marks_of(cursor, "m1/1/0", rules_version()) or ())
+
+
+def test_hits_come_with_question_reply_and_place(store: Store) -> None:
+    mark_patients(store)
+    total, found = patient_hits(store, "mentions_text", limit=2, offset=1)
+    assert (total, len(found)) == (3, 2)
+    (hit,) = patient_hits(store, "mentions_text", PatientFilter(doctors=["m1"]))[1]
+    assert (hit.trial_id, hit.mark.turn, hit.question) == ("m1/1/0", 3, "Do you smoke?")
+    assert hit.text[hit.mark.start : hit.mark.end] == hit.mark.words == "vignette"
+    assert patient_hits(store, "medical_term", words="PRUR")[0] == 1
+    assert patient_hits(store, "mentions_text", offset=9) == (0, [])
+
+
+def test_filters_name_runs_personas_and_specialties(store: Store) -> None:
+    mark_patients(store)
+    assert patient_hits(store, "mentions_text", PatientFilter(personas=[""]))[0] == 1
+    assert patient_hits(store, "mentions_text", PatientFilter(runs=["m2"]))[0] == 2
+    assert patient_hits(store, "mentions_text", PatientFilter(specialties=["Cardiology"]))[0] == 0
+    with store.read() as cursor:
+        held = offer(cursor)
+    assert (held.personas, held.doctors) == (("", "terse"), ("m1", "m2"))
+
+
+def test_a_sample_is_drawn_by_its_seed(store: Store) -> None:
+    mark_patients(store)
+    assert hit_sample(store, "mentions_text", 2, seed=1) == hit_sample(store, "mentions_text", 2, seed=1)
+    assert len(hit_sample(store, "mentions_text", 20)) == 3
+
+
+def test_one_conversation_is_marked_at_once(store: Store) -> None:
+    assert [mark.kind for mark in trial_marks(store, "m1/1/0")] == ["mentions_text", "medical_term", "medical_term"]
+    with pytest.raises(UsageError, match="No conversation 'gone'"):
+        trial_marks(store, "gone")
+
+
+def test_without_conversations_there_are_no_figures(tmp_path: Path) -> None:
+    empty = Store(tmp_path / "empty.duckdb")
+    assert mark_patients(empty) == Marked(0, 0)
+    assert patient_rates(empty) == []
+    assert all(patient_hits(empty, kind) == (0, []) for kind in KINDS)

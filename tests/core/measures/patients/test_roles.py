@@ -1,0 +1,116 @@
+"""Rules on single replies: what breaks a patient's role, and what does not though it looks like it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from core.measures.patients.roles import broken_in
+
+
+def kinds(text: str, question: str = "") -> list[str]:
+    return [broken.kind for broken in broken_in(text, question)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The vignette does not mention any fever.",
+        "I'm sorry, the paragraph doesn't say.",
+        "The case doesn't specify whether I smoke.",
+        "Based on the provided information, I have no allergies.",
+        "The description I provided? No: the text does not include my age.",
+    ],
+)
+def test_speaking_of_its_text(text: str) -> None:
+    assert kinds(text) == ["mentions_text"]
+
+
+@pytest.mark.parametrize("text", ["In my case it started in May.", "That is not the case.", "I sent you a text."])
+def test_everyday_words_do_not_speak_of_a_text(text: str) -> None:
+    assert kinds(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "No, I haven't mentioned any weight loss.",
+        "Smoking was not mentioned.",
+        "There's no information provided about that.",
+        "You didn't provide that.",
+    ],
+)
+def test_answering_with_what_was_mentioned(text: str) -> None:
+    assert kinds(text) == ["not_mentioned"]
+
+
+@pytest.mark.parametrize("text", ["I was provided with antibiotics.", "My doctor mentioned a shadow on the lung."])
+def test_what_others_said_or_gave_is_an_answer(text: str) -> None:
+    assert kinds(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["I'm sorry, but I can't provide that information.", "I cannot help with that.", "As an AI, I have no family.",
+     "I'd rather not discuss that."],
+)  # fmt: skip
+def test_refusing(text: str) -> None:
+    assert kinds(text) == ["refusal"]
+
+
+def test_a_refusal_with_the_text_for_its_reason_is_counted_once() -> None:
+    assert kinds("The vignette does not mention it, so I cannot answer that.") == ["mentions_text"]
+
+
+@pytest.mark.parametrize("text", ["I can't say for sure.", "I don't know.", "I can't respond to anyone during a fit."])
+def test_not_knowing_is_no_refusal(text: str) -> None:
+    assert kinds(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Do you have any fever yourself?",
+        "I would recommend that you see a specialist.",
+        "You should take ibuprofen twice a day.",
+        "**Final Diagnosis:** lupus",
+        "You probably have a cold.",
+        "The patient denies any mental illness.",
+    ],
+)
+def test_playing_the_doctor(text: str) -> None:
+    assert kinds(text) == ["plays_doctor"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Do you think it is serious?", "When do you have an opening?", "You should ask my mother.",
+     "I have not been diagnosed with anything.", "You may have to speak up."],
+)  # fmt: skip
+def test_what_a_patient_may_ask_and_say(text: str) -> None:
+    assert kinds(text) == []
+
+
+def test_a_doctor_who_speaks_of_the_patient_may_be_answered_so() -> None:
+    assert kinds("The patient is 4 years old.", "How old is the patient?") == []
+    assert kinds("The patient is 4 years old.", "How old is he?") == ["plays_doctor"]
+
+
+def test_both_sides_and_stage_directions() -> None:
+    assert kinds("It hurts.\nDoctor: Since when?\nPatient: Since May.") == ["both_sides"]
+    assert kinds("*sighs* It hurts.") == kinds("(looks down) It hurts.") == ["stage_direction"]
+    assert kinds("*rubbing the left knee* Here.") == ["stage_direction"]
+    assert kinds("It is *very* sore (38 °C) and **red**.") == []
+
+
+def test_the_place_is_that_of_the_words() -> None:
+    text = "Well, the vignette is silent."
+    (broken,) = broken_in(text)
+    assert text[broken.start : broken.end] == "vignette"
+
+
+def test_a_hostile_reply_takes_linear_time() -> None:
+    began = time.perf_counter()
+    broken_in("do you have " * 20_000 + ".?")
+    assert time.perf_counter() - began < 5

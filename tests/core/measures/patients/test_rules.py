@@ -1,0 +1,66 @@
+"""The marks of a whole conversation: terms that nobody had said, and diagnoses given away."""
+
+from __future__ import annotations
+
+from core.agents.base import Turn
+from core.measures.patients.rules import marks_in, replies_of, terms_in
+from tests.core.measures.patients.patient_talks import OPENING, dialogue
+from tests.core.store.builders import a_case
+
+LUPUS = a_case(
+    vignette="A woman has a rash and sore joints.", answer="Systemic lupus erythematosus", synonyms=("SLE", "Lupus"),
+    supertypes=("Connective tissue disease",), profile=None,
+)  # fmt: skip
+
+
+def leaks(*exchanges: tuple[str, str]) -> list[tuple[int, str, str]]:
+    marks = marks_in(LUPUS, dialogue(*exchanges))
+    return [(mark.turn, mark.words, mark.detail) for mark in marks if mark.kind == "leak"]
+
+
+def test_a_term_counts_where_the_patient_first_says_it() -> None:
+    marks = terms_in(dialogue(OPENING, ("Since when?", "The papules came in May."), ("Where?", "Papules all over.")))
+    assert [(mark.turn, mark.words, mark.detail) for mark in marks] == [(3, "papules", "small bump")]
+
+
+def test_a_term_that_the_doctor_said_in_any_form_does_not_count() -> None:
+    assert not terms_in(dialogue(OPENING, ("Is the rash papular?", "Yes, I have papules.")))
+    assert terms_in(dialogue(OPENING, ("Any bumps?", "Yes, papules.")))
+
+
+def test_what_the_doctor_says_later_does_not_excuse_it() -> None:
+    assert len(terms_in(dialogue(("Hello", "I have dyspnea."), ("Dyspnea since when?", "May.")))) == 1
+
+
+def test_naming_the_answer_a_synonym_or_a_broader_name_gives_the_diagnosis_away() -> None:
+    assert leaks(OPENING, ("Anything else?", "I have systemic lupus erythematosus.")) == [
+        (3, "systemic lupus erythematosus", "the answer")
+    ]
+    assert leaks(OPENING, ("Else?", "It is lupus.")) == [(3, "lupus", "a synonym")]
+    assert leaks(OPENING, ("Else?", "A connective tissue disease.")) == [
+        (3, "connective tissue disease", "a broader name")
+    ]
+
+
+def test_a_name_that_was_said_or_is_of_a_relative_gives_nothing_away() -> None:
+    assert not leaks(OPENING, ("Could it be lupus?", "I don't think I have lupus."))
+    assert not leaks(OPENING, ("Family?", "My mother has lupus."))
+    assert leaks(OPENING, ("Family?", "My mother is well. I have lupus."))
+
+
+def test_a_name_in_the_vignette_is_no_secret() -> None:
+    open_case = LUPUS.model_copy(update={"vignette": "A woman with known lupus has a rash."})
+    said = dialogue(OPENING, ("Else?", "I have lupus."))
+    assert not [mark for mark in marks_in(open_case, said) if mark.kind == "leak"]
+
+
+def test_the_diagnosis_is_not_counted_as_a_term_too() -> None:
+    case = LUPUS.model_copy(update={"answer": "Atopic dermatitis", "synonyms": (), "supertypes": ()})
+    marks = marks_in(case, dialogue(OPENING, ("Else?", "I have atopic dermatitis.")))
+    assert [mark.kind for mark in marks] == ["leak"]
+
+
+def test_a_request_before_the_doctor_spoke_is_no_reply() -> None:
+    said = (Turn("patient", "Doctor, I have dyspnea."), *dialogue(("Since when?", "May.")))
+    assert replies_of(said) == [2]
+    assert not terms_in(said)

@@ -1,0 +1,85 @@
+"""A release of a few cases in the authors' layout, and releases of random scores that need no files."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core.case import SPECIALTIES
+from core.datasets.published import RELEASE_DATASETS
+from core.jobs.craftmd_release.importing import import_release
+from core.jobs.craftmd_release.layout import find
+from core.measures.reproduce.release import ModelScores
+from core.store.database import Store
+from core.store.paper import ReleasedCase
+
+HEADER = ["case_vignette", "choice_1", "choice_2", "choice_3", "choice_4", "answer", "category", "dataset", "case_id"]
+FORMATS = ("vignette", "multiturn", "singleturn", "summarized")
+
+
+def case_row(
+    case_id: str, answer: str = "Gout", category: str = "Neurology", dataset: str = "MedQA_USMLE"
+) -> list[str]:
+    return [f"A man has pain {case_id}.", answer, "Scabies", "Asthma", "Stroke", answer, category, dataset, case_id]
+
+
+def a_trial(**fields: Any) -> dict[str, Any]:
+    """A trial whose answers are all wrong, but for the fields given."""
+    trial: dict[str, Any] = {
+        "multiturn_conversation": [
+            {"role": "system", "content": "You are an AI doctor specializing in Neurology. Ask."},
+            {"role": "assistant", "content": "What brings you here?"},
+            {"role": "user", "content": "Pain."},
+            {"role": "assistant", "content": "**Final Diagnosis:** Stroke"},
+        ],
+        "summarized_conversation": "The patient has pain.",
+    }
+    for name in FORMATS:
+        trial |= {f"{name}_mcq": "Stroke", f"{name}_frq": "Stroke"}
+        trial |= {f"extracted_ans_{name}_frq": "stroke", f"evaluation_{name}_frq": 0}
+    return {**trial, **fields}
+
+
+def write_release(
+    folder: Path,
+    rows: Sequence[list[str]],
+    trials: Mapping[str, Sequence[dict[str, Any] | None]],
+    qc: str | None = None,
+) -> Path:
+    """Write a release of one model, GPT-3.5: case id → its trials, ``None`` for a missing one."""
+    results, data = folder / "results" / "gpt3_1106", folder / "data"
+    results.mkdir(parents=True)
+    data.mkdir()
+    with (data / "usmle_and_derm_dataset.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([HEADER, *rows])
+    answers = {row[-1]: row[5] for row in rows}
+    for case_id, stored in trials.items():
+        held = {f"trial_{n}": trial for n, trial in enumerate(stored) if trial is not None}
+        content = {"case_id": case_id, "correct_ans": answers[case_id].lower(), **held}
+        (results / f"{case_id}.json").write_text(json.dumps(content))
+    if qc is not None:
+        (folder / "results" / "expert_annotations").mkdir()
+        (folder / "results" / "expert_annotations" / "case_vignette_qc.csv").write_text(qc)
+    return folder
+
+
+def import_folder(store: Store, folder: Path) -> None:
+    layout = find(folder, "release")
+    import_release(store, layout, layout.models)
+
+
+def random_model(label: str, n: int = 240, seed: int = 0) -> ModelScores:
+    """A model of random scores on cases of every specialty and data set, all with one single diagnosis."""
+    generator = np.random.default_rng([seed, *label.encode()])
+    cases = tuple(
+        ReleasedCase(f"craftmd/case_{i}", i, list(RELEASE_DATASETS.values())[i // 12 % 3], SPECIALTIES[i % 12], True)
+        for i in range(n)
+    )
+    arms = [(f, q) for f in ("vignette", "multi_turn", "single_turn", "summarized") for q in ("mcq", "frq")]
+    scores = {arm: generator.integers(0, 6, n) / 5 for arm in arms}
+    return ModelScores("run", label, cases, scores)  # type: ignore[arg-type]

@@ -1,0 +1,101 @@
+"""Printed numbers are read as printed, and a cell matches only what rounds to them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from core.case import SPECIALTIES
+from core.datasets import published
+from core.measures.reproduce.accuracy_tables import interval_misprint
+from core.measures.reproduce.cells import Cell, ModelData, Reproduction, as_printed
+
+
+def a_cell(**changes: Any) -> Cell:
+    given: dict[str, Any] = {
+        "table": 1, "quantity": "mean", "model": "gpt_4", "question_type": "mcq", "format": "vignette",
+        "specialty": None, "dataset": None, "arm_a": None, "arm_b": None, "published": 0.82, "printed": "0.820",
+    }  # fmt: skip
+    return Cell(**{**given, **changes})
+
+
+@pytest.mark.parametrize(
+    ("value", "status"), [(0.8204, "match"), (0.8196, "match"), (0.8206, "differs"), (0.8194, "differs")]
+)
+def test_a_cell_matches_what_rounds_to_the_printed_digits(value: float, status: str) -> None:
+    cell = a_cell().with_value(value)
+    assert (cell.status, cell.recomputed) == (status, round(value, 3))
+
+
+def test_a_known_misprint_says_so_even_where_the_two_agree() -> None:
+    differing, agreeing = (a_cell().with_value(value, "copied") for value in (0.5, 0.82))
+    assert (differing.status, differing.reason) == ("misprint", "copied")
+    assert agreeing.status == "misprint"
+    assert agreeing.reason == "copied; here the two agree all the same"
+
+
+def test_what_was_left_out_has_no_number() -> None:
+    cell = a_cell().with_value(0.5).left_out("no data")
+    assert (cell.status, cell.recomputed, cell.reason) == ("not_attempted", None, "no data")
+
+
+def test_halves_are_rounded_as_the_tables_do() -> None:
+    assert as_printed(0.0001 * 72 / 16, "p_adjusted") == 0.0004
+    assert as_printed(0.00055, "p_adjusted") == 0.0006
+
+
+@pytest.mark.parametrize(
+    ("values", "succeeded"), [([0.82], True), ([0.82, 0.5], False), ([], False), ([None], False), ([0.82, None], True)]
+)
+def test_it_succeeds_where_something_matches_and_nothing_differs(values: list[float | None], succeeded: bool) -> None:
+    cells = tuple(a_cell() if value is None else a_cell().with_value(value) for value in values)
+    assert Reproduction({"gpt_4": ModelData("run", 1)}, cells, ()).succeeded is succeeded
+
+
+def test_every_printed_figure_is_read() -> None:
+    figures, tests = published.accuracy_figures(), published.published_tests()
+    assert Counter(f.table for f in figures) == {
+        1: 16, 4: 16, 6: 192, 8: 192, 10: 48, 12: 48, 14: 48, 16: 48, 19: 16, 22: 16
+    }  # fmt: skip
+    assert Counter(t.table for t in tests) == {
+        2: 24, 3: 16, 5: 24, 7: 288, 9: 288, 11: 72, 13: 72, 15: 72, 17: 72, 18: 12, 20: 24, 21: 8, 23: 12
+    }  # fmt: skip
+    assert {f.specialty_name for f in figures if f.specialty} == set(SPECIALTIES)
+    first = figures[0]
+    assert (first.model, first.format, first.mean, first.ci_low, first.ci_high) == (
+        "gpt_4", "vignette", 0.82, 0.804, 0.837
+    )  # fmt: skip
+    assert all(f.specialty is None and f.dataset is None for f in figures if f.scope == "overall")
+
+
+def test_a_p_value_printed_as_a_bound_stays_text() -> None:
+    bound = next(t for t in published.published_tests() if t.p_text.startswith("<"))
+    assert (bound.table, bound.p_value, bound.p_adjusted, bound.p_text) == (18, None, None, "<0.0001")
+
+
+def test_the_leaderboard_and_the_inferred_labels_are_read() -> None:
+    board = published.leaderboard()
+    assert len(board) == 24
+    best = next(row for row in board if row.question_type == "mcq" and row.rank == 1)
+    assert (best.model, best.means["multi_turn"]) == ("O1-preview-0912", 0.745)
+    labels = published.inferred_single_diagnosis()
+    assert (len(labels), sum(labels.values())) == (117, 84)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        ("craftmd_expert", 32), ("craftmd_intext", 81), ("craftmd_preprint", 205), ("consultation", 166),
+        ("automedic", 74),
+    ],
+)  # fmt: skip
+def test_the_other_files_are_read_as_they_stand(name: published.RowFile, rows: int) -> None:
+    assert len(published.rows(name)) == rows
+
+
+def test_only_table_4_holds_intervals_without_their_mean() -> None:
+    wrong = [f for f in published.accuracy_figures() if interval_misprint(f)]
+    assert Counter(f.table for f in wrong) == {4: 16}
+    assert "is that of table 1" in (interval_misprint(wrong[0]) or "")

@@ -1,0 +1,152 @@
+"""Accuracy, worked out by hand on three cases."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from core.errors import UsageError
+from core.events import Event, Finished, Verdict
+from core.journal import TrialLine
+from core.measures.accuracy import AccuracyRow, accuracy, interval_of
+from core.stats.bootstrap import exact_interval
+from core.store.database import Store
+from core.store.figures import Selection, case_scores
+from core.store.fold import fold
+from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, grades, invalid, write_journal
+
+FRQ = ("multi_turn", "frq")
+
+
+def trial(run_id: str, case: int, number: int, *events: Event) -> TrialLine:
+    name = f"{run_id}/{case}/{number}"
+    ending = (Finished(at=1.0),)
+    return a_trial([*events, *ending], trial_id=name, run_id=run_id, case_key=f"ours/{case}", trial=number)
+
+
+def frq(verdict: Verdict) -> tuple[Event, Event]:
+    return answered(), graded(verdict)
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    """Case 1: right, wrong and a provider's error. Case 2: right twice, once no diagnosis. Case 3: never valid."""
+    cases = [a_case(1), a_case(2, specialty="Cardiology", single_diagnosis=False), a_case(3, dataset="other")]
+    outcomes: dict[int, list[Verdict]] = {
+        1: ["correct", "incorrect", "provider_error"], 2: ["correct", "correct", "no_diagnosis"], 3: ["ungradable"]
+    }  # fmt: skip
+    lines = [trial("run", c, n, *frq(v)) for c, verdicts in outcomes.items() for n, v in enumerate(verdicts)]
+    lines.append(trial("run", 3, 1, invalid("refused")))
+    write_journal(store.journals, "run", a_header(cases=cases, arms=[FRQ], trials=3), *lines)
+    fold(store)
+    return store
+
+
+def only(rows: list[AccuracyRow]) -> AccuracyRow:
+    assert len(rows) == 1
+    return rows[0]
+
+
+def test_the_mean_is_over_trials_then_over_cases(filled: Store) -> None:
+    row = only(accuracy(filled))
+    assert (row.model, row.format, row.question_type, row.group) == ("openai/a", "multi_turn", "frq", None)
+    assert row.mean == pytest.approx((1 / 2 + 2 / 3) / 2)  # trials pooled would give 3/5
+    assert (row.n_cases, row.n_trials, row.n_excluded, row.n_cases_excluded) == (2, 5, 3, 1)
+    assert row.excluded_by_reason == {"provider_error": 1, "refused": 1, "ungradable": 1}
+
+
+def test_the_interval_resamples_cases(filled: Store) -> None:
+    # the resamples of the case scores 1/2 and 2/3 have the means 1/2, 7/12 (twice) and 2/3
+    for kind in ("bootstrap", "exact"):
+        row = only(accuracy(filled, interval=kind))
+        assert (row.ci_low, row.ci_high) == pytest.approx((1 / 2, 2 / 3))
+    normal = only(accuracy(filled, interval="normal"))
+    assert normal.ci_low == pytest.approx(7 / 12 - 12.7062 / 12, abs=1e-4)  # t(0.975, 1) = 12.7062
+
+
+def test_the_published_rule_keeps_cases_without_a_valid_answer_as_zero(filled: Store) -> None:
+    row = only(accuracy(filled, invalid="zero"))
+    assert row.mean == pytest.approx((1 / 2 + 2 / 3 + 0) / 3)
+    assert (row.n_cases, row.n_cases_excluded) == (3, 0)
+
+
+def test_groups_are_specialties_or_data_sets(filled: Store) -> None:
+    by_specialty = accuracy(filled, "specialty")
+    assert [(r.group, r.mean, r.n_cases) for r in by_specialty] == [
+        ("Cardiology", pytest.approx(2 / 3), 1), ("Dermatology", 0.5, 1)
+    ]  # fmt: skip
+    other, ours = accuracy(filled, "dataset")
+    assert ours.n_cases == 2
+    assert (other.group, other.mean, other.ci_low, other.ci_high, other.n_cases) == ("other", None, None, None, 0)
+    assert other.excluded_by_reason == {"refused": 1, "ungradable": 1}
+
+
+def test_a_new_grade_changes_the_figure(filled: Store) -> None:
+    write_journal(filled.journals, "run", grades("run/1/1", graded("correct", at=50.0)))
+    write_journal(filled.journals, "run", grades("run/1/2", graded("multiple", at=50.0)))
+    fold(filled)
+    row = only(accuracy(filled))
+    assert row.mean == pytest.approx((2 / 3 + 2 / 3) / 2)
+    assert "provider_error" not in row.excluded_by_reason
+
+
+def test_the_multiple_choice_rule_is_chosen(store: Store) -> None:
+    loose, strict = graded("correct", "vignette", "mcq"), graded("incorrect", "vignette", "mcq", rule="mcq_strict")
+    many = graded("correct", "vignette", "mcq_many", rule="mcq_strict")
+    stream = [answered("vignette", "mcq"), loose, strict, answered("vignette", "mcq_many"), many]
+    write_journal(store.journals, "run", a_header(cases=[a_case()]), trial("run", 1, 0, *stream))
+    fold(store)
+    assert [(r.question_type, r.mean) for r in accuracy(store, mcq_rule="mcq_strict")] == [("mcq", 0), ("mcq_many", 1)]
+    mcq, many_choices = accuracy(store, mcq_rule="mcq_loose")
+    assert mcq.mean == 1
+    assert (many_choices.mean, many_choices.excluded_by_reason) == (None, {"ungraded": 1})
+
+
+def test_a_trial_that_broke_off_is_excluded_in_every_arm_it_did_not_reach(store: Store) -> None:
+    broken = a_trial([answered("vignette", "mcq"), graded("correct", "vignette", "mcq")])
+    write_journal(store.journals, "run", a_header(cases=[a_case()]), broken)
+    fold(store)
+    mcq, frq_row = accuracy(store)
+    assert (mcq.mean, mcq.n_excluded) == (1, 0)
+    assert (frq_row.mean, frq_row.excluded_by_reason) == (None, {"provider_error": 1})
+
+
+def test_models_runs_and_kinds_of_cases_are_selected(filled: Store) -> None:
+    other = a_header("b", cases=[a_case(1)], doctor="openai/b", arms=[FRQ])
+    write_journal(filled.journals, "b", other, trial("b", 1, 0, *frq("correct")))
+    live = a_header("live", cases=[a_case(1)], doctor="openai/c", source="live")
+    write_journal(filled.journals, "live", live, trial("live", 1, 0, *frq("correct")))
+    fold(filled)
+    assert [r.model for r in accuracy(filled)] == ["openai/a", "openai/b"], "a live conversation is no campaign"
+    assert [r.model for r in accuracy(filled, selection=Selection(runs=["live"]))] == ["openai/c"]
+    assert [r.model for r in accuracy(filled, selection=Selection(models=["openai/b"]))] == ["openai/b"]
+    single = only(accuracy(filled, selection=Selection(single_diagnosis=False)))
+    assert single.mean == pytest.approx(2 / 3)
+
+
+def test_runs_of_one_model_are_pooled_by_case(filled: Store) -> None:
+    again = a_header("again", cases=[a_case(1)], arms=[FRQ])
+    write_journal(filled.journals, "again", again, trial("again", 1, 0, *frq("correct")))
+    fold(filled)
+    row = only(accuracy(filled))
+    assert row.mean == pytest.approx((2 / 3 + 2 / 3) / 2)
+    assert row.n_cases == 2
+
+
+def test_case_scores_are_what_pairs_are_made_of(filled: Store) -> None:
+    with filled.read() as cursor:
+        scores = case_scores(cursor)
+    assert [(s.case_key, s.correct, s.counted, s.score) for s in scores] == [
+        ("ours/1", 1, 2, 0.5), ("ours/2", 2, 3, pytest.approx(2 / 3)), ("ours/3", 0, 0, None)
+    ]  # fmt: skip
+
+
+def test_an_empty_database_has_no_rows(store: Store) -> None:
+    assert accuracy(store) == []
+
+
+def test_the_exact_interval_is_refused_where_it_cannot_be() -> None:
+    values = np.random.default_rng(0).random(20).tolist()
+    assert exact_interval(values) is None
+    with pytest.raises(UsageError, match="bootstrap"):
+        interval_of(values, "exact")

@@ -1,0 +1,255 @@
+"""Attribution of what is stored: progress, stop, the cache, and shares and accuracies by hand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from core.events import Utterance
+from core.jobs.judging import journaled
+from core.measures import attribution_run
+from core.measures.attribution import CAUSES, Attribution, Cause
+from core.measures.attribution_run import attributions
+from core.measures.attribution_shares import cause_shares, patient_effects
+from core.measures.belief_run import courses
+from core.measures.ledger.keeping import mark_missing
+from core.store.database import Store
+from core.store.fact_judgements import Judge, row_of, talks_to_judge
+from core.store.fact_sets import save_facts
+from core.store.failures import WrongAnswer
+from core.store.figures import CaseScore, Selection
+from core.store.fold import fold
+from core.text.facts import AtomicFact
+from core.text.judged import PatientVerdict
+from tests.core.measures.test_attribution import wrong
+from tests.core.store.builders import (
+    Ended,
+    Finished,
+    Probed,
+    a_case,
+    a_header,
+    a_trial,
+    answered,
+    graded,
+    invalid,
+    write_journal,
+)
+
+
+def talk(case: int, reply: str, vignette: str = "correct", believed: str = "Gout") -> Any:
+    """A conversation with one question about a lump and a wrong answer after it."""
+    stream = [
+        Utterance(turn=0, role="doctor", text="Hello, what symptoms bring you in?"),
+        Utterance(turn=1, role="patient", text="I don't know."),
+        Probed(turn=1, differential=((believed, 0.8),)),
+        Utterance(turn=2, role="doctor", text="Do you have a lump on your neck?"),
+        Utterance(turn=3, role="patient", text=reply),
+        Utterance(turn=4, role="doctor", text="**Final Diagnosis:** Gout"),
+        Ended(reason="final_diagnosis", doctor_turns=2),
+        answered(response="**Final Diagnosis:** Gout"), graded("incorrect", extracted="Gout"),
+        answered("vignette", response="Gout"), graded(vignette, "vignette", extracted="Gout"), Finished(at=9.0),
+    ]  # fmt: skip
+    return a_trial(stream, trial_id=f"run/{case}", case_key=f"ours/{case}")
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    cases = [a_case(n, vignette="A boy has a nodule on the neck.") for n in range(1, 6)]
+    write_journal(
+        store.journals, "run", a_header(cases=cases),
+        talk(1, "I don't know."),
+        talk(2, "Yes, a lump on my neck."),
+        talk(3, "They said it is eczema.", "incorrect"),
+        talk(4, "I don't know.", "incorrect", "Eczema"),
+        a_trial([invalid("provider_error"), Finished(at=1.0)], trial_id="run/5", case_key="ours/5"),
+    )  # fmt: skip
+    fold(store)
+    return store
+
+
+def test_every_wrong_answer_gets_its_cause(filled: Store) -> None:
+    found = attributions(filled, Selection(formats=["multi_turn"]))
+    assert (found.done, found.planned, found.complete) == (5, 5, True)
+    assert {a.answer.case[0]: (a.cause, a.turn) for a in found.answers} == {
+        "ours/1": ("not_judged", 4),  # asked for the lump, which was never told: did the patient keep it back?
+        "ours/2": ("doctor_concluded_wrongly", 4),
+        "ours/3": ("patient", 3),  # leaked
+        "ours/4": ("doctor_concluded_wrongly", 1),  # its own belief was right, and it fails on the vignette too
+        "ours/5": ("provider", None),
+    }
+
+
+JUDGE = Judge("openai/j", "p1")
+LUMP = PatientVerdict("withheld", 3, "Do you have a lump on your neck?", "lump", "nodule on the neck")
+
+
+def judge(
+    store: Store, trial: str, *verdicts: PatientVerdict, by: Judge = JUDGE, at: float = 1.0, failure: str = ""
+) -> None:  # fmt: skip
+    """Keep a judgement of a conversation against its present facts."""
+    with store.read() as cursor:
+        (talk,) = talks_to_judge(cursor, by, trials=[trial])
+    kept = {"trial_id": trial, "dropped": 0, "failure": failure, "calls": "[]", "tokens": 1, "cost_usd": None}
+    row = row_of(by, talk.facts_hash, None if failure else verdicts, {**kept, "judged_at": at})
+    journaled(store, "fact_judgements")([row])
+
+
+def causes_of(store: Store, **how: Any) -> dict[str, tuple[str, int | None]]:
+    found = attributions(store, Selection(formats=["multi_turn"]), **how).answers
+    return {a.answer.case[0]: (a.cause, a.turn) for a in found}
+
+
+def test_a_model_decides_what_the_patient_did_and_says_who(filled: Store) -> None:
+    without = causes_of(filled)
+    judge(filled, "run/1", LUMP)
+    judge(filled, "run/2")
+    assert causes_of(filled) == {**without, "ours/1": ("patient", 3)}
+    found = attributions(filled, Selection(formats=["multi_turn"]))
+    assert found.judge == JUDGE
+    assert {a.answer.case[0]: (a.judged, a.provisional) for a in found.answers} == {
+        "ours/1": (True, False), "ours/2": (True, False), "ours/3": (False, False), "ours/4": (False, False),
+        "ours/5": (False, False),
+    }  # fmt: skip
+
+
+def test_judges_are_never_mixed_and_who_was_last_at_work_counts(filled: Store) -> None:
+    other = Judge("openai/j", "p2")
+    judge(filled, "run/1", LUMP)
+    judge(filled, "run/2", by=other, at=2.0)
+    assert causes_of(filled)["ours/1"] == ("not_judged", 4), "the newer judge has not looked at it"
+    assert causes_of(filled, judge=JUDGE)["ours/1"] == ("patient", 3)
+    judge(filled, "run/1", by=other, at=3.0, failure="unreadable")
+    assert causes_of(filled)["ours/1"] == ("not_judged", 4), "a failure judges nothing"
+
+
+def test_a_judgement_against_other_facts_does_not_count(filled: Store) -> None:
+    judge(filled, "run/1", LUMP)
+    rash = AtomicFact(id="rash", key="rash", text="rash on the legs", lay="a rash on my legs", told=True, topic="other")
+    with filled.write() as connection:
+        save_facts(connection, a_case(1, vignette="A boy has a nodule on the neck."), [rash], "a person")
+    assert causes_of(filled)["ours/1"] == ("doctor_never_asked", 4)
+
+
+def test_all_formats_that_can_be_attributed_by_default(filled: Store) -> None:
+    found = {(a.answer.case[0], a.answer.format): a.cause for a in attributions(filled).answers}
+    assert len(found) == 5 + 2
+    assert found["ours/3", "vignette"] == "doctor_concluded_wrongly"
+    assert attributions(filled, Selection(formats=["single_turn"])).answers == ()
+
+
+def test_progress_stop_and_cache(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attribution_run, "CHUNK", 2)
+    chosen, seen = Selection(formats=["multi_turn"]), []
+    stopped = attributions(filled, chosen, on_progress=lambda *at: seen.append(at), stop=lambda: len(seen) == 1)
+    assert (stopped.done, stopped.planned, stopped.complete, len(stopped.answers)) == (2, 5, False, 2)
+    whole = attributions(filled, chosen, on_progress=lambda *at: seen.append(at))
+    assert seen == [(2, 5), (2, 5), (4, 5), (5, 5)]
+    assert whole.answers[:2] == stopped.answers
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("what is known was read again")
+
+    monkeypatch.setattr(attribution_run, "wrong_answers", refuse)
+    assert attributions(filled, chosen) is whole
+    write_journal(filled.journals, "more", a_header("more", cases=[a_case(9)]))
+    fold(filled)
+    with pytest.raises(AssertionError, match="read again"):
+        attributions(filled, chosen)
+
+
+def test_kept_ledgers_are_used_and_say_the_same(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = attributions(filled).answers
+    assert mark_missing(filled).marked == 4
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a kept ledger was made again")
+
+    monkeypatch.setattr(attribution_run, "ledger_facts", refuse)
+    attribution_run._made.cache_clear()
+    assert attributions(filled).answers == made
+
+
+def test_a_ledger_is_made_against_the_facts_that_were_saved(filled: Store) -> None:
+    """With the lump struck out and a rash put in, nobody asked the patient of case 1 for what never came up."""
+    case = a_case(1, vignette="A boy has a nodule on the neck.")
+    rash = AtomicFact(id="rash", key="rash", text="rash on the legs", lay="a rash on my legs", told=True, topic="other")
+    before = {a.answer.case[0]: a.cause for a in attributions(filled, Selection(formats=["multi_turn"])).answers}
+    with filled.write() as connection:
+        save_facts(connection, case, [rash], "a person")
+    after = {a.answer.case[0]: a.cause for a in attributions(filled, Selection(formats=["multi_turn"])).answers}
+    assert (before["ours/1"], after["ours/1"]) == ("not_judged", "doctor_never_asked")
+    assert {k: v for k, v in before.items() if k != "ours/1"} == {k: v for k, v in after.items() if k != "ours/1"}
+
+
+def test_courses_know_what_was_never_elicited(filled: Store) -> None:
+    found = {course.case_key: course.trajectory for course in courses(filled)}
+    assert set(found) == {"ours/1", "ours/2", "ours/3", "ours/4"}
+    assert found["ours/1"].premature is True  # gout led, and the lump never came up
+    assert found["ours/2"].premature is False  # nothing was left
+    assert found["ours/4"].premature is False  # eczema at 0.8 led
+    seen: list[int] = []
+    assert courses(filled, stop=lambda: True, on_progress=lambda done, _: seen.append(done)) == []
+    assert not seen
+
+
+def put_down(case: int, cause: Cause, **changes: Any) -> Attribution:
+    answer: WrongAnswer = wrong(trial_id=f"{case}", case=(f"ours/{case}", None), **changes)
+    return Attribution(answer, cause, "Because.", None)
+
+
+FOUND = [
+    put_down(1, "patient"), put_down(1, "patient"), put_down(1, "doctor_never_asked"), put_down(2, "patient"),
+    put_down(3, "provider", verdict="provider_error"), put_down(3, "grader", format="vignette"),
+]  # fmt: skip
+
+
+def test_shares_are_of_all_counted_wrong_answers() -> None:
+    rows = {row.cause: row for row in cause_shares(FOUND)}
+    assert list(rows) == list(CAUSES)
+    assert {cause: (row.n, row.n_excluded) for cause, row in rows.items() if row.n or row.n_excluded} == {
+        "provider": (0, 1), "grader": (1, 0), "patient": (3, 0), "doctor_never_asked": (1, 0),
+    }  # fmt: skip
+    assert rows["patient"].share == 3 / 5
+    assert sum(row.share for row in rows.values()) == pytest.approx(1)
+    assert rows["patient"].interval.low < 0.6 < rows["patient"].interval.high
+    # none in the three cases with wrong answers: Wilson's 3.8415/6.8415
+    assert rows["case"].interval == (0, pytest.approx(0.561497, abs=1e-6))
+
+
+def test_shares_by_arm() -> None:
+    rows = {(row.arm, row.cause): row for row in cause_shares(FOUND, by_arm=True)}
+    assert rows[("vignette", "frq"), "grader"].share == 1
+    assert rows[("multi_turn", "frq"), "patient"].share == 3 / 4
+    assert rows[("multi_turn", "frq"), "patient"].n_wrong == 4
+
+
+def test_only_broken_answers_have_no_share() -> None:
+    rows = cause_shares([put_down(1, "provider", verdict="refused")])
+    assert [(row.cause, row.n_excluded) for row in rows if row.n_excluded] == [("provider", 1)]
+    assert all(math.isnan(row.share) for row in rows)
+
+
+def test_accuracy_without_what_the_patient_spoiled() -> None:
+    """Case 1: 1 of 4 right, two of three wrong ones the patient's → 1 of 2. Case 2: 0 of 1 → gone. Case 4: 3 of 3."""
+
+    def score(case: int, correct: int, counted: int) -> CaseScore:
+        return CaseScore("m", "multi_turn", "frq", f"ours/{case}", "ours", "Dermatology", correct, counted, {})
+
+    (row,) = patient_effects(FOUND[:5], [score(1, 1, 4), score(2, 0, 1), score(3, 0, 0), score(4, 3, 3)])
+    assert row.accuracy == pytest.approx((0.25 + 0 + 1) / 3)
+    assert row.without == pytest.approx((0.5 + 1) / 2)
+    assert row.same_cases == pytest.approx((0.25 + 0) / 2)
+    assert (row.n_cases, row.n_left_out, row.n_cases_left_out, row.n_not_judged) == (2, 3, 1, 0)
+
+
+def test_what_nobody_judged_stays_in_and_is_counted() -> None:
+    """Case 1: 1 of 3 right, one wrong answer not judged, one the doctor's until somebody looks; nothing is left out."""
+    open_ = replace(put_down(1, "doctor_never_asked"), provisional=True)
+    score = CaseScore("m", "multi_turn", "frq", "ours/1", "ours", "Dermatology", 1, 3, {})
+    (row,) = patient_effects([put_down(1, "not_judged"), open_], [score])
+    assert (row.without, row.n_left_out, row.n_not_judged) == (row.accuracy, 0, 2)
+    shares = {row.cause: (row.n, row.n_provisional) for row in cause_shares([put_down(1, "not_judged"), open_])}
+    assert (shares["not_judged"], shares["doctor_never_asked"], shares["patient"]) == ((1, 0), (1, 1), (0, 0))

@@ -1,0 +1,118 @@
+"""Beliefs over many conversations: means, curves and calibration, worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from core.events import Probed
+from core.measures.belief import trajectory
+from core.measures.belief_calibration import bin_of, calibration, calibrations
+from core.measures.belief_many import Course, at_share, belief_rows, curves
+from core.stats.bootstrap import bootstrap_interval
+from core.stats.ratios import ratio, ratio_intervals, resampled_sums
+from tests.core.store.builders import a_case
+
+
+def course(case: int, *probes: tuple[str, float], model: str = "m", never: int | None = 1) -> Course:
+    """A conversation about a case whose answer is Eczema; each probe names its leader and its probability."""
+    told = [
+        Probed(turn=2 * n + 1, differential=((name, share), ("Gout", 0.01))) for n, (name, share) in enumerate(probes)
+    ]
+    return Course(model, f"ours/{case}", trajectory(a_case(case), told, "final_diagnosis", never))
+
+
+FOUND = [
+    course(1, ("Eczema", 0.8), ("Eczema", 0.9)),
+    course(1, ("Psoriasis", 0.6), ("Psoriasis", 0.7)),
+    course(2, ("Psoriasis", 0.6), ("Eczema", 0.6), ("Eczema", 0.95), ("Eczema", 0.95)),
+    course(3, ("Eczema", 0.4), ("Psoriasis", 0.4), never=None),
+]
+
+
+def test_shares_are_means_of_conversations_then_of_cases() -> None:
+    (row,) = belief_rows(FOUND)
+    assert row.ever_led.value == pytest.approx((0.5 + 1 + 1) / 3)
+    assert row.leads_at_end.value == pytest.approx((0.5 + 1 + 0) / 3)
+    assert row.lost.value == pytest.approx(1 / 3)
+    assert (row.premature.value, row.premature.n_cases) == (pytest.approx((0.5 + 0) / 2), 2)  # case 3: unknown
+    assert row.over_asked.value == pytest.approx((0 + 1 + 0) / 3)  # 0.9 is reached at the last probe of the first
+    assert (row.first_led.value, row.first_led.n_conversations) == (pytest.approx((1 + 3 + 1) / 3), 3)
+    assert row.ever_led.interval == bootstrap_interval([0.5, 1, 1])
+    assert (row.ever_led.n_cases, row.ever_led.n_conversations) == (3, 4)
+
+
+def test_models_are_apart_and_conversations_without_probe_are_left_out() -> None:
+    rows = belief_rows([*FOUND, course(9, model="other"), course(9, ("Eczema", 0.9), model="a")])
+    assert [row.model for row in rows] == ["a", "m"]
+
+
+def test_a_share_of_the_dialogue_is_the_probe_that_had_come_by_then() -> None:
+    four = FOUND[2].trajectory
+    assert [at_share(four, s).turn for s in (1, 25, 26, 50, 51, 75, 76, 100)] == [1, 1, 3, 3, 5, 5, 7, 7]
+
+
+def test_curves_by_hand() -> None:
+    points = {(p.quantity, p.per_cent): p.mean for p in curves(FOUND)}
+    assert points["right", 50].value == pytest.approx(((0.8 + 0) / 2 + 0.6 + 0.4) / 3)
+    assert points["leads", 100].value == pytest.approx((0.5 + 1 + 0) / 3)
+    assert points["leading", 100].value == pytest.approx(((0.9 + 0.7) / 2 + 0.95 + 0.4) / 3)
+    assert points["leads", 100].interval == bootstrap_interval([0.5, 1, 0])
+
+
+def test_calibration_by_hand() -> None:
+    every, at_end = calibrations(FOUND)
+    assert (every.when, every.n_cases, every.n_probes) == ("every probe", 3, 10)
+    case_1 = (0.2**2 + 0.1**2 + 0.6**2 + 0.7**2) / 4
+    case_2 = (0.6**2 + 0.4**2 + 2 * 0.05**2) / 4
+    case_3 = (0.6**2 + 0.4**2) / 2
+    assert every.brier == pytest.approx((case_1 + case_2 + case_3) / 3)
+    assert every.brier_interval == bootstrap_interval([case_1, case_2, case_3])
+    # weights: 0.4: 1 and 0 at 1/2 each · 0.6: two 0 and a 1 at 1/4 each · 0.7: 0 at 1/4 · 0.8: 1 at 1/4
+    # · 0.9: a 1 at 0.9 and two at 0.95, 1/4 each
+    gaps = [abs(0.4 - 0.5), abs(0.75 * 0.6 - 0.25), 0.25 * 0.7, 0.25 * 0.2, 0.25 * (0.1 + 0.05 + 0.05)]
+    assert every.ece == pytest.approx(sum(gaps) / 3)
+    fourth = every.bins[4]
+    assert (fourth.n_probes, fourth.n_cases, fourth.probability, fourth.right) == (2, 1, 0.4, 0.5)
+    assert math.isnan(every.bins[0].right)
+    assert math.isnan(every.bins[0].interval.low)
+
+    assert (at_end.when, at_end.n_probes) == ("at the end", 4)
+    assert at_end.brier == pytest.approx(((0.1**2 + 0.7**2) / 2 + 0.05**2 + 0.4**2) / 3)
+
+
+def test_bins_begin_at_their_lower_edge_and_one_is_in_the_last() -> None:
+    assert [bin_of(p) for p in (0.0, 0.0999, 0.1, 0.3, 0.7, 0.9, 0.99, 1.0)] == [0, 0, 1, 3, 7, 9, 9, 9]
+
+
+def test_a_perfect_doctor_has_no_error_and_no_spread() -> None:
+    found = calibration("m", [course(n, ("Eczema", 1.0)) for n in range(5)], "at the end")
+    assert (found.brier, found.ece, found.ece_interval) == (0, 0, (0, 0))
+
+
+def test_the_interval_of_the_calibration_error_holds_what_resampling_by_hand_gives() -> None:
+    """Half the cases right at 0.5: the error is |share − 0.5| in a resample, with share ~ Binomial(40, ½)/40."""
+    held = [course(n, ("Eczema" if n % 2 else "Psoriasis", 0.5)) for n in range(40)]
+    found = calibration("m", held, "at the end")
+    assert found.ece == 0
+    draws = np.abs(np.random.default_rng(1).binomial(40, 0.5, 20_000) / 40 - 0.5)
+    assert found.ece_interval.high == pytest.approx(float(np.quantile(draws, 0.978)), abs=0.02)
+
+
+def test_sums_are_resampled_case_by_case() -> None:
+    sums = resampled_sums([[1, 10], [2, 20], [4, 40]], resamples=500)
+    assert sums.shape == (500, 2)
+    assert np.allclose(sums[:, 1], 10 * sums[:, 0]), "the columns of a case stay together"
+    assert set(np.unique(sums[:, 0])) == {a + b + c for a in (1, 2, 4) for b in (1, 2, 4) for c in (1, 2, 4)}
+    assert sums[:, 0].mean() == pytest.approx(7, abs=0.3)
+
+
+def test_ratios_of_sums_weigh_cases_by_what_they_count() -> None:
+    assert ratio([1, 0], [1, 3]) == 0.25
+    assert math.isnan(ratio([0], [0]))
+    plain, nothing = ratio_intervals([[1, 0]] * 10 + [[0, 0]] * 10, [[1, 0]] * 20)
+    assert plain.low < 0.5 < plain.high
+    assert plain.low > 0.2
+    assert math.isnan(nothing.low)

@@ -1,0 +1,131 @@
+"""Comparison by case: hand-worked differences, outcomes and counts; p against the enumeration of every resample."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from core.measures.compare import adjusted_p, by_arm, compare, format_pairs, is_right, paired_cases
+from core.stats.differences import paired_difference
+from core.stats.mcnemar import PairedCounts, mcnemar
+from core.store.figures import CaseScore
+
+
+def score(case: int | str, correct: int, counted: int = 5, **changes: Any) -> CaseScore:
+    given: dict[str, Any] = {
+        "model": "m", "format": "vignette", "question_type": "mcq", "case_key": f"ours/{case}", "dataset": "ours",
+        "specialty": "Dermatology", "correct": correct, "counted": counted, "excluded": {},
+    }  # fmt: skip
+    return CaseScore(**{**given, **changes})
+
+
+def cases(*scores: CaseScore) -> dict[str, CaseScore]:
+    return {s.case_key: s for s in scores}
+
+
+FIRST = cases(score(1, 5), score(2, 0), score(3, 3), score(4, 2), score(5, 1), score(6, 0, 0), score(7, 4))
+SECOND = cases(score(1, 5), score(2, 4), score(3, 1), score(4, 2), score(5, 2), score(6, 5), score(8, 5))
+
+
+def test_a_comparison_by_hand() -> None:
+    result = compare(FIRST, SECOND)
+    # cases 1–5 count on both sides: 1, 0, .6, .4, .2 against 1, .8, .2, .4, .4
+    assert result.n == 5
+    assert result.first_mean == pytest.approx(0.44)
+    assert result.second_mean == pytest.approx(0.56)
+    assert result.difference == pytest.approx(0.12)
+    assert (result.improved, result.regressed, result.equal) == (2, 1, 2)
+    # right from half of the trials on: 1 and 3 before, 1 and 2 after
+    assert result.counts == PairedCounts(both=1, first_only=1, second_only=1, neither=2)
+    assert (result.first_alone, result.second_alone) == (1, 2)
+
+
+def test_interval_and_p_are_those_of_the_paired_test_and_the_second_side_comes_first_in_it() -> None:
+    result = compare(FIRST, SECOND)
+    expected = paired_difference([1, 0.8, 0.2, 0.4, 0.4], [1, 0, 0.6, 0.4, 0.2])
+    assert (result.ci_low, result.ci_high, result.p) == pytest.approx((*expected.interval, expected.p))
+    swapped = compare(SECOND, FIRST)
+    assert swapped.difference == pytest.approx(-0.12)
+    assert (swapped.ci_low, swapped.ci_high) == pytest.approx((-result.ci_high, -result.ci_low), abs=0.041)
+    assert (swapped.improved, swapped.regressed) == (1, 2)
+    assert swapped.p == pytest.approx(result.p)
+
+
+def test_p_agrees_with_all_resamples_counted_one_by_one() -> None:
+    differences = np.array([0, 0.8, -0.4, 0, 0.2])
+    means = np.array([np.mean(drawn) for drawn in itertools.product(differences, repeat=5)])
+    mean = differences.mean()
+    plain = np.mean(np.abs(means - mean) >= abs(mean) - 1e-9)
+    first, second = [1, 0, 0.6, 0.4, 0.2], [1, 0.8, 0.2, 0.4, 0.4]
+    assert paired_difference(second, first, expanded=False).p == pytest.approx(plain)
+
+
+def test_the_normal_interval_is_that_of_the_differences() -> None:
+    result = compare(FIRST, SECOND, "normal")
+    differences = np.array([0, 0.8, -0.4, 0, 0.2])
+    half = 2.7764451052 * differences.std(ddof=1) / 5**0.5
+    assert (result.ci_low, result.ci_high) == pytest.approx((0.12 - half, 0.12 + half))
+    assert result.p == compare(FIRST, SECOND).p
+
+
+def test_a_case_is_right_from_half_of_its_trials_on() -> None:
+    assert is_right(score(1, 1, 2))
+    assert is_right(score(1, 3, 5))
+    assert not is_right(score(1, 2, 5))
+    assert not is_right(score(1, 0, 0))
+
+
+def test_equal_shares_of_unequal_numbers_of_trials_are_no_change() -> None:
+    (pair,) = paired_cases(cases(score(1, 1, 3)), cases(score(1, 2, 6)))
+    assert pair.change == 0
+    assert pair.first == pytest.approx(1 / 3)
+
+
+def test_without_common_cases_nothing_is_claimed() -> None:
+    result = compare(cases(score(1, 5)), cases(score(2, 5)))
+    assert result.n == 0
+    assert np.isnan([result.difference, result.p, result.ci_low, result.first_mean]).all()
+    assert adjusted_p([result], "holm") == pytest.approx([float("nan")], nan_ok=True)
+
+
+def test_flips_give_mcnemars_test_its_counts() -> None:
+    first = cases(*(score(i, 5 if i < 2 else 0) for i in range(12)))
+    second = cases(*(score(i, 5 if i >= 1 else 0) for i in range(12)))
+    result = compare(first, second)
+    assert result.counts == PairedCounts(both=1, first_only=1, second_only=10, neither=0)
+    # two-sided binomial test of 1 in 11: 2 · (1 + 11) / 2**11
+    assert mcnemar(result.counts).p == pytest.approx(24 / 2048)
+
+
+def test_holm_goes_over_all_that_is_shown() -> None:
+    results = [compare(FIRST, SECOND), compare(FIRST, FIRST), compare(FIRST, SECOND)]
+    p = results[0].p
+    assert results[1].p == 1
+    assert adjusted_p(results, "holm") == pytest.approx([min(1, 3 * p), 1, min(1, 3 * p)])
+    assert adjusted_p(results, "none") == pytest.approx([p, 1, p])
+
+
+def test_each_format_is_compared_with_the_vignette_of_its_own_kind_only() -> None:
+    scores = [
+        *(score(i, 5) for i in range(4)),
+        *(score(i, 1, format="multi_turn") for i in range(4)),
+        *(score(i, 2, format="summarized", specialty="Neurology") for i in range(4)),
+        *(score(i, 3, format="single_turn", model="no vignette") for i in range(4)),
+        *(score(i, 3, format="multi_turn", question_type="frq") for i in range(4)),
+    ]
+    pairs = format_pairs(scores)
+    assert [(p.model, p.question_type, p.group, p.format) for p in pairs] == [
+        ("m", "mcq", None, "multi_turn"), ("m", "mcq", None, "summarized")
+    ]  # fmt: skip
+    assert [p.result.difference for p in pairs] == pytest.approx([-0.8, -0.6])
+    by_specialty = format_pairs(scores, "specialty")
+    assert [(p.group, p.format) for p in by_specialty] == [("Dermatology", "multi_turn")]
+
+
+def test_scores_are_found_by_arm_and_case() -> None:
+    arms = by_arm([score(1, 5), score(2, 3), score(1, 2, format="multi_turn")])
+    assert set(arms) == {("m", "vignette", "mcq"), ("m", "multi_turn", "mcq")}
+    assert arms["m", "vignette", "mcq"]["ours/2"].correct == 3

@@ -1,0 +1,106 @@
+"""Why conversations ended, by hand-made conversations, and the facts of the authors' release."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from core.measures.endings import chosen_rows, endings, turn_rows
+from core.store.database import Store
+from core.store.endings import conversation_endings
+from core.store.fold import fold
+from tests.core.store.builders import Ended, Utterance, a_case, a_header, a_trial, answered, write_journal
+
+RELEASE = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE")
+
+
+def talk(case: int, number: int, reason: str, turns: int, last: str):
+    stream = [
+        Utterance(turn=0, role="doctor", text="Hello. Final diagnosis comes later."),
+        Utterance(turn=1, role="patient", text="A rash."),
+        Utterance(turn=2, role="doctor", text=last),
+        Ended(reason=reason, doctor_turns=turns),
+    ]  # fmt: skip
+    return a_trial(stream, trial_id=f"run/{case}/{number}", case_key=f"ours/{case}", trial=number)
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    """Case 1: concluded, and at the cap. Case 2: no question twice, once in other letters. Case 3: no conversation."""
+    cases = [a_case(1), a_case(2, specialty="Cardiology"), a_case(3)]
+    write_journal(
+        store.journals, "run", a_header(cases=cases),
+        talk(1, 0, "final_diagnosis", 1, "**Final Diagnosis:** Eczema"),
+        talk(1, 1, "turn_cap", 14, "Does it itch?"),
+        talk(2, 0, "no_question", 2, "My FINAL diagnosis is eczema."),
+        talk(2, 1, "no_question", 3, "Goodbye."),
+        a_trial([answered("vignette", "mcq")], trial_id="run/3/0", case_key="ours/3"),
+    )  # fmt: skip
+    live = a_header("live", cases=cases, doctor="openai/live", source="live")
+    watched = a_trial([Ended(reason="error", doctor_turns=1)], trial_id="live/1/0", run_id="live")
+    write_journal(store.journals, "live", live, watched)
+    fold(store)
+    return store
+
+
+def read(store: Store):
+    with store.read() as cursor:
+        return conversation_endings(cursor)
+
+
+def test_conversations_are_counted_by_how_they_ended(filled: Store) -> None:
+    (row,) = endings(read(filled))
+    assert (row.model, row.conversations, row.cases, row.without) == ("openai/a", 4, 2, 1)
+    assert row.reasons == {"final_diagnosis": 1, "no_question": 2, "turn_cap": 1}
+    assert (row.turns_mean, row.turns_median, row.turns_most) == (5.0, 2.5, 14)
+
+
+def test_without_a_diagnosis_is_what_the_last_message_says_in_any_letters(filled: Store) -> None:
+    (row,) = endings(read(filled))
+    assert (row.unconcluded, row.unconcluded_share) == (2, 0.5)  # both cases: one of two
+    # two cases alike: (0.5 + 1.9207/2 ± √(3.8415 · (0.125 + 3.8415/16))) / 2.9207
+    assert row.unconcluded_interval == pytest.approx((0.0945, 0.9055), abs=1e-4)
+
+
+def test_shares_of_turns_add_up(filled: Store) -> None:
+    rows = turn_rows(read(filled))
+    assert [(r.turns, r.conversations, r.share) for r in rows] == [(n, 1, 0.25) for n in (1, 2, 3, 14)]
+
+
+def test_rows_are_chosen_by_what_is_asked(filled: Store) -> None:
+    table = read(filled)
+    assert list(chosen_rows(table, specialties=["Cardiology"])["case_key"].unique()) == ["ours/2"]
+    assert len(chosen_rows(table, case_sets=["ours"], models=["openai/a"], datasets=["ours"])) == 5
+    assert chosen_rows(table, models=["openai/live"]).empty, "a watched consultation is no campaign"
+    assert endings(chosen_rows(table, case_sets=["other"])) == []
+
+
+def test_a_model_without_any_conversation_has_nothing_to_show(store: Store) -> None:
+    vignette = a_trial([answered("vignette", "mcq")])
+    write_journal(store.journals, "run", a_header(cases=[a_case(1)]), vignette)
+    fold(store)
+    table = read(store)
+    (row,) = endings(table)
+    assert (row.conversations, row.without, row.reasons, row.turns_most) == (0, 1, {}, 0)
+    assert turn_rows(table) == []
+
+
+@pytest.mark.skipif(not RELEASE, reason="ANAMNESIS_CRAFTMD_RELEASE does not name the authors' release")
+def test_the_release_ends_as_is_known_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from core.jobs.craftmd_release.importing import import_release
+    from core.jobs.craftmd_release.layout import find
+
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "release.duckdb"))
+    store = Store()
+    layout = find(Path(str(RELEASE)), "release")
+    import_release(store, layout, [m for m in layout.models if m.model.label.startswith("mistral")])
+    rows = {row.model: row for row in endings(read(store))}
+    first, second = rows["mistral_v1_7b"], rows["mistral_v2_7b"]
+    assert (first.conversations, second.conversations) == (10_020, 10_020)
+    # counted in the files by another script: 48 % and 4.1 % without a diagnosis, 10.7 and 2.9 turns
+    assert (first.unconcluded, second.unconcluded) == (4781, 408)
+    assert first.unconcluded_share == pytest.approx(4781 / 10_020)
+    assert (round(first.turns_mean, 2), round(second.turns_mean, 2)) == (10.72, 2.94)
+    assert first.reasons["turn_cap"] + first.reasons["error"] == 4631  # 46 % ended with an open question
