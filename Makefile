@@ -28,9 +28,10 @@ run: $(VENV)/.installed ## open the dashboard (PORT=8501)
 test: $(VENV)/.installed-dev lint types ## check style and types, then run every test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not soak"
 
-lint: $(VENV)/.installed-dev ## check the style
+lint: $(VENV)/.installed-dev ## check the style, and that arrows between the rooms point down only
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo --no-cache
 
 types: $(VENV)/.installed-dev ## check the types of core
 	$(BIN)/mypy core

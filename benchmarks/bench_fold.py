@@ -27,8 +27,8 @@ from core.datasets.library import library
 from core.events import PASSING, Answered, Called, CallRecord, Event, new_id
 from core.frameworks.casting import Casting, CastNames, craftmd_pack
 from core.frameworks.craftmd.protocol import PAPER_ARMS, Trial, run_trial
-from core.jobs.plan import Campaign, header_of, rules_of, seed_of, trial_id
-from core.journal import RunHeader
+from core.jobs.plan import Campaign, header_of, rules_of
+from core.journal import RunHeader, seed_of, trial_id
 from core.measures.accuracy import accuracy
 from core.models.registry import load_registry
 from core.store.conversations import ConversationFilter, conversations

@@ -5,6 +5,7 @@ A line that was cut off by a crash is not a line: it is dropped at the next star
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -99,6 +100,16 @@ class JudgedLine(_Line):
 
 Line = RunHeader | TrialLine | GradesLine | DeletedLine | JudgedLine
 _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type")])
+
+
+def trial_id(run_id: str, case_key: str, number: int) -> str:
+    """Return the id of a trial: the same for the same run, case and number."""
+    return hashlib.sha256(f"{run_id}\n{case_key}\n{number}".encode()).hexdigest()[:20]
+
+
+def seed_of(seed: int, case_key: str, number: int) -> int:
+    """Return the seed of a trial, which does not depend on the order in which trials run."""
+    return int.from_bytes(hashlib.sha256(f"{seed}\n{case_key}\n{number}".encode()).digest()[:4], "big") >> 1
 
 
 def journal_path(run_id: str) -> Path:

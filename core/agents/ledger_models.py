@@ -18,10 +18,9 @@ from core.agents.base import Dialogue, Said
 from core.agents.calls import Voice, call
 from core.case import Case
 from core.events import Called, Token
-from core.measures.ledger.marks import Mark
 from core.prompts import PromptPack
 from core.text.facts import AtomicFact, with_ids
-from core.text.judged import Judged, JudgedFact
+from core.text.judged import Judged, JudgedFact, Mark
 from core.text.reading import read
 from core.text.topics import TOPICS, Topic
 

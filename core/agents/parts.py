@@ -38,6 +38,29 @@ class Part:
     images: tuple[Image, ...] = ()
 
 
+@dataclass(frozen=True)
+class StepMessage:
+    """One message of a step, or one part of it where several were joined into one.
+
+    ``part`` says what it is (``system``, ``persona``, ``picture``, ``case``, ``dialogue``, ``examination``,
+    ``question``, ``instruction``). ``source`` is where its words come from: ``prompts/craftmd/doctor.md``,
+    ``message 3`` (of the dialogue, the greeting being message 0), or ``None`` where that is not known; ``source_hash``
+    is the hash of the prompt's file. ``prompt`` and ``values`` are the prompt's name in its pack and what was filled
+    in: what ``core.debugger.templates`` takes. ``joined`` says that it was sent in one message with the part before it,
+    after an empty line. ``images`` are the pictures in it, which go again from their files.
+    """
+
+    role: Role
+    content: str
+    part: PartName
+    source: str | None = None
+    source_hash: str | None = None
+    prompt: str | None = None
+    values: Mapping[str, Any] = field(default_factory=dict)
+    joined: bool = False
+    images: tuple[Image, ...] = ()
+
+
 def messages_of(parts: Sequence[Part]) -> list[Message]:
     """Return parts as messages; ``core.agents.calls.wire`` joins those where one role follows itself."""
     messages: list[Message] = []

@@ -27,7 +27,7 @@ from core.measures.experts.results import against_grader, corrected_accuracies, 
 from core.measures.experts.reviewing import ReviewState, state_of
 from core.store.database import Store
 from core.store.graders import Flips, flips
-from core.store.review_questions import ASKED, QUESTIONS, Question
+from core.store.review_records import ASKED, QUESTIONS, Question
 
 Part = Literal["shares", "pairs", "agreement", "grader"]
 Row = dict[str, Any]

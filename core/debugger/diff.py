@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from itertools import groupby, takewhile, zip_longest
 from typing import Literal
 
-from core.debugger.steps import StepMessage
+from core.agents.parts import StepMessage
 
 Op = Literal["equal", "insert", "delete"]
 _WORD = re.compile(r"\s+|\w+|[^\w\s]")

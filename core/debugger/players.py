@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 
 from core.agents.base import Grader, Judgement, Said, Saying, Scene, what_patient_holds
 from core.agents.calls import Voice, call
+from core.agents.parts import StepMessage
 from core.agents.reference.doctor import ReferenceDoctor
 from core.agents.reference.grader import ReferenceGrader, ReferenceSummariser
 from core.agents.reference.patient import ReferencePatient
 from core.case import Case
 from core.debugger.read_back import dialogue_in, material_in, question_in, value_in
 from core.debugger.sent import prompts_of
-from core.debugger.steps import Step, StepKind, StepMessage, TrialRecord, sent_messages
+from core.debugger.steps import Step, StepKind, TrialRecord, sent_messages
 from core.errors import UsageError
 from core.events import Purpose, Utterance
 from core.frameworks.casting import REFERENCE, Casting, CastNames, full_names, is_model

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from core.agents.base import Dialogue, Material, Question, Turn
-from core.debugger.steps import StepMessage
+from core.agents.parts import StepMessage
 from core.events import Format, Speaker
 from core.prompts import PromptPack
 

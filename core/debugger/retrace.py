@@ -7,11 +7,19 @@ from dataclasses import replace
 
 from core.agents.base import Dialogue, Material, Turn, what_patient_holds
 from core.agents.grader import named_in_list, read_yes_no, special_verdict
-from core.agents.parts import Part, answer_parts, consultation_parts, instruction_part, patient_parts, summary_part
+from core.agents.parts import (
+    Part,
+    StepMessage,
+    answer_parts,
+    consultation_parts,
+    instruction_part,
+    patient_parts,
+    summary_part,
+)
 from core.case import Case
 from core.debugger.sent import described, not_sent, prompts_of
 from core.debugger.step_words import note_of, title_of
-from core.debugger.steps import Step, StepKind, StepMessage
+from core.debugger.steps import Step, StepKind
 from core.errors import UsageError
 from core.events import (
     Answered,

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from core.agents.calls import wire
-from core.agents.parts import Part, messages_of
-from core.debugger.steps import StepMessage
+from core.agents.parts import Part, StepMessage, messages_of
 from core.errors import UsageError
 from core.frameworks.casting import NEEDED_PROMPTS
 from core.journal import RunHeader

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from core.agents.calls import wire
-from core.agents.parts import Part, PartName, messages_of
+from core.agents.parts import Part, StepMessage, messages_of
 from core.case import Case
 from core.errors import UsageError
 from core.events import CallRecord, Event, Format, QuestionType, RoleName, Rule, Verdict
 from core.frameworks.base import AUTOMEDIC, CONSULTATION, CRAFTMD
-from core.images import Image
 from core.journal import RunHeader
-from core.models.base import Message, Role
+from core.models.base import Message
 from core.models.pictures import read_back
 
 _OTHERS = {
@@ -22,29 +21,6 @@ _OTHERS = {
     CONSULTATION.name: "Consultation's, in which the patient opens and a solver of its own answers",
 }
 StepKind = Literal["ask", "reply", "summarise", "answer", "extract", "judge", "probe"]
-
-
-@dataclass(frozen=True)
-class StepMessage:
-    """One message of a step, or one part of it where several were joined into one.
-
-    ``part`` says what it is (``system``, ``persona``, ``picture``, ``case``, ``dialogue``, ``examination``,
-    ``question``, ``instruction``). ``source`` is where its words come from: ``prompts/craftmd/doctor.md``,
-    ``message 3`` (of the dialogue, the greeting being message 0), or ``None`` where that is not known; ``source_hash``
-    is the hash of the prompt's file. ``prompt`` and ``values`` are the prompt's name in its pack and what was filled
-    in: what ``templates.template_of`` takes. ``joined`` says that it was sent in one message with the part before it,
-    after an empty line. ``images`` are the pictures in it, which go again from their files.
-    """
-
-    role: Role
-    content: str
-    part: PartName
-    source: str | None = None
-    source_hash: str | None = None
-    prompt: str | None = None
-    values: Mapping[str, Any] = field(default_factory=dict)
-    joined: bool = False
-    images: tuple[Image, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from typing import Any
 
 import orjson
 
-from core.agents.parts import question_part
+from core.agents.parts import StepMessage, question_part
 from core.case import RELEASE_SPECIALTIES
 from core.debugger.sent import prompts_of
-from core.debugger.steps import Step, StepMessage, TrialRecord
+from core.debugger.steps import Step, TrialRecord
 from core.debugger.template_bits import escaped
 from core.debugger.templates import literal_template, template_of
 from core.errors import UsageError

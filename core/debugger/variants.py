@@ -11,8 +11,9 @@ from typing import Any
 
 from core.agents.base import CallFailed, Grader, Said
 from core.agents.grader import read_extracted, read_yes_no, special_verdict
+from core.agents.parts import StepMessage
 from core.debugger.players import Player, player_of
-from core.debugger.steps import Step, StepMessage, TrialRecord
+from core.debugger.steps import Step, TrialRecord
 from core.events import Called, Failed, Graded, Rule, Token, Verdict
 from core.frameworks.grading import grade_answer
 from core.live.session import Session

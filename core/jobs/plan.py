@@ -20,7 +20,7 @@ from core.frameworks.craftmd.protocol import ALL_ARMS, Arm, Rules, Trial
 from core.jobs.pictures import check_cases
 from core.jobs.settings import Settings as Settings
 from core.jobs.settings import check_settings, completed, stated
-from core.journal import RunHeader, journal_path, read_header
+from core.journal import RunHeader, journal_path, read_header, seed_of, trial_id
 from core.models.registry import Registry
 from core.persona import parse_persona
 from core.prompts import PromptPack, pack_place
@@ -221,16 +221,6 @@ def trials_of(header: RunHeader) -> list[Trial]:
         for number in range(header.trials)
         for case in header.cases
     ]
-
-
-def trial_id(run_id: str, case_key: str, number: int) -> str:
-    """Return the id of a trial: the same for the same run, case and number."""
-    return hashlib.sha256(f"{run_id}\n{case_key}\n{number}".encode()).hexdigest()[:20]
-
-
-def seed_of(seed: int, case_key: str, number: int) -> int:
-    """Return the seed of a trial, which does not depend on the order in which trials run."""
-    return int.from_bytes(hashlib.sha256(f"{seed}\n{case_key}\n{number}".encode()).digest()[:4], "big") >> 1
 
 
 def rules_of(campaign: Campaign) -> Rules:

@@ -20,8 +20,8 @@ from core.export.document import without_credentials
 from core.frameworks.base import AUTOMEDIC, CRAFTMD
 from core.frameworks.casting import REFERENCE, CastNames, full_names, is_model
 from core.frameworks.craftmd.protocol import Arm, Branch, Trial
-from core.jobs.plan import Campaign, Settings, header_of, in_full, trial_id
-from core.journal import RunHeader
+from core.jobs.plan import Campaign, Settings, header_of, in_full
+from core.journal import RunHeader, trial_id
 from core.live.session import Session
 from core.live.start import one_case, watch
 from core.models.registry import Registry, load_registry

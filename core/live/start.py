@@ -13,9 +13,9 @@ from core.events import PASSING, Event, Finished
 from core.frameworks.base import CRAFTMD, Play
 from core.frameworks.casting import is_model
 from core.frameworks.craftmd.protocol import Branch, Trial, run_trial
-from core.jobs.plan import Campaign, header_of, human_seats, in_full, rules_of, seed_of, trial_id
+from core.jobs.plan import Campaign, header_of, human_seats, in_full, rules_of
 from core.jobs.run import casting_of, check_pictures, check_prompts, player_of
-from core.journal import JournalWriter, RunHeader, TrialLine, journal_path
+from core.journal import JournalWriter, RunHeader, TrialLine, journal_path, seed_of, trial_id
 from core.live.session import Session, replay
 from core.models.registry import Registry, load_registry
 from core.store.database import Store

@@ -26,7 +26,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Annotation:
-    """What one person said on one question about one item (see ``core.store.review_items``); ``value`` may be open.
+    """What one person said on one question about one item (see ``core.store.review_records``); ``value`` may be open.
 
     ``annotated_at`` is in seconds since 1970 (UTC). ``review_id`` is empty outside reviews; ``reason`` says why an
     earlier answer was changed.

@@ -12,11 +12,9 @@ from pydantic import ValidationError
 
 from core.errors import AnamnesisError
 from core.events import Verdict
-from core.measures.experts.drawing import Candidate
 from core.store.casts import CAMPAIGNS
 from core.store.records import records
-from core.store.review_items import Item
-from core.store.review_plans import Review, ReviewItem, ReviewPlan, Unblinding
+from core.store.review_records import Candidate, Item, Review, ReviewItem, ReviewPlan, Unblinding
 from core.store.selection import Selection, select
 from core.store.tables import insert
 

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import orjson
 
-from core.debugger.steps import StepMessage
+from core.agents.parts import StepMessage
 from core.events import CallRecord, Rule, Verdict
 from core.images import Image
 from core.store.records import records

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from core.measures.ledger.marks import Ledger, Mark
-
+Mark = Literal["asked", "volunteered", "never_elicited"]
+"""What became of a fact that a patient can tell: told when asked for, told unasked, or never told."""
 Fault = Literal["withheld", "invented"]
 
 
@@ -61,30 +61,3 @@ class Judged:
     facts: tuple[JudgedFact, ...] = ()
     unreadable: str | None = None
     call_ids: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Disagreement:
-    """One fact, by id, on which rules and model differ."""
-
-    fact_id: str
-    turn: int | None
-    rules: str
-    judge: str
-
-
-def disagreements(of: Ledger, judged: Judged) -> list[Disagreement]:
-    """Return where rules and model differ, in the order of the facts.
-
-    Facts of which the model said nothing count as a difference. Nothing can differ from an unreadable judgement.
-    """
-    if judged.unreadable is not None:
-        return []
-    said = {fact.id: fact for fact in judged.facts}
-    found = []
-    for mark in of.marks:
-        theirs = said.get(mark.fact.id)
-        if theirs is None or theirs.mark != mark.mark:
-            turn = mark.turn if mark.turn is not None else theirs.turn if theirs else None
-            found.append(Disagreement(mark.fact.id, turn, mark.mark, theirs.mark if theirs else "no mark"))
-    return found

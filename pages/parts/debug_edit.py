@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from core.debugger.steps import Step, StepMessage, TrialRecord
+from core.agents.parts import StepMessage
+from core.debugger.steps import Step, TrialRecord
 from core.debugger.variants import Rerun, Variant, start_rerun
 from core.frameworks.casting import REFERENCE, CastNames, is_model
 from pages.parts.debug_messages import label_of

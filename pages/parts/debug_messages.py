@@ -6,7 +6,8 @@ from itertools import groupby
 
 import streamlit as st
 
-from core.debugger.steps import Step, StepMessage
+from core.agents.parts import StepMessage
+from core.debugger.steps import Step
 from core.events import CallRecord, Verdict
 from core.models.base import Role
 from pages.parts.figures import model_name

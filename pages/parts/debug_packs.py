@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
+from core.agents.parts import StepMessage
 from core.debugger.packs import pack_from_trial, save_pack, template_of
-from core.debugger.steps import Step, StepMessage, TrialRecord
+from core.debugger.steps import Step, TrialRecord
 from core.errors import AnamnesisError, UsageError
 from core.frameworks.casting import craftmd_pack
 from pages.parts.look import plain

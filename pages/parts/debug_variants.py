@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
+from core.agents.parts import StepMessage
 from core.debugger.diff import MessageDiff, message_diff
-from core.debugger.steps import Step, StepMessage
+from core.debugger.steps import Step
 from core.debugger.variants import Variant
 from core.events import Rule, Verdict
 from pages.parts.debug_diff import draw_texts

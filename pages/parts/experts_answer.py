@@ -7,8 +7,7 @@ import streamlit as st
 from core.errors import AnamnesisError
 from core.measures.experts.reviewing import ReviewState, record
 from core.store.database import Store
-from core.store.review_plans import ReviewItem
-from core.store.review_questions import ASKED, GUIDANCE, WORDING, Question
+from core.store.review_records import ASKED, GUIDANCE, WORDING, Question, ReviewItem
 from pages.parts.look import plain
 
 _SAID = {"yes": ":green-badge[Yes]", "no": ":orange-badge[No]", None: ":gray-badge[open]"}

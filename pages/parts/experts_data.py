@@ -19,8 +19,7 @@ from core.measures.experts.reviewing import ReviewState, states
 from core.store.database import Store
 from core.store.fold import fold_if_free
 from core.store.graders import Flips, flips
-from core.store.review_items import parse_item
-from core.store.review_questions import QUESTIONS, Question
+from core.store.review_records import QUESTIONS, Question, parse_item
 from pages.parts.transcripts_data import on_offer, reading
 
 RELEASE, IMPORTED = "release", "imported"

@@ -8,7 +8,7 @@ from core.errors import AnamnesisError
 from core.measures.experts.exporting import export_annotations
 from core.measures.experts.importing import COLUMNS, import_csv
 from core.store.database import Store
-from core.store.review_questions import QUESTIONS
+from core.store.review_records import QUESTIONS
 from pages.parts.look import plain
 
 _SHOWN = 20

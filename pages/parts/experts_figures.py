@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from core.store.review_questions import ASKED
+from core.store.review_records import ASKED
 from pages.parts.accuracy_view import is_dark
 from pages.parts.experts_data import Figures
 from pages.parts.experts_tables import agreement_table, dots_of, pairs_table, shares_table

@@ -10,7 +10,7 @@ from core.frameworks.automedic.messages import without_tags
 from core.measures.experts.reviewing import COMMENT, HIGHLIGHT, ReviewState, comment, highlight, span_of
 from core.store.annotations import Span
 from core.store.database import Store
-from core.store.review_plans import ReviewItem
+from core.store.review_records import ReviewItem
 from pages.parts.experts_answer import TROUBLE
 from pages.parts.look import plain
 

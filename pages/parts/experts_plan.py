@@ -10,8 +10,7 @@ from core.errors import AnamnesisError
 from core.events import FORMATS
 from core.measures.experts.reviewing import plan_review
 from core.store.database import Store
-from core.store.review_plans import SAMPLINGS, THIRD, Sampling, planned
-from core.store.review_questions import ASKED_OF, WORDING
+from core.store.review_records import ASKED_OF, SAMPLINGS, THIRD, WORDING, Sampling, planned
 from pages.parts.experts_words import ANNOTATOR, KIND, REVIEW, SAMPLING, SAMPLING_HELP
 from pages.parts.figure_controls import dataset_name, unique_names
 from pages.parts.figures import model_name

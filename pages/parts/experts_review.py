@@ -4,8 +4,7 @@ import streamlit as st
 
 from core.events import Event, Utterance
 from core.measures.experts.reviewing import HIGHLIGHT, ReviewState
-from core.store.review_plans import ReviewItem
-from core.store.review_questions import EQUIVALENCE_RULE
+from core.store.review_records import EQUIVALENCE_RULE, ReviewItem
 from pages.parts.experts_answer import draw_questions
 from pages.parts.experts_data import Shown, review_at, shown_item
 from pages.parts.experts_list import leave

@@ -11,7 +11,7 @@ from core.measures.history.figures import Figure
 from core.stats.corrections import format_p
 from core.stats.intervals import Interval
 from core.store.graders import Flips
-from core.store.review_questions import ASKED, Question
+from core.store.review_records import ASKED, Question
 from pages.parts.experts_words import MEASURE
 from pages.parts.figures import model_name
 from pages.parts.history_charts import Dot

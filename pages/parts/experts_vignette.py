@@ -8,7 +8,7 @@ from core.frameworks.craftmd.protocol import question_of
 from core.measures.experts.reviewing import ReviewState
 from core.measures.experts.vignettes import answer_vignette, next_question, vignette_of
 from core.store.database import Store
-from core.store.review_plans import ReviewItem
+from core.store.review_records import ReviewItem
 from pages.parts.case_pictures import draw_pictures
 from pages.parts.experts_answer import TROUBLE
 from pages.parts.look import QUESTION_TYPE, plain

@@ -1,7 +1,6 @@
 """Words of the Experts page."""
 
-from core.store.review_plans import Sampling
-from core.store.review_questions import Kind
+from core.store.review_records import Kind, Sampling
 
 KIND: dict[Kind, str] = {
     "conversations": "Conversations", "answers": "Free responses", "baseline": "Vignettes, answered by experts",

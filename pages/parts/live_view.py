@@ -1,6 +1,8 @@
 """A session on the page: controls, chat, answers, and the panels beside them, redrawn while it runs."""
 
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import streamlit as st
 
@@ -22,6 +24,8 @@ from pages.parts.take_away import draw_take_away, draw_take_away_unstored
 from pages.parts.transcript import draw_answers, draw_chat, hides_thoughts
 
 _SPEEDS = {"0.5×": 0.5, "1×": 1.0, "2×": 2.0, "4×": 4.0, "At once": 1000.0}
+_REPEATED_WITHIN_S = 1.5
+"""Nobody reads a reply and writes the same words again in so many seconds."""
 REDRAW_S = 0.4
 """Seconds between two looks at what is going on."""
 _INVITATION: dict[Speaker, str] = {
@@ -39,7 +43,8 @@ def draw_session(
     def draw() -> None:
         draw_controls((session,), shown.case, on_new, lambda: on_again(shown), lambda: _take_on(shown, forks=forks))
         _body(shown)
-        st.session_state.pop(_sending(session), None)
+        if (sent := st.session_state.get(_sending(session))) is not None:
+            st.session_state[_sending(session)] = replace(sent, drawn_at=sent.drawn_at or time.monotonic())
 
     redrawn([session], draw)
 
@@ -212,16 +217,31 @@ def _seat(session: Session) -> None:
     def send() -> None:
         text = str(st.session_state[key])
         # a run that is broken off by the next redraw is repeated with what it was sent: say it once only
-        if st.session_state.get(_sending(session)) != text:
-            st.session_state[_sending(session)] = text
+        before: _Sent | None = st.session_state.get(_sending(session))
+        if before is None or not before.again(text, prompt):
+            st.session_state[_sending(session)] = _Sent(text, prompt)
             session.say(role, text, prompt)
 
     invitation = "Your answer" if prompt else _INVITATION[role]
     st.chat_input(invitation, key=key, on_submit=send)
 
 
+@dataclass(frozen=True)
+class _Sent:
+    """What was said last, to what, and when the run that was sent it had drawn the page."""
+
+    text: str
+    prompt: str
+    drawn_at: float | None = None
+
+    def again(self, text: str, prompt: str) -> bool:
+        """Say whether this is the same message once more: sent before its run was over, or hardly after that."""
+        at_once = self.drawn_at is None or time.monotonic() - self.drawn_at < _REPEATED_WITHIN_S
+        return at_once and (text, prompt) == (self.text, self.prompt)
+
+
 def _sending(session: Session) -> str:
-    """Return where a message is noted until the run that was sent it has come to its end."""
+    """Return where the last message of a visitor is noted."""
     return f"sending_{session.key}"
 
 

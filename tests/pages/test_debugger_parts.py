@@ -12,11 +12,11 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.agents.parts import StepMessage
 from core.case import Case, Fact, Profile
 from core.debugger.diff import word_diff
 from core.debugger.matrix import matrix
 from core.debugger.run import start_bench
-from core.debugger.steps import StepMessage
 from core.events import Ended, Event, Probed, Started, Utterance
 from core.frameworks.casting import CastNames
 from core.jobs.plan import Campaign

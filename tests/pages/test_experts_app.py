@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.measures.experts.reviewing import record, state_of, unblind
 from core.store.database import Store
-from core.store.review_plans import Review
+from core.store.review_records import Review
 from tests.core.measures.experts.reviews import MODELS, a_review, answer_all, store_talks
 from tests.support.pages import button, has_button, trouble, words
 

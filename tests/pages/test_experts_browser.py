@@ -9,7 +9,7 @@ import pytest
 
 from core.measures.experts.reviewing import state_of
 from core.store.database import Store
-from core.store.review_plans import Review
+from core.store.review_records import Review
 from tests.core.measures.experts.reviews import MODELS, a_review, store_talks
 from tests.support.dashboard import CHROMIUM, FLAGS, IN_CHROMIUM, WIDE, Dashboard, Eyes, serving, settle
 

@@ -19,14 +19,12 @@ from core.errors import UsageError
 from core.events import Answered, Event, Finished, QuestionType, Started
 from core.frameworks.casting import REFERENCE
 from core.frameworks.grading import grade_answer
-from core.jobs.plan import seed_of, trial_id
-from core.journal import JournalWriter, RunHeader, TrialLine
-from core.measures.experts.drawing import Candidate, own_order
+from core.journal import JournalWriter, RunHeader, TrialLine, seed_of, trial_id
+from core.measures.experts.drawing import own_order
 from core.store.annotations import Annotation
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.review_items import Item
-from core.store.review_plans import Review, ReviewItem, ReviewPlan
+from core.store.review_records import Candidate, Item, Review, ReviewItem, ReviewPlan
 from core.store.runs import done_trial_ids, run_cases
 
 NO_PROMPT = "none"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from core.store.review_questions import Answer, Judgement, Question
+from core.store.review_records import Answer, Judgement, Question
 
 How = Literal["single", "agreed", "tie_broken", "open"]
 TIE_BREAKER = "d3"

@@ -4,23 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 from core.errors import UsageError
-from core.store.review_plans import ReviewItem, ReviewPlan
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """What may be drawn: ``item`` is its name; ``disagreement``: graders or rules disagree on it."""
-
-    item: str
-    model: str
-    case_key: str
-    dataset: str
-    specialty: str
-    disagreement: bool = False
+from core.store.review_records import Candidate, ReviewItem, ReviewPlan
 
 
 def draw(pool: Sequence[Candidate], plan: ReviewPlan) -> list[ReviewItem]:

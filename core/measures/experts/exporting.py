@@ -11,7 +11,7 @@ import orjson
 from core.measures.experts.reviewing import states
 from core.store.annotations import Span, annotation_history
 from core.store.database import Store
-from core.store.review_items import parse_item
+from core.store.review_records import parse_item
 from core.store.reviews import subjects
 
 COLUMNS = (

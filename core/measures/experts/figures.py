@@ -27,7 +27,7 @@ from core.stats.agreement_resampled import agreement_by_case
 from core.stats.intervals import NOTHING, Interval
 from core.stats.mcnemar import McNemar, mcnemar, paired_counts
 from core.stats.ratios import share_interval
-from core.store.review_questions import ANSWERS, Question
+from core.store.review_records import ANSWERS, Question
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from core.measures.experts.results import IMPORTED, RELEASE
 from core.measures.experts.workbooks import FILES, WorkbookRow, read_rows
 from core.store.annotations import Annotation, add_annotations, annotations_of
 from core.store.database import Store
-from core.store.review_items import Item, parse_item
-from core.store.review_questions import ANSWERS, QUESTIONS
+from core.store.review_records import ANSWERS, QUESTIONS, Item, parse_item
 from core.store.reviews import conversations_on, subjects
 
 DATASET = "craftmd"

@@ -17,8 +17,7 @@ from core.store import reviews as rows
 from core.store.annotations import Annotation, annotations_of
 from core.store.database import Store
 from core.store.figures import Selection, case_scores
-from core.store.review_items import Item, parse_item
-from core.store.review_questions import QUESTIONS, Judgement
+from core.store.review_records import QUESTIONS, Item, Judgement, parse_item
 
 RELEASE, IMPORTED = "release", "imported"
 """Under which name annotations of the CRAFT-MD release, and those of a file, are kept in place of a review's."""

@@ -19,8 +19,7 @@ from core.measures.experts.drawing import draw, own_order
 from core.store import reviews as rows
 from core.store.annotations import Annotation, Span, add_annotations, annotations_of
 from core.store.database import Store
-from core.store.review_plans import Review, ReviewItem, ReviewPlan, Unblinding
-from core.store.review_questions import ANSWERS, Question
+from core.store.review_records import ANSWERS, Question, Review, ReviewItem, ReviewPlan, Unblinding
 
 COMMENT, HIGHLIGHT = "comment", "highlight"
 """What an annotation is about that answers no question."""

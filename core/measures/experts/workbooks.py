@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.errors import AnamnesisError
-from core.store.review_questions import Answer, Judgement, Question
+from core.store.review_records import Answer, Judgement, Question
 
 FOLDER = "results/expert_annotations"
 FILES = {

@@ -1,9 +1,9 @@
 """The facts ledger: a case as atomic facts, and what became of each in a conversation."""
 
-from core.measures.ledger.marks import FactMark, Ledger, Mark, ledger
+from core.measures.ledger.marks import Disagreement, FactMark, Ledger, disagreements, ledger
 from core.measures.ledger.overview import Share, TopicRow, coverage, never_asked
 from core.text.facts import AtomicFact, facts_of, with_ids
-from core.text.judged import Disagreement, Judged, JudgedFact, disagreements
+from core.text.judged import Judged, JudgedFact, Mark
 from core.text.topics import TOPICS, Topic
 
 __all__ = [

@@ -19,7 +19,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from core.agents.base import Turn
 from core.case import Case
@@ -27,9 +26,8 @@ from core.knowledge.base import knowledge, words_of_name
 from core.measures.ledger.replies import Reply, reply_to, without_notes
 from core.measures.ledger.telling import tells
 from core.text.facts import AtomicFact, facts_of
+from core.text.judged import Judged, Mark
 from core.text.matching import Known, Pool, asks_by_name, asks_for, pool_of
-
-Mark = Literal["asked", "volunteered", "never_elicited"]
 
 
 @dataclass(frozen=True)
@@ -148,3 +146,30 @@ def _hidden_names(case: Case) -> tuple[str, ...]:
 def _names(text: str, names: Sequence[str]) -> bool:
     words = f" {' '.join(words_of_name(text))} "
     return any(f" {name} " in words or f" {name}s " in words for name in names)
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """One fact, by id, on which rules and model differ."""
+
+    fact_id: str
+    turn: int | None
+    rules: str
+    judge: str
+
+
+def disagreements(of: Ledger, judged: Judged) -> list[Disagreement]:
+    """Return where rules and model differ, in the order of the facts.
+
+    Facts of which the model said nothing count as a difference. Nothing can differ from an unreadable judgement.
+    """
+    if judged.unreadable is not None:
+        return []
+    said = {fact.id: fact for fact in judged.facts}
+    found = []
+    for mark in of.marks:
+        theirs = said.get(mark.fact.id)
+        if theirs is None or theirs.mark != mark.mark:
+            turn = mark.turn if mark.turn is not None else theirs.turn if theirs else None
+            found.append(Disagreement(mark.fact.id, turn, mark.mark, theirs.mark if theirs else "no mark"))
+    return found

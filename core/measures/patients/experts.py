@@ -19,7 +19,7 @@ from core.stats.agreement import cohen_kappa
 from core.stats.intervals import Interval
 from core.stats.proportions import wilson
 from core.store.database import Store
-from core.store.review_questions import Judgement
+from core.store.review_records import Judgement
 
 PAPER = (13, 180)
 """Conversations with medical terms by the experts, of those they read (Johri et al. 2025, Results)."""

@@ -7,8 +7,8 @@ import time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.agents.parts import StepMessage
 from core.debugger.diff import Piece, message_diff, word_diff
-from core.debugger.steps import StepMessage
 
 TEXTS = st.one_of(st.text(), st.lists(st.sampled_from(["a", "b ", " ", "\n", "über", "{{ x }}", "."])).map("".join))
 

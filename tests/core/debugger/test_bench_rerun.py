@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from core.agents.parts import StepMessage
 from core.datasets.select import cases_of
-from core.debugger.steps import StepMessage, TrialRecord
+from core.debugger.steps import TrialRecord
 from core.debugger.variants import Rerun, Variant, rerun, start_rerun, variants_of
 from core.errors import UsageError
 from core.models.registry import load_registry

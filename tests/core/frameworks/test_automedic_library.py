@@ -20,7 +20,7 @@ from core.frameworks.automedic.roles import NOT_AVAILABLE, AutoMedicCast
 from core.frameworks.automedic.staff import ReferenceStaff, reported
 from core.frameworks.automedic.tags import queries_of
 from core.frameworks.craftmd.protocol import Trial
-from core.jobs.plan import seed_of
+from core.journal import seed_of
 
 pytestmark = pytest.mark.xdist_group("automedic_library")  # one worker plays the library for all of them
 

@@ -18,7 +18,7 @@ from core.frameworks.consultation.oracle import BY_NAME, CLOSING, QUESTION
 from core.frameworks.consultation.protocol import ConsultationRules, run_consultation
 from core.frameworks.consultation.roles import briefing_of
 from core.frameworks.craftmd.protocol import Trial
-from core.jobs.plan import seed_of
+from core.journal import seed_of
 from core.measures.history.measures import Measures, measure, yardstick
 from core.models.registry import load_registry
 from core.prompts import load_pack

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.debugger.steps import StepMessage
+from core.agents.parts import StepMessage
 from core.events import CallRecord
 from core.journal import DeletedLine
 from core.store.database import Store

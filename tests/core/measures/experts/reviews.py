@@ -6,8 +6,7 @@ from core.measures.experts.reviewing import plan_review, state_of
 from core.store.annotations import Annotation, add_annotations
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.review_plans import Review, ReviewPlan, planned
-from core.store.review_questions import Question
+from core.store.review_records import Question, Review, ReviewPlan, planned
 from tests.core.store.builders import (
     Ended,
     Finished,

@@ -15,7 +15,7 @@ from core.measures.experts.vignettes import answer_vignette, next_question, vign
 from core.store.annotations import Annotation, add_annotations
 from core.store.database import Store
 from core.store.figures import case_scores
-from core.store.review_plans import Review
+from core.store.review_records import Review
 from core.store.runs import run
 from tests.core.measures.experts.reviews import a_plan
 

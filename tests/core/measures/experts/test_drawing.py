@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from core.errors import UsageError
-from core.measures.experts.drawing import Candidate, draw, own_order
-from core.store.review_plans import ReviewPlan, planned
+from core.measures.experts.drawing import draw, own_order
+from core.store.review_records import Candidate, ReviewPlan, planned
 
 
 def a_pool(cases: int = 12, models: str = "ab", trials: int = 2) -> list[Candidate]:

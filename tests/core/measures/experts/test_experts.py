@@ -15,7 +15,7 @@ from core.errors import AnamnesisError
 from core.measures.experts.deciding import Decision, decide
 from core.measures.experts.figures import agreement, pairs, shares
 from core.measures.experts.workbooks import FILES, read_workbook
-from core.store.review_questions import Answer, Judgement
+from core.store.review_records import Answer, Judgement
 
 RELEASE = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE")
 HEADER = ["case_id", "case_vignette", "Q1: likeliest", "Q2", "Q3"]

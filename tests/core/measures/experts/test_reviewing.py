@@ -12,7 +12,7 @@ from core.measures.experts.reviewing import comment, highlight, record, span_of,
 from core.store.annotations import annotation_history
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.review_items import Item, parse_item
+from core.store.review_records import Item, parse_item
 from core.store.reviews import candidates
 from core.store.trials import trial_events
 from tests.core.measures.experts.reviews import FIVE, MODELS, a_plan, a_review, answer_all

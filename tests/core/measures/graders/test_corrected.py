@@ -12,7 +12,7 @@ from core.measures.graders.corrected import corrected_by_judge
 from core.measures.graders.panel import PANEL
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.review_plans import Review
+from core.store.review_records import Review
 from tests.core.measures.experts.reviews import MODELS, a_review, answer_all, store_talks
 from tests.core.store.builders import graded, grades, write_journal
 

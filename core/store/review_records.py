@@ -1,0 +1,234 @@
+"""The records of a review by people: its questions, its items by name, its plan, and who judges what."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from core.errors import UsageError
+from core.events import FORMATS, Format, QuestionType
+
+Kind = Literal["conversations", "answers", "baseline"]
+"""What a review is about: conversations, free responses, or vignettes that the experts answer themselves."""
+Question = Literal[
+    "single_diagnosis", "complete_history", "medical_terms", "in_vignette", "complete_answers", "equivalent"
+]
+QUESTIONS: tuple[Question, ...] = get_args(Question)
+ASKED_OF: dict[Kind, tuple[Question, ...]] = {
+    "conversations": ("single_diagnosis", "complete_history", "medical_terms", "in_vignette", "complete_answers"),
+    "answers": ("equivalent",),
+    "baseline": (),
+}
+"""The first two are about the doctor, the next three about the patient, the last about a free response."""
+ASKED: dict[Question, str] = {
+    "single_diagnosis": "One most likely diagnosis",
+    "complete_history": "Complete medical history",
+    "medical_terms": "Patient used medical terms",
+    "in_vignette": "Answers based on the vignette",
+    "complete_answers": "Complete answers",
+    "equivalent": "Same diagnosis",
+}
+"""A question in a few words, as tables head it."""
+WORDING: dict[Question, str] = {
+    "single_diagnosis": "When the doctor stopped asking, was there one single most likely diagnosis?",
+    "complete_history": "Did the doctor ask for all of the history that matters, examination and tests aside?",
+    "medical_terms": "Does the patient use medical terms?",
+    "in_vignette": "Is everything that the patient says based on the vignette?",
+    "complete_answers": "Does the patient answer every question completely?",
+    "equivalent": "Is the diagnosis given the same as the right answer?",
+}
+"""A question as it is asked."""
+GUIDANCE: dict[Question, str] = {
+    "complete_history": (
+        "Yes if nothing that the patient could have told was left out: the complaint and its course, earlier "
+        "illnesses, medication, family and habits, as far as they matter for this case. What only an examination or a "
+        "test could show (a finding on the skin, a blood value, an image) need not have been asked for."
+    ),
+    "medical_terms": (
+        "A medical term is a word that people without medical training would not use of themselves, such as dyspnoea, "
+        "erythematous or hyperlipidaemia, or an abbreviation such as COPD. Words of everyday life are none, even where "
+        "doctors use them too: fever, rash, blood pressure, asthma, the name of a medicine that is taken."
+    ),
+}
+"""What is meant where a question could be understood in two ways, as the papers' annotators were told of it."""
+EQUIVALENCE_RULE = (
+    "Yes for the same disease or a synonym, for a broader name of which the right answer is a kind, and for several "
+    "diagnoses given together if any of them fits. No for a narrower kind of the right answer, for no diagnosis, and "
+    "for several that the doctor could not choose among."
+)
+"""When a diagnosis counts as the answer (the paper's rule for free responses)."""
+Answer = Literal["yes", "no"]
+ANSWERS: tuple[Answer, ...] = get_args(Answer)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What one annotator said on one question about one item: a model's conversation, or response, on one case.
+
+    ``item`` tells several items of a model on a case apart. ``third``: it was asked because two others differ.
+    """
+
+    model: str
+    case: str
+    question: Question
+    annotator: str
+    answer: Answer
+    item: str = ""
+    third: bool = False
+
+
+ItemKind = Literal["talk", "answer", "case", "release"]
+
+
+@dataclass(frozen=True)
+class Item:
+    """What an annotation is about.
+
+    ``talk`` and ``answer`` name a stored trial, ``answer`` also the format of its free response; ``case`` names a
+    vignette; ``release`` a model's conversation on a case that is not stored here.
+    """
+
+    kind: ItemKind
+    trial_id: str = ""
+    format: Format = "multi_turn"
+    model: str = ""
+    case_key: str = ""
+
+    def __str__(self) -> str:
+        if self.kind == "talk":
+            return f"talk:{self.trial_id}"
+        if self.kind == "answer":
+            return f"answer:{self.trial_id}:{self.format}:frq"
+        return f"case:{self.case_key}" if self.kind == "case" else f"release:{self.model}:{self.case_key}"
+
+
+def parse_item(text: str) -> Item:
+    """Read the name of an item; raise ``UsageError`` for what is none."""
+    kind, _, rest = text.strip().partition(":")
+    if kind == "talk" and rest:
+        return Item("talk", trial_id=rest)
+    if kind == "case" and rest:
+        return Item("case", case_key=rest)
+    if kind == "release":
+        model, _, case_key = rest.rpartition(":")
+        if model and case_key:
+            return Item("release", model=model, case_key=case_key)
+    if kind == "answer":
+        trial_id, format_, question_type = [*rest.rsplit(":", 2), "", ""][:3]
+        if trial_id and format_ in FORMATS and question_type == "frq":
+            return Item("answer", trial_id=trial_id, format=format_)
+    raise UsageError(
+        f"{text[:80]!r} names no item: write talk:TRIAL, answer:TRIAL:FORMAT:frq, case:CASE or release:MODEL:CASE."
+    )
+
+
+Sampling = Literal["random", "specialty", "dataset", "disagreement"]
+SAMPLINGS: tuple[Sampling, ...] = get_args(Sampling)
+"""``specialty`` and ``dataset``: as many of each model and group, of the same cases; ``disagreement``: only items on
+which graders or rules disagree."""
+THIRD = 1 / 3
+"""The share of items that two annotators see (Johri et al. 2025, Methods)."""
+
+
+class ReviewPlan(BaseModel):
+    """What was asked for; kept with the review, so that its items can be drawn again.
+
+    Empty ``runs``, ``models``, ``datasets`` and ``specialties`` are no restriction. ``shared`` is the share of items
+    that two annotators see. ``format`` is that of the free responses, ``question_types`` what a baseline asks, in
+    that order, ``case_set`` the data set of a baseline.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Kind
+    number: int = Field(ge=1)
+    annotators: tuple[str, ...]
+    runs: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    datasets: tuple[str, ...] = ()
+    specialties: tuple[str, ...] = ()
+    format: Format = "multi_turn"
+    case_set: str = "library"
+    question_types: tuple[QuestionType, ...] = ("mcq", "frq")
+    sampling: Sampling = "random"
+    shared: float = Field(default=THIRD, ge=0, le=1)
+    seed: int = Field(default=20, ge=0)
+
+    @field_validator("annotators")
+    @classmethod
+    def _names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        kept = tuple(dict.fromkeys(" ".join(name.split()) for name in names if name.strip()))
+        if not kept:
+            raise ValueError("name at least one annotator")
+        return kept
+
+    @model_validator(mode="after")
+    def _possible(self) -> ReviewPlan:
+        if self.shared and len(self.annotators) < 2 and self.kind != "baseline":
+            raise ValueError("items are shared by two annotators: name a second one, or share none")
+        if self.kind == "baseline" and not (self.question_types and set(self.question_types) <= {"mcq", "frq"}):
+            raise ValueError("a baseline asks mcq, frq or both")
+        if self.kind == "baseline" and self.sampling == "disagreement":
+            raise ValueError("there is no disagreement on a vignette: draw at random or by specialty")
+        return self
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """What the annotators are asked about each item."""
+        return ASKED_OF[self.kind]
+
+
+def planned(**fields: object) -> ReviewPlan:
+    """Return a plan; raise ``UsageError`` with one sentence where it cannot be carried out."""
+    try:
+        return ReviewPlan.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        why = first["msg"].removeprefix("Value error, ")
+        raise UsageError(f"This review cannot be planned: {f'{where}: ' if where else ''}{why}.") from error
+
+
+@dataclass(frozen=True)
+class Unblinding:
+    """When the models' names were shown, by whom, and why before all was answered (empty: it was)."""
+
+    by: str
+    reason: str
+    at: float
+
+
+@dataclass(frozen=True)
+class Review:
+    """A review as it is stored. ``created_at`` is in seconds since 1970 (UTC)."""
+
+    name: str
+    plan: ReviewPlan
+    review_id: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
+    created_at: float = field(default_factory=time.time)
+    unblinded: Unblinding | None = None
+
+
+@dataclass(frozen=True)
+class ReviewItem:
+    """One item: its number in the review, from 1 (before anybody's own order), and who is to judge it."""
+
+    item: str
+    number: int
+    annotators: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What may be drawn: ``item`` is its name; ``disagreement``: graders or rules disagree on it."""
+
+    item: str
+    model: str
+    case_key: str
+    dataset: str
+    specialty: str
+    disagreement: bool = False
