@@ -15,7 +15,7 @@ from core.agents.parts import StepMessage
 from core.debugger.players import Player, player_of
 from core.debugger.steps import Step, TrialRecord
 from core.events import Called, Failed, Graded, Rule, Token, Verdict
-from core.frameworks.grading import grade_answer
+from core.frameworks.answering import grade_answer
 from core.live.session import Session
 from core.models.registry import Registry, load_registry
 from core.store import variants as stored

@@ -12,9 +12,10 @@ from core.agents.reference.grader import ReferenceGrader, ReferenceSummariser
 from core.case import Case
 from core.datasets.library import library
 from core.events import FORMATS, QUESTION_TYPES, Speaker, Utterance
+from core.frameworks.base import scene_of
 from core.frameworks.casting import CastNames
 from core.frameworks.conversation import converse
-from core.frameworks.craftmd.protocol import PAPER_ARMS, Rules, scene_of
+from core.frameworks.craftmd import PAPER_ARMS
 from core.models.base import Sampling
 from tests.core.frameworks.stage import (
     CASE,
@@ -22,6 +23,7 @@ from tests.core.frameworks.stage import (
     ROLES,
     SEED,
     Actors,
+    Rules,
     answers_asked,
     calls,
     ended,
