@@ -132,14 +132,14 @@ class FrameworkSettings(BaseModel):
         return self.model_copy(update=changes)
 
     def stated(self) -> dict[str, object]:
-        """Return the settings that identify a run; one at an empty default (0, "" or no) does not count."""
+        """Return the settings that identify a run; what is off (0, "" or no) does not count, unless 0 is a choice."""
         fields = type(self).model_fields
         values = {name: getattr(self, name) for name in fields}
         return {name: value for name, value in values.items() if _counts(fields[name].default, value)}
 
 
 def _counts(default: object, value: object) -> bool:
-    return default not in ("", 0) or value != default
+    return default is None or value not in ("", 0)
 
 
 @dataclass(frozen=True)

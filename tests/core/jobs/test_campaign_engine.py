@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from core.errors import AnamnesisError, UsageError
-from core.frameworks.base import default_pack, Trial, framework
+from core.events import Event
+from core.frameworks.base import Trial, default_pack, framework
 from core.frameworks.casting import Casting, CastNames
 from core.frameworks.craftmd import Settings
 from core.jobs import engine as engine_module
