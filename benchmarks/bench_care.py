@@ -31,8 +31,8 @@ from core.measures.care import (
     scatter,
 )
 from core.stats.bootstrap import resampled_interval
-from core.store.casts import casts
 from core.store.database import Store
+from core.store.runs import casts
 from core.store.tables import Row, insert
 
 MODELS, ITEMS, DATASETS = 11, 2_000, 4

@@ -31,11 +31,11 @@ from core.jobs.plan import Campaign, header_of, rules_of
 from core.journal import RunHeader, seed_of, trial_id
 from core.measures.accuracy import accuracy
 from core.models.registry import load_registry
-from core.store.conversations import ConversationFilter, conversations
 from core.store.database import Store
-from core.store.figures import Selection
 from core.store.fold import fold, fold_if_free
+from core.store.queries.conversations import ConversationFilter, conversations
 from core.store.runs import runs
+from core.store.selection import Selection
 
 RUNS, CASES, TRIALS, COPIES = 10, 200, 5, 5
 """10 runs × 200 cases × 5 trials = 10,000 trials; the large database holds each of them five times."""

@@ -42,8 +42,13 @@ def _grow() -> None:
 
 
 def _measure() -> None:
-    from core.store.conversations import ConversationFilter, conversation_ids, conversations, count_conversations
     from core.store.database import Store
+    from core.store.queries.conversations import (
+        ConversationFilter,
+        conversation_ids,
+        conversations,
+        count_conversations,
+    )
 
     with Store().read() as cursor:
         (held,) = cursor.execute("SELECT count(*) FROM trials").fetchall()[0]

@@ -18,8 +18,8 @@ from core.jobs.judging import JudgingOutcome, JudgingSize
 from core.jobs.patient_judging import Wanted, judge_patients, size_of
 from core.jobs.run import Options
 from core.models.registry import load_registry
-from core.store.figures import Selection
-from core.store.patients import PatientFilter
+from core.store.queries.patients import PatientFilter
+from core.store.selection import Selection
 
 _Model = Annotated[str, typer.Option(help="The model that judges: provider/model or an alias.")]
 _Limit = Annotated[int | None, typer.Option(min=1, help="Only N conversations: a random sample, always it.")]

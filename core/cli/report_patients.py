@@ -18,7 +18,7 @@ from core.measures.patients.judged_figures import JudgeAgreement, judge_against_
 from core.measures.patients.kinds import ABOUT
 from core.measures.patients.marking import mark_patients
 from core.store.database import Store
-from core.store.patients import KINDS, Hit, Kind, PatientFilter
+from core.store.queries.patients import KINDS, Hit, Kind, PatientFilter
 
 Part = Literal["rates", "hits", "sample", "experts", "judge"]
 Row = dict[str, Any]

@@ -36,8 +36,8 @@ from core.jobs.run import Options, Outcome, begin, carry_out, check_prompts, che
 from core.journal import RunHeader
 from core.models.registry import Registry, load_registry
 from core.persona import parse_persona
-from core.store.bench import header_of as header_of_run
 from core.store.runs import Run
+from core.store.runs import header_of as header_of_run
 from core.store.runs import runs as stored_runs
 
 Doctor = Annotated[str, typer.Option(help="Model under test: provider/model, an alias, or reference/bayes.")]

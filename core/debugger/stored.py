@@ -11,11 +11,11 @@ from core.debugger.steps import TrialRecord
 from core.errors import AnamnesisError
 from core.events import Event
 from core.journal import RunHeader, journal_path, read_header
-from core.store.bench import TrialPlace, header_of, places_of_run, release_prompts, trial_place
-from core.store.cases import case
 from core.store.database import Store
 from core.store.fold import fold_if_free
-from core.store.trials import trial_events
+from core.store.queries.cases import case
+from core.store.queries.transcripts import TrialPlace, places_of_run, release_prompts, trial_events, trial_place
+from core.store.runs import header_of
 
 _AS_RELEASED = {ours: theirs for theirs, ours in RELEASE_SPECIALTIES.items()}
 

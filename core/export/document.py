@@ -21,12 +21,12 @@ from core.errors import UsageError
 from core.events import PASSING, Called, Event, Graded, Parent, Started
 from core.journal import RunHeader
 from core.measures.provenance import UNKNOWN
-from core.store.cases import case as stored_case
-from core.store.casts import RunCast, cast
 from core.store.database import Store
 from core.store.fold import fold_if_free
-from core.store.forks import Setup, setups
-from core.store.trials import latest_grades, trial_events
+from core.store.queries.cases import case as stored_case
+from core.store.queries.forks import Setup, setups
+from core.store.queries.transcripts import latest_grades, trial_events
+from core.store.runs import RunCast, cast
 
 MOST = 4
 """Conversations that fit beside one another."""

@@ -19,7 +19,7 @@ from core.case import Case
 from core.errors import UsageError
 from core.events import EVENTS, Event, Graded, Parent
 from core.export.document import Document, Talk
-from core.store.casts import RunCast
+from core.store.runs import RunCast
 
 FORMAT = "anamnesis-document"
 VERSION = 1

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from core.case import Case
 from core.errors import UsageError
 from core.store.database import Store
-from core.store.profiles import newest_profiles
+from core.store.queries.cases import newest_profiles
 from core.text.profile.profiles import CaseId, Generated, Prepared, prepare
 from core.text.profile.rules import profile_by_rule
 

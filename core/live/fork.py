@@ -26,12 +26,12 @@ from core.live.session import Session
 from core.live.start import one_case, watch
 from core.models.registry import Registry, load_registry
 from core.persona import label, parse_persona
-from core.store.cases import case as stored_case
-from core.store.casts import cast
 from core.store.database import Store
 from core.store.fold import fold_if_free
-from core.store.forks import setups
-from core.store.trials import utterances_of
+from core.store.queries.cases import case as stored_case
+from core.store.queries.forks import setups
+from core.store.queries.transcripts import utterances_of
+from core.store.runs import cast
 
 PACK = "craftmd"
 FORK_ARMS: tuple[Arm, ...] = (("multi_turn", "frq"), ("multi_turn", "mcq"))

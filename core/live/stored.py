@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from core.case import Case
 from core.events import Event
-from core.store.cases import case
 from core.store.database import Store
 from core.store.fold import fold_if_free
-from core.store.forks import Setup, setups
-from core.store.trials import trial_events
+from core.store.queries.cases import case
+from core.store.queries.forks import Setup, setups
+from core.store.queries.transcripts import trial_events
 
 
 def load_trial(trial_id: str) -> tuple[Case | None, list[Event]] | None:

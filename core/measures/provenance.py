@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from core.persona import label, parse_persona
-from core.store.casts import RunCast
+from core.store.runs import RunCast
 
 _NOT_SETTINGS = frozenset({"folder", "prompts", "max_messages", "images"})
 """Notes of an import that are no choices of a run, the cap and the pictures, which have lines of their own."""

@@ -26,8 +26,8 @@ from core.frameworks.casting import is_model, remarks
 from core.persona import label, parse_persona
 from core.prompts import grader_hash, load_pack
 from core.questions import AsksFor
-from core.store.casts import CAMPAIGNS, RunCast, casts, casts_of
 from core.store.database import Store
+from core.store.runs import CAMPAIGNS, RunCast, casts, casts_of
 
 Part = Literal[
     "data_set", "framework", "case_set", "doctor_prompt", "prompts", "sampling", "cap", "patient", "persona",

@@ -11,7 +11,7 @@ from core.debugger.diff import Piece, word_diff
 from core.events import FORMATS, QUESTION_TYPES, Answered, Ended, Event, Utterance
 from core.export.document import without_credentials
 from core.persona import label, parse_persona
-from core.store.forks import Node, Tree
+from core.store.queries.forks import Node, Tree
 from pages.parts.live_sessions import watched
 from pages.parts.look import END, ROLE_ICON, arm, plain
 from pages.parts.navigation import LIVE

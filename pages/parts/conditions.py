@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from core.measures.provenance import differing, side_by_side
-from core.store.casts import RunCast
+from core.store.runs import RunCast
 from core.store.selection import PARTS, Condition, Part
 from pages.parts.figure_controls import dataset_name
 from pages.parts.figures import model_name

@@ -11,17 +11,7 @@ from core.measures.patients.marking import count_unmarked, mark_patients
 from core.measures.patients.rules import rules_version
 from core.store.database import Store
 from core.store.fold import fold_if_free
-from core.store.patients import (
-    KINDS,
-    Hit,
-    Kind,
-    Mark,
-    PatientFilter,
-    PatientOffer,
-    hits,
-    offer,
-    trial_case,
-)
+from core.store.queries.patients import KINDS, Hit, Kind, Mark, PatientFilter, PatientOffer, hits, offer, trial_case
 from core.work import Work, begin, work_at
 
 PAGE = 50

@@ -5,12 +5,12 @@ import streamlit as st
 from core.frameworks.base import AUTOMEDIC
 from core.jobs.engine import is_running
 from core.measures.accuracy import AccuracyRow, accuracy
-from core.store.care import RULES, failures, trial_rows
-from core.store.conversations import Conversation, ConversationFilter, conversations
 from core.store.database import Store
-from core.store.figures import WATCHED, McqRule, Selection
 from core.store.fold import fold_if_free
-from core.store.runs import Run, runs
+from core.store.queries.care import RULES, failures, trial_rows
+from core.store.queries.conversations import Conversation, ConversationFilter, conversations
+from core.store.runs import WATCHED, Run, runs
+from core.store.selection import McqRule, Selection
 from pages.parts.care_words import FAILURE
 
 PAGE = 50

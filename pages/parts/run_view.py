@@ -11,7 +11,7 @@ from core.frameworks.base import AUTOMEDIC, CONSULTATION, CRAFTMD
 from core.jobs.engine import ask_to_stop
 from core.jobs.launch import go_on, last_words
 from core.jobs.plan import HUMAN
-from core.store.conversations import Conversation
+from core.store.queries.conversations import Conversation
 from core.store.runs import Run
 from core.words import PROTOCOL
 from pages.parts.look import END_SHORT, STATE_ICON, VERDICT, arm, money, plain

@@ -6,12 +6,11 @@ import streamlit as st
 
 from core.case import Case
 from core.events import Event
-from core.store.cases import case
-from core.store.casts import RunCast, casts
-from core.store.conversations import Conversation, ConversationFilter, conversations
 from core.store.database import Store
-from core.store.figures import CAMPAIGNS
-from core.store.trials import trial_events
+from core.store.queries.cases import case
+from core.store.queries.conversations import Conversation, ConversationFilter, conversations
+from core.store.queries.transcripts import trial_events
+from core.store.runs import CAMPAIGNS, RunCast, casts
 
 
 def run_casts() -> list[RunCast]:

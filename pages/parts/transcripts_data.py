@@ -6,8 +6,10 @@ import streamlit as st
 
 from core.case import Case
 from core.events import Event, Graded
-from core.store.cases import case
-from core.store.conversations import (
+from core.store.database import Store
+from core.store.fold import fold_if_free
+from core.store.queries.cases import case
+from core.store.queries.conversations import (
     Conversation,
     ConversationFilter,
     Offer,
@@ -17,10 +19,8 @@ from core.store.conversations import (
     first_matches,
     offer,
 )
-from core.store.database import Store
-from core.store.fold import fold_if_free
-from core.store.forks import setups
-from core.store.trials import latest_grades, trial_events
+from core.store.queries.forks import setups
+from core.store.queries.transcripts import latest_grades, trial_events
 
 PAGE = 50
 """Conversations on one page of the list."""

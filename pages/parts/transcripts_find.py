@@ -6,8 +6,8 @@ import streamlit as st
 
 from core.case import SPECIALTIES
 from core.events import FORMATS, QUESTION_TYPES, EndReason, Speaker
-from core.store.conversations import ConversationFilter, Offer
-from core.store.figures import McqRule
+from core.store.queries.conversations import ConversationFilter, Offer
+from core.store.selection import McqRule
 from pages.parts.endings_charts import REASON
 from pages.parts.figure_controls import ask_several, dataset_name, keep_valid, unique_names
 from pages.parts.look import VERDICT, arm

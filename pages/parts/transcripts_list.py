@@ -9,7 +9,7 @@ import streamlit as st
 from core.events import COUNTED
 from core.frameworks.automedic.messages import without_tags
 from core.frameworks.base import AUTOMEDIC
-from core.store.conversations import Conversation, ConversationFilter
+from core.store.queries.conversations import Conversation, ConversationFilter
 from pages.parts.endings_charts import REASON
 from pages.parts.figure_controls import dataset_name, unique_names
 from pages.parts.look import RULE_SHORT, VERDICT, arm

@@ -9,7 +9,7 @@ from core.debugger.steps import why_not
 from core.events import FORMATS, QUESTION_TYPES, Answered, Graded, Summarised, reasoning_of
 from core.export.reading import was_shown
 from core.frameworks.base import AUTOMEDIC, CRAFTMD
-from core.store.conversations import Conversation, ConversationFilter
+from core.store.queries.conversations import Conversation, ConversationFilter
 from core.words import PROTOCOL
 from pages.parts.branches_data import family_of
 from pages.parts.endings_charts import REASON

@@ -15,9 +15,8 @@ from core.events import Token, Waiting
 from core.frameworks.casting import REFERENCE, CastNames
 from core.jobs.plan import Campaign, Settings
 from core.live.session import Session
-from core.store.bench import header_of
 from core.store.database import Store
-from core.store.runs import runs
+from core.store.runs import header_of, runs
 from pages.parts import live_sessions
 from pages.parts.live_sessions import Shown
 from tests.core.store.builders import a_call, a_stream

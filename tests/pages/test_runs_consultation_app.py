@@ -17,8 +17,8 @@ from core.frameworks.consultation.protocol import ARMS
 from core.jobs.plan import Campaign, find_header, header_of
 from core.jobs.run import begin
 from core.models.registry import load_registry
-from core.store.conversations import ConversationFilter, conversations
 from core.store.database import Store
+from core.store.queries.conversations import ConversationFilter, conversations
 from tests.support.campaigns import metrics, run_ids, stop_all
 from tests.support.pages import button, has_button, run_until, trouble, words
 

@@ -24,8 +24,8 @@ from core.stats.intervals import NOTHING, Interval
 from core.stats.proportions import wilson, wilson_if_alike
 from core.stats.ratios import RESAMPLES, percentiles, ratio
 from core.store.database import Store
-from core.store.failures import cases_of, dialogues
-from core.store.patients import KINDS, Hit, Kind, Mark, PatientFilter, hits, talks, trial_case
+from core.store.queries.failures import cases_of, dialogues
+from core.store.queries.patients import KINDS, Hit, Kind, Mark, PatientFilter, hits, talks, trial_case
 from core.store.selection import Selection, select
 
 By = Literal["patient", "run", "doctor", "specialty", "dataset"]

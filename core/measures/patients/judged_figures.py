@@ -18,8 +18,7 @@ from core.stats.agreement import cohen_kappa, percent_agreement
 from core.stats.intervals import Interval
 from core.stats.ratios import ratio, share_interval
 from core.store.database import Store
-from core.store.patient_judgements import Judgement, judgements
-from core.store.patients import PatientFilter, talks
+from core.store.queries.patients import Judgement, PatientFilter, judgements, talks
 
 _WORDS = {True: "term", False: "none"}
 

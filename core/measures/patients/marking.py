@@ -18,8 +18,8 @@ from core.measures.ledger.keeping import WRITTEN, default_processes
 from core.measures.ledger.workers import Parcel, marked_by
 from core.measures.patients.rules import marks_in, replies_of, rules_version
 from core.store.database import Store
-from core.store.failures import cases_of, dialogues
-from core.store.patients import Mark, PatientFilter, StoredMarks, ToMark, add_marks, to_mark
+from core.store.queries.failures import cases_of, dialogues
+from core.store.queries.patients import Mark, PatientFilter, StoredMarks, ToMark, add_marks, to_mark
 from core.work import Progress, Stop
 
 SECONDS_EACH = 0.002

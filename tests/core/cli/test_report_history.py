@@ -14,8 +14,8 @@ from core.datasets.library import library
 from core.frameworks.consultation.items import consultation_case
 from core.measures.history.doctors import read_doctors
 from core.measures.history.measuring import measure_missing
-from core.store.casts import casts
 from core.store.database import Store
+from core.store.runs import casts
 from core.store.selection import Condition, conditions
 
 

@@ -16,8 +16,8 @@ from core.jobs.craftmd_release.layout import chosen, find
 from core.jobs.plan import Campaign, Settings
 from core.models.registry import load_registry
 from core.prompts import own_packs_folder
-from core.store.bench import places_of_run
 from core.store.database import Store
+from core.store.queries.transcripts import places_of_run
 from tests.core.frameworks.stage import CASE, NAMES, QUICK
 from tests.support.release import write_release
 

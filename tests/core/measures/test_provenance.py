@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from core.measures.provenance import differing, side_by_side
-from core.store.casts import RunCast, casts
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.runs import RunCast, casts
 from tests.core.store.builders import a_case, a_header, write_journal
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from core.store.conversations import (
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.queries.conversations import (
     ConversationFilter,
     Offer,
     conversation_ids,
@@ -14,8 +16,6 @@ from core.store.conversations import (
     first_matches,
     offer,
 )
-from core.store.database import Store
-from core.store.fold import fold
 from tests.core.store.builders import (
     Ended,
     Utterance,

@@ -13,7 +13,7 @@ from core.events import Event, Parent, Started, Utterance
 from core.paths import ROOT
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.forks import Tree, delete_branch, families, tree
+from core.store.queries.forks import Tree, delete_branch, families, tree
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, write_journal
 
 TABLES = ("trials", "utterances", "answers", "grades", "calls", "probes", "forks")
@@ -146,7 +146,7 @@ import sys
 from pathlib import Path
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.forks import tree
+from core.store.queries.forks import tree
 store = Store(Path(sys.argv[1]))
 fold(store)
 with store.read() as cursor:

@@ -6,10 +6,9 @@ import pytest
 
 from core.measures.graders.flips import flip_rates
 from core.store.database import Store
-from core.store.figures import Selection
 from core.store.fold import fold
-from core.store.grader_differences import Wanted, count_differences, difference_at, differences
-from core.store.graders import flips, graders_held
+from core.store.queries.graders import Wanted, count_differences, difference_at, differences, flips, graders_held
+from core.store.selection import Selection
 from tests.core.measures.graders.graded import OTHER, OWN, THIRD, judge_again, three_graders
 from tests.core.store.builders import graded, grades, write_journal
 

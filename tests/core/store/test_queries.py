@@ -7,15 +7,23 @@ import pytest
 from core.events import Called, CallRecord
 from core.questions import ASKS_FOR
 from core.store import database
-from core.store.annotations import Annotation, add_annotations, annotations_of
-from core.store.cases import add_cases, case, cases
-from core.store.conversations import ConversationFilter, conversations, count_conversations
 from core.store.database import Store
-from core.store.exports import results, transcripts
-from core.store.figures import Selection, case_scores
 from core.store.fold import fold
+from core.store.queries.accuracy import case_scores
+from core.store.queries.cases import add_cases, case, cases
+from core.store.queries.conversations import ConversationFilter, conversations, count_conversations
+from core.store.queries.reviews import Annotation, add_annotations, annotations_of
+from core.store.queries.transcripts import (
+    calls_of,
+    latest_grades,
+    probes_of,
+    results,
+    transcripts,
+    trial_events,
+    utterances_of,
+)
 from core.store.runs import run, run_cases, runs
-from core.store.trials import calls_of, latest_grades, probes_of, trial_events, utterances_of
+from core.store.selection import Selection
 from tests.core.store.builders import (
     a_call,
     a_case,

@@ -10,9 +10,10 @@ import pytest
 from core.errors import AnamnesisError
 from core.jobs.craftmd_release.importing import import_release
 from core.jobs.craftmd_release.layout import find
-from core.store import database, release
+from core.store import database
 from core.store.database import Store
-from core.store.trials import latest_grades
+from core.store.queries import release
+from core.store.queries.transcripts import latest_grades
 from tests.support import release as files
 
 

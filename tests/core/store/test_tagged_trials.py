@@ -6,14 +6,13 @@ import pytest
 
 from core.events import Failed
 from core.measures.history.doctors import read_doctors
-from core.store.beliefs import believed
-from core.store.conversations import ConversationFilter, conversation_ids, conversations, first_matches
 from core.store.database import Store
-from core.store.failures import wrong_answers
-from core.store.figures import Selection
 from core.store.fold import fold
-from core.store.history import cases_of_trials, unmeasured
-from core.store.ledgers import talk_sums, unmarked
+from core.store.queries.conversations import ConversationFilter, conversation_ids, conversations, first_matches
+from core.store.queries.facts import talk_sums, unmarked
+from core.store.queries.failures import believed, wrong_answers
+from core.store.queries.history import cases_of_trials, unmeasured
+from core.store.selection import Selection
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
 from tests.support.tagged import MISUSED, RUN, STAFF_SAYS, UNTAGGED, store_tagged
 

@@ -15,12 +15,12 @@ from core.events import Answered, Ended, Failed, Finished, Graded, Started, Summ
 from core.jobs.craftmd_release.layout import find
 from core.live.stored import load_trial
 from core.measures.accuracy import accuracy
-from core.store.conversations import ConversationFilter, conversations
 from core.store.database import Store
-from core.store.figures import case_scores
-from core.store.release import document, quarantined
+from core.store.queries.accuracy import case_scores
+from core.store.queries.conversations import ConversationFilter, conversations
+from core.store.queries.release import document, quarantined
+from core.store.queries.transcripts import latest_grades, trial_events
 from core.store.runs import run_cases, runs
-from core.store.trials import latest_grades, trial_events
 from tests.support.importing import a_run, dump, import_all
 from tests.support.release import PROMPT, a_conversation, a_file, a_row, a_trial, write_cases, write_file, write_release
 

@@ -17,8 +17,8 @@ from core.datasets import imported
 from core.jobs.pictures import WITH
 from core.measures.accuracy import accuracy
 from core.measures.reproduce.run import reproduce
-from core.store.conversations import ConversationFilter, conversations
 from core.store.database import Store
+from core.store.queries.conversations import ConversationFilter, conversations
 from core.store.runs import run_cases
 from core.store.selection import Selection
 from tests.support.importing import a_run, dump, import_all

@@ -20,7 +20,7 @@ from core.measures.care import (
     scatter,
 )
 from core.models.registry import load_registry
-from core.store.casts import RunCast
+from core.store.runs import RunCast
 from core.store.selection import conditions_of
 from core.text.profile.profiles import Generated
 from tests.core.store.builders import a_case

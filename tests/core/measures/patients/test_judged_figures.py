@@ -12,8 +12,7 @@ from core.jobs.judging import journaled
 from core.measures.patients.judged_figures import judge_against_rule
 from core.measures.patients.marking import mark_patients
 from core.store.database import Store
-from core.store.patient_judgements import JudgedTerm, row_of
-from core.store.patients import PatientFilter
+from core.store.queries.patients import JudgedTerm, PatientFilter, patient_judgement_row
 from tests.core.measures.patients.patient_talks import stored
 
 TERM = JudgedTerm(5, "papules", 13, 20)
@@ -23,7 +22,7 @@ FOUND = {"m1/1/0": (TERM,), "m1/1/1": (), "m1/2/0": (), "m2/1/0": (TERM,)}
 
 def judgement(trial: str, terms: tuple[JudgedTerm, ...] | None, dropped: int = 0) -> dict[str, Any]:
     kept = {"dropped": dropped, "failure": "" if terms is not None else "late", "calls": "[]", "tokens": 1}
-    return row_of("m", "p", terms, {"trial_id": trial, **kept, "cost_usd": None, "judged_at": 1.0})
+    return patient_judgement_row("m", "p", terms, {"trial_id": trial, **kept, "cost_usd": None, "judged_at": 1.0})
 
 
 @pytest.fixture

@@ -20,8 +20,7 @@ from core.models.registry import Registry, load_registry
 from core.models.retry import RetryPolicy
 from core.models.settings import default_paths
 from core.store.database import Store
-from core.store.patient_judgements import JudgedTerm, Judgement, judgements
-from core.store.patients import PatientFilter
+from core.store.queries.patients import JudgedTerm, Judgement, PatientFilter, judgements
 from tests.core.measures.patients.patient_talks import stored
 from tests.support.fake_provider import running
 from tests.support.replies import Reply, Script, failing

@@ -13,7 +13,7 @@ from core.measures.patients.marking import Marked, count_unmarked, mark_patients
 from core.measures.patients.rules import rules_version
 from core.stats.proportions import wilson
 from core.store.database import Store
-from core.store.patients import KINDS, Kind, PatientFilter, marks_of, offer
+from core.store.queries.patients import KINDS, Kind, PatientFilter, marks_of, offer
 from tests.core.measures.patients.patient_talks import stored
 
 

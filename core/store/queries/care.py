@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from core.events import COUNTED, Rule, TagMisuse
 from core.frameworks.automedic.tags import plain_words, read_tags
-from core.store.records import records
 from core.store.selection import NO_ARM, OUTCOMES, SELECTED, Selection, select
+from core.store.tables import records
 
 CareQuestion = Literal["mcq", "frq"]
 RULES: dict[CareQuestion, Rule] = {"mcq": "mcq_strict", "frq": "frq"}

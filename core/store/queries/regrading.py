@@ -14,10 +14,10 @@ import duckdb
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import Format, QuestionType, Verdict
-from core.store.cases import CASE_COLUMNS, case_from
-from core.store.casts import CAMPAIGNS
-from core.store.records import records
+from core.store.queries.cases import CASE_COLUMNS, case_from
+from core.store.runs import CAMPAIGNS
 from core.store.selection import SELECTED, Selection, select
+from core.store.tables import records
 
 CaseKey = tuple[str, str | None]
 """A case as a trial held it: key and content hash (``None``: whichever came in last)."""

@@ -1,12 +1,13 @@
-"""What the rules found wrong with patients' replies, kept by conversation: marks, hits under a filter, what is missing.
+"""What was found wrong with patients' replies: the marks of the rules, and the terms that models named beside them.
 
-Marks are known by trial and by the version of the rules that made them; those of another version are not read. Only
+Marks are known by trial and by the version of the rules that made them; those of another version are not read. Of
+several judgements of a conversation by one model under one prompt the newest that did not fail counts. Only
 conversations in which a patient replied to a doctor are looked at; messages count from 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -15,8 +16,8 @@ import orjson
 import pandas as pd
 import pyarrow as pa
 
-from core.store.figures import CAMPAIGNS
-from core.store.records import records
+from core.store.runs import CAMPAIGNS
+from core.store.tables import records
 
 Kind = Literal[
     "medical_term", "leak", "refusal", "mentions_text", "not_mentioned", "plays_doctor", "both_sides", "stage_direction"
@@ -258,3 +259,87 @@ _HITS = f"""
         AS question, said.text
     FROM page JOIN utterances AS said ON said.trial_id = page.trial_id AND said.turn = page.turn
     ORDER BY run_id, {_NATURAL}, trial, page.turn, start"""
+
+
+class JudgedTerm(NamedTuple):
+    """A term that a model named: its message (from 0), the words as they stand there, and where they lie in it."""
+
+    turn: int
+    words: str
+    start: int
+    end: int
+
+
+class ToJudge(NamedTuple):
+    """A conversation under a filter: the characters of its messages, and whether this model has judged it already."""
+
+    trial_id: str
+    characters: int
+    judged: bool
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What counts of a model's word on one conversation.
+
+    ``terms`` is ``None`` where it failed, with ``failure`` in words; ``dropped`` terms are not in the reply.
+    """
+
+    model: str
+    prompt_hash: str
+    trial_id: str
+    case_key: str
+    terms: tuple[JudgedTerm, ...] | None
+    dropped: int
+    failure: str
+
+
+def to_judge(
+    cursor: duckdb.DuckDBPyConnection, model: str, prompt_hash: str, wanted: PatientFilter, limit: int | None = None
+) -> list[ToJudge]:
+    """Return the conversations under a filter in an order as if shuffled, always the same; only the first ``limit``.
+
+    So the first N are a random sample of them, and more go on with it.
+    """
+    values = {**wanted.parameters(), "model": model, "prompt_hash": prompt_hash, "limit": limit}
+    return [ToJudge(*row) for row in cursor.execute(_TO_JUDGE, values).fetchall()]
+
+
+def patient_judgement_row(
+    model: str, prompt_hash: str, terms: Sequence[JudgedTerm] | None, kept: Mapping[str, Any]
+) -> dict[str, Any]:  # fmt: skip
+    """Return a row of the table; ``terms`` is ``None`` where the judging failed.
+
+    ``kept`` holds trial_id, dropped, failure, calls, tokens, cost_usd and judged_at.
+    """
+    given = None if terms is None else orjson.dumps([term._asdict() for term in terms]).decode()
+    return {"model": model, "prompt_hash": prompt_hash, "terms": given, **kept}
+
+
+def judgements(cursor: duckdb.DuckDBPyConnection, wanted: PatientFilter) -> list[Judgement]:
+    """Return what counts for each conversation under a filter, by model and prompt."""
+    rows = records(cursor.execute(_JUDGEMENTS, wanted.parameters()))
+    return [Judgement(**{**row, "terms": _terms(row["terms"])}) for row in rows]
+
+
+def _terms(kept: str | None) -> tuple[JudgedTerm, ...] | None:
+    return None if kept is None else tuple(JudgedTerm(**term) for term in orjson.loads(kept))
+
+
+_TO_JUDGE = f"""
+    WITH {TALKS}, drawn AS (SELECT trial_id FROM talks ORDER BY md5(trial_id), trial_id LIMIT $limit),
+    done AS (
+        SELECT DISTINCT trial_id FROM patient_judgements
+        WHERE model = $model AND prompt_hash = $prompt_hash AND terms IS NOT NULL
+    )
+    SELECT trial_id, sum(length(text))::BIGINT, any_value(done.trial_id) IS NOT NULL
+    FROM drawn JOIN utterances USING (trial_id) LEFT JOIN done USING (trial_id)
+    GROUP BY trial_id ORDER BY md5(trial_id), trial_id"""
+_JUDGEMENTS = f"""
+    WITH {TALKS}, counting AS (
+        SELECT * FROM patient_judgements
+        QUALIFY row_number() OVER (
+            PARTITION BY trial_id, model, prompt_hash ORDER BY (terms IS NOT NULL) DESC, judged_at DESC, rowid DESC) = 1
+    )
+    SELECT model, prompt_hash, trial_id, case_key, terms, dropped, failure
+    FROM counting JOIN talks USING (trial_id) ORDER BY model, prompt_hash, trial_id"""

@@ -11,8 +11,8 @@ import duckdb
 
 from core.events import EndReason, Speaker, Verdict
 from core.questions import AsksFor
-from core.store.figures import McqRule
-from core.store.records import records
+from core.store.selection import McqRule
+from core.store.tables import records
 
 
 @dataclass(frozen=True)

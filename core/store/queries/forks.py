@@ -16,10 +16,10 @@ import orjson
 
 from core.errors import UsageError
 from core.journal import DeletedLine, JournalWriter
-from core.store.conversations import Conversation, ConversationFilter, conversations
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.records import records
+from core.store.queries.conversations import Conversation, ConversationFilter, conversations
+from core.store.tables import records
 
 
 @dataclass(frozen=True)

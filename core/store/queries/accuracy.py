@@ -1,15 +1,69 @@
-"""How conversations ended, and what the answers given after them came to under either multiple-choice rule."""
+"""How often each case was right in each arm, what was excluded and why; the same by how conversations ended."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import duckdb
 import pandas as pd
 
-from core.events import COUNTED, Rule
+from core.events import COUNTED, Format, QuestionType, Rule, Verdict
 from core.frameworks.conversation import FINAL_DIAGNOSIS
-from core.store.selection import NO_ARM, OUTCOMES, SELECTED, Selection, select
+from core.store.selection import NO_ARM, OUTCOMES, SELECTED, McqRule, Selection, select
+
+
+@dataclass(frozen=True)
+class CaseScore:
+    """One case in one arm of one model: ``correct`` of ``counted`` trials were right, others were excluded."""
+
+    model: str
+    format: Format
+    question_type: QuestionType
+    case_key: str
+    dataset: str | None
+    specialty: str | None
+    correct: int
+    counted: int
+    excluded: dict[Verdict | Literal["ungraded"], int]
+
+    @property
+    def score(self) -> float | None:
+        """The share of counted trials that were right; ``None`` where none counts."""
+        return self.correct / self.counted if self.counted else None
+
+
+def case_scores(
+    cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None, mcq_rule: McqRule = "mcq_loose"
+) -> list[CaseScore]:
+    """Return every case of every arm and condition: conditions in the order of ``select``, cases in that of their keys.
+
+    Trials of a condition's runs are pooled.
+    """
+    chosen = replace(selection or Selection(), mcq_rule=mcq_rule)
+    select(cursor, chosen)
+    parameters = {**chosen.parameters(), "rules": chosen.rules, "counting": list(COUNTED)}
+    return [CaseScore(*row) for row in cursor.execute(_CASE_SCORES, parameters).fetchall()]
+
+
+_CASE_SCORES = f"""
+    WITH {OUTCOMES}, counts AS (
+        SELECT model, place, verdicts.format, verdicts.question_type, trials.case_key,
+            any_value(cases.dataset) AS dataset, any_value(cases.specialty) AS specialty, verdict, count(*) AS n
+        FROM outcomes AS verdicts
+        JOIN trials USING (trial_id)
+        LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
+        WHERE {SELECTED}
+        GROUP BY ALL
+    )
+    SELECT model, format, question_type, case_key, any_value(dataset), any_value(specialty),
+        coalesce(sum(n) FILTER (verdict = 'correct'), 0)::BIGINT,
+        coalesce(sum(n) FILTER (list_contains($counting, verdict)), 0)::BIGINT,
+        coalesce(map_from_entries(list((verdict, n)) FILTER (NOT list_contains($counting, verdict))), MAP {{}})
+    FROM counts
+    GROUP BY model, place, format, question_type, case_key
+    ORDER BY place, format, question_type, case_key"""
+
 
 _NAMES = ("model", "format", "question_type", "case_key", "case_set", "dataset", "specialty", "end_reason")
 
@@ -87,3 +141,36 @@ _OUTCOMES = f"""
     FROM by_rule JOIN held USING (trial_id)
     GROUP BY model, place, format, question_type, case_key, end_reason, concluded
     ORDER BY place, format, question_type, case_key, end_reason, concluded"""
+
+
+@dataclass(frozen=True)
+class Course:
+    """Conversations of one condition: how many, the doctor's mean turns without the greeting, and why they ended."""
+
+    model: str
+    conversations: int
+    mean_turns: float | None
+    endings: dict[str, int] = field(default_factory=dict)
+
+
+def courses(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> dict[str, Course]:
+    """Return condition → the course of its conversations."""
+    chosen = (selection or Selection()).of_talks()
+    select(cursor, chosen)
+    found: dict[str, Course] = {}
+    for model, count, turns, endings in cursor.execute(_COURSES, chosen.parameters()).fetchall():
+        found[model] = Course(model, count, turns, dict(endings))
+    return found
+
+
+_COURSES = f"""
+    WITH talks AS (
+        SELECT model, place, trials.end_reason, trials.doctor_turns FROM trials JOIN seated USING (run_id)
+        LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
+        {NO_ARM}
+        WHERE trials.end_reason IS NOT NULL AND {SELECTED}
+    ), counts AS (
+        SELECT model, place, end_reason, count(*) AS n, sum(doctor_turns) AS turns FROM talks GROUP BY ALL
+    )
+    SELECT model, sum(n)::BIGINT, sum(turns) / sum(n), map_from_entries(list((end_reason, n) ORDER BY n DESC))
+    FROM counts GROUP BY model, place ORDER BY place"""

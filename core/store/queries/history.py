@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from core.agents.base import Turn
 from core.case import Case
-from core.store.cases import CASE_COLUMNS, case_from
-from core.store.records import records
+from core.store.queries.cases import CASE_COLUMNS, case_from
 from core.store.selection import NO_ARM, SELECTED, Selection, select
+from core.store.tables import records
 
 
 class StoredItems(NamedTuple):

@@ -1,9 +1,13 @@
-"""Reviews by experts: what can be drawn, what was drawn, whose names may be shown, and what graders said of it."""
+"""Reviews by experts: what can be drawn, what was drawn, what people said of it and what graders did.
+
+Annotations are added, never changed; the newest of an annotator counts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import duckdb
@@ -12,11 +16,86 @@ from pydantic import ValidationError
 
 from core.errors import AnamnesisError
 from core.events import Verdict
-from core.store.casts import CAMPAIGNS
-from core.store.records import records
 from core.store.review_records import Candidate, Item, Review, ReviewItem, ReviewPlan, Unblinding
+from core.store.runs import CAMPAIGNS
 from core.store.selection import Selection, select
-from core.store.tables import insert
+from core.store.tables import Row, insert, records
+
+
+@dataclass(frozen=True)
+class Span:
+    """Highlighted words: those from character ``start`` to ``end`` of message ``turn``."""
+
+    turn: int
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """What one person said on one question about one item (see ``core.store.review_records``); ``value`` may be open.
+
+    ``annotated_at`` is in seconds since 1970 (UTC). ``review_id`` is empty outside reviews; ``reason`` says why an
+    earlier answer was changed.
+    """
+
+    item: str
+    annotator: str
+    question: str
+    value: str | None
+    comment: str = ""
+    annotated_at: float = field(default_factory=time.time)
+    review_id: str = ""
+    reason: str = ""
+    spans: tuple[Span, ...] = ()
+
+
+def add_annotations(connection: duckdb.DuckDBPyConnection, new: Iterable[Annotation]) -> int:
+    """Insert annotations and return how many. Needs a write lease."""
+    rows = [_row(one) for one in new]
+    return insert(connection, "INSERT INTO annotations BY NAME SELECT * FROM incoming", "annotations", rows)
+
+
+def annotations_of(
+    cursor: duckdb.DuckDBPyConnection, item: str | None = None, review_id: str | None = None
+) -> list[Annotation]:
+    """Return the newest annotation of every annotator and question, for one item or all, of one review or all."""
+    sql = f"""
+        {_WANTED}
+        QUALIFY row_number() OVER (
+            PARTITION BY review_id, item, annotator, question ORDER BY annotated_at DESC, rowid DESC) = 1
+        ORDER BY item, question, annotator, review_id"""
+    return [_annotation(row) for row in records(cursor.execute(sql, {"item": item, "review_id": review_id}))]
+
+
+def annotation_history(
+    cursor: duckdb.DuckDBPyConnection, item: str | None = None, review_id: str | None = None
+) -> list[Annotation]:
+    """Return every annotation that was ever saved, the oldest first."""
+    sql = f"{_WANTED} ORDER BY annotated_at, rowid"
+    return [_annotation(row) for row in records(cursor.execute(sql, {"item": item, "review_id": review_id}))]
+
+
+def _row(one: Annotation) -> Row:
+    spans = orjson.dumps([asdict(span) for span in one.spans]).decode() if one.spans else None
+    return (
+        one.item, one.annotator, one.question, one.value, one.comment, one.annotated_at, one.review_id, one.reason,
+        spans,
+    )  # fmt: skip
+
+
+def _annotation(row: dict[str, Any]) -> Annotation:
+    spans = orjson.loads(row["spans"]) if row["spans"] else []
+    # rows of an older database have neither review nor reason
+    given = {name: value for name, value in row.items() if value is not None or name == "value"}
+    return Annotation(**{**given, "spans": tuple(Span(**span) for span in spans)})
+
+
+_WANTED = """
+    SELECT * FROM annotations
+    WHERE ($item::VARCHAR IS NULL OR item = $item)
+        AND ($review_id::VARCHAR IS NULL OR coalesce(review_id, '') = $review_id)"""
 
 
 @dataclass(frozen=True)
