@@ -92,7 +92,7 @@ SCHEMAS: dict[str, pa.Schema] = {
 OF_A_TRIAL = (
     "utterances", "answers", "grades", "calls", "probes", "forks", "misuses", "ratings", "variants",
     "history_measures", "ledgers", "patient_marks", "patient_judgements",
-    "fact_judgements", "trials",
+    "fact_judgements", "scores", "trials",
 )  # fmt: skip
 """The tables that hold what belongs to one trial: whoever takes a trial away clears them all."""
 

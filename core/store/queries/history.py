@@ -69,7 +69,7 @@ def newest_items(cursor: duckdb.DuckDBPyConnection, case_keys: Sequence[str] | N
 
 def add_items(connection: duckdb.DuckDBPyConnection, new: Iterable[StoredItems]) -> int:
     """Append items and return how many. Needs a write lease."""
-    return _append(connection, "consultation_items", list(new), StoredItems, "SELECT * FROM incoming")
+    return _append(connection, "history_items", list(new), StoredItems, "SELECT * FROM incoming")
 
 
 def add_measures(connection: duckdb.DuckDBPyConnection, new: Iterable[StoredMeasures]) -> int:
@@ -191,7 +191,7 @@ def _append(
 
 _POINTS = 11
 _NEWEST = """newest AS (
-        SELECT * FROM consultation_items
+        SELECT * FROM history_items
         QUALIFY row_number() OVER (PARTITION BY case_key, content_hash ORDER BY made_at DESC, rowid DESC) = 1
     )"""
 

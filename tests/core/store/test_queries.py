@@ -6,7 +6,6 @@ import pytest
 
 from core.events import Called, CallRecord
 from core.questions import ASKS_FOR
-from core.store import database
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.accuracy import case_scores
@@ -34,6 +33,7 @@ from tests.core.store.builders import (
     invalid,
     write_journal,
 )
+from tests.core.store.old import made_by_steps
 
 TRIAL = "run/1/0"
 
@@ -217,21 +217,15 @@ def test_a_selection_may_want_what_the_question_asks_for(store: Store) -> None:
     }  # fmt: skip
 
 
-def test_cases_stored_before_can_be_selected_by_what_their_question_asks_for(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(database, "MIGRATIONS", database.MIGRATIONS[:7])
-        with store.write() as connection:
-            connection.executemany(
-                "INSERT INTO cases BY NAME SELECT ? AS case_key, 'h' AS content_hash, 'd' AS dataset, 'Other' AS "
-                "specialty, 'A man.' AS vignette, ? AS question, ['x', 'y'] AS choices, 'x' AS answer, []::VARCHAR[] "
-                "AS synonyms, []::VARCHAR[] AS supertypes, []::VARCHAR[] AS subtypes, 'patient' AS speaker, '' AS "
-                "source, '' AS licence, 1.0 AS added_at",
-                [("d/1", "What is the diagnosis?"), ("d/2", "What is the treatment?"), ("d/3", "What is it?")],
-            )
+def test_cases_stored_before_can_be_selected_by_what_their_question_asks_for(store: Store) -> None:
+    case_row = (
+        "INSERT INTO cases BY NAME SELECT '{}' AS case_key, 'h' AS content_hash, 'd' AS dataset, 'Other' AS "
+        "specialty, 'A man.' AS vignette, '{}' AS question, ['x', 'y'] AS choices, 'x' AS answer, []::VARCHAR[] "
+        "AS synonyms, []::VARCHAR[] AS supertypes, []::VARCHAR[] AS subtypes, 'patient' AS speaker, '' AS "
+        "source, '' AS licence, 1.0 AS added_at"
+    )
+    held = (("d/1", "What is the diagnosis?"), ("d/2", "What is the treatment?"), ("d/3", "What is it?"))
+    made_by_steps(store.path, 7, *(case_row.format(*one) for one in held))
     with store.read() as cursor:
         rows = cursor.execute("SELECT case_key, asks_for FROM cases ORDER BY 1").fetchall()
-        versions = cursor.execute("SELECT max(schema_version) FROM meta").fetchall()
     assert rows == [("d/1", "diagnosis"), ("d/2", "treatment"), ("d/3", "diagnosis")]
-    assert versions == [(len(database.MIGRATIONS),)]
