@@ -33,7 +33,7 @@ from core.measures.accuracy import accuracy
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.fold import fold, fold_if_free
-from core.store.queries.conversations import ConversationFilter, conversations
+from core.store.queries.conversations import conversations
 from core.store.runs import runs
 from core.store.selection import Selection
 
@@ -167,7 +167,7 @@ def queries(store: Store) -> dict[str, Callable[[], object]]:
         with store.read() as cursor:
             return runs(cursor)
 
-    def page(wanted: ConversationFilter, number: int = 0) -> object:
+    def page(wanted: Selection, number: int = 0) -> object:
         with store.read() as cursor:
             return conversations(cursor, wanted, limit=50, offset=50 * number)
 
@@ -175,9 +175,9 @@ def queries(store: Store) -> dict[str, Callable[[], object]]:
         "list of runs": listed,
         "accuracy of a run": lambda: accuracy(store, selection=one),
         "accuracy of a run by specialty": lambda: accuracy(store, "specialty", one),
-        "first page of a run's conversations": lambda: page(ConversationFilter(runs=[run_id])),
-        "tenth page of all conversations": lambda: page(ConversationFilter(), 9),
-        "conversations that speak of fever": lambda: page(ConversationFilter(text="fever")),
+        "first page of a run's conversations": lambda: page(Selection(runs=[run_id])),
+        "tenth page of all conversations": lambda: page(Selection(), 9),
+        "conversations that speak of fever": lambda: page(Selection(text="fever")),
         "accuracy of all models by specialty": lambda: accuracy(store, "specialty"),
     }
 

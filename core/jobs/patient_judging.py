@@ -19,7 +19,8 @@ from core.models.registry import Registry
 from core.prompts import PromptPack
 from core.store.database import Store
 from core.store.queries.failures import dialogues
-from core.store.queries.patients import JudgedTerm, PatientFilter, ToJudge, patient_judgement_row, to_judge
+from core.store.queries.patients import JudgedTerm, ToJudge, patient_judgement_row, to_judge
+from core.store.selection import Selection
 
 _READ_AT_ONCE = 200
 _PROMPT_TOKENS = 260
@@ -32,7 +33,7 @@ class Wanted:
     """What is to be judged: ``limit`` conversations under a filter, drawn as if at random and always the same."""
 
     model: str
-    talks: PatientFilter = field(default_factory=PatientFilter)
+    talks: Selection = field(default_factory=Selection)
     limit: int | None = None
     base_url: str | None = None
 

@@ -47,10 +47,10 @@ class View:
     def wanted(self, pair: tuple[str, str] | None, directions: Sequence[Direction]) -> Wanted:
         """Return which differences these are."""
         selection = Selection(
-            models=self.models or None, formats=self.formats or None,  # type: ignore[arg-type]
+            case_sets=(self.case_set,), models=self.models or None, formats=self.formats or None,  # type: ignore[arg-type]
             question_types=self.question_types or None,  # type: ignore[arg-type]
         )  # fmt: skip
-        return Wanted(pair, self.case_set, selection, tuple(directions))
+        return Wanted(pair, selection, tuple(directions))
 
 
 def graders() -> list[GraderHeld]:

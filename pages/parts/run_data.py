@@ -8,7 +8,7 @@ from core.measures.accuracy import AccuracyRow, accuracy
 from core.store.database import Store
 from core.store.fold import fold_if_free
 from core.store.queries.care import RULES, failures, trial_rows
-from core.store.queries.conversations import Conversation, ConversationFilter, conversations
+from core.store.queries.conversations import Conversation, conversations
 from core.store.runs import WATCHED, Run, runs
 from core.store.selection import McqRule, Selection
 from pages.parts.care_words import FAILURE
@@ -93,7 +93,7 @@ def _failures(path: str, version: str, run_id: str) -> dict[str, str]:
 
 @st.cache_data(max_entries=32, show_spinner=False)
 def _conversations(path: str, version: str, run_id: str, rule: McqRule, page: int) -> list[Conversation]:
-    wanted = ConversationFilter(runs=[run_id], mcq_rule=rule)
+    wanted = Selection(runs=[run_id], mcq_rule=rule)
     with Store().read() as cursor:
         return conversations(cursor, wanted, limit=PAGE, offset=page * PAGE)
 
@@ -101,4 +101,4 @@ def _conversations(path: str, version: str, run_id: str, rule: McqRule, page: in
 @st.cache_data(max_entries=4, show_spinner=False)
 def _recent(path: str, version: str) -> list[Conversation]:
     with Store().read() as cursor:
-        return conversations(cursor, ConversationFilter(sources=["live"]), limit=_RECENT)
+        return conversations(cursor, Selection(sources=["live"]), limit=_RECENT)

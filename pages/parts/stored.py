@@ -8,9 +8,10 @@ from core.case import Case
 from core.events import Event
 from core.store.database import Store
 from core.store.queries.cases import case
-from core.store.queries.conversations import Conversation, ConversationFilter, conversations
+from core.store.queries.conversations import Conversation, conversations
 from core.store.queries.transcripts import trial_events
 from core.store.runs import CAMPAIGNS, RunCast, casts
+from core.store.selection import Selection
 
 
 def run_casts() -> list[RunCast]:
@@ -45,7 +46,7 @@ def _casts(path: str, version: str) -> list[RunCast]:
 
 @st.cache_resource(max_entries=64, show_spinner=False)
 def _conversations(path: str, version: str, runs: tuple[str, ...], case_key: str) -> list[Conversation]:
-    wanted = ConversationFilter(runs=runs, cases=[case_key], sources=CAMPAIGNS)
+    wanted = Selection(runs=runs, cases=[case_key], sources=CAMPAIGNS)
     with Store().read() as cursor:
         found = conversations(cursor, wanted, limit=200)
     return sorted(found, key=lambda talk: (talk.run_id, talk.trial))

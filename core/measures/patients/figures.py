@@ -25,7 +25,7 @@ from core.stats.proportions import wilson, wilson_if_alike
 from core.stats.ratios import RESAMPLES, percentiles, ratio
 from core.store.database import Store
 from core.store.queries.failures import cases_of, dialogues
-from core.store.queries.patients import KINDS, Hit, Kind, Mark, PatientFilter, hits, talks, trial_case
+from core.store.queries.patients import KINDS, Hit, Kind, Mark, hits, talks, trial_case
 from core.store.selection import Selection, select
 
 By = Literal["patient", "run", "doctor", "specialty", "dataset"]
@@ -61,7 +61,7 @@ class PatientRate:
 
 
 def patient_rates(
-    store: Store, by: By = "patient", wanted: PatientFilter | None = None, kinds: Sequence[Kind] = KINDS, *,
+    store: Store, by: By = "patient", wanted: Selection | None = None, kinds: Sequence[Kind] = KINDS, *,
     pooled: bool = False,
 ) -> list[PatientRate]:  # fmt: skip
     """Return a row for each group, condition and kind, from what is marked; nothing is marked here.
@@ -93,7 +93,7 @@ def _pool(members: pd.DataFrame) -> str:
 
 
 def patient_hits(
-    store: Store, kind: Kind, wanted: PatientFilter | None = None, *, words: str | None = None,
+    store: Store, kind: Kind, wanted: Selection | None = None, *, words: str | None = None,
     limit: int | None = 50, offset: int = 0,
 ) -> tuple[int, list[Hit]]:  # fmt: skip
     """Return how many kept hits of a kind there are under a filter, and a page of them by run, case, trial and turn.
@@ -120,7 +120,7 @@ def trial_marks(store: Store, trial_id: str) -> tuple[Mark, ...]:
 
 
 def hit_sample(
-    store: Store, kind: Kind, number: int = 20, seed: int = 20, wanted: PatientFilter | None = None
+    store: Store, kind: Kind, number: int = 20, seed: int = 20, wanted: Selection | None = None
 ) -> list[Hit]:
     """Return so many kept hits of a kind, drawn at random without replacement (all where there are fewer)."""
     found = patient_hits(store, kind, wanted, limit=None)[1]

@@ -10,7 +10,7 @@ import pandas as pd
 
 from core.events import COUNTED, Format, QuestionType, Rule, Verdict
 from core.frameworks.conversation import FINAL_DIAGNOSIS
-from core.store.selection import NO_ARM, OUTCOMES, SELECTED, McqRule, Selection, select
+from core.store.selection import IN_ARMS, OUTCOMES, McqRule, Selection, select
 
 
 @dataclass(frozen=True)
@@ -42,18 +42,16 @@ def case_scores(
     """
     chosen = replace(selection or Selection(), mcq_rule=mcq_rule)
     select(cursor, chosen)
-    parameters = {**chosen.parameters(), "rules": chosen.rules, "counting": list(COUNTED)}
+    parameters = chosen.parameters(_CASE_SCORES) | {"rules": chosen.rules, "counting": list(COUNTED)}
     return [CaseScore(*row) for row in cursor.execute(_CASE_SCORES, parameters).fetchall()]
 
 
 _CASE_SCORES = f"""
     WITH {OUTCOMES}, counts AS (
-        SELECT model, place, verdicts.format, verdicts.question_type, trials.case_key,
-            any_value(cases.dataset) AS dataset, any_value(cases.specialty) AS specialty, verdict, count(*) AS n
-        FROM outcomes AS verdicts
-        JOIN trials USING (trial_id)
-        LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
-        WHERE {SELECTED}
+        SELECT model, place, verdicts.format, verdicts.question_type, case_key,
+            any_value(dataset) AS dataset, any_value(specialty) AS specialty, verdict, count(*) AS n
+        FROM outcomes AS verdicts JOIN chosen USING (trial_id)
+        WHERE {IN_ARMS}
         GROUP BY ALL
     )
     SELECT model, format, question_type, case_key, any_value(dataset), any_value(specialty),
@@ -69,13 +67,14 @@ _NAMES = ("model", "format", "question_type", "case_key", "case_set", "dataset",
 
 
 def conversation_endings(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> pd.DataFrame:
-    """Return a row for each trial of a selection's conditions; AutoMedic's end by tags and are left out.
+    """Return a row for each trial of a selection's conditions; those with clinical staff end by tags and are left out.
 
     Columns: model (the condition), case_set (what case keys begin with), case_key, dataset, specialty, end_reason
     (missing where there was no conversation), doctor_turns (without the greeting) and ``concluded``: whether the last
     message holds the words "final diagnosis", in any case of letters.
     """
-    return _table(cursor, _ENDINGS, _selected(cursor, selection))
+    select(cursor, selection)
+    return _table(cursor, _ENDINGS, {})
 
 
 def ending_outcomes(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> pd.DataFrame:
@@ -88,14 +87,8 @@ def ending_outcomes(cursor: duckdb.DuckDBPyConnection, selection: Selection | No
     the strict rule.
     """
     rules: list[Rule] = ["mcq_loose", "mcq_strict", "frq", "frq_top3"]
-    return _table(cursor, _OUTCOMES, {**_selected(cursor, selection), "rules": rules, "counting": list(COUNTED)})
-
-
-def _selected(cursor: duckdb.DuckDBPyConnection, selection: Selection | None) -> dict[str, Any]:
-    """Seat the conditions of a selection and return its values."""
-    chosen = (selection or Selection()).of_talks()
-    select(cursor, chosen)
-    return chosen.parameters()
+    select(cursor, selection)
+    return _table(cursor, _OUTCOMES, {"rules": rules, "counting": list(COUNTED)})
 
 
 def _table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: dict[str, Any]) -> pd.DataFrame:
@@ -107,12 +100,9 @@ _LAST = f"""last AS (
         SELECT trial_id, contains(lower(arg_max(text, position)), '{FINAL_DIAGNOSIS.lower()}') AS concluded
         FROM utterances GROUP BY trial_id
     ), held AS (
-        SELECT trials.*, split_part(trials.case_key, '/', 1) AS case_set, cases.dataset,
-            cases.specialty, coalesce(concluded, false) AS concluded
-        FROM trials JOIN runs USING (run_id) LEFT JOIN last USING (trial_id)
-        LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
-        {NO_ARM}
-        WHERE runs.protocol <> 'automedic' AND {SELECTED}
+        SELECT chosen.*, trial, end_reason, doctor_turns, split_part(chosen.case_key, '/', 1) AS case_set,
+            coalesce(concluded, false) AS concluded
+        FROM chosen JOIN trials USING (trial_id) LEFT JOIN last USING (trial_id) WHERE NOT staffed
     )"""
 
 _ENDINGS = f"""
@@ -155,20 +145,14 @@ class Course:
 
 def courses(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> dict[str, Course]:
     """Return condition → the course of its conversations."""
-    chosen = (selection or Selection()).of_talks()
-    select(cursor, chosen)
-    found: dict[str, Course] = {}
-    for model, count, turns, endings in cursor.execute(_COURSES, chosen.parameters()).fetchall():
-        found[model] = Course(model, count, turns, dict(endings))
-    return found
+    select(cursor, selection)
+    return {row[0]: Course(*row) for row in cursor.execute(_COURSES).fetchall()}
 
 
-_COURSES = f"""
+_COURSES = """
     WITH talks AS (
-        SELECT model, place, trials.end_reason, trials.doctor_turns FROM trials JOIN seated USING (run_id)
-        LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
-        {NO_ARM}
-        WHERE trials.end_reason IS NOT NULL AND {SELECTED}
+        SELECT model, place, end_reason, doctor_turns
+        FROM chosen JOIN seated USING (run_id) JOIN trials USING (trial_id) WHERE end_reason IS NOT NULL
     ), counts AS (
         SELECT model, place, end_reason, count(*) AS n, sum(doctor_turns) AS turns FROM talks GROUP BY ALL
     )

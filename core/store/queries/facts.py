@@ -22,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import COUNTED
-from core.store.selection import NO_ARM, SELECTED, Selection, select
+from core.store.selection import Selection, select
 from core.store.tables import records
 from core.text.facts import AtomicFact
 from core.text.judged import JudgedPatient, PatientVerdict
@@ -111,7 +111,7 @@ def unmarked(cursor: duckdb.DuckDBPyConnection, version: str, selection: Selecti
     sql = f"""
         WITH {_MARKED} SELECT trial_id, case_key, content_hash, facts_hash FROM marked
         WHERE summary IS NULL ORDER BY case_key, content_hash, trial_id"""
-    return [Unmarked(*row) for row in cursor.execute(sql, _to_mark(cursor, version, selection)).fetchall()]
+    return [Unmarked(*row) for row in cursor.execute(sql, _seated(cursor, selection) | {"version": version}).fetchall()]
 
 
 def add_ledgers(connection: duckdb.DuckDBPyConnection, new: Sequence[StoredLedger]) -> int:
@@ -133,7 +133,7 @@ def summaries(
 ) -> list[tuple[str, str]]:
     """Return (trial, summary) of the selected conversations that have one."""
     sql = f"WITH {_MARKED} SELECT trial_id, summary FROM marked WHERE summary IS NOT NULL ORDER BY trial_id"
-    return cursor.execute(sql, _to_mark(cursor, version, selection)).fetchall()
+    return cursor.execute(sql, _seated(cursor, selection) | {"version": version}).fetchall()
 
 
 def talk_sums(cursor: duckdb.DuckDBPyConnection, version: str, selection: Selection | None = None) -> pd.DataFrame:
@@ -149,7 +149,7 @@ def talk_sums(cursor: duckdb.DuckDBPyConnection, version: str, selection: Select
             count(*) FILTER (NOT whole) AS broken, count(*) FILTER (s IS NULL) AS unmarked,
             count(*) FILTER (whole AND len(s.facts.leaked) > 0) AS with_leaked
         FROM read GROUP BY model, place, case_key ORDER BY place, case_key"""
-    return cursor.execute(sql, _to_mark(cursor, version, selection)).df()
+    return cursor.execute(sql, _seated(cursor, selection) | {"version": version}).df()
 
 
 def topic_sums(cursor: duckdb.DuckDBPyConnection, version: str, selection: Selection | None = None) -> pd.DataFrame:
@@ -166,14 +166,13 @@ def topic_sums(cursor: duckdb.DuckDBPyConnection, version: str, selection: Selec
         SELECT model, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty, t.topic AS topic,
             {", ".join(f"sum(t.{name})::BIGINT AS {name}" for name in COUNTS)}
         FROM read GROUP BY model, place, case_key, t.topic ORDER BY place, case_key, topic"""
-    return cursor.execute(sql, _to_mark(cursor, version, selection)).df()
+    return cursor.execute(sql, _seated(cursor, selection) | {"version": version}).df()
 
 
-def _to_mark(cursor: duckdb.DuckDBPyConnection, version: str, selection: Selection | None) -> dict[str, Any]:
-    """Seat the conditions of a selection and return the values for ``_MARKED``."""
-    chosen = (selection or Selection()).of_talks()
-    select(cursor, chosen)
-    return {**chosen.parameters(), "version": version}
+def _seated(cursor: duckdb.DuckDBPyConnection, selection: Selection | None) -> dict[str, Any]:
+    """Register a selection for ``HELD``, which needs no values."""
+    select(cursor, selection)
+    return {}
 
 
 COUNTS = ("facts", "asked", "volunteered", "never_elicited")
@@ -183,27 +182,20 @@ _TOPICS = '{"topics": [{"topic": "VARCHAR", ' + ", ".join(f'"{name}": "BIGINT"' 
 
 FACTS_HASH = "md5(held.facts)"
 """Of the facts of a row of ``held``: the case's content and the list that somebody saved for it."""
-# AutoMedic's have no ledger: its rules know a doctor and a patient only, also where runs are named. Where a journal did
-# not bring its cases, the case as it came in last stands for it.
-HELD = f"""newest_facts AS (
+# With clinical staff there is no ledger: its rules know a doctor and a patient only, also where runs are named.
+HELD = """newest_facts AS (
         SELECT case_key, content_hash, facts FROM fact_sets
         QUALIFY row_number() OVER (PARTITION BY case_key, content_hash ORDER BY made_at DESC, rowid DESC) = 1
-    ), last_cases AS (
-        SELECT case_key, content_hash FROM cases
-        QUALIFY row_number() OVER (PARTITION BY case_key ORDER BY added_at DESC, rowid DESC) = 1
     ), held AS (
-        SELECT trials.trial_id, model, place, trials.case_key, cases.content_hash, cases.dataset,
-            cases.specialty, trials.end_reason IN ('final_diagnosis', 'no_question', 'turn_cap') AS whole,
-            cases.content_hash || ':' || coalesce(newest_facts.facts::VARCHAR, '') AS facts,
-            length(cases.vignette) + coalesce(length(newest_facts.facts::VARCHAR), length(cases.vignette)) AS characters
-        FROM trials JOIN runs ON runs.run_id = trials.run_id JOIN seated ON seated.run_id = trials.run_id
-        LEFT JOIN last_cases ON last_cases.case_key = trials.case_key
-        JOIN cases ON cases.case_key = trials.case_key
-            AND cases.content_hash = coalesce(trials.content_hash, last_cases.content_hash)
-        LEFT JOIN newest_facts ON newest_facts.case_key = cases.case_key
-            AND newest_facts.content_hash = cases.content_hash
-        {NO_ARM}
-        WHERE trials.end_reason IS NOT NULL AND runs.protocol <> 'automedic' AND {SELECTED}
+        SELECT chosen.* EXCLUDE (staffed), model, place,
+            end_reason IN ('final_diagnosis', 'no_question', 'turn_cap') AS whole,
+            chosen.content_hash || ':' || coalesce(newest_facts.facts::VARCHAR, '') AS facts,
+            length(vignette) + coalesce(length(newest_facts.facts::VARCHAR), length(vignette)) AS characters
+        FROM chosen JOIN seated USING (run_id) JOIN trials USING (trial_id)
+        JOIN cases ON cases.case_key = chosen.case_key AND cases.content_hash = chosen.content_hash
+        LEFT JOIN newest_facts ON newest_facts.case_key = chosen.case_key
+            AND newest_facts.content_hash = chosen.content_hash
+        WHERE end_reason IS NOT NULL AND NOT staffed
     )"""
 """Queries up to ``held``: the selected conversations with their case and its facts."""
 _MARKED = f"""{HELD}, hashed AS (SELECT *, md5($version || ':' || facts) AS facts_hash FROM held), marked AS (
@@ -253,13 +245,8 @@ def talks_to_judge(
     So the first N are a random sample of them, and more go on with it. ``trials`` names some, whatever ``which`` and
     the selection say.
     """
-    chosen = selection or Selection()
-    if trials is not None:
-        found = cursor.execute(_RUNS_OF, [list(trials)]).fetchall()
-        chosen = Selection(runs=[run for (run,) in found])
     values = {
-        **_selected(cursor, chosen), **judge._asdict(), "trials": None if trials is None else list(trials),
-        "limit": limit,
+        **_seated(cursor, selection if trials is None else Selection(trials=trials)), **judge._asdict(), "limit": limit,
         "every": which == "all" or trials is not None, "wrong": [one for one in COUNTED if one != "correct"],
     }  # fmt: skip
     return [TalkToJudge(*row) for row in cursor.execute(_TO_JUDGE, values).fetchall()]
@@ -267,7 +254,7 @@ def talks_to_judge(
 
 def judges(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> list[JudgeKept]:
     """Return who judged selected conversations against their present facts, who was last at work first."""
-    rows = cursor.execute(_JUDGES, _selected(cursor, selection)).fetchall()
+    rows = cursor.execute(_JUDGES, _seated(cursor, selection)).fetchall()
     return [JudgeKept(Judge(model, prompt_hash), *rest) for model, prompt_hash, *rest in rows]
 
 
@@ -275,14 +262,13 @@ def judged_patients(
     cursor: duckdb.DuckDBPyConnection, judge: Judge, selection: Selection | None = None
 ) -> dict[str, JudgedPatient]:
     """Return trial → what a judge says of its patient, for the selected conversations that it judged."""
-    rows = cursor.execute(_VERDICTS, {**_selected(cursor, selection), **judge._asdict()}).fetchall()
+    rows = cursor.execute(_VERDICTS, {**_seated(cursor, selection), **judge._asdict()}).fetchall()
     return {trial: JudgedPatient(*judge, _verdicts(verdicts), dropped) for trial, verdicts, dropped in rows}
 
 
 def judged_of_trial(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[JudgedPatient]:
     """Return what each judge says of one conversation, who was last at work first."""
-    runs = [run for (run,) in cursor.execute(_RUNS_OF, [[trial_id]]).fetchall()]
-    rows = cursor.execute(_OF_TRIAL, {**_selected(cursor, Selection(runs=runs)), "trial": trial_id}).fetchall()
+    rows = cursor.execute(_OF_TRIAL, _seated(cursor, Selection(trials=[trial_id]))).fetchall()
     return [JudgedPatient(model, hash_, _verdicts(verdicts), dropped) for model, hash_, verdicts, dropped in rows]
 
 
@@ -292,7 +278,7 @@ def judged_sums(cursor: duckdb.DuckDBPyConnection, judge: Judge, selection: Sele
     Columns: model, case_key, dataset, specialty, ``whole``, ``judged``, and of the judged ones ``with_withheld`` and
     ``with_invented`` (conversations with any).
     """
-    return cursor.execute(_SUMS, {**_selected(cursor, selection), **judge._asdict()}).df()
+    return cursor.execute(_SUMS, {**_seated(cursor, selection), **judge._asdict()}).df()
 
 
 def people_beside(cursor: duckdb.DuckDBPyConnection, judge: Judge) -> list[dict[str, Any]]:
@@ -300,7 +286,7 @@ def people_beside(cursor: duckdb.DuckDBPyConnection, judge: Judge) -> list[dict[
 
     Columns: trial_id, question, annotator, value, and whether the judge found anything ``invented`` or ``withheld``.
     """
-    return records(cursor.execute(_PEOPLE, {**_selected(cursor, None), **judge._asdict()}))
+    return records(cursor.execute(_PEOPLE, {**_seated(cursor, None), **judge._asdict()}))
 
 
 def fact_judgement_row(
@@ -318,14 +304,6 @@ def _verdicts(kept: str) -> tuple[PatientVerdict, ...]:
     return tuple(PatientVerdict(**one) for one in orjson.loads(kept))
 
 
-def _selected(cursor: duckdb.DuckDBPyConnection, selection: Selection | None) -> dict[str, Any]:
-    """Seat the conditions of a selection and return the values for ``HELD``."""
-    chosen = (selection or Selection()).of_talks()
-    select(cursor, chosen)
-    return chosen.parameters()
-
-
-_RUNS_OF = "SELECT DISTINCT run_id FROM trials WHERE list_contains(?, trial_id)"
 _PRESENT = f"""{HELD}, present AS (
         SELECT held.trial_id, fact_judgements.model, prompt_hash, verdicts, dropped, judged_at
         FROM fact_judgements JOIN held ON held.trial_id = fact_judgements.trial_id
@@ -341,7 +319,7 @@ _JUDGES = f"""
 _VERDICTS = f"WITH {_PRESENT} SELECT trial_id, verdicts, dropped FROM present WHERE {_ONE} ORDER BY trial_id"
 _OF_TRIAL = f"""
     WITH {_PRESENT} SELECT model, prompt_hash, verdicts, dropped FROM present
-    WHERE trial_id = $trial AND verdicts IS NOT NULL ORDER BY judged_at DESC, model"""
+    WHERE verdicts IS NOT NULL ORDER BY judged_at DESC, model"""
 _HOLDS = "list_contains(json_extract_string(verdicts, '$[*].kind'), '{}')"
 _SUMS = f"""
     WITH {_PRESENT}, one AS (FROM present WHERE {_ONE})
@@ -354,9 +332,9 @@ _SUMS = f"""
 _TO_JUDGE = f"""
     WITH {_PRESENT}, wanted AS (
         SELECT trial_id, case_key, content_hash, {FACTS_HASH} AS facts_hash, characters FROM held
-        WHERE ($trials::VARCHAR[] IS NULL OR list_contains($trials, trial_id)) AND ($every OR trial_id IN (
+        WHERE $every OR trial_id IN (
             SELECT trial_id FROM verdicts
-            WHERE format IN ('multi_turn', 'multi_turn_exam') AND list_contains($wrong, verdict)))
+            WHERE format IN ('multi_turn', 'multi_turn_exam') AND list_contains($wrong, verdict))
     ), replied AS (
         SELECT trial_id, sum(length(text)) AS said FROM utterances GROUP BY trial_id
         HAVING count(*) FILTER (role = 'patient') > 0

@@ -18,7 +18,8 @@ from core.errors import UsageError
 from core.journal import DeletedLine, JournalWriter
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.conversations import Conversation, ConversationFilter, conversations
+from core.store.queries.conversations import Conversation, conversations
+from core.store.selection import Selection
 from core.store.tables import records
 
 
@@ -113,7 +114,7 @@ def tree(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> Tree | None:
     held = setups(cursor, members)
     if len(members) == 1 and root not in held:
         return None
-    talks = {t.trial_id: t for t in conversations(cursor, ConversationFilter(trials=members), limit=None)}
+    talks = {t.trial_id: t for t in conversations(cursor, Selection(trials=members), limit=None)}
     edges.pop(root, None)  # in a circle there is no first one: this is where it is cut
     return Tree(tuple(_node(member, edges.get(member), talks.get(member), held.get(member)) for member in members))
 

@@ -16,7 +16,7 @@ import orjson
 import pandas as pd
 import pyarrow as pa
 
-from core.store.runs import CAMPAIGNS
+from core.store.selection import Selection, choose
 from core.store.tables import records
 
 Kind = Literal[
@@ -38,32 +38,6 @@ class Mark(NamedTuple):
     start: int
     end: int
     detail: str
-
-
-@dataclass(frozen=True)
-class PatientFilter:
-    """Which conversations to look at; ``None`` is no restriction.
-
-    ``personas`` holds personas in their canonical form, the empty text for plain ones. Without ``runs``, ``sources``
-    and ``trials`` only campaigns and releases count, not what was played live or at the bench.
-    """
-
-    trials: Sequence[str] | None = None
-    runs: Sequence[str] | None = None
-    patients: Sequence[str] | None = None
-    doctors: Sequence[str] | None = None
-    personas: Sequence[str] | None = None
-    protocols: Sequence[str] | None = None
-    datasets: Sequence[str] | None = None
-    specialties: Sequence[str] | None = None
-    sources: Sequence[str] | None = None
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the values for the queries of this module."""
-        values = {name: None if held is None else list(held) for name, held in vars(self).items()}
-        if self.sources is None and self.runs is None and self.trials is None:
-            values["sources"] = list(CAMPAIGNS)
-        return values
 
 
 @dataclass(frozen=True)
@@ -116,13 +90,14 @@ class ToMark(NamedTuple):
     content_hash: str | None
 
 
-def to_mark(cursor: duckdb.DuckDBPyConnection, rules: str, wanted: PatientFilter | None = None) -> list[ToMark]:
+def to_mark(cursor: duckdb.DuckDBPyConnection, rules: str, wanted: Selection | None = None) -> list[ToMark]:
     """Return the conversations under a filter that these rules have not marked, those about one case together."""
     sql = f"""
         WITH {TALKS} SELECT trial_id, case_key, content_hash FROM talks
         ANTI JOIN (SELECT trial_id FROM patient_marks WHERE rules = $rules) USING (trial_id)
         ORDER BY case_key, content_hash, trial_id"""
-    return [ToMark(*row) for row in cursor.execute(sql, _parameters(wanted, rules=rules)).fetchall()]
+    choose(cursor, (wanted or Selection()).counted)
+    return [ToMark(*row) for row in cursor.execute(sql, {"rules": rules}).fetchall()]
 
 
 def add_marks(connection: duckdb.DuckDBPyConnection, new: Sequence[StoredMarks]) -> int:
@@ -146,7 +121,7 @@ def marks_of(cursor: duckdb.DuckDBPyConnection, trial_id: str, rules: str) -> tu
     return tuple(Mark(**mark) for mark in orjson.loads(held[0][0])) if held else None
 
 
-def talks(cursor: duckdb.DuckDBPyConnection, rules: str, wanted: PatientFilter | None = None) -> pd.DataFrame:
+def talks(cursor: duckdb.DuckDBPyConnection, rules: str, wanted: Selection | None = None) -> pd.DataFrame:
     """Return a row for each marked conversation under a filter.
 
     Columns: trial_id, run_id, doctor, patient, persona, protocol, case_key, dataset, specialty, ``replies``, and
@@ -160,14 +135,15 @@ def talks(cursor: duckdb.DuckDBPyConnection, rules: str, wanted: PatientFilter |
         SELECT talks.* EXCLUDE (content_hash, trial), newest.replies,
             {", ".join(f"coalesce({kind}, 0) AS {kind}" for kind in KINDS)}
         FROM talks JOIN newest USING (trial_id) LEFT JOIN counts USING (trial_id) ORDER BY trial_id"""
-    return cursor.execute(sql, _parameters(wanted, rules=rules)).df()
+    choose(cursor, (wanted or Selection()).counted)
+    return cursor.execute(sql, {"rules": rules}).df()
 
 
 def hits(
     cursor: duckdb.DuckDBPyConnection,
     rules: str,
     kinds: Sequence[Kind] = KINDS,
-    wanted: PatientFilter | None = None,
+    wanted: Selection | None = None,
     *,
     words: str | None = None,
     limit: int | None = 50,
@@ -177,9 +153,8 @@ def hits(
 
     ``words`` keeps hits whose words hold it, in any case of letters. A page behind the last one is empty and counts 0.
     """
-    values = {
-        **_parameters(wanted, rules=rules), "kinds": list(kinds), "words": words, "limit": limit, "offset": offset,
-    }  # fmt: skip
+    choose(cursor, (wanted or Selection()).counted)
+    values = {"rules": rules, "kinds": list(kinds), "words": words, "limit": limit, "offset": offset}
     rows = records(cursor.execute(_HITS, values))
     total = max([0, *(row.pop("total") for row in rows)])
     return total, [Hit(mark=Mark(*(row.pop(name) for name in Mark._fields)), **row) for row in rows]
@@ -195,44 +170,20 @@ def offer(cursor: duckdb.DuckDBPyConnection) -> PatientOffer:
     """Return what there is to choose from among all stored conversations, those that were only watched as well."""
     names = ("patient", "persona", "doctor", "protocol", "dataset", "specialty")
     lists = ", ".join(f"list(DISTINCT {name} ORDER BY {name}) FILTER ({name} IS NOT NULL)" for name in names)
-    everything = dict.fromkeys(_parameters(None))
-    found = cursor.execute(f"WITH {TALKS} SELECT {lists} FROM talks", everything).fetchall()[0]
-    runs = cursor.execute(f"WITH {TALKS} SELECT DISTINCT run_id, doctor FROM talks ORDER BY run_id", everything)
+    choose(cursor, Selection())
+    found = cursor.execute(f"WITH {TALKS} SELECT {lists} FROM talks").fetchall()[0]
+    runs = cursor.execute(f"WITH {TALKS} SELECT DISTINCT run_id, doctor FROM talks ORDER BY run_id")
     return PatientOffer(dict(runs.fetchall()), *(tuple(held or ()) for held in found))
 
 
-def _parameters(wanted: PatientFilter | None, **more: str) -> dict[str, Any]:
-    return {**(wanted or PatientFilter()).parameters(), **more}
-
-
-_SELECTED = " AND ".join(
-    f"(${name}::VARCHAR[] IS NULL OR list_contains(${name}, {column}))"
-    for name, column in (
-        ("trials", "trials.trial_id"),
-        ("runs", "runs.run_id"),
-        ("patients", "runs.patient"),
-        ("doctors", "runs.doctor"),
-        ("personas", "coalesce(json_extract_string(runs.settings, '$.persona'), '')"),
-        ("protocols", "runs.protocol"),
-        ("datasets", "cases.dataset"),
-        ("specialties", "cases.specialty"),
-        ("sources", "runs.source"),
-    )
-)
-# Conversations under a ``PatientFilter``. Where a journal brought no cases, the case as it came in last stands for it.
-TALKS = f"""last_cases AS (
-        SELECT case_key, content_hash FROM cases
-        QUALIFY row_number() OVER (PARTITION BY case_key ORDER BY added_at DESC, rowid DESC) = 1
-    ), replied AS (SELECT DISTINCT trial_id FROM utterances WHERE role = 'patient' AND turn > 0),
+# Conversations under a selection that ``choose`` has put in place.
+TALKS = """replied AS (SELECT DISTINCT trial_id FROM utterances WHERE role = 'patient' AND turn > 0),
     talks AS (
-        SELECT trials.trial_id, runs.run_id, runs.doctor, runs.patient,
+        SELECT trial_id, chosen.run_id, runs.doctor, runs.patient,
             coalesce(json_extract_string(runs.settings, '$.persona'), '') AS persona, runs.protocol,
-            trials.case_key, cases.content_hash, cases.dataset, cases.specialty, trials.trial
-        FROM trials JOIN replied USING (trial_id) JOIN runs ON runs.run_id = trials.run_id
-        LEFT JOIN last_cases ON last_cases.case_key = trials.case_key
-        JOIN cases ON cases.case_key = trials.case_key
-            AND cases.content_hash = coalesce(trials.content_hash, last_cases.content_hash)
-        WHERE {_SELECTED}
+            chosen.case_key, chosen.content_hash, chosen.dataset, chosen.specialty, trials.trial
+        FROM chosen JOIN replied USING (trial_id) JOIN trials USING (trial_id) JOIN runs ON runs.run_id = chosen.run_id
+        WHERE chosen.content_hash IS NOT NULL
     )"""
 _NEWEST = """newest AS (
         SELECT trial_id, rules, replies, marks FROM patient_marks WHERE rules = $rules
@@ -295,13 +246,14 @@ class Judgement:
 
 
 def to_judge(
-    cursor: duckdb.DuckDBPyConnection, model: str, prompt_hash: str, wanted: PatientFilter, limit: int | None = None
+    cursor: duckdb.DuckDBPyConnection, model: str, prompt_hash: str, wanted: Selection, limit: int | None = None
 ) -> list[ToJudge]:
     """Return the conversations under a filter in an order as if shuffled, always the same; only the first ``limit``.
 
     So the first N are a random sample of them, and more go on with it.
     """
-    values = {**wanted.parameters(), "model": model, "prompt_hash": prompt_hash, "limit": limit}
+    choose(cursor, wanted.counted)
+    values = {"model": model, "prompt_hash": prompt_hash, "limit": limit}
     return [ToJudge(*row) for row in cursor.execute(_TO_JUDGE, values).fetchall()]
 
 
@@ -316,9 +268,10 @@ def patient_judgement_row(
     return {"model": model, "prompt_hash": prompt_hash, "terms": given, **kept}
 
 
-def judgements(cursor: duckdb.DuckDBPyConnection, wanted: PatientFilter) -> list[Judgement]:
+def judgements(cursor: duckdb.DuckDBPyConnection, wanted: Selection) -> list[Judgement]:
     """Return what counts for each conversation under a filter, by model and prompt."""
-    rows = records(cursor.execute(_JUDGEMENTS, wanted.parameters()))
+    choose(cursor, wanted.counted)
+    rows = records(cursor.execute(_JUDGEMENTS))
     return [Judgement(**{**row, "terms": _terms(row["terms"])}) for row in rows]
 
 

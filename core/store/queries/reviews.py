@@ -18,7 +18,7 @@ from core.errors import AnamnesisError
 from core.events import Verdict
 from core.store.review_records import Candidate, Item, Review, ReviewItem, ReviewPlan, Unblinding
 from core.store.runs import CAMPAIGNS
-from core.store.selection import Selection, select
+from core.store.selection import TRIALS, Selection, select
 from core.store.tables import Row, insert, records
 
 
@@ -117,13 +117,17 @@ def candidates(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Cand
 
     Without named runs: campaigns and releases of CRAFT-MD whose patient is as the case has it.
     """
-    sql = _CANDIDATES[plan.kind].format(differ=_DIFFER[plan.kind] if plan.sampling == "disagreement" else "false")
-    values: dict[str, Any] = {name: list(getattr(plan, name)) or None for name in _NARROWED}
-    values |= {"sources": list(CAMPAIGNS)}
-    if plan.kind == "answers":
-        values |= {"format": plan.format}
-    found = cursor.execute(sql, values).fetchall()
-    return [_candidate(plan, *row) for row in found]
+    named: dict[str, Any] = {
+        name: getattr(plan, name) or None for name in ("runs", "models", "datasets", "specialties")
+    }
+    if not plan.runs:
+        named |= {"sources": CAMPAIGNS, "frameworks": ("craftmd",), "personas": ("",), "pictures": False}
+    chosen = Selection(statuses=("finished",), arm=f"{plan.format}:frq", **named)
+    differ = _DIFFER[plan.kind] if plan.sampling == "disagreement" else "false"
+    sql = f"""
+        SELECT trials.trial_id, runs.doctor, trials.case_key, cases.dataset, cases.specialty, {differ}
+        {TRIALS} WHERE {chosen.where()} AND trials.trial_id IN ({_REVIEWED[plan.kind]})"""
+    return [_candidate(plan, *row) for row in cursor.execute(sql, chosen.parameters(sql)).fetchall()]
 
 
 def _candidate(plan: ReviewPlan, trial_id: str, *rest: Any) -> Candidate:
@@ -164,9 +168,8 @@ def items_of(cursor: duckdb.DuckDBPyConnection, review_id: str) -> list[ReviewIt
 
 def subjects(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, Subject]:
     """Return trial → what it is about, for those that are stored; its model is the condition among their runs."""
-    runs = cursor.execute(_RUNS_OF, [list(trial_ids)]).fetchall()
-    select(cursor, Selection(runs=[run_id for (run_id,) in runs]))
-    rows = records(cursor.execute(_SUBJECTS, [list(trial_ids)]))
+    select(cursor, Selection(trials=trial_ids))
+    rows = records(cursor.execute(_SUBJECTS))
     return {row["trial_id"]: Subject(**row) for row in rows}
 
 
@@ -206,26 +209,10 @@ def _review(row: dict[str, Any]) -> Review:
     return Review(row["name"], plan, row["review_id"], row["created_at"], unblinded)
 
 
-_PLAIN = (
-    "(runs.protocol = 'craftmd' AND coalesce(json_extract_string(runs.settings, '$.persona'), '') = '' "
-    "AND coalesce(json_extract_string(runs.settings, '$.images'), '') = '')"
-)
-"""What is drawn from unless runs are named: conversations of CRAFT-MD whose patient is as the case has it."""
-_NARROWED = ("runs", "models", "datasets", "specialties")
-_TRIALS = f"""
-    FROM trials JOIN runs USING (run_id)
-    LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
-    WHERE trials.status = 'finished' AND (CASE WHEN $runs::VARCHAR[] IS NULL
-            THEN list_contains($sources, runs.source) AND {_PLAIN} ELSE list_contains($runs, runs.run_id) END)
-        AND ($models::VARCHAR[] IS NULL OR list_contains($models, runs.doctor))
-        AND ($datasets::VARCHAR[] IS NULL OR list_contains($datasets, cases.dataset))
-        AND ($specialties::VARCHAR[] IS NULL OR list_contains($specialties, cases.specialty))"""
-_SELECTED = "SELECT trials.trial_id, runs.doctor, trials.case_key, cases.dataset, cases.specialty, {differ}"
-_CANDIDATES = {
-    "conversations": f"""{_SELECTED} {_TRIALS}
-        AND trials.trial_id IN (SELECT trial_id FROM utterances WHERE role = 'patient')""",
-    "answers": f"""{_SELECTED} {_TRIALS} AND trials.trial_id IN (
-        SELECT trial_id FROM answers WHERE format = $format AND question_type = 'frq' AND status = 'answered')""",
+_REVIEWED = {
+    "conversations": "SELECT trial_id FROM utterances WHERE role = 'patient'",
+    "answers": """
+        SELECT trial_id FROM answers WHERE format = $format AND question_type = 'frq' AND status = 'answered'""",
 }
 # of one answer and rule: two verdicts in its history
 _BOTH_WAYS = """
@@ -256,13 +243,9 @@ _REVIEWS = """
         FROM unblindings QUALIFY row_number() OVER (PARTITION BY review_id ORDER BY unblinded_at, rowid) = 1
     ) AS shown USING (review_id)
     ORDER BY created_at DESC, review_id"""
-_RUNS_OF = "SELECT DISTINCT run_id FROM trials WHERE list_contains(?, trial_id)"
 _SUBJECTS = """
-    SELECT trials.trial_id, run_id, model, trials.case_key, trials.content_hash, cases.dataset, cases.specialty,
-        trials.trial
-    FROM trials JOIN seated USING (run_id)
-    LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
-    WHERE list_contains(?, trials.trial_id)"""
+    SELECT trials.trial_id, run_id, model, chosen.case_key, trials.content_hash, dataset, specialty, trials.trial
+    FROM chosen JOIN seated USING (run_id) JOIN trials USING (trial_id)"""
 _FREE_VERDICTS = """
     SELECT trial_id, format, grader, verdict FROM grades WHERE rule = 'frq' AND list_contains(?, trial_id)
     QUALIFY row_number() OVER (PARTITION BY trial_id, format, grader ORDER BY graded_at DESC, rowid DESC) = 1

@@ -28,7 +28,7 @@ from core.events import (
 )
 from core.store.queries.release import FROM_TABLES
 from core.store.rows import stream_events
-from core.store.selection import SELECTED, Selection, select
+from core.store.selection import IN_ARMS, Selection, select
 from core.store.tables import records
 
 
@@ -188,7 +188,7 @@ def results(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = Non
     """Return a row for each answer and rule, with all that tells rows apart: ready for CSV or Parquet."""
     chosen = selection or Selection()
     select(cursor, chosen)
-    table: pa.Table = cursor.sql(_RESULTS, params=chosen.parameters()).to_arrow_table()
+    table: pa.Table = cursor.sql(_RESULTS, params=chosen.parameters(_RESULTS)).to_arrow_table()
     return table
 
 
@@ -209,17 +209,18 @@ def transcripts(cursor: duckdb.DuckDBPyConnection, run_id: str, *, calls: bool =
 _RESULTS = f"""
     SELECT runs.run_id, runs.doctor AS model, seated.model AS condition,
         runs.patient, runs.grader AS run_grader, runs.summariser, runs.protocol,
-        runs.prompt_pack, runs.prompt_hash, runs.source, cases.dataset, cases.specialty, trials.case_key,
+        runs.prompt_pack, runs.prompt_hash, runs.source, chosen.dataset, chosen.specialty, trials.case_key,
         trials.content_hash, trials.trial_id, trials.trial, trials.status, trials.end_reason, trials.doctor_turns,
         verdicts.format, verdicts.question_type, verdicts.rule, answers.response, cases.answer,
         verdicts.grader, verdicts.extracted, verdicts.verdict, answers.detail, trials.finished_at
     FROM verdicts
     JOIN answers USING (trial_id, format, question_type)
     JOIN trials ON trials.trial_id = verdicts.trial_id
+    JOIN chosen ON chosen.trial_id = trials.trial_id
     JOIN runs ON runs.run_id = trials.run_id
     JOIN seated ON seated.run_id = trials.run_id
-    LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
-    WHERE {SELECTED}
+    LEFT JOIN cases ON cases.case_key = chosen.case_key AND cases.content_hash = chosen.content_hash
+    WHERE {IN_ARMS}
     ORDER BY runs.run_id, trials.case_key, trials.trial, verdicts.format, verdicts.question_type, verdicts.rule"""
 
 _TRIALS = """

@@ -78,8 +78,8 @@ def test_where_two_graders_differ(store: Store) -> None:
         assert (one.second_grader, one.second_verdict, one.second_extracted) == (OTHER, "correct", "Eczema")
         assert differences(cursor, wanted, 1, 1) == found[1:]
         assert differences(cursor, Wanted((OWN, OTHER), directions=("first",))) == found[1:]
-        assert differences(cursor, Wanted((OWN, OTHER), "elsewhere")) == []
-        assert differences(cursor, Wanted((OWN, OTHER), "ours", Selection(models=["openai/b"]))) == []
+        assert differences(cursor, Wanted((OWN, OTHER), Selection(case_sets=["elsewhere"]))) == []
+        assert differences(cursor, Wanted((OWN, OTHER), Selection(case_sets=["ours"], models=["openai/b"]))) == []
         assert difference_at(cursor, wanted, "t011", "multi_turn", "frq") == found[1]
         assert difference_at(cursor, wanted, "t000", "multi_turn", "frq") is None
 

@@ -10,7 +10,7 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.accuracy import case_scores
 from core.store.queries.cases import add_cases, case, cases
-from core.store.queries.conversations import ConversationFilter, conversations, count_conversations
+from core.store.queries.conversations import conversations, count_conversations
 from core.store.queries.reviews import Annotation, add_annotations, annotations_of
 from core.store.queries.transcripts import (
     calls_of,
@@ -131,20 +131,20 @@ def test_conversations_are_listed_with_their_verdicts(filled: Store) -> None:
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [
-        (ConversationFilter(runs=["run"]), ["run/1/0", "run/2/0"]),
-        (ConversationFilter(models=["openai/b"]), ["later/1/0"]),
-        (ConversationFilter(specialties=["Cardiology"]), ["run/2/0"]),
-        (ConversationFilter(datasets=["ours"]), ["run/1/0"]),
-        (ConversationFilter(statuses=["failed"]), ["later/1/0"]),
-        (ConversationFilter(end_reasons=["final_diagnosis"], cases=["ours/1"]), ["run/1/0"]),
-        (ConversationFilter(verdicts=["refused"], arm="vignette:frq"), ["run/2/0"]),
-        (ConversationFilter(verdicts=["correct"]), []),
-        (ConversationFilter(text="Lump on my neck", runs=["run"]), ["run/1/0", "run/2/0"]),
-        (ConversationFilter(text="lump", speaker="doctor"), []),
-        (ConversationFilter(text="100%_'; DROP TABLE trials"), []),
+        (Selection(runs=["run"]), ["run/1/0", "run/2/0"]),
+        (Selection(models=["openai/b"]), ["later/1/0"]),
+        (Selection(specialties=["Cardiology"]), ["run/2/0"]),
+        (Selection(datasets=["ours"]), ["later/1/0", "run/1/0"]),  # the case as it came in last
+        (Selection(statuses=["failed"]), ["later/1/0"]),
+        (Selection(end_reasons=["final_diagnosis"], cases=["ours/1"]), ["run/1/0"]),
+        (Selection(verdicts=["refused"], arm="vignette:frq"), ["run/2/0"]),
+        (Selection(verdicts=["correct"]), []),
+        (Selection(text="Lump on my neck", runs=["run"]), ["run/1/0", "run/2/0"]),
+        (Selection(text="lump", speaker="doctor"), []),
+        (Selection(text="100%_'; DROP TABLE trials"), []),
     ],
 )
-def test_conversations_are_found(filled: Store, wanted: ConversationFilter, found: list[str]) -> None:
+def test_conversations_are_found(filled: Store, wanted: Selection, found: list[str]) -> None:
     with filled.read() as cursor:
         assert [c.trial_id for c in conversations(cursor, wanted)] == found
         assert count_conversations(cursor, wanted) == len(found)

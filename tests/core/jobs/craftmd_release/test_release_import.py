@@ -17,10 +17,11 @@ from core.live.stored import load_trial
 from core.measures.accuracy import accuracy
 from core.store.database import Store
 from core.store.queries.accuracy import case_scores
-from core.store.queries.conversations import ConversationFilter, conversations
+from core.store.queries.conversations import conversations
 from core.store.queries.release import document, quarantined
 from core.store.queries.transcripts import latest_grades, trial_events
 from core.store.runs import run_cases, runs
+from core.store.selection import Selection
 from tests.support.importing import a_run, dump, import_all
 from tests.support.release import PROMPT, a_conversation, a_file, a_row, a_trial, write_cases, write_file, write_release
 
@@ -41,7 +42,7 @@ def release(tmp_path: Path) -> Path:
 
 def trial_ids(run_id: str) -> dict[tuple[str, int], str]:
     with Store().read() as cursor:
-        listed = conversations(cursor, ConversationFilter(runs=[run_id]))
+        listed = conversations(cursor, Selection(runs=[run_id]))
     return {(talk.case_key, talk.trial): talk.trial_id for talk in listed}
 
 
