@@ -29,9 +29,7 @@ from core.persona import label, parse_persona
 from core.store.database import Store
 from core.store.fold import fold_if_free
 from core.store.queries.cases import case as stored_case
-from core.store.queries.forks import setups
-from core.store.queries.transcripts import utterances_of
-from core.store.runs import cast
+from core.store.queries.transcripts import stored_trial, utterances_of
 
 PACK = "craftmd"
 FORK_ARMS: tuple[Arm, ...] = (("multi_turn", "frq"), ("multi_turn", "mcq"))
@@ -94,19 +92,25 @@ class Origin:
         return Settings(**{**known, **changes})
 
 
+_OF_THE_RUN = (
+    "protocol", "doctor", "patient", "grader", "summariser", "prompt_pack", "prompt_hash", "settings", "source"
+)  # fmt: skip
+
+
 def stored_origin(trial_id: str) -> Origin:
     """Return what a branch of a stored conversation begins with; raise ``UsageError`` where there is none."""
     store = Store()
     fold_if_free(store)
     with store.read() as cursor:
-        held = setups(cursor, [trial_id]).get(trial_id)
+        held = stored_trial(cursor, trial_id)
         if held is None:
             raise UsageError(f"There is no stored conversation {trial_id!r} to fork: take its id from its address.")
         about = stored_case(cursor, held.case_key, held.content_hash)
         dialogue = tuple(Turn(said.role, said.text) for said in utterances_of(cursor, trial_id))
-        run = cast(cursor, held.run_id)
-    shared = {name: value for name, value in vars(held).items() if name not in ("run_id", "content_hash", "messages")}
-    return Origin(case=about, dialogue=dialogue, protocol=run.protocol if run else CRAFTMD.name, **shared)
+    return Origin(
+        trial_id=trial_id, case=about, case_key=held.case_key, dialogue=dialogue, seed=held.seed,
+        **{name: getattr(held.run, name) for name in _OF_THE_RUN},
+    )  # fmt: skip
 
 
 def running_origin(session: Session) -> Origin:
@@ -117,10 +121,9 @@ def running_origin(session: Session) -> Origin:
         raise UsageError("This consultation is only played again here: fork the stored one.")
     if started is None:
         raise UsageError("Nothing has been said in this consultation yet: fork it once it has begun.")
-    shared = ("doctor", "patient", "grader", "summariser", "prompt_pack", "prompt_hash", "settings", "source")
     return Origin(
         trial_id=started.trial_id, case=header.cases[0], case_key=started.case_key, dialogue=session.dialogue,
-        seed=started.seed, protocol=header.protocol, **{name: getattr(header, name) for name in shared},
+        seed=started.seed, **{name: getattr(header, name) for name in _OF_THE_RUN},
     )  # fmt: skip
 
 

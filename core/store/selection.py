@@ -28,7 +28,7 @@ from core.persona import label, parse_persona
 from core.prompts import grader_hash, load_pack
 from core.questions import AsksFor
 from core.store.database import Store
-from core.store.runs import CAMPAIGNS, RunCast, casts, casts_of
+from core.store.runs import CAMPAIGNS, Run, run_records
 
 Part = Literal[
     "data_set", "framework", "case_set", "doctor_prompt", "prompts", "sampling", "cap", "patient", "persona",
@@ -202,7 +202,7 @@ class Condition:
     doctor: str
     parts: Mapping[Part, str]
     runs: tuple[str, ...]
-    newest: RunCast
+    newest: Run
     remarks: tuple[str, ...] = ()
     covered: int = 0
     answers: int = 0
@@ -240,7 +240,7 @@ class _Seat:
     and the grader of a re-grading that has covered only a part of the run.
     """
 
-    run: RunCast
+    run: Run
     parts: Mapping[Part, tuple[str, str]]
     covered: int
     answers: int
@@ -305,12 +305,12 @@ def _found(
     return found, named, judges
 
 
-def _runs_of(cursor: duckdb.DuckDBPyConnection, chosen: Selection) -> list[RunCast]:
+def _runs_of(cursor: duckdb.DuckDBPyConnection, chosen: Selection) -> list[Run]:
     named = chosen.runs
     if named is None and chosen.trials is not None:
         sql = "SELECT DISTINCT run_id FROM trials WHERE list_contains(?, trial_id)"
         named = [run_id for (run_id,) in cursor.execute(sql, [list(chosen.trials)]).fetchall()]
-    runs = casts_of(cursor, named) if named is not None else casts(cursor, chosen.sources or CAMPAIGNS)
+    runs = run_records(cursor, named, None if named is not None else chosen.sources or CAMPAIGNS)
     if chosen.case_sets is not None:
         runs = [run for run in runs if run.data_set in chosen.case_sets]
     if chosen.frameworks is not None:
@@ -318,7 +318,7 @@ def _runs_of(cursor: duckdb.DuckDBPyConnection, chosen: Selection) -> list[RunCa
     return runs
 
 
-def _is_kept(run: RunCast, chosen: Selection) -> bool:
+def _is_kept(run: Run, chosen: Selection) -> bool:
     return (
         (chosen.patients is None or run.patient in chosen.patients)
         and (chosen.packs is None or run.prompt_pack in chosen.packs)
@@ -332,7 +332,7 @@ def case_sets_played(cursor: duckdb.DuckDBPyConnection) -> dict[str, int]:
     return dict(cursor.execute(_PLAYED, {"sources": list(CAMPAIGNS)}).fetchall())
 
 
-def conditions_of(runs: Sequence[RunCast]) -> list[Condition]:
+def conditions_of(runs: Sequence[Run]) -> list[Condition]:
     """Return the conditions of runs by what is written of them, whoever judged their answers; the newest first."""
     seats = _completed([seat for run in runs for seat in _seats(run, {}, frozenset())])
     found = [_condition(name, members) for name, members in _told_apart(seats).items()]
@@ -344,7 +344,7 @@ def doctor_of(name: str) -> str:
     return name.partition(SEPARATOR)[0]
 
 
-def _judges(cursor: duckdb.DuckDBPyConnection, runs: Sequence[RunCast]) -> dict[str, dict[Rule, list[_Judge]]]:
+def _judges(cursor: duckdb.DuckDBPyConnection, runs: Sequence[Run]) -> dict[str, dict[Rule, list[_Judge]]]:
     """Return run → rule → who counts. Judgements are counted only where several judged under one rule."""
     of = {run.run_id: run for run in runs}
     stored: dict[tuple[str, Rule], dict[tuple[str, str], list[tuple[str, str, int]]]] = {}
@@ -369,7 +369,7 @@ def _counting(held: Sequence[_Judge]) -> list[_Judge]:
     return [whole, *sorted(later, key=lambda judge: -judge.newest_at)]
 
 
-def _who(run: RunCast, rule: Rule, grader: str, prompts: str, version: int) -> tuple[str, str]:
+def _who(run: Run, rule: Rule, grader: str, prompts: str, version: int) -> tuple[str, str]:
     """Return a grader and its prompts: the name of a pack behind a grader's makes no other one of equal prompts."""
     if rule == "mcq_strict":
         return "choice reader", str(version)
@@ -378,7 +378,7 @@ def _who(run: RunCast, rule: Rule, grader: str, prompts: str, version: int) -> t
     return grader.partition(" [")[0], prompts or _own_prompts(run)
 
 
-def _own_prompts(run: RunCast) -> str:
+def _own_prompts(run: Run) -> str:
     """Return the hash of what a run's own pack told its grader, or what stands for it where the pack has changed.
 
     Runs under different packs are told apart by these in any case.
@@ -397,7 +397,7 @@ def _told_to_grader(place: str, hash_: str) -> str | None:
         return None
 
 
-def _seats(run: RunCast, judges: Judges, without: frozenset[Part]) -> list[_Seat]:
+def _seats(run: Run, judges: Judges, without: frozenset[Part]) -> list[_Seat]:
     """Return a run under the graders that judged it whole, and once more for each that judged a part of it later."""
     whole = {rule: held[0] for rule, held in judges.items() if held}
     free = [whole[rule].answers for rule in FREE_RULES if rule in whole]
@@ -412,7 +412,7 @@ def _seats(run: RunCast, judges: Judges, without: frozenset[Part]) -> list[_Seat
     return seats
 
 
-def _parts(run: RunCast, judges: Mapping[Rule, _Judge], without: frozenset[Part]) -> dict[Part, tuple[str, str]]:
+def _parts(run: Run, judges: Mapping[Rule, _Judge], without: frozenset[Part]) -> dict[Part, tuple[str, str]]:
     graders = {f"{judges[rule].prompts} {judges[rule].grader}": judges[rule] for rule in FREE_RULES if rule in judges}
     reader = judges.get("mcq_strict")
     found = {
@@ -561,17 +561,17 @@ def _table(cursor: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, rows
 # ---------------------------------------------------------------- parts, read from a run
 
 
-def _seat(role: str) -> Callable[[RunCast], tuple[str, str]]:
+def _seat(role: str) -> Callable[[Run], tuple[str, str]]:
     """Read who sits beside the doctor; nobody where the run's arms give that seat nothing to do."""
 
-    def read(run: RunCast) -> tuple[str, str]:
+    def read(run: Run) -> tuple[str, str]:
         name = _beside(run).get(role, "")
         return name, f"{role} {name}" if name else ""
 
     return read
 
 
-def _beside(run: RunCast) -> dict[str, str]:
+def _beside(run: Run) -> dict[str, str]:
     """Return role → who plays it, of those that have anything to do in a run; the grader is whoever judged."""
     known = FRAMEWORKS.get(run.protocol)
     seats = {
@@ -582,15 +582,15 @@ def _beside(run: RunCast) -> dict[str, str]:
     return {role: name for role, name in seats.items() if role in at_work and name}
 
 
-def _setting(name: str, words: str) -> Callable[[RunCast], tuple[str, str]]:
-    def read(run: RunCast) -> tuple[str, str]:
+def _setting(name: str, words: str) -> Callable[[Run], tuple[str, str]]:
+    def read(run: Run) -> tuple[str, str]:
         value = str(run.settings.get(name) or "")
         return value, words.format(value) if value else ""
 
     return read
 
 
-def _sampling(run: RunCast) -> tuple[str, str]:
+def _sampling(run: Run) -> tuple[str, str]:
     named = {"temperature": "temperature {}", "max_tokens": "at most {} tokens", "model_seed": "model seed {}",
              "reasoning_effort": "effort {}"}  # fmt: skip
     set_ = {name: run.settings.get(name) for name in named}
@@ -598,7 +598,7 @@ def _sampling(run: RunCast) -> tuple[str, str]:
     return words, words
 
 
-def _cap(run: RunCast) -> tuple[str, str]:
+def _cap(run: Run) -> tuple[str, str]:
     turns = run.settings.get("max_questions") or run.settings.get("max_turns")
     if turns:
         return str(turns), f"cap {turns}"
@@ -608,16 +608,16 @@ def _cap(run: RunCast) -> tuple[str, str]:
     return (str(messages), f"cap {messages}") if messages else ("none", "no cap")
 
 
-def _persona(run: RunCast) -> tuple[str, str]:
+def _persona(run: Run) -> tuple[str, str]:
     value = str(run.settings.get("persona") or "")
     return value, f"persona {label(parse_persona(value))}" if value else ""
 
 
-def _case_set(run: RunCast) -> tuple[str, str]:
+def _case_set(run: Run) -> tuple[str, str]:
     return run.case_set_hash, run.case_set if run.case_set != run.data_set else f"{run.cases:,} cases"
 
 
-_READ: dict[Part, Callable[[RunCast], tuple[str, str]]] = {
+_READ: dict[Part, Callable[[Run], tuple[str, str]]] = {
     "data_set": lambda run: (run.data_set, run.data_set),
     "framework": lambda run: (run.protocol, FRAMEWORK.get(run.protocol, run.protocol)),
     "case_set": _case_set,

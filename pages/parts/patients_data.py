@@ -11,7 +11,8 @@ from core.measures.patients.marking import count_unmarked, mark_patients
 from core.measures.patients.rules import rules_version
 from core.store.database import Store
 from core.store.fold import fold_if_free
-from core.store.queries.patients import KINDS, Hit, Kind, Mark, PatientOffer, hits, offer, trial_case
+from core.store.queries.patients import KINDS, Hit, Kind, Mark, PatientOffer, hits, offer
+from core.store.queries.transcripts import stored_trial
 from core.store.selection import Selection
 from core.work import Work, begin, work_at
 
@@ -71,7 +72,7 @@ def every_hit(view: View, words: str) -> list[Hit]:
 def is_stored(trial_id: str) -> bool:
     """Say whether there is such a conversation."""
     with Store().read() as cursor:
-        return trial_case(cursor, trial_id) is not None
+        return stored_trial(cursor, trial_id) is not None
 
 
 def marks_of_trial(trial_id: str) -> tuple[Mark, ...]:

@@ -10,11 +10,11 @@ from core.store.database import Store
 from core.store.queries.cases import case
 from core.store.queries.conversations import Conversation, conversations
 from core.store.queries.transcripts import trial_events
-from core.store.runs import CAMPAIGNS, RunCast, casts
+from core.store.runs import CAMPAIGNS, Run, run_records
 from core.store.selection import Selection
 
 
-def run_casts() -> list[RunCast]:
+def run_casts() -> list[Run]:
     """Return cast and settings of every campaign and release, the newest first."""
     store = Store()
     return _casts(str(store.path), store.version)
@@ -39,9 +39,9 @@ def events_of(trial_id: str) -> list[Event]:
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
-def _casts(path: str, version: str) -> list[RunCast]:
+def _casts(path: str, version: str) -> list[Run]:
     with Store().read() as cursor:
-        return casts(cursor)
+        return run_records(cursor, sources=CAMPAIGNS)
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)

@@ -18,8 +18,7 @@ from core.store.queries.conversations import (
     first_matches,
     offer,
 )
-from core.store.queries.forks import setups
-from core.store.queries.transcripts import latest_grades, trial_events
+from core.store.queries.transcripts import latest_grades, stored_trial, trial_events
 from core.store.selection import Selection
 
 PAGE = 50
@@ -115,8 +114,8 @@ def _reading(path: str, version: str, trial_id: str) -> Reading | None:
         held = conversations(cursor, Selection(trials=(trial_id,)))
         if not held:
             return None
-        setup = setups(cursor, [trial_id]).get(trial_id)
-        about = case(cursor, held[0].case_key, setup.content_hash if setup else None)
+        stored = stored_trial(cursor, trial_id)
+        about = case(cursor, held[0].case_key, stored.content_hash if stored else None)
         return Reading(held[0], about, trial_events(cursor, trial_id), latest_grades(cursor, trial_id))
 
 

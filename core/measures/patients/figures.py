@@ -25,7 +25,8 @@ from core.stats.proportions import wilson, wilson_if_alike
 from core.stats.ratios import RESAMPLES, percentiles, ratio
 from core.store.database import Store
 from core.store.queries.failures import cases_of, dialogues
-from core.store.queries.patients import KINDS, Hit, Kind, Mark, hits, talks, trial_case
+from core.store.queries.patients import KINDS, Hit, Kind, Mark, hits, talks
+from core.store.queries.transcripts import stored_trial
 from core.store.selection import Selection, select
 
 By = Literal["patient", "run", "doctor", "specialty", "dataset"]
@@ -111,7 +112,8 @@ def trial_marks(store: Store, trial_id: str) -> tuple[Mark, ...]:
     no such conversation is stored.
     """
     with store.read() as cursor:
-        key = trial_case(cursor, trial_id)
+        held = stored_trial(cursor, trial_id)
+        key = (held.case_key, held.content_hash) if held else None
         case = cases_of(cursor, [key]).get(key) if key else None
         said = dialogues(cursor, [trial_id]).get(trial_id)
     if case is None or said is None:

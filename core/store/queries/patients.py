@@ -160,12 +160,6 @@ def hits(
     return total, [Hit(mark=Mark(*(row.pop(name) for name in Mark._fields)), **row) for row in rows]
 
 
-def trial_case(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> tuple[str, str | None] | None:
-    """Return the key and content hash of a trial's case; ``None`` where there is no such trial."""
-    sql = "SELECT case_key, content_hash FROM trials WHERE trial_id = $trial"
-    return next(iter(cursor.execute(sql, {"trial": trial_id}).fetchall()), None)
-
-
 def offer(cursor: duckdb.DuckDBPyConnection) -> PatientOffer:
     """Return what there is to choose from among all stored conversations, those that were only watched as well."""
     names = ("patient", "persona", "doctor", "protocol", "dataset", "specialty")

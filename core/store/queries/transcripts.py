@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,7 @@ from core.events import (
 )
 from core.store.queries.release import FROM_TABLES
 from core.store.rows import stream_events
+from core.store.runs import Run, run_records
 from core.store.selection import IN_ARMS, Selection, select
 from core.store.tables import records
 
@@ -120,15 +121,24 @@ _ANSWERS = """
 
 
 @dataclass(frozen=True)
-class TrialPlace:
-    """The run, the case with its content, and the number of a trial."""
+class StoredTrial:
+    """One stored trial: its case with the content, its number and seed, and the run it belongs to.
+
+    ``messages`` counts the greeting too.
+    """
 
     trial_id: str
-    run_id: str
+    run: Run
     case_key: str
     content_hash: str | None
     trial: int
     seed: int
+    messages: int
+
+    @property
+    def run_id(self) -> str:
+        """The run it belongs to."""
+        return self.run.run_id
 
 
 @dataclass(frozen=True)
@@ -149,20 +159,26 @@ class ReleasePrompts:
         return told.get(number)
 
 
-def trial_place(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> TrialPlace | None:
-    """Return where a trial belongs, or ``None`` where it is not stored."""
-    found = records(cursor.execute(f"SELECT {_PLACE} FROM trials WHERE trial_id = ?", [trial_id]))
-    return TrialPlace(**found[0]) if found else None
+def stored_trials(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, StoredTrial]:
+    """Return trial → what is known of it beside its events, for those that are stored."""
+    rows = records(cursor.execute(_STORED, {"trials": list(trial_ids)}))
+    runs = {run.run_id: run for run in run_records(cursor, [row["run_id"] for row in rows])}
+    return {row["trial_id"]: StoredTrial(run=runs[row.pop("run_id")], **row) for row in rows}
 
 
-def places_of_run(cursor: duckdb.DuckDBPyConnection, run_id: str, case_key: str | None = None) -> list[TrialPlace]:
+def stored_trial(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> StoredTrial | None:
+    """Return what is known of a trial beside its events, or ``None`` where it is not stored."""
+    return stored_trials(cursor, [trial_id]).get(trial_id)
+
+
+def trials_about(cursor: duckdb.DuckDBPyConnection, run_id: str, case_key: str | None = None) -> list[StoredTrial]:
     """Return the stored trials of a run about one case (by default its first), by number."""
-    sql = f"""
-        SELECT {_PLACE} FROM trials WHERE run_id = $run_id AND case_key = coalesce($case_key,
-            (SELECT arg_min(case_key, position) FROM run_cases WHERE run_id = $run_id))
-        ORDER BY trial"""
-    found = records(cursor.execute(sql, {"run_id": run_id, "case_key": case_key}))
-    return [TrialPlace(**row) for row in found]
+    sql = """
+        SELECT trial_id FROM trials WHERE run_id = $run_id AND case_key = coalesce($case_key,
+            (SELECT arg_min(case_key, position) FROM run_cases WHERE run_id = $run_id))"""
+    found = cursor.execute(sql, {"run_id": run_id, "case_key": case_key}).fetchall()
+    held = stored_trials(cursor, [trial_id for (trial_id,) in found])
+    return sorted(held.values(), key=lambda one: one.trial)
 
 
 def release_prompts(cursor: duckdb.DuckDBPyConnection, run_id: str, case_key: str) -> ReleasePrompts | None:
@@ -178,7 +194,13 @@ def release_prompts(cursor: duckdb.DuckDBPyConnection, run_id: str, case_key: st
     return ReleasePrompts(templates, trials) if templates else None
 
 
-_PLACE = "trial_id, run_id, case_key, content_hash, trial, seed"
+_STORED = """
+    SELECT trial_id, run_id, case_key, content_hash, trial, seed, coalesce(said.messages, 0) AS messages
+    FROM trials SEMI JOIN runs USING (run_id)
+    LEFT JOIN (
+        SELECT trial_id, count(*) AS messages FROM utterances WHERE list_contains($trials, trial_id) GROUP BY trial_id
+    ) AS said USING (trial_id)
+    WHERE list_contains($trials, trial_id)"""
 _SPOKEN = """
     SELECT DISTINCT trial FROM trials SEMI JOIN utterances USING (trial_id)
     WHERE run_id = $run_id AND case_key = $case_key ORDER BY trial"""

@@ -70,8 +70,8 @@ def test_a_node_tells_who_played_and_what_came_of_it(family: Store) -> None:
     node = tree_of(family, "root").node("b")
     assert node is not None
     assert node.talk is not None
-    assert node.setup is not None
-    assert (node.talk.doctor, node.setup.settings) == ("openai/b", {"persona": "anxious"})
+    assert node.stored is not None
+    assert (node.talk.doctor, node.stored.run.settings) == ("openai/b", {"persona": "anxious"})
     assert node.changes == ("message 3 edited",)
     assert node.messages == 3
     assert (node.talk.end_reason, node.talk.verdicts["vignette:mcq"]) == ("final_diagnosis", "correct")

@@ -10,21 +10,21 @@ from core.events import Answered, Event, Finished, Graded, Started
 from core.measures.accuracy import accuracy
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.runs import RunCast
+from core.store.runs import Run
 from core.store.selection import Selection, conditions, conditions_of
 from tests.core.store.builders import a_case, a_header, a_trial, grades, write_journal
 
 
-def a_run(run_id: str, **changes: Any) -> RunCast:
+def a_run(run_id: str, **changes: Any) -> Run:
     given: dict[str, Any] = {
         "run_id": run_id, "protocol": "craftmd", "doctor": "openai/a", "patient": "openai/p", "grader": "g",
         "summariser": "s", "prompt_pack": "craftmd", "prompt_hash": "h", "case_set": "library", "case_set_hash": "c",
         "trials": 1, "seed": 20, "settings": {}, "code_version": "1", "source": "local", "created_at": 1.0, "cases": 1,
     }  # fmt: skip
-    return RunCast(**{**given, **changes})
+    return Run(**{**given, **changes})
 
 
-def names(*runs: RunCast) -> dict[str, tuple[str, ...]]:
+def names(*runs: Run) -> dict[str, tuple[str, ...]]:
     return {one.name: one.runs for one in conditions_of(runs)}
 
 
