@@ -277,8 +277,12 @@ def choose(cursor: duckdb.DuckDBPyConnection, selection: Selection, more: str = 
     staff answers beside the patient, which rules for two speakers do not know.
     """
     sql = _CHOOSE.format(where=selection.where(), more=more)
-    staffed = [name for name, framework in FRAMEWORKS.items() if "staff" in framework.seats]
-    cursor.execute(sql, {**selection.parameters(sql), "staffed": staffed})
+    cursor.execute(sql, {**selection.parameters(sql), "staffed": staffed()})
+
+
+def staffed() -> list[str]:
+    """Return the frameworks in which clinical staff answers beside the patient."""
+    return [name for name, framework in FRAMEWORKS.items() if "staff" in framework.seats]
 
 
 def conditions(store: Store, selection: Selection | None = None, *, without: Iterable[Part] = ()) -> list[Condition]:

@@ -1,4 +1,4 @@
-"""What CARE is figured from: a row for each AutoMedic trial, what failed in it, and how patients rated the doctor.
+"""What CARE is figured from: trials with clinical staff row by row, what failed in them, how patients rated the doctor.
 
 A query is what stands inside the tags of a doctor's message and was answered; a turn is one of them. Words outside the
 tags count among those of the turns. Nearly all messages are nothing but one query in its tags and are read in SQL; any
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from core.events import COUNTED, Rule, TagMisuse
 from core.frameworks.automedic.tags import plain_words, read_tags
-from core.store.selection import OUTCOMES, Selection, select
+from core.store.selection import OUTCOMES, Selection, select, staffed
 from core.store.tables import records
 
 CareQuestion = Literal["mcq", "frq"]
@@ -72,7 +72,7 @@ class Rating:
 def trial_rows(
     cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None, question_type: CareQuestion = "mcq"
 ) -> pd.DataFrame:
-    """Return a row for each AutoMedic trial of runs that ask this question type, by condition and case.
+    """Return a row for each trial with clinical staff of runs that ask this question type, by condition and case.
 
     Choices are judged by the strict rule, whatever rule the selection names.
 
@@ -91,7 +91,7 @@ def trial_rows(
     ``role_breaking`` (bool), ``abrupt`` and ``invalid`` (the cause, or missing): the failures of a counted trial;
     ``misused_KIND``: messages that broke the tag protocol in that way.
     """
-    chosen = replace(selection or Selection(), frameworks=("automedic",), mcq_rule="mcq_strict")
+    chosen = replace(selection or Selection(), frameworks=staffed(), mcq_rule="mcq_strict")
     select(cursor, chosen)
     asked = {"question_type": question_type, "conv": f"multi_turn:{question_type}"}
     cursor.execute(_PICK, asked)

@@ -201,7 +201,7 @@ class ReleasedRun:
 
 
 def released_runs(cursor: duckdb.DuckDBPyConnection) -> list[ReleasedRun]:
-    """Return the CRAFT-MD runs that were imported from a release, those with the most cases last.
+    """Return the runs that were imported from a release, those with the most cases last.
 
     Those on cases that the results brought themselves (pictures) are left out: they are about other cases.
     ``mcq`` by the paper's rule, ``frq`` as the release's own grader judged: what came with the release, however
@@ -230,7 +230,7 @@ def overlooked_answers(cursor: duckdb.DuckDBPyConnection) -> Overlooked:
     return Overlooked(*cursor.execute(_OVERLOOKED).fetchall()[0])
 
 
-_RELEASED = f"runs.source = 'release' AND runs.protocol = 'craftmd' AND runs.case_set <> '{OWN_CASES}'"
+_RELEASED = f"runs.source = 'release' AND runs.case_set <> '{OWN_CASES}'"
 
 _CASES = f"""
     SELECT run_id, doctor, run_cases.case_key, position, cases.dataset, specialty, single_diagnosis
