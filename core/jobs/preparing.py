@@ -9,7 +9,7 @@ from core.case import Case
 from core.errors import UsageError
 from core.frameworks.base import Framework
 from core.store.database import Store
-from core.store.profiles import newest_profiles
+from core.store.queries.cases import newest_profiles
 from core.text.profile.profiles import Prepared
 
 

@@ -12,7 +12,7 @@ from core.errors import AnamnesisError
 from core.measures.ledger import TOPICS, AtomicFact, facts_of, with_ids
 from core.prompts import PromptPack
 from core.store.database import Store
-from core.store.fact_sets import FactSet, facts_saved, save_facts
+from core.store.queries.facts import FactSet, facts_saved, save_facts
 from pages.parts.debug_aside import draw_aside
 from pages.parts.look import plain
 

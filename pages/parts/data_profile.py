@@ -8,7 +8,7 @@ import streamlit as st
 from core.case import Case, Fact
 from core.errors import AnamnesisError
 from core.store.database import Store
-from core.store.profiles import StoredProfile, add_profiles
+from core.store.queries.cases import StoredProfile, add_profiles
 from core.text.profile.profiles import OWN, Generated
 from core.text.profile.rules import profile_by_rule
 from pages.parts.data_profile_edit import draw_editor

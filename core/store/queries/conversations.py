@@ -2,65 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import duckdb
 
 from core.events import EndReason, Speaker, Verdict
 from core.questions import AsksFor
-from core.store.figures import McqRule
-from core.store.records import records
-
-
-@dataclass(frozen=True)
-class ConversationFilter:
-    """Which conversations to list; ``None`` is no restriction.
-
-    ``case`` is the id of a case, or else a part of ids or of right answers. ``text`` is looked for in the messages,
-    in any case of letters, of ``speaker`` where given; the tags in which AutoMedic's doctor speaks are no words.
-    ``verdicts`` are those of the arm ``arm`` ("format:question_type"), multiple choice by ``mcq_rule``;
-    ``rules_differ`` keeps the conversations whose answer in that arm is right by one of the two multiple-choice rules
-    only.
-    """
-
-    trials: Sequence[str] | None = None
-    runs: Sequence[str] | None = None
-    models: Sequence[str] | None = None
-    cases: Sequence[str] | None = None
-    case: str | None = None
-    datasets: Sequence[str] | None = None
-    specialties: Sequence[str] | None = None
-    end_reasons: Sequence[EndReason] | None = None
-    statuses: Sequence[str] | None = None
-    sources: Sequence[str] | None = None
-    verdicts: Sequence[str] | None = None
-    arm: str = "multi_turn:frq"
-    mcq_rule: McqRule = "mcq_loose"
-    rules_differ: bool = False
-    text: str | None = None
-    speaker: Speaker | None = None
-
-    def where(self) -> str:
-        """Return the condition in SQL: what is no restriction costs nothing."""
-        asked = [sql for name, sql in _CONDITIONS.items() if getattr(self, name) not in (None, False)]
-        return (" AND ".join(asked) or "true").format(words=self.words)
-
-    @property
-    def words(self) -> str:
-        """The words of a message in SQL: without tags where the text asked for may lie in one, which costs its time."""
-        asked = (self.text or "").lower()
-        in_a_tag = bool(asked) and any(asked in tag for tag in _TAGS)
-        return f"regexp_replace(text, '{'|'.join(_TAGS)}', ' ', 'gi')" if in_a_tag else "text"
-
-    def parameters(self, sql: str) -> dict[str, Any]:
-        """Return the values that a query names."""
-        format_, _, question_type = self.arm.partition(":")
-        values = {**vars(self), "format": format_, "question_type": question_type}
-        named = {name: values[name] for name in _PARAMETER.findall(sql) if name in values}
-        return {k: list(v) if isinstance(v, (list, tuple)) else v for k, v in named.items()}
+from core.store.selection import SAID, TRIALS, Selection
+from core.store.tables import records
 
 
 @dataclass(frozen=True)
@@ -81,7 +31,7 @@ class Conversation:
     failure: str | None
     answer: str | None
     finished_at: float
-    protocol: str = "craftmd"
+    protocol: str = ""
     asks_for: AsksFor | None = None
     verdicts: dict[str, Verdict] = field(default_factory=dict)
 
@@ -105,7 +55,7 @@ class Offer:
 
 def conversations(
     cursor: duckdb.DuckDBPyConnection,
-    wanted: ConversationFilter | None = None,
+    wanted: Selection | None = None,
     *,
     limit: int | None = 100,
     offset: int = 0,
@@ -116,7 +66,7 @@ def conversations(
 
 def counted_page(
     cursor: duckdb.DuckDBPyConnection,
-    wanted: ConversationFilter | None = None,
+    wanted: Selection | None = None,
     *,
     limit: int | None = 100,
     offset: int = 0,
@@ -125,7 +75,7 @@ def counted_page(
 
     A page behind the last one is empty and counts as 0.
     """
-    chosen = wanted or ConversationFilter()
+    chosen = wanted or Selection()
     sql = _PAGE.format(found=_FOUND.format(where=chosen.where()))
     rows = records(cursor.execute(sql, {**chosen.parameters(sql), "limit": limit, "offset": offset}))
     total = max([0, *(row.pop("total") for row in rows)])
@@ -133,17 +83,17 @@ def counted_page(
     return total, [Conversation(**row, verdicts=outcomes.get(row["trial_id"], {})) for row in rows]
 
 
-def count_conversations(cursor: duckdb.DuckDBPyConnection, wanted: ConversationFilter | None = None) -> int:
+def count_conversations(cursor: duckdb.DuckDBPyConnection, wanted: Selection | None = None) -> int:
     """Return how many conversations a filter leaves."""
-    chosen = wanted or ConversationFilter()
+    chosen = wanted or Selection()
     sql = f"SELECT count(*) {_FOUND.format(where=chosen.where())}"
     (count,) = cursor.execute(sql, chosen.parameters(sql)).fetchall()[0]
     return int(count)
 
 
-def conversation_ids(cursor: duckdb.DuckDBPyConnection, wanted: ConversationFilter | None = None) -> list[str]:
+def conversation_ids(cursor: duckdb.DuckDBPyConnection, wanted: Selection | None = None) -> list[str]:
     """Return the trials that a filter leaves, in the order of ``conversations``."""
-    chosen = wanted or ConversationFilter()
+    chosen = wanted or Selection()
     sql = f"SELECT trials.trial_id {_FOUND.format(where=chosen.where())} ORDER BY {_ORDER}"
     return [trial_id for (trial_id,) in cursor.execute(sql, chosen.parameters(sql)).fetchall()]
 
@@ -152,7 +102,7 @@ def first_matches(
     cursor: duckdb.DuckDBPyConnection, trials: Sequence[str], text: str, speaker: Speaker | None = None
 ) -> dict[str, str]:
     """Return trial → its first message with ``text`` in it, said by ``speaker`` where given."""
-    wanted = ConversationFilter(trials=trials, text=text, speaker=speaker)
+    wanted = Selection(trials=trials, text=text, speaker=speaker)
     sql = _FIRST_MATCHES.format(words=wanted.words)
     return dict(cursor.execute(sql, wanted.parameters(sql)).fetchall())
 
@@ -164,9 +114,7 @@ def offer(cursor: duckdb.DuckDBPyConnection) -> Offer:
     return Offer(sum(count for _, _, count in held), {run_id: doctor for run_id, doctor, _ in held}, *lists)
 
 
-def _outcomes(
-    cursor: duckdb.DuckDBPyConnection, wanted: ConversationFilter, trials: list[str]
-) -> dict[str, dict[str, Verdict]]:
+def _outcomes(cursor: duckdb.DuckDBPyConnection, wanted: Selection, trials: list[str]) -> dict[str, dict[str, Verdict]]:
     """Return trial → arm → verdict; a few trials by name, since then nothing else is looked at."""
     few = len(trials) <= _FEW
     sql = _VERDICTS.format(trials="list_contains($trials, trial_id)" if few else "true")
@@ -175,44 +123,7 @@ def _outcomes(
 
 
 _FEW = 1_000
-_PARAMETER = re.compile(r"\$(\w+)")
-_COUNTING_RULE = "(NOT starts_with(rule, 'mcq') OR rule = $mcq_rule)"
-_ARM = "format = $format AND question_type = $question_type"
-_TAGS = ("<patient>", "</patient>", "<clinical>", "</clinical>", "</end>")
-# a pattern with every special character escaped: ignores case at a third of the price of lower()
-_SAID = "($speaker::VARCHAR IS NULL OR role = $speaker) AND regexp_matches({words}, regexp_escape($text), 'i')"
-_IS_CASE = "lower($case) IN (lower(case_key), lower(split_part(case_key, '/', 2)))"
-_CONDITIONS = {
-    **{
-        name: f"list_contains(${name}, {column})"
-        for name, column in (
-            ("trials", "trials.trial_id"),
-            ("runs", "trials.run_id"),
-            ("models", "runs.doctor"),
-            ("cases", "trials.case_key"),
-            ("datasets", "cases.dataset"),
-            ("specialties", "cases.specialty"),
-            ("end_reasons", "trials.end_reason"),
-            ("statuses", "trials.status"),
-            ("sources", "runs.source"),
-        )
-    },
-    "case": f"""trials.case_key IN (
-        SELECT case_key FROM cases WHERE {_IS_CASE} OR (
-            NOT EXISTS (FROM cases WHERE {_IS_CASE})
-            AND (contains(lower(case_key), lower($case)) OR contains(lower(answer), lower($case)))))""",
-    "verdicts": f"""trials.trial_id IN (
-        SELECT trial_id FROM verdicts WHERE {_ARM} AND {_COUNTING_RULE} AND list_contains($verdicts, verdict))""",
-    "rules_differ": f"""trials.trial_id IN (
-        SELECT trial_id FROM verdicts WHERE {_ARM} GROUP BY trial_id
-        HAVING bool_or(verdict = 'correct') AND NOT bool_and(verdict = 'correct'))""",
-    "text": f"trials.trial_id IN (SELECT trial_id FROM utterances WHERE {_SAID})",
-}
-
-_FOUND = """
-    FROM trials JOIN runs USING (run_id)
-    LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
-    WHERE {where}"""
+_FOUND = f"{TRIALS} WHERE {{where}}"
 
 # case_2 stands before case_10
 _NATURAL = "regexp_replace({0}, '[0-9]+$', ''), try_cast(regexp_extract({0}, '[0-9]+$') AS HUGEINT), {0}"
@@ -237,7 +148,7 @@ _VERDICTS = """
 
 _FIRST_MATCHES = f"""
     SELECT trial_id, arg_min(text, position) FROM utterances
-    WHERE list_contains($trials, trial_id) AND {_SAID} GROUP BY trial_id"""
+    WHERE list_contains($trials, trial_id) AND {SAID} GROUP BY trial_id"""
 
 _HELD_RUNS = """
     SELECT run_id, doctor, count(*) FROM runs JOIN trials USING (run_id)

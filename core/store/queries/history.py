@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from core.agents.base import Turn
 from core.case import Case
-from core.store.cases import CASE_COLUMNS, case_from
-from core.store.records import records
-from core.store.selection import NO_ARM, SELECTED, Selection, select
+from core.store.queries.cases import CASE_COLUMNS, case_from
+from core.store.selection import Selection, select
+from core.store.tables import records
 
 
 class StoredItems(NamedTuple):
@@ -69,7 +69,7 @@ def newest_items(cursor: duckdb.DuckDBPyConnection, case_keys: Sequence[str] | N
 
 def add_items(connection: duckdb.DuckDBPyConnection, new: Iterable[StoredItems]) -> int:
     """Append items and return how many. Needs a write lease."""
-    return _append(connection, "consultation_items", list(new), StoredItems, "SELECT * FROM incoming")
+    return _append(connection, "history_items", list(new), StoredItems, "SELECT * FROM incoming")
 
 
 def add_measures(connection: duckdb.DuckDBPyConnection, new: Iterable[StoredMeasures]) -> int:
@@ -94,7 +94,8 @@ def cases_without_items(
             NOT list_contains($rules, newest.made_by) AND list_contains(
                 list_transform($rules, lambda name: split_part(name, '-', 1)), split_part(newest.made_by, '-', 1)))
         ORDER BY cases.case_key"""
-    found = records(cursor.execute(sql, {**_selected(cursor, selection), "rules": list(rules)}))
+    select(cursor, selection)
+    found = records(cursor.execute(sql, {"rules": list(rules)}))
     return [case_from(row) for row in found]
 
 
@@ -103,8 +104,9 @@ def cases_of_trials(cursor: duckdb.DuckDBPyConnection, selection: Selection | No
     sql = f"""
         WITH {_HELD} SELECT DISTINCT {CASE_COLUMNS}, cases.content_hash FROM held
         JOIN cases ON cases.case_key = held.case_key AND cases.content_hash = held.content_hash"""
+    select(cursor, selection)
     found: dict[str, list[Case]] = {}
-    for row in records(cursor.execute(sql, _selected(cursor, selection))):
+    for row in records(cursor.execute(sql)):
         found.setdefault(row.pop("content_hash"), []).append(case_from(row))
     return found
 
@@ -115,7 +117,8 @@ def unmeasured(cursor: duckdb.DuckDBPyConnection, version: str, selection: Selec
         WITH {_NEWEST}, {_HELD}, {_MEASURED}
         SELECT trial_id, case_key, content_hash, items_hash FROM measured
         WHERE whole AND items_hash IS NOT NULL AND measures IS NULL ORDER BY case_key, content_hash, trial_id"""
-    rows = cursor.execute(sql, {**_selected(cursor, selection), "version": version}).fetchall()
+    select(cursor, selection)
+    rows = cursor.execute(sql, {"version": version}).fetchall()
     return [Unmeasured(*row) for row in rows]
 
 
@@ -152,7 +155,8 @@ def case_means(
             count(*) FILTER (whole AND m IS NULL) AS missing, {columns}
         FROM read GROUP BY model, place, case_key ORDER BY place, case_key"""
     described = orjson.dumps(structure).decode()
-    return cursor.execute(sql, {**_selected(cursor, selection), "version": version, "structure": described}).df()
+    select(cursor, selection)
+    return cursor.execute(sql, {"version": version, "structure": described}).df()
 
 
 def _columns(structure: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
@@ -166,13 +170,6 @@ def _columns(structure: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
                 yield f"{name}_{inner}", f'avg(m."{name}"."{inner}")'
             else:
                 yield from ((f"{inner}_at_{i}", f'avg(m."{name}"."{inner}"[{i + 1}])') for i in range(_POINTS))
-
-
-def _selected(cursor: duckdb.DuckDBPyConnection, selection: Selection | None) -> dict[str, Any]:
-    """Seat the conditions of a selection and return the values for ``_HELD``."""
-    chosen = (selection or Selection()).of_talks()
-    select(cursor, chosen)
-    return chosen.parameters()
 
 
 def _append(
@@ -191,25 +188,15 @@ def _append(
 
 _POINTS = 11
 _NEWEST = """newest AS (
-        SELECT * FROM consultation_items
+        SELECT * FROM history_items
         QUALIFY row_number() OVER (PARTITION BY case_key, content_hash ORDER BY made_at DESC, rowid DESC) = 1
     )"""
 
-# The trials of a selection, but AutoMedic's: there two are asked, and results count beside what the patient tells.
-# Where a journal did not bring the cases, the case as it came in last stands for it.
-_HELD = f"""last_cases AS (
-        SELECT case_key, content_hash FROM cases
-        QUALIFY row_number() OVER (PARTITION BY case_key ORDER BY added_at DESC, rowid DESC) = 1
-    ), held AS (
-        SELECT trials.trial_id, model, place, trials.case_key, cases.content_hash, cases.dataset,
-            cases.specialty,
-            coalesce(trials.end_reason IN ('final_diagnosis', 'no_question', 'turn_cap'), false) AS whole
-        FROM trials JOIN runs USING (run_id) JOIN seated USING (run_id)
-        LEFT JOIN last_cases USING (case_key)
-        LEFT JOIN cases ON cases.case_key = trials.case_key
-            AND cases.content_hash = coalesce(trials.content_hash, last_cases.content_hash)
-        {NO_ARM}
-        WHERE runs.protocol <> 'automedic' AND {SELECTED}
+# The chosen trials, but those with clinical staff: there two are asked, and results count beside what patients tell.
+_HELD = """held AS (
+        SELECT chosen.*, model, place,
+            coalesce(end_reason IN ('final_diagnosis', 'no_question', 'turn_cap'), false) AS whole
+        FROM chosen JOIN seated USING (run_id) JOIN trials USING (trial_id) WHERE NOT staffed
     )"""
 
 _MEASURED = """hashed AS (

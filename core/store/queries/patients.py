@@ -1,12 +1,13 @@
-"""What the rules found wrong with patients' replies, kept by conversation: marks, hits under a filter, what is missing.
+"""What was found wrong with patients' replies: the marks of the rules, and the terms that models named beside them.
 
-Marks are known by trial and by the version of the rules that made them; those of another version are not read. Only
+Marks are known by trial and by the version of the rules that made them; those of another version are not read. Of
+several judgements of a conversation by one model under one prompt the newest that did not fail counts. Only
 conversations in which a patient replied to a doctor are looked at; messages count from 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -15,8 +16,8 @@ import orjson
 import pandas as pd
 import pyarrow as pa
 
-from core.store.figures import CAMPAIGNS
-from core.store.records import records
+from core.store.selection import Selection, choose
+from core.store.tables import records
 
 Kind = Literal[
     "medical_term", "leak", "refusal", "mentions_text", "not_mentioned", "plays_doctor", "both_sides", "stage_direction"
@@ -37,32 +38,6 @@ class Mark(NamedTuple):
     start: int
     end: int
     detail: str
-
-
-@dataclass(frozen=True)
-class PatientFilter:
-    """Which conversations to look at; ``None`` is no restriction.
-
-    ``personas`` holds personas in their canonical form, the empty text for plain ones. Without ``runs``, ``sources``
-    and ``trials`` only campaigns and releases count, not what was played live or at the bench.
-    """
-
-    trials: Sequence[str] | None = None
-    runs: Sequence[str] | None = None
-    patients: Sequence[str] | None = None
-    doctors: Sequence[str] | None = None
-    personas: Sequence[str] | None = None
-    protocols: Sequence[str] | None = None
-    datasets: Sequence[str] | None = None
-    specialties: Sequence[str] | None = None
-    sources: Sequence[str] | None = None
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the values for the queries of this module."""
-        values = {name: None if held is None else list(held) for name, held in vars(self).items()}
-        if self.sources is None and self.runs is None and self.trials is None:
-            values["sources"] = list(CAMPAIGNS)
-        return values
 
 
 @dataclass(frozen=True)
@@ -115,13 +90,14 @@ class ToMark(NamedTuple):
     content_hash: str | None
 
 
-def to_mark(cursor: duckdb.DuckDBPyConnection, rules: str, wanted: PatientFilter | None = None) -> list[ToMark]:
+def to_mark(cursor: duckdb.DuckDBPyConnection, rules: str, wanted: Selection | None = None) -> list[ToMark]:
     """Return the conversations under a filter that these rules have not marked, those about one case together."""
     sql = f"""
         WITH {TALKS} SELECT trial_id, case_key, content_hash FROM talks
         ANTI JOIN (SELECT trial_id FROM patient_marks WHERE rules = $rules) USING (trial_id)
         ORDER BY case_key, content_hash, trial_id"""
-    return [ToMark(*row) for row in cursor.execute(sql, _parameters(wanted, rules=rules)).fetchall()]
+    choose(cursor, (wanted or Selection()).counted)
+    return [ToMark(*row) for row in cursor.execute(sql, {"rules": rules}).fetchall()]
 
 
 def add_marks(connection: duckdb.DuckDBPyConnection, new: Sequence[StoredMarks]) -> int:
@@ -145,7 +121,7 @@ def marks_of(cursor: duckdb.DuckDBPyConnection, trial_id: str, rules: str) -> tu
     return tuple(Mark(**mark) for mark in orjson.loads(held[0][0])) if held else None
 
 
-def talks(cursor: duckdb.DuckDBPyConnection, rules: str, wanted: PatientFilter | None = None) -> pd.DataFrame:
+def talks(cursor: duckdb.DuckDBPyConnection, rules: str, wanted: Selection | None = None) -> pd.DataFrame:
     """Return a row for each marked conversation under a filter.
 
     Columns: trial_id, run_id, doctor, patient, persona, protocol, case_key, dataset, specialty, ``replies``, and
@@ -159,14 +135,15 @@ def talks(cursor: duckdb.DuckDBPyConnection, rules: str, wanted: PatientFilter |
         SELECT talks.* EXCLUDE (content_hash, trial), newest.replies,
             {", ".join(f"coalesce({kind}, 0) AS {kind}" for kind in KINDS)}
         FROM talks JOIN newest USING (trial_id) LEFT JOIN counts USING (trial_id) ORDER BY trial_id"""
-    return cursor.execute(sql, _parameters(wanted, rules=rules)).df()
+    choose(cursor, (wanted or Selection()).counted)
+    return cursor.execute(sql, {"rules": rules}).df()
 
 
 def hits(
     cursor: duckdb.DuckDBPyConnection,
     rules: str,
     kinds: Sequence[Kind] = KINDS,
-    wanted: PatientFilter | None = None,
+    wanted: Selection | None = None,
     *,
     words: str | None = None,
     limit: int | None = 50,
@@ -176,62 +153,31 @@ def hits(
 
     ``words`` keeps hits whose words hold it, in any case of letters. A page behind the last one is empty and counts 0.
     """
-    values = {
-        **_parameters(wanted, rules=rules), "kinds": list(kinds), "words": words, "limit": limit, "offset": offset,
-    }  # fmt: skip
+    choose(cursor, (wanted or Selection()).counted)
+    values = {"rules": rules, "kinds": list(kinds), "words": words, "limit": limit, "offset": offset}
     rows = records(cursor.execute(_HITS, values))
     total = max([0, *(row.pop("total") for row in rows)])
     return total, [Hit(mark=Mark(*(row.pop(name) for name in Mark._fields)), **row) for row in rows]
-
-
-def trial_case(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> tuple[str, str | None] | None:
-    """Return the key and content hash of a trial's case; ``None`` where there is no such trial."""
-    sql = "SELECT case_key, content_hash FROM trials WHERE trial_id = $trial"
-    return next(iter(cursor.execute(sql, {"trial": trial_id}).fetchall()), None)
 
 
 def offer(cursor: duckdb.DuckDBPyConnection) -> PatientOffer:
     """Return what there is to choose from among all stored conversations, those that were only watched as well."""
     names = ("patient", "persona", "doctor", "protocol", "dataset", "specialty")
     lists = ", ".join(f"list(DISTINCT {name} ORDER BY {name}) FILTER ({name} IS NOT NULL)" for name in names)
-    everything = dict.fromkeys(_parameters(None))
-    found = cursor.execute(f"WITH {TALKS} SELECT {lists} FROM talks", everything).fetchall()[0]
-    runs = cursor.execute(f"WITH {TALKS} SELECT DISTINCT run_id, doctor FROM talks ORDER BY run_id", everything)
+    choose(cursor, Selection())
+    found = cursor.execute(f"WITH {TALKS} SELECT {lists} FROM talks").fetchall()[0]
+    runs = cursor.execute(f"WITH {TALKS} SELECT DISTINCT run_id, doctor FROM talks ORDER BY run_id")
     return PatientOffer(dict(runs.fetchall()), *(tuple(held or ()) for held in found))
 
 
-def _parameters(wanted: PatientFilter | None, **more: str) -> dict[str, Any]:
-    return {**(wanted or PatientFilter()).parameters(), **more}
-
-
-_SELECTED = " AND ".join(
-    f"(${name}::VARCHAR[] IS NULL OR list_contains(${name}, {column}))"
-    for name, column in (
-        ("trials", "trials.trial_id"),
-        ("runs", "runs.run_id"),
-        ("patients", "runs.patient"),
-        ("doctors", "runs.doctor"),
-        ("personas", "coalesce(json_extract_string(runs.settings, '$.persona'), '')"),
-        ("protocols", "runs.protocol"),
-        ("datasets", "cases.dataset"),
-        ("specialties", "cases.specialty"),
-        ("sources", "runs.source"),
-    )
-)
-# Conversations under a ``PatientFilter``. Where a journal brought no cases, the case as it came in last stands for it.
-TALKS = f"""last_cases AS (
-        SELECT case_key, content_hash FROM cases
-        QUALIFY row_number() OVER (PARTITION BY case_key ORDER BY added_at DESC, rowid DESC) = 1
-    ), replied AS (SELECT DISTINCT trial_id FROM utterances WHERE role = 'patient' AND turn > 0),
+# Conversations under a selection that ``choose`` has put in place.
+TALKS = """replied AS (SELECT DISTINCT trial_id FROM utterances WHERE role = 'patient' AND turn > 0),
     talks AS (
-        SELECT trials.trial_id, runs.run_id, runs.doctor, runs.patient,
+        SELECT trial_id, chosen.run_id, runs.doctor, runs.patient,
             coalesce(json_extract_string(runs.settings, '$.persona'), '') AS persona, runs.protocol,
-            trials.case_key, cases.content_hash, cases.dataset, cases.specialty, trials.trial
-        FROM trials JOIN replied USING (trial_id) JOIN runs ON runs.run_id = trials.run_id
-        LEFT JOIN last_cases ON last_cases.case_key = trials.case_key
-        JOIN cases ON cases.case_key = trials.case_key
-            AND cases.content_hash = coalesce(trials.content_hash, last_cases.content_hash)
-        WHERE {_SELECTED}
+            chosen.case_key, chosen.content_hash, chosen.dataset, chosen.specialty, trials.trial
+        FROM chosen JOIN replied USING (trial_id) JOIN trials USING (trial_id) JOIN runs ON runs.run_id = chosen.run_id
+        WHERE chosen.content_hash IS NOT NULL
     )"""
 _NEWEST = """newest AS (
         SELECT trial_id, rules, replies, marks FROM patient_marks WHERE rules = $rules
@@ -258,3 +204,89 @@ _HITS = f"""
         AS question, said.text
     FROM page JOIN utterances AS said ON said.trial_id = page.trial_id AND said.turn = page.turn
     ORDER BY run_id, {_NATURAL}, trial, page.turn, start"""
+
+
+class JudgedTerm(NamedTuple):
+    """A term that a model named: its message (from 0), the words as they stand there, and where they lie in it."""
+
+    turn: int
+    words: str
+    start: int
+    end: int
+
+
+class ToJudge(NamedTuple):
+    """A conversation under a filter: the characters of its messages, and whether this model has judged it already."""
+
+    trial_id: str
+    characters: int
+    judged: bool
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What counts of a model's word on one conversation.
+
+    ``terms`` is ``None`` where it failed, with ``failure`` in words; ``dropped`` terms are not in the reply.
+    """
+
+    model: str
+    prompt_hash: str
+    trial_id: str
+    case_key: str
+    terms: tuple[JudgedTerm, ...] | None
+    dropped: int
+    failure: str
+
+
+def to_judge(
+    cursor: duckdb.DuckDBPyConnection, model: str, prompt_hash: str, wanted: Selection, limit: int | None = None
+) -> list[ToJudge]:
+    """Return the conversations under a filter in an order as if shuffled, always the same; only the first ``limit``.
+
+    So the first N are a random sample of them, and more go on with it.
+    """
+    choose(cursor, wanted.counted)
+    values = {"model": model, "prompt_hash": prompt_hash, "limit": limit}
+    return [ToJudge(*row) for row in cursor.execute(_TO_JUDGE, values).fetchall()]
+
+
+def patient_judgement_row(
+    model: str, prompt_hash: str, terms: Sequence[JudgedTerm] | None, kept: Mapping[str, Any]
+) -> dict[str, Any]:  # fmt: skip
+    """Return a row of the table; ``terms`` is ``None`` where the judging failed.
+
+    ``kept`` holds trial_id, dropped, failure, calls, tokens, cost_usd and judged_at.
+    """
+    given = None if terms is None else orjson.dumps([term._asdict() for term in terms]).decode()
+    return {"model": model, "prompt_hash": prompt_hash, "terms": given, **kept}
+
+
+def judgements(cursor: duckdb.DuckDBPyConnection, wanted: Selection) -> list[Judgement]:
+    """Return what counts for each conversation under a filter, by model and prompt."""
+    choose(cursor, wanted.counted)
+    rows = records(cursor.execute(_JUDGEMENTS))
+    return [Judgement(**{**row, "terms": _terms(row["terms"])}) for row in rows]
+
+
+def _terms(kept: str | None) -> tuple[JudgedTerm, ...] | None:
+    return None if kept is None else tuple(JudgedTerm(**term) for term in orjson.loads(kept))
+
+
+_TO_JUDGE = f"""
+    WITH {TALKS}, drawn AS (SELECT trial_id FROM talks ORDER BY md5(trial_id), trial_id LIMIT $limit),
+    done AS (
+        SELECT DISTINCT trial_id FROM patient_judgements
+        WHERE model = $model AND prompt_hash = $prompt_hash AND terms IS NOT NULL
+    )
+    SELECT trial_id, sum(length(text))::BIGINT, any_value(done.trial_id) IS NOT NULL
+    FROM drawn JOIN utterances USING (trial_id) LEFT JOIN done USING (trial_id)
+    GROUP BY trial_id ORDER BY md5(trial_id), trial_id"""
+_JUDGEMENTS = f"""
+    WITH {TALKS}, counting AS (
+        SELECT * FROM patient_judgements
+        QUALIFY row_number() OVER (
+            PARTITION BY trial_id, model, prompt_hash ORDER BY (terms IS NOT NULL) DESC, judged_at DESC, rowid DESC) = 1
+    )
+    SELECT model, prompt_hash, trial_id, case_key, terms, dropped, failure
+    FROM counting JOIN talks USING (trial_id) ORDER BY model, prompt_hash, trial_id"""

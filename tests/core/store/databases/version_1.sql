@@ -1,5 +1,4 @@
--- Version 1 of the database. Times are seconds since 1970 (UTC), money is US dollars, JSON is text.
--- Rows are only ever added: DuckDB refuses concurrent updates of a row, and a history can be trusted.
+-- The first shape of the database, which later ones were made of by steps.
 
 CREATE TABLE meta (
     schema_version INTEGER PRIMARY KEY,

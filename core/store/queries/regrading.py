@@ -14,10 +14,10 @@ import duckdb
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import Format, QuestionType, Verdict
-from core.store.cases import CASE_COLUMNS, case_from
-from core.store.casts import CAMPAIGNS
-from core.store.records import records
-from core.store.selection import SELECTED, Selection, select
+from core.store.queries.cases import CASE_COLUMNS, case_from
+from core.store.runs import CAMPAIGNS
+from core.store.selection import IN_ARMS, Selection, select
+from core.store.tables import records
 
 CaseKey = tuple[str, str | None]
 """A case as a trial held it: key and content hash (``None``: whichever came in last)."""
@@ -126,7 +126,7 @@ def count_read_before(cursor: duckdb.DuckDBPyConnection, version: int, selection
     """Return how many of the selected answers the strict rule read in a version before ``version``."""
     chosen = selection or Selection()
     select(cursor, chosen, without=("reader",))
-    parameters = {**chosen.parameters(), "version": version}
+    parameters = chosen.parameters(_COUNT_READ_BEFORE) | {"version": version}
     (count,) = cursor.execute(_COUNT_READ_BEFORE, parameters).fetchone() or (0,)
     return int(count)
 
@@ -198,7 +198,6 @@ _READ_BEFORE = f"""
 
 _COUNT_READ_BEFORE = f"""
     WITH newest AS ({_STRICT.format(where="WHERE")})
-    SELECT count(*) FROM newest AS verdicts JOIN trials USING (trial_id) JOIN seated ON seated.run_id = trials.run_id
+    SELECT count(*) FROM newest AS verdicts JOIN chosen USING (trial_id) JOIN seated USING (run_id)
     JOIN answers USING (trial_id, format, question_type)
-    LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
-    WHERE rule_version < $version AND answers.status = 'answered' AND answers.response IS NOT NULL AND {SELECTED}"""
+    WHERE rule_version < $version AND answers.status = 'answered' AND answers.response IS NOT NULL AND {IN_ARMS}"""

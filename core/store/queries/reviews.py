@@ -1,9 +1,13 @@
-"""Reviews by experts: what can be drawn, what was drawn, whose names may be shown, and what graders said of it."""
+"""Reviews by experts: what can be drawn, what was drawn, what people said of it and what graders did.
+
+Annotations are added, never changed; the newest of an annotator counts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import duckdb
@@ -12,11 +16,86 @@ from pydantic import ValidationError
 
 from core.errors import AnamnesisError
 from core.events import Verdict
-from core.store.casts import CAMPAIGNS
-from core.store.records import records
 from core.store.review_records import Candidate, Item, Review, ReviewItem, ReviewPlan, Unblinding
-from core.store.selection import Selection, select
-from core.store.tables import insert
+from core.store.runs import CAMPAIGNS
+from core.store.selection import TRIALS, Selection, select
+from core.store.tables import Row, insert, records
+
+
+@dataclass(frozen=True)
+class Span:
+    """Highlighted words: those from character ``start`` to ``end`` of message ``turn``."""
+
+    turn: int
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """What one person said on one question about one item (see ``core.store.review_records``); ``value`` may be open.
+
+    ``annotated_at`` is in seconds since 1970 (UTC). ``review_id`` is empty outside reviews; ``reason`` says why an
+    earlier answer was changed.
+    """
+
+    item: str
+    annotator: str
+    question: str
+    value: str | None
+    comment: str = ""
+    annotated_at: float = field(default_factory=time.time)
+    review_id: str = ""
+    reason: str = ""
+    spans: tuple[Span, ...] = ()
+
+
+def add_annotations(connection: duckdb.DuckDBPyConnection, new: Iterable[Annotation]) -> int:
+    """Insert annotations and return how many. Needs a write lease."""
+    rows = [_row(one) for one in new]
+    return insert(connection, "INSERT INTO annotations BY NAME SELECT * FROM incoming", "annotations", rows)
+
+
+def annotations_of(
+    cursor: duckdb.DuckDBPyConnection, item: str | None = None, review_id: str | None = None
+) -> list[Annotation]:
+    """Return the newest annotation of every annotator and question, for one item or all, of one review or all."""
+    sql = f"""
+        {_WANTED}
+        QUALIFY row_number() OVER (
+            PARTITION BY review_id, item, annotator, question ORDER BY annotated_at DESC, rowid DESC) = 1
+        ORDER BY item, question, annotator, review_id"""
+    return [_annotation(row) for row in records(cursor.execute(sql, {"item": item, "review_id": review_id}))]
+
+
+def annotation_history(
+    cursor: duckdb.DuckDBPyConnection, item: str | None = None, review_id: str | None = None
+) -> list[Annotation]:
+    """Return every annotation that was ever saved, the oldest first."""
+    sql = f"{_WANTED} ORDER BY annotated_at, rowid"
+    return [_annotation(row) for row in records(cursor.execute(sql, {"item": item, "review_id": review_id}))]
+
+
+def _row(one: Annotation) -> Row:
+    spans = orjson.dumps([asdict(span) for span in one.spans]).decode() if one.spans else None
+    return (
+        one.item, one.annotator, one.question, one.value, one.comment, one.annotated_at, one.review_id, one.reason,
+        spans,
+    )  # fmt: skip
+
+
+def _annotation(row: dict[str, Any]) -> Annotation:
+    spans = orjson.loads(row["spans"]) if row["spans"] else []
+    # rows of an older database have neither review nor reason
+    given = {name: value for name, value in row.items() if value is not None or name == "value"}
+    return Annotation(**{**given, "spans": tuple(Span(**span) for span in spans)})
+
+
+_WANTED = """
+    SELECT * FROM annotations
+    WHERE ($item::VARCHAR IS NULL OR item = $item)
+        AND ($review_id::VARCHAR IS NULL OR coalesce(review_id, '') = $review_id)"""
 
 
 @dataclass(frozen=True)
@@ -38,13 +117,17 @@ def candidates(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Cand
 
     Without named runs: campaigns and releases of CRAFT-MD whose patient is as the case has it.
     """
-    sql = _CANDIDATES[plan.kind].format(differ=_DIFFER[plan.kind] if plan.sampling == "disagreement" else "false")
-    values: dict[str, Any] = {name: list(getattr(plan, name)) or None for name in _NARROWED}
-    values |= {"sources": list(CAMPAIGNS)}
-    if plan.kind == "answers":
-        values |= {"format": plan.format}
-    found = cursor.execute(sql, values).fetchall()
-    return [_candidate(plan, *row) for row in found]
+    named: dict[str, Any] = {
+        name: getattr(plan, name) or None for name in ("runs", "models", "datasets", "specialties")
+    }
+    if not plan.runs:
+        named |= {"sources": CAMPAIGNS, "frameworks": ("craftmd",), "personas": ("",), "pictures": False}
+    chosen = Selection(statuses=("finished",), arm=f"{plan.format}:frq", **named)
+    differ = _DIFFER[plan.kind] if plan.sampling == "disagreement" else "false"
+    sql = f"""
+        SELECT trials.trial_id, runs.doctor, trials.case_key, cases.dataset, cases.specialty, {differ}
+        {TRIALS} WHERE {chosen.where()} AND trials.trial_id IN ({_REVIEWED[plan.kind]})"""
+    return [_candidate(plan, *row) for row in cursor.execute(sql, chosen.parameters(sql)).fetchall()]
 
 
 def _candidate(plan: ReviewPlan, trial_id: str, *rest: Any) -> Candidate:
@@ -85,9 +168,8 @@ def items_of(cursor: duckdb.DuckDBPyConnection, review_id: str) -> list[ReviewIt
 
 def subjects(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, Subject]:
     """Return trial → what it is about, for those that are stored; its model is the condition among their runs."""
-    runs = cursor.execute(_RUNS_OF, [list(trial_ids)]).fetchall()
-    select(cursor, Selection(runs=[run_id for (run_id,) in runs]))
-    rows = records(cursor.execute(_SUBJECTS, [list(trial_ids)]))
+    select(cursor, Selection(trials=trial_ids))
+    rows = records(cursor.execute(_SUBJECTS))
     return {row["trial_id"]: Subject(**row) for row in rows}
 
 
@@ -127,26 +209,10 @@ def _review(row: dict[str, Any]) -> Review:
     return Review(row["name"], plan, row["review_id"], row["created_at"], unblinded)
 
 
-_PLAIN = (
-    "(runs.protocol = 'craftmd' AND coalesce(json_extract_string(runs.settings, '$.persona'), '') = '' "
-    "AND coalesce(json_extract_string(runs.settings, '$.images'), '') = '')"
-)
-"""What is drawn from unless runs are named: conversations of CRAFT-MD whose patient is as the case has it."""
-_NARROWED = ("runs", "models", "datasets", "specialties")
-_TRIALS = f"""
-    FROM trials JOIN runs USING (run_id)
-    LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
-    WHERE trials.status = 'finished' AND (CASE WHEN $runs::VARCHAR[] IS NULL
-            THEN list_contains($sources, runs.source) AND {_PLAIN} ELSE list_contains($runs, runs.run_id) END)
-        AND ($models::VARCHAR[] IS NULL OR list_contains($models, runs.doctor))
-        AND ($datasets::VARCHAR[] IS NULL OR list_contains($datasets, cases.dataset))
-        AND ($specialties::VARCHAR[] IS NULL OR list_contains($specialties, cases.specialty))"""
-_SELECTED = "SELECT trials.trial_id, runs.doctor, trials.case_key, cases.dataset, cases.specialty, {differ}"
-_CANDIDATES = {
-    "conversations": f"""{_SELECTED} {_TRIALS}
-        AND trials.trial_id IN (SELECT trial_id FROM utterances WHERE role = 'patient')""",
-    "answers": f"""{_SELECTED} {_TRIALS} AND trials.trial_id IN (
-        SELECT trial_id FROM answers WHERE format = $format AND question_type = 'frq' AND status = 'answered')""",
+_REVIEWED = {
+    "conversations": "SELECT trial_id FROM utterances WHERE role = 'patient'",
+    "answers": """
+        SELECT trial_id FROM answers WHERE format = $format AND question_type = 'frq' AND status = 'answered'""",
 }
 # of one answer and rule: two verdicts in its history
 _BOTH_WAYS = """
@@ -177,13 +243,9 @@ _REVIEWS = """
         FROM unblindings QUALIFY row_number() OVER (PARTITION BY review_id ORDER BY unblinded_at, rowid) = 1
     ) AS shown USING (review_id)
     ORDER BY created_at DESC, review_id"""
-_RUNS_OF = "SELECT DISTINCT run_id FROM trials WHERE list_contains(?, trial_id)"
 _SUBJECTS = """
-    SELECT trials.trial_id, run_id, model, trials.case_key, trials.content_hash, cases.dataset, cases.specialty,
-        trials.trial
-    FROM trials JOIN seated USING (run_id)
-    LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
-    WHERE list_contains(?, trials.trial_id)"""
+    SELECT trials.trial_id, run_id, model, chosen.case_key, trials.content_hash, dataset, specialty, trials.trial
+    FROM chosen JOIN seated USING (run_id) JOIN trials USING (trial_id)"""
 _FREE_VERDICTS = """
     SELECT trial_id, format, grader, verdict FROM grades WHERE rule = 'frq' AND list_contains(?, trial_id)
     QUALIFY row_number() OVER (PARTITION BY trial_id, format, grader ORDER BY graded_at DESC, rowid DESC) = 1

@@ -6,47 +6,28 @@ was stopped, or whose branches came here without it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import duckdb
-import orjson
 
 from core.errors import UsageError
 from core.journal import DeletedLine, JournalWriter
-from core.store.conversations import Conversation, ConversationFilter, conversations
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.records import records
-
-
-@dataclass(frozen=True)
-class Setup:
-    """Under what a stored conversation was held; ``seed`` is the trial's, ``messages`` counts the greeting too."""
-
-    trial_id: str
-    run_id: str
-    case_key: str
-    content_hash: str | None
-    seed: int
-    doctor: str
-    patient: str
-    grader: str
-    summariser: str
-    prompt_pack: str
-    prompt_hash: str
-    settings: Mapping[str, Any]
-    source: str
-    messages: int
+from core.store.queries.conversations import Conversation, conversations
+from core.store.queries.transcripts import StoredTrial, stored_trials
+from core.store.selection import Selection
+from core.store.tables import records
 
 
 @dataclass(frozen=True)
 class Node:
     """One conversation of a family. ``turn`` is the first message that may differ from the parent's, from 0.
 
-    ``parent`` and ``turn`` are ``None`` for the first of the family; ``talk`` and ``setup`` where it is not stored.
+    ``parent`` and ``turn`` are ``None`` for the first of the family; ``talk`` and ``stored`` where it is not stored.
     """
 
     trial_id: str
@@ -54,12 +35,12 @@ class Node:
     turn: int | None = None
     changes: tuple[str, ...] = ()
     talk: Conversation | None = None
-    setup: Setup | None = None
+    stored: StoredTrial | None = None
 
     @property
     def messages(self) -> int:
         """How many messages the dialogue has; of one that is not stored, 0."""
-        return self.setup.messages if self.setup else 0
+        return self.stored.messages if self.stored else 0
 
 
 @dataclass(frozen=True)
@@ -110,10 +91,10 @@ def tree(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> Tree | None:
     for child, edge in edges.items():
         children.setdefault(edge["parent_trial_id"], []).append(child)
     members = list(_walk(root, children))
-    held = setups(cursor, members)
+    held = stored_trials(cursor, members)
     if len(members) == 1 and root not in held:
         return None
-    talks = {t.trial_id: t for t in conversations(cursor, ConversationFilter(trials=members), limit=None)}
+    talks = {t.trial_id: t for t in conversations(cursor, Selection(trials=members), limit=None)}
     edges.pop(root, None)  # in a circle there is no first one: this is where it is cut
     return Tree(tuple(_node(member, edges.get(member), talks.get(member), held.get(member)) for member in members))
 
@@ -125,19 +106,13 @@ def families(cursor: duckdb.DuckDBPyConnection, limit: int = 50) -> list[Family]
     for child in edges:  # oldest first, so that the last one is the newest
         newest.setdefault(_root(edges, child), []).append(child)
     chosen = sorted(newest.items(), key=lambda item: edges[item[1][-1]]["finished_at"], reverse=True)[:limit]
-    held = setups(cursor, [root for root, _ in chosen])
+    held = stored_trials(cursor, [root for root, _ in chosen])
     return [_family(root, branches, held.get(root), edges[branches[-1]]) for root, branches in chosen]
 
 
-def _family(root: str, branches: list[str], first: Setup | None, newest: Mapping[str, Any]) -> Family:
-    doctor = first.doctor if first else None
+def _family(root: str, branches: list[str], first: StoredTrial | None, newest: Mapping[str, Any]) -> Family:
+    doctor = first.run.doctor if first else None
     return Family(root, branches[-1], newest["case_key"], doctor, len(branches), newest["finished_at"])
-
-
-def setups(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, Setup]:
-    """Return trial → under what it was held, for those that are stored."""
-    rows = records(cursor.execute(_SETUPS, {"trials": list(trial_ids)}))
-    return {row["trial_id"]: Setup(**{**row, "settings": orjson.loads(row["settings"])}) for row in rows}
 
 
 def delete_branch(trial_id: str, store: Store | None = None) -> int:
@@ -194,21 +169,12 @@ def _walk(root: str, children: Mapping[str, list[str]]) -> Iterator[str]:
             waiting.extend(reversed(children.get(member, ())))
 
 
-def _node(trial_id: str, edge: Mapping[str, Any] | None, talk: Conversation | None, setup: Setup | None) -> Node:
+def _node(trial_id: str, edge: Mapping[str, Any] | None, talk: Conversation | None, stored: StoredTrial | None) -> Node:
     if edge is None:
-        return Node(trial_id, talk=talk, setup=setup)
-    return Node(trial_id, edge["parent_trial_id"], edge["turn"], tuple(edge["changes"]), talk, setup)
+        return Node(trial_id, talk=talk, stored=stored)
+    return Node(trial_id, edge["parent_trial_id"], edge["turn"], tuple(edge["changes"]), talk, stored)
 
 
 _EDGES = """
     SELECT trial_id, parent_trial_id, turn, changes, case_key, finished_at
     FROM forks JOIN trials USING (trial_id) ORDER BY finished_at, trial_id"""
-
-_SETUPS = """
-    SELECT trial_id, run_id, case_key, content_hash, trials.seed, doctor, patient, grader, summariser, prompt_pack,
-        prompt_hash, settings, source, coalesce(said.messages, 0) AS messages
-    FROM trials JOIN runs USING (run_id)
-    LEFT JOIN (
-        SELECT trial_id, count(*) AS messages FROM utterances WHERE list_contains($trials, trial_id) GROUP BY trial_id
-    ) AS said USING (trial_id)
-    WHERE list_contains($trials, trial_id)"""

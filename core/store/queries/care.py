@@ -1,4 +1,4 @@
-"""What CARE is figured from: a row for each AutoMedic trial, what failed in it, and how patients rated the doctor.
+"""What CARE is figured from: trials with clinical staff row by row, what failed in them, how patients rated the doctor.
 
 A query is what stands inside the tags of a doctor's message and was answered; a turn is one of them. Words outside the
 tags count among those of the turns. Nearly all messages are nothing but one query in its tags and are read in SQL; any
@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from core.events import COUNTED, Rule, TagMisuse
 from core.frameworks.automedic.tags import plain_words, read_tags
-from core.store.records import records
-from core.store.selection import NO_ARM, OUTCOMES, SELECTED, Selection, select
+from core.store.selection import OUTCOMES, Selection, select, staffed
+from core.store.tables import records
 
 CareQuestion = Literal["mcq", "frq"]
 RULES: dict[CareQuestion, Rule] = {"mcq": "mcq_strict", "frq": "frq"}
@@ -72,7 +72,7 @@ class Rating:
 def trial_rows(
     cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None, question_type: CareQuestion = "mcq"
 ) -> pd.DataFrame:
-    """Return a row for each AutoMedic trial of runs that ask this question type, by condition and case.
+    """Return a row for each trial with clinical staff of runs that ask this question type, by condition and case.
 
     Choices are judged by the strict rule, whatever rule the selection names.
 
@@ -91,10 +91,10 @@ def trial_rows(
     ``role_breaking`` (bool), ``abrupt`` and ``invalid`` (the cause, or missing): the failures of a counted trial;
     ``misused_KIND``: messages that broke the tag protocol in that way.
     """
-    chosen = replace((selection or Selection()).of_talks(), frameworks=("automedic",), mcq_rule="mcq_strict")
+    chosen = replace(selection or Selection(), frameworks=staffed(), mcq_rule="mcq_strict")
     select(cursor, chosen)
     asked = {"question_type": question_type, "conv": f"multi_turn:{question_type}"}
-    cursor.execute(_PICK, {**chosen.parameters(), **asked})
+    cursor.execute(_PICK, asked)
     cursor.execute(_ASK, {"clean": _CLEAN})
     _read_the_rest(cursor)
     cursor.execute(_TALK)
@@ -182,17 +182,14 @@ _CLEAN = (
     r"\s*</(patient|clinical)>\s*$"
 )
 
-_PICK = f"""
+_PICK = """
     CREATE OR REPLACE TEMP TABLE care_trials AS
-    SELECT trials.run_id, trial_id, model, place, trials.case_key, trials.trial,
-        coalesce(cases.dataset, split_part(trials.case_key, '/', 1)) AS dataset, cases.specialty,
+    SELECT chosen.run_id, chosen.trial_id, model, place, chosen.case_key, trials.trial,
+        coalesce(chosen.dataset, split_part(chosen.case_key, '/', 1)) AS dataset, chosen.specialty,
         trials.end_reason, list_contains(runs.arms, $conv) AS asks_conv, $question_type AS question_type,
         coalesce(trials.end_reason NOT IN ('error', 'refusal'), false) AS whole
-    FROM trials JOIN runs USING (run_id) JOIN seated USING (run_id)
-    LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
-    {NO_ARM}
-    WHERE runs.protocol = 'automedic'
-        AND list_has_any(runs.arms, [$conv, 'vignette:' || $question_type]) AND {SELECTED}"""
+    FROM chosen JOIN seated USING (run_id) JOIN runs USING (run_id) JOIN trials USING (trial_id)
+    WHERE list_has_any(runs.arms, [$conv, 'vignette:' || $question_type])"""
 
 # The doctor's messages that somebody answered, with how many replies came. A misused one is not clean, nor is one with
 # several queries.

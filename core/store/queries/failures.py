@@ -1,4 +1,4 @@
-"""What the attribution of wrong answers is made of: the answers, who else judged them, their cases and dialogues."""
+"""What the attribution of wrong answers is made of: answers, cases, dialogues, and what doctors believed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import duckdb
 
 from core.agents.base import Dialogue, Turn
 from core.case import Case
-from core.events import COUNTED, EndReason, Format, QuestionType, Rule, Verdict
-from core.store.cases import CASE_COLUMNS, case_from
-from core.store.records import records
-from core.store.selection import OUTCOMES, SELECTED, McqRule, Selection, select
+from core.events import COUNTED, EndReason, Format, Probed, QuestionType, Rule, Verdict
+from core.store.queries.cases import CASE_COLUMNS, case_from
+from core.store.selection import IN_ARMS, OUTCOMES, McqRule, Selection, select
+from core.store.tables import records
 
 FAILED: tuple[Verdict, ...] = ("provider_error", "refused", "ungradable")
 """Verdicts that do not count because somebody else than the doctor failed."""
@@ -55,13 +55,13 @@ def wrong_answers(
 ) -> list[WrongAnswer]:
     """Return the answers of a selection that are wrong or broken, those of one trial together.
 
-    AutoMedic's are left out, also where its runs are named: the rules that attribute them know a doctor and a patient
-    only, and CARE names what failed there.
+    Those of conversations with clinical staff are left out, also where their runs are named: the rules that attribute
+    them know a doctor and a patient only, and CARE names what failed there.
     """
     chosen = replace(selection or Selection(), mcq_rule=mcq_rule)
     select(cursor, chosen)
     wrong = [verdict for verdict in COUNTED if verdict != "correct"]
-    parameters = {**chosen.parameters(), "rules": chosen.rules, "wrong": [*wrong, *FAILED]}
+    parameters = chosen.parameters(_WRONG) | {"rules": chosen.rules, "wrong": [*wrong, *FAILED]}
     return [_answer(row) for row in records(cursor.execute(_WRONG, parameters))]
 
 
@@ -101,12 +101,11 @@ _WRONG = f"""
         whole.verdict AS on_vignette
     FROM outcomes AS verdicts
     JOIN trials USING (trial_id)
-    JOIN runs ON runs.run_id = trials.run_id
-    LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
+    JOIN chosen USING (trial_id)
     LEFT JOIN answers USING (trial_id, format, question_type)
     LEFT JOIN praised USING (trial_id, format, question_type)
     LEFT JOIN (FROM outcomes WHERE format = 'vignette') AS whole USING (trial_id, question_type, model)
-    WHERE list_contains($wrong, verdicts.verdict) AND runs.protocol <> 'automedic' AND {SELECTED}
+    WHERE list_contains($wrong, verdicts.verdict) AND NOT staffed AND {IN_ARMS}
     ORDER BY verdicts.place, trials.case_key, trial_id, verdicts.format, verdicts.question_type"""
 
 _DIALOGUES = """
@@ -116,3 +115,48 @@ _DIALOGUES = """
 _CASES = f"""
     SELECT {CASE_COLUMNS}, cases.content_hash FROM cases
     WHERE case_key IN (SELECT unnest($keys::VARCHAR[])) ORDER BY added_at, rowid"""
+
+
+@dataclass(frozen=True)
+class Believed:
+    """The probes of one conversation, in the order of turns, and why the conversation ended."""
+
+    trial_id: str
+    model: str
+    case: CaseKey
+    end_reason: EndReason | None
+    probes: tuple[Probed, ...]
+
+
+def believed(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> list[Believed]:
+    """Return the conversations of a selection that were probed, in the order of condition, case and trial.
+
+    A belief belongs to no arm, so formats and question types are no matter. Those with clinical staff are left out,
+    also where their runs are named: what a belief is held against, the ledger, knows a doctor and a patient only.
+    """
+    select(cursor, selection)
+    rows = cursor.execute(_BELIEVED).fetchall()
+    probes = probes_of_trials(cursor, [row[0] for row in rows])
+    return [
+        Believed(trial_id, model, (case_key, content_hash), end_reason, probes[trial_id])
+        for trial_id, model, case_key, content_hash, end_reason in rows
+    ]
+
+
+def probes_of_trials(cursor: duckdb.DuckDBPyConnection, trial_ids: Sequence[str]) -> dict[str, tuple[Probed, ...]]:
+    """Return trial → its probes in the order of turns; trials without one are left out."""
+    found: dict[str, list[Probed]] = {}
+    for trial_id, turn, ranked in cursor.execute(_PROBES, {"trials": list(trial_ids)}).fetchall():
+        found.setdefault(trial_id, []).append(Probed(turn=turn, differential=ranked))
+    return {trial_id: tuple(probes) for trial_id, probes in found.items()}
+
+
+_BELIEVED = """
+    SELECT trials.trial_id, model, trials.case_key, trials.content_hash, trials.end_reason
+    FROM trials JOIN chosen USING (trial_id) JOIN seated ON seated.run_id = trials.run_id
+    WHERE trials.trial_id IN (SELECT trial_id FROM probes) AND NOT staffed
+    ORDER BY place, trials.case_key, trials.trial, trials.trial_id"""
+
+_PROBES = """
+    SELECT trial_id, turn, list((diagnosis, probability) ORDER BY rank) FROM probes
+    WHERE trial_id IN (SELECT unnest($trials::VARCHAR[])) GROUP BY trial_id, turn ORDER BY trial_id, turn"""

@@ -14,7 +14,7 @@ import orjson
 from core.agents.parts import StepMessage
 from core.events import CallRecord, Rule, Verdict
 from core.images import Image
-from core.store.records import records
+from core.store.tables import records
 
 
 @dataclass(frozen=True)
