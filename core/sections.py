@@ -3,7 +3,7 @@
 Headings ("Past history:", "Labs:") decide where there are any. Otherwise the words of a sentence do, in the order of
 the table below, and a sentence that says nothing of its own section stays with the one before. From that follows what
 examination and tests show (``divided``): all that the patient could not state, vital signs and tests included. It is
-what the doctor is handed as the examination, what the clinical staff of AutoMedic may say, and what a patient who
+what the doctor is handed as the examination, what the clinical staff may say, and what a patient who
 answers by rule may not.
 
 A sentence that mixes both goes by its main clause: one that reports ("denies", "says", "takes", "three weeks ago")
@@ -262,7 +262,7 @@ _ASKS = re.compile(
     r"\bmost likely diagnosis\b[^.]{0,40}(?:is|:)$|\?[\"”’]?$",
     re.IGNORECASE,
 )
-"""A question that was left in the vignette: nobody in the consultation may hear it."""
+"""A question that was left in the vignette: nobody in the conversation may hear it."""
 _GOES_ON = re.compile(
     r"(?!(?:he|she|his mother|her mother|the patient|the mother|the father)\b)(?:[\w,'’-]+ ){1,8}?(?:is|are|was|"
     r"were) (?:also )?(?:normal|intact|clear|unremarkable|present|absent|seen|noted|visible|positive|negative|pending|"

@@ -10,8 +10,8 @@ from core.case import Case
 from core.errors import UsageError
 from core.store.database import Store
 from core.store.profiles import newest_profiles
-from core.text.profile.profiles import CaseId, Generated, Prepared, prepare
-from core.text.profile.rules import profile_by_rule
+from core.text.profile_rules import profile_by_rule
+from core.text.profiles import CaseId, Generated, Prepared, prepare
 
 
 def prepared_cases(cases: Sequence[Case], store: Store | None = None) -> Prepared:

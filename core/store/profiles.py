@@ -15,7 +15,7 @@ from core.case import Case
 from core.errors import AnamnesisError
 from core.store.records import records
 from core.store.tables import insert
-from core.text.profile.profiles import CaseId, Generated
+from core.text.profiles import CaseId, Generated
 
 
 @dataclass(frozen=True)

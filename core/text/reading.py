@@ -1,7 +1,7 @@
 """What a text says, in a form in which facts, questions and replies can be compared.
 
 Words become concepts (``core.text.lexicon``) with whether they are denied
-(``core.knowledge.clauses``); spans of time, ages, weights and counts become ranges of values; findings of
+(``core.text.negation``); spans of time, ages, weights and counts become ranges of values; findings of
 data/knowledge are recognised with their polarity. All of it is kept by text, for the same texts come again and again.
 """
 
@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from core.knowledge.base import knowledge
-from core.knowledge.clauses import stem_of, tokens_of, words_in
-from core.knowledge.dialogue import understanding
 from core.text.lexicon import CLAIMS, GROUPS, KINDS, plain
+from core.text.negation import stem_of, tokens_of, words_in
+from core.text.understanding import understanding
 
 Claim = tuple[str, bool]
 """A concept, and whether it is denied."""
@@ -200,3 +200,15 @@ _ILLNESS = re.compile(r"\w{3,}(?:itis|oma|osis|emia|pathy|uria|penia|plasia)$")
 def any_agrees(quantity: Quantity, others: Iterable[Quantity]) -> bool:
     """Say whether any of the others can be the same value."""
     return any(quantity.agrees(other) for other in others)
+
+
+SUPPORTED = 0.7
+"""Share of a fact's concepts that the vignette must hold; endings and small words do not count."""
+_FIGURE = re.compile(r"\d+(?:\.\d+)?")
+
+
+def in_vignette(text: str, vignette: str) -> bool:
+    """Say whether a fact's concepts and all its numbers occur in the vignette."""
+    concepts, known = read(text).concepts, read(vignette).concepts
+    held = len(concepts & known) >= SUPPORTED * len(concepts)
+    return held and set(_FIGURE.findall(text)) <= set(_FIGURE.findall(vignette)) and bool(text.strip())

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from core.case import sentences
-from core.knowledge.dialogue import understanding
 from core.text.topics import SHOWN, Topic, shown_topic, topic_by_words
+from core.text.understanding import understanding
 
 _I = re.IGNORECASE
 _PERSON = (

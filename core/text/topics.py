@@ -1,9 +1,8 @@
 """Topics of clinical history: what a fact is about, and what a doctor's question asks for.
 
 Rules on words, in the order of the tables: the first that fits a fact gives its topic; a question may fit several.
-The topics follow the parts of a medical history that the doctor's prompt of CRAFT-MD names (Johri et al. 2025, Methods)
-and what AutoMedic keeps for the clinical staff (Oh et al., profile generator: vital signs, examination, laboratory,
-imaging).
+The topics follow the parts of a medical history that a doctor is prompted for (Johri et al. 2025, Methods) and what
+the clinical staff tell (Oh et al., profile generator: vital signs, examination, laboratory, imaging).
 """
 
 from __future__ import annotations

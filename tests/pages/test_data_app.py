@@ -10,7 +10,7 @@ from core.datasets import imported
 from core.datasets.importing import import_file
 from core.store.database import Store
 from core.store.profiles import add_profiles, profile_versions
-from core.text.profile.profiles import Generated
+from core.text.profiles import Generated
 from tests.core.store.builders import a_case
 from tests.support.data_stage import Open, a_file, a_record, fill, listed, some_cases
 from tests.support.fake_provider import running

@@ -32,8 +32,7 @@ from core.agents.reference.persona_words import (
 )
 from core.case import Sex, read_demographics
 from core.persona import Persona, caregiver_speaks
-from core.text.first_person import first_person
-from core.text.third_person import third_person
+from core.text.persons import first_person, third_person
 
 HELD_BACK = 0.5
 """Probability that a distrustful patient evades a fact when first asked for it."""

@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 
 from core.case import Fact, Sex
-from core.text.first_person import first_person
-from core.text.third_person import third_person
+from core.text.persons import first_person, third_person
 
 _NO_SUBJECT = re.compile(
     r"^(?:also )?(?:denies|reports|experiences|takes|drinks|smokes|works|lives|has|is|mentions|presents|notes|"

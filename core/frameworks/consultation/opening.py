@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 
 from core.case import Case, read_demographics, sentences
-from core.text.facts import facts_of
-from core.text.first_person import first_person
-from core.text.items_rules import NO_NOUN, complaint_noun
+from core.text.facts import NO_NOUN, complaint_noun, facts_of
+from core.text.persons import first_person
 
 PLEA = "Can you help me?"
 UNWELL = "I don't feel well"

@@ -16,7 +16,7 @@ from core.case import read_demographics
 from core.frameworks.consultation.items import BY_RULE, ConsultationCase, Item
 from core.frameworks.consultation.oracle import Bound, OracleDoctor
 from core.text.facts import facts_of
-from core.text.first_person import first_person
+from core.text.persons import first_person
 
 _NAMES = {
     "female": ("Anna Becker", "Grace Osei", "Maria Lopez", "Nora Haddad", "Susan Clarke", "Yuki Tanaka"),

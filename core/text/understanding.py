@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from core.case import Sex, read_demographics
 from core.knowledge.base import Kind, Knowledge, knowledge
 from core.knowledge.bayes import Evidence
-from core.knowledge.recognise import Recogniser
+from core.text.findings import Recogniser
 
 _YES = re.compile(
     r"^\W*(?:yes|yeah|yep|i do\b|i have\b|that's right|correct|exactly|a little|sometimes|definitely)", re.IGNORECASE

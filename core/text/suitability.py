@@ -1,4 +1,4 @@
-"""The profile generator's filter by rule: whether a question can be played as a consultation (Oh et al.).
+"""The profile generator's filter by rule: whether a question can be played as a conversation (Oh et al.).
 
 Rules on words, meant to be precise: what is not clearly one of the five reasons passes. A question has a patient where
 somebody of some age, or one patient who comes with something, is spoken of; only then is it asked whether a picture is
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.case import Case, sentences
-from core.text.profile.profiles import Reason
+from core.text.profiles import Reason
 from core.text.topics import shown_topic
 
 _I = re.IGNORECASE
