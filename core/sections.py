@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
+from core.vocabulary import relatives, verbs
+
 Section = Literal["vital_signs", "examination", "laboratory", "imaging", "other_tests"]
 """What examination and tests show, by who or what shows it."""
 VignetteSection = Literal[
@@ -57,10 +59,11 @@ _HEADINGS: tuple[tuple[str, VignetteSection], ...] = (
 )  # fmt: skip
 _HEADING = re.compile(r"^[*_#\s-]*(?P<name>[A-Za-z][A-Za-z/& -]{1,40}?)[*_\s]*(?::[*_\s]*(?P<rest>.*)|(?P<bare>))$")
 
+_KIN = relatives("parents", "siblings", "grandparents", "wider")
 _WORDS: tuple[tuple[VignetteSection, str], ...] = (
     ("family_history",
-     r"family history|runs? in (?:the|his|her) family|\b(?:father|mother|brother|sister|parents?|grand\w+|uncle|aunt|"
-     r"cousin|siblings?)\b[^.]{0,40}\b(?:had|has|have|died|was diagnosed|suffers?|with|are healthy|is healthy)\b|"
+     rf"family history|runs? in (?:the|his|her) family|\b(?:{_KIN})s?\b[^.]{{0,40}}\b(?:had|has|have|died|was "
+     r"diagnosed|suffers?|with|are healthy|is healthy)\b|"
      r"nobody (?:else )?in (?:the|his|her) family"),
     ("imaging",
      r"radiogra|x-ray|\bct\b|computed tomogra|\bmri\b|magnetic resonance|ultraso|sonogra|echocardio|angiogra|\bscan\b|"
@@ -223,17 +226,17 @@ _MORE_WORDS: tuple[tuple[Section, str], ...] = (
 )  # fmt: skip
 """What tells a result where the first table, made for whole vignettes, would still take it for the complaint."""
 _MORE_RULES = tuple((section, _Words(pattern)) for section, pattern in _MORE_WORDS)
+_UNSURE = "note add recall describe mention claim"
 _TELLS = re.compile(
-    r"\b(?:reports?|reported|den(?:ies|ied)|states?|stated|says|said|complain\w*|takes|taking|smok\w+|drinks|mother|"
-    r"father|parents|wife|husband|family|works|lives|notes that|travel\w*|allerg\w*|confess\w*|admits|history of|"
-    r"recently|last (?:week|month|year|physical)|(?:days?|weeks?|months?|years?) (?:ago|earlier)|pets?\b|diagnosed|"
-    r"medications?|vaccin\w+|immuni[sz]\w+)\b",
+    rf"\b(?:{verbs('reporting', 'base', 's', 'past', without=_UNSURE)}|complain\w*|takes|taking|smok\w+|drinks|"
+    rf"(?:{relatives('parents', 'partners')})s?|family|works|lives|notes that|travel\w*|allerg\w*|confess\w*|"
+    r"history of|recently|last (?:week|month|year|physical)|(?:days?|weeks?|months?|years?) (?:ago|earlier)|pets?\b|"
+    r"diagnosed|medications?|vaccin\w+|immuni[sz]\w+)\b",
     re.IGNORECASE,
 )
 _REPORTED = re.compile(
     r"^(?:[\w’']+,? ){0,3}?(?:he|she|they|(?:his|her|the)(?: patient['’]s)? (?:patient|\w+)) (?:also |currently |"
-    r"then )?(?:reports?|says|states?|denies|deny|complains|notes|admits|explains|mentions|describes|believes|tells|"
-    r"takes|smokes|drinks)\b",
+    rf"then )?(?:{verbs('reporting', 'base', 's')}|takes|smokes|drinks)\b",
     re.IGNORECASE,
 )
 _STRONGLY_SHOWN = re.compile(

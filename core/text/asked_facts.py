@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from core.case import Fact, sentences
 from core.text.negation import is_content, stem_of, tokens_of, words_in
 from core.text.understanding import Understanding
+from core.vocabulary import relatives
 
 
 @dataclass(frozen=True)
@@ -23,12 +24,11 @@ class _Topic:
     told: str
 
 
-_FAMILY = re.compile(
-    r"\bfamil(?:y|ies)\b|\brelatives?\b|\b(?:your|either) (?:mother|father|parents?|siblings?)\b", re.IGNORECASE
-)
+_KIN = relatives("parents", "siblings", "grandparents", "wider")
+_FAMILY = re.compile(rf"\bfamil(?:y|ies)\b|\brelatives?\b|\b(?:your|either) (?:{_KIN})s?\b", re.IGNORECASE)
 _OF_FAMILY = (
-    r"\b(?:family (?:history|has)|in (?:the|my|his|her) family|(?:mother|father|brother|sister|parents?|aunt|uncle|"
-    r"grand\w+|cousin|sibling)s?\b.{0,20}\b(?:has|had|have|died|is healthy|are healthy|with|suffers?))"
+    rf"\b(?:family (?:history|has)|in (?:the|my|his|her) family|(?:{_KIN})s?\b.{{0,20}}\b(?:has|had|have|died|is "
+    r"healthy|are healthy|with|suffers?))"
 )
 _TOPICS = (
     _Topic(r"\bhow old\b|\bage\b", r"\bage\b", r"\d+[- ](?:year|month|week|day)s?[- ]old|\baged\b|\byears old"),

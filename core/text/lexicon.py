@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 
+from core.vocabulary import relatives
+
 _TERMS: tuple[tuple[str, str, str], ...] = (
     ("dysmenorrh", r"dysmenorrh\w+", "menses pain"),
     ("menorrh", r"menorrhagia", "menses blood heavy"),
@@ -186,8 +188,8 @@ GROUPS: tuple[tuple[str, str], ...] = (
      "prescriptions"),
     ("surgery", "operation operations surgeries surgical operated"),
     ("smoke", "smoker smoking smokes smoked cigarette cigarettes tobacco nonsmoker"),
-    ("father", "dad daddy paternal father"),
-    ("mother", "mom mum mommy maternal mother"),
+    ("father", f"{relatives('parents', of='male')} paternal".replace("|", " ")),
+    ("mother", f"{relatives('parents', of='female')} maternal".replace("|", " ")),
     ("children", "kids kid child toddler"),
     ("family", "relatives relative relations"),
     ("harsh", "raspy"),

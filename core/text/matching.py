@@ -17,6 +17,7 @@ from core.case import Case, read_demographics
 from core.text.facts import AtomicFact
 from core.text.reading import Claim, Quantity, read
 from core.text.topics import Topic, is_open, topics_asked
+from core.vocabulary import people, relatives
 
 _LABELS = frozenset(
     "allergi medication surgery diseas histori famili ill ill diagnos drink work home known vital sign rate".split()
@@ -47,8 +48,8 @@ _STEADY = re.compile(
     r"(?:\bno|\bnot|n['’]t) (?:\w+ ){0,3}?changes?\b",
     re.IGNORECASE,
 )
-MALE = r"man|male|boy|gentleman|guy|son|dad|father|husband|grandfather|grandpa"
-FEMALE = r"woman|female|girl|lady|daughter|mom|mum|mother|wife|grandmother|grandma"
+MALE = f"{people('male')}|{relatives(of='male')}"
+FEMALE = f"{people('female')}|{relatives(of='female')}"
 _HABITS = tuple(
     (name, re.compile(pattern, re.IGNORECASE))
     for name, pattern in (

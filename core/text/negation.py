@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import snowballstemmer
 
+from core.vocabulary import ABSENT, BESIDE, DENYING, relatives
+
 _WORD = re.compile(r"[a-z]*\d+\.\d+|[a-z0-9]+|[,;:]")
 _STOP = frozenset(
     "a an the my his her our your their its of in on with and or is are was were be been being has have had i he she "
@@ -19,10 +21,8 @@ _STOP = frozenset(
     "just really there as from by am get gets got im ive s m ve re d ll quite bit little much lot so when "
     "during".split()
 )
-NEGATORS = frozenset(
-    "no not denies denied deny denying without never none nobody neither nor negative absent absence lacks".split()
-)
-_STATES = frozenset("negative absent absence".split())
+NEGATORS = frozenset((*DENYING, *ABSENT, "denies", "denied", "deny"))
+_STATES = frozenset(ABSENT) - {"lacks"}
 """Negators that end at "with" ("absent reflexes with marked weakness")."""
 _BREAKS = frozenset(
     "but however except although though which who because since until after before while then except only despite "
@@ -37,12 +37,11 @@ _NO_EFFECT = frozenset("improve improved improving improvement respond responded
     frozenset("response resolve resolved help helped better subside subsided".split())
 )
 """After "not improve with ibuprofen" the ibuprofen itself is not denied."""
-AFTERWARDS_ABSENT = frozenset("negative absent normal unremarkable noncontributory none denied".split())
+AFTERWARDS_ABSENT = frozenset(BESIDE) | _STATES - {"absence"}
 QUALIFIED = frozenset("a an and or with the but".split())
 """A word for absence after one of these speaks of what follows it ("and a normal blood count")."""
 _RELATIVES = frozenset(
-    "mother father brother sister parent parents uncle aunt grandmother grandfather grandparent cousin sibling "
-    "siblings relatives relative brothers sisters uncles aunts cousins mom dad mum".split()
+    relative + s for relative in relatives("parents", "siblings", "grandparents", "wider").split("|") for s in ("", "s")
 )
 _HOLDING = frozenset(
     "has had have having died dies with suffers suffered developed was is were are takes gets got underwent also both "

@@ -10,11 +10,9 @@ import re
 from dataclasses import dataclass
 
 from core.case import Case, Sex, read_demographics
+from core.vocabulary import people, relatives, verbs
 
-_NOUN = (
-    r"(?:man|woman|boy|girl|male|female|patient|child|infant|student|teenager|gentleman|lady|"
-    r"(?:primi|multi|nulli)gravid(?:a)?(?: woman)?)"
-)
+_NOUN = f"(?:{people('female', 'male', 'young', 'any')}|(?:primi|multi|nulli)gravid(?:a)?(?: woman)?)"
 _AGED = rf"(\d+[- ](?:year|month|week|day)s?[- ]old(?:,? [\w-]+){{0,4}}? {_NOUN})\b"
 _OPENING = re.compile(
     rf"^(?:an?|the|this) (?:\w+ ){{0,3}}?{_AGED}(.*?),? ((?:also |then )?(?:presents|comes|arrives|visits|goes|"
@@ -31,9 +29,7 @@ _AGED_PERSON = re.compile(
 )
 _PATIENT = re.compile(r"\b(?:the|this) patient\b(?!['’]s)", re.IGNORECASE)
 _PATIENTS = re.compile(r"\b(?:the|this) patient['’]s\b", re.IGNORECASE)
-_REPORTS = (
-    r"(?:says|states|reports|notes|mentions|adds|explains|recalls|believes|reported|stated|noted|said|mentioned|claims)"
-)
+_REPORTS = f"(?:{verbs('reporting', 's', 'past', without='deny complain endorse admit describe tell')})"
 _REPORTING = re.compile(rf"^I (?:also |further )?{_REPORTS} (?:that (?=\w)|(?=I\b|my\b))", re.IGNORECASE)
 _AND_REPORTING = re.compile(rf"\b(and|but) (?:I )?{_REPORTS} that (?=\w)", re.IGNORECASE)
 _HER_IS_OBJECT = (
@@ -204,8 +200,8 @@ _YOUTH = 16.0
 """Years: below, somebody else speaks where a parent brings the patient."""
 _I = re.IGNORECASE
 _BROUGHT = re.compile(
-    r"\b(?:brought|accompanied|taken|carried|presents with|comes? (?:\w+ )*?with)\b[^.]{0,60}\b(?:mother|father|"
-    r"parents?|mom|dad|guardian|grandmother|grandfather|grandparents|foster)\b",
+    r"\b(?:brought|accompanied|taken|carried|presents with|comes? (?:\w+ )*?with)\b[^.]{0,60}\b(?:foster|guardian|"
+    rf"(?:{relatives('parents', 'grandparents')})s?)\b",
     _I,
 )
 _SPEECHLESS = re.compile(
@@ -215,15 +211,13 @@ _SPEECHLESS = re.compile(
     _I,
 )
 _RECOVERED = re.compile(r"\b(?:regain|recover|found his wife|briefly|never|episode|wakes|woke)", _I)
-_THE_PATIENT = re.compile(
-    r"\b(?:the|this) (?:patient|child|infant|baby|boy|girl|newborn|neonate|toddler|man|woman)\b(?!['’]s)", _I
-)
-_THE_PATIENTS = re.compile(r"\b(?:the|this) (?:patient|child|infant|baby|boy|girl|newborn|man|woman)['’]s\b", _I)
-_FEMALE = re.compile(r"\bthe (?:girl|woman|lady)\b(?!['’]s)", _I)
-_MALE = re.compile(r"\bthe (?:boy|man|gentleman)\b(?!['’]s)", _I)
+_THE_PATIENT = re.compile(rf"\b(?:the|this) (?:{people('female', 'male', 'young', 'any')})\b(?!['’]s)", _I)
+_THE_PATIENTS = re.compile(rf"\b(?:the|this) (?:{people('female', 'male', 'young', 'any')})['’]s\b", _I)
+_FEMALE = re.compile(rf"\bthe (?:{people('female')})\b(?!['’]s)", _I)
+_MALE = re.compile(rf"\bthe (?:{people('male')})\b(?!['’]s)", _I)
 _BY_PARENT = re.compile(
-    r"^(?:(?:his|her|the) (?:patient['’]s )?(?:mother|father|parents|mom|dad|wife|husband|son|daughter)|"
-    r"they) (?:also )?(?:reports?|states?|says?|notes?|adds?|mentions?|denies|deny) (?:that )?",
+    rf"^(?:(?:his|her|the) (?:patient['’]s )?(?:{relatives('parents', 'partners', 'children')})s?|they) (?:also )?"
+    rf"(?:{verbs('reporting', 'base', 's', without='complain endorse admit tell describe')}) (?:that )?",
     _I,
 )
 

@@ -21,6 +21,7 @@ from core.text.persons import Speaking
 from core.text.split import told_pieces
 from core.text.suitability import speaks_of_picture
 from core.text.topics import SHOWN, Topic, is_negated, shown_topic, topic_by_words
+from core.vocabulary import relatives
 
 _I = re.IGNORECASE
 _VERB = (
@@ -65,8 +66,8 @@ _REASON = re.compile(
 )
 _ARRIVES = re.compile(r"(?:presents?|presented|comes?|came|(?:is|was) (?:brought|seen|referred|admitted))\b", _I)
 _RELATIVE = re.compile(
-    r"^(?:(?:his|her|the|the patient['’]s) )?(?:(?P<female>mother|wife|sister|daughter|grandmother)|(?P<male>father|"
-    r"husband|brother|son|grandfather))\b",
+    rf"^(?:(?:his|her|the|the patient['’]s) )?(?:(?P<female>{relatives(of='female')})|"
+    rf"(?P<male>{relatives(of='male')}))\b",
     _I,
 )
 _HABITS = (

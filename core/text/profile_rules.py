@@ -20,6 +20,7 @@ from core.text.persons import Speaking, speaking_of
 from core.text.profile_facts import described, is_result, result_fact, shown_facts, told_facts
 from core.text.profiles import Generated, presence
 from core.text.suitability import suitability
+from core.vocabulary import NUMBERS, alternatives, people, relatives
 
 RULES = "2"
 """Version of these rules."""
@@ -27,13 +28,12 @@ MADE_BY = f"rules-{RULES}"
 """``made_by`` of these profiles: it changes with the rules, so that old ones are known."""
 
 _AGE_WORDS = re.compile(
-    r"\b(?:\d+(?:\.\d+)?|one|two|three|four|five|six)[\s‐‑–-]*(?:year|month|week|day|hour)s?[\s‐‑–-]*old\b|"
+    rf"\b(?:\d+(?:\.\d+)?|{alternatives(list(NUMBERS))})[\s‐‑–-]*(?:year|month|week|day|hour)s?[\s‐‑–-]*old\b|"
     r"\baged? \d+(?: years?)?",
     re.IGNORECASE,
 )
 _PLAIN_PERSON = re.compile(
-    r"\b(?:man|woman|boy|girl|male|female|patient|child|infant|newborn|neonate|toddler|otherwise|previously|healthy|"
-    r"aged?)\b",
+    rf"\b(?:{people('female', 'male', 'young')}|patient|otherwise|previously|healthy|aged?)\b",
     re.IGNORECASE,
 )
 
@@ -114,8 +114,8 @@ _TOUCHES: dict[str, re.Pattern[str]] = {
         r"otherwise healthy|previously healthy|\bhas (?:hypertension|diabetes|asthma|type)|milestone",
     ),
     "family history": re.compile(
-        r"famil|mother|father|parents?\b|brother|sister|sibling|\buncle|\baunt|cousin|grand(?:mother|father|parent)|"
-        r"relatives?\b|heredit|inherit|genetic|\bgenes?\b|autosomal|x-linked|congenital|mutation|"
+        rf"famil|\b(?:{relatives('parents', 'siblings', 'grandparents', 'wider')})s?\b|heredit|inherit|"
+        r"genetic|\bgenes?\b|autosomal|x-linked|congenital|mutation|"
         r"syndrome\b.{0,20}\binherited|adopted",
     ),
     "lifestyle": re.compile(

@@ -15,12 +15,10 @@ from dataclasses import dataclass
 from core.case import sentences
 from core.text.topics import SHOWN, Topic, shown_topic, topic_by_words
 from core.text.understanding import understanding
+from core.vocabulary import people
 
 _I = re.IGNORECASE
-_PERSON = (
-    r"(?:man|woman|boy|girl|male|female|patient|child|infant|student|gentleman|lady|newborn|neonate|toddler|teenager|"
-    r"\w+gravida|primigravid woman)"
-)
+_PERSON = rf"(?:{people('female', 'male', 'young', 'any')}|\w+gravida|primigravid woman)"
 _WHO = re.compile(
     rf"^(?:(?P<before>[^.;]{{3,80}}?),\s+)?(?:an?|the|this) (?P<who>(?:\w[\w-]* ){{0,4}}?(?:\d+|one|two|three|"
     rf"four|five|six)[- ](?:year|month|week|day|hour)s?"

@@ -15,17 +15,18 @@ from dataclasses import dataclass
 from core.case import Case, sentences
 from core.text.profiles import Reason
 from core.text.topics import shown_topic
+from core.vocabulary import NUMBERS, alternatives, people
 
 _I = re.IGNORECASE
-_NUMBER = r"(?:\d+(?:\.\d+)?|one|two|three|four|five|six|seven|eight|nine|ten|twelve)"
+_NUMBER = rf"(?:\d+(?:\.\d+)?|{alternatives(list(NUMBERS))})"
 _AGED = re.compile(
     rf"\b{_NUMBER}[\s‐‑–-]*(?:year|yr|month|week|day|hour)s?[\s‐‑–-]*(?:old|of age)\b|\baged? \d+|\b\d{{1,3}} ?y/?o\b|"
     r"\b(?:in (?:his|her)|a (?:man|woman|male|female) in (?:his|her)) (?:early |mid[ -]?|late )?(?:\w+ties|teens)\b",
     _I,
 )
 _PERSON = (
-    r"(?:man|woman|boy|girl|male|female|patient|child|infant|newborn|neonate|baby|toddler|teenager|adolescent|adult|"
-    r"gentleman|lady|student|worker|smoker|farmer|(?:primi|multi|nulli)gravid\w*|mother|father)"
+    rf"(?:{people('female', 'male', 'young', 'any')}|adult|worker|smoker|farmer|(?:primi|multi|nulli)gravid\w*|"
+    r"mother|father)"
 )
 _ONE_PATIENT = re.compile(
     rf"\b(?:an?|the|this|your|her|his) (?:[\w-]+ ){{0,4}}?{_PERSON}\b[^.?]{{0,60}}?\b(?:presents?|presented|presenting|"

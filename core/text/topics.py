@@ -12,6 +12,7 @@ import re
 from typing import Literal
 
 from core.case import Section
+from core.vocabulary import relatives
 
 Topic = Literal[
     "demographics", "chief complaint", "onset", "character", "associated symptoms", "negatives", "past history",
@@ -39,7 +40,8 @@ SECTIONS: dict[Section, Topic] = {
 
 _I = re.IGNORECASE
 _PERIOD = r"(?:hour|day|week|month|year|night|evening|morning)s?"
-_RELATIVE = r"(?:mother|father|brother|sister|sibling|parent|aunt|uncle|grand\w+|cousin|son|daughter)s?"
+_KIN = relatives("parents", "siblings")
+_RELATIVE = f"(?:{relatives('parents', 'siblings', 'grandparents', 'wider', 'children')})s?"
 
 # searched in lower-case text, which takes a third of the time of a search that ignores case
 _SHOWN_RULES: tuple[tuple[Topic, re.Pattern[str]], ...] = (
@@ -155,7 +157,7 @@ _QUESTIONS: tuple[tuple[Topic, re.Pattern[str]], ...] = (
         r"medicat|medicine|drugs?\b(?! use)|tablets|pills|taking any|supplement|vitamin|treatments?\b|over-the-counter|"
         r"tried any", _I)),
     ("allergies", re.compile(r"allerg", _I)),
-    ("family history", re.compile(r"famil(?:y|ies)|relatives?\b|\bmother|\bfather|\bparents?\b|run in\b|siblings", _I)),
+    ("family history", re.compile(rf"famil(?:y|ies)|relatives?\b|\b(?:{_KIN})s?\b|run in\b", _I)),
     ("social history", re.compile(
         r"\bsmok|cigarette|tobacco|alcohol|\bdrink\b|recreational|drug use|\bwork\b|\bjob\b|occupation|for a living|"
         r"sexual|\bdiet\b|lifestyle|\blive\b|exercise|\bstress\b|living situation", _I)),
