@@ -29,6 +29,7 @@ from core.text.negation import (
     tokens_of,
     words_in,
 )
+from core.vocabulary import DAYS, NUMBERS, VAGUE, alternatives
 
 _MAX_GAP = 1
 _AFTERWARDS_REACH = 3
@@ -245,8 +246,8 @@ _LAST_PERIOD = re.compile(r"last (?:menstrual )?period[^.;0-9]{0,25}?(\d+) (week
 _PERCENT_EOSINOPHILS = re.compile(
     r"(\d+(?:\.\d+)?)\s*% (?:of (?:white cells|leukocytes) are )?eosinophils", re.IGNORECASE
 )
-_WORDED = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "several": 5, "many": 5, "few": 3}
-_HOW_LONG = rf"(\d+|{'|'.join(_WORDED)})[- ](day|week|month|year)s?"
+_WORDED = {**NUMBERS, **{word: (low + high) / 2 for word, (low, high) in VAGUE.items()}}
+_HOW_LONG = rf"(\d+|{alternatives(list(_WORDED))})[- ](day|week|month|year)s?"
 _LASTING = (
     (r"(?:diarrhea|loose stools|watery stools|loose bowel movements)", 4, "chronic_diarrhea"),
     (r"(?:fevers?)", 2, "fever_over_two_weeks"),
@@ -263,7 +264,6 @@ _DURATIONS = tuple(
     )
     for what, weeks, finding in _LASTING
 )
-_WEEKS = {"day": 1 / 7, "week": 1.0, "month": 4.3, "year": 52.0}
 _COUNTS = (
     (
         re.compile(
@@ -328,7 +328,7 @@ def _pressure(sentence: str) -> Iterator[tuple[str, bool]]:
 def _last_period(sentence: str) -> Iterator[tuple[str, bool]]:
     """Yield a missed period where the last one was more than five weeks ago."""
     for found in _LAST_PERIOD.finditer(sentence):
-        yield "missed_period", int(found[1]) * (1 if found[2].lower() == "week" else 4.3) > 5
+        yield "missed_period", int(found[1]) * DAYS[found[2].lower()] > 5 * DAYS["week"]
 
 
 def _durations(sentence: str) -> Iterator[tuple[str, bool]]:
@@ -337,7 +337,7 @@ def _durations(sentence: str) -> Iterator[tuple[str, bool]]:
         for found in pattern.finditer(sentence):
             number, unit = (found[1], found[2]) if found[1] else (found[3], found[4])
             count = _WORDED.get(number.lower()) or float(number)
-            yield finding, count * _WEEKS[unit.lower()] > weeks
+            yield finding, count * DAYS[unit.lower()] > weeks * DAYS["week"]
 
 
 def _hemoglobin(value: float) -> Iterator[tuple[str, bool]]:

@@ -10,6 +10,7 @@ from core.case import Sex, read_demographics
 from core.knowledge.base import Kind, Knowledge, knowledge
 from core.knowledge.bayes import Evidence
 from core.text.findings import Recogniser
+from core.vocabulary import DAYS
 
 _YES = re.compile(
     r"^\W*(?:yes|yeah|yep|i do\b|i have\b|that's right|correct|exactly|a little|sometimes|definitely)", re.IGNORECASE
@@ -38,7 +39,6 @@ _ABOUT_SELF = re.compile(
     re.I,
 )
 _YOUNG = re.compile(r"(\d+(?:\.\d+)?)[ -](day|week|month)s?\b", re.I)
-_UNIT_YEARS = {"month": 1 / 12, "week": 1 / 52.18, "day": 1 / 365.25}
 
 
 class Understanding:
@@ -109,7 +109,7 @@ def _own_demographics(question: str, reply: str) -> tuple[float | None, Sex | No
         )
     if age is None and asked:
         young = _YOUNG.search(reply)
-        age = float(young[1]) * _UNIT_YEARS[young[2].lower()] if young else _bare_age(reply)
+        age = float(young[1]) * DAYS[young[2].lower()] / DAYS["year"] if young else _bare_age(reply)
     return age, sex
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from core.vocabulary import DAYS, NUMBERS, alternatives
+
 _SUBJECT = r"(?:I|he|she|it|they|we|there|my|his|her|their|the|this|these|an?)\b"
 _BOUNDARY = re.compile(
     rf"(?<=[.!?])\s+(?=[A-Z])|;\s+|,? but (?={_SUBJECT})|, (?:and|so) (?={_SUBJECT})|"
@@ -50,11 +52,8 @@ def _like(original: str, word: str) -> str:
     return word[:1].upper() + word[1:] if original[:1].isupper() else word
 
 
-_NUMBER = (
-    r"(?:\d+(?:[.,]\d+)?|half an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|"
-    r"fifteen|sixteen|eighteen|twenty(?:-\w+)?|thirty|forty|fifty|sixty|several|a few|a couple of|some)"
-)
-_UNIT = r"(?:seconds?|minutes?|hours?|days?|nights?|weeks?|months?|years?)"
+_NUMBER = rf"(?:\d+(?:[.,]\d+)?|half an?|(?:{alternatives(list(NUMBERS))})(?:-\w+)?|several|a few|a couple of|some)"
+_UNIT = f"(?:second|{alternatives(list(DAYS))})s?"
 _ROUGHLY = r"(?:(?:about|around|almost|nearly|at least|more than|less than|only|just|over) )*"
 _LONG = r"(?: (?:and a half|(?:or|to) \w+))?"
 _SPAN = rf"{_ROUGHLY}{_NUMBER}{_LONG} {_UNIT}(?: and a half)?(?! (?:old|of age|pregnant|of pregnancy)|['’-])"
