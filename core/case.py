@@ -16,7 +16,7 @@ from core.questions import AsksFor, asked_for
 from core.sections import Section as Section
 from core.sections import divided
 from core.sections import sentences as sentences
-from core.vocabulary import DAYS, NUMBERS, alternatives, people, relatives
+from core.vocabulary import DAYS, NUMBERS, RelativeKind, alternatives, people, relatives
 
 SPECIALTIES = (
     "Dermatology",
@@ -225,7 +225,7 @@ _FEMALE = re.compile(rf"\b({people('female')}|mother of|pregnant|\w*gravida)\b",
 _MALE = re.compile(rf"\b({people('male')})\b", re.IGNORECASE)
 _SHE = re.compile(r"\b(?:she|hers?|herself)\b", re.IGNORECASE)
 _HE = re.compile(r"\b(?:he|his|him|himself)\b", re.IGNORECASE)
-_ELDERS = ("parents", "siblings", "grandparents", "wider", "partners")
+_ELDERS: tuple[RelativeKind, ...] = ("parents", "siblings", "grandparents", "wider", "partners")
 _OF_HERS = re.compile(rf"\b(?:{relatives(*_ELDERS, of='female')})\b", re.IGNORECASE)
 _OF_HIS = re.compile(rf"\b(?:{relatives(*_ELDERS, of='male')})\b", re.IGNORECASE)
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pydantic import BaseModel, ConfigDict, Field
 
 from core.case import Case, Fact, read_demographics
+from core.text.negation import DENIAL_WORDS, FIRST_DENIAL
 from core.text.persons import first_person
 from core.text.split import pieces_of
 from core.text.topics import SECTIONS, SHOWN, Topic, topic_of_key
@@ -107,11 +108,6 @@ _MOST_KEYS = 4
 """A profile's own keys are joined up to this many; beyond, the topic's phrase is shorter."""
 _WORD = re.compile(r"[a-z0-9]+")
 _SPLIT_WORD = re.compile(r"\S+")
-_NEGATORS = r"no|not|never|without|denies|denied|neither"
-_NEGATED = re.compile(
-    rf"^(?:(?:has|have|had|is|was|are|were|does|did|do) )?(?:{_NEGATORS})\b(?: (?:have|had|having|any|an?)\b)* ?", re.I
-)
-_DENIALS = ("no", "denies", "denied", "denying", "not", "without", "never", "negative", "neither", "absent")
 _COMPLAINT = re.compile(
     r"\b((?:(?:abdominal|back|breast|chest|ear|eye|epigastric|facial|flank|hip|joint|knee|leg|neck|pelvic|shoulder|"
     r"testicular|throat) )?(?:ache|bleeding|bruising|burning|confusion|constipation|cough|cramps|diarrhea|discharge|"
@@ -154,7 +150,7 @@ def join_values(texts: Sequence[str], held: frozenset[str] | None) -> str:
     parts: list[str] = []
     denied = False
     for text in texts:
-        match = _NEGATED.match(text)
+        match = FIRST_DENIAL.match(text)
         if match and match.end() < len(text):
             rest = text[match.end() :]
             parts.append(rest if denied else f"{_denial(match[0].strip(), held)} {rest}".strip())
@@ -173,7 +169,7 @@ def words_of(text: str) -> list[str]:
 def _denial(said: str, held: frozenset[str] | None) -> str:
     if held is None or held.issuperset(words_of(said)):
         return said
-    return next((word for word in _DENIALS if word in held), "")
+    return next((word for word in DENIAL_WORDS if word in held), "")
 
 
 def _literal(text: str, held: frozenset[str]) -> str:

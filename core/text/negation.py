@@ -1,6 +1,8 @@
-"""Words of a sentence with what is said about them: what negates them, whether a relative is meant, which clause.
+"""Negation: what a text denies, how far a denial reaches, and whether a reply says yes or no.
 
-Negation is followed through a clause (after the idea of NegEx).
+Three questions are asked. Of the words of a sentence: what negates each, in which clause it stands and whether a
+relative is meant (``tokens_of``, which follows a denial through a clause after the idea of NegEx). Of a clause: whether
+it opens with a denial, and of what list. Of a reply: yes, no, or not known.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from dataclasses import dataclass
 
 import snowballstemmer
 
-from core.vocabulary import ABSENT, BESIDE, DENYING, relatives
+from core.vocabulary import ABSENT, BESIDE, DENYING, alternatives, relatives
 
 _WORD = re.compile(r"[a-z]*\d+\.\d+|[a-z0-9]+|[,;:]")
 _STOP = frozenset(
@@ -21,7 +23,8 @@ _STOP = frozenset(
     "just really there as from by am get gets got im ive s m ve re d ll quite bit little much lot so when "
     "during".split()
 )
-NEGATORS = frozenset((*DENYING, *ABSENT, "denies", "denied", "deny"))
+_VERBS_OF_DENIAL = ("denies", "denied", "deny")
+NEGATORS = frozenset((*DENYING, *ABSENT, *_VERBS_OF_DENIAL))
 _STATES = frozenset(ABSENT) - {"lacks"}
 """Negators that end at "with" ("absent reflexes with marked weakness")."""
 _BREAKS = frozenset(
@@ -162,3 +165,76 @@ def _mentioned_in(words: list[str], index: int) -> bool:
     """Say whether the relative stands after "in", as in "colon cancer in his father"."""
     earlier = [w for w in words[max(0, index - 5) : index] if w not in _RELATIVES and w not in _LINKS]
     return bool(earlier) and earlier[-1] == "in"
+
+
+_I = re.IGNORECASE
+_SPOKEN = re.compile(r"\b(?:no|not|never|nothing)\b|n't\b", _I)
+_OPENS = re.compile(rf"^(?:(?:{alternatives(DENYING)})\b|denies|has (?:not|never)|non-)", _I)
+DENIAL_WORDS = ("no", "denies", "denied", "denying", "not", "without", "never", "negative", "neither", "absent")
+"""What a joined denial may be written with, the plainest first."""
+FIRST_DENIAL = re.compile(
+    r"^(?:(?:has|have|had|is|was|are|were|does|did|do) )?(?:no|not|never|without|denies|denied|neither)\b"
+    r"(?: (?:have|had|having|any|an?)\b)* ?",
+    _I,
+)
+"""The denial with which a fact begins, up to what is denied."""
+DENIAL = re.compile(
+    r"^(?:(?:and|or|she|he|they|the patient|patient|her|his|there|also|otherwise|review of systems|her mother|his "
+    r"mother)\s+)*(denies|denied|denying|no\b|without|negative for|(?:(?:has|have) had|has|have|had|is|was|are|"
+    r"were|does|did|do) "
+    r"(?:no|not(?: have| had| been)?|never(?: had| been)?)\b|never(?: had)?)\s*(?:any |having |recent )?",
+    _I,
+)
+INNER_DENIAL = re.compile(r",?\s+(?:with no|without|and no|but no|and denies)\s+(?:any )?", _I)
+"""How a clause of a vignette begins and goes on that denies a list; what follows is what is denied."""
+PLAIN_DENIAL = re.compile(
+    r"^(?:(?:he|she|the patient|patient|they) )?(?:(?:also|otherwise|further|currently) )?(?:denies|denied|"
+    r"has not had|has had no|has no|had no|does not have|did not have|reports no|there (?:is|was) no|no)\s+(?:having |"
+    r"having had )?(?:any |recent )?(?P<listed>.+)$",
+    _I,
+)
+"""Stricter: a denial of the patient's that is sure to reach over the whole list (``listed``)."""
+# How a reply answers: UNKNOWN is looked for first, then NO.
+UNKNOWN = re.compile(
+    r"can only tell|(?:does|did)(?: not|n['’]t) (?:provide|specify|say)|not (?:really )?(?:sure|certain)|"
+    r"(?:don['’]?t|do not|didn['’]?t|doesn['’]?t|does not|did not|can['’]?t|cannot|couldn['’]?t) "
+    r"(?:really |"
+    r"exactly )?(?:know|remember|recall|say|tell|have (?:that|any|enough|this|the) (?:information|details))|no "
+    r"idea|unsure|"
+    r"hard to say|(?:not|n['’]t|never) (?:been |specifically |explicitly )?(?:mention|specif|stated|provided|"
+    r"told|discuss|"
+    r"said anything|aware of that|given)\w*|"
+    r"nothing (?:is |was |has been )?(?:mentioned|stated)|nothing about|"
+    r"no (?:mention|information)\b|wasn['’]?t mentioned|haven['’]?t "
+    r"(?:checked|been told)",
+    _I,
+)
+NO = re.compile(
+    r"^\W*(?:(?:well|oh|um|hmm|uh|honestly|actually)\W+)*(?:no(?=\s*[,.!;–—-]|\s*$|\s+(?:i|he|she|we|they|my|it|"
+    r"there|not|"
+    r"none|neither|nothing|the|doctor|change|other|unusual)\b)|nope|nah|not (?:really|that|at all|lately|"
+    r"recently|yet|so "
+    r"far|any|a thing|one)\b|never\b(?! mind)|none\b|nothing\b|neither\b|nobody\b|no one\b|i don['’]?t think so|"
+    r"don['’]?t "
+    r"think so|i (?:don['’]?t|do not|haven['’]?t|have not|have no|have never|never|didn['’]?t|did not)\b|i['’]ve "
+    r"(?:not|no|"
+    r"never)\b|(?:he|she) (?:hasn['’]?t|doesn['’]?t|didn['’]?t|has not|has never|does not)\b|(?:definitely|absolutely) "
+    r"not)|\bno, i (?:don['’]?t|do not)\b",
+    _I,
+)
+YES = re.compile(
+    r"^\W*(?:(?:well|oh|um|hmm|uh|honestly|actually)\W+)*(?:yes|yeah|yep|yup|both|i do\b|i have\b|that['’]?s "
+    r"right|correct|"
+    r"exactly|a little|a bit|sometimes|definitely|sure|indeed|all of)\b|\b(?:yes|yeah)\W*$|,\s*(?:yes|yeah)\b",
+    _I,
+)
+
+
+def is_negated(text: str) -> bool:
+    """Say whether a fact opens with a word of denial ("no fever")."""
+    return bool(_OPENS.search(text))
+
+
+def denies_something(text: str) -> bool:
+    """Say whether something is denied anywhere in what a patient says."""
+    return bool(_SPOKEN.search(text))

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 
 from core.case import Fact, Section
 from core.text.facts import NO_NOUN, complaint_noun
+from core.text.negation import PLAIN_DENIAL, is_negated
 from core.text.persons import Speaking
 from core.text.split import told_pieces
 from core.text.suitability import speaks_of_picture
-from core.text.topics import SHOWN, Topic, is_negated, shown_topic, topic_by_words
+from core.text.topics import SHOWN, Topic, shown_topic, topic_by_words
 from core.vocabulary import relatives
 
 _I = re.IGNORECASE
@@ -42,12 +43,6 @@ _OF_PATIENT = re.compile(
 )
 """How a sentence begins whose verbs all speak of the patient."""
 _PREDICATE = re.compile(rf"^(?:(?:also|currently|now|often|never|only|still) )?{_VERB}\b", _I)
-_DENIALS = re.compile(
-    r"^(?:(?:he|she|the patient|patient|they) )?(?:(?:also|otherwise|further|currently) )?(?:denies|denied|"
-    r"has not had|has had no|has no|had no|does not have|did not have|reports no|there (?:is|was) no|no)\s+(?:having |"
-    r"having had )?(?:any |recent )?(?P<listed>.+)$",
-    _I,
-)
 _MEMBER = re.compile(r",\s+(?:and|or|nor)\s+|,\s+|\s+(?:and|or|nor)\s+", _I)
 _NO_MEMBER = re.compile(
     rf"^(?:{_VERB}|he|she|it|they|there|but|except|that|which|who|when|if|other)\b|\b(?:is|was|are|were|has|had|"
@@ -181,7 +176,7 @@ def _clauses(sentence: str) -> Iterator[_Said]:
 
 def _denied(clause: str) -> list[str]:
     """Return the members of a plain list of denials, or nothing where it is not sure to be one."""
-    found = _DENIALS.match(clause)
+    found = PLAIN_DENIAL.match(clause)
     if found is None:
         return []
     members = [_NO_ANY.sub("", member.strip(" ,.")) for member in _MEMBER.split(found["listed"])]

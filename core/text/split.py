@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from core.case import sentences
+from core.text.negation import DENIAL, INNER_DENIAL
 from core.text.topics import SHOWN, Topic, shown_topic, topic_by_words
 from core.text.understanding import understanding
 from core.vocabulary import people
@@ -53,14 +54,6 @@ _CLAUSES = re.compile(
     r"noticed|lost|gained)\b)|,\s+(?=(?:denies|takes|except|without|with no)\b)",
     _I,
 )
-_DENIAL = re.compile(
-    r"^(?:(?:and|or|she|he|they|the patient|patient|her|his|there|also|otherwise|review of systems|her mother|his "
-    r"mother)\s+)*(denies|denied|denying|no\b|without|negative for|(?:(?:has|have) had|has|have|had|is|was|are|"
-    r"were|does|did|do) "
-    r"(?:no|not(?: have| had| been)?|never(?: had| been)?)\b|never(?: had)?)\s*(?:any |having |recent )?",
-    _I,
-)
-_INNER_DENIAL = re.compile(r",?\s+(?:with no|without|and no|but no|and denies)\s+(?:any )?", _I)
 _LIST = re.compile(r",?\s+(?:and|or|nor)\s+|,\s+", _I)
 _VERBED = re.compile(
     r"\b(?:is|was|are|were|has|had|have|shows?|reveals?|eats?|drinks?|takes?|wakes?|feels?|began|started|when|that|who|"
@@ -160,12 +153,12 @@ def _told(body: str, *, first: bool) -> Iterator[Piece]:
 
 
 def _clause(clause: str, *, first: bool) -> Iterator[Piece]:
-    inner = _INNER_DENIAL.search(clause)
+    inner = INNER_DENIAL.search(clause)
     if inner and inner.start() > 0:
         yield from _clause(clause[: inner.start()], first=first)
         yield from _clause("no " + clause[inner.end() :], first=False)
         return
-    denial = _DENIAL.match(clause.strip())
+    denial = DENIAL.match(clause.strip())
     if denial:
         yield from _denied(clause.strip()[denial.end() :], denial[1].lower())
         return

@@ -12,6 +12,7 @@ import re
 from typing import Literal
 
 from core.case import Section
+from core.text.negation import is_negated
 from core.vocabulary import relatives
 
 Topic = Literal[
@@ -134,7 +135,6 @@ _KEYS: tuple[tuple[Topic, re.Pattern[str]], ...] = (
         r"character|radiation|effect of|relief|trigger|severity|pattern|appearance|spread|aggravat|quality|location|"
         r"pain on|timing", _I)),
 )  # fmt: skip
-_NEGATED = re.compile(r"^(?:no\b|not\b|never\b|denies|without|neither|nobody|has (?:not|never)|non-)", _I)
 
 _QUESTIONS: tuple[tuple[Topic, re.Pattern[str]], ...] = (
     ("demographics", re.compile(r"\bhow old\b|\bage\b|\bgender\b|\bsex\b(?!ual)|man or a woman|male or female", _I)),
@@ -183,7 +183,7 @@ def topic_by_words(text: str) -> Topic | None:
     for topic, pattern in (*_SHOWN_RULES, *_TOLD_RULES):
         if pattern.search(lowered):
             return topic
-    if _NEGATED.search(text):
+    if is_negated(text):
         return "negatives"
     if _ONSET.search(text):
         return "onset"
@@ -202,15 +202,10 @@ def topic_of_key(key: str, text: str) -> Topic:
     by_key = next((topic for topic, pattern in _KEYS if pattern.search(key)), None)
     if by_key is not None:
         return by_key
-    if _NEGATED.search(text):
+    if is_negated(text):
         return "negatives"
     found = topic_by_words(text)
     return "associated symptoms" if found is None or found in SHOWN else found
-
-
-def is_negated(text: str) -> bool:
-    """Say whether a fact opens with a word of denial ("no fever")."""
-    return bool(_NEGATED.search(text))
 
 
 @functools.lru_cache(maxsize=20_000)

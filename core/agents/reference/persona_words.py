@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from core.text.negation import denies_something
 from core.vocabulary import DAYS, NUMBERS, alternatives
 
 _SUBJECT = r"(?:I|he|she|it|they|we|there|my|his|her|their|the|this|these|an?)\b"
@@ -87,7 +88,6 @@ def asks_amount(question: str) -> bool:
     return bool(_ASKS_AMOUNT.search(question))
 
 
-_DENIES = re.compile(r"\b(?:no|not|never|nothing)\b|n't\b", re.IGNORECASE)
 _STRONG = r"(?:severe|terrible|awful|dreadful|horrible|excruciating|unbearable|intense|violent|massive)"
 
 
@@ -98,4 +98,4 @@ def played_down(text: str) -> str:
     degree = r"(?:very|extremely|terribly|awfully|really|completely|so)"
     state = r"(?:tired|weak|sick|ill|sore|stiff|dizzy|itchy|swollen|painful|exhausted|thirsty|hot|cold|short of breath)"
     text = re.sub(rf"\b(?<!not )(?<!the ){degree} (?={state}\b)", "a bit ", text, flags=re.IGNORECASE)
-    return text if _DENIES.search(text) else re.sub(r"\b(hurts?|aches?|itches|burns?)\b(?! a)", r"\1 a bit", text)
+    return text if denies_something(text) else re.sub(r"\b(hurts?|aches?|itches|burns?)\b(?! a)", r"\1 a bit", text)
