@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
-from core.vocabulary import relatives, verbs
+from core.vocabulary import relatives, subject, verbs
 
 Section = Literal["vital_signs", "examination", "laboratory", "imaging", "other_tests"]
 """What examination and tests show, by who or what shows it."""
@@ -66,10 +66,9 @@ _WORDS: tuple[tuple[VignetteSection, str], ...] = (
      r"diagnosed|suffers?|with|are healthy|is healthy)\b|"
      r"nobody (?:else )?in (?:the|his|her) family"),
     ("imaging",
-     r"radiogra|x-ray|\bct\b|computed tomogra|\bmri\b|magnetic resonance|ultraso|sonogra|echocardio|angiogra|\bscan\b|"
-     r"scintigra|mammogra|doppler|barium|\bpet\b|imaging"),
+     rf"{subject('imaging')}|scintigra|barium|\bpet\b|imaging"),
     ("other_tests",
-     r"electrocardio|\becg\b|\bekg\b|electroencephalo|\beeg\b|electromyo|nerve conduction|biopsy|spirometr|pulmonary "
+     rf"{subject('tracing')}|electromyo|nerve conduction|biopsy|spirometr|pulmonary "
      r"function|endoscop|colonoscop|gastroscop|bronchoscop|audiometr|\bskin prick|patch test|polysomno|"
      r"lumbar puncture|histolog|microscop|immunofluorescence|dermoscop|fine-needle|manometr|cystoscop"),
     ("laboratory",
@@ -94,8 +93,8 @@ _WORDS: tuple[tuple[VignetteSection, str], ...] = (
      r"\b(?:takes?|taking)\b(?! (?:over|place|part|care))|\bprescribed\b|\binhaler\b|\bmedications? (?:include|are|is)|"
      r"no medic(?:ation|ine)|(?:current|only|regular) medic|treated with"),
     ("social_history",
-     r"smok|cigarette|alcohol|\bdrinks\b|tobacco|illicit|recreational|sexual(?:ly)?|\bworks? (?:as|at|in)\b|lives? "
-     r"(?:with|alone|in|on)|\boccupation|travell?ed|\btravel\b|\bpets?\b|monogamous|partner\b|married|retired|hobb"),
+     rf"{subject('smoking', 'alcohol', 'sex', 'travel')}|illicit|recreational|occupation|retired|\bdrinks\b|"
+     r"\bworks? (?:as|at|in)\b|lives? (?:with|alone|in|on)|\bpets?\b|monogamous|married|hobb"),
     ("past_history",
      r"history of|past (?:medical|surgical)|medical history|(?:was |been )?diagnosed with|previous(?:ly)?|underwent|"
      r"\b(?:has|had) (?:type|hypertension|asthma|diabetes|high blood pressure|surgery|a? ?hysterectomy|atopic)|"

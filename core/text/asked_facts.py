@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from core.case import Fact, sentences
 from core.text.negation import is_content, stem_of, tokens_of, words_in
 from core.text.understanding import Understanding
-from core.vocabulary import relatives
+from core.vocabulary import relatives, subject
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ _TOPICS = (
         _OF_FAMILY,
     ),
     _Topic(
-        r"recreational|street drugs?|illicit|drug use|use (?:any )?drugs",
+        rf"{subject('drugs')}|use (?:any )?drugs",
         r"^drugs|illicit",
-        r"illicit|recreational|cocaine|heroin|marijuana|cannabis|street drugs?|drug use",
+        subject("drugs"),
     ),
     _Topic(r"allerg", r"allerg", r"\ballergies\b|\ballergic to|\ballergy to"),
     _Topic(
@@ -56,20 +56,20 @@ _TOPICS = (
         r"medic(?:at|in)|tablet",
         r"\bmedic(?:at|in)|\b(?:takes?|taking)\b(?! (?:over|place|part|care))|\bprescribed\b|\binhaler\b",
     ),
-    _Topic(r"surger|operation|operated", r"surg|operat", r"surger|operation|operated|\w+ectomy\b"),
-    _Topic(r"vaccin|immuni[sz]|\bshots\b", r"vaccin|immuni", r"vaccin|immuni[sz]"),
-    _Topic(r"smok|cigarette|tobacco", r"smok|tobacco", r"smok|cigarette|tobacco"),
-    _Topic(r"alcohol|drink\b", r"alcohol", r"alcohol|\bbeers?\b|\bwine\b|\bvodka\b"),
+    _Topic(subject("surgery"), r"surg|operat", subject("surgery")),
+    _Topic(rf"{subject('vaccination')}|\bshots\b", subject("vaccination"), subject("vaccination")),
+    _Topic(subject("smoking"), subject("smoking"), subject("smoking")),
+    _Topic(rf"{subject('alcohol')}|drink\b", r"alcohol", subject("alcohol")),
     _Topic(
         r"\bwork\b|\bjob\b|occupation|for a living",
         r"occupation|job|work",
-        r"\b(?:works?|working) (?:as|at|in|for)\b|\bjob\b|occupation|employed|retired|\bstudent\b",
+        rf"\b(?:works?|working) (?:as|at|in|for)\b|{subject('work')}",
     ),
-    _Topic(r"sexual|condom|partners?\b", r"sexual", r"sexual|condom|partners?\b"),
+    _Topic(subject("sex"), r"sexual", subject("sex")),
     _Topic(r"\blive\b|at home|living situation|married", r"^home", r"\blives? (?:with|alone|in|at)|married|\bhome\b"),
-    _Topic(r"\bdiet\b|\beat\b|appetite", r"\bdiet\b|appetite", r"\bdiet\b|\beats?\b|appetite|vegan|vegetarian"),
-    _Topic(r"\bpets?\b|animals?\b", r"animal|\bpets?\b", r"\bpets?\b|\bdogs?\b|\bcats?\b|animal|birds?\b|farm"),
-    _Topic(r"travel|abroad|trip", r"travel|exposure", r"travel|\btrip\b|abroad|returned from|immigrat|emigrat"),
+    _Topic(r"\bdiet\b|\beat\b|appetite", r"\bdiet\b|appetite", rf"{subject('diet')}|appetite"),
+    _Topic(r"\bpets?\b|animals?\b", r"animal|\bpets?\b", rf"{subject('animals')}|farm"),
+    _Topic(subject("travel"), r"travel|exposure", subject("travel")),
     _Topic(
         r"around (?:anyone|you)|anyone (?:else|around|at home)|sick (?:people|contacts?)|contact with",
         r"contact",

@@ -22,7 +22,7 @@ from core.text.persons import Speaking
 from core.text.split import told_pieces
 from core.text.suitability import speaks_of_picture
 from core.text.topics import SHOWN, Topic, shown_topic, topic_by_words
-from core.vocabulary import relatives
+from core.vocabulary import relatives, subject
 
 _I = re.IGNORECASE
 _VERB = (
@@ -66,25 +66,25 @@ _RELATIVE = re.compile(
     _I,
 )
 _HABITS = (
-    ("smoking", r"smok|cigarette|tobacco|\bpacks? (?:of|per|a|daily)|\bpack-|\bvap"),
-    ("alcohol", r"alcohol|\bdrinks?\b|\bbeers?\b|\bwine\b|vodka|whisk"),
-    ("drugs", r"illicit|recreational (?:drug|substance)|drug (?:use|abuse)|cocaine|marijuana|cannabis|heroin"),
-    ("sexual history", r"sexual|condom|partner|intercourse"),
-    ("occupation", r"\bworks?\b|\bworked\b|\bjob\b|occupation|retired|employ|student"),
-    ("home", r"\blives?\b|married|residence"),
-    ("diet", r"\bdiet\b|vegetarian|vegan|\beats?\b|caffeine|coffee"),
+    ("smoking", rf"{subject('smoking')}|\bpacks? (?:of|per|a|daily)|\bpack-|\bvap"),
+    ("alcohol", rf"{subject('alcohol')}|\bdrinks?\b"),
+    ("drugs", subject("drugs")),
+    ("sexual history", rf"{subject('sex')}|intercourse"),
+    ("occupation", rf"\bworks?\b|\bworked\b|{subject('work')}"),
+    ("home", rf"\blives?\b|{subject('home')}"),
+    ("diet", rf"{subject('diet')}|caffeine|coffee"),
 )
 _EXPOSURES = (
-    ("travel", r"travel|\btrip\b|abroad|returned|visited|immigrat|emigrat"),
-    ("animals", r"\bpets?\b|\bdogs?\b|\bcats?\b|bird|animal|horse|parrot|farm"),
+    ("travel", rf"{subject('travel')}|visited"),
+    ("animals", rf"{subject('animals')}|farm"),
     ("bites", r"\bbit|\btick"),
     ("sick contacts", r"contact|similar|daycare|at home"),
 )
 _PASTS = (
-    ("surgery", r"surg|operat|\w{4}ectomy\b|transplant"),
-    ("vaccinations", r"vaccin|immuni[sz]"),
+    ("surgery", rf"{subject('surgery')}|surgical|transplant"),
+    ("vaccinations", subject("vaccination")),
     ("birth and development", r"\bborn\b|gestation|birth weight|delivered|milestone"),
-    ("pregnancies", r"pregnan|gravid|menarche|\bG\dP\d"),
+    ("pregnancies", rf"{subject('pregnancy')}|\bG\dP\d"),
 )
 _TOPIC_NAMES: dict[Topic, tuple[str, tuple[tuple[str, str], ...]]] = {
     "social history": ("lifestyle", _HABITS), "exposure": ("exposure", _EXPOSURES),

@@ -20,9 +20,9 @@ from core.text.persons import Speaking, speaking_of
 from core.text.profile_facts import described, is_result, result_fact, shown_facts, told_facts
 from core.text.profiles import Generated, presence
 from core.text.suitability import suitability
-from core.vocabulary import NUMBERS, alternatives, people, relatives
+from core.vocabulary import NUMBERS, alternatives, people, relatives, subject
 
-RULES = "2"
+RULES = "3"
 """Version of these rules."""
 MADE_BY = f"rules-{RULES}"
 """``made_by`` of these profiles: it changes with the rules, so that old ones are known."""
@@ -119,9 +119,8 @@ _TOUCHES: dict[str, re.Pattern[str]] = {
         r"syndrome\b.{0,20}\binherited|adopted",
     ),
     "lifestyle": re.compile(
-        r"smok|tobacco|cigarette|alcohol|\bdrink|\bbeers?\b|\bwine\b|drug (?:use|abuse)|cocaine|heroin|marijuana|"
-        r"cannabis|illicit|recreational|sexual|\bworks?\b|\bwork(?:ed|ing|er)\b|\bjob\b|occupation|retired|employ|"
-        r"student|\bdiet\b|\beats?\b|vegan|vegetarian|exercise|athlet|\bsport|homeless|prison|shelter|nursing home|"
+        rf"{subject('smoking', 'alcohol', 'drugs', 'sex', 'work', 'diet')}|\bdrink|\bworks?\b|"
+        r"\bwork(?:ed|ing|er)\b|exercise|athlet|\bsport|homeless|prison|shelter|nursing home|"
         r"\blives? (?:with|in|alone)|travel|farm|\bstress(?:ed|ful)\b|abuse|withdrawal|dependence|intoxication|"
         r"alcoholic|malnutrition|deficiency|overuse",
     ),

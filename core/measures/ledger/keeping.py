@@ -20,7 +20,7 @@ from core.store.failures import cases_of, dialogues
 from core.store.figures import Selection
 from core.store.ledgers import StoredLedger, Unmarked, add_ledgers, summaries, unmarked
 
-RULES = "3"
+RULES = "4"
 """Version of the ledger's rules and of the summary; a new one makes every kept summary missing."""
 PARCEL = 60
 """Conversations that are marked between two looks at ``stop``."""
