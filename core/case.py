@@ -221,11 +221,13 @@ _OWN_NOUN = re.compile(
     re.IGNORECASE,
 )
 """What the patient is called: a noun after the age that no "delivered to a" makes somebody else's."""
-_FEMALE = re.compile(rf"\b({people('female')}|mother of|pregnant|\w*gravida)\b", re.IGNORECASE)
+_FEMALE = re.compile(
+    rf"\b({people('female')}|(?:{relatives('parents', of='female')}) of|pregnant|\w*gravida)\b", re.IGNORECASE
+)
 _MALE = re.compile(rf"\b({people('male')})\b", re.IGNORECASE)
 _SHE = re.compile(r"\b(?:she|hers?|herself)\b", re.IGNORECASE)
 _HE = re.compile(r"\b(?:he|his|him|himself)\b", re.IGNORECASE)
-_ELDERS: tuple[RelativeKind, ...] = ("parents", "siblings", "grandparents", "wider", "partners")
+_ELDERS: tuple[RelativeKind, ...] = ("parents", "siblings", "grandparents", "wider", "partners", "companions")
 _OF_HERS = re.compile(rf"\b(?:{relatives(*_ELDERS, of='female')})\b", re.IGNORECASE)
 _OF_HIS = re.compile(rf"\b(?:{relatives(*_ELDERS, of='male')})\b", re.IGNORECASE)
 

@@ -228,7 +228,7 @@ _MORE_RULES = tuple((section, _Words(pattern)) for section, pattern in _MORE_WOR
 _UNSURE = "note add recall describe mention claim"
 _TELLS = re.compile(
     rf"\b(?:{verbs('reporting', 'base', 's', 'past', without=_UNSURE)}|complain\w*|takes|taking|smok\w+|drinks|"
-    rf"(?:{relatives('parents', 'partners')})s?|family|works|lives|notes that|travel\w*|allerg\w*|confess\w*|"
+    rf"(?:{relatives('parents', 'partners', 'companions')})s?|family|works|lives|notes that|travel\w*|allerg\w*|confess\w*|"
     r"history of|recently|last (?:week|month|year|physical)|(?:days?|weeks?|months?|years?) (?:ago|earlier)|pets?\b|"
     r"diagnosed|medications?|vaccin\w+|immuni[sz]\w+)\b",
     re.IGNORECASE,
@@ -266,7 +266,7 @@ _ASKS = re.compile(
 )
 """A question that was left in the vignette: nobody in the conversation may hear it."""
 _GOES_ON = re.compile(
-    r"(?!(?:he|she|his mother|her mother|the patient|the mother|the father)\b)(?:[\w,'’-]+ ){1,8}?(?:is|are|was|"
+    rf"(?!(?:he|she|the patient|(?:his|her|the) (?:{relatives('parents')}))\b)(?:[\w,'’-]+ ){{1,8}}?(?:is|are|was|"
     r"were) (?:also )?(?:normal|intact|clear|unremarkable|present|absent|seen|noted|visible|positive|negative|pending|"
     r"within)\b",
     re.IGNORECASE,

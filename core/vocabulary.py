@@ -13,7 +13,7 @@ from typing import Literal
 from core import paths
 
 PersonKind = Literal["female", "male", "young", "any"]
-RelativeKind = Literal["parents", "siblings", "grandparents", "wider", "children", "partners"]
+RelativeKind = Literal["parents", "siblings", "grandparents", "wider", "children", "partners", "companions"]
 Form = Literal["base", "s", "past"]
 """Of a verb: "report", "reports", "reported"."""
 Subject = Literal[
@@ -29,7 +29,11 @@ DAYS: dict[str, float] = {unit: float(value) for unit, value in _CONTENT["days"]
 """Unit of time → days."""
 DENYING, ABSENT, BESIDE = (tuple(_CONTENT["denial"][name].split()) for name in ("forward", "absence", "beside"))
 """Words that deny what follows, words for an absence, and words that say after a thing that it is not there."""
-_VERBS = {kind: [line.split() for line in lines.strip().splitlines()] for kind, lines in _CONTENT["verbs"].items()}
+_VERBS: dict[str, list[list[str]]] = {
+    kind: [line.split() for line in lines.strip().splitlines()] for kind, lines in _CONTENT["verbs"].items()
+}
+
+DENY, DENIES, DENIED = next(forms for forms in _VERBS["reporting"] if forms[0] == "deny")
 
 
 def alternatives(words: list[str] | tuple[str, ...]) -> str:

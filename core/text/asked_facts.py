@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from core.case import Fact, sentences
 from core.text.negation import is_content, stem_of, tokens_of, words_in
 from core.text.understanding import Understanding
-from core.vocabulary import relatives, subject
+from core.vocabulary import DENIES, relatives, subject
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ _TOPICS = (
     _Topic(
         r"symptoms that are absent",
         r"absent|^no ",
-        r"^(?:no\b|i (?:don't|haven't|have no)|(?:he|she) (?:has no|denies))",
+        rf"^(?:no\b|i (?:don't|haven't|have no)|(?:he|she) (?:has no|{DENIES}))",
     ),
     _Topic(
         _FAMILY.pattern,
@@ -73,7 +73,7 @@ _TOPICS = (
     _Topic(
         r"around (?:anyone|you)|anyone (?:else|around|at home)|sick (?:people|contacts?)|contact with",
         r"contact",
-        r"contacts?\b|(?:brother|sister|friend|child|wife|husband)\w* .{0,20}(?:similar|same|sick|ill)\b|daycare",
+        rf"contacts?\b|(?:{relatives('siblings', 'partners')}|friend|child)\w* .{{0,20}}(?:similar|same|sick|ill)\b|daycare",
     ),
     _Topic(r"pregnan|children|given birth|periods?\b|menstru", r"pregnan|menstr|period", r"pregnan|periods?\b|menstru"),
     _Topic(

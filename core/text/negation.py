@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import snowballstemmer
 
-from core.vocabulary import ABSENT, BESIDE, DENYING, alternatives, relatives
+from core.vocabulary import ABSENT, BESIDE, DENIED, DENIES, DENY, DENYING, alternatives, relatives, verbs
 
 _WORD = re.compile(r"[a-z]*\d+\.\d+|[a-z0-9]+|[,;:]")
 _STOP = frozenset(
@@ -23,8 +23,7 @@ _STOP = frozenset(
     "just really there as from by am get gets got im ive s m ve re d ll quite bit little much lot so when "
     "during".split()
 )
-_VERBS_OF_DENIAL = ("denies", "denied", "deny")
-NEGATORS = frozenset((*DENYING, *ABSENT, *_VERBS_OF_DENIAL))
+NEGATORS = frozenset((*DENYING, *ABSENT, DENY, DENIES, DENIED))
 _STATES = frozenset(ABSENT) - {"lacks"}
 """Negators that end at "with" ("absent reflexes with marked weakness")."""
 _BREAKS = frozenset(
@@ -33,9 +32,8 @@ _BREAKS = frozenset(
 )
 _SUBJECTS = frozenset("he she i it they we his her my".split())
 _VERBS = frozenset(
-    "takes drinks smokes uses works lives eats reports endorses complains admits shows reveals appears has is was had "
-    "were feels states says notes".split()
-)
+    (*verbs("habits", "s").split("|"), *verbs("reporting", "s").split("|"), "shows", "reveals", "appears")
+) | frozenset("has is was had were".split())
 _NO_EFFECT = frozenset("improve improved improving improvement respond responded relieve relieved relief".split()) | (
     frozenset("response resolve resolved help helped better subside subsided".split())
 )
@@ -50,10 +48,9 @@ _HOLDING = frozenset(
     "has had have having died dies with suffers suffered developed was is were are takes gets got underwent also both "
     "who".split()
 )
-_REPORTING = frozenset(
-    "says said reports reported states stated noticed notices brings brought describes denies worried concerned thinks "
-    "tells told recalls mentions noted notes adds gave believes feels afraid endorses admits claims physician doctor "
-    "friend friends members".split()
+_REPORTING = frozenset(verbs("reporting", "s", "past").split("|")) | frozenset(
+    "noticed notices brings brought worried concerned thinks gave feels afraid physician doctor friend friends "
+    "members".split()
 )
 
 
@@ -169,26 +166,27 @@ def _mentioned_in(words: list[str], index: int) -> bool:
 
 _I = re.IGNORECASE
 _SPOKEN = re.compile(r"\b(?:no|not|never|nothing)\b|n't\b", _I)
-_OPENS = re.compile(rf"^(?:(?:{alternatives(DENYING)})\b|denies|has (?:not|never)|non-)", _I)
-DENIAL_WORDS = ("no", "denies", "denied", "denying", "not", "without", "never", "negative", "neither", "absent")
+_OPENS = re.compile(rf"^(?:(?:{alternatives(DENYING)})\b|{DENIES}|has (?:not|never)|non-)", _I)
+DENIAL_WORDS = ("no", DENIES, DENIED, "denying", "not", "without", "never", "negative", "neither", "absent")
 """What a joined denial may be written with, the plainest first."""
 FIRST_DENIAL = re.compile(
-    r"^(?:(?:has|have|had|is|was|are|were|does|did|do) )?(?:no|not|never|without|denies|denied|neither)\b"
+    rf"^(?:(?:has|have|had|is|was|are|were|does|did|do) )?(?:no|not|never|without|{DENIES}|{DENIED}|neither)\b"
     r"(?: (?:have|had|having|any|an?)\b)* ?",
     _I,
 )
 """The denial with which a fact begins, up to what is denied."""
 DENIAL = re.compile(
-    r"^(?:(?:and|or|she|he|they|the patient|patient|her|his|there|also|otherwise|review of systems|her mother|his "
-    r"mother)\s+)*(denies|denied|denying|no\b|without|negative for|(?:(?:has|have) had|has|have|had|is|was|are|"
+    r"^(?:(?:and|or|she|he|they|the patient|patient|her|his|there|also|otherwise|review of systems|"
+    rf"(?:her|his) (?:{relatives('parents')}))\s+)*({DENIES}|{DENIED}|denying|no\b|without|negative for|"
+    r"(?:(?:has|have) had|has|have|had|is|was|are|"
     r"were|does|did|do) "
     r"(?:no|not(?: have| had| been)?|never(?: had| been)?)\b|never(?: had)?)\s*(?:any |having |recent )?",
     _I,
 )
-INNER_DENIAL = re.compile(r",?\s+(?:with no|without|and no|but no|and denies)\s+(?:any )?", _I)
+INNER_DENIAL = re.compile(rf",?\s+(?:with no|without|and no|but no|and {DENIES})\s+(?:any )?", _I)
 """How a clause of a vignette begins and goes on that denies a list; what follows is what is denied."""
 PLAIN_DENIAL = re.compile(
-    r"^(?:(?:he|she|the patient|patient|they) )?(?:(?:also|otherwise|further|currently) )?(?:denies|denied|"
+    rf"^(?:(?:he|she|the patient|patient|they) )?(?:(?:also|otherwise|further|currently) )?(?:{DENIES}|{DENIED}|"
     r"has not had|has had no|has no|had no|does not have|did not have|reports no|there (?:is|was) no|no)\s+(?:having |"
     r"having had )?(?:any |recent )?(?P<listed>.+)$",
     _I,

@@ -22,13 +22,13 @@ from core.text.persons import Speaking
 from core.text.split import told_pieces
 from core.text.suitability import speaks_of_picture
 from core.text.topics import SHOWN, Topic, shown_topic, topic_by_words
-from core.vocabulary import relatives, subject
+from core.vocabulary import relatives, subject, verbs
 
 _I = re.IGNORECASE
 _VERB = (
-    r"(?:is|was|has|had|does|did|takes|took|drinks|smokes|uses|lives|works|worked|feels|felt|denies|reports|states|"
-    r"notes|vomited|noticed|lost|gained|started|stopped|received|underwent|emigrated|returned|traveled|visited|"
-    r"complains|eats|sleeps|cannot|can|recently)"
+    f"(?:is|was|has|had|does|did|took|worked|felt|{verbs('habits', 's')}|{verbs('reporting', 's')}|"
+    "vomited|noticed|lost|gained|started|stopped|received|underwent|emigrated|returned|traveled|visited|sleeps|"
+    "cannot|can|recently)"
 )
 _NEW_SUBJECT = (
     r"\s*;\s+|,?\s+but\s+(?=(?:he|she|it|they|his|her|the|there)\b)|,?\s+and\s+(?=(?:he|she|it|they|there)\s+\w+)|"
@@ -56,7 +56,7 @@ _SUBSTANCES = ("alcohol", "drug", "tobacco", "illicit drug", "cigarette")
 _REASON = re.compile(
     r"\b(?:because(?: of)?|due to|complain\w* of|complaints? of|evaluation of|concerns? (?:about|of|for)|"
     r"for(?: (?:the |further )?(?:evaluation|management|treatment) of)?|with|after)\s+(?P<why>(?:an? |the |his |"
-    r"her )?(?!h(?:is|er) (?:mother|father|parents|wife|husband)).+)$",
+    rf"her )?(?!h(?:is|er) (?:{relatives('parents', 'partners')})).+)$",
     _I,
 )
 _ARRIVES = re.compile(r"(?:presents?|presented|comes?|came|(?:is|was) (?:brought|seen|referred|admitted))\b", _I)

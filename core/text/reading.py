@@ -16,13 +16,14 @@ from core.knowledge.base import knowledge
 from core.text.lexicon import CLAIMS, GROUPS, KINDS, plain
 from core.text.negation import stem_of, tokens_of, words_in
 from core.text.understanding import understanding
-from core.vocabulary import DAYS, NUMBERS, VAGUE, alternatives
+from core.vocabulary import DAYS, DENIED, DENIES, DENY, NUMBERS, VAGUE, alternatives
 
 Claim = tuple[str, bool]
 """A concept, and whether it is denied."""
 
 _IGNORED = frozenset(
     stem_of(w) for w in (
+        f"{DENY} {DENIES} {DENIED} "
         "feel feels felt feeling notice noticed noticing have having present presents patient reports report "
         "year month "
         "week day hour old since about around kind sort type thing things something anything everything nothing like "
@@ -39,7 +40,7 @@ _IGNORED = frozenset(
         "please okay ok fine normal sure mind remember mention mentioned woman man male female boy girl person people "
         "early late half twice once "
         "over up but down out within through past become became becoming slowly similar into away only be "
-        "happen happened happens denies deny denied no-one myself where what which who how why notable"
+        "happen happened happens no-one myself where what which who how why notable"
     ).split()
 )  # fmt: skip
 _NUMBERS = {"an": 1.0, "a": 1.0, **NUMBERS}

@@ -16,7 +16,7 @@ from core.case import sentences
 from core.text.negation import DENIAL, INNER_DENIAL
 from core.text.topics import SHOWN, Topic, shown_topic, topic_by_words
 from core.text.understanding import understanding
-from core.vocabulary import people
+from core.vocabulary import DENIES, people, relatives
 
 _I = re.IGNORECASE
 _PERSON = rf"(?:{people('female', 'male', 'young', 'any')}|\w+gravida|primigravid woman)"
@@ -50,8 +50,8 @@ _LASTING = re.compile(
 _CLAUSES = re.compile(
     r"\s*;\s*|\s*:\s+(?=[a-z])|,?\s+(?:but|however|although|though|whereas|while)\s+(?=\w)|"
     r",?\s+and\s+(?=(?:she|he|they|it|his|her|the|there)\s+\w+)|,\s+(?=(?:she|he|they|it|which|who|there)\s+\w+)|"
-    r",?\s+and\s+(?=(?:denies|takes|reports|has|had|is|was|does|drinks|smokes|works|lives|feels|uses|complains|vomited|"
-    r"noticed|lost|gained)\b)|,\s+(?=(?:denies|takes|except|without|with no)\b)",
+    rf",?\s+and\s+(?=(?:{DENIES}|takes|reports|has|had|is|was|does|drinks|smokes|works|lives|feels|uses|complains|vomited|"
+    rf"noticed|lost|gained)\b)|,\s+(?=(?:{DENIES}|takes|except|without|with no)\b)",
     _I,
 )
 _LIST = re.compile(r",?\s+(?:and|or|nor)\s+|,\s+", _I)
@@ -61,7 +61,7 @@ _VERBED = re.compile(
     _I,
 )
 _LEAD = re.compile(
-    r"^(?:his|her|the) (?:mother|father|parents|wife|husband|daughter|son) (?:also )?(?:reports?|states?|says|"
+    rf"^(?:his|her|the) (?:{relatives('parents', 'partners', 'children')})s? (?:also )?(?:reports?|states?|says|"
     r"notes?|adds) "
     r"(?:that )?|^(?:and|or|then|also|she|he|they|the patient|patient|it|there)\s+(?=\w)|^(?:(?:she|he|they|the "
     r"patient|patient)\s+)?"
@@ -85,8 +85,8 @@ _HEADING = re.compile(
     _I,
 )
 _REPORTED = re.compile(
-    r"\b(?:reports?|denies|states?|says|complains|history|takes|mother|father|family|smokes|drinks|works|lives|notes|"
-    r"noticed|travel\w*|allerg\w*|ago|medications?)\b",
+    rf"\b(?:reports?|{DENIES}|states?|says|complains|history|takes|{relatives('parents')}|family|smokes|drinks|works|"
+    r"lives|notes|noticed|travel\w*|allerg\w*|ago|medications?)\b",
     _I,
 )
 _EMPTY = re.compile(

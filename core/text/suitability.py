@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from core.case import Case, sentences
 from core.text.profiles import Reason
 from core.text.topics import shown_topic
-from core.vocabulary import NUMBERS, alternatives, people
+from core.vocabulary import DENIES, NUMBERS, alternatives, people, relatives
 
 _I = re.IGNORECASE
 _NUMBER = rf"(?:\d+(?:\.\d+)?|{alternatives(list(NUMBERS))})"
@@ -26,14 +26,14 @@ _AGED = re.compile(
 )
 _PERSON = (
     rf"(?:{people('female', 'male', 'young', 'any')}|adult|worker|smoker|farmer|(?:primi|multi|nulli)gravid\w*|"
-    r"mother|father)"
+    f"{relatives('parents')})"
 )
 _ONE_PATIENT = re.compile(
     rf"\b(?:an?|the|this|your|her|his) (?:[\w-]+ ){{0,4}}?{_PERSON}\b[^.?]{{0,60}}?\b(?:presents?|presented|presenting|"
     r"comes?|came|complain\w*|is (?:brought|seen|referred|admitted|evaluated|found|noted|diagnosed|treated|being)|"
     r"was (?:brought|seen|referred|admitted|found|noted|diagnosed|treated|born)|arrives?|visits?|reports?|develops?|"
-    r"developed|has|had|experiences?|notices?|noticed|suffers?|collapsed|denies|who|with)\b|\b(?:my|our) (?:patient|"
-    r"son|daughter|child|baby)\b|\bI (?:have|had|feel|noticed|am|was)\b",
+    rf"developed|has|had|experiences?|notices?|noticed|suffers?|collapsed|{DENIES}|who|with)\b|\b(?:my|our) "
+    rf"(?:patient|{relatives('children')}|child|baby)\b|\bI (?:have|had|feel|noticed|am|was)\b",
     _I,
 )
 _ANYBODY = re.compile(rf"\b{_PERSON}\b", _I)
