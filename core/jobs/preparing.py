@@ -10,7 +10,7 @@ from core.errors import UsageError
 from core.frameworks.base import Framework
 from core.store.database import Store
 from core.store.queries.cases import newest_profiles
-from core.text.profile.profiles import Prepared
+from core.text.profiles import Prepared
 
 
 def prepared_cases(cases: Sequence[Case], known: Framework, store: Store | None = None) -> Prepared:

@@ -19,7 +19,7 @@ from core.store.queries.facts import StoredLedger, Unmarked, add_ledgers, all_fa
 from core.store.queries.failures import cases_of, dialogues
 from core.store.selection import Selection
 
-RULES = "3"
+RULES = "4"
 """Version of the ledger's rules and of the summary; a new one makes every kept summary missing."""
 PARCEL = 60
 """Conversations that are marked between two looks at ``stop``."""

@@ -20,7 +20,7 @@ from core.errors import AnamnesisError
 from core.questions import AsksFor
 from core.store.rows import case_row
 from core.store.tables import insert, records
-from core.text.profile.profiles import CaseId, Generated
+from core.text.profiles import CaseId, Generated
 
 CASE_COLUMNS = (
     "cases.case_key, cases.dataset, cases.specialty, cases.vignette, cases.question, cases.choices, cases.answer, "

@@ -22,7 +22,7 @@ from core.measures.care import (
 from core.models.registry import load_registry
 from core.store.runs import Run
 from core.store.selection import conditions_of
-from core.text.profile.profiles import Generated
+from core.text.profiles import Generated
 from tests.core.store.builders import a_case
 
 NONE = Estimate()

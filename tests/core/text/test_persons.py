@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.text.third_person import third_person
+from core.text.persons import third_person
 
 
 @pytest.mark.parametrize(

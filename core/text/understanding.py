@@ -9,22 +9,10 @@ from collections.abc import Mapping
 from core.case import Sex, read_demographics
 from core.knowledge.base import Kind, Knowledge, knowledge
 from core.knowledge.bayes import Evidence
-from core.knowledge.recognise import Recogniser
+from core.text.findings import Recogniser
+from core.text.negation import NO, UNKNOWN, YES, is_negated
+from core.vocabulary import DAYS
 
-_YES = re.compile(
-    r"^\W*(?:yes|yeah|yep|i do\b|i have\b|that's right|correct|exactly|a little|sometimes|definitely)", re.IGNORECASE
-)
-_NO = re.compile(
-    r"^\W*(?:no\b|nope|nah\b|not (?:really|that|at all|lately|recently|yet|so far)|never|none|nothing|neither|"
-    r"i (?:don't|do not|haven't|have not|have no|have never|never|didn't|did not)\b|i've (?:not|no|never)\b|"
-    r"(?:definitely|absolutely|certainly|of course) not)",
-    re.IGNORECASE,
-)
-_UNKNOWN = re.compile(
-    r"not sure|don't know|do not know|couldn't say|could not say|can't say|can't tell|haven't mentioned|"
-    r"have not mentioned|not mentioned|does(?:n't| not) (?:mention|say|specify)|no idea|unsure|hard to say",
-    re.IGNORECASE,
-)
 _NOT_NOTICED = re.compile(
     r"^(?:I|we) haven['’]t (?:noticed (?:that|anything like that)|paid attention to that)\.?$", re.IGNORECASE
 )
@@ -38,7 +26,6 @@ _ABOUT_SELF = re.compile(
     re.I,
 )
 _YOUNG = re.compile(r"(\d+(?:\.\d+)?)[ -](day|week|month)s?\b", re.I)
-_UNIT_YEARS = {"month": 1 / 12, "week": 1 / 52.18, "day": 1 / 365.25}
 
 
 class Understanding:
@@ -69,9 +56,10 @@ class Understanding:
     def _reply_findings(self, question: str, reply: str) -> Mapping[str, bool]:
         """Return finding → present for what a reply says; a bare yes or no is taken for what was asked."""
         said = dict(self.recogniser.read(reply))
-        if _UNKNOWN.search(reply) or _NOT_NOTICED.match(reply):
+        if UNKNOWN.search(reply) or _NOT_NOTICED.match(reply):
             return {f: present for f, present in said.items() if present}
-        polarity = False if _NO.search(reply) else True if _YES.search(reply) else None
+        denied = NO.search(reply) or is_negated(reply.strip())
+        polarity = False if denied else True if YES.match(reply) else None
         asked = self.asked_findings(question)
         if polarity is not None and asked and asked[0] not in said:
             said[asked[0]] = polarity
@@ -109,7 +97,7 @@ def _own_demographics(question: str, reply: str) -> tuple[float | None, Sex | No
         )
     if age is None and asked:
         young = _YOUNG.search(reply)
-        age = float(young[1]) * _UNIT_YEARS[young[2].lower()] if young else _bare_age(reply)
+        age = float(young[1]) * DAYS[young[2].lower()] / DAYS["year"] if young else _bare_age(reply)
     return age, sex
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.knowledge.base import Finding, Knowledge, knowledge
-from core.knowledge.dialogue import understanding
-from core.knowledge.recognise import Recogniser
+from core.text.findings import Recogniser
+from core.text.understanding import understanding
 
 
 def finding(name: str, *phrases: str, kind: str = "symptom", unless: tuple[str, ...] = ()) -> Finding:

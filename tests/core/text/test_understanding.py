@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.knowledge.dialogue import understanding
+from core.text.understanding import understanding
 
 READER = understanding()
 

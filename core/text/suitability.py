@@ -1,4 +1,4 @@
-"""The profile generator's filter by rule: whether a question can be played as a consultation (Oh et al.).
+"""The profile generator's filter by rule: whether a question can be played as a conversation (Oh et al.).
 
 Rules on words, meant to be precise: what is not clearly one of the five reasons passes. A question has a patient where
 somebody of some age, or one patient who comes with something, is spoken of; only then is it asked whether a picture is
@@ -13,26 +13,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.case import Case, sentences
-from core.text.profile.profiles import Reason
+from core.text.profiles import Reason
 from core.text.topics import shown_topic
+from core.vocabulary import DENIES, NUMBERS, alternatives, people, relatives
 
 _I = re.IGNORECASE
-_NUMBER = r"(?:\d+(?:\.\d+)?|one|two|three|four|five|six|seven|eight|nine|ten|twelve)"
+_NUMBER = rf"(?:\d+(?:\.\d+)?|{alternatives(list(NUMBERS))})"
 _AGED = re.compile(
     rf"\b{_NUMBER}[\s‐‑–-]*(?:year|yr|month|week|day|hour)s?[\s‐‑–-]*(?:old|of age)\b|\baged? \d+|\b\d{{1,3}} ?y/?o\b|"
     r"\b(?:in (?:his|her)|a (?:man|woman|male|female) in (?:his|her)) (?:early |mid[ -]?|late )?(?:\w+ties|teens)\b",
     _I,
 )
 _PERSON = (
-    r"(?:man|woman|boy|girl|male|female|patient|child|infant|newborn|neonate|baby|toddler|teenager|adolescent|adult|"
-    r"gentleman|lady|student|worker|smoker|farmer|(?:primi|multi|nulli)gravid\w*|mother|father)"
+    rf"(?:{people('female', 'male', 'young', 'any')}|adult|worker|smoker|farmer|(?:primi|multi|nulli)gravid\w*|"
+    f"{relatives('parents')})"
 )
 _ONE_PATIENT = re.compile(
     rf"\b(?:an?|the|this|your|her|his) (?:[\w-]+ ){{0,4}}?{_PERSON}\b[^.?]{{0,60}}?\b(?:presents?|presented|presenting|"
     r"comes?|came|complain\w*|is (?:brought|seen|referred|admitted|evaluated|found|noted|diagnosed|treated|being)|"
     r"was (?:brought|seen|referred|admitted|found|noted|diagnosed|treated|born)|arrives?|visits?|reports?|develops?|"
-    r"developed|has|had|experiences?|notices?|noticed|suffers?|collapsed|denies|who|with)\b|\b(?:my|our) (?:patient|"
-    r"son|daughter|child|baby)\b|\bI (?:have|had|feel|noticed|am|was)\b",
+    rf"developed|has|had|experiences?|notices?|noticed|suffers?|collapsed|{DENIES}|who|with)\b|\b(?:my|our) "
+    rf"(?:patient|{relatives('children')}|child|baby)\b|\bI (?:have|had|feel|noticed|am|was)\b",
     _I,
 )
 _ANYBODY = re.compile(rf"\b{_PERSON}\b", _I)

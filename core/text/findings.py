@@ -1,14 +1,170 @@
-"""Reads vital signs and common laboratory values as numbers and says which finding they make.
+"""Reads findings out of prose: which of the known findings a text says are present, and which absent.
 
-The limits are the usual adult reference limits, rounded; children's pulse and breathing rates are not told apart.
-Counts and sugar in spinal fluid, urine or joint fluid are not taken for those of the blood.
+Phrases are matched on word stems with small gaps; what denies them is followed through a clause
+(``core.text.negation``); what is said of relatives counts only as family history. A phrase in quotation marks is
+matched word for word, and where an ``unless`` phrase covers a phrase, the phrase does not count.
+
+Vital signs and common laboratory values are read as numbers. The limits are the usual adult reference limits, rounded;
+children's pulse and breathing rates are not told apart. Counts and sugar in spinal fluid, urine or joint fluid are not
+taken for those of the blood.
 """
 
 from __future__ import annotations
 
+import functools
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from core.case import sentences
+from core.knowledge.base import Finding, Knowledge
+from core.text.negation import (
+    AFTERWARDS_ABSENT,
+    NEGATORS,
+    QUALIFIED,
+    Token,
+    is_content,
+    stem_of,
+    tokens_of,
+    words_in,
+)
+from core.vocabulary import DAYS, NUMBERS, VAGUE, alternatives
+
+_MAX_GAP = 1
+_AFTERWARDS_REACH = 3
+
+
+@dataclass(frozen=True)
+class Mention:
+    """A finding that a text speaks of, and whether it says it is there."""
+
+    finding: str
+    present: bool
+
+
+@dataclass(frozen=True)
+class _Phrase:
+    finding: str
+    stems: tuple[str, ...]
+    told: bool
+    """A patient knows it: a test of it cannot be "normal"."""
+    family: bool
+    literal: str | None
+    """The words as they stand: of a phrase in quotation marks, and of one that is a single word but for common ones."""
+    only_cancels: bool = False
+
+
+class Recogniser:
+    """Finds the findings of one ``Knowledge`` in text."""
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        self._knowledge = knowledge
+        self._by_first: dict[str, list[_Phrase]] = defaultdict(list)
+        for finding in knowledge.findings:
+            for text in finding.phrases:
+                self._add(finding, text)
+            for text in finding.unless:
+                self._add(finding, text, only_cancels=True)
+        self.read = functools.lru_cache(maxsize=20_000)(self._read)
+        self.stems_of = functools.lru_cache(maxsize=4_096)(self._stems_of)
+
+    def _add(self, finding: Finding, text: str, only_cancels: bool = False) -> None:
+        words = words_in(text)
+        stems = tuple(stem_of(w) for w in words if is_content(w))
+        as_it_stands = text.startswith('"') or len(stems) == 1 < len(words)
+        literal = f" {' '.join(words)} " if as_it_stands else None
+        if stems:
+            told, family = finding.kind in ("symptom", "history"), finding.kind == "family"
+            phrase = _Phrase(finding.id, stems, told, family, literal, only_cancels)
+            self._by_first[stems[0]].append(phrase)
+
+    def _stems_of(self, finding: str) -> frozenset[str]:
+        """Return the stems of all phrases that tell a finding."""
+        phrases = self._knowledge.finding[finding].phrases
+        return frozenset(stem_of(word) for phrase in phrases for word in words_in(phrase) if is_content(word))
+
+    def _read(self, text: str) -> dict[str, bool]:
+        """Return finding → present for all that the text speaks of; present wins over absent."""
+        found: dict[str, bool] = {}
+        for mention in self.mentions(text):
+            found[mention.finding] = found.get(mention.finding, False) or mention.present
+        return found
+
+    def mentions(self, text: str) -> Iterator[Mention]:
+        """Yield every mention in order of the text."""
+        for sentence in sentences(text):
+            yield from self._sentence(words_in(sentence))
+            for finding, present in read_measures(sentence):
+                if finding in self._knowledge.finding:
+                    yield Mention(finding, present)
+
+    def _sentence(self, words: list[str]) -> Iterator[Mention]:
+        tokens, plain = list(tokens_of(words)), f" {' '.join(words)} "
+        matches: list[tuple[_Phrase, frozenset[int], bool]] = []
+        for start, token in enumerate(tokens):
+            for phrase in self._by_first.get(token.stem, ()):
+                if phrase.literal is not None and phrase.literal not in plain:
+                    continue
+                matched = _match(tokens, start, phrase.stems)
+                if matched and (phrase.family or not any(t.relative for t in matched)):
+                    where = frozenset(t.position for t in matched)
+                    matches.append((phrase, where, not _is_absent(tokens, matched, phrase.told)))
+        cancelled = [
+            (phrase.finding, frozenset(range(min(where), max(where) + 1)))
+            for phrase, where, _ in matches
+            if phrase.only_cancels
+        ]
+        for phrase, where, present in matches:
+            if phrase.only_cancels or any(phrase.finding == f and where <= other for f, other in cancelled):
+                continue
+            # "no bloody diarrhea" says nothing of plain diarrhea, so an absent part of a longer phrase is dropped
+            if present or not any(where < other for _, other, _ in matches):
+                yield Mention(phrase.finding, present)
+
+
+def _match(tokens: list[Token], start: int, stems: tuple[str, ...]) -> list[Token] | None:
+    """Return the tokens that spell the phrase from ``start`` on, at most one other word between neighbours."""
+    matched = [tokens[start]]
+    index = start
+    for stem in stems[1:]:
+        for step in range(1, _MAX_GAP + 2):
+            if index + step >= len(tokens):
+                return None
+            candidate = tokens[index + step]
+            if candidate.stem == stem:
+                index += step
+                matched.append(candidate)
+                break
+            if candidate.stem in _NEGATOR_STEMS:
+                return None
+        else:
+            return None
+    return matched
+
+
+_NEGATOR_STEMS = frozenset(stem_of(word) for word in NEGATORS)
+_TESTED_STEMS = frozenset(stem_of(word) for word in ("normal", "unremarkable", "noncontributory"))
+_AFTERWARDS_STEMS = frozenset(stem_of(word) for word in AFTERWARDS_ABSENT)
+
+
+def _is_absent(tokens: list[Token], matched: list[Token], told: bool) -> bool:
+    own = {token.position for token in matched}
+    if any(t.negated_by is not None and t.negated_by not in own for t in matched):
+        return True
+    if any(t.stem in _AFTERWARDS_STEMS for t in matched):
+        return False
+    last = matched[-1]
+    following = tokens[last.position + 1 :]
+    reached = [t for t in following[:_AFTERWARDS_REACH] if t.clause == last.clause]
+    absent = _AFTERWARDS_STEMS - _TESTED_STEMS if told else _AFTERWARDS_STEMS
+    return any(t.stem in absent and t.before not in QUALIFIED for t in reached) or _list_denied(following, absent)
+
+
+def _list_denied(following: list[Token], absent: frozenset[str]) -> bool:
+    """Say whether the sentence ends a list with "are negative" ("Hepatitis B, hepatitis C, and HIV are negative")."""
+    return bool(following) and following[-1].stem in absent and following[-1].before in ("are", "were")
+
 
 _GAP = r"[^.;,0-9]{0,40}?"
 _NUMBER = rf"{_GAP}(\d{{1,3}}(?:,\d{{3}})+|\d+(?:\.\d+)?)(?![\d.,]*\d)"
@@ -90,8 +246,8 @@ _LAST_PERIOD = re.compile(r"last (?:menstrual )?period[^.;0-9]{0,25}?(\d+) (week
 _PERCENT_EOSINOPHILS = re.compile(
     r"(\d+(?:\.\d+)?)\s*% (?:of (?:white cells|leukocytes) are )?eosinophils", re.IGNORECASE
 )
-_WORDED = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "several": 5, "many": 5, "few": 3}
-_HOW_LONG = rf"(\d+|{'|'.join(_WORDED)})[- ](day|week|month|year)s?"
+_WORDED = {**NUMBERS, **{word: (low + high) / 2 for word, (low, high) in VAGUE.items()}}
+_HOW_LONG = rf"(\d+|{alternatives(list(_WORDED))})[- ](day|week|month|year)s?"
 _LASTING = (
     (r"(?:diarrhea|loose stools|watery stools|loose bowel movements)", 4, "chronic_diarrhea"),
     (r"(?:fevers?)", 2, "fever_over_two_weeks"),
@@ -108,7 +264,6 @@ _DURATIONS = tuple(
     )
     for what, weeks, finding in _LASTING
 )
-_WEEKS = {"day": 1 / 7, "week": 1.0, "month": 4.3, "year": 52.0}
 _COUNTS = (
     (
         re.compile(
@@ -173,7 +328,7 @@ def _pressure(sentence: str) -> Iterator[tuple[str, bool]]:
 def _last_period(sentence: str) -> Iterator[tuple[str, bool]]:
     """Yield a missed period where the last one was more than five weeks ago."""
     for found in _LAST_PERIOD.finditer(sentence):
-        yield "missed_period", int(found[1]) * (1 if found[2].lower() == "week" else 4.3) > 5
+        yield "missed_period", int(found[1]) * DAYS[found[2].lower()] > 5 * DAYS["week"]
 
 
 def _durations(sentence: str) -> Iterator[tuple[str, bool]]:
@@ -182,7 +337,7 @@ def _durations(sentence: str) -> Iterator[tuple[str, bool]]:
         for found in pattern.finditer(sentence):
             number, unit = (found[1], found[2]) if found[1] else (found[3], found[4])
             count = _WORDED.get(number.lower()) or float(number)
-            yield finding, count * _WEEKS[unit.lower()] > weeks
+            yield finding, count * DAYS[unit.lower()] > weeks * DAYS["week"]
 
 
 def _hemoglobin(value: float) -> Iterator[tuple[str, bool]]:

@@ -1,6 +1,8 @@
-"""Words of a sentence with what is said about them: what negates them, whether a relative is meant, which clause.
+"""Negation: what a text denies, how far a denial reaches, and whether a reply says yes or no.
 
-Negation is followed through a clause (after the idea of NegEx).
+Three questions are asked. Of the words of a sentence: what negates each, in which clause it stands and whether a
+relative is meant (``tokens_of``, which follows a denial through a clause after the idea of NegEx). Of a clause: whether
+it opens with a denial, and of what list. Of a reply: yes, no, or not known.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from dataclasses import dataclass
 
 import snowballstemmer
 
+from core.vocabulary import ABSENT, BESIDE, DENIED, DENIES, DENY, DENYING, alternatives, relatives, verbs
+
 _WORD = re.compile(r"[a-z]*\d+\.\d+|[a-z0-9]+|[,;:]")
 _STOP = frozenset(
     "a an the my his her our your their its of in on with and or is are was were be been being has have had i he she "
@@ -19,10 +23,8 @@ _STOP = frozenset(
     "just really there as from by am get gets got im ive s m ve re d ll quite bit little much lot so when "
     "during".split()
 )
-NEGATORS = frozenset(
-    "no not denies denied deny denying without never none nobody neither nor negative absent absence lacks".split()
-)
-_STATES = frozenset("negative absent absence".split())
+NEGATORS = frozenset((*DENYING, *ABSENT, DENY, DENIES, DENIED))
+_STATES = frozenset(ABSENT) - {"lacks"}
 """Negators that end at "with" ("absent reflexes with marked weakness")."""
 _BREAKS = frozenset(
     "but however except although though which who because since until after before while then except only despite "
@@ -30,28 +32,25 @@ _BREAKS = frozenset(
 )
 _SUBJECTS = frozenset("he she i it they we his her my".split())
 _VERBS = frozenset(
-    "takes drinks smokes uses works lives eats reports endorses complains admits shows reveals appears has is was had "
-    "were feels states says notes".split()
-)
+    (*verbs("habits", "s").split("|"), *verbs("reporting", "s").split("|"), "shows", "reveals", "appears")
+) | frozenset("has is was had were".split())
 _NO_EFFECT = frozenset("improve improved improving improvement respond responded relieve relieved relief".split()) | (
     frozenset("response resolve resolved help helped better subside subsided".split())
 )
 """After "not improve with ibuprofen" the ibuprofen itself is not denied."""
-AFTERWARDS_ABSENT = frozenset("negative absent normal unremarkable noncontributory none denied".split())
+AFTERWARDS_ABSENT = frozenset(BESIDE) | _STATES - {"absence"}
 QUALIFIED = frozenset("a an and or with the but".split())
 """A word for absence after one of these speaks of what follows it ("and a normal blood count")."""
 _RELATIVES = frozenset(
-    "mother father brother sister parent parents uncle aunt grandmother grandfather grandparent cousin sibling "
-    "siblings relatives relative brothers sisters uncles aunts cousins mom dad mum".split()
+    relative + s for relative in relatives("parents", "siblings", "grandparents", "wider").split("|") for s in ("", "s")
 )
 _HOLDING = frozenset(
     "has had have having died dies with suffers suffered developed was is were are takes gets got underwent also both "
     "who".split()
 )
-_REPORTING = frozenset(
-    "says said reports reported states stated noticed notices brings brought describes denies worried concerned thinks "
-    "tells told recalls mentions noted notes adds gave believes feels afraid endorses admits claims physician doctor "
-    "friend friends members".split()
+_REPORTING = frozenset(verbs("reporting", "s", "past").split("|")) | frozenset(
+    "noticed notices brings brought worried concerned thinks gave feels afraid physician doctor friend friends "
+    "members".split()
 )
 
 
@@ -163,3 +162,77 @@ def _mentioned_in(words: list[str], index: int) -> bool:
     """Say whether the relative stands after "in", as in "colon cancer in his father"."""
     earlier = [w for w in words[max(0, index - 5) : index] if w not in _RELATIVES and w not in _LINKS]
     return bool(earlier) and earlier[-1] == "in"
+
+
+_I = re.IGNORECASE
+_SPOKEN = re.compile(r"\b(?:no|not|never|nothing)\b|n't\b", _I)
+_OPENS = re.compile(rf"^(?:(?:{alternatives(DENYING)})\b|{DENIES}|has (?:not|never)|non-)", _I)
+DENIAL_WORDS = ("no", DENIES, DENIED, "denying", "not", "without", "never", "negative", "neither", "absent")
+"""What a joined denial may be written with, the plainest first."""
+FIRST_DENIAL = re.compile(
+    rf"^(?:(?:has|have|had|is|was|are|were|does|did|do) )?(?:no|not|never|without|{DENIES}|{DENIED}|neither)\b"
+    r"(?: (?:have|had|having|any|an?)\b)* ?",
+    _I,
+)
+"""The denial with which a fact begins, up to what is denied."""
+DENIAL = re.compile(
+    r"^(?:(?:and|or|she|he|they|the patient|patient|her|his|there|also|otherwise|review of systems|"
+    rf"(?:her|his) (?:{relatives('parents')}))\s+)*({DENIES}|{DENIED}|denying|no\b|without|negative for|"
+    r"(?:(?:has|have) had|has|have|had|is|was|are|"
+    r"were|does|did|do) "
+    r"(?:no|not(?: have| had| been)?|never(?: had| been)?)\b|never(?: had)?)\s*(?:any |having |recent )?",
+    _I,
+)
+INNER_DENIAL = re.compile(rf",?\s+(?:with no|without|and no|but no|and {DENIES})\s+(?:any )?", _I)
+"""How a clause of a vignette begins and goes on that denies a list; what follows is what is denied."""
+PLAIN_DENIAL = re.compile(
+    rf"^(?:(?:he|she|the patient|patient|they) )?(?:(?:also|otherwise|further|currently) )?(?:{DENIES}|{DENIED}|"
+    r"has not had|has had no|has no|had no|does not have|did not have|reports no|there (?:is|was) no|no)\s+(?:having |"
+    r"having had )?(?:any |recent )?(?P<listed>.+)$",
+    _I,
+)
+"""Stricter: a denial of the patient's that is sure to reach over the whole list (``listed``)."""
+# How a reply answers: UNKNOWN is looked for first, then NO.
+UNKNOWN = re.compile(
+    r"can only tell|(?:does|did)(?: not|n['’]t) (?:provide|specify|say)|not (?:really )?(?:sure|certain)|"
+    r"(?:don['’]?t|do not|didn['’]?t|doesn['’]?t|does not|did not|can['’]?t|cannot|couldn['’]?t) "
+    r"(?:really |"
+    r"exactly )?(?:know|remember|recall|say|tell|have (?:that|any|enough|this|the) (?:information|details))|no "
+    r"idea|unsure|"
+    r"hard to say|(?:not|n['’]t|never) (?:been |specifically |explicitly )?(?:mention|specif|stated|provided|"
+    r"told|discuss|"
+    r"said anything|aware of that|given)\w*|"
+    r"nothing (?:is |was |has been )?(?:mentioned|stated)|nothing about|"
+    r"no (?:mention|information)\b|wasn['’]?t mentioned|haven['’]?t "
+    r"(?:checked|been told)",
+    _I,
+)
+NO = re.compile(
+    r"^\W*(?:(?:well|oh|um|hmm|uh|honestly|actually)\W+)*(?:no(?=\s*[,.!;–—-]|\s*$|\s+(?:i|he|she|we|they|my|it|"
+    r"there|not|"
+    r"none|neither|nothing|the|doctor|change|other|unusual)\b)|nope|nah|not (?:really|that|at all|lately|"
+    r"recently|yet|so "
+    r"far|any|a thing|one)\b|never\b(?! mind)|none\b|nothing\b|neither\b|nobody\b|no one\b|i don['’]?t think so|"
+    r"don['’]?t "
+    r"think so|i (?:don['’]?t|do not|haven['’]?t|have not|have no|have never|never|didn['’]?t|did not)\b|i['’]ve "
+    r"(?:not|no|"
+    r"never)\b|(?:he|she) (?:hasn['’]?t|doesn['’]?t|didn['’]?t|has not|has never|does not)\b|(?:definitely|absolutely) "
+    r"not)|\bno, i (?:don['’]?t|do not)\b",
+    _I,
+)
+YES = re.compile(
+    r"^\W*(?:(?:well|oh|um|hmm|uh|honestly|actually)\W+)*(?:yes|yeah|yep|yup|both|i do\b|i have\b|that['’]?s "
+    r"right|correct|"
+    r"exactly|a little|a bit|sometimes|definitely|sure|indeed|all of)\b|\b(?:yes|yeah)\W*$|,\s*(?:yes|yeah)\b",
+    _I,
+)
+
+
+def is_negated(text: str) -> bool:
+    """Say whether a fact opens with a word of denial ("no fever")."""
+    return bool(_OPENS.search(text))
+
+
+def denies_something(text: str) -> bool:
+    """Say whether something is denied anywhere in what a patient says."""
+    return bool(_SPOKEN.search(text))
