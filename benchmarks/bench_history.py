@@ -54,9 +54,14 @@ def _measure() -> None:
 
 
 def _read() -> None:
-    from core.measures.history.curves import curve_points, order_rows
-    from core.measures.history.figures import compare_models, measure_rows, read_history
-    from core.measures.history.groups import group_rows
+    from core.measures.history.figures import (
+        compare_models,
+        curve_points,
+        group_rows,
+        measure_rows,
+        order_rows,
+        read_history,
+    )
     from core.store.database import Store
 
     history = read_history(Store())
@@ -85,7 +90,7 @@ def _shown(figure: object) -> str:
 def _beside_rouge_score() -> None:
     from rouge_score.rouge_scorer import RougeScorer
 
-    from core.measures.history.inquiry import inquiry_of
+    from core.measures.history.measures import inquiry_of
     from core.store.database import Store
     from core.store.history import dialogues
     from core.text.rouge import repetition, tokens

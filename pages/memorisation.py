@@ -5,8 +5,7 @@ import streamlit as st
 
 from core.errors import AnamnesisError
 from core.jobs.completing import VARIANTS, prompt_hash, variant_of
-from core.measures.memorisation.figures import flagged, model_rows
-from core.measures.memorisation.halves import FLAG
+from core.measures.memorisation import FLAG, flagged, model_rows
 from pages.parts.figure_controls import CHART, ask_several, keep_valid, unique_names
 from pages.parts.figures import model_colours
 from pages.parts.look import plain

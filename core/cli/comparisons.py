@@ -14,10 +14,8 @@ from rich.table import Table
 
 from core.cli.folded import folded_store
 from core.errors import AnamnesisError, UsageError
-from core.measures.accuracy import Group
-from core.measures.compare import Comparison, FormatPair, adjusted_p, format_pairs
-from core.measures.monitoring import Step, steps
-from core.measures.scores import chosen, read_scores
+from core.measures.accuracy import Group, chosen, read_scores
+from core.measures.compare import Comparison, FormatPair, Step, adjusted_p, format_pairs, steps
 from core.models.registry import load_registry
 from core.stats.corrections import Correction, format_p, stars
 from core.store.figures import CaseScore, McqRule, Selection

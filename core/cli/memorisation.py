@@ -13,8 +13,7 @@ from core.cli.report_failures import counting, model_names, print_rows
 from core.datasets.select import select
 from core.errors import AnamnesisError
 from core.jobs.completing import Options, Variant, complete_cases, prompt_hash, size_of, variant_of
-from core.measures.memorisation.figures import flagged, model_rows, with_and_without
-from core.measures.memorisation.halves import FLAG
+from core.measures.memorisation import FLAG, flagged, model_rows, with_and_without
 from core.models.registry import load_registry
 from core.store.completions import StoredCompletion, completions
 from core.store.database import Store

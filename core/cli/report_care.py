@@ -13,25 +13,10 @@ from core.cli.folded import folded_store
 from core.cli.report_failures import Row, Runs, print_rows, selection_of
 from core.datasets.select import cases_of, datasets
 from core.errors import AnamnesisError
-from core.measures.care import (
-    PARTS,
-    CareProfile,
-    CareQuestion,
-    DatasetSuitability,
-    Estimate,
-    dataset_suitability,
-    failures,
-    fit,
-    fits,
-    habits_of,
-    normalised,
-    profiles,
-    ratings,
-    read_care,
-    scatter,
-)
-from core.measures.care.profile import Slice
+from core.measures.care.across import DatasetSuitability, dataset_suitability, fit, fits, normalised, scatter
+from core.measures.care.profile import PARTS, CareProfile, Estimate, Slice, habits_of, profiles, read_care
 from core.models.registry import load_registry
+from core.store.care import CareQuestion, failures, ratings
 from core.store.database import Store
 from core.store.profiles import newest_profiles
 from core.text.profile.rules import profile_by_rule

@@ -12,19 +12,23 @@ from core.cli.comparisons import Printed
 from core.cli.folded import folded_store
 from core.cli.report_failures import print_rows
 from core.errors import AnamnesisError, UsageError
-from core.measures.experts.deciding import Decision
-from core.measures.experts.figures import agreement, pairs, shares
-from core.measures.experts.grader import (
+from core.measures.experts.figures import (
     Confusion,
     CountAgreement,
+    Decision,
     JudgedAnswer,
+    against_grader,
+    agreement,
     case_counts,
     confusion,
+    corrected_accuracies,
     count_agreement,
+    decisions_of,
+    pairs,
+    shares,
 )
-from core.measures.experts.release import grader_of_release, release_decisions
-from core.measures.experts.results import against_grader, corrected_accuracies, decisions_of
 from core.measures.experts.reviewing import ReviewState, state_of
+from core.measures.experts.workbooks import grader_of_release, release_decisions
 from core.store.database import Store
 from core.store.graders import Flips, flips
 from core.store.review_records import ASKED, QUESTIONS, Question

@@ -21,8 +21,7 @@ from core.jobs.fact_judging import beside_people
 from core.measures.attribution import Attribution
 from core.measures.attribution_run import Attributed, attributions
 from core.measures.attribution_shares import CauseShare, PatientEffect, cause_shares, patient_effects
-from core.measures.belief_calibration import Calibration, calibrations
-from core.measures.belief_many import BeliefRow, CurvePoint, Mean, belief_rows, curves
+from core.measures.belief import BeliefRow, Calibration, CurvePoint, Mean, belief_rows, calibrations, curves
 from core.measures.belief_run import courses
 from core.measures.ledger.keeping import mark_missing
 from core.models.registry import load_registry

@@ -16,11 +16,22 @@ from core.cli.folded import folded_store, run_id_of
 from core.cli.out_file import half
 from core.cli.report_failures import Row, print_rows
 from core.errors import AnamnesisError, UsageError
-from core.measures.graders.agreement import GraderAgreement, common_agreement, pair_agreements
-from core.measures.graders.corrected import NEEDED, CorrectedAccuracy, corrected_by_judge
-from core.measures.graders.flips import flip_rates
-from core.measures.graders.judged import Judged, read_judged
-from core.measures.graders.panel import JudgeAccuracy, accuracy_by_judge, members
+from core.measures.graders.accuracy import (
+    NEEDED,
+    CorrectedAccuracy,
+    JudgeAccuracy,
+    accuracy_by_judge,
+    corrected_by_judge,
+    members,
+)
+from core.measures.graders.agreement import (
+    GraderAgreement,
+    Judged,
+    common_agreement,
+    flip_rates,
+    pair_agreements,
+    read_judged,
+)
 from core.store.database import Store
 from core.store.figures import Selection
 from core.store.grader_differences import Difference, Wanted, differences

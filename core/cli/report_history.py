@@ -14,10 +14,17 @@ from core.cli.folded import folded_store
 from core.cli.report_failures import Row, counting, print_rows, selection_of
 from core.errors import AnamnesisError
 from core.measures.accuracy import Group
-from core.measures.history.curves import curve_points, order_rows
-from core.measures.history.doctors import MEASURES, accuracy_counted, read_doctors
-from core.measures.history.figures import Figure, MeasureRow, measure_rows
-from core.measures.history.groups import group_rows
+from core.measures.history.figures import (
+    MEASURES,
+    Figure,
+    MeasureRow,
+    accuracy_counted,
+    curve_points,
+    group_rows,
+    measure_rows,
+    order_rows,
+    read_doctors,
+)
 from core.measures.history.measuring import measure_missing
 
 Part = Literal["measures", "curves", "order", "groups"]

@@ -12,11 +12,20 @@ from core.cli.comparisons import Models, Printed
 from core.cli.folded import folded_store, run_id_of
 from core.cli.report_failures import Runs, counting, model_names, print_rows
 from core.errors import AnamnesisError
-from core.measures.patients.experts import PAPER, TermsAgreement, terms_against_experts
-from core.measures.patients.figures import By, PatientRate, hit_sample, patient_hits, patient_rates
-from core.measures.patients.judged_figures import JudgeAgreement, judge_against_rule
-from core.measures.patients.kinds import ABOUT
+from core.measures.patients.figures import (
+    PAPER,
+    By,
+    JudgeAgreement,
+    PatientRate,
+    TermsAgreement,
+    hit_sample,
+    judge_against_rule,
+    patient_hits,
+    patient_rates,
+    terms_against_experts,
+)
 from core.measures.patients.marking import mark_patients
+from core.measures.patients.rules import ABOUT
 from core.store.database import Store
 from core.store.patients import KINDS, Hit, Kind, PatientFilter
 

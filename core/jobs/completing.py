@@ -21,7 +21,7 @@ from core.case import Case
 from core.errors import ProviderError, UsageError
 from core.events import Called, CallRecord
 from core.jobs.estimate import RoleEstimate, price_of
-from core.measures.memorisation.halves import Halves, halves, similarity
+from core.measures.memorisation import Halves, halves, similarity
 from core.models.base import Sampling
 from core.models.registry import Registry
 from core.prompts import PromptPack, load_pack

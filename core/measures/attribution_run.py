@@ -19,9 +19,9 @@ from core.agents.base import Dialogue
 from core.case import Case
 from core.events import Probed, QuestionType
 from core.measures.attribution import AFTER_TALK, APPLIES, Attribution, Evidence, OnVignette, attribute
-from core.measures.attribution_facts import LedgerFacts, ledger_facts
 from core.measures.belief import trajectory
 from core.measures.ledger.keeping import kept_facts
+from core.measures.ledger.marks import LedgerFacts, ledger_facts
 from core.store.beliefs import probes_of_trials
 from core.store.database import Store
 from core.store.fact_judgements import Judge, judged_patients, judges

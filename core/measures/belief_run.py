@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from core.measures.attribution_run import CHUNK, Facts, Progress
-from core.measures.belief import trajectory
-from core.measures.belief_many import Course
+from core.measures.belief import Course, trajectory
 from core.store.beliefs import believed
 from core.store.database import Store
 from core.store.failures import cases_of

@@ -4,8 +4,8 @@ import pandas as pd
 import streamlit as st
 
 from core.errors import AnamnesisError
+from core.measures.accuracy import accuracy_rows, chosen
 from core.measures.experts.reviewing import ReviewState, unblind
-from core.measures.scores import accuracy_rows, chosen
 from core.store.database import Store
 from core.store.selection import doctor_of
 from pages.parts.experts_data import IMPORTED, figures_of, imported_are_here, reviews

@@ -11,12 +11,11 @@ from core.jobs.fact_judging import judging
 from core.measures.attribution import AFTER_TALK, APPLIES, Attribution
 from core.measures.attribution_run import Attributed, attributions
 from core.measures.attribution_shares import CauseShare, PatientEffect, cause_shares, patient_effects
-from core.measures.belief_calibration import Calibration, calibrations
-from core.measures.belief_many import BeliefRow, Course, CurvePoint, belief_rows, curves
+from core.measures.belief import BeliefRow, Calibration, Course, CurvePoint, belief_rows, calibrations, curves
 from core.measures.belief_run import courses
 from core.measures.ledger.keeping import RULES, mark_missing
 from core.measures.ledger.kept_figures import TalkRow, talk_rows, topic_rows
-from core.measures.ledger.overview import TopicRow
+from core.measures.ledger.marks import TopicRow
 from core.store.database import Store
 from core.store.fact_judgements import Judge, judged_sums
 from core.store.figures import CaseScore, McqRule, Selection

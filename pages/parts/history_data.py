@@ -6,10 +6,21 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
-from core.measures.history.curves import CurvePoint, OrderRow, curve_points, order_rows
-from core.measures.history.doctors import MEASURES, accuracy_counted, read_doctors
-from core.measures.history.figures import ComparisonRow, MeasureRow, compare_models, measure_rows
-from core.measures.history.groups import GroupRow, group_rows
+from core.measures.history.figures import (
+    MEASURES,
+    ComparisonRow,
+    CurvePoint,
+    GroupRow,
+    MeasureRow,
+    OrderRow,
+    accuracy_counted,
+    compare_models,
+    curve_points,
+    group_rows,
+    measure_rows,
+    order_rows,
+    read_doctors,
+)
 from core.measures.history.measuring import measure_missing
 from core.stats.corrections import Correction
 from core.store.database import Store

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from core.measures.patients.kinds import ABOUT
+from core.measures.patients.rules import ABOUT
 from core.persona import label, parse_persona
 from core.store.patients import KINDS, Kind, PatientFilter, PatientOffer
 from pages.parts.figure_controls import ask_several, dataset_name, keep_valid, unique_names

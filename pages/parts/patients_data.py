@@ -5,8 +5,14 @@ from typing import Any
 
 import streamlit as st
 
-from core.measures.patients.experts import TermsAgreement, terms_against_experts
-from core.measures.patients.figures import By, PatientRate, patient_rates, trial_marks
+from core.measures.patients.figures import (
+    By,
+    PatientRate,
+    TermsAgreement,
+    patient_rates,
+    terms_against_experts,
+    trial_marks,
+)
 from core.measures.patients.marking import count_unmarked, mark_patients
 from core.measures.patients.rules import rules_version
 from core.store.database import Store

@@ -12,8 +12,8 @@ from streamlit.testing.v1 import AppTest
 
 from core.measures.experts.workbooks import FILES
 from core.measures.patients.figures import PatientRate, patient_rates
-from core.measures.patients.kinds import ABOUT
 from core.measures.patients.marking import mark_patients
+from core.measures.patients.rules import ABOUT
 from core.stats.intervals import Interval
 from core.store.database import Store
 from core.store.patients import Mark

@@ -1,17 +1,25 @@
 """CARE across data sets: parts normalised within each, and accuracy in conversation against that on the whole question.
 
 Source: Oh, Park, Kim, arXiv 2512.10195, results across data sets.
+
+How far a data set can be played as consultations: which cases pass the filter, and what their profiles hold.
+
+Source: Oh, Park, Kim, arXiv 2512.10195, suitability of data sets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
 
+from core.case import Case
 from core.measures.care.profile import PARTS, CareProfile, Part
+from core.text.profile.fields import Coverage, coverage
+from core.text.profile.profiles import CaseId, Generated, own_profile
 
 _LEAST_FOR_INTERVAL = 4
 _SAME = 1e-12
@@ -122,3 +130,32 @@ def _scaled(profiles: Sequence[CareProfile], part: Part) -> dict[str, float]:
         return {}
     least, most = min(values.values()), max(values.values())
     return {seat: (value - least) / (most - least) for seat, value in values.items()} if most - least > _SAME else {}
+
+
+@dataclass(frozen=True)
+class DatasetSuitability:
+    """``coverage`` is over the cases that somebody has judged, ``made_by`` who judged how many; ``unjudged`` are left.
+
+    A profile that came with its case is a judgement too: the case is suitable.
+    """
+
+    dataset: str
+    cases: int
+    unjudged: int
+    coverage: Coverage
+    made_by: dict[str, int]
+
+
+def dataset_suitability(
+    dataset: str,
+    cases: Sequence[Case],
+    stored: Mapping[CaseId, Generated],
+    by_rule: Callable[[Case], Generated] | None = None,
+) -> DatasetSuitability:
+    """Return the suitability of a data set: by a stored profile, else the case's own, else ``by_rule`` where given."""
+    words = [stored.get((case.case_key, case.content_hash)) or own_profile(case) for case in cases]
+    if by_rule is not None:
+        words = [word or by_rule(case) for word, case in zip(words, cases, strict=True)]
+    judged = [word for word in words if word is not None]
+    made_by = dict(Counter(word.made_by for word in judged).most_common())
+    return DatasetSuitability(dataset, len(words), len(words) - len(judged), coverage(judged), made_by)

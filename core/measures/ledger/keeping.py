@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from core.measures.attribution_facts import LedgerFacts
-from core.measures.ledger.summary import facts_from_json
+from core.measures.ledger.marks import LedgerFacts, facts_from_json
 from core.measures.ledger.workers import Parcel, marked_by
 from core.store.database import Store
 from core.store.fact_sets import all_facts_saved

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from core.measures.history.resampling import column_intervals
-from core.measures.ledger.overview import Share, TopicRow
+from core.measures.ledger.marks import Share, TopicRow
 from core.stats.intervals import NOTHING
+from core.stats.resampling import column_intervals
 from core.text.topics import TOPICS
 
 RESAMPLES = 2_000

@@ -20,8 +20,7 @@ from core import paths
 from core.agents.base import Dialogue
 from core.case import Case
 from core.errors import AnamnesisError
-from core.measures.ledger.marks import ledger
-from core.measures.ledger.summary import to_json
+from core.measures.ledger.marks import ledger, to_json
 from core.text.facts import AtomicFact
 
 _NICE = 5

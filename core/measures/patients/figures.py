@@ -3,29 +3,49 @@
 The share of conversations with at least one hit, and hits per 100 replies. 95 % intervals resample cases with all their
 conversations (``core.stats.ratios``); where every case has one conversation, or none or all of them have a hit, the
 share's interval is Wilson's over cases.
+
+The rule for medical terms beside the models that judged the same conversations.
+
+A share is of conversations with at least one term; its 95 % interval resamples cases with all their conversations, as
+in ``core.measures.patients.figures``.
+
+The rule for medical terms beside the experts of the CRAFT-MD release, on the conversations that they read.
+
+The workbooks hold the words of each conversation, so that the rule sees what the experts saw; ties are broken as in
+``core.measures.experts.figures``. The experts asked of a whole conversation whether the patient uses medical terms.
 """
 
 from __future__ import annotations
 
 import random
+import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from core.agents.base import Dialogue, Turn
 from core.errors import UsageError
-from core.measures.history.resampling import drawn_cases
-from core.measures.patients.rules import marks_in, rules_version
+from core.measures.experts.figures import decide
+from core.measures.experts.workbooks import WorkbookRow, read_rows, workbooks_of
+from core.measures.patients.rules import marks_in, rules_version, terms_in
+from core.stats.agreement import cohen_kappa, percent_agreement
 from core.stats.bootstrap import SEED
 from core.stats.intervals import NOTHING, Interval
 from core.stats.proportions import wilson, wilson_if_alike
-from core.stats.ratios import RESAMPLES, percentiles, ratio
+from core.stats.ratios import RESAMPLES, percentiles, ratio, share_interval
+from core.stats.resampling import drawn_cases
 from core.store.database import Store
 from core.store.failures import cases_of, dialogues
+from core.store.patient_judgements import Judgement as TermsJudgement
+from core.store.patient_judgements import judgements
 from core.store.patients import KINDS, Hit, Kind, Mark, PatientFilter, hits, talks, trial_case
+from core.store.review_records import Judgement
 from core.store.selection import Selection, select
 
 By = Literal["patient", "run", "doctor", "specialty", "dataset"]
@@ -41,7 +61,7 @@ class PatientRate:
     one condition that its conversations share, or how many were pooled on purpose. ``n`` conversations of
     ``cases`` cases with ``replies`` replies were looked at; ``n_hit`` of them hold at least one of ``hits`` hits.
     ``rate`` is a share (0 to 1), ``per_100`` hits in a hundred replies; NaN where nothing was looked at. Rates are
-    claimed only where the rule is right often enough (``core.measures.patients.kinds.About.claimed``).
+    claimed only where the rule is right often enough (``core.measures.patients.rules.About.claimed``).
     """
 
     group: str
@@ -167,3 +187,177 @@ def _share_interval(hit: int, n: int, cases: int, resampled: Interval) -> Interv
 def _per_100(resampled: Interval, cases: int) -> Interval:
     """Return the interval of hits in 100 replies; where there is none, as if all replies of a case were alike."""
     return resampled if resampled.high else Interval(0.0, 100 * wilson(0, cases).high)
+
+
+_WORDS = {True: "term", False: "none"}
+
+
+@dataclass(frozen=True)
+class JudgeAgreement:
+    """A model judge and the rule on the same ``n`` conversations of ``cases`` cases.
+
+    ``judge`` and ``rule`` are the shares (0 to 1) with a term by each; ``both``, ``judge_only``, ``rule_only`` and
+    ``neither`` say who found one. ``agreement`` is the share on which they say the same, ``kappa`` Cohen's (NaN where
+    undefined). ``dropped`` terms the model named that are not in the reply; ``failed`` conversations have no judgement
+    and count nowhere, nor do ``unmarked`` ones, at which the present rules have not looked.
+    """
+
+    model: str
+    prompt_hash: str
+    cases: int
+    n: int
+    judge: float
+    judge_interval: Interval
+    rule: float
+    rule_interval: Interval
+    both: int
+    judge_only: int
+    rule_only: int
+    neither: int
+    agreement: float
+    kappa: float
+    dropped: int
+    failed: int
+    unmarked: int
+
+
+def judge_against_rule(store: Store, wanted: PatientFilter | None = None) -> list[JudgeAgreement]:
+    """Return a row for each model and prompt that judged conversations under a filter; nothing is judged here."""
+    wanted = wanted or PatientFilter()
+    with store.read() as cursor:
+        judged = judgements(cursor, wanted)
+        marked = talks(cursor, rules_version(), wanted) if judged else None
+    if marked is None:
+        return []
+    rule = dict(zip(marked["trial_id"], marked["medical_term"] > 0, strict=True))
+    groups = groupby(judged, key=lambda one: (one.model, one.prompt_hash))
+    return [_judge_agreement(model, prompt_hash, list(members), rule) for (model, prompt_hash), members in groups]
+
+
+def _judge_agreement(
+    model: str, prompt_hash: str, members: Sequence[TermsJudgement], rule: dict[str, bool]
+) -> JudgeAgreement:
+    looked = [one for one in members if one.terms is not None]
+    seen = [one for one in looked if one.trial_id in rule]
+    pairs = [(bool(one.terms), bool(rule[one.trial_id])) for one in seen]
+    counts = Counter(pairs)
+    said = [[_WORDS[ours], _WORDS[theirs]] for ours, theirs in pairs]
+    judge, by_rule = (_share_of_talks([one.case_key for one in seen], [pair[who] for pair in pairs]) for who in (0, 1))
+    return JudgeAgreement(
+        model, prompt_hash, len({one.case_key for one in seen}), len(seen), *judge, *by_rule,
+        counts[True, True], counts[True, False], counts[False, True], counts[False, False],
+        percent_agreement(said, list(_WORDS.values())), cohen_kappa(said, list(_WORDS.values())),
+        sum(one.dropped for one in looked), len(members) - len(looked), len(looked) - len(seen),
+    )  # fmt: skip
+
+
+def _share_of_talks(keys: Sequence[str], found: Sequence[bool]) -> tuple[float, Interval]:
+    """Return the share of conversations with a term, and its interval over cases."""
+    cases, row_of = np.unique(np.array(keys, dtype=str), return_inverse=True)
+    hit = np.bincount(row_of, weights=np.array(found, dtype=float), minlength=len(cases))
+    n = np.bincount(row_of, minlength=len(cases)).astype(float)
+    return ratio(hit, n), share_interval(hit, n)
+
+
+PAPER = (13, 180)
+"""Conversations with medical terms by the experts, of those they read (Johri et al. 2025, Results)."""
+ALL = "all"
+_SPEAKER = re.compile(r"\b(Doctor|Patient)-AI\s*:")
+
+
+@dataclass(frozen=True)
+class TermsAgreement:
+    """Rule and experts on the same conversations of a doctor's model (``ALL`` for every one).
+
+    ``both``, ``rule_only``, ``experts_only`` and ``neither`` say who found a medical term. ``experts`` and ``rule`` are
+    the shares (0 to 1) with a term by each, with Wilson intervals; precision and recall of the rule take the experts'
+    word as the truth (NaN where nothing is counted); ``kappa`` is Cohen's. ``unmatched`` conversations have no text.
+    """
+
+    model: str
+    n: int
+    both: int
+    rule_only: int
+    experts_only: int
+    neither: int
+    experts: float
+    experts_interval: Interval
+    rule: float
+    rule_interval: Interval
+    precision: float
+    precision_interval: Interval
+    recall: float
+    recall_interval: Interval
+    kappa: float
+    unmatched: int
+
+
+@dataclass(frozen=True)
+class JudgedTalk:
+    """One conversation that experts decided on: whether they found medical terms, and the terms that the rule found.
+
+    ``terms`` is ``None`` where no workbook holds its words.
+    """
+
+    model: str
+    case: str
+    experts: bool
+    terms: tuple[str, ...] | None
+
+
+def terms_against_experts(store: Store) -> list[TermsAgreement]:
+    """Return the comparison over all conversations first, then by doctor's model.
+
+    Raises ``AnamnesisError`` where the release's workbooks are not imported.
+    """
+    judged = judged_talks(store)
+    models = list(dict.fromkeys(one.model for one in judged))
+    return [_agreement(ALL, judged), *(_agreement(m, [one for one in judged if one.model == m]) for m in models)]
+
+
+def judged_talks(store: Store) -> list[JudgedTalk]:
+    """Return every conversation that the experts decided on, with the rule's terms; raises as above."""
+    rows = [row for who, content in workbooks_of(store).items() for row in read_rows(content, who)]
+    words: dict[tuple[str, str], str] = {}
+    for row in rows:
+        if row.conversation:
+            words.setdefault((row.model, row.case), row.conversation)
+    decisions = decide(one for row in rows for one in _judgements(row))
+    return [
+        JudgedTalk(one.model, one.case, one.answer == "yes", _terms(words.get((one.model, one.case))))
+        for one in decisions
+        if one.answer is not None
+    ]
+
+
+def dialogue_of(conversation: str) -> Dialogue:
+    """Return the messages of a conversation as a workbook writes it down, a label before each."""
+    _, *parts = _SPEAKER.split(conversation)
+    pairs = zip(parts[::2], parts[1::2], strict=True)
+    return tuple(Turn("doctor" if label == "Doctor" else "patient", text.strip()) for label, text in pairs)
+
+
+def _judgements(row: WorkbookRow) -> list[Judgement]:
+    answer = row.answers.get("medical_terms")
+    return [Judgement(row.model, row.case, "medical_terms", row.annotator, answer)] if answer else []
+
+
+def _terms(conversation: str | None) -> tuple[str, ...] | None:
+    return None if conversation is None else tuple(mark.words for mark in terms_in(dialogue_of(conversation)))
+
+
+def _agreement(model: str, judged: Sequence[JudgedTalk]) -> TermsAgreement:
+    pairs = [(bool(one.terms), one.experts) for one in judged if one.terms is not None]
+    both, rule_only, experts_only = (pairs.count(pair) for pair in ((True, True), (True, False), (False, True)))
+    n, rule, experts = len(pairs), both + rule_only, both + experts_only
+    words = {True: "yes", False: "no"}
+    kappa = cohen_kappa([[words[ours], words[theirs]] for ours, theirs in pairs], ["yes", "no"])
+    return TermsAgreement(
+        model, n, both, rule_only, experts_only, n - both - rule_only - experts_only,
+        _share(experts, n), wilson(experts, n), _share(rule, n), wilson(rule, n),
+        _share(both, rule), wilson(both, rule), _share(both, experts), wilson(both, experts), kappa, len(judged) - n,
+    )  # fmt: skip
+
+
+def _share(count: int, n: int) -> float:
+    return count / n if n else float("nan")

@@ -12,7 +12,7 @@ import pytest
 from core.cli.app import main
 from core.datasets.library import library
 from core.frameworks.consultation.items import consultation_case
-from core.measures.history.doctors import read_doctors
+from core.measures.history.figures import read_doctors
 from core.measures.history.measuring import measure_missing
 from core.store.casts import casts
 from core.store.database import Store

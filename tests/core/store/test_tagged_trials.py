@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.events import Failed
-from core.measures.history.doctors import read_doctors
+from core.measures.history.figures import read_doctors
 from core.store.beliefs import believed
 from core.store.conversations import ConversationFilter, conversation_ids, conversations, first_matches
 from core.store.database import Store

@@ -22,7 +22,8 @@ from core.events import (
 )
 from core.frameworks.automedic.tags import read_tags
 from core.journal import Line, RunHeader, TrialLine
-from core.measures.care import CareQuestion, read_care
+from core.measures.care.profile import read_care
+from core.store.care import CareQuestion
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal

@@ -9,8 +9,16 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from core.measures.care import CareProfile, Estimate, habits_of, item_rows, profile_of, profiles
-from core.measures.care.profile import penalised_interval, penalty
+from core.measures.care.profile import (
+    CareProfile,
+    Estimate,
+    habits_of,
+    item_rows,
+    penalised_interval,
+    penalty,
+    profile_of,
+    profiles,
+)
 from core.store.database import Store
 from tests.core.measures.care.consultations import BROKEN, SIX, a_consultation, automedic, trials_of
 from tests.core.store.builders import a_case

@@ -11,14 +11,15 @@ import pytest
 from core.agents.base import Turn
 from core.case import Fact, Profile
 from core.errors import AnamnesisError
-from core.measures.attribution_facts import ledger_facts
-from core.measures.ledger import Ledger, facts_of, keeping, ledger, never_asked, workers
+from core.measures.ledger import keeping, workers
 from core.measures.ledger.keeping import count_unmarked, kept_facts, mark_missing
 from core.measures.ledger.kept_figures import talk_rows, topic_rows
+from core.measures.ledger.marks import Ledger, ledger, ledger_facts, never_asked
 from core.store.database import Store
 from core.store.fact_sets import save_facts
 from core.store.fold import fold
 from core.store.ledgers import StoredLedger, add_ledgers, talk_sums, topic_sums
+from core.text.facts import facts_of
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
 
 COUGH = Profile(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from core.measures.ledger import AtomicFact, FactMark, Ledger, Mark, Topic, coverage, never_asked
+from core.measures.ledger.marks import FactMark, Ledger, coverage, never_asked
+from core.text.facts import AtomicFact
+from core.text.judged import Mark
+from core.text.topics import Topic
 
 
 def fact(id_: str, topic: Topic = "onset", told: bool = True) -> AtomicFact:

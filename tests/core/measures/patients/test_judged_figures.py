@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from core.jobs.judging import journaled
-from core.measures.patients.judged_figures import judge_against_rule
+from core.measures.patients.figures import judge_against_rule
 from core.measures.patients.marking import mark_patients
 from core.store.database import Store
 from core.store.patient_judgements import JudgedTerm, row_of

@@ -9,8 +9,8 @@ import pytest
 
 from core.case import SPECIALTIES
 from core.datasets import published
-from core.measures.reproduce.accuracy_tables import interval_misprint
-from core.measures.reproduce.cells import Cell, ModelData, Reproduction, as_printed
+from core.measures.reproduce.release import Cell, ModelData, Reproduction, as_printed
+from core.measures.reproduce.tables import interval_misprint
 
 
 def a_cell(**changes: Any) -> Cell:
