@@ -34,13 +34,14 @@ def main() -> None:
 
 
 def _measure() -> None:
-    from core.measures.history.measuring import make_items, measure_missing
+    from core.measures.history.measures import HISTORY, make_items
+    from core.measures.missing import measure_missing
     from core.store.database import Store
 
     started = time.perf_counter(), time.process_time()
     make_items(Store())
     items = time.perf_counter(), time.process_time()
-    done = measure_missing(Store())
+    done = measure_missing(Store(), HISTORY)
     ended = time.perf_counter(), time.process_time()
     rows = [
         (name, *(f"{after - before:.1f}" for before, after in zip(first, last, strict=True)))

@@ -19,11 +19,10 @@ from core.errors import AnamnesisError
 from core.events import Format
 from core.jobs.fact_judging import beside_people
 from core.measures.attribution import Attribution
-from core.measures.attribution_run import Attributed, attributions
-from core.measures.attribution_shares import CauseShare, PatientEffect, cause_shares, patient_effects
-from core.measures.belief import BeliefRow, Calibration, CurvePoint, Mean, belief_rows, calibrations, curves
-from core.measures.belief_run import courses
-from core.measures.ledger.keeping import mark_missing
+from core.measures.belief import BeliefRow, Calibration, CurvePoint, Mean, belief_rows, calibrations, courses, curves
+from core.measures.failures import Attributed, CauseShare, PatientEffect, attributions, cause_shares, patient_effects
+from core.measures.ledger.kept import LEDGER
+from core.measures.missing import measure_missing
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.fact_judgements import judges
@@ -78,7 +77,7 @@ def report_failures(
         print_rows(_judge_rows(store, wanted), format_)
         return 0
     with counting("facts ledgers") as show:
-        mark_missing(store, replace(wanted, formats=None), on_progress=show)
+        measure_missing(store, LEDGER, replace(wanted, formats=None), progress=show)
     with counting("conversations") as show:
         attributed = attributions(store, wanted, mcq_rule, on_progress=show)
     found = attributed.answers

@@ -25,7 +25,8 @@ from core.measures.history.figures import (
     order_rows,
     read_doctors,
 )
-from core.measures.history.measuring import measure_missing
+from core.measures.history.measures import HISTORY
+from core.measures.missing import measure_missing
 
 Part = Literal["measures", "curves", "order", "groups"]
 
@@ -43,7 +44,7 @@ def report_history(
     store = folded_store()
     wanted = replace(selection_of(store, run, models), mcq_rule=mcq_rule)
     with counting("conversations") as show:
-        measure_missing(store, wanted, show)
+        measure_missing(store, HISTORY, wanted, progress=show)
     table = read_doctors(store, wanted)
     rows = [
         {"cases": case_set, **({by: group} if by else {}), **row}

@@ -12,6 +12,7 @@ from core.cli.comparisons import Models, Printed
 from core.cli.folded import folded_store, run_id_of
 from core.cli.report_failures import Runs, counting, model_names, print_rows
 from core.errors import AnamnesisError
+from core.measures.missing import measure_missing
 from core.measures.patients.figures import (
     PAPER,
     By,
@@ -24,8 +25,7 @@ from core.measures.patients.figures import (
     patient_rates,
     terms_against_experts,
 )
-from core.measures.patients.marking import mark_patients
-from core.measures.patients.rules import ABOUT
+from core.measures.patients.rules import ABOUT, PATIENT_MARKS
 from core.store.database import Store
 from core.store.patients import KINDS, Hit, Kind, PatientFilter
 
@@ -54,7 +54,7 @@ def report_patients(
         return 0
     wanted = PatientFilter(runs=[run_id_of(store, name) for name in run] if run else None, doctors=model_names(models))
     with counting("conversations") as show:
-        mark_patients(store, wanted, on_progress=show)
+        measure_missing(store, PATIENT_MARKS, wanted, progress=show)
     if part == "judge":
         print_rows([_judge_row(one) for one in _judged(store, wanted)], format_)
         return 0

@@ -13,9 +13,8 @@ The rules
 - Over-asking: the answered questions after the first probe from which on the right diagnosis led at every probe with a
   probability of at least ``SETTLED``.
 
-Beliefs over many conversations: when the right diagnosis leads, stops too early or too late, and mean curves.
-
-Every figure is the mean over a case's conversations, then over cases, with a 95 % interval that resamples cases.
+Over many conversations every figure is the mean over a case's conversations, then over cases, with a 95 % interval
+that resamples cases.
 
 Calibration: how far the probability of the leading diagnosis agrees with how often it is right.
 
@@ -39,11 +38,19 @@ from numpy.typing import NDArray
 from core.case import Case
 from core.events import EndReason, Probed
 from core.knowledge.base import knowledge, normalise_name
+from core.measures.ledger.kept import Facts
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.intervals import Interval
 from core.stats.ratios import percentiles, ratio, ratio_intervals, resampled_sums
+from core.store.beliefs import believed
+from core.store.database import Store
+from core.store.failures import cases_of
+from core.store.figures import Selection
 from core.text.diagnosis_names import names_answer
+from core.work import Progress, Stop
 
+_TOGETHER = 250
+"""Conversations read at a time."""
 CLOSURE = 0.5
 """A leader less likely than this is no ground to stop while facts are left."""
 SETTLED = 0.9
@@ -355,3 +362,32 @@ def _bins(counts: NDArray[np.int64], sums: Floats) -> tuple[ReliabilityBin, ...]
         )
         for index in range(BINS)
     )  # fmt: skip
+
+
+def courses(
+    store: Store,
+    selection: Selection | None = None,
+    *,
+    on_progress: Progress = lambda done, planned: None,
+    stop: Stop = lambda: False,
+) -> list[Course]:
+    """Return the trajectory of every probed conversation of a selection whose case is stored.
+
+    ``stop`` is asked between chunks; once it says so, what is read by then is returned.
+    """
+    with store.read() as cursor:
+        held = believed(cursor, selection)
+        cases = cases_of(cursor, (one.case for one in held))
+    facts = Facts(store, selection or Selection(), cases)
+    found: list[Course] = []
+    for start in range(0, len(held), _TOGETHER):
+        if stop():
+            break
+        chunk = [one for one in held[start : start + _TOGETHER] if one.case in cases]
+        ledgers = facts.of({one.trial_id: one.case for one in chunk})
+        for one in chunk:
+            ledger = ledgers.get(one.trial_id)
+            told = trajectory(cases[one.case], one.probes, one.end_reason, ledger.never if ledger else None)
+            found.append(Course(one.model, one.case[0], told))
+        on_progress(min(start + _TOGETHER, len(held)), len(held))
+    return found

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 import streamlit as st
 
-from core.measures.ledger.kept_figures import TalkRow
+from core.measures.ledger.kept import TalkRow
 from core.measures.ledger.marks import TopicRow
 from core.store.fact_judgements import Judge
 from pages.parts.case_facts import measured_words

@@ -21,7 +21,8 @@ from core.measures.history.figures import (
     order_rows,
     read_doctors,
 )
-from core.measures.history.measuring import measure_missing
+from core.measures.history.measures import HISTORY
+from core.measures.missing import measure_missing
 from core.stats.corrections import Correction
 from core.store.database import Store
 from core.store.figures import McqRule, Selection
@@ -30,9 +31,6 @@ from core.store.selection import Condition
 from core.work import Work, begin, work_at
 from pages.parts.failures_filters import Scope
 from pages.parts.figures import conditions
-
-SECONDS_EACH = 0.002
-"""Roughly what measuring one conversation takes."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ def measuring() -> Work[object] | None:
 def begin_measuring() -> None:
     """Start to measure every conversation that is not measured."""
     store = Store()
-    begin(("history", str(store.path)), lambda tell, stop: measure_missing(store, None, tell, stop))
+    begin(("history", str(store.path)), lambda tell, stop: measure_missing(store, HISTORY, progress=tell, stop=stop))
 
 
 def scoped(view: View) -> pd.DataFrame:

@@ -5,6 +5,7 @@ from typing import Any
 
 import streamlit as st
 
+from core.measures.missing import count_missing, measure_missing
 from core.measures.patients.figures import (
     By,
     PatientRate,
@@ -13,8 +14,7 @@ from core.measures.patients.figures import (
     terms_against_experts,
     trial_marks,
 )
-from core.measures.patients.marking import count_unmarked, mark_patients
-from core.measures.patients.rules import rules_version
+from core.measures.patients.rules import PATIENT_MARKS, rules_version
 from core.store.database import Store
 from core.store.fold import fold_if_free
 from core.store.patients import (
@@ -64,7 +64,10 @@ def marking() -> Work[Any] | None:
 def begin_marking(view: View) -> None:
     """Start to mark what is not marked: the runs that are chosen, or every campaign and release."""
     store, wanted = Store(), _marked_together(view)
-    begin(("patients", str(store.path)), lambda tell, stop: mark_patients(store, wanted, on_progress=tell, stop=stop))
+    begin(
+        ("patients", str(store.path)),
+        lambda tell, stop: measure_missing(store, PATIENT_MARKS, wanted, progress=tell, stop=stop),
+    )
 
 
 def rates(view: View, by: By, *, pooled: bool = False) -> list[PatientRate]:
@@ -116,7 +119,7 @@ def _offer(path: str, version: str) -> PatientOffer:
 
 @st.cache_resource(max_entries=8, show_spinner=False)
 def _unmarked(path: str, version: str, wanted: PatientFilter) -> int:
-    return count_unmarked(Store(), wanted)
+    return count_missing(Store(), PATIENT_MARKS, wanted)
 
 
 @st.cache_resource(max_entries=32, show_spinner="Resampling the cases…")

@@ -24,8 +24,7 @@ import pandas as pd
 
 from core.errors import UsageError
 from core.frameworks.consultation.oracle import Bound
-from core.measures.history.measures import CURVES, LENGTHS, SCALARS, SHARES, structure
-from core.measures.history.measuring import VERSION
+from core.measures.history.measures import CURVES, HISTORY, LENGTHS, SCALARS, SHARES, structure
 from core.stats.corrections import Correction, adjusted
 from core.stats.differences import Difference, paired_difference
 from core.stats.resampling import Floats, column_intervals
@@ -81,7 +80,7 @@ def read_history(store: Store, selection: Selection | None = None) -> pd.DataFra
     selection have no bearing on conversations.
     """
     with store.read() as cursor:
-        return case_means(cursor, VERSION, structure(), selection)
+        return case_means(cursor, HISTORY.version, structure(), selection)
 
 
 def figures_of(table: pd.DataFrame, columns: Sequence[str]) -> dict[tuple[str, str], Figure]:

@@ -18,20 +18,44 @@ measures the words of the queries with their keys. Greeting and closing message 
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
+import duckdb
 import orjson
 
 from core.agents.base import Turn
-from core.case import sentences
-from core.frameworks.consultation.items import Item
+from core.case import Case, sentences
+from core.frameworks.consultation.items import (
+    BY_RULE,
+    Item,
+    ItemSet,
+    items_by_rule,
+    items_from_json,
+    items_to_json,
+)
 from core.frameworks.conversation import FINAL_DIAGNOSIS
+from core.measures.base import Measure, Record
+from core.store.database import Store
+from core.store.failures import CaseKey
+from core.store.history import (
+    StoredItems,
+    StoredMeasures,
+    add_items,
+    add_measures,
+    cases_without_items,
+    newest_items,
+    unmeasured,
+)
+from core.store.scores import ToMeasure
+from core.store.selection import Selection
 from core.text.rouge import Score, repetition, score, tokens
 from core.text.technical import is_technical, telling, words
 from core.text.topics import TOPICS, Topic, is_open
+from core.work import Stop
 
 
 class Exchange(NamedTuple):
@@ -332,3 +356,79 @@ def _rounded(value: object) -> object:
     if isinstance(value, dict):
         return {k: _rounded(v) for k, v in value.items()}
     return [_rounded(v) for v in value] if isinstance(value, list | tuple) else value
+
+
+class HistoryTaking(Measure):
+    """How much of a case a doctor uncovered and how it asked, against the items of the case."""
+
+    name = "history_taking"
+    version: ClassVar[str] = "1-stem"
+    parcel = 500
+    seconds_each = 0.002
+
+    def prepare(self, store: Store, wanted: Selection | None, stop: Stop) -> bool:
+        """Make items by rule for the cases that have none."""
+        return make_items(store, wanted, stop)
+
+    def missing(self, cursor: duckdb.DuckDBPyConnection, wanted: Selection | None) -> list[ToMeasure]:
+        """Return the selected conversations that have no measures by their case's newest items."""
+        return [ToMeasure(*one) for one in unmeasured(cursor, self.version, wanted)]
+
+    def against(
+        self, cursor: duckdb.DuckDBPyConnection, cases: Mapping[CaseKey, Case]
+    ) -> Mapping[CaseKey, Yardstick]:  # fmt: skip
+        """Return the yardsticks of cases."""
+        items: dict[CaseKey, str] = {
+            (s.case_key, s.content_hash): s.items for s in newest_items(cursor, [key for key, _ in cases])
+        }
+        return {key: yardstick(information_of(case), items_from_json(items[key])) for key, case in cases.items()}
+
+    def read(self, record: Record) -> str:
+        """Return the measures of a conversation as JSON."""
+        return to_json(measure(record.dialogue, record.against))
+
+    def keep(self, connection: duckdb.DuckDBPyConnection, found: Sequence[tuple[ToMeasure, str]]) -> None:
+        """Store measures."""
+        now = time.time()
+        add_measures(connection, [StoredMeasures(one.trial_id, one.against, text, now) for one, text in found])
+
+
+HISTORY = HistoryTaking()
+
+
+def save_items(store: Store, case: Case, items: ItemSet) -> None:
+    """Store items of a case; its conversations are then to be measured again."""
+    with store.write() as connection:
+        add_items(connection, [_stored(case, items)])
+
+
+def stored_items(store: Store, case: Case) -> ItemSet | None:
+    """Return the items that count for a case, or ``None`` where none were stored for this content of it."""
+    with store.read() as cursor:
+        found = [s for s in newest_items(cursor, [case.case_key]) if s.content_hash == case.content_hash]
+    return ItemSet(items_from_json(found[0].items), found[0].made_by) if found else None
+
+
+def make_items(store: Store, selection: Selection | None = None, stop: Stop = lambda: False) -> bool:
+    """Make items by rule for the cases of selected trials that have none; say whether all have some now."""
+    with store.read() as cursor:
+        cases = cases_without_items(cursor, selection, tuple(BY_RULE.values()))
+    made: list[StoredItems] = []
+    for case in cases:
+        if stop():
+            break
+        made.append(_stored(case, items_by_rule(case)))
+    if made:
+        with store.write() as connection:
+            add_items(connection, made)
+    return len(made) == len(cases)
+
+
+def information_of(case: Case) -> str:
+    """Return what a patient may truly tell: M, and a profile's facts in their clinical and lay words."""
+    facts = case.profile.facts if case.profile else ()
+    return "\n".join([case.vignette, *(f"{f.key}: {f.value}. {f.lay}" for f in facts)])
+
+
+def _stored(case: Case, items: ItemSet) -> StoredItems:
+    return StoredItems(case.case_key, case.content_hash, items_to_json(items.items), items.made_by, time.time())

@@ -45,14 +45,19 @@ from __future__ import annotations
 
 import functools
 import re
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import duckdb
+
 from core.agents.base import Turn
 from core.case import Case, sentences
 from core.knowledge.base import knowledge, words_of_name
-from core.store.patients import Kind, Mark
+from core.measures.base import Measure, Record
+from core.store.patients import Kind, Mark, PatientFilter, StoredMarks, add_marks, to_mark
+from core.store.scores import ToMeasure
 from core.text.patient_terms import lexicon, lexicon_hash
 
 PRECISE = 0.8
@@ -368,3 +373,29 @@ def _marks_of_reply(number: int, question: str, text: str, said: set[str], names
         if term.name not in said and not inside:
             yield Mark(number, "medical_term", text[start:end], start, end, term.plain)
         said.add(term.name)
+
+
+class PatientMarks(Measure):
+    """What a simulated patient said that a patient would not: medical terms, leaks, refusals, confusions of role."""
+
+    name = "patient_marks"
+    parcel = 500
+    seconds_each = 0.002
+
+    def missing(self, cursor: duckdb.DuckDBPyConnection, wanted: PatientFilter | None) -> list[ToMeasure]:
+        """Return the conversations under a filter that the present rules and lexicon have not marked."""
+        return [ToMeasure(*one, rules_version()) for one in to_mark(cursor, rules_version(), wanted)]
+
+    def read(self, record: Record) -> tuple[int, tuple[Mark, ...]]:
+        """Return the number of replies and the marks of a conversation."""
+        return len(replies_of(record.dialogue)), tuple(marks_in(record.case, record.dialogue))
+
+    def keep(
+        self, connection: duckdb.DuckDBPyConnection, found: Sequence[tuple[ToMeasure, tuple[int, tuple[Mark, ...]]]]
+    ) -> None:
+        """Store marks."""
+        now = time.time()
+        add_marks(connection, [StoredMarks(one.trial_id, one.against, *read, now) for one, read in found])
+
+
+PATIENT_MARKS = PatientMarks()

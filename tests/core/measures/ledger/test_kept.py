@@ -11,10 +11,11 @@ import pytest
 from core.agents.base import Turn
 from core.case import Fact, Profile
 from core.errors import AnamnesisError
-from core.measures.ledger import keeping, workers
-from core.measures.ledger.keeping import count_unmarked, kept_facts, mark_missing
-from core.measures.ledger.kept_figures import talk_rows, topic_rows
+from core.measures import missing
+from core.measures.base import Record
+from core.measures.ledger.kept import LEDGER, FactsLedger, kept_facts, talk_rows, topic_rows
 from core.measures.ledger.marks import Ledger, ledger, ledger_facts, never_asked
+from core.measures.missing import Measured, Parcel, count_missing, measure_missing, read_by
 from core.store.database import Store
 from core.store.fact_sets import save_facts
 from core.store.fold import fold
@@ -72,16 +73,16 @@ def marks(store: Store) -> int:
 
 def test_everything_is_marked_once_and_told(filled: Store) -> None:
     told: list[tuple[int, int]] = []
-    assert count_unmarked(filled) == 4
-    assert mark_missing(filled, on_progress=lambda *at: told.append(at)) == keeping.Marked(4, 0)
+    assert count_missing(filled, LEDGER) == 4
+    assert measure_missing(filled, LEDGER, progress=lambda *at: told.append(at)) == Measured(4, 0)
     assert told[-1] == (4, 4)
-    assert count_unmarked(filled) == 0
-    assert mark_missing(filled) == keeping.Marked(0, 0)
+    assert count_missing(filled, LEDGER) == 0
+    assert measure_missing(filled, LEDGER) == Measured(0, 0)
     assert marks(filled) == 4
 
 
 def test_what_the_attribution_reads_is_what_the_ledger_says(filled: Store) -> None:
-    mark_missing(filled)
+    measure_missing(filled, LEDGER)
     kept = kept_facts(filled)
     assert kept == {f"{m}/{n}": ledger_facts(CASES[n - 1], said) for (m, n), said in TALKS.items()}
     assert kept["m1/1"].never == 1, "only the smoking never came up"
@@ -89,62 +90,63 @@ def test_what_the_attribution_reads_is_what_the_ledger_says(filled: Store) -> No
 
 
 def test_stopped_it_goes_on_where_it_was(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "PARCEL", 1)
-    assert mark_missing(filled, stop=lambda: True) == keeping.Marked(1, 3)
+    monkeypatch.setattr(FactsLedger, "parcel", 1)
+    heard: list[int] = []
+    found = measure_missing(filled, LEDGER, progress=lambda at, of: heard.append(at), stop=lambda: bool(heard))
+    assert found == Measured(1, 3)
     assert marks(filled) == 1
     done: list[int] = []
-    assert mark_missing(filled, on_progress=lambda at, of: done.append(of)) == keeping.Marked(3, 0)
+    assert measure_missing(filled, LEDGER, progress=lambda at, of: done.append(of)) == Measured(3, 0)
     assert done == [3, 3, 3]
 
 
 def test_broken_off_what_was_written_is_kept(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "PARCEL", 1)
+    monkeypatch.setattr(FactsLedger, "parcel", 1)
 
     def fail(done: int, planned: int) -> None:
         if done == 2:
             raise AnamnesisError("the power went")
 
     with pytest.raises(AnamnesisError, match="power"):
-        mark_missing(filled, on_progress=fail)
+        measure_missing(filled, LEDGER, progress=fail)
     assert marks(filled) == 2
-    assert count_unmarked(filled) == 2
+    assert count_missing(filled, LEDGER) == 2
 
 
 def test_new_facts_of_a_case_mark_its_conversations_anew(filled: Store) -> None:
-    mark_missing(filled)
+    measure_missing(filled, LEDGER)
     with filled.write() as connection:
         save_facts(connection, CASES[0], facts_of(CASES[0])[:2], "a person")
-    assert count_unmarked(filled) == 2
+    assert count_missing(filled, LEDGER) == 2
     assert set(kept_facts(filled)) == {"m1/2", "m2/2"}
-    mark_missing(filled)
+    measure_missing(filled, LEDGER)
     assert kept_facts(filled)["m1/1"].never == 0, "the smoking is no fact any more"
 
 
 def test_new_rules_mark_everything_anew(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    mark_missing(filled)
-    monkeypatch.setattr(keeping, "RULES", "other")
-    assert count_unmarked(filled) == 4
+    measure_missing(filled, LEDGER)
+    monkeypatch.setattr(FactsLedger, "version", "other")
+    assert count_missing(filled, LEDGER) == 4
     assert kept_facts(filled) == {}
 
 
 def test_processes_give_the_same_and_end(filled: Store) -> None:
-    parcels = [workers.Parcel(((CASES[0], None),), ((0, said),)) for said in TALKS.values()] * 3
-    found = workers.marked_by(2, iter(parcels))
-    assert list(found) == [workers.mark(parcel) for parcel in parcels]
+    parcels = [Parcel(LEDGER, (Record(str(at), CASES[0], said),)) for at, said in TALKS.items()] * 3
+    found = read_by(2, iter(parcels))
+    assert list(found) == [parcel.read() for parcel in parcels]
 
 
 def test_a_process_that_dies_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_start", lambda: workers.subprocess.Popen(
-        ["true"], stdin=workers.subprocess.PIPE, stdout=workers.subprocess.PIPE))  # fmt: skip
-    parcel = workers.Parcel(((CASES[0], None),), ((0, talk()),))
+    monkeypatch.setattr(missing, "_start", lambda: missing.subprocess.Popen(
+        ["true"], stdin=missing.subprocess.PIPE, stdout=missing.subprocess.PIPE))  # fmt: skip
     with pytest.raises(AnamnesisError, match="broke off"):
-        list(workers.marked_by(1, [parcel]))
+        list(read_by(1, [Parcel(LEDGER, (Record("t", CASES[0], talk()),))]))
 
 
 def test_figures_of_topics_are_those_of_the_ledgers(filled: Store) -> None:
-    mark_missing(filled)
+    measure_missing(filled, LEDGER)
     with filled.read() as cursor:
-        rows = topic_rows(topic_sums(cursor, keeping.RULES))
+        rows = topic_rows(topic_sums(cursor, LEDGER.version))
     assert set(rows) == {"m1", "m2"}
     for model, found in rows.items():
         expected = never_asked(ledgers(model))
@@ -156,14 +158,15 @@ def test_figures_of_topics_are_those_of_the_ledgers(filled: Store) -> None:
 
 
 def test_figures_of_talks_count_what_is_left_out(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "PARCEL", 1)
-    mark_missing(filled, stop=lambda: True)
+    monkeypatch.setattr(FactsLedger, "parcel", 1)
+    heard: list[int] = []
+    measure_missing(filled, LEDGER, progress=lambda at, of: heard.append(at), stop=lambda: bool(heard))
     with filled.read() as cursor:
-        rows = {row.model: row for row in talk_rows(talk_sums(cursor, keeping.RULES))}
+        rows = {row.model: row for row in talk_rows(talk_sums(cursor, LEDGER.version))}
     assert {m: (r.conversations, r.missing, r.broken) for m, r in rows.items()} == {"m1": (1, 1, 0), "m2": (0, 2, 0)}
-    mark_missing(filled)
+    measure_missing(filled, LEDGER)
     with filled.read() as cursor:
-        rows = {row.model: row for row in talk_rows(talk_sums(cursor, keeping.RULES))}
+        rows = {row.model: row for row in talk_rows(talk_sums(cursor, LEDGER.version))}
     assert {m: (r.conversations, r.missing, r.with_leaked.value) for m, r in rows.items()} == {
         "m1": (2, 0, 0.0), "m2": (2, 0, 0.0),
     }  # fmt: skip
@@ -176,7 +179,7 @@ def test_summaries_of_older_rules_are_left_alone_and_marked_anew(filled: Store) 
     old = {"topics": [], "invented": 2, "denials": 1, "facts": facts}
     with filled.write() as connection:
         add_ledgers(connection, [StoredLedger("m1/1", "of version 2", orjson.dumps(old).decode(), 1.0)])
-    assert count_unmarked(filled) == 4
+    assert count_missing(filled, LEDGER) == 4
     assert kept_facts(filled) == {}
-    assert mark_missing(filled).marked == 4
+    assert measure_missing(filled, LEDGER).measured == 4
     assert marks(filled) == 5
