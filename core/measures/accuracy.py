@@ -14,21 +14,24 @@ A published cell is marked by its table and never mixed into a computed one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
 
+from core.agents.mcq import STRICT_VERSION
 from core.datasets.published import RELEASE_DATASETS, AccuracyFigure, accuracy_figures
-from core.errors import UsageError
+from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
+from core.measures.base import Asked, Columns, Row, metric
 from core.stats.bootstrap import bootstrap_interval, exact_interval, resampled_interval
 from core.stats.intervals import Interval, t_interval
 from core.store.database import Store
 from core.store.figures import CaseScore, McqRule, Selection, case_scores
+from core.store.regrading import count_read_before
 
 Group = Literal["specialty", "dataset"]
 IntervalKind = Literal["bootstrap", "exact", "resampled", "normal"]
@@ -184,13 +187,6 @@ def chosen(
     return [s for s in scores if all(getattr(s, name) in values for name, values in tests)]
 
 
-def accuracy_rows(
-    scores: Sequence[CaseScore], by: Group | None = None, interval: IntervalKind = "bootstrap"
-) -> list[AccuracyRow]:
-    """Return the accuracy of every arm and model of scores that were read already."""
-    return accuracy_of(scores, by, interval=interval)
-
-
 Split = Literal["all", "specialty", "dataset", "dermatology", "single"]
 PUBLISHED_CASES = "craftmd"
 """The case set that the published figures are about."""
@@ -287,3 +283,41 @@ def _published(figure: AccuracyFigure) -> Cell:
     low, high = (figure.ci_low, figure.ci_high) if sound else (None, None)
     group = figure.specialty_name or (RELEASE_DATASETS[figure.dataset] if figure.dataset else None)
     return Cell(figure.model, figure.format, figure.question_type, group, figure.mean, low, high, table=figure.table)
+
+
+By = Annotated[Group | None, "Split by specialty or dataset."]
+_COLUMNS = Columns(excluded="excluded_by_reason")
+
+
+@metric(
+    "accuracy", "run", "models", "cases", "pool", "asks_for", "mcq_rule", decimals=".6f",
+    empty="There is nothing to report yet: start with `python -m core run --doctor reference/bayes`.",
+)  # fmt: skip
+def report(
+    asked: Asked, by: By = None, interval: Annotated[IntervalKind, "Interval of the mean."] = "bootstrap"
+) -> Iterator[Row]:
+    """Mean over trials for each case, then over cases, with a 95 % interval, and what was excluded.
+
+    A row is a condition: runs of one model that differ in patient, prompts, cap, grader, cases … are rows apart, named
+    by what differs, the newest first.
+    """
+    wanted = asked.selection
+    rows = accuracy(asked.store, by, wanted, interval=interval, mcq_rule=wanted.mcq_rule)
+    if not rows and wanted.asks_for and accuracy(asked.store, by, replace(wanted, asks_for=None)):
+        raise AnamnesisError("No answered case asks for this: leave --asks-for out, or choose another kind.")
+    for row in rows:
+        yield Row(
+            {"model": row.model, "format": row.format, "question_type": row.question_type,
+             **({"group": row.group or "?"} if by else {})},
+            row.mean, row.ci_low, row.ci_high, row.n_cases, row.excluded_by_reason,
+            {"n_trials": row.n_trials, "n_excluded": row.n_excluded, "n_cases_excluded": row.n_cases_excluded},
+            columns=_COLUMNS, by=by or "",
+        )  # fmt: skip
+    if wanted.mcq_rule == "mcq_strict":
+        with asked.store.read() as cursor:
+            outdated = count_read_before(cursor, STRICT_VERSION, wanted)
+        if outdated:
+            asked.note(
+                f"{outdated:,} answers with choices were read by an earlier version of the strict rule: "
+                "`python -m core regrade all --rules` reads them anew, at no cost."
+            )

@@ -26,8 +26,12 @@ from core.store.selection import Selection
 from core.work import Progress, Stop
 
 Part = Literal["answers", "calls"]
-Filter = Literal["run", "models", "cases", "formats", "asks_for", "mcq_rule", "pool"]
+Filter = Literal["run", "models", "cases", "asks_for", "mcq_rule", "pool"]
 """What of a ``Selection`` a metric lets one choose."""
+
+
+class Positional(str):
+    """The help of an option that is given by its place instead of its name."""
 
 
 class Evidence(NamedTuple):
@@ -109,7 +113,7 @@ class Columns(NamedTuple):
     low: str = "ci_low"
     high: str = "ci_high"
     n: str | None = "n_cases"
-    excluded: str | None = "excluded"
+    excluded: str | None = None
 
 
 MEAN = Columns()
@@ -132,16 +136,23 @@ class Row:
     more: Mapping[str, Any] = field(default_factory=dict)
     unit: str = "cases"
     columns: Columns = MEAN
+    by: str = ""
 
-    def cells(self) -> dict[str, Any]:
-        """Return the row as columns → values, in the order in which they are printed."""
+    def cells(self, *, plain: bool = False) -> dict[str, Any]:
+        """Return the row as columns → values, in the order in which they are printed.
+
+        ``plain`` is for programs: reasons of exclusion are a mapping, not words, and the label's ``group`` is called so
+        whatever it was split ``by``.
+        """
         names = self.columns
-        found = {**self.label, names.estimate: self.estimate, names.low: self.low, names.high: self.high}
+        label = {self.by if name == "group" and self.by and not plain else name: v for name, v in self.label.items()}
+        found = {**label, names.estimate: self.estimate, names.low: self.low, names.high: self.high}
         if names.n is not None:
             found[names.n] = self.n
+        found |= self.more
         if names.excluded is not None:
-            found[names.excluded] = counts_in_words(self.excluded)
-        return {**found, **self.more}
+            found[names.excluded] = dict(self.excluded) if plain else counts_in_words(self.excluded)
+        return found
 
 
 def counts_in_words(counts: Mapping[Any, int]) -> str:
@@ -166,7 +177,11 @@ class Asked:
     progress: Callable[[str], AbstractContextManager[Progress]] = _unwatched
     notes: list[str] = field(default_factory=list)
     short: bool = False
-    """Whether long words may be cut, as a table on a terminal needs it."""
+    """Whether long words may be cut, as a table needs it."""
+
+    def note(self, words: str) -> None:
+        """Say something beside the rows."""
+        self.notes.append(words)
 
 
 @dataclass(frozen=True)

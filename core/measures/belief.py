@@ -27,10 +27,10 @@ resample cases; that of the calibration error lies high, since chance alone move
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 from core.case import Case
 from core.events import EndReason, Probed
 from core.knowledge.base import knowledge, normalise_name
+from core.measures.base import Asked, Columns, Row, metric
 from core.measures.ledger.kept import Facts
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.intervals import Interval
@@ -391,3 +392,45 @@ def courses(
             found.append(Course(one.model, one.case[0], told))
         on_progress(min(start + _TOGETHER, len(held)), len(held))
     return found
+
+
+BeliefPart = Literal["models", "calibration", "reliability", "curves"]
+
+
+@metric(
+    "belief", "run", "models",
+    empty="No belief is stored: run a campaign with --probe, or with the reference doctor. Name runs whose patient had "
+    "a persona by --run.",
+)  # fmt: skip
+def report(
+    asked: Asked, part: Annotated[BeliefPart, "Which figures: by model, calibration, its bins, or curves."] = "models"
+) -> Iterator[Row]:
+    """Report when the right diagnosis led, premature closure, over-asking, and calibration (Brier, ECE)."""
+    with asked.progress("conversations") as show:
+        found = courses(asked.store, asked.selection, on_progress=show)
+    if part == "models":
+        for one in belief_rows(found):
+            for name in ("ever_led", "leads_at_end", "lost", "premature", "over_asked", "first_led"):
+                yield _mean_row({"model": one.model, "figure": name}, getattr(one, name))
+    elif part == "curves":
+        for at in curves(found):
+            yield _mean_row({"model": at.model, "quantity": at.quantity, "per_cent": at.per_cent}, at.mean)
+    for row in calibrations(found) if part in ("calibration", "reliability") else ():
+        head = {"model": row.model, "when": row.when}
+        if part == "calibration":
+            yield Row(
+                {**head, "n_cases": row.n_cases, "n_probes": row.n_probes}, row.brier, *row.brier_interval, row.n_cases,
+                more={"ece": row.ece, "ece_low": row.ece_interval.low, "ece_high": row.ece_interval.high},
+                columns=Columns("brier", "brier_low", "brier_high", None),
+            )  # fmt: skip
+            continue
+        for bin_ in row.bins:
+            counts = {"n_cases": bin_.n_cases, "n_probes": bin_.n_probes, "probability": bin_.probability}
+            yield Row(
+                {**head, "from": bin_.low, "to": bin_.high, **counts}, bin_.right, *bin_.interval, bin_.n_cases,
+                columns=Columns("right", n=None),
+            )  # fmt: skip
+
+
+def _mean_row(label: dict[str, object], mean: Mean) -> Row:
+    return Row(label, mean.value, *mean.interval, mean.n_cases, more={"n_conversations": mean.n_conversations})

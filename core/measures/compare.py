@@ -10,21 +10,26 @@ Each step compares a version with the one before it, paired by case (Johri et al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from core.datasets.published import AccuracyFigure, accuracy_figures
+from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
-from core.measures.accuracy import Group
+from core.measures.accuracy import By, Group, chosen, read_scores
+from core.measures.base import Asked, Columns, Row, metric
+from core.models.registry import load_registry
 from core.stats.corrections import Correction, adjusted
 from core.stats.differences import paired_difference
 from core.stats.intervals import t_interval
 from core.stats.mcnemar import PairedCounts
 from core.store.figures import CaseScore
+from core.store.selection import doctor_of
 
 Cases = Mapping[str, CaseScore]
 """The scores of one arm of one model, by the key of the case."""
@@ -257,3 +262,81 @@ def _groups(scores: Iterable[CaseScore], by: Group | None) -> list[tuple[str | N
 
 def _invalid(scores: Iterable[CaseScore]) -> int:
     return sum(sum(score.excluded.values()) for score in scores)
+
+
+_CORRECTED = Annotated[Correction, "Correction over all tests that are printed."]
+_DIFFERENCE = Columns("difference", n=None)
+
+
+@metric("pairs", "cases", "mcq_rule", empty="No model has answers on vignettes and in another format.")
+def report_pairs(
+    asked: Asked,
+    by: By = None,
+    models: Annotated[str | None, "Only these models, with commas."] = None,
+    correction: _CORRECTED = "holm",
+) -> Iterator[Row]:
+    """Compare every format with the same model's vignette arm, paired by case (second minus first)."""
+    scores = _scores(asked)
+    if models is not None:
+        scores = chosen(scores, models=[name for one in models.split(",") for name in _held(one, scores)])
+    pairs = format_pairs(scores, by)
+    for pair, p in zip(pairs, adjusted_p([pair.result for pair in pairs], correction), strict=True):
+        arms: dict[str, Any] = {"model": pair.model, "question_type": pair.question_type} | _group(by, pair.group)
+        yield _difference({**arms, "first": "vignette", "second": pair.format}, pair.result, p)
+
+
+@metric("monitor", "cases", "mcq_rule", empty="These versions have no arm in common.")
+def report_monitor(
+    asked: Asked,
+    versions: Annotated[str, "Versions in order, with commas, such as mistral_v1_7b,mistral_v2_7b."],
+    by: By = None,
+    correction: _CORRECTED = "holm",
+) -> Iterator[Row]:
+    """Compare each version of a model with the one before it, arm by arm, paired by case."""
+    scores = _scores(asked)
+    held = [_held(name, scores) for name in versions.split(",")]
+    for found in (found for found in held if len(found) > 1):
+        others = "; ".join(found[1:])
+        asked.note(f"The newest condition is compared, {found[0]}; name another one for it: {others}.")
+    if len(held) < 2:
+        raise UsageError("--versions needs at least two, the older one first.")
+    for step in steps(scores, [found[0] for found in held], by, correction):
+        arm: dict[str, Any] = {"format": step.format, "question_type": step.question_type} | _group(by, step.group)
+        invalid = {"invalid_first": step.invalid_before, "invalid_second": step.invalid_after}
+        yield _difference(
+            {"first": step.before, "second": step.after, **arm}, step.result, step.adjusted_p,
+            {"change": step.verdict, **invalid},
+        )  # fmt: skip
+
+
+def _scores(asked: Asked) -> list[CaseScore]:
+    scores = read_scores(asked.store, asked.selection, asked.selection.mcq_rule)
+    if not scores:
+        raise AnamnesisError("There is nothing to report yet: run a campaign, or import the authors' release.")
+    return scores
+
+
+def _held(name: str, scores: Sequence[CaseScore]) -> list[str]:
+    """Return the conditions that a name stands for, the newest first: one of them, or all of a model or alias."""
+    held = dict.fromkeys(score.model for score in scores)
+    plain = name.strip()
+    full = {alias.lower(): target for alias, target in load_registry().aliases.items()}.get(plain.lower(), plain)
+    found = [one for one in held if one == plain] or [one for one in held if doctor_of(one) in (plain, full)]
+    if not found:
+        raise UsageError(f"The database holds no answers of {plain!r}; it holds {', '.join(sorted(held))}.")
+    return found
+
+
+def _group(by: Group | None, group: str | None) -> dict[str, Any]:
+    return {by: group} if by else {}
+
+
+def _difference(
+    label: dict[str, Any], found: Comparison, p: float, more: Mapping[str, Any] = MappingProxyType({})
+) -> Row:
+    means = {"first_mean": found.first_mean, "second_mean": found.second_mean}
+    counts = {"n_cases": found.n, "improved": found.improved, "regressed": found.regressed, "equal": found.equal}
+    return Row(
+        {**label, **means}, found.difference, found.ci_low, found.ci_high, found.n,
+        more={"p": found.p, "p_adjusted": p, **counts, **more}, columns=_DIFFERENCE,
+    )  # fmt: skip

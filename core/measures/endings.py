@@ -11,9 +11,9 @@ the cases that both rules keep.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -21,9 +21,11 @@ from numpy.typing import NDArray
 
 from core.events import FORMATS, QUESTION_TYPES, EndReason, Format, QuestionType
 from core.measures.accuracy import Invalid
+from core.measures.base import Asked, Columns, Listed, Row, counts_in_words, metric
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.differences import paired_difference
 from core.stats.intervals import NOTHING, Interval
+from core.store.endings import conversation_endings, ending_outcomes
 from core.store.figures import McqRule
 
 END_REASONS: tuple[EndReason, ...] = get_args(EndReason)
@@ -381,3 +383,43 @@ def _difference(scores: Floats, before: Floats) -> tuple[float | None, Interval]
         return 0.0, Interval(0.0, 0.0)
     compared = paired_difference(scores, before)
     return compared.mean, compared.interval
+
+
+@metric("endings", "run", "models", "cases", empty="There is no conversation to report: run a campaign.")
+def report(
+    asked: Asked,
+    part: Annotated[
+        Literal["endings", "turns", "rules"],
+        "Why conversations ended, how long they were, or accuracy under other rules of stopping and grading.",
+    ] = "endings",
+) -> Iterator[Listed]:
+    """Report why conversations ended, how many without a diagnosis, and what other rules would make of them."""
+    with asked.store.read() as cursor:
+        table = (ending_outcomes if part == "rules" else conversation_endings)(cursor, asked.selection)
+    if part == "rules":
+        for r in rescore(table, RULES):
+            yield Row(
+                {"model": r.model, "format": r.format, "question_type": r.question_type, "rule": r.rule}, r.mean,
+                *r.interval, r.n_cases,
+                more={
+                    "n_answers": r.n_answers, "n_excluded": r.n_excluded, "concerned": r.concerned,
+                    "changed": r.changed, "same_cases": r.same_cases, "same_cases_low": r.same_cases_interval.low,
+                    "same_cases_high": r.same_cases_interval.high, "n_same": r.n_same,
+                },
+            )  # fmt: skip
+    elif part == "turns":
+        for t in turn_rows(table):
+            label = {"model": t.model, "turns": t.turns, "conversations": t.conversations}
+            yield {**label, "share": t.share}
+    else:
+        for e in endings(table):
+            yield Row(
+                {"model": e.model}, e.unconcluded_share, *e.unconcluded_interval, e.cases,
+                {"no conversation": e.without},
+                {
+                    "conversations": e.conversations, "without_diagnosis": e.unconcluded,
+                    "reasons": counts_in_words(e.reasons), "turns_mean": e.turns_mean,
+                    "turns_median": e.turns_median, "turns_most": e.turns_most,
+                },
+                columns=Columns("without_diagnosis_share", excluded="excluded"),
+            )  # fmt: skip

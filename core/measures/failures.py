@@ -13,22 +13,27 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Annotated, Literal
 
 import numpy as np
 
 from core.case import Case
+from core.errors import AnamnesisError
 from core.events import FORMATS, QUESTION_TYPES, Format, Probed, QuestionType
 from core.measures.attribution import AFTER_TALK, APPLIES, CAUSES, Attribution, Cause, Evidence, OnVignette, attribute
+from core.measures.base import Asked, Columns, Listed, Row, metric
 from core.measures.belief import trajectory
-from core.measures.ledger.kept import Facts
+from core.measures.ledger.kept import LEDGER, Facts
 from core.measures.ledger.marks import LedgerFacts
+from core.measures.missing import measure_missing
+from core.stats.agreement import cohen_kappa
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.differences import paired_difference
 from core.stats.intervals import NOTHING, Interval
 from core.stats.ratios import ratio, ratio_intervals
 from core.store.beliefs import probes_of_trials
 from core.store.database import Store
-from core.store.fact_judgements import Judge, judged_patients, judges
+from core.store.fact_judgements import Judge, judged_patients, judges, people_beside
 from core.store.failures import CaseKey, WrongAnswer, cases_of, wrong_answers
 from core.store.figures import CaseScore, McqRule, Selection, case_scores
 from core.text.judged import JudgedPatient
@@ -301,3 +306,147 @@ def _place(one: Attribution, by_arm: bool) -> tuple[str, int, int]:
 def _order(key: tuple[str, Arm]) -> tuple[str, int, int]:
     model, (format_, question_type) = key
     return model, FORMATS.index(format_), QUESTION_TYPES.index(question_type)
+
+
+@dataclass(frozen=True)
+class BesidePeople:
+    """A judge and one annotator or more on the same conversations, on one question that experts are asked.
+
+    ``in_vignette`` (is everything the patient says based on the vignette?) stands beside *invented*, and
+    ``complete_answers`` beside *withheld*. Of ``n`` answers of people they say the same in ``same``; both find a fault
+    in ``both``, only one of the two in ``judge_only`` and ``people_only``. ``kappa`` is Cohen's, NaN where undefined.
+    """
+
+    question: str
+    n: int
+    same: int
+    both: int
+    judge_only: int
+    people_only: int
+    kappa: float
+
+
+def beside_people(store: Store, judge: Judge) -> list[BesidePeople]:
+    """Return how a judge stands to the people who reviewed conversations that it judged; empty where nobody did."""
+    with store.read() as cursor:
+        said = people_beside(cursor, judge)
+    rows = []
+    for question, fault in (("in_vignette", "invented"), ("complete_answers", "withheld")):
+        pairs = [(bool(one[fault]), one["value"] == "no") for one in said if one["question"] == question]
+        if pairs:
+            words = [["fault" if found else "none" for found in pair] for pair in pairs]
+            rows.append(
+                BesidePeople(
+                    question, len(pairs), sum(ours == theirs for ours, theirs in pairs), pairs.count((True, True)),
+                    pairs.count((True, False)), pairs.count((False, True)), cohen_kappa(words, ["fault", "none"]),
+                )
+            )  # fmt: skip
+    return rows
+
+
+FailurePart = Literal["causes", "arms", "patient", "answers", "judges"]
+
+
+@metric(
+    "failures", "run", "models", "mcq_rule",
+    empty="There is no wrong answer to attribute: run a campaign, or choose other --formats (vignette, multi_turn, "
+    "multi_turn_exam). Name runs whose patient had a persona by --run. AutoMedic's failures: `report care`.",
+)  # fmt: skip
+def report(
+    asked: Asked,
+    formats: Annotated[
+        str, "Formats with commas: multi_turn, multi_turn_exam, vignette; all for every one."
+    ] = "multi_turn",
+    part: Annotated[
+        FailurePart, "Causes, by arm, accuracy without the patient's, answers, or who judged."
+    ] = "causes",
+) -> Iterator[Listed]:  # fmt: skip
+    """Report what each wrong answer is put down to: provider, case, grader, patient or doctor."""
+    store, rule = asked.store, asked.selection.mcq_rule
+    chosen: list[Format] = [name.strip() for name in formats.split(",")]  # type: ignore[misc]
+    wanted = replace(asked.selection, formats=None if formats == "all" else chosen)
+    if part == "judges":
+        yield from _judges(store, wanted)
+        return
+    with asked.progress("facts ledgers") as show:
+        measure_missing(store, LEDGER, wanted.of_talks(), progress=show)
+    with asked.progress("conversations") as show:
+        attributed = attributions(store, wanted, rule, on_progress=show)
+    if part == "patient":
+        with store.read() as cursor:
+            effects = patient_effects(attributed.answers, case_scores(cursor, wanted, rule))
+        yield from map(_effect_row, effects)
+    elif part == "answers":
+        yield from map(_answer_row, attributed.answers)
+    else:
+        yield from map(_cause_row, cause_shares(attributed.answers, by_arm=part == "arms"))
+    if attributed.answers:
+        _tell_judged(asked, attributed)
+
+
+def _tell_judged(asked: Asked, attributed: Attributed) -> None:
+    """Say who judged what patients withheld and invented, and what nobody judged."""
+    open_ = [a for a in attributed.answers if a.counted and (a.cause == "not_judged" or a.provisional)]
+    if attributed.judge is None and not open_:
+        return
+    by = f"{attributed.judge.model} (prompts {attributed.judge.prompt_hash})" if attributed.judge else "nobody"
+    judged = sum(a.judged and a.counted for a in attributed.answers)
+    words = f"Withheld and invented: judged by {by} for {judged:,} wrong answers."
+    if open_:
+        provisional = sum(a.provisional for a in open_)
+        words += (
+            f" Not judged: {len(open_) - provisional:,} answers of that cause, and {provisional:,} put down to the "
+            "doctor that may still be the patient's. A model judges them: `python -m core judge-facts --model M`."
+        )
+    asked.note(words)
+
+
+def _judges(store: Store, wanted: Selection) -> Iterator[Listed]:
+    with store.read() as cursor:
+        kept = judges(cursor, wanted)
+    if not kept:
+        raise AnamnesisError(
+            "No model has judged what patients withheld and invented: run `python -m core judge-facts --model M` "
+            "first, or choose another --run or --models."
+        )
+    for one in kept:
+        people = {row.question: row for row in beside_people(store, one.judge)}
+        beside: dict[str, float | None] = {}
+        for fault, question in (("invented", "in_vignette"), ("withheld", "complete_answers")):
+            row = people.get(question)
+            beside |= {f"{fault}_people": row.n if row else 0, f"{fault}_same": row.same if row else None,
+                       f"{fault}_kappa": row.kappa if row else None}  # fmt: skip
+        yield {**one.judge._asdict(), "judged": one.judged, "failed": one.failed, **beside}
+
+
+def _cause_row(row: CauseShare) -> Row:
+    arm = dict(zip(("format", "question_type"), row.arm, strict=True)) if row.arm else {}
+    return Row(
+        {"model": row.model, **arm, "cause": row.cause, "n": row.n, "wrong": row.n_wrong}, row.share, *row.interval,
+        row.n_wrong, more={"excluded": row.n_excluded, "provisional": row.n_provisional}, unit="wrong answers",
+        columns=Columns("share", n=None),
+    )  # fmt: skip
+
+
+def _effect_row(row: PatientEffect) -> Row:
+    return Row(
+        {"model": row.model, "format": row.arm[0], "question_type": row.arm[1]}, row.accuracy, *row.interval,
+        row.n_cases,
+        more={
+            "without_patient": row.without, "without_low": row.without_interval.low,
+            "without_high": row.without_interval.high, "same_cases": row.same_cases,
+            "same_cases_low": row.same_cases_interval.low, "same_cases_high": row.same_cases_interval.high,
+            "n_cases": row.n_cases, "answers_left_out": row.n_left_out, "cases_left_out": row.n_cases_left_out,
+            "not_judged": row.n_not_judged,
+        },
+        columns=Columns("accuracy", n=None),
+    )  # fmt: skip
+
+
+def _answer_row(one: Attribution) -> Listed:
+    answer = one.answer
+    return {
+        "model": answer.model, "case": answer.case[0], "trial_id": answer.trial_id, "format": answer.format,
+        "question_type": answer.question_type, "verdict": answer.verdict, "cause": one.cause, "rule": one.rule,
+        "turn": one.turn, "judged": one.judged, "provisional": one.provisional,
+    }  # fmt: skip

@@ -19,7 +19,7 @@ import pandas as pd
 
 import core.measures
 from core.errors import AnamnesisError, UsageError
-from core.measures.base import Asked, Listed, Measure, Metric, Row, add_extensions
+from core.measures.base import Asked, Columns, Listed, Measure, Metric, Row, add_extensions
 from core.measures.missing import measure_missing
 from core.stats.bootstrap import bootstrap_interval
 from core.store.scores import score_table
@@ -97,7 +97,7 @@ class ScoreMeans:
         return Row(
             {"model": model, "score": name}, float(values.mean()) if values.size else None,
             bounds.low if bounds else None, bounds.high if bounds else None, values.size, dict(why),
-            {"n_trials": len(have)},
+            {"n_trials": len(have)}, columns=Columns(excluded="excluded"),
         )  # fmt: skip
 
     def _evidence(self, scored: pd.DataFrame) -> Iterator[Listed]:

@@ -9,18 +9,20 @@ Accuracy corrected for the grader's own error, as experts' judgements of free re
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from core.errors import UsageError
+from core.errors import AnamnesisError, UsageError
 from core.events import COUNTED, Format, Verdict
 from core.measures.accuracy import AccuracyRow, Group, accuracy_of
+from core.measures.base import Asked, Columns, Listed, Row, counts_in_words, metric
 from core.measures.experts.figures import Corrected, JudgedAnswer, against_grader, corrected, decisions_of
 from core.measures.experts.reviewing import ReviewState, states
-from core.measures.graders.agreement import Judged, read_judged
+from core.measures.graders.agreement import Judged, common_agreement, flip_rates, pair_agreements, read_judged
 from core.store.database import Store
 from core.store.figures import CaseScore, Selection
+from core.store.grader_differences import Wanted, differences
 
 PANEL = "panel"
 """What a panel is called where graders are named."""
@@ -223,3 +225,117 @@ def _by_model(scores: Sequence[CaseScore]) -> dict[str, dict[str, float]]:
         if one.score is not None:
             found.setdefault(one.model, {})[one.case_key] = one.score
     return found
+
+
+GradersPart = Literal["agreement", "flips", "differences", "accuracy"]
+_LONG = 60
+"""Characters of a response that a table shows; CSV and JSON hold all."""
+
+
+@metric("graders", "run", empty="There is nothing to report on graders.")
+def report(
+    asked: Asked,
+    part: Annotated[
+        GradersPart, "Agreement of graders, contradictions of each, answers on which two differ, or accuracy by grader."
+    ] = "agreement",
+    panel: Annotated[
+        str | None,
+        "Graders with commas: a panel whose majority counts (accuracy), the ones to compare (agreement), or the two to "
+        "hold against one another (differences; without it the newest verdict and the one before).",
+    ] = None,
+    common: Annotated[bool, "For accuracy: only answers that all graders have judged."] = False,
+) -> Iterator[Listed]:
+    """Report on graders of free responses; of one grader the newest verdict on an answer counts."""
+    named = members(panel) if panel else []
+    if part == "agreement":
+        yield from _agreement_rows(asked, named)
+    elif part == "flips":
+        found = flip_rates(asked.store, asked.selection.runs)
+        if not found:
+            raise AnamnesisError("No grader has met the same response, or one answer, twice yet.")
+        for one in found:
+            yield Row(
+                {"grader": one.grader, "judged_again": f"the same {one.same}", "pairs": one.pairs,
+                 "both_ways": one.both},
+                one.share, *one.interval, one.pairs, more={"verdicts": one.verdicts}, unit="pairs",
+                columns=Columns("share", n=None),
+            )  # fmt: skip
+    elif part == "differences":
+        yield from _difference_rows(asked, named)
+    else:
+        yield from _accuracy_rows(asked, named, common)
+
+
+def _read(asked: Asked) -> Judged:
+    found = read_judged(asked.store, selection=asked.selection)
+    if not found.graders:
+        raise AnamnesisError(
+            "No grader has judged a free response here: run a campaign with an arm such as multi_turn:frq, or import "
+            "the authors' release."
+        )
+    return found
+
+
+def _agreement_rows(asked: Asked, named: Sequence[str]) -> Iterator[Row]:
+    judged = _read(asked)
+    if named:
+        judged = judged.of(named)
+    found = [*pair_agreements(judged), *common_agreement(judged)]
+    if not found:
+        raise AnamnesisError(
+            f"Nothing to compare: no answer was judged by two of {', '.join(judged.graders)}. Let another grader judge "
+            "a run's answers: `python -m core regrade RUN --grader M`."
+        )
+    for one in found:
+        for name, value in one.measures.items():
+            yield Row(
+                {"graders": ", ".join(one.graders), "verdicts": one.kinds, "measure": name}, value.value,
+                *value.interval, one.n, more={"n_cases": one.n_cases, "left_out": one.left_out}, unit="answers",
+                columns=Columns("value", n="n_answers"),
+            )  # fmt: skip
+
+
+def _difference_rows(asked: Asked, named: Sequence[str]) -> Iterator[Listed]:
+    if named and len(named) != 2:
+        raise UsageError("Differences are between two graders: --panel openai/gpt-4o,reference/names.")
+    if named:
+        _read(asked).of(named)  # says who is unknown
+    graders = (named[0], named[1]) if named else None
+    with asked.store.read() as cursor:
+        found = differences(cursor, Wanted(graders, selection=asked.selection))
+    if not found:
+        raise AnamnesisError("There is no difference: every verdict agrees with the other.")
+    for one in found:
+        response = " ".join(one.response.split()) if asked.short else one.response
+        yield {
+            "model": one.model, "case": one.case_key, "trial": one.trial + 1, "format": one.format,
+            "question_type": one.question_type, "answer": one.answer,
+            "response": f"{response[:_LONG]}…" if asked.short and len(response) > _LONG else response,
+            "first_grader": one.first_grader, "first_read_as": one.first_extracted,
+            "first_verdict": one.first_verdict, "second_grader": one.second_grader,
+            "second_read_as": one.second_extracted, "second_verdict": one.second_verdict, "trial_id": one.trial_id,
+        }  # fmt: skip
+
+
+def _accuracy_rows(asked: Asked, named: Sequence[str], common: bool) -> Iterator[Row]:
+    judged = _read(asked)
+    found = accuracy_by_judge(judged, named, common=common)
+    known = {(c.judge, c.found.model, c.format): c for c in corrected_by_judge(asked.store, judged.graders, named)}
+    if not known:
+        asked.note(NEEDED)
+    for one in found:
+        row = one.row
+        held = known.get((one.judge, row.model, row.format)) if row.question_type == "frq" else None
+        beside = {
+            "corrected": held.found.value if held else None,
+            "corrected_low": held.found.interval.low if held else None,
+            "corrected_high": held.found.interval.high if held else None, "review": held.review if held else None,
+        }  # fmt: skip
+        yield Row(
+            {"judge": one.judge, "model": row.model, "format": row.format, "question_type": row.question_type},
+            row.mean, row.ci_low, row.ci_high, row.n_cases,
+            more={
+                "n_trials": row.n_trials, "n_excluded": row.n_excluded, "ties": one.ties,
+                "excluded_by_reason": counts_in_words(row.excluded_by_reason), **(beside if known else {}),
+            },
+        )  # fmt: skip

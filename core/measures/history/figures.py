@@ -15,16 +15,21 @@ The history that doctors took, by condition, with the accuracy of the task besid
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from types import MappingProxyType
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
 
 from core.errors import UsageError
 from core.frameworks.consultation.oracle import Bound
+from core.measures.accuracy import By
+from core.measures.base import Asked, Row, metric
 from core.measures.history.measures import CURVES, HISTORY, LENGTHS, SCALARS, SHARES, structure
+from core.measures.missing import measure_missing
 from core.stats.corrections import Correction, adjusted
 from core.stats.differences import Difference, paired_difference
 from core.stats.resampling import Floats, column_intervals
@@ -291,3 +296,49 @@ def accuracy_counted(row: MeasureRow, table: pd.DataFrame) -> MeasureRow:
         return row
     own = table[table["model"] == row.model]
     return replace(row, n_without=0, n_excluded=int(own["uncounted"].sum()), n_missing=0)
+
+
+HistoryPart = Literal["measures", "curves", "order", "groups"]
+
+
+@metric(
+    "history", "run", "models", "mcq_rule",
+    empty="There is no conversation to report: run a campaign, such as `python -m core run --protocol consultation "
+    "--doctor reference/bayes`, or import the authors' release.",
+)  # fmt: skip
+def report(
+    asked: Asked,
+    by: By = None,
+    part: Annotated[
+        HistoryPart, "Measures, their curves over the dialogue, order of inquiry, groups by items."
+    ] = "measures",
+) -> Iterator[Row]:  # fmt: skip
+    """Report ROUGE-1 against the items of cases, turns, lengths, repetition, the patient's virtues, and accuracy."""
+    with asked.progress("conversations") as show:
+        measure_missing(asked.store, HISTORY, asked.selection, progress=show)
+    table = read_doctors(asked.store, asked.selection)
+    for case_set, members in table.groupby("case_set", sort=True):
+        for group, found in members.groupby(by, sort=True) if by else [("", members)]:
+            yield from _rows({"cases": str(case_set), **({by: str(group)} if by else {})}, found, part)
+
+
+def _rows(label: dict[str, object], table: pd.DataFrame, part: HistoryPart) -> Iterator[Row]:
+    if part == "measures":
+        for row in (accuracy_counted(row, table) for row in measure_rows(table, MEASURES)):
+            counts = {name: getattr(row, name) for name in ("n_conversations", "n_without", "n_excluded")}
+            yield _figure_row({**label, "model": row.model, "measure": row.measure}, row.figure, counts)
+    elif part == "curves":
+        for p in curve_points(table):
+            yield _figure_row({**label, "model": p.model, "measure": p.measure, "per_cent": p.share}, p.figure)
+    elif part == "order":
+        for r in order_rows(table):
+            told = {f"told_{name}": value for name, value in vars(r.told).items()}
+            yield _figure_row({**label, "model": r.model, "topic": r.topic}, r.position, told)
+    else:
+        for g in group_rows(table, MEASURES):
+            place = {"group": g.group.number + 1, "least_items": g.group.least, "most_items": g.group.most}
+            yield _figure_row({**label, "model": g.model, **place, "measure": g.measure}, g.figure)
+
+
+def _figure_row(label: dict[str, object], figure: Figure, more: Mapping[str, object] = MappingProxyType({})) -> Row:
+    return Row(label, figure.mean, figure.ci_low, figure.ci_high, figure.n_cases, more=more)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import duckdb
 import numpy as np
@@ -19,15 +19,16 @@ import pandas as pd
 
 from core.agents.base import Dialogue
 from core.case import Case
-from core.measures.base import Measure, Record
+from core.measures.base import Asked, Columns, Measure, Record, Row, metric
 from core.measures.ledger.marks import LedgerFacts, Share, TopicRow, facts_from_json, ledger, ledger_facts, to_json
+from core.measures.missing import measure_missing
 from core.stats.intervals import NOTHING
 from core.stats.resampling import column_intervals
 from core.store.database import Store
 from core.store.fact_sets import all_facts_saved
 from core.store.failures import CaseKey, WrongAnswer, dialogues
 from core.store.figures import Selection
-from core.store.ledgers import StoredLedger, add_ledgers, summaries, unmarked
+from core.store.ledgers import StoredLedger, add_ledgers, summaries, talk_sums, topic_sums, unmarked
 from core.store.scores import ToMeasure
 from core.text.facts import AtomicFact
 from core.text.topics import TOPICS
@@ -191,3 +192,34 @@ def _figures(wide: pd.DataFrame) -> dict[tuple[str, ...], Share]:
 
 
 _NOTHING = Share(float("nan"), NOTHING)
+
+
+@metric(
+    "ledger", "run", "models", "cases",
+    empty="There is no conversation whose facts can be marked: run a campaign with a multi-turn arm.",
+)  # fmt: skip
+def report(
+    asked: Asked,
+    part: Annotated[
+        Literal["topics", "conversations"], "What became of the facts of each topic, or of patients by model."
+    ] = "topics",
+) -> Iterator[Row]:
+    """Report which facts of the case doctors asked for, were told unasked, and never elicited, by rule."""
+    with asked.progress("conversations") as show:
+        measure_missing(asked.store, LEDGER, asked.selection, progress=show)
+    with asked.store.read() as cursor:
+        sums = (topic_sums if part == "topics" else talk_sums)(cursor, LEDGER.version, asked.selection)
+    if part == "conversations":
+        for talk in talk_rows(sums):
+            yield Row(
+                {"model": talk.model}, talk.with_leaked.value, *talk.with_leaked.interval, talk.cases,
+                {"broken off": talk.broken, "not marked": talk.missing}, {"n_conversations": talk.conversations},
+                columns=Columns("with_leaked", excluded="excluded"),
+            )  # fmt: skip
+        return
+    for model, rows in topic_rows(sums).items():
+        for row in rows:
+            for mark in _MARKS:
+                share: Share = getattr(row, mark)
+                label = {"model": model, "topic": row.topic, "mark": mark}
+                yield Row(label, share.value, *share.interval, row.cases, more={"n_facts": row.facts})

@@ -20,20 +20,22 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from core.agents.base import Dialogue, Turn
-from core.errors import UsageError
+from core.errors import AnamnesisError, UsageError
+from core.measures.base import Asked, Columns, Listed, Row, metric
 from core.measures.experts.figures import decide
 from core.measures.experts.workbooks import WorkbookRow, read_rows, workbooks_of
-from core.measures.patients.rules import marks_in, rules_version, terms_in
+from core.measures.missing import measure_missing
+from core.measures.patients.rules import ABOUT, PATIENT_MARKS, marks_in, rules_version, terms_in
 from core.stats.agreement import cohen_kappa, percent_agreement
 from core.stats.bootstrap import SEED
 from core.stats.intervals import NOTHING, Interval
@@ -361,3 +363,104 @@ def _agreement(model: str, judged: Sequence[JudgedTalk]) -> TermsAgreement:
 
 def _share(count: int, n: int) -> float:
     return count / n if n else float("nan")
+
+
+PatientPart = Literal["rates", "hits", "sample", "experts", "judge"]
+
+
+@metric(
+    "patients", "run", "models", "pool",
+    empty="There is nothing to report: no conversation is stored that fits, or no hit of this kind. Start with "
+    "`python -m core run --doctor reference/bayes`, or choose another --kind, --run or --models.",
+)  # fmt: skip
+def report(
+    asked: Asked,
+    part: Annotated[
+        PatientPart, "Rates, the hits, a random sample of them, or the rule beside experts or a model."
+    ] = "rates",
+    by: Annotated[By, "Group rates by this; plain patients and personas always apart."] = "patient",
+    kind: Annotated[Kind | None, "Only this kind of hit."] = None,
+    words: Annotated[str | None, "Only hits with this in their words."] = None,
+    limit: Annotated[int, "How many hits to print, of each kind."] = 20,
+    seed: Annotated[int, "Of the random sample."] = 20,
+) -> Iterator[Listed]:  # fmt: skip
+    """Report medical terms, leaks, refusals, role confusion of simulated patients."""
+    if limit < 1:
+        raise UsageError("--limit is at least 1.")
+    store = asked.store
+    if part == "experts":
+        yield from map(_experts_row, terms_against_experts(store))
+        asked.note(f"The paper counts {PAPER[0]} of {PAPER[1]} ({PAPER[0] / PAPER[1]:.2%}).")
+        return
+    wanted = PatientFilter(runs=asked.selection.runs, doctors=asked.selection.models)
+    with asked.progress("conversations") as show:
+        measure_missing(store, PATIENT_MARKS, wanted, progress=show)
+    kinds: list[Kind] = [kind] if kind else list(KINDS)
+    if part == "judge":
+        found = judge_against_rule(store, wanted)
+        if not found:
+            raise AnamnesisError(
+                "No model has judged these conversations: run `python -m core judge-patients --model M` first, or "
+                "choose another --run or --models."
+            )
+        yield from map(_judge_row, found)
+    elif part == "rates":
+        yield from (
+            _rate_row(row, by) for row in patient_rates(store, by, wanted, kinds, pooled=asked.selection.pooled)
+        )
+    else:
+        for one in kinds:
+            drawn = part == "sample"
+            listed = (
+                hit_sample(store, one, limit, seed, wanted) if drawn
+                else patient_hits(store, one, wanted, words=words, limit=limit)[1]
+            )  # fmt: skip
+            yield from map(_hit_row, listed)
+
+
+def _rate_row(row: PatientRate, by: By) -> Row:
+    about = ABOUT[row.kind]
+    shown = about.claimed  # the hits are there to be read; a rate would claim that they are right
+    right, read = about.read
+    label = {by: row.group, "condition": row.condition, "persona": row.persona or "plain", "protocol": row.protocol,
+             "kind": row.kind}  # fmt: skip
+    per_100 = (row.per_100, *row.per_100_interval) if shown else (None, None, None)
+    rate, low, high = (row.rate, *row.interval) if shown else (None, None, None)
+    return Row(
+        label, rate, low, high, row.cases,
+        more={
+            "with_hit": row.n_hit, "n": row.n, "cases": row.cases, "hits": row.hits, "replies": row.replies,
+            **dict(zip(("per_100", "per_100_low", "per_100_high"), per_100, strict=True)), "read_right": right,
+            "read": read,
+        },
+        columns=Columns("rate", n=None),
+    )  # fmt: skip
+
+
+def _hit_row(hit: Hit) -> Listed:
+    return {
+        "kind": hit.mark.kind, "words": hit.mark.words, "detail": hit.mark.detail, "reply": hit.text,
+        "question": hit.question, "trial": hit.trial_id, "turn": hit.mark.turn, "case": hit.case_key,
+        "doctor": hit.doctor, "patient": hit.patient,
+    }  # fmt: skip
+
+
+def _experts_row(one: TermsAgreement) -> Row:
+    beside = ((f"{name}{end}", value) for name in ("rule", "precision", "recall") for end, value in zip(
+        ("", "_low", "_high"), (getattr(one, name), *getattr(one, f"{name}_interval")), strict=True))  # fmt: skip
+    counts = {"kappa": one.kappa, "both": one.both, "rule_only": one.rule_only, "experts_only": one.experts_only,
+              "neither": one.neither, "no_text": one.unmatched}  # fmt: skip
+    return Row(
+        {"model": one.model, "n": one.n}, one.experts, *one.experts_interval, one.n, more={**dict(beside), **counts},
+        unit="conversations", columns=Columns("experts", "experts_low", "experts_high", None),
+    )  # fmt: skip
+
+
+def _judge_row(one: JudgeAgreement) -> Row:
+    rule = {"rule_share": one.rule, "rule_low": one.rule_interval.low, "rule_high": one.rule_interval.high}
+    counts = ("both", "judge_only", "rule_only", "neither", "agreement", "kappa", "dropped", "failed")
+    return Row(
+        {"judge": one.model, "prompts": one.prompt_hash, "n": one.n, "cases": one.cases}, one.judge,
+        *one.judge_interval, one.cases, more={**rule, **{name: getattr(one, name) for name in counts}},
+        columns=Columns("judge_share", "judge_low", "judge_high", None),
+    )  # fmt: skip
