@@ -77,11 +77,13 @@ def score_table(
     name, value and evidence (JSON). A trial without scores has one row with an empty name.
     """
     sql = f"""
-        WITH {_HELD}, kept AS (SELECT * FROM scores WHERE measure = $measure AND measure_version = $version)
+        WITH {_HELD}, kept AS (
+            SELECT *, rowid AS ordinal FROM scores WHERE measure = $measure AND measure_version = $version
+        )
         SELECT model, held.trial_id, case_key, dataset, specialty, kept.trial_id IS NOT NULL AS measured, broken,
             coalesce(kept.name, '') AS name, value, coalesce(evidence::VARCHAR, '[]') AS evidence
         FROM held LEFT JOIN kept ON kept.trial_id = held.trial_id
-        ORDER BY place, case_key, held.trial_id, kept.rowid"""
+        ORDER BY place, case_key, held.trial_id, ordinal"""
     values = {**_selected(cursor, selection), "measure": measure, "version": version}
     return cursor.execute(sql, values).df()
 
