@@ -20,8 +20,9 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import duckdb
@@ -29,6 +30,7 @@ import orjson
 
 from core.agents.base import Turn
 from core.case import Case, sentences
+from core.errors import UsageError
 from core.frameworks.consultation.items import (
     BY_RULE,
     Item,
@@ -37,6 +39,7 @@ from core.frameworks.consultation.items import (
     items_from_json,
     items_to_json,
 )
+from core.frameworks.consultation.mediq import match_cases, read_mediq
 from core.frameworks.conversation import FINAL_DIAGNOSIS
 from core.measures.base import Measure, Record
 from core.store.database import Store
@@ -400,6 +403,23 @@ def save_items(store: Store, case: Case, items: ItemSet) -> None:
     """Store items of a case; its conversations are then to be measured again."""
     with store.write() as connection:
         add_items(connection, [_stored(case, items)])
+
+
+def save_items_of_facts(store: Store, path: Path, cases: Iterable[Case]) -> tuple[int, int, int]:
+    """Store the atomic facts of a MediQ file as the items of the cases whose vignettes it tells.
+
+    Returns how many cases have items now, and how many records fit no case and cannot be read. Raises ``UsageError``
+    where the file is none of MediQ's kind or fits no case.
+    """
+    reading, held = read_mediq(path), {case.case_key: case for case in cases}
+    found = match_cases(reading.records, held.values())
+    if not found.items:
+        raise UsageError(
+            f"No vignette in {path} is that of one of these {len(held):,} cases: choose others by --cases."
+        )
+    with store.write() as connection:
+        add_items(connection, [_stored(held[key], items) for key, items in found.items.items()])
+    return len(found.items), found.unmatched, len(reading.rejected)
 
 
 def stored_items(store: Store, case: Case) -> ItemSet | None:

@@ -87,7 +87,7 @@ def test_the_leaderboard_and_the_inferred_labels_are_read() -> None:
 @pytest.mark.parametrize(
     ("name", "rows"),
     [
-        ("craftmd_expert", 32), ("craftmd_intext", 81), ("craftmd_preprint", 205), ("consultation", 166),
+        ("craftmd_expert", 32), ("craftmd_intext", 81), ("consultation", 166),
         ("automedic", 74),
     ],
 )  # fmt: skip
