@@ -1,14 +1,9 @@
 """Accuracy of an arm: the mean over a case's counted trials, then over cases (Johri et al. 2025, Methods).
 
-Nothing is dropped silently: every row carries its numbers of cases and trials, and what it excluded and why.
-
-Scores of cases as one table: what every figure, comparison and test is made of.
-
-A row is one case in one arm of one model; it is read once for each state of the database and then only filtered.
-
-The cells of the accuracy page: what this database holds, and what is published where it holds nothing.
-
-A published cell is marked by its table and never mixed into a computed one.
+Nothing is dropped silently: every row carries its numbers of cases and trials, and what it excluded and why. Scores,
+one row for each case in one arm of one model, are what every comparison and test is made of. Cells are those of the
+accuracy page: what this database holds, and what is published where it holds nothing; a published cell is marked by its
+table and never mixed into a computed one.
 """
 
 from __future__ import annotations

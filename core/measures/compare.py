@@ -1,11 +1,8 @@
-"""Two arms (or models, versions, runs) compared case by case: difference of means, outcomes, which cases changed.
+"""Arms, models and versions compared case by case: difference of means, outcomes, which cases changed.
 
 Only cases that count on both sides are compared; how many count on one side alone is said. A difference is always the
-second side minus the first. Test and interval: Johri et al. 2025, Methods (paired bootstrap over cases).
-
-Versions of one model in order: what each step changed, arm by arm, and which cases rose and fell.
-
-Each step compares a version with the one before it, paired by case (Johri et al. 2025, monitoring of model versions).
+second side minus the first. Test and interval: Johri et al. 2025, Methods (paired bootstrap over cases). A step from
+one version of a model to the next is such a comparison (the same, monitoring of model versions).
 """
 
 from __future__ import annotations

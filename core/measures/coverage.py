@@ -1,12 +1,7 @@
-"""Which of a case's facts a conversation has uncovered, and at which turn.
+"""Which of a case's facts a conversation has brought to the doctor, and at which turn, by who holds them.
 
-A fact counts as uncovered by the first message of the patient that holds most of its telling words, in clinical
-or in lay wording. A rule on words, not a judgement: it misses free paraphrases.
-
-What of a profile a conversation has brought to the doctor, by who holds it: known from the start, told, shown.
-
-By the rule on words of ``core.measures.coverage``: a fact counts as told by the first reply that holds most of its
-telling words. It misses free paraphrases.
+A fact counts as told by the first message that holds most of its telling words, in clinical or in lay wording. A rule
+on words, not a judgement: it misses free paraphrases.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""Why conversations ended and how long they were, by model.
+"""Why conversations ended and how long they were, and what accuracy other rules of stopping would give.
 
-From one row for each trial, as ``core.store.endings.conversation_endings`` reads them.
-
-Accuracy under other rules of stopping and grading, re-scored from what is stored: no model is asked again.
-
-A rule leaves conversations out, or lets their answers count as no diagnosis, by how they ended; or it grades
-otherwise; or it lets answers that are excluded count as wrong. It is compared with the standard rule arm by arm, and on
-the cases that both rules keep.
+Made of what ``core.store.endings`` reads; no model is asked again. A rule leaves conversations out, or lets their
+answers count as no diagnosis, by how they ended; or it grades otherwise; or it lets answers that are excluded count as
+wrong. It is compared with the standard rule arm by arm, and on the cases that both rules keep.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""The two halves of a vignette, and how close a completion comes to the second (MELD; Johri et al. 2025, Methods).
+"""Whether a model was trained on a case: it is given half a vignette and goes on (MELD; Johri et al. 2025, Methods).
 
 The vignette is cut at the word boundary nearest its middle. The distance is Levenshtein's over the longer of the two
 texts. A similarity from 0.95 on flags a case as likely training data: a flag is seldom wrong, but a case without one
-may have been seen all the same, so how many are missed is unknown.
-
-What completions say of a model: how many cases are flagged, how similarities lie, accuracy with and without them.
+may have been seen all the same, so how many are missed is unknown. What follows for a model: how many cases are
+flagged, how similarities lie, accuracy with and without them.
 """
 
 from __future__ import annotations

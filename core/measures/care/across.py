@@ -1,10 +1,7 @@
-"""CARE across data sets: parts normalised within each, and accuracy in conversation against that on the whole question.
+"""CARE across data sets: parts normalised within each, the fall from the whole question, and suitable cases.
 
-Source: Oh, Park, Kim, arXiv 2512.10195, results across data sets.
-
-How far a data set can be played as consultations: which cases pass the filter, and what their profiles hold.
-
-Source: Oh, Park, Kim, arXiv 2512.10195, suitability of data sets.
+Source: Oh, Park, Kim, arXiv 2512.10195, results across data sets and suitability of data sets: which cases pass the
+filter and can be played as consultations, and what their profiles hold.
 """
 
 from __future__ import annotations

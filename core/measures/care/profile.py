@@ -1,12 +1,8 @@
-"""Items of CARE: one question of one seat, each figure the mean over its trials.
+"""CARE of each seat: accuracy, conversational efficiency and strategy, empathy, robustness; and how it converses.
 
-The four parts of CARE for each seat: accuracy, conversational efficiency and strategy, empathy, robustness.
-
-Source: Oh, Park, Kim, arXiv 2512.10195, CARE. All figures are means over items; intervals resample items (95 %
-percentile bootstrap, expanded for few items as everywhere; Wilson's where all are alike). What a provider broke is in
-no figure and is counted.
-
-How a doctor converses under AutoMedic: turns, words, whom it asks, repeats, misused tags, endings and ratings.
+Source: Oh, Park, Kim, arXiv 2512.10195, CARE. An item is one question of one seat, each figure of it the mean over its
+trials; all figures are means over items. Intervals resample items (95 % percentile bootstrap, expanded for few items as
+everywhere; Wilson's where all are alike). What a provider broke is in no figure and is counted.
 """
 
 from __future__ import annotations

@@ -1,18 +1,11 @@
-"""What counts as the experts' answer: the one annotator's, both's where they agree, the third's where they do not.
+"""Figures of the experts' answers: shares, paired tests, agreement, and how far a grader can be trusted.
 
-Figures of the experts' answers: shares by model, paired tests between models, agreement of the annotators.
+What counts as the experts' answer: the one annotator's, both's where they agree, the third's where they do not. Items
+about one case hang together: intervals resample cases with all their items. The shares of one item a case, as in the
+CRAFT-MD release, have Wilson's. Models' names are given only of a review that is unblinded.
 
-Items about one case hang together: intervals resample cases with all their items. The shares of one item a case, as in
-the CRAFT-MD release, have Wilson's.
-
-How far a grader of free responses can be trusted: against experts, answer by answer and count by count.
-
-And what its measured error means for an accuracy: the estimator of Rogan and Gladen (American Journal of Epidemiology
-1978, 107:71). Answers to one case hang together: intervals resample cases with all their answers (95 %).
-
-What came of a review: the experts' decisions with the models' names, and the grader beside them.
-
-Names are given only of a review that is unblinded.
+A grader of free responses stands against experts answer by answer and count by count. What its measured error means for
+an accuracy: the estimator of Rogan and Gladen (American Journal of Epidemiology 1978, 107:71), 95 %.
 """
 
 from __future__ import annotations

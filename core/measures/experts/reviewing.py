@@ -1,18 +1,12 @@
-"""Draws the items of a review and deals them out: reproducible by the plan's seed.
-
-Experts answer vignettes themselves: a run for each of them, stored through the journal and graded as a model's.
-
-A run's doctor is ``human/NAME``, its arms are the vignette's. A trial is written once all its questions are answered;
-what is answered up to then is kept as annotations, so that nothing is lost.
-
-A review under way: whose turn what is, what was said, ties for a third, and when the models' names may be shown.
+"""Reviews by experts: items drawn and dealt out by a seed, whose turn what is, ties for a third, unblinding.
 
 Every answer is a row of its own, saved at once; a changed one says why. Until a review is unblinded nobody is told
-whose items they are, and afterwards no answer can be changed.
+whose items they are, a model's name is kept out of what annotators read (also where the model names itself), and
+afterwards no answer can be changed.
 
-An expert answers vignettes: one answer at a time, saved at once and final.
-
-Keeps a model's name out of what annotators read: also where the model names itself.
+Experts also answer vignettes themselves: a run for each of them whose doctor is ``human/NAME`` and whose arms are the
+vignette's, stored through the journal and graded as a model's. A trial is written once all its questions are answered;
+what is answered up to then is kept as annotations, so that nothing is lost.
 """
 
 from __future__ import annotations

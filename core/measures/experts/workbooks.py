@@ -1,17 +1,12 @@
-"""Reads the experts' workbooks of the CRAFT-MD release: one sheet a model, one row a conversation, three questions.
+"""Annotations in and out: the workbooks of the CRAFT-MD release, and plain CSV with the history of every answer.
 
-Two annotators have a workbook each, some conversations stand in both, and a third workbook holds what a third annotator
-said where those two differ. The questions are the columns that begin with Q1, Q2 and Q3.
+In the release two annotators have a workbook each, some conversations stand in both, and a third workbook holds what a
+third annotator said where those two differ. A sheet is a model, a row a conversation; the questions are the columns
+that begin with Q1, Q2 and Q3. The grader's file holds, for 317 cases, the diagnoses that the grader read out of GPT-4's
+five answers to the whole vignette, and how many of them the experts call right. Its first 200 columns are the data
+set's cases 0 to 199, the rest the MedQA dermatology cases in the order of the data set.
 
-What the experts of the CRAFT-MD authors' release said: of conversations, and of the grader's free responses.
-
-The grader's file holds, for 317 cases, the diagnoses that the grader read out of GPT-4's five answers to the whole
-vignette, and how many of them the experts call right. Its first 200 columns are the data set's cases 0 to 199, the rest
-the MedQA dermatology cases in the order of the data set.
-
-All annotations as one CSV table, with their history; a blinded review's rows do not say whose items they are.
-
-Takes annotations in: the release's workbooks, and plain CSV. What stands there already is not taken twice.
+What stands in the database already is not taken twice. Of a blinded review no export says whose items they are.
 """
 
 from __future__ import annotations

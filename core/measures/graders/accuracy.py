@@ -1,9 +1,8 @@
-"""Accuracy as each grader has it, and as a panel of them has it by majority, side by side.
+"""Accuracy as each grader has it, as a panel of them has it by majority, and corrected for the grader's own error.
 
 A panel calls an answer right where more than half of its members do. Where not all members have judged the answer, or
-as many call it right as not, it is ungraded: left out and counted, never wrong.
-
-Accuracy corrected for the grader's own error, as experts' judgements of free responses show it (Rogan, Gladen).
+as many call it right as not, it is ungraded: left out and counted, never wrong. The error is what experts' judgements
+of free responses show (Rogan, Gladen).
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""Verdicts of several graders on the same free responses, counted by case: what figures about graders are made of.
-
-How far graders agree on the answers that they judged alike: every two of them, and all together.
+"""How far graders of the same free responses agree, by pairs and all together, and contradict themselves.
 
 Percent agreement, Cohen's kappa (Fleiss' for three and more) and Gwet's AC1, on verdicts as right or not right and as
-all kinds that count. Intervals resample cases with all their answers, since those to one case hang together.
-
-How often a grader contradicts itself: on the same words in several answers, and on one answer judged again.
+all kinds that count. Intervals resample cases with all their answers, since those to one case hang together. A grader
+contradicts itself on the same words in several answers, or on one answer judged again.
 """
 
 from __future__ import annotations

@@ -1,16 +1,11 @@
-"""Figures of history taking by model: the mean over a case's conversations, then over cases, with an interval.
+"""Figures of history taking by condition: the mean over a case's conversations, then over cases, with an interval.
 
 Intervals resample cases (95 %, expanded for few cases as everywhere). Conversations that broke off are excluded and
-counted; a case counts in a figure where any of its conversations has the measure.
+counted; a case counts in a figure where any of its conversations has the measure. The task's accuracy stands beside.
 
-How a history unfolds: measures against the share of the dialogue done, and in which order topics come up.
-
-Source: Liao et al., arXiv 2309.02077, analyses. 0 % is the opening alone, 100 % the whole conversation; after k of n
-exchanges k/n of the dialogue is done.
-
-Three equal groups of cases by their number of items: whether longer histories go worse (Liao et al., analyses).
-
-The history that doctors took, by condition, with the accuracy of the task beside it.
+Curves show measures against the share of the dialogue done (Liao et al., arXiv 2309.02077, analyses): 0 % is the
+opening alone; after k of n exchanges k/n is done. Orders say when which topic comes up, and three equal groups of cases
+by their number of items whether longer histories go worse.
 """
 
 from __future__ import annotations

@@ -1,18 +1,13 @@
-"""A conversation as history taking sees it: the patient's opening words, then queries with their replies.
+"""How a history was taken: what is measured of one conversation against its case (Liao et al., arXiv 2309.02077).
 
-What counts: a doctor's message before the patient's first one is the greeting and no query. The last message of the
-conversation is no query where it is the doctor's and closes (it holds "final diagnosis" or asks nothing); a last
-question that nobody answered (a message cap) is one.
+Patient measures compare all of the patient's words with the values of the case's items (how much was uncovered), doctor
+measures the words of the queries with their keys. A doctor's message before the patient's first one is the greeting and
+no query. The last message is no query where it is the doctor's and closes (it holds "final diagnosis" or asks nothing);
+a last question that nobody answered (a message cap) is one.
 
-What makes a simulated patient good: honesty, strictness, colloquialism (Liao et al.), each by a rule on words.
-
-Rules cannot judge meaning: a free paraphrase looks unsupported, as does the denial of a thing that M is silent on; a
-denial of what M affirms looks supported. They compare patients on average; for one conversation there is the ledger.
-
-What is measured of one conversation against its case (Liao et al., arXiv 2309.02077, metrics).
-
-Patient measures compare all of the patient's words with the values of the items (how much was uncovered), doctor
-measures the words of the queries with their keys. Greeting and closing message are no queries (``inquiry``).
+Honesty, strictness and colloquialism say how good a simulated patient is. Their rules cannot judge meaning: a free
+paraphrase looks unsupported, as does the denial of a thing that M is silent on; a denial of what M affirms looks
+supported. They compare patients on average; for one conversation there is the ledger.
 """
 
 from __future__ import annotations

@@ -10,17 +10,9 @@ Rules, all on words and therefore reproducible:
   were right too seldom, and a model judges both (``core.jobs.fact_judge``).
 - *leaked*: the patient names the answer (or a synonym) though the vignette does not.
 
-Which words tell a fact: ``core.measures.ledger.replies``. Comparable to Consultation's recall of information (Liao et
-al., section on metrics).
-
-Figures over ledgers: coverage turn by turn, and over many cases what a doctor never asks.
-
-Comparable to Consultation's share of information uncovered (Liao et al., arXiv 2309.02077, metrics), which counts
-words; here facts are counted. Intervals resample cases, as accuracies do (Johri et al. 2025, Methods).
-
-What the attribution of a wrong answer needs of a conversation's facts ledger (``core.measures.ledger``).
-
-A facts ledger in short, as it is kept: enough for every figure over many conversations and for the attribution.
+Which words tell a fact: ``core.measures.ledger.replies``. Comparable to Consultation's share of information
+uncovered (Liao et al., arXiv 2309.02077, metrics), which counts words; here facts are counted. What is kept of a ledger
+is a summary: enough for every figure over many conversations and for the attribution of a wrong answer.
 """
 
 from __future__ import annotations

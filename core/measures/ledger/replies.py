@@ -1,16 +1,14 @@
-"""How a patient's reply answers the question before it.
+"""How a patient's reply answers the question before it, and whether it tells a fact.
 
-Rules. A reply that says it does not know answers nothing. A bare yes or no (also "both", "nope", "don't think so",
-"none of that") is taken for what the question named, member by member of its list; "my joints are fine" denies the
+Rules for replies. One that says it does not know answers nothing. A bare yes or no (also "both", "nope", "don't think
+so", "none of that") is taken for what the question named, member by member of its list; "my joints are fine" denies the
 member that speaks of joints. Thanks, greetings and questions of the patient's own say nothing.
 
-Whether a reply tells a fact.
-
-Rules. A fact is told when the reply holds at least ``TOLD`` of its weighted words in clinical or in lay wording, with
-the same polarity, or states the findings of data/knowledge that the fact states. Words of the question count as said
-where the reply is yes or no; else they only complete a fact of which the reply itself holds something of its own.
-Times, ages and weights are compared as values. A fact that denies a whole topic ("no medication") is told by a denial
-of that topic; one that calls something normal, by a reply that calls the same normal or unchanged.
+Rules for facts. A fact is told when the reply holds at least ``TOLD`` of its weighted words in clinical or in lay
+wording, with the same polarity, or states the findings of data/knowledge that the fact states. Words of the question
+count as said where the reply is yes or no; else they only complete a fact of which the reply itself holds something of
+its own. Times, ages and weights are compared as values. A fact that denies a whole topic ("no medication") is told by a
+denial of that topic; one that calls something normal, by a reply that calls the same normal or unchanged.
 """
 
 from __future__ import annotations

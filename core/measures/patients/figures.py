@@ -1,18 +1,11 @@
-"""How often simulated patients go wrong, by patient's model, run, doctor's model, specialty or data set.
+"""How often simulated patients go wrong, and the rule for medical terms beside models and experts.
 
 The share of conversations with at least one hit, and hits per 100 replies. 95 % intervals resample cases with all their
 conversations (``core.stats.ratios``); where every case has one conversation, or none or all of them have a hit, the
 share's interval is Wilson's over cases.
 
-The rule for medical terms beside the models that judged the same conversations.
-
-A share is of conversations with at least one term; its 95 % interval resamples cases with all their conversations, as
-in ``core.measures.patients.figures``.
-
-The rule for medical terms beside the experts of the CRAFT-MD release, on the conversations that they read.
-
-The workbooks hold the words of each conversation, so that the rule sees what the experts saw; ties are broken as in
-``core.measures.experts.figures``. The experts asked of a whole conversation whether the patient uses medical terms.
+Experts of the CRAFT-MD release were asked of a whole conversation whether the patient uses medical terms. The workbooks
+hold the words of each, so that the rule sees what they saw; ties are broken as in ``core.measures.experts.figures``.
 """
 
 from __future__ import annotations

@@ -1,20 +1,14 @@
-"""Each kind of hit in words: its name, its rule, and how often a sample of its hits was right.
+"""What a simulated patient says that a patient would not: the rules, what each is worth, and the measure of both.
 
-The samples are 20 hits of each kind (all where there are fewer), drawn from GPT-4's patient in the CRAFT-MD release by
-seed 1, read one by one, drawn again by seed 2 after the rules were mended once, and by seed 101 for another reader of
-the final rules: docs/patient_reliability.md.
+A reply is a patient's message after the doctor's first; one hit a kind and reply counts, the first. What experts were
+asked of the patient: Johri et al. 2025, Methods. What a patient invents no rule decides: a model judges it
+(``core.jobs.fact_judge``). Each rule is a pattern on words, made to be rarely wrong rather than complete:
 
-Where a patient gives the diagnosis away.
-
-Rule. The patient names the right answer, a synonym of it or a broader name (the case's own lists, and those of
-data/knowledge), by whole words with a plural, though the vignette does not hold that name and the doctor has not said
-it before. Saying that one does not have it is a leak as well: nobody had asked. A sentence that speaks of a relative
-is none.
-
-Rules on single replies of a patient: it speaks of its text, refuses, plays the doctor, or writes more than speech.
-
-Each rule is a pattern on the words of a reply, made to be rarely wrong rather than complete:
-
+- *medical_term*: a term of the lexicon (``core.text.patient_terms``) that the doctor has not said in any form before;
+  it counts where the patient first uses it, and not where it is part of the diagnosis that is given away.
+- *leak*: names the right answer, a synonym of it or a broader name (the case's own lists, and those of data/knowledge),
+  by whole words with a plural, though the vignette does not hold that name and the doctor has not said it before.
+  Saying that one does not have it is a leak as well: nobody had asked. A sentence that speaks of a relative is none.
 - *mentions_text*: names the vignette, case description, paragraph, passage, scenario or case study; speaks of the
   provided or given information, text or details, or of a case or description that mentions, specifies or says. "In my
   case" and "that is not the case" are everyday words.
@@ -29,16 +23,9 @@ Each rule is a pattern on the words of a reply, made to be rarely wrong rather t
 - *stage_direction*: holds what is done, not said: in brackets or single asterisks that begin with a verb of ``_ACTS``,
   or in asterisks several words that begin with one in -s or -ing.
 
-One hit a kind and reply: the first.
-
-Everything that the rules find in one conversation's replies.
-
-A reply is a patient's message after the doctor's first. Kinds and rules: medical terms below, leaks in
-``core.measures.patients.rules``, the rest in ``core.measures.patients.rules``. What experts were asked of the patient:
-Johri et al. 2025, Methods. What a patient invents no rule decides: a model judges it (``core.jobs.fact_judge``).
-
-A *medical term* is a term of the lexicon (``core.text.patient_terms``) that the doctor has not said in any form
-before; it counts where the patient first uses it, and not where it is part of the diagnosis that is given away.
+How often a sample of its hits was right stands with each kind (``ABOUT``): 20 hits of each (all where there are fewer),
+drawn from GPT-4's patient in the CRAFT-MD release by seed 1, read one by one, drawn again by seed 2 after the rules
+were mended once, and by seed 101 for another reader of the final rules: docs/patient_reliability.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""What the tables are called here, and the reasons that several tables share.
-
-A cell of a printed table with what the release gives for it, and what is to be said of a table as a whole.
-
-The released models as arrays of case scores under the paper's rules, and the groups of cases its tables show.
+"""What the printed tables are made of: the released models' scores under the paper's rules, and a table's cells.
 
 A case's score is the mean of its trials that are not missing; a case without any scores 0 and stays in n.
 """

@@ -1,6 +1,6 @@
-"""Where the printed tables are wrong or unclear, each with evidence counted anew from the tables and the release.
+"""Recomputes every table of the paper from the authors' release, and says where one is wrong or unclear.
 
-Recomputes every table of the paper from what the database holds of the authors' release.
+Each remark comes with evidence counted anew from the tables and the release.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""How far exact ties leave the paper's p-value open: whether a resample that ties counts is up to rounding errors.
+"""The printed tables computed anew: means with intervals, and p-values.
 
-The printed tests as pairs of arms on groups of cases, and which tests are adjusted together.
-
-The tables of means and intervals: mean over trials, then over cases, ± t(n − 1) · sd / √n (Johri et al. 2025).
-
-The tables of p-values: the paper's bootstrap test digit for digit, and Benjamini–Hochberg over each family.
-
-The paper names Holm–Bonferroni; its tables hold Benjamini–Hochberg.
+Means over trials, then over cases, ± t(n − 1) · sd / √n; the paper's bootstrap test digit for digit (Johri et al.
+2025), and Benjamini–Hochberg over each family: the paper names Holm–Bonferroni, its tables hold Benjamini–Hochberg. Exact ties
+leave a p-value open: whether a resample that ties counts is up to rounding errors.
 """
 
 from __future__ import annotations
