@@ -155,16 +155,6 @@ def profiles(trials: pd.DataFrame, by: Slice | None = None) -> list[CareProfile]
     return found
 
 
-def profile_of(trials: pd.DataFrame) -> CareProfile | None:
-    """Return the profile of one seat's trials, however they were chosen; ``None`` where there are none.
-
-    Raises ``ValueError`` for trials of several seats: they must not be pooled.
-    """
-    if trials["seat"].nunique() > 1:
-        raise ValueError(f"a profile is of one seat, not of {trials['seat'].nunique()}")
-    return next(iter(profiles(trials)), None)
-
-
 def penalty(conv: float, static: float) -> float:
     """Return by what the accuracy is lowered for what the conversation lost: 1 where nothing, also from 0 to more."""
     return conv / static if conv < static else 1.0

@@ -18,8 +18,8 @@ is a summary: enough for every figure over many conversations and for the attrib
 from __future__ import annotations
 
 import functools
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -29,7 +29,6 @@ from core.agents.base import Turn
 from core.case import Case
 from core.knowledge.base import knowledge, words_of_name
 from core.measures.ledger.replies import Reply, reply_to, tells, without_notes
-from core.stats.bootstrap import bootstrap_interval
 from core.stats.intervals import Interval
 from core.text.facts import AtomicFact, facts_of
 from core.text.judged import Judged, Mark
@@ -213,36 +212,6 @@ def coverage(of: Ledger, told_only: bool = True) -> list[tuple[int, float]]:
         return []
     told = [turn for turn in turns if turn is not None]
     return [(number, sum(turn <= number for turn in told) / len(turns)) for number in range(of.turns)]
-
-
-def never_asked(ledgers: Iterable[Ledger], told_only: bool = True) -> list[TopicRow]:
-    """Return a row a topic that occurs, in the order of a history, over many conversations.
-
-    The unit is the case: conversations about one case are joined first, so that cases of many trials weigh no more.
-    """
-    by_topic: dict[Topic, dict[str, list[FactMark]]] = defaultdict(lambda: defaultdict(list))
-    for one in ledgers:
-        for mark in one.marks:
-            if mark.fact.told or not told_only:
-                by_topic[mark.fact.topic][one.case_key].append(mark)
-    return [_row(topic, list(by_topic[topic].values())) for topic in TOPICS if topic in by_topic]
-
-
-def _row(topic: Topic, cases: Sequence[Sequence[FactMark]]) -> TopicRow:
-    def share(holds: Callable[[FactMark], bool]) -> Share:
-        return _mean([sum(map(holds, marks)) / len(marks) for marks in cases])
-
-    return TopicRow(
-        topic, len(cases), sum(map(len, cases)),
-        share(lambda m: m.mark == "asked"), share(lambda m: m.mark == "volunteered"),
-        share(lambda m: m.mark == "never_elicited"),
-    )  # fmt: skip
-
-
-def _mean(values: Sequence[float], shares: bool = True) -> Share:
-    if not values:
-        return Share(float("nan"), bootstrap_interval([]))
-    return Share(sum(values) / len(values), bootstrap_interval(values, shares=shares))
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """The printed tables computed anew: means with intervals, and p-values.
 
 Means over trials, then over cases, ± t(n − 1) · sd / √n; the paper's bootstrap test digit for digit (Johri et al.
-2025), and Benjamini–Hochberg over each family: the paper names Holm–Bonferroni, its tables hold Benjamini–Hochberg. Exact ties
-leave a p-value open: whether a resample that ties counts is up to rounding errors.
+2025), and Benjamini–Hochberg over each family: the paper names Holm–Bonferroni, its tables hold Benjamini–Hochberg.
+Exact ties leave a p-value open: whether a resample that ties counts is up to rounding errors.
 """
 
 from __future__ import annotations
