@@ -10,6 +10,7 @@ import inspect
 import pkgutil
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Literal
 
@@ -34,7 +35,8 @@ def modules() -> Iterator[ModuleType]:
         except AnamnesisError:
             raise
         except Exception as error:
-            raise UsageError(f"{found.name} cannot be read: {type(error).__name__}: {error}.") from error
+            place = Path(getattr(found.module_finder, "path", "")) / found.name.rpartition(".")[2]
+            raise UsageError(f"The measures in {place} cannot be read: {type(error).__name__}: {error}.") from error
 
 
 def measures() -> dict[str, Measure]:

@@ -83,7 +83,7 @@ def patient_rates(
 
     Who grades, solves or summarises makes no condition here: none of them speaks to the patient. ``pooled`` puts the
     conditions of a group, persona, protocol and data set together on purpose, and says how many they are.
-    ``core.measures.patients.marking.count_unmarked`` says how many conversations are not marked and therefore left out.
+    ``core.measures.missing.count_missing`` says how many conversations are not marked and therefore left out.
     """
     with store.read() as cursor:
         found = talks(cursor, rules_version(), wanted)

@@ -12,6 +12,7 @@ import pytest
 
 import core.measures
 from core import paths
+from core.errors import UsageError
 from core.measures.missing import Measured, count_missing, measure_missing
 from core.measures.registry import measures, metrics
 from core.store.database import Store
@@ -34,6 +35,21 @@ class QuestionLength(Measure):
         if asked:
             longest = max(asked, key=lambda one: len(one[1].split()))
             yield Score("words", sum(len(text.split()) for _, text in asked) / len(asked), (Evidence(*longest),))
+'''
+COUNTING = '''
+from typing import Annotated
+
+from core.measures.base import Columns, Row, metric
+
+
+@metric("trials", empty="There is no trial.")
+def report(asked, least: Annotated[int, "Cases with fewer trials are left out."] = 1):
+    """Count the trials of each case."""
+    with asked.store.read() as cursor:
+        rows = cursor.execute("SELECT case_key, count(*) FROM trials GROUP BY case_key ORDER BY case_key").fetchall()
+    for case, n in rows:
+        if n >= least:
+            yield Row({"case": case}, n, columns=Columns("trials", n=None))
 '''
 SAID = {
     "run/1/0": ("Fever?", "No.", "Since when do you cough?", "Monday."),  # 1 and 5 words
@@ -105,6 +121,25 @@ def test_it_is_measured_in_processes_and_once(store: Store, monkeypatch: pytest.
     assert json.loads(kept[0][3]) == [{"turn": 2, "words": "Since when do you cough?"}]
     monkeypatch.setattr(type(toy), "version", "2")
     assert count_missing(store, toy) == 4
+
+
+def test_a_file_that_cannot_be_read_is_named(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "extensions" / "measures"
+    (folder / "broken.py").write_text("import nothing_of_this_name")
+    with pytest.raises(UsageError, match=f"The measures in {folder / 'broken'} cannot be read: ModuleNotFoundError"):
+        metrics()
+
+
+def test_a_metric_of_its_own_has_its_own_rows_and_options(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "extensions" / "measures" / "trials.py").write_text(COUNTING)
+    assert json.loads(report("trials", "--least", "2", "--format", "json")) == [
+        {"case": "ours/1", "trials": 2, "ci_low": None, "ci_high": None},
+        {"case": "ours/2", "trials": 2, "ci_low": None, "ci_high": None},
+    ]
+    out = tmp_path / "trials.csv"
+    assert report("trials", "--format", "csv", "--out", str(out)) == f"Wrote 2 rows to {out}.\n"
+    assert out.read_text().splitlines() == ["case,trials,ci_low,ci_high", "ours/1,2,,", "ours/2,2,,"]
+    assert "Cases with fewer trials are left out." in report("trials", "--help")
 
 
 def test_every_metric_has_help_and_every_measure_is_known() -> None:
