@@ -23,7 +23,7 @@ from core.cli.report_graders import report_graders
 from core.cli.report_history import report_history
 from core.cli.report_patients import report_patients
 from core.errors import AnamnesisError, UsageError
-from core.jobs.regrade_rules import count_outdated
+from core.jobs.reread import count_outdated
 from core.measures.accuracy import AccuracyRow, Group, IntervalKind, accuracy
 from core.questions import ASKS_FOR, AsksFor
 from core.store.database import Store

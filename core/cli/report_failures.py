@@ -17,7 +17,7 @@ from core.cli.comparisons import Models, Printed, Rule, print_as
 from core.cli.folded import folded_store, run_id_of
 from core.errors import AnamnesisError
 from core.events import Format
-from core.jobs.fact_judging import beside_people
+from core.jobs.judging import beside_people
 from core.measures.attribution import Attribution
 from core.measures.attribution_run import Attributed, attributions
 from core.measures.attribution_shares import CauseShare, PatientEffect, cause_shares, patient_effects

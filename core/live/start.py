@@ -7,6 +7,7 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
+from core.agents.replies import Replies
 from core.case import Case
 from core.errors import UsageError
 from core.events import PASSING, Event, Finished
@@ -15,7 +16,7 @@ from core.frameworks.casting import is_model
 from core.frameworks.craftmd.protocol import Branch, Trial, run_trial
 from core.jobs.plan import Campaign, header_of, human_seats, in_full, rules_of
 from core.jobs.run import casting_of, check_pictures, check_prompts, player_of
-from core.journal import JournalWriter, RunHeader, TrialLine, journal_path, seed_of, trial_id
+from core.journal import Journal, JournalWriter, RunHeader, TrialLine, journal_path, seed_of, trial_id
 from core.live.session import Session, replay
 from core.models.registry import Registry, load_registry
 from core.store.database import Store
@@ -75,8 +76,11 @@ def watch(
     def store(session: Session) -> None:
         events = session.snapshot()
         if any(isinstance(event, Finished) for event in events):
-            _keep(header.run_id, [header, _line(header.run_id, trial, events)])
+            paid = session.unit.paid if session.unit else set()
+            line = _line(header.run_id, trial, events).model_copy(update={"paid": frozenset(paid)})
+            _keep(header.run_id, [line] if paid else [header, line])
 
+    session.replies = Replies(header.run_id, Journal(journal_path(header.run_id), header))
     session.on_finish = store
     if beside is not None:
         session.beside, beside.beside = beside, session

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import duckdb
 
 from core.store.records import records
-from core.store.tables import insert
 
 
 @dataclass(frozen=True)
@@ -32,12 +31,6 @@ class StoredCompletion:
     tokens: int
     cost_usd: float | None
     made_at: float
-
-
-def add_completions(connection: duckdb.DuckDBPyConnection, new: Iterable[StoredCompletion]) -> int:
-    """Insert completions and return how many. Needs a write lease."""
-    rows = [astuple(one) for one in new]
-    return insert(connection, "INSERT INTO completions BY NAME SELECT * FROM incoming", "completions", rows)
 
 
 def completions(cursor: duckdb.DuckDBPyConnection, models: Sequence[str] | None = None) -> list[StoredCompletion]:

@@ -32,7 +32,7 @@ class StoredProfile:
 def add_profiles(connection: duckdb.DuckDBPyConnection, new: Iterable[tuple[Case, Generated]]) -> int:
     """Add a version for each case and return how many; earlier ones stay as history. Needs a write lease."""
     now = time.time()
-    rows = [_row(case, generated, now) for case, generated in new]
+    rows = [row_of(case, generated, now) for case, generated in new]
     return insert(connection, _ADD, "profiles", rows)
 
 
@@ -74,11 +74,12 @@ def delete_profiles(connection: duckdb.DuckDBPyConnection, case_keys: Sequence[s
     return int(connection.execute(sql, [list(case_keys)]).fetchall()[0][0])
 
 
-def _row(case: Case, generated: Generated, now: float) -> tuple[Any, ...]:
+def row_of(case: Case, generated: Generated, now: float, version: int = 0) -> tuple[Any, ...]:
+    """Return a row of the table; a version of 0 is still to be given."""
     g = generated
     profile = None if g.profile is None else g.profile.model_dump_json()
     return (
-        case.case_key, case.content_hash, 0, g.suitable, g.reason, g.note, g.speaker, profile, g.made_by, now
+        case.case_key, case.content_hash, version, g.suitable, g.reason, g.note, g.speaker, profile, g.made_by, now
     )  # fmt: skip
 
 

@@ -14,7 +14,14 @@ import orjson
 from core.agents.parts import StepMessage
 from core.events import CallRecord, Rule, Verdict
 from core.images import Image
+from core.journal import ReplyLine, RowLine
+from core.store.database import Store
+from core.store.fold import keep_lines
 from core.store.records import records
+from core.store.tables import SCHEMAS
+
+JOURNAL = "variants"
+"""The journal of all variants, and where their calls are listed: they are not the trial's own."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +66,31 @@ class Variant:
 
 def add_variants(connection: duckdb.DuckDBPyConnection, new: Iterable[Variant]) -> int:
     """Insert variants and return how many. Needs a write lease."""
-    rows = [
-        (v.variant_id, v.trial_id, v.step_key, _json([_kept(m) for m in v.messages]), v.model, _outcome(v), v.note,
-         v.made_at)
-        for v in new
-    ]  # fmt: skip
+    rows = [row_of(variant) for variant in new]
     for row in rows:  # one or two at a time
         connection.execute("INSERT INTO variants VALUES (?, ?, ?, ?, ?, ?, ?, ?)", list(row))
     return len(rows)
+
+
+def row_of(v: Variant) -> tuple[Any, ...]:
+    """Return a row of the table."""
+    return (
+        v.variant_id, v.trial_id, v.step_key, _json([_kept(m) for m in v.messages]), v.model, _outcome(v), v.note,
+        v.made_at,
+    )  # fmt: skip
+
+
+def keep_variant(store: Store, variant: Variant) -> None:
+    """Journal a variant and what its calls cost, and take both into the database."""
+    replies = [
+        ReplyLine(
+            run_id=JOURNAL, trial_id=JOURNAL, unit=f"{JOURNAL} {variant.variant_id}", key="", number=n, place=n,
+            call=call,
+        )
+        for n, call in enumerate(variant.calls)
+    ]  # fmt: skip
+    row = dict(zip(SCHEMAS["variants"].names, row_of(variant), strict=True))
+    keep_lines(store, JOURNAL, [*replies, RowLine(table="variants", row=row)])
 
 
 def variants_of(cursor: duckdb.DuckDBPyConnection, trial_id: str, step_key: str | None = None) -> list[Variant]:

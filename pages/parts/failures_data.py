@@ -7,7 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from core.events import Format
-from core.jobs.fact_judging import judging
+from core.jobs.judging import judging
 from core.measures.attribution import AFTER_TALK, APPLIES, Attribution
 from core.measures.attribution_run import Attributed, attributions
 from core.measures.attribution_shares import CauseShare, PatientEffect, cause_shares, patient_effects

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from core.events import Utterance
-from core.jobs.judging import journaled
+from core.journal import RowLine
 from core.measures import attribution_run
 from core.measures.attribution import CAUSES, Attribution, Cause
 from core.measures.attribution_run import attributions
@@ -21,7 +21,7 @@ from core.store.fact_judgements import Judge, row_of, talks_to_judge
 from core.store.fact_sets import save_facts
 from core.store.failures import WrongAnswer
 from core.store.figures import CaseScore, Selection
-from core.store.fold import fold
+from core.store.fold import fold, keep_lines
 from core.text.facts import AtomicFact
 from core.text.judged import PatientVerdict
 from tests.core.measures.test_attribution import wrong
@@ -94,7 +94,7 @@ def judge(
         (talk,) = talks_to_judge(cursor, by, trials=[trial])
     kept = {"trial_id": trial, "dropped": 0, "failure": failure, "calls": "[]", "tokens": 1, "cost_usd": None}
     row = row_of(by, talk.facts_hash, None if failure else verdicts, {**kept, "judged_at": at})
-    journaled(store, "fact_judgements")([row])
+    keep_lines(store, "judging", [RowLine(table="fact_judgements", row=row)])
 
 
 def causes_of(store: Store, **how: Any) -> dict[str, tuple[str, int | None]]:

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from core.jobs.judging import journaled
+from core.journal import RowLine
 from core.measures.patients.judged_figures import judge_against_rule
 from core.measures.patients.marking import mark_patients
 from core.store.database import Store
+from core.store.fold import keep_lines
 from core.store.patient_judgements import JudgedTerm, row_of
 from core.store.patients import PatientFilter
 from tests.core.measures.patients.patient_talks import stored
@@ -26,10 +27,14 @@ def judgement(trial: str, terms: tuple[JudgedTerm, ...] | None, dropped: int = 0
     return row_of("m", "p", terms, {"trial_id": trial, **kept, "cost_usd": None, "judged_at": 1.0})
 
 
+def keep(store: Store, rows: list[dict[str, Any]]) -> None:
+    keep_lines(store, "judging", [RowLine(table="patient_judgements", row=row) for row in rows])
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     store = stored(tmp_path / "db.duckdb")
-    journaled(store, "patient_judgements")([judgement(trial, terms, dropped=2) for trial, terms in FOUND.items()])
+    keep(store, [judgement(trial, terms, dropped=2) for trial, terms in FOUND.items()])
     return store
 
 
@@ -60,7 +65,7 @@ def test_failures_and_unmarked_conversations_count_nowhere(store: Store) -> None
     mark_patients(store, PatientFilter(trials=["m1/1/0", "m1/2/0", "m2/1/0"]), processes=0)
     with store.write() as connection:
         connection.execute("DELETE FROM patient_judgements WHERE trial_id = 'm2/1/0'")
-    journaled(store, "patient_judgements")([judgement("m2/1/0", None)])
+    keep(store, [judgement("m2/1/0", None)])
     (row,) = judge_against_rule(store)
     assert (row.n, row.failed, row.unmarked) == (2, 1, 1)
     assert (row.both, row.judge_only, row.rule_only, row.neither) == (1, 0, 0, 1)
