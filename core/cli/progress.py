@@ -1,4 +1,4 @@
-"""Signs of life: a bar and a line a second on a terminal, a line every tenth and every minute in a file."""
+"""Signs of life: a line that is renewed every second on a terminal; one every tenth and every minute in a file."""
 
 from __future__ import annotations
 
@@ -24,21 +24,18 @@ def progress_bar(title: str, what: str = "trials") -> Iterator[Callable[[Progres
         yield _Lines(title, what)
         return
     columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+        TimeRemainingColumn(), TextColumn("{task.fields[life]}"),
     )  # fmt: skip
     with Bar(*columns, console=console) as bar:
-        task, life = bar.add_task(title, total=None), None
-        shown = 0.0
+        task, shown = bar.add_task(title, total=None, life=""), 0.0
 
         def show(progress: Progress) -> None:
-            nonlocal life, shown
+            nonlocal shown
             bar.update(task, total=progress.planned, completed=progress.done)
-            if time.monotonic() - shown < 1.0 and progress.replies is not None:
-                return
-            shown = time.monotonic()
-            if words := progress.in_words():
-                life = bar.add_task("", total=None) if life is None else life
-                bar.update(life, description=words)
+            if time.monotonic() - shown >= 1.0 or progress.replies is None:
+                shown = time.monotonic()
+                bar.update(task, life=progress.in_words())
 
         yield show
 
