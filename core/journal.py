@@ -132,7 +132,15 @@ class RowLine(_Line):
     """The piece of work that this line ends: its replies are used up."""
 
 
-Line = RunHeader | TrialLine | ReplyLine | GradesLine | DeletedLine | RowLine
+class DoneLine(_Line):
+    """A piece of work that came to nothing: its replies are used up, and the next one to do it asks anew."""
+
+    type: Literal["done"] = "done"
+    run_id: str
+    unit: str
+
+
+Line = RunHeader | TrialLine | ReplyLine | GradesLine | DeletedLine | RowLine | DoneLine
 _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type")])
 
 
@@ -300,7 +308,7 @@ def read_lines(path: Path, start: int = 0) -> Iterator[tuple[int, Line]]:
             line = _LINE.validate_python(fields)
         except (ValidationError, KeyError, TypeError) as error:
             raise _damaged(path, offset, error) from error
-        if isinstance(line, ReplyLine):
+        if isinstance(line, ReplyLine) and line.unit == line.trial_id:  # no other is named again
             paid[line.call.call_id] = line.call
         yield offset, line
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import orjson
 
 from core.events import Called, CallRecord, Purpose, RoleName
-from core.journal import GradesLine, Journal, ReplyLine, RowLine, TrialLine, read_lines
+from core.journal import DoneLine, GradesLine, Journal, ReplyLine, RowLine, TrialLine, read_lines
 from core.models.base import Message, Sampling
 from core.models.pictures import recorded
 
@@ -68,7 +68,7 @@ class Memory:
                         kept.call = kept.call.model_copy(update={"request": {}})  # of these, what was said is enough
                     calls = (event.call for event in line.events if isinstance(event, Called))
                     memory.cost_usd += sum(call.cost_usd or 0.0 for call in calls if call.call_id not in line.paid)
-                case GradesLine() | RowLine() if line.unit:
+                case GradesLine() | RowLine() | DoneLine() if line.unit:
                     memory.units.pop(line.unit, None)
                 case _:
                     pass

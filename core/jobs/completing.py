@@ -68,6 +68,7 @@ class Options:
     again: bool = False
     variant: Variant = "continue"
     budget_usd: float | None = None
+    on_progress: Callable[[Progress], None] = lambda progress: None
 
 
 def completing_pack(name_or_folder: str = PACK) -> PromptPack:
@@ -124,10 +125,14 @@ def complete_cases(
             progress.failures[came.failure] += 1
         return [RowLine(table="completions", row=vars(came), unit=unit.unit_id)]
 
+    def show(now: Progress) -> None:
+        watched(on_progress, stopped, stop)(now)
+        options.on_progress(now)
+
     name = f"completions-{hashlib.sha256(f'{voice.model.name} {known_as}'.encode()).hexdigest()[:16]}"
     job = Job[tuple[Case, Halves]](
         name, lambda found: f"{name} {found[0].case_key} {found[0].content_hash}", do,
-        JobOptions(options.concurrency, options.budget_usd, watched(on_progress, stopped, stop)), stop, progress,
+        JobOptions(options.concurrency, options.budget_usd, show), stop, progress,
         listed=lambda found: name, folder=store.journals, fold=folding(store),
     )  # fmt: skip
     try:

@@ -7,17 +7,19 @@ Every reply of a model is journaled as it arrives, and what a piece of work came
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import signal
 import threading
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+import orjson
 from filelock import FileLock, Timeout
 
 from core.agents.replies import Memory, Over, Replies, Unit
@@ -42,6 +44,10 @@ _ABOUT_THE_REQUEST = ("refused", "picture", "thinking", "unspoken", "empty")
 _ASKED_AFTER_S = 0.5
 """Who only asks whether a job is under way holds its lock for a moment: it is waited for."""
 _RATE_OVER_S = 15.0
+_STATUS = "status.json"
+_STATUS_EVERY = 5
+"""Looks at the stop file between two words on how far the job is."""
+_STATUS_HOLDS_S = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -191,6 +197,37 @@ def is_running(run_id: str) -> bool:
     return False
 
 
+def status(run_id: str) -> dict[str, Any] | None:
+    """Return how far a run of any process is, as of the last second; ``None`` where nothing was told lately.
+
+    ``done`` of ``planned`` pieces, ``calls``, ``tokens``, ``cost_usd`` (of all its goes), ``tokens_a_second`` (or
+    ``None``), ``waiting`` as [seat, purpose, seconds] with the longest first, ``under_way`` as piece → calls so far,
+    and all of it in ``words``.
+    """
+    path = journal_path(run_id).with_name(_STATUS)
+    try:
+        told: dict[str, Any] = orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return None
+    return told if time.time() - told["at"] < _STATUS_HOLDS_S else None
+
+
+def _write_status(path: Path, progress: Progress) -> None:
+    """Tell other processes how far the job is. What cannot be written is left out: it is news for a second."""
+    now, replies = time.time(), progress.replies
+    told = {
+        "at": now, "done": progress.done, "planned": progress.planned, "calls": progress.calls,
+        "tokens": progress.tokens, "cost_usd": progress.spent_usd + progress.cost_usd,
+        "tokens_a_second": progress.tokens_a_second(),
+        "waiting": [[one.role, one.purpose, now - one.since] for one in list(replies.air)] if replies else [],
+        "under_way": {name: unit.calls for name, unit in list(replies.under_way.items())} if replies else {},
+        "words": progress.in_words(),
+    }  # fmt: skip
+    with suppress(OSError):
+        path.with_suffix(".new").write_bytes(orjson.dumps(told))
+        path.with_suffix(".new").replace(path)
+
+
 def ask_to_stop(run_id: str) -> None:
     """Ask a run of any process to stop; it does so within a second and keeps its finished trials."""
     (journal_path(run_id).parent / "stop").touch()
@@ -288,21 +325,23 @@ class Job(Generic[U]):
                     lines = await self.do(piece, unit)
                 except Over:
                     return
-                if lines:
-                    await replies.journal.append(*lines)
+                self.progress.done += 1
+                self.progress.done_here += 1
                 self.progress.remembered += unit.remembered
                 self.progress.unused += unit.unused
                 if unit.unused:
                     log.warning("%s: %d paid replies are no longer asked for and are left out.", name, unit.unused)
-            self.progress.done += 1
-            self.progress.done_here += 1
+                if lines:
+                    await replies.journal.append(*lines)  # written also where a stop cuts this short
             self.options.on_progress(self.progress)
             await asyncio.sleep(0)  # rules never wait, and the others must get their turn
 
     async def _watch(self, stop_file: Path | None, workers: list[asyncio.Task[None]]) -> None:
         """Show the progress, and cancel what is under way once an immediate stop is asked for."""
-        while True:
+        for tick in itertools.count():
             await asyncio.sleep(0.2)
+            if stop_file is not None and tick % _STATUS_EVERY == 0:
+                _write_status(stop_file.with_name(_STATUS), self.progress)
             if stop_file is not None and stop_file.exists():
                 self.stop.ask("It was asked to stop.")
             if self.stop.at_once:

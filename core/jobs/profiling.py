@@ -22,7 +22,7 @@ from core.frameworks.consultation.items_model import ProfilingError
 from core.jobs.engine import Job, Options, Progress, Stop, carry_out, folding, watched
 from core.jobs.estimate import RoleEstimate, price_of
 from core.jobs.run import check_budget
-from core.journal import RowLine
+from core.journal import DoneLine, Line, RowLine
 from core.models.base import Sampling
 from core.models.registry import Registry, load_registry
 from core.prompts import load_pack
@@ -118,7 +118,7 @@ def make_profiles(
         versions = {case: version for case, (version, _) in newest_versions(cursor).items()}
     words, failures, dropped, known = Counter[Reason | None](), list[Failure](), Counter[str](), set[bool]()
 
-    async def do(case: Case, unit: Unit) -> list[RowLine]:
+    async def do(case: Case, unit: Unit) -> list[Line]:
         generated: Generated | None = profile_by_rule(case) if profiler is None else None
         done = unit.unit_id
         try:
@@ -130,7 +130,8 @@ def make_profiles(
                     generated = item.generated
         except (CallFailed, ProfilingError) as failure:
             failures.append(Failure(case.case_key, str(failure)))
-            return []
+            # what a provider broke goes on with what was said before; what was no use is asked for anew
+            return [] if isinstance(failure, CallFailed) else [DoneLine(run_id=name, unit=done)]
         if generated is None:
             return []
         words[generated.reason] += 1

@@ -14,7 +14,17 @@ from pathlib import Path
 import duckdb
 
 from core.errors import AnamnesisError
-from core.journal import DeletedLine, GradesLine, Line, ReplyLine, RunHeader, TrialLine, append_shared, read_lines
+from core.journal import (
+    DeletedLine,
+    GradesLine,
+    Line,
+    ReplyLine,
+    RowLine,
+    RunHeader,
+    TrialLine,
+    append_shared,
+    read_lines,
+)
 from core.store import rows
 from core.store.cases import ADD_CASES
 from core.store.database import TIMEOUT_S, Store
@@ -148,7 +158,7 @@ def _take(chunk: _Chunk, line: Line) -> None:
     elif isinstance(line, GradesLine):
         chunk.add("grades", rows.grade_rows(line))
         chunk.add("calls", rows.regrading_call_rows(line))
-    else:
+    elif isinstance(line, RowLine):
         chunk.add(line.table, [tuple(line.row[name] for name in SCHEMAS[line.table].names)])
         chunk.add("calls", rows.judging_call_rows(line))
 

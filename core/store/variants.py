@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -18,7 +18,6 @@ from core.journal import ReplyLine, RowLine
 from core.store.database import Store
 from core.store.fold import keep_lines
 from core.store.records import records
-from core.store.tables import SCHEMAS
 
 JOURNAL = "variants"
 """The journal of all variants, and where their calls are listed: they are not the trial's own."""
@@ -64,22 +63,6 @@ class Variant:
         return sum(call.latency_s for call in self.calls)
 
 
-def add_variants(connection: duckdb.DuckDBPyConnection, new: Iterable[Variant]) -> int:
-    """Insert variants and return how many. Needs a write lease."""
-    rows = [row_of(variant) for variant in new]
-    for row in rows:  # one or two at a time
-        connection.execute("INSERT INTO variants VALUES (?, ?, ?, ?, ?, ?, ?, ?)", list(row))
-    return len(rows)
-
-
-def row_of(v: Variant) -> tuple[Any, ...]:
-    """Return a row of the table."""
-    return (
-        v.variant_id, v.trial_id, v.step_key, _json([_kept(m) for m in v.messages]), v.model, _outcome(v), v.note,
-        v.made_at,
-    )  # fmt: skip
-
-
 def keep_variant(store: Store, variant: Variant) -> None:
     """Journal a variant and what its calls cost, and take both into the database."""
     replies = [
@@ -89,7 +72,11 @@ def keep_variant(store: Store, variant: Variant) -> None:
         )
         for n, call in enumerate(variant.calls)
     ]  # fmt: skip
-    row = dict(zip(SCHEMAS["variants"].names, row_of(variant), strict=True))
+    row = {
+        "variant_id": variant.variant_id, "trial_id": variant.trial_id, "step": variant.step_key,
+        "messages": _json([_kept(message) for message in variant.messages]), "model": variant.model,
+        "outcome": _outcome(variant), "note": variant.note, "made_at": variant.made_at,
+    }  # fmt: skip
     keep_lines(store, JOURNAL, [*replies, RowLine(table="variants", row=row)])
 
 

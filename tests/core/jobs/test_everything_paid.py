@@ -16,6 +16,7 @@ from core.debugger.stored import load_record
 from core.debugger.variants import rerun, variants_of
 from core.jobs.completing import Options as Completing
 from core.jobs.completing import complete_cases
+from core.jobs.engine import ask_to_stop, status
 from core.jobs.judging import FactsWanted, TermsWanted, judge, size_of
 from core.jobs.profiling import make_profiles
 from core.jobs.regrade import Regrading, regrade
@@ -142,7 +143,6 @@ def test_a_judgement_that_broke_off_is_given_what_it_was_given(
 
 
 def _stop_at_the_second(progress: Any, provider: FakeProvider) -> None:
-    from core.jobs.engine import ask_to_stop
 
     if len(provider.requests) == 2 and progress.replies is not None:
         ask_to_stop(progress.replies.run_id)
@@ -227,3 +227,20 @@ def test_a_line_a_minute_says_what_is_waited_for(
     waiting = [line for line in said if "waiting for 2 doctor, up to 0 s; 2 under way at call 1 to 1" in line]
     assert waiting
     assert said[-1] == "Run: 2 of 2 trials; 2 calls, 36 tokens"
+
+
+def test_other_processes_are_told_how_far_a_run_is(paying: FakeProvider) -> None:
+    header = begun(plan(2, base_url=paying.base_url))
+    assert status(header.run_id) is None
+    seen: list[dict[str, Any]] = []
+    paying.script = lambda body: Reply(world(body), delay_s=0.6)
+
+    def look(_: object) -> None:
+        if (told := status(header.run_id)) is not None:
+            seen.append(told)
+
+    go(header, on_progress=look, concurrency=2)
+    first = seen[0]
+    assert (first["done"], first["planned"], first["calls"]) == (0, 2, 0)
+    assert [waiting[:2] for waiting in first["waiting"]] == [["doctor", "answer"]] * 2
+    assert sorted(first["under_way"].values()) == [1, 1]
