@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import queue
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -208,6 +210,9 @@ def _written(line: Line) -> bytes:
     return orjson.dumps(fields) + b"\n"
 
 
+_Waiting = tuple[Sequence[Line], "asyncio.Future[None]"]
+
+
 class Journal:
     """A journal that many tasks of one event loop write to at once: what waits while the disk is busy shares a sync.
 
@@ -216,27 +221,28 @@ class Journal:
 
     def __init__(self, path: Path, header: RunHeader | None = None) -> None:
         self._path, self._header = path, header
-        self._writer: JournalWriter | None = None
-        self._waiting: list[tuple[Sequence[Line], asyncio.Future[None]]] = []
-        self._flushing: asyncio.Task[None] | None = None
+        self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
 
     async def append(self, *lines: Line) -> None:
         """Write lines; they are on disk when this returns, and written also where whoever waits is cancelled.
 
         Raises ``AnamnesisError`` where they cannot be written.
         """
-        written = asyncio.get_running_loop().create_future()
-        self._waiting.append((lines, written))
-        if self._flushing is None:
-            self._flushing = asyncio.create_task(self._flush())
+        loop = asyncio.get_running_loop()
+        written = loop.create_future()
+        if self._thread is None:  # a thread of its own: it writes while rules that never wait hold the loop
+            self._thread = threading.Thread(target=self._write, args=(loop,), name="journal", daemon=True)
+            self._thread.start()
+        self._waiting.put((lines, written))
         await asyncio.shield(written)
 
     async def close(self) -> None:
         """Write what waits and close the file."""
-        if self._flushing is not None:
-            await asyncio.gather(self._flushing, return_exceptions=True)
-        if self._writer is not None:
-            self._writer.close()
+        if self._thread is not None:
+            self._waiting.put(None)
+            await asyncio.to_thread(self._thread.join)
+            self._thread = None
 
     async def __aenter__(self) -> Journal:
         return self
@@ -246,26 +252,39 @@ class Journal:
     ) -> None:
         await self.close()
 
-    async def _flush(self) -> None:
-        while self._waiting:
-            batch, self._waiting = self._waiting, []
+    def _write(self, loop: asyncio.AbstractEventLoop) -> None:
+        writer: JournalWriter | None = None
+        batch: list[_Waiting | None] = []
+        while None not in batch:
+            batch = [self._waiting.get()]
+            while not self._waiting.empty():
+                batch.append(self._waiting.get())
+            found = [one for one in batch if one is not None]
+            error: Exception | None = None
             try:
-                await asyncio.to_thread(self._write, [line for lines, _ in batch for line in lines])
-            except Exception as error:
-                for _, written in batch:
-                    written.set_exception(error)
-                    written.exception()  # whoever was cancelled does not ask
-            else:
-                for _, written in batch:
-                    written.set_result(None)
-        self._flushing = None
+                lines = [line for new, _ in found for line in new]
+                if writer is None and lines:
+                    writer = JournalWriter(self._path)
+                    if self._header is not None and self._path.stat().st_size == 0:
+                        lines = [self._header, *lines]
+                if writer is not None and lines:
+                    writer.append_all(lines)
+            except Exception as problem:
+                error = problem
+            loop.call_soon_threadsafe(_tell, [written for _, written in found], error)
+        if writer is not None:
+            writer.close()
 
-    def _write(self, lines: list[Line]) -> None:
-        if self._writer is None:
-            self._writer = JournalWriter(self._path)
-            if self._header is not None and self._path.stat().st_size == 0:
-                lines = [self._header, *lines]
-        self._writer.append_all(lines)
+
+def _tell(waiting: Sequence[asyncio.Future[None]], error: Exception | None) -> None:
+    for written in waiting:
+        if written.done():
+            continue
+        if error is None:
+            written.set_result(None)
+        else:
+            written.set_exception(error)
+            written.exception()  # whoever was cancelled does not ask
 
 
 def append_shared(path: Path, lines: Sequence[Line]) -> None:
