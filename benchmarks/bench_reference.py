@@ -58,7 +58,7 @@ _PARTS: dict[str, tuple[tuple[object, str], ...]] = {
         (reference_grader, "extract_by_rule"), (ReferenceGrader, "_fits"), (grading, "judge_loose"),
         (grading, "judge_strict"),
     ),
-    "journal: lines": ((JournalWriter, "append"),),
+    "journal: lines": ((JournalWriter, "append_all"),),
     "journal: sync to disk": ((os, "fsync"),),
 }  # fmt: skip
 

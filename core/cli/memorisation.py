@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from core.cli.folded import folded_store
-from core.cli.options import counting
+from core.cli.progress import progress_bar
+from core.cli.run import Budget
 from core.datasets.select import select
 from core.jobs.completing import Options, complete_cases, size_of
 from core.measures.memorisation import FLAG, Variant, model_rows, prompt_hash
@@ -27,6 +28,7 @@ def meld(
         Variant, typer.Option(help="Let it go on writing, or ask for the original word for word at temperature 0.")
     ] = "continue",
     again: Annotated[bool, typer.Option("--again", help="Ask also where there is a completion already.")] = False,
+    budget_usd: Budget = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and ask nothing.")] = False,
 ) -> int:
     """Give a model the first half of each vignette and measure how close its second half comes to the real one."""
@@ -38,13 +40,16 @@ def meld(
         print(f"{len(chosen)} cases, at most {size.calls:,} calls, about {tokens:,} tokens, {price}.")
         return 0
     store = folded_store()
-    with counting("cases") as show:
-        asked = complete_cases(chosen, model, registry, store, Options(base_url, concurrency, again, variant), show)
+    with progress_bar("Completions", "cases") as show:
+        options = Options(base_url, concurrency, again, variant, budget_usd, show)
+        asked = complete_cases(chosen, model, registry, store, options)
     print(f"{asked.completed} completions by {size.model}, {asked.kept} were there already.")
     if asked.failed:
         print(f"{asked.failed} calls failed, the last: {asked.last_failure}. Run it again for them.", file=sys.stderr)
+    if asked.stopped is not None:
+        print(f"{asked.stopped} What came is kept, and the same command goes on.", file=sys.stderr)
     _print_summary(store, size.model, variant)
-    return 1 if asked.failed and not asked.completed else 0
+    return 1 if asked.stopped is not None or (asked.failed and not asked.completed) else 0
 
 
 def _print_summary(store: Store, model: str, variant: Variant) -> None:

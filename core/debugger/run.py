@@ -14,12 +14,12 @@ from core.case import Case
 from core.debugger.matrix import Cell, Row, matrix, rule_of
 from core.debugger.steps import TrialRecord
 from core.errors import AnamnesisError, UsageError
-from core.events import PASSING, Called, Event, Finished
+from core.events import PASSING, Event
 from core.frameworks.base import Campaign, Trial
 from core.jobs.engine import Engine, Progress, Stop, running
 from core.jobs.plan import header_of, human_seats, in_full, trials_of
 from core.jobs.run import Play, check_pictures, player_of
-from core.journal import JournalWriter, RunHeader, journal_path
+from core.journal import RunHeader, journal_path
 from core.models.registry import Registry, load_registry
 from core.store.database import Store
 from core.store.fold import fold, fold_if_free
@@ -47,7 +47,6 @@ class BenchRun:
         self._events: dict[int, list[Event]] = {trial.number: [] for trial in self.trials}
         self._stop = Stop()
         self._asked_to_stop = False
-        self._begun = False
         self._ended = threading.Event()
 
     @property
@@ -114,7 +113,8 @@ class BenchRun:
         engine = Engine(self.header, lambda trial: self._play(trial, play), MOST_TRIALS_AT_ONCE, fold=self._fold)
         with running(self.run_id) as stop_file:
             async with registry:
-                progress = await engine.run(self.trials, len(self.trials), self._stop, stop_file)
+                progress = self.progress
+                await engine.run(self.trials, len(self.trials), self._stop, stop_file, progress)
         if progress.done < progress.planned and not self._asked_to_stop:
             self.error = self._stop.reason
 
@@ -124,25 +124,13 @@ class BenchRun:
         async for event in play(trial):
             if not isinstance(event, PASSING):
                 kept.append(event)
-            if isinstance(event, Called):
-                self.progress.note_call(event)
-            if isinstance(event, Finished):
-                self._begin()
-                self.progress.note(kept)
             yield event
-
-    def _begin(self) -> None:
-        """Put the run into its journal before its first finished trial: one without any leaves nothing behind."""
-        if not self._begun:
-            self._begun = True
-            with JournalWriter(journal_path(self.run_id)) as journal:
-                journal.append(self.header)
 
     async def _fold(self) -> None:
         await asyncio.to_thread(fold_if_free, Store())
 
     def _store(self) -> None:
-        if not self._begun:
+        if not journal_path(self.run_id).exists():  # nothing was finished, and nothing paid for
             shutil.rmtree(journal_path(self.run_id).parent, ignore_errors=True)
             return
         with suppress(DatabaseBusyError):  # the journal has it all, and whoever opens the database next takes it in

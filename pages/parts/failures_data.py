@@ -7,7 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from core.events import Format
-from core.jobs.fact_judging import judging
+from core.jobs.judging import judging
 from core.measures.attribution import AFTER_TALK, APPLIES, Attribution
 from core.measures.belief import BeliefRow, Calibration, Course, CurvePoint, belief_rows, calibrations, courses, curves
 from core.measures.failures import Attributed, CauseShare, PatientEffect, attributions, cause_shares, patient_effects

@@ -7,7 +7,7 @@ Rules, all on words and therefore reproducible:
   tells a fact counts. How often these are right: ``MEASURED``.
 - A fact that never came up may have been asked for: the first question that names it, or asks for its topic alone, is
   kept with it. Whether the patient withheld it then is not decided here, nor what the patient invented: rules on words
-  were right too seldom, and a model judges both (``core.jobs.fact_judge``).
+  were right too seldom, and a model judges both (``core.jobs.judges``).
 - *leaked*: the patient names the answer (or a synonym) though the vignette does not.
 
 Which words tell a fact: ``core.measures.ledger.replies``. Comparable to Consultation's share of information

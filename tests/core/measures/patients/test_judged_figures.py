@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from core.jobs.judging import journaled
+from core.journal import RowLine
 from core.measures.missing import measure_missing
 from core.measures.patients.figures import judge_against_rule
 from core.measures.patients.rules import PATIENT_MARKS
 from core.store.database import Store
+from core.store.fold import keep_lines
 from core.store.queries.patients import JudgedTerm, patient_judgement_row
 from core.store.selection import Selection
 from tests.core.measures.patients.patient_talks import stored
@@ -27,10 +28,14 @@ def judgement(trial: str, terms: tuple[JudgedTerm, ...] | None, dropped: int = 0
     return patient_judgement_row("m", "p", terms, {"trial_id": trial, **kept, "cost_usd": None, "judged_at": 1.0})
 
 
+def keep(store: Store, rows: list[dict[str, Any]]) -> None:
+    keep_lines(store, "judging", [RowLine(table="patient_judgements", row=row) for row in rows])
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     store = stored(tmp_path / "db.duckdb")
-    journaled(store, "patient_judgements")([judgement(trial, terms, dropped=2) for trial, terms in FOUND.items()])
+    keep(store, [judgement(trial, terms, dropped=2) for trial, terms in FOUND.items()])
     return store
 
 
@@ -61,7 +66,7 @@ def test_failures_and_unmarked_conversations_count_nowhere(store: Store) -> None
     measure_missing(store, PATIENT_MARKS, Selection(trials=["m1/1/0", "m1/2/0", "m2/1/0"]), processes=0)
     with store.write() as connection:
         connection.execute("DELETE FROM patient_judgements WHERE trial_id = 'm2/1/0'")
-    journaled(store, "patient_judgements")([judgement("m2/1/0", None)])
+    keep(store, [judgement("m2/1/0", None)])
     (row,) = judge_against_rule(store)
     assert (row.n, row.failed, row.unmarked) == (2, 1, 1)
     assert (row.both, row.judge_only, row.rule_only, row.neither) == (1, 0, 0, 1)

@@ -16,8 +16,8 @@ from core.case import Case
 from core.errors import AnamnesisError, UsageError
 from core.events import Graded
 from core.jobs.engine import running
-from core.jobs.regrade import grades_of
-from core.journal import GradesLine, RunHeader, journal_path, read_header
+from core.jobs.regrade import check_journal
+from core.journal import GradesLine, JournalWriter, RunHeader, journal_path, read_header
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.regrading import (
@@ -92,22 +92,26 @@ def _reread_run(run_id: str, store: Store) -> tuple[int, int]:
         many = _many_choices(header) if any(answer.question_type == "mcq_many" for answer in answers) else ()
         known: dict[tuple[CaseKey, str, str], Judgement] = {}
         changed = 0
-        with grades_of(header) as out:
-            for trial_id, of_trial in groupby(answers, key=lambda answer: answer.trial_id):
-                grades = []
-                for answer in of_trial:
-                    key = (answer.case, answer.question_type, answer.response)
-                    judged = known.get(key)
-                    if judged is None:
-                        judged = known[key] = _read(answer, cases[answer.case], many, header)
-                    changed += judged.verdict != answer.verdict
-                    grades.append(
-                        Graded(
-                            format=answer.format, question_type=answer.question_type, grader="rule", rule=judged.rule,
-                            extracted=judged.extracted, verdict=judged.verdict, rule_version=judged.rule_version,
-                        )
-                    )  # fmt: skip
-                out.add(GradesLine(run_id=run_id, trial_id=trial_id, grades=grades))
+        lines: list[RunHeader | GradesLine] = []
+        for trial_id, of_trial in groupby(answers, key=lambda answer: answer.trial_id):
+            grades = []
+            for answer in of_trial:
+                key = (answer.case, answer.question_type, answer.response)
+                judged = known.get(key)
+                if judged is None:
+                    judged = known[key] = _read(answer, cases[answer.case], many, header)
+                changed += judged.verdict != answer.verdict
+                grades.append(
+                    Graded(
+                        format=answer.format, question_type=answer.question_type, grader="rule", rule=judged.rule,
+                        extracted=judged.extracted, verdict=judged.verdict, rule_version=judged.rule_version,
+                    )
+                )  # fmt: skip
+            lines.append(GradesLine(run_id=run_id, trial_id=trial_id, grades=grades))
+        check_journal(header)
+        with JournalWriter(journal_path(run_id)) as journal:
+            new = journal_path(run_id).stat().st_size == 0
+            journal.append_all([header, *lines] if new else lines)
     return len(answers), changed
 
 
