@@ -71,4 +71,5 @@ def _record(call_id: str, role: RoleName, purpose: Purpose, model: str, done: Co
         completion_tokens=done.usage.completion_tokens, tokens_estimated=done.usage.estimated,
         latency_s=done.latency_s, first_token_s=done.first_token_s, attempts=done.attempts, cost_usd=done.cost_usd,
         reasoning=done.reasoning, reasoning_tokens=done.usage.reasoning_tokens,
+        cached_tokens=done.usage.cached_tokens,
     )  # fmt: skip

@@ -51,13 +51,15 @@ class Sampling:
 class Usage:
     """Tokens of one call. ``estimated`` is true where the provider sent no figures and words were counted.
 
-    ``reasoning_tokens`` are those of ``completion_tokens`` that went into thinking, ``None`` where it is not told.
+    ``reasoning_tokens`` are those of ``completion_tokens`` that went into thinking, ``cached_tokens`` those of
+    ``prompt_tokens`` that the provider had read before; ``None`` where it is not told.
     """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     estimated: bool = False
     reasoning_tokens: int | None = None
+    cached_tokens: int | None = None
 
     @property
     def total_tokens(self) -> int:

@@ -24,8 +24,9 @@ from core.models.clients import ClientPool
 from core.models.failures import AttemptFailed, Failure, empty, malformed, only_thought, refused, timed_out
 from core.models.limits import RateLimiter, Sleep, Ticket, shared_limiter
 from core.models.pictures import check_takes, data_urls, pictures_of, with_parts
+from core.models.prices import cost
 from core.models.retry import Retries, RetryPolicy
-from core.models.spec import ModelSpec, cost
+from core.models.spec import ModelSpec
 from core.models.thinking import Thinking
 from core.models.transport import openai_client
 from core.models.wire import Reply, effort_fields, expected_tokens, merged, request_body

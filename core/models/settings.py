@@ -36,6 +36,7 @@ class PricesTable(_Table):
 
     input: float = Field(ge=0)
     output: float = Field(ge=0)
+    cached: float | None = Field(None, ge=0)
     as_of: Month | None = None
 
 
@@ -121,6 +122,7 @@ class ModelTable(CommonTable):
     model_id: str | None = None
     prices: PricesTable | None = None
     context: int | None = Field(None, ge=1)
+    retired: bool = False
 
 
 class DefaultsTable(_Table):
