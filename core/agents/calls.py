@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from pydantic import BaseModel
+
 from core.agents.base import CallFailed, Said, Saying
 from core.errors import ProviderError
 from core.events import Called, CallRecord, Purpose, RoleName, Token, new_id
 from core.models.base import ChatModel, Completion, Message, OnlyThought, Piece, Restart, Sampling, Thought, joined
 from core.models.pictures import recorded
+from core.prompts import Prompt
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,10 @@ class Voice:
 
     model: ChatModel
     sampling: Sampling = field(default=Sampling())
+
+    def within(self, prompt: Prompt, form: type[BaseModel] | None = None) -> Voice:
+        """Return the voice with the limit of a prompt's reply, and with the form of JSON that the reply is to have."""
+        return replace(self, sampling=replace(self.sampling, limit=prompt.max_tokens, form=form))
 
 
 async def call(
@@ -40,7 +47,7 @@ async def call(
                 yield Token(role=role, purpose=purpose, text="", restart=True)
             else:
                 yield Called(call=_record(call_id, role, purpose, voice.model.name, item))
-                yield Said(item.text, call_id)
+                yield Said(item.text, call_id, cut=item.finish_reason == "length")
     except ProviderError as error:
         words = f"{error.kind}: {error}"
         record = CallRecord(

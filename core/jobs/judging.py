@@ -19,9 +19,9 @@ from typing import Any, Generic, TypeVar
 import orjson
 from pydantic import BaseModel, ValidationError
 
+from core.agents.ask import MAX_ASKS, fault_of
 from core.agents.base import CallFailed, Said
 from core.agents.calls import Voice, call
-from core.agents.ledger_models import MAX_ASKS, fault_of
 from core.errors import AnamnesisError, UsageError
 from core.events import Called, CallRecord, new_id
 from core.jobs.engine import Progress, Stop, fatal

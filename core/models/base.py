@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NotRequired, Protocol, TypedDict
 
+from pydantic import BaseModel
+
 from core.errors import FailureKind, ProviderError
 from core.images import Image
 
@@ -45,6 +47,13 @@ class Sampling:
     stop: tuple[str, ...] = ()
     effort: str | None = None
     """How much the model is to think before it replies: a word of the provider's own, such as low or high."""
+    limit: int | None = None
+    """Tokens that fit what is asked, where neither the call nor the model's settings say ``max_tokens``.
+
+    They bound what is said: a model that thinks first is given room for its thoughts besides.
+    """
+    form: type[BaseModel] | None = None
+    """What the reply is to be as JSON; a server that can hold its model to a schema is sent it."""
 
 
 @dataclass(frozen=True)

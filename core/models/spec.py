@@ -18,8 +18,11 @@ ProviderKind = Literal["openai", "azure", "hf"]
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 SystemRole = Literal["system", "user", "before_user"]
 Unsupported = Literal["temperature", "max_tokens", "seed", "stop", "reasoning_effort", "images"]
+Structured = Literal["json_schema", "json_object", "none"]
 EFFORT = "{effort}"
 """Holds the place of the reasoning effort in a model's ``extra_body``."""
+THINKING_TOKENS = 16_384
+"""Room for the thoughts of a model that thinks, beside the limit of what it says."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,9 @@ class ModelSpec:
     with whom the model shares its rate limits. ``group`` is the kind of model that figures by group put it under, such
     as open weights. ``opens_thinking`` says that its chat template begins every reply with a thought, so that only the
     closing tag is in its text. ``retired`` models are no longer served: they are known for what is stored of them and
-    offered nowhere. ``extra_body`` goes into the body of every call as it is, with the reasoning effort
+    offered nowhere. ``thinking_tokens`` is the room that its thoughts are given beside the limit of a reply; ``None``
+    for what is not known to think. ``structured`` says how it is held to a form of JSON (``response_format``); ``None``
+    where only a try can tell. ``extra_body`` goes into the body of every call as it is, with the reasoning effort
     where ``{effort}`` stands; what holds nothing but an effort that is not set is left out.
     """
 
@@ -86,6 +91,8 @@ class ModelSpec:
     group: str = ""
     opens_thinking: bool = False
     retired: bool = False
+    thinking_tokens: int | None = None
+    structured: Structured | None = None
     extra_body: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property

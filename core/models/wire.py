@@ -14,6 +14,7 @@ from core.models.thinking import Thinking
 
 _TOKENS_PER_WORD = 4 / 3
 _ASSUMED_REPLY_TOKENS = 256
+_LONGEST_ASSUMED = 1_024
 
 
 class UnreadableChunk(ValueError):
@@ -96,9 +97,9 @@ def prompt_tokens(body: Mapping[str, Any]) -> int:
 
 
 def expected_tokens(body: Mapping[str, Any]) -> int:
-    """Guess what a call will be charged with: its prompt, and as much as it may answer."""
+    """Guess what a call will be charged with: its prompt, and what it may answer; few take all of a long limit."""
     reply = body.get("max_tokens") or body.get("max_completion_tokens") or _ASSUMED_REPLY_TOKENS
-    return prompt_tokens(body) + int(reply)
+    return prompt_tokens(body) + min(int(reply), _LONGEST_ASSUMED)
 
 
 @dataclass

@@ -31,6 +31,7 @@ from core.events import (
     Failed,
     Finished,
     Format,
+    Graded,
     Parent,
     QuestionType,
     Started,
@@ -206,11 +207,25 @@ async def _ask_arm(
     if not response.strip():
         yield _invalid(arm, "provider_error", "the reply was empty")
         return
-    yield Answered(format=arm[0], question_type=arm[1], response=response, call_id=said.call_id if said else None)
-    async for event in grade_answer(case, cast.grader, arm, response, rules.many_choices):
+    answer = Answered(format=arm[0], question_type=arm[1], response=response, call_id=said.call_id if said else None)
+    grading = grade_answer(case, cast.grader, arm, response, rules.many_choices)
+    if said is None or not said.cut:
+        yield answer
+        async for event in grading:
+            yield event
+        return
+    graded = [event async for event in grading]
+    unlisted = arm[1] == "frq_top3" and not _LISTED.search(response)
+    if unlisted or any(isinstance(event, Graded) and event.verdict in _NOT_TOLD for event in graded):
+        graded = [event for event in graded if not isinstance(event, Graded)]
+        answer = _invalid(arm, "provider_error", _CUT).model_copy(update={"call_id": said.call_id})
+    for event in (answer, *graded):
         yield event
 
 
+_NOT_TOLD: tuple[Verdict, ...] = ("no_diagnosis", "multiple")
+_LISTED = re.compile(r"^\W*1[.)]\s*\w", re.MULTILINE)
+_CUT = "cut: the answer was stopped at the limit of its length before one could be read in it"
 _OF_THE_FOLLOWING = re.compile(r"\bwhich (?:one )?of the following(?: options| diagnoses)?\b", re.IGNORECASE)
 
 
