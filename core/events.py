@@ -58,6 +58,8 @@ class CallRecord(_Event):
     finish_reason: str | None = None
     served_by: str | None = None
     prompt_tokens: int = 0
+    cached_tokens: int | None = None
+    """Of ``prompt_tokens``, those that the provider had read before and charges less for; ``None``: it does not say."""
     completion_tokens: int = 0
     reasoning_tokens: int | None = None
     """Of ``completion_tokens``, those of the reasoning; ``None`` where the provider does not say."""

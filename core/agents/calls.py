@@ -6,12 +6,15 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
+from pydantic import BaseModel
+
 from core.agents.base import CallFailed, Said, Saying
 from core.agents.replies import asking
 from core.errors import ProviderError
 from core.events import Called, CallRecord, Purpose, RoleName, Token, new_id
 from core.models.base import ChatModel, Completion, Message, OnlyThought, Restart, Sampling, Thought, joined
 from core.models.pictures import recorded
+from core.prompts import Prompt
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,10 @@ class Voice:
 
     model: ChatModel
     sampling: Sampling = field(default=Sampling())
+
+    def within(self, prompt: Prompt, form: type[BaseModel] | None = None) -> Voice:
+        """Return the voice with the limit of a prompt's reply, and with the form of JSON that the reply is to have."""
+        return replace(self, sampling=replace(self.sampling, limit=prompt.max_tokens, form=form))
 
 
 async def call(
@@ -37,7 +44,7 @@ async def call(
         yield Token(role=role, purpose=purpose, text=asked.reply.response or "")
         if not asked.elsewhere:
             yield Called(call=asked.reply)
-        yield Said(asked.reply.response or "", asked.reply.call_id)
+        yield Said(asked.reply.response or "", asked.reply.call_id, cut=asked.reply.finish_reason == "length")
         return
     call_id = new_id()
     try:
@@ -69,7 +76,7 @@ async def call(
     if asked is not None:
         await asked.keep(record)
     yield Called(call=record)
-    yield Said(done.text, call_id)
+    yield Said(done.text, call_id, cut=done.finish_reason == "length")
 
 
 def wire(messages: Sequence[Message]) -> list[Message]:
@@ -90,4 +97,5 @@ def _record(call_id: str, role: RoleName, purpose: Purpose, model: str, done: Co
         completion_tokens=done.usage.completion_tokens, tokens_estimated=done.usage.estimated,
         latency_s=done.latency_s, first_token_s=done.first_token_s, attempts=done.attempts, cost_usd=done.cost_usd,
         reasoning=done.reasoning, reasoning_tokens=done.usage.reasoning_tokens,
+        cached_tokens=done.usage.cached_tokens,
     )  # fmt: skip

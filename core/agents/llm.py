@@ -22,7 +22,7 @@ class LLMDoctor:
     """The model under test: asks, and answers in every arm."""
 
     def __init__(self, voice: Voice, pack: PromptPack) -> None:
-        self._voice, self._pack = voice, pack
+        self._voice, self._pack = voice.within(pack.prompts["doctor"]), pack
 
     @property
     def name(self) -> str:
@@ -37,7 +37,8 @@ class LLMDoctor:
     def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
         """Answer after the dialogue or the written case."""
         messages = messages_of(answer_parts(self._pack, scene, material, question))
-        return call(self._voice, messages, "doctor", "answer", scene.seed)
+        voice = self._voice.within(self._pack.prompts[f"answer_{question.question_type}"])
+        return call(voice, messages, "doctor", "answer", scene.seed)
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> None:
         """Return nothing: a language model's belief costs a call, so it is not asked for here."""
@@ -56,7 +57,7 @@ class LLMPatient:
     """The simulated patient: holds the vignette without its question and sees neither choices nor answer."""
 
     def __init__(self, voice: Voice, pack: PromptPack) -> None:
-        self._voice, self._pack = voice, pack
+        self._voice, self._pack = voice.within(pack.prompts["patient"]), pack
 
     @property
     def name(self) -> str:
@@ -73,7 +74,7 @@ class LLMSummariser:
     """Joins the patient's lines and has them rewritten as one paragraph in the third person."""
 
     def __init__(self, voice: Voice, pack: PromptPack) -> None:
-        self._voice, self._pack = voice, pack
+        self._voice, self._pack = voice.within(pack.prompts["summariser"]), pack
 
     @property
     def name(self) -> str:

@@ -134,7 +134,8 @@ class Unit:
         self, role: RoleName, purpose: Purpose, model: str, sent: Sequence[Message], sampling: Sampling
     ) -> Asked:  # fmt: skip
         """Take note of a question; its ``reply`` is there where it was answered before. May raise ``Over``."""
-        body = [role, purpose, model, [recorded(one) for one in sent], asdict(sampling)]
+        form = sampling.form.__name__ if sampling.form else None
+        body = [role, purpose, model, [recorded(one) for one in sent], {**asdict(sampling), "form": form}]
         key = hashlib.sha256(orjson.dumps(body)).hexdigest()[:20]
         number, place = self.asked[key], self.calls
         kept = self.known.get(key, [])

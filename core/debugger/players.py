@@ -54,6 +54,12 @@ class Player:
         voice = Voice(
             self.registry.open(self.model, base_url=self._address(self.step.role, self.model)), self._sampling()
         )
+        told, prompts = (
+            next((m.prompt for m in reversed(messages) if m.prompt), ""),
+            prompts_of(self.trial.header).pack.prompts,
+        )
+        if told in prompts:
+            voice = voice.within(prompts[told])
         seed = self.trial.seed if self.step.kind in _SEEDED else None
         return call(voice, sent, self.step.role, _PURPOSES[self.step.kind], seed)
 

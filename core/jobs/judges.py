@@ -22,13 +22,13 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from core.agents.base import Dialogue, Said
-from core.agents.calls import Voice, call
-from core.agents.ledger_models import MAX_ASKS, fault_of
+from core.agents.ask import Asked, Request, ask, unreadable
+from core.agents.base import Dialogue
+from core.agents.calls import Voice
 from core.case import Case
 from core.events import Called
 from core.measures.patients.rules import replies_of
-from core.models.base import Message
+from core.models.base import message
 from core.prompts import PromptPack, load_pack
 from core.store.queries.patients import JudgedTerm
 from core.text.facts import AtomicFact
@@ -55,6 +55,8 @@ class Task(Generic[T]):
     """A conversation to judge: what is asked, and what an answer holds; ``read`` raises ``ValueError`` for none."""
 
     trial_id: str
+    asks: str
+    """The pack's prompt that ``prompt`` is rendered from."""
     prompt: str
     read: Callable[[str], Found[T]]
 
@@ -74,12 +76,13 @@ class _Terms(BaseModel):
 
 def terms_pack(name_or_folder: str = "patients") -> PromptPack:
     """Load the prompt pack."""
-    return load_pack(name_or_folder, ("judge", "again"))
+    return load_pack(name_or_folder, ("judge",))
 
 
 def terms_task(pack: PromptPack, trial_id: str, dialogue: Dialogue) -> Task[JudgedTerm]:
     """Return what is asked about a conversation."""
-    return Task(trial_id, pack.render("judge", dialogue=shown(dialogue)), lambda text: terms_in(text, dialogue))
+    prompt = pack.render("judge", dialogue=shown(dialogue))
+    return Task(trial_id, "judge", prompt, lambda text: terms_in(text, dialogue))
 
 
 def shown(dialogue: Dialogue) -> list[tuple[int | None, str, str]]:
@@ -131,7 +134,7 @@ class _Facts(BaseModel):
 
 def facts_pack(name_or_folder: str = "facts") -> PromptPack:
     """Load the prompt pack."""
-    return load_pack(name_or_folder, ("patient", "again"))
+    return load_pack(name_or_folder, ("patient",))
 
 
 def facts_task(
@@ -144,7 +147,7 @@ def facts_task(
         shown=[fact.text for fact in facts if not fact.told],
         dialogue=[(number, turn.role.capitalize(), turn.text) for number, turn in enumerate(dialogue[:until])],
     )  # fmt: skip
-    return Task(trial_id, prompt, lambda text: facts_in(text, facts, dialogue))
+    return Task(trial_id, "patient", prompt, lambda text: facts_in(text, facts, dialogue))
 
 
 def facts_in(text: str, facts: Sequence[AtomicFact], dialogue: Dialogue) -> Found[PatientVerdict]:
@@ -188,31 +191,14 @@ def _quoted(words: str, text: str) -> str | None:
     return text[match.start() : match.end()] if match else None
 
 
-async def ask(voice: Voice, pack: PromptPack, task: Task[T]) -> AsyncIterator[Called | Found[T] | str]:
-    """Yield the calls, at most ``MAX_ASKS``, and what was found, or why nothing could be read.
-
-    Raises ``CallFailed`` where the provider fails.
-    """
-    messages: list[Message] = [{"role": "user", "content": task.prompt}]
-    fault = ""
-    for _ in range(MAX_ASKS):
-        text = ""
-        async for item in call(voice, messages, "grader", "judge"):
-            if isinstance(item, Called):
-                yield item
-            elif isinstance(item, Said):
-                text = item.text
-        try:
-            yield task.read(text)
-            return
-        except ValueError as error:  # pydantic's ValidationError is one
-            fault = fault_of(error)
-        again: list[Message] = [
-            {"role": "assistant", "content": text},
-            {"role": "user", "content": pack.render("again", fault=fault)},
-        ]
-        messages = messages[:1] + again
-    yield f"{voice.model.name} gave no readable answer in {MAX_ASKS} tries: {fault}."
+async def judged(voice: Voice, pack: PromptPack, task: Task[T]) -> AsyncIterator[Called | Found[T] | str]:
+    """Yield the calls and what was found, or why nothing could be read; ``CallFailed`` where the provider fails."""
+    request = Request(task.asks, [message("user", task.prompt)], "grader", "judge", task.read)
+    async for item in ask(voice, pack, request):
+        if isinstance(item, Called):
+            yield item
+        elif isinstance(item, Asked):
+            yield unreadable(voice, item) if item.value is None else item.value
 
 
 def last_object(text: str, form: type[M]) -> M:

@@ -24,7 +24,7 @@ from core.errors import AnamnesisError, UsageError
 from core.events import Called, CallRecord
 from core.jobs.engine import Job, Options, Progress, Stop, carry_out, folding, watched
 from core.jobs.estimate import RoleEstimate, price_of
-from core.jobs.judges import Found, Task, ask, facts_pack, facts_task, terms_pack, terms_task
+from core.jobs.judges import Found, Task, facts_pack, facts_task, judged, terms_pack, terms_task
 from core.jobs.run import check_budget
 from core.journal import RowLine
 from core.models.base import Sampling
@@ -243,7 +243,7 @@ def judge(
         things: Found[Any] | None = None
         failure, done = "", unit.unit_id
         try:
-            async for item in ask(voice, pack, task):
+            async for item in judged(voice, pack, task):
                 if isinstance(item, Called):
                     calls.append(item.call)
                 elif isinstance(item, str):

@@ -16,6 +16,7 @@ from core.jobs.engine import Options as Options
 from core.jobs.pictures import check_showable
 from core.jobs.plan import campaign_of, human_seats, in_full, models_of, trials_of
 from core.journal import JournalWriter, RunHeader, done_trials, journal_path
+from core.models.prices import source
 from core.models.registry import Registry
 from core.store.database import Store
 from core.store.fold import fold
@@ -128,7 +129,7 @@ def check_budget(budget_usd: float | None, names: Sequence[str], registry: Regis
         return
     if not budget_usd > 0:
         raise UsageError("--budget-usd must be more than 0.")
-    unpriced = [name for name in names if registry.spec(name).prices is None]
+    unpriced = [name for name in names if source(registry.spec(name)) is None]
     if unpriced:
         raise UsageError(
             f"A budget needs prices, and none is known for {', '.join(dict.fromkeys(unpriced))}: "

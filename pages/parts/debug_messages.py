@@ -118,9 +118,10 @@ def figures_of(call: CallRecord) -> str:
     served = f" · served by {plain(call.served_by)}" if call.served_by else ""
     again = f" · {call.attempts} attempts" if call.attempts > 1 else ""
     thought = "" if call.reasoning_tokens is None else f" ({call.reasoning_tokens:,} of them reasoning)"
+    again_read = f" ({call.cached_tokens:,} of them cached)" if call.cached_tokens else ""
     out = f"{call.completion_tokens:,} out{thought}"
     return (
-        f"{plain(model_name(call.model))} · {about}{call.prompt_tokens:,} tokens in, {out} · "
+        f"{plain(model_name(call.model))} · {about}{call.prompt_tokens:,} tokens in{again_read}, {out} · "
         f"{call.latency_s:.2f} s{first} · {cost}{served}{again}"
     )
 

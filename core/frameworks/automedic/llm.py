@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
-from core.agents.base import Dialogue, Held, Material, Question, Said, Saying, Scene, Turn
+from core.agents.ask import Asked, Request, ask
+from core.agents.base import Dialogue, Held, Material, Question, Saying, Scene, Turn
 from core.agents.calls import Voice, call
 from core.agents.parts import messages_of, picture_parts, question_part
 from core.case import Fact, Section
 from core.events import Speaker
-from core.frameworks.automedic.rating import UnreadableRating, read_rating
+from core.frameworks.automedic.rating import read_rating
 from core.frameworks.automedic.roles import Facts, Rating
 from core.models.base import Message
 from core.prompts import PromptPack
 
-ASKS = 3
-"""How often one rating is asked for in all: a reply that cannot be read is asked for again."""
+_RATING = "two lines, the first beginning with Rating: and a whole number from 1 to 5, the second with Reason:"
 _SECTION: dict[Section, str] = {
     "vital_signs": "Vital signs",
     "examination": "Physical examination",
@@ -32,7 +32,7 @@ class LLMTagDoctor:
     """The model under test; it is told how many turns it has."""
 
     def __init__(self, voice: Voice, pack: PromptPack, max_turns: int) -> None:
-        self._voice, self._pack, self._max_turns = voice, pack, max_turns
+        self._voice, self._pack, self._max_turns = voice.within(pack.prompts["doctor"]), pack, max_turns
 
     @property
     def name(self) -> str:
@@ -53,8 +53,9 @@ class LLMTagDoctor:
             shown: list[Message] = [*messages_of(picture_parts(self._pack, scene)), written]
         else:
             shown = self._consultation(scene, demographics, material.dialogue)
-        messages = [*shown, _user(question_part(self._pack, question).content)]
-        return call(self._voice, messages, "doctor", "answer", scene.seed)
+        part = question_part(self._pack, question)
+        voice = self._voice.within(self._pack.prompts[f"answer_{question.question_type}"])
+        return call(voice, [*shown, _user(part.content)], "doctor", "answer", scene.seed)
 
     def differential(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> None:
         """Return nothing: a language model's belief costs a call."""
@@ -70,7 +71,7 @@ class LLMAutoMedicPatient:
     """The simulated patient: holds demographics and basic facts in lay words."""
 
     def __init__(self, voice: Voice, pack: PromptPack) -> None:
-        self._voice, self._pack = voice, pack
+        self._voice, self._pack = voice.within(pack.prompts["patient"]), pack
 
     @property
     def name(self) -> str:
@@ -82,23 +83,15 @@ class LLMAutoMedicPatient:
         return call(self._voice, self._spoken(held, dialogue), "patient", "dialogue", scene.seed)
 
     async def rate(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying | Rating]:
-        """Rate the doctor from 1 to 5; a reply that cannot be read is asked for again, and in the end rates nothing."""
-        fault, last = "", Said("")
-        for _ in range(ASKS):
-            asked = _user(self._pack.render("empathy", fault=fault))
-            async for item in call(self._voice, [*self._spoken(held, dialogue), asked], "patient", "rate", scene.seed):
-                if isinstance(item, Said):
-                    last = item
-                else:
-                    yield item
-            try:
-                rating, words = read_rating(last.text)
-            except UnreadableRating as unreadable:
-                fault = str(unreadable)
+        """Rate the doctor from 1 to 5; one that cannot be read rates nothing."""
+        messages = [*self._spoken(held, dialogue), _user(self._pack.render("empathy"))]
+        request = Request("empathy", messages, "patient", "rate", read_rating, _RATING, seed=scene.seed)
+        async for item in ask(self._voice, self._pack, request):
+            if isinstance(item, Asked):
+                rating, words = item.value or (None, f"The rating could not be read: {item.fault}.")
+                yield Rating(rating, words, item.call_ids[-1] if item.call_ids else None)
             else:
-                yield Rating(rating, words, last.call_id)
-                return
-        yield Rating(None, f"The rating could not be read: {fault}.", last.call_id)
+                yield item
 
     def _spoken(self, held: Held, dialogue: Dialogue) -> list[Message]:
         facts = [fact.lay for fact in held.told]
@@ -110,7 +103,7 @@ class LLMStaff:
     """The clinical staff: holds the results."""
 
     def __init__(self, voice: Voice, pack: PromptPack) -> None:
-        self._voice, self._pack = voice, pack
+        self._voice, self._pack = voice.within(pack.prompts["staff"]), pack
 
     @property
     def name(self) -> str:

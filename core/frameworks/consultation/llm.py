@@ -23,7 +23,7 @@ class LLMInquirer:
     """The model under test as a doctor that only asks; it is told how many questions it has."""
 
     def __init__(self, voice: Voice, pack: PromptPack, prompt: str, max_questions: int) -> None:
-        self._voice, self._pack = voice, pack
+        self._voice, self._pack = voice.within(pack.prompts[f"doctor_{prompt}"]), pack
         self._system = pack.render(f"doctor_{prompt}", max_questions=max_questions)
 
     @property
@@ -45,7 +45,7 @@ class LLMConsultationPatient:
     """The simulated patient: a named person who holds M and tells one point of it a reply."""
 
     def __init__(self, voice: Voice, pack: PromptPack) -> None:
-        self._voice, self._pack = voice, pack
+        self._voice, self._pack = voice.within(pack.prompts["patient"]), pack
 
     @property
     def name(self) -> str:

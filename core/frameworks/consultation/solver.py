@@ -38,7 +38,7 @@ class LLMSolver:
     """A language model under the pack's prompt ``solver``."""
 
     def __init__(self, voice: Voice, pack: PromptPack) -> None:
-        self._voice, self._pack = voice, pack
+        self._voice, self._pack = voice.within(pack.prompts["solver"]), pack
 
     @property
     def name(self) -> str:

@@ -162,9 +162,9 @@ async def test_sampling_and_seed_are_passed_on_and_recorded(fake_provider: FakeP
     seen = {role: {tuple(b.get(s) for s in settings) for b in sent_to(fake_provider, role)} for role in ROLES}
     assert seen == {
         "doctor": {(0.7, 99, SEED)},
-        "patient": {(None, None, SEED)},  # the doctor's settings are not the others'
-        "grader": {(0.0, None, None)},
-        "summariser": {(None, None, None)},
+        "patient": {(None, 200, SEED)},  # the doctor's settings are not the others'
+        "grader": {(0.0, 100, None), (0.0, 16, None)},
+        "summariser": {(None, 400, None)},
     }
     recorded = calls(events)
     assert [c.request for c in recorded] == fake_provider.bodies
