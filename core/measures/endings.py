@@ -1,8 +1,8 @@
 """Why conversations ended and how long they were, and what accuracy other rules of stopping would give.
 
-Made of what ``core.store.endings`` reads; no model is asked again. A rule leaves conversations out, or lets their
-answers count as no diagnosis, by how they ended; or it grades otherwise; or it lets answers that are excluded count as
-wrong. It is compared with the standard rule arm by arm, and on the cases that both rules keep.
+Made of what ``core.store.queries.accuracy`` reads; no model is asked again. A rule leaves conversations out, or lets
+their answers count as no diagnosis, by how they ended; or it grades otherwise; or it lets answers that are excluded
+count as wrong. It is compared with the standard rule arm by arm, and on the cases that both rules keep.
 """
 
 from __future__ import annotations
@@ -278,8 +278,8 @@ class _Cases:
 def rescore(outcomes: pd.DataFrame, rules: Sequence[Rule], arms: Collection[Arm] | None = None) -> list[Rescored]:
     """Return every model, arm and rule that applies to it, the standard rule first.
 
-    ``outcomes`` is what ``core.store.endings.ending_outcomes`` reads; ``arms`` restricts to some. The order is that
-    of models, formats, question types and ``rules``.
+    ``outcomes`` is what ``core.store.queries.accuracy.ending_outcomes`` reads; ``arms`` restricts to some. The
+    order is that of models, formats, question types and ``rules``.
     """
     found: list[Rescored] = []
     for arm, model, rows in _arms(outcomes, arms):

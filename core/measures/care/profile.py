@@ -30,7 +30,7 @@ BEST_RATING = 5
 
 
 def read_care(store: Store, question_type: CareQuestion = "mcq", selection: Selection | None = None) -> pd.DataFrame:
-    """Return ``core.store.care.trial_rows`` of a selection, with the condition in the column ``seat`` as well."""
+    """Return ``core.store.queries.care.trial_rows`` of a selection, its condition in ``seat`` as well."""
     with store.read() as cursor:
         table = trial_rows(cursor, selection, question_type)
     names = table["model"].astype(str)

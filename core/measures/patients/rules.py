@@ -47,6 +47,7 @@ from core.store.queries.patients import Kind, Mark, StoredMarks, add_marks, to_m
 from core.store.scores import ToMeasure
 from core.store.selection import Selection
 from core.text.patient_terms import lexicon, lexicon_hash
+from core.vocabulary import relatives
 
 PRECISE = 0.8
 """Share of right hits among those read from which on a rule may be counted by."""
@@ -135,11 +136,7 @@ ABOUT: dict[Kind, About] = {
 _SHORTEST = 4
 """Letters of a name that is looked for: shorter ones are abbreviations with other meanings."""
 _BETWEEN = r"(?:['’]s)?[\W_]+"
-_RELATIVE = re.compile(
-    r"\b(?:mother|father|mom|dad|mum|parents?|brothers?|sisters?|siblings?|grand\w+|aunts?|uncles?|cousins?|family|"
-    r"relatives?|wife|husband|daughters?|sons?)\b",
-    re.IGNORECASE,
-)
+_RELATIVE = re.compile(rf"\b(?:family|(?:{relatives()})s?)\b", re.IGNORECASE)
 
 
 class Name(NamedTuple):

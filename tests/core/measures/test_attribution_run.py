@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from core.store.fact_judgements import row_of
 
 from core.events import Utterance
 from core.journal import RowLine
@@ -21,7 +20,7 @@ from core.measures.missing import measure_missing
 from core.store.database import Store
 from core.store.fold import fold, keep_lines
 from core.store.queries.accuracy import CaseScore
-from core.store.queries.facts import Judge, save_facts, talks_to_judge
+from core.store.queries.facts import Judge, fact_judgement_row, save_facts, talks_to_judge
 from core.store.queries.failures import WrongAnswer
 from core.store.selection import Selection
 from core.text.facts import AtomicFact
@@ -95,7 +94,7 @@ def judge(
     with store.read() as cursor:
         (talk,) = talks_to_judge(cursor, by, trials=[trial])
     kept = {"trial_id": trial, "dropped": 0, "failure": failure, "calls": "[]", "tokens": 1, "cost_usd": None}
-    row = row_of(by, talk.facts_hash, None if failure else verdicts, {**kept, "judged_at": at})
+    row = fact_judgement_row(by, talk.facts_hash, None if failure else verdicts, {**kept, "judged_at": at})
     keep_lines(store, "judging", [RowLine(table="fact_judgements", row=row)])
 
 
