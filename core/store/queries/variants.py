@@ -65,7 +65,7 @@ def add_variants(connection: duckdb.DuckDBPyConnection, new: Iterable[Variant]) 
         for v in new
     ]  # fmt: skip
     for row in rows:  # one or two at a time
-        connection.execute("INSERT INTO variants VALUES (?, ?, ?, ?, ?, ?, ?, ?)", list(row))
+        connection.execute(_ADD, list(row))
     return len(rows)
 
 
@@ -107,3 +107,8 @@ def _read(kept: Mapping[str, Any]) -> StepMessage:
 
 def _json(value: object) -> str:
     return orjson.dumps(value).decode()
+
+
+_ADD = """
+    INSERT INTO variants (variant_id, trial_id, step, messages, model, outcome, note, made_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
