@@ -4,7 +4,6 @@ import streamlit as st
 
 from core.errors import AnamnesisError
 from pages.parts.accuracy_cases import draw_cases
-from pages.parts.accuracy_data import cells
 from pages.parts.accuracy_filters import ask_shown, ask_view
 from pages.parts.accuracy_view import (
     draw_figures,
@@ -17,6 +16,7 @@ from pages.parts.accuracy_view import (
 from pages.parts.figure_controls import IMPORT_COMMAND, unique_names
 from pages.parts.look import plain
 from pages.parts.navigation import RUNS, require_app
+from pages.reproduce import cells
 
 require_app()
 

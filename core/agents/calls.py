@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
 from core.agents.base import CallFailed, Said, Saying
+from core.agents.replies import asking
 from core.errors import ProviderError
 from core.events import Called, CallRecord, Purpose, RoleName, Token, new_id
-from core.models.base import ChatModel, Completion, Message, OnlyThought, Piece, Restart, Sampling, Thought, joined
+from core.models.base import ChatModel, Completion, Message, OnlyThought, Restart, Sampling, Thought, joined
 from core.models.pictures import recorded
 
 
@@ -25,22 +27,32 @@ async def call(
 ) -> AsyncIterator[Saying]:
     """Stream one reply: ``Token`` events, then ``Called``, then ``Said``; raise ``CallFailed`` if none came.
 
-    What the model thinks is in tokens that say so and in the record of the call, and nowhere else.
+    What the model thinks is in tokens that say so and in the record of the call, and nowhere else. Within a job the
+    call is journaled before anybody acts on it, and not made where it was answered before (``core.agents.replies``).
     """
     sent = wire(messages)
     sampling = voice.sampling if seed is None or voice.sampling.seed is not None else replace(voice.sampling, seed=seed)
+    asked = asking(role, purpose, voice.model.name, sent, sampling)
+    if asked is not None and asked.reply is not None:
+        yield Token(role=role, purpose=purpose, text=asked.reply.response or "")
+        if not asked.elsewhere:
+            yield Called(call=asked.reply)
+        yield Said(asked.reply.response or "", asked.reply.call_id)
+        return
     call_id = new_id()
     try:
-        async for item in voice.model.stream(sent, sampling):
-            if isinstance(item, Piece):
-                yield Token(role=role, purpose=purpose, text=item.text)
-            elif isinstance(item, Thought):
-                yield Token(role=role, purpose=purpose, text=item.text, restart=item.void, thought=True)
-            elif isinstance(item, Restart):
-                yield Token(role=role, purpose=purpose, text="", restart=True)
-            else:
-                yield Called(call=_record(call_id, role, purpose, voice.model.name, item))
-                yield Said(item.text, call_id)
+        with asked.in_the_air() if asked else nullcontext():
+            async for item in voice.model.stream(sent, sampling):
+                if isinstance(item, Completion):
+                    done = item
+                elif isinstance(item, Restart):
+                    yield Token(role=role, purpose=purpose, text="", restart=True)
+                else:
+                    if asked is not None:
+                        asked.piece()
+                    thought = isinstance(item, Thought)
+                    void = isinstance(item, Thought) and item.void
+                    yield Token(role=role, purpose=purpose, text=item.text, restart=void, thought=thought)
     except ProviderError as error:
         words = f"{error.kind}: {error}"
         record = CallRecord(
@@ -48,9 +60,16 @@ async def call(
             request={"messages": [recorded(one) for one in sent]}, error=words,
         )  # fmt: skip
         if isinstance(error, OnlyThought):
-            thought = _record(call_id, role, purpose, voice.model.name, error.completion)
-            record = thought.model_copy(update={"response": None, "error": words})
+            only = _record(call_id, role, purpose, voice.model.name, error.completion)
+            record = only.model_copy(update={"response": None, "error": words})
+        if asked is not None:
+            await asked.keep(record)
         raise CallFailed(Called(call=record), error) from error
+    record = _record(call_id, role, purpose, voice.model.name, done)
+    if asked is not None:
+        await asked.keep(record)
+    yield Called(call=record)
+    yield Said(done.text, call_id)
 
 
 def wire(messages: Sequence[Message]) -> list[Message]:

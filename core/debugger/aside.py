@@ -12,7 +12,7 @@ from typing import Any
 from core.agents.base import CallFailed
 from core.agents.calls import Voice
 from core.events import Called, Token
-from core.frameworks.casting import craftmd_pack
+from core.frameworks.base import default_pack
 from core.live.session import Session
 from core.models.base import Sampling
 from core.models.registry import load_registry
@@ -29,7 +29,7 @@ def ask_aside(model: str, ask: Ask, *, pack: str = "craftmd", base_url: str | No
     ``Session.error``.
     """
     registry = load_registry()
-    prompts = craftmd_pack(pack)
+    prompts = default_pack(pack)
     voice = Voice(registry.open(model, base_url=base_url), Sampling(temperature=0.0))
     session = Session(key=f"aside-{uuid.uuid4().hex[:12]}", title=model, paced=False)
 

@@ -18,7 +18,7 @@ from core.events import (
     Rule,
     Verdict,
 )
-from core.frameworks.craftmd.protocol import Arm
+from core.frameworks.base import Arm
 
 CellState = Literal["waiting", "answered", "graded", "invalid"]
 

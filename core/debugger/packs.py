@@ -14,7 +14,7 @@ from core.debugger.stored import load_record
 from core.debugger.templates import template_of
 from core.debugger.used_prompts import UsedPrompts
 from core.errors import UsageError
-from core.frameworks.casting import craftmd_pack
+from core.frameworks.base import default_pack
 from core.prompts import ENVIRONMENT, Prompt, PromptPack, check_pack_name, own_packs_folder, read_prompt
 
 __all__ = ["pack_from_trial", "save_pack", "template_of"]
@@ -31,7 +31,7 @@ def save_pack(name: str, base: str, edits: Mapping[str, str], *, overwrite: bool
     uses other inputs than its prompt has.
     """
     check_pack_name(name)
-    pack = craftmd_pack(base)
+    pack = default_pack(base)
     folder = own_packs_folder() / name
     if folder.exists() and not overwrite:
         raise UsageError(f"You have a prompt pack {name!r} already: choose another name, or replace it on purpose.")

@@ -17,10 +17,10 @@ from core.debugger.sent import prompts_of
 from core.debugger.steps import Step, StepKind, TrialRecord, sent_messages
 from core.errors import UsageError
 from core.events import Purpose, Utterance
-from core.frameworks.casting import REFERENCE, Casting, CastNames, full_names, is_model
-from core.frameworks.craftmd.protocol import question_of, scene_of
+from core.frameworks.answering import question_of
+from core.frameworks.base import FrameworkSettings, framework, scene_of
+from core.frameworks.casting import REFERENCE, Casting, CastNames, is_model
 from core.images import contents
-from core.jobs.plan import Settings
 from core.models.base import Message, Sampling
 from core.models.pictures import pictures_of, refusal
 from core.models.registry import Registry
@@ -73,15 +73,14 @@ class Player:
     def _address(self, role: str, name: str) -> str | None:
         """Return where a model is reached: as said now, else where the run reached whoever had the role."""
         stored, own = (str(self.trial.header.settings.get(key) or "") for key in ("base_url", "own_address"))
-        held = Settings(base_url=stored or None, own_address=own)
+        held = FrameworkSettings(base_url=stored or None, own_address=own)
         same = name == getattr(self.trial.header, role, None)
         return self.base_url or (held.address_of(role) if same else held.base_url)
 
     def _sampling(self) -> Sampling:
         """Return how the role is sampled in a run (``core.frameworks.casting``)."""
         stored = self.trial.header.settings
-        names = ("temperature", "max_tokens", "model_seed", "reasoning_effort")
-        doctors = Settings(**{name: stored[name] for name in names if name in stored}).sampling  # type: ignore[arg-type]
+        doctors = framework(self.trial.header.protocol).stored_settings(stored).sampling
         if self.step.kind in ("ask", "answer"):
             return doctors
         if self.step.kind == "probe":
@@ -127,8 +126,8 @@ def player_of(
     """Return who plays a step under a name or alias; raise ``UsageError`` for one that cannot play it."""
     if model == "human":
         raise UsageError("A person played this step: choose a model, or the reference cast, to run it again.")
-    names = full_names(CastNames(**{**REFERENCE, step.role: model}), registry)
-    return Player(trial, step, str(getattr(names, step.role)), registry, base_url)
+    names = framework(trial.header.protocol).full_names(CastNames(**{**REFERENCE, step.role: model}), registry)
+    return Player(trial, step, names[step.role], registry, base_url)
 
 
 async def _extract(case: Case, response: str) -> AsyncIterator[Saying]:

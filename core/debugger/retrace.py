@@ -37,7 +37,8 @@ from core.events import (
     Utterance,
     Verdict,
 )
-from core.frameworks.craftmd.protocol import question_of, scene_of, shown
+from core.frameworks.answering import question_of, shown
+from core.frameworks.base import scene_of
 from core.journal import RunHeader
 from core.models.pictures import read_back
 from core.persona import parse_persona

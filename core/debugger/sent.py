@@ -12,12 +12,10 @@ from dataclasses import dataclass, replace
 from core.agents.calls import wire
 from core.agents.parts import Part, StepMessage, messages_of
 from core.errors import UsageError
-from core.frameworks.casting import NEEDED_PROMPTS
+from core.frameworks.base import framework
 from core.journal import RunHeader
 from core.models.base import Message, Role
-from core.prompts import PromptPack, load_pack
-
-_FALLBACK = "craftmd"
+from core.prompts import PromptPack
 
 
 @dataclass(frozen=True)
@@ -49,13 +47,15 @@ class Prompts:
 def prompts_of(header: RunHeader) -> Prompts:
     """Return the prompts of a run, or those of the pack craftmd with a note where they cannot be had any more."""
     if header.source == "release":
-        words = f"The release does not hold the wording of this step: shown is what the pack {_FALLBACK} would send."
-        return Prompts(load_pack(_FALLBACK, NEEDED_PROMPTS), False, words)
+        words = (
+            f"The release does not hold the wording of this step: shown is what the pack {framework().name} would send."
+        )
+        return Prompts(framework().pack(), False, words)
     try:
-        pack = load_pack(header.prompt_pack, NEEDED_PROMPTS)
+        pack = framework().pack(header.prompt_pack)
     except UsageError:
         words = f"The prompt pack {header.prompt_pack} cannot be found any more: files are not named."
-        return Prompts(load_pack(_FALLBACK, NEEDED_PROMPTS), False, words)
+        return Prompts(framework().pack(), False, words)
     if pack.hash == header.prompt_hash:
         return Prompts(pack, True)
     words = (

@@ -11,15 +11,11 @@ from core.agents.parts import Part, StepMessage, messages_of
 from core.case import Case
 from core.errors import UsageError
 from core.events import CallRecord, Event, Format, QuestionType, RoleName, Rule, Verdict
-from core.frameworks.base import AUTOMEDIC, CONSULTATION, CRAFTMD
+from core.frameworks.base import framework, title_of
 from core.journal import RunHeader
 from core.models.base import Message
 from core.models.pictures import read_back
 
-_OTHERS = {
-    AUTOMEDIC.name: "AutoMedic's, whose doctor, patient and staff are sent other messages",
-    CONSULTATION.name: "Consultation's, in which the patient opens and a solver of its own answers",
-}
 StepKind = Literal["ask", "reply", "summarise", "answer", "extract", "judge", "probe"]
 
 
@@ -77,12 +73,11 @@ class TrialRecord:
 
 def why_not(protocol: str) -> str | None:
     """Return in a sentence why trials of a protocol are not taken apart and where to read them, else ``None``."""
-    if protocol == CRAFTMD.name:
+    if protocol == framework().name:
         return None
-    whose = _OTHERS.get(protocol, f"of the protocol {protocol}")
     return (
-        f"The Case debugger takes CRAFT-MD's trials apart; this one is {whose}: read it under Transcripts, or take it "
-        "away as data with every prompt and raw reply."
+        f"The Case debugger takes {framework().title}'s trials apart; this one is {title_of(protocol)}'s, whose roles "
+        "are sent other messages: read it under Transcripts, or take it away as data with every prompt and raw reply."
     )
 
 

@@ -15,8 +15,8 @@ from core.debugger.steps import Step, TrialRecord
 from core.debugger.template_bits import escaped
 from core.debugger.templates import literal_template, template_of
 from core.errors import UsageError
-from core.frameworks.casting import craftmd_pack
-from core.frameworks.craftmd.protocol import question_of, shown
+from core.frameworks.answering import question_of, shown
+from core.frameworks.base import default_pack
 from core.jobs.craftmd_release import prompts as release
 from core.persona import caregiver_speaks, parse_persona, persona_prompt
 
@@ -32,7 +32,7 @@ class UsedPrompts:
     """
 
     def __init__(self, trial: TrialRecord, steps: Sequence[Step]) -> None:
-        self._trial, self._base = trial, craftmd_pack()
+        self._trial, self._base = trial, default_pack()
         self.unchanged_pack: str | None = None
         self.templates: dict[str, str] = {}
         if trial.system_prompt is not None:

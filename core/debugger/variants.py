@@ -15,7 +15,7 @@ from core.agents.parts import StepMessage
 from core.debugger.players import Player, player_of
 from core.debugger.steps import Step, TrialRecord
 from core.events import Called, Failed, Graded, Rule, Token, Verdict
-from core.frameworks.grading import grade_answer
+from core.frameworks.answering import grade_answer
 from core.live.session import Session
 from core.models.registry import Registry, load_registry
 from core.store.database import Store
@@ -50,7 +50,7 @@ async def rerun(
         player = player_of(trial, step, model or step.model, registry, base_url)
         variants = [item async for item in _again(player, messages, grader, note) if isinstance(item, Variant)]
     if keep:
-        await asyncio.to_thread(_keep, variants[-1])
+        await asyncio.to_thread(stored.keep_variant, Store(), variants[-1])
     return variants[-1]
 
 
@@ -109,7 +109,7 @@ def start_rerun(
             player = player_of(trial, step, model or step.model, registry, base_url)
             async for item in _again(player, messages, grader, note):
                 if isinstance(item, Variant):
-                    await asyncio.to_thread(_keep, item)
+                    await asyncio.to_thread(stored.keep_variant, Store(), item)
                 yield item
 
     session.start(source)
@@ -120,11 +120,6 @@ def variants_of(trial_id: str, step_key: str | None = None) -> list[Variant]:
     """Return the stored variants of a trial, or of one of its steps, the oldest first."""
     with Store().read() as cursor:
         return stored.variants_of(cursor, trial_id, step_key)
-
-
-def _keep(variant: Variant) -> None:
-    with Store().write() as connection:
-        stored.add_variants(connection, [variant])
 
 
 async def _again(

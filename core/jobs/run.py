@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 
-from core.agents import pictures
-from core.agents.belief import check_pack
+from core.agents.human import Listen
 from core.errors import AnamnesisError, UsageError
-from core.frameworks.automedic.protocol import AutoMedicRules, run_automedic
-from core.frameworks.base import AUTOMEDIC, CONSULTATION, Play, framework
-from core.frameworks.casting import Casting, craftmd_pack, is_model
-from core.frameworks.consultation.protocol import ConsultationRules, run_consultation
-from core.frameworks.craftmd.protocol import run_trial
-from core.jobs.engine import Engine, Progress, Stop, running
+from core.events import Event
+from core.frameworks.base import Branch, Campaign, Trial, default_pack
+from core.frameworks.casting import Casting
+from core.jobs.engine import Engine, Progress, Stop, folding, running
+from core.jobs.engine import Options as Options
 from core.jobs.pictures import check_showable
-from core.jobs.plan import Campaign, campaign_of, human_seats, in_full, models_of, rules_of, trials_of
+from core.jobs.plan import campaign_of, human_seats, in_full, models_of, trials_of
 from core.journal import JournalWriter, RunHeader, done_trials, journal_path
 from core.models.registry import Registry
-from core.persona import PLAIN, parse_persona, persona_prompt
 from core.store.database import Store
-from core.store.fold import fold, fold_if_free
+from core.store.fold import fold
+
+Play = Callable[[Trial], AsyncIterator[Event]]
+"""Gives the events of a trial."""
 
 
 @dataclass(frozen=True)
@@ -33,15 +31,6 @@ class Outcome:
     header: RunHeader
     progress: Progress
     stopped: str | None
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a run is carried out; none of it changes results."""
-
-    concurrency: int = 16
-    budget_usd: float | None = None
-    on_progress: Callable[[Progress], None] = lambda progress: None
 
 
 def begin(header: RunHeader) -> None:
@@ -77,77 +66,48 @@ async def _carry_out(header: RunHeader, registry: Registry, options: Options) ->
             check_budget(options.budget_usd, list(models_of(campaign).values()), registry)
             check_pictures(replace(campaign, cases=tuple(trial.case for trial in missing)), registry)
             engine = _engine(header, campaign, registry, options, store)
-            with interrupts(stop):
-                progress = await engine.run(missing, len(trials), stop, stop_file)
+            progress = await engine.run(missing, len(trials), stop, stop_file)
     await asyncio.to_thread(fold, store)
     return Outcome(header, progress, stop.reason if progress.done < progress.planned else None)
 
 
 def _engine(header: RunHeader, campaign: Campaign, registry: Registry, options: Options, store: Store) -> Engine:
-    async def fold_now() -> None:
-        await asyncio.to_thread(fold_if_free, store)
-
     return Engine(
         header=header,
         play=player_of(campaign, registry),
         concurrency=options.concurrency,
         budget_usd=options.budget_usd,
-        fold=fold_now,
+        fold=folding(store),
         on_progress=options.on_progress,
     )
 
 
-def player_of(campaign: Campaign, registry: Registry) -> Play:
-    """Return what plays a campaign's trials, with its cast opened."""
-    casting = casting_of(campaign, registry)
-    if campaign.protocol == CONSULTATION.name:
-        return _consultation(in_full(campaign, registry), casting)
-    if campaign.protocol == AUTOMEDIC.name:
-        return _automedic(in_full(campaign, registry), casting)
-    cast, rules = casting.open(campaign.names), rules_of(campaign)
-    return lambda trial: run_trial(trial, cast, rules)
+def player_of(
+    campaign: Campaign, registry: Registry, listen: Listen | None = None, branch: Branch | None = None
+) -> Play:
+    """Return what plays a campaign's trials, with its cast opened; ``listen`` waits for people in its seats."""
+    campaign = in_full(campaign, registry)
+    cast = campaign.framework.open(casting_of(campaign, registry, listen), campaign.names, campaign.settings)
+    return lambda trial: campaign.framework.play(trial, cast, campaign.settings, branch)
 
 
-def _consultation(campaign: Campaign, casting: Casting) -> Play:
-    settings = campaign.settings
-    cast = casting.consultation(
-        campaign.names, settings.solver, settings.doctor_prompt, settings.max_questions, craftmd_pack()
-    )  # fmt: skip
-    rules = ConsultationRules(campaign.arms, settings.max_questions, bool(settings.images))
-    return lambda trial: run_consultation(trial, cast, rules)
-
-
-def _automedic(campaign: Campaign, casting: Casting) -> Play:
-    settings = campaign.settings
-    cast = casting.automedic(campaign.names, settings.staff, settings.max_turns, craftmd_pack())
-    rules = AutoMedicRules(campaign.arms, settings.max_turns, bool(settings.images))
-    return lambda trial: run_automedic(trial, cast, rules)
-
-
-def casting_of(campaign: Campaign, registry: Registry) -> Casting:
+def casting_of(campaign: Campaign, registry: Registry, listen: Listen | None = None) -> Casting:
     """Return the casting that a campaign asks for."""
     settings = campaign.settings
     return Casting(
-        registry, framework(campaign.protocol).pack(campaign.prompts), settings.sampling, settings.base_url,
-        frozenset(settings.own_address.split(",")), probing=settings.probe,
+        registry, campaign.pack, settings.sampling, settings.base_url, frozenset(settings.own_address.split(",")),
+        listen, None if campaign.framework.grades_itself else default_pack(),
     )  # fmt: skip
 
 
 def check_prompts(campaign: Campaign) -> None:
-    """Raise ``UsageError`` where the prompt pack cannot say the persona, ask for beliefs, or speak of pictures."""
-    pack, persona = framework(campaign.protocol).pack(campaign.prompts), parse_persona(campaign.settings.persona)
-    if campaign.settings.probe:
-        check_pack(pack)
-    if campaign.settings.images:
-        pictures.check_pack(pack)
-    if persona != PLAIN and is_model(campaign.names.patient):
-        persona_prompt(pack, persona, caregiver=False)
+    """Raise ``UsageError`` where the prompt pack cannot say what the settings ask for: a persona, beliefs, pictures."""
+    campaign.framework.check(campaign.pack, campaign.settings, campaign.names)
 
 
 def check_pictures(campaign: Campaign, registry: Registry) -> None:
     """Raise ``UsageError`` where the doctor cannot be shown the pictures it is to be shown; see ``check_showable``."""
-    pack = framework(campaign.protocol).pack(campaign.prompts)
-    check_showable(campaign.settings.images, campaign.cases, campaign.names.doctor, pack, registry)
+    check_showable(campaign.settings.images, campaign.cases, campaign.tested, campaign.pack, registry)
 
 
 def check_startable(campaign: Campaign, registry: Registry, options: Options) -> None:
@@ -174,22 +134,3 @@ def check_budget(budget_usd: float | None, names: Sequence[str], registry: Regis
             f"A budget needs prices, and none is known for {', '.join(dict.fromkeys(unpriced))}: "
             "add them to data/models.local.toml, or leave --budget-usd out."
         )
-
-
-class interrupts:
-    """Turns Ctrl-C and SIGTERM into a clean stop while the block runs; in another than the main thread, nothing."""
-
-    def __init__(self, stop: Stop) -> None:
-        self._stop = stop
-        main = threading.current_thread() is threading.main_thread()
-        self._signals = (signal.SIGINT, signal.SIGTERM) if main else ()
-
-    def __enter__(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number in self._signals:
-            loop.add_signal_handler(number, self._stop.ask, "It was interrupted.")
-
-    def __exit__(self, *_: object) -> None:
-        loop = asyncio.get_running_loop()
-        for number in self._signals:
-            loop.remove_signal_handler(number)

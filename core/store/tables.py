@@ -67,6 +67,9 @@ SCHEMAS: dict[str, pa.Schema] = {
         "case_key:text content_hash:text model:text prompt_hash:text first_half:text second_half:text completion:text "
         "failure:text similarity:real request:text tokens:int cost_usd:real made_at:real"
     ),
+    "variants": _schema(
+        "variant_id:text trial_id:text step:text messages:text model:text outcome:text note:text made_at:real"
+    ),
     "journal_positions": _schema("path:text position:int size:int folded_at:real"),
     "annotations": _schema(
         "item:text annotator:text question:text value:text comment:text annotated_at:real review_id:text reason:text "

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 import streamlit as st
 
 from core.datasets.published import inferred_single_diagnosis
-from core.jobs.regrade_rules import count_outdated
-from core.measures.cells import (
+from core.jobs.reread import count_outdated
+from core.measures.accuracy import (
     PUBLISHED_CASES,
     Cell,
     Split,

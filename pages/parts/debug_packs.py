@@ -8,7 +8,7 @@ from core.agents.parts import StepMessage
 from core.debugger.packs import pack_from_trial, save_pack, template_of
 from core.debugger.steps import Step, TrialRecord
 from core.errors import AnamnesisError, UsageError
-from core.frameworks.casting import craftmd_pack
+from core.frameworks.base import default_pack
 from pages.parts.look import plain
 from pages.parts.setup import packs
 
@@ -42,7 +42,7 @@ def _draw_save(record: TrialRecord, step: Step, edited: Sequence[StepMessage]) -
     name, overwrite = _ask_name("save")
     if st.button("Save the pack", type="primary", key="debug_pack_save_go", disabled=not name):
         try:
-            prompts = craftmd_pack(base).prompts
+            prompts = default_pack(base).prompts
             edits = {p: template_of(m.content, prompts[p], m.values) for p, m in changed.items() if p in prompts}
             save_pack(name, base, edits, overwrite=overwrite)
         except AnamnesisError as error:

@@ -8,7 +8,7 @@ import streamlit as st
 
 from core.debugger.run import Cell, Row
 from core.events import FORMATS, QUESTION_TYPES, Rule, Verdict
-from core.frameworks.craftmd.protocol import Arm
+from core.frameworks.base import Arm
 
 _PLACE = re.compile(r"(\d+):(\w+):(\w+)")
 _WRONG: tuple[Verdict, ...] = ("incorrect", "no_diagnosis", "multiple")

@@ -8,10 +8,10 @@ from core.datasets.select import answers_of, datasets
 from core.debugger.run import start_bench
 from core.errors import AnamnesisError
 from core.events import FORMATS, QUESTION_TYPES
+from core.frameworks.base import ALL_ARMS, Arm, Campaign
 from core.frameworks.casting import CastNames
-from core.frameworks.craftmd.protocol import ALL_ARMS, Arm
 from core.jobs.estimate import estimate
-from core.jobs.plan import Campaign, Settings, in_full, remarks_of
+from core.jobs.plan import Settings, in_full, remarks_of
 from pages.parts.debug_case import ask_bench_case
 from pages.parts.debug_runs import adopt
 from pages.parts.look import FORMAT, QUESTION_TYPE, money, plain

@@ -4,10 +4,7 @@ import streamlit as st
 
 from core.errors import AnamnesisError
 from core.frameworks.casting import CastNames, is_model
-from core.jobs.regrade import Regraded
-from core.jobs.regrade_estimate import RegradeEstimate, estimate_regrade
-from core.jobs.regrade_job import begin_regrading, regrading
-from core.jobs.regrade_plan import FREE, Regrading
+from core.jobs.regrade import FREE, Regraded, RegradeEstimate, Regrading, begin_regrading, estimate_regrade, regrading
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.runs import Run

@@ -12,8 +12,8 @@ from streamlit.testing.v1 import AppTest
 from core.datasets.library import library
 from core.debugger.run import BenchRun, start_bench
 from core.debugger.variants import variants_of
-from core.frameworks.craftmd.protocol import Arm
-from core.jobs.plan import Campaign, Settings
+from core.frameworks.base import Arm, Campaign
+from core.frameworks.craftmd import Settings
 from core.prompts import load_pack
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider, running

@@ -18,12 +18,12 @@ from core.debugger.diff import word_diff
 from core.debugger.matrix import matrix
 from core.debugger.run import start_bench
 from core.events import Ended, Event, Probed, Started, Utterance
+from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
-from core.jobs.plan import Campaign
 from core.measures.belief import trajectory
-from core.measures.ledger import facts_of
 from core.store.database import Store
 from core.store.queries.facts import facts_saved
+from core.text.facts import facts_of
 from pages.parts.case_belief import belief_chart, belief_frame, belief_sentences
 from pages.parts.case_facts import facts_frame, ledger_of
 from pages.parts.case_facts_edit import facts_from, facts_table

@@ -13,7 +13,7 @@ from core.case import Case, Fact, Profile
 from core.datasets import imported
 from core.store.database import Store
 from core.store.queries.cases import add_profiles
-from core.text.profile.profiles import Generated
+from core.text.profiles import Generated
 from tests.core.store.builders import a_case
 
 Open = Callable[..., AppTest]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import duckdb
@@ -20,7 +20,7 @@ from core.errors import AnamnesisError
 from core.questions import AsksFor
 from core.store.rows import case_row
 from core.store.tables import insert, records
-from core.text.profile.profiles import CaseId, Generated
+from core.text.profiles import CaseId, Generated
 
 CASE_COLUMNS = (
     "cases.case_key, cases.dataset, cases.specialty, cases.vignette, cases.question, cases.choices, cases.answer, "
@@ -93,7 +93,7 @@ class StoredProfile:
 def add_profiles(connection: duckdb.DuckDBPyConnection, new: Iterable[tuple[Case, Generated]]) -> int:
     """Add a version for each case and return how many; earlier ones stay as history. Needs a write lease."""
     now = time.time()
-    rows = [_row(case, generated, now) for case, generated in new]
+    rows = [profile_row(case, generated, now) for case, generated in new]
     return insert(connection, _ADD, "profiles", rows)
 
 
@@ -135,11 +135,12 @@ def delete_profiles(connection: duckdb.DuckDBPyConnection, case_keys: Sequence[s
     return int(connection.execute(sql, [list(case_keys)]).fetchall()[0][0])
 
 
-def _row(case: Case, generated: Generated, now: float) -> tuple[Any, ...]:
+def profile_row(case: Case, generated: Generated, now: float, version: int = 0) -> tuple[Any, ...]:
+    """Return a row of the table of profiles; a version of 0 is still to be given."""
     g = generated
     profile = None if g.profile is None else g.profile.model_dump_json()
     return (
-        case.case_key, case.content_hash, 0, g.suitable, g.reason, g.note, g.speaker, profile, g.made_by, now
+        case.case_key, case.content_hash, version, g.suitable, g.reason, g.note, g.speaker, profile, g.made_by, now
     )  # fmt: skip
 
 
@@ -186,12 +187,6 @@ class StoredCompletion:
     tokens: int
     cost_usd: float | None
     made_at: float
-
-
-def add_completions(connection: duckdb.DuckDBPyConnection, new: Iterable[StoredCompletion]) -> int:
-    """Insert completions and return how many. Needs a write lease."""
-    rows = [astuple(one) for one in new]
-    return insert(connection, "INSERT INTO completions BY NAME SELECT * FROM incoming", "completions", rows)
 
 
 def completions(cursor: duckdb.DuckDBPyConnection, models: Sequence[str] | None = None) -> list[StoredCompletion]:

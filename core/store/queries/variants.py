@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,13 @@ import orjson
 from core.agents.parts import StepMessage
 from core.events import CallRecord, Rule, Verdict
 from core.images import Image
+from core.journal import ReplyLine, RowLine
+from core.store.database import Store
+from core.store.fold import keep_lines
 from core.store.tables import records
+
+JOURNAL = "variants"
+"""The journal of all variants, and where their calls are listed: they are not the trial's own."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +63,21 @@ class Variant:
         return sum(call.latency_s for call in self.calls)
 
 
-def add_variants(connection: duckdb.DuckDBPyConnection, new: Iterable[Variant]) -> int:
-    """Insert variants and return how many. Needs a write lease."""
-    rows = [
-        (v.variant_id, v.trial_id, v.step_key, _json([_kept(m) for m in v.messages]), v.model, _outcome(v), v.note,
-         v.made_at)
-        for v in new
+def keep_variant(store: Store, variant: Variant) -> None:
+    """Journal a variant and what its calls cost, and take both into the database."""
+    replies = [
+        ReplyLine(
+            run_id=JOURNAL, trial_id=JOURNAL, unit=f"{JOURNAL} {variant.variant_id}", key="", number=n, place=n,
+            call=call,
+        )
+        for n, call in enumerate(variant.calls)
     ]  # fmt: skip
-    for row in rows:  # one or two at a time
-        connection.execute(_ADD, list(row))
-    return len(rows)
+    row = {
+        "variant_id": variant.variant_id, "trial_id": variant.trial_id, "step": variant.step_key,
+        "messages": _json([_kept(message) for message in variant.messages]), "model": variant.model,
+        "outcome": _outcome(variant), "note": variant.note, "made_at": variant.made_at,
+    }  # fmt: skip
+    keep_lines(store, JOURNAL, [*replies, RowLine(table="variants", row=row)])
 
 
 def variants_of(cursor: duckdb.DuckDBPyConnection, trial_id: str, step_key: str | None = None) -> list[Variant]:
@@ -107,8 +118,3 @@ def _read(kept: Mapping[str, Any]) -> StepMessage:
 
 def _json(value: object) -> str:
     return orjson.dumps(value).decode()
-
-
-_ADD = """
-    INSERT INTO variants (variant_id, trial_id, step, messages, model, outcome, note, made_at)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""

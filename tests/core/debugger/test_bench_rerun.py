@@ -16,7 +16,7 @@ from core.debugger.variants import Rerun, Variant, rerun, start_rerun, variants_
 from core.errors import UsageError
 from core.models.registry import load_registry
 from core.store.database import Store
-from core.store.queries.variants import add_variants
+from core.store.queries.variants import keep_variant
 from tests.core.debugger.bench_stage import REFERENCE, bench, steps
 from tests.core.frameworks.stage import Actors, is_answer, role_of
 from tests.support.fake_provider import FakeProvider
@@ -239,8 +239,7 @@ def test_variants_survive_a_restart_and_are_read_back_whole(trial: TrialRecord, 
     assert count == 1
     assert variants_of(trial.trial_id) == [variant]
     second = replace(variant, variant_id="second", made_at=variant.made_at + 1, note="later")
-    with Store().write() as connection:
-        assert add_variants(connection, [second]) == 1
+    keep_variant(Store(), second)
     assert variants_of(trial.trial_id, step.key) == [variant, second]
 
 

@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
-from core.agents.base import Cast
 from core.errors import AnamnesisError, UsageError
-from core.frameworks.casting import Casting, CastNames, craftmd_pack
-from core.frameworks.craftmd.protocol import run_trial
+from core.events import Event
+from core.frameworks.base import Trial, default_pack, framework
+from core.frameworks.casting import Casting, CastNames
+from core.frameworks.craftmd import Settings
 from core.jobs import engine as engine_module
 from core.jobs.engine import Engine, Progress, Stop, ask_to_stop, is_running, running
-from core.jobs.plan import Settings, campaign_of, header_of, rules_of, trials_of
+from core.jobs.plan import campaign_of, header_of, trials_of
+from core.jobs.run import Play
 from core.journal import JournalWriter, RunHeader, done_trials, journal_path
 from core.store.database import Store
 from core.store.runs import run as stored_run
@@ -37,6 +41,7 @@ from tests.core.jobs.workshop import (
 )
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider
+from tests.support.playing import opened
 from tests.support.replies import Reply, failing
 
 GOOD = Reply(f"**Final Diagnosis:** {ANSWER}")
@@ -66,8 +71,8 @@ def priced(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def reference() -> Cast:
-    return Casting(registry(), craftmd_pack()).open(CastNames("reference/bayes"))
+def reference() -> Play:
+    return opened(Casting(registry(), default_pack()), CastNames("reference/bayes"))
 
 
 def test_a_run_does_every_trial_once(provider: FakeProvider) -> None:
@@ -191,10 +196,12 @@ def test_resuming_runs_only_what_is_missing(provider: FakeProvider) -> None:
     header = begun(plan(6, trials=2, base_url=provider.base_url))
     go(header)
     lines = journal_path(header.run_id).read_bytes().splitlines(keepends=True)
-    assert len(lines) == 13
-    keep = [lines[0], *lines[2:5], *lines[8:12]]  # without four trials; one of them torn
-    journal_path(header.run_id).write_bytes(b"".join(keep) + lines[5][:50])
-    missing = {trial_of(lines[n]) for n in (1, 5, 6, 7, 12)}
+    assert len(lines) == 1 + 12 * 2  # of each trial, the reply and what came of it
+    pairs = [lines[n : n + 2] for n in range(1, 25, 2)]
+    keep = [lines[0], *(line for n in (1, 2, 3, 7, 8, 9, 10) for line in pairs[n])]  # without five; one of them torn
+    journal_path(header.run_id).write_bytes(b"".join(keep) + pairs[4][0][:50])
+    gone = {orjson.loads(pairs[n][1])["trial_id"] for n in (0, 4, 5, 6, 11)}
+    missing = {(trial.case.case_key, trial.number) for trial in trials_of(header) if trial.trial_id in gone}
     before = raw_trials(header.run_id)
     provider.requests.clear()
     outcome = go(header)
@@ -251,11 +258,10 @@ def test_who_only_asks_whether_a_run_is_under_way_does_not_keep_it_from_starting
             thread.join()
 
 
-async def run_engine(header: RunHeader, cast: Cast, stop: Stop | None = None, **more: Any) -> Progress:
+async def run_engine(header: RunHeader, cast: Play, stop: Stop | None = None, **more: Any) -> Progress:
     trials = trials_of(header)
     missing = [t for t in trials if t.trial_id not in done_trials(journal_path(header.run_id))]
-    rules = rules_of(campaign_of(header))
-    engine = Engine(header, lambda trial: run_trial(trial, cast, rules), concurrency=3, **more)
+    engine = Engine(header, cast, concurrency=3, **more)
     return await engine.run(missing, len(trials), stop or Stop())
 
 
@@ -274,9 +280,15 @@ class Stumbling:
             yield item
 
 
-async def test_a_fault_of_ours_costs_its_own_trial_only(reference: Cast) -> None:
+async def test_a_fault_of_ours_costs_its_own_trial_only(reference: Play) -> None:
     header = begun(plan(9, names=CastNames("reference/bayes")))
-    cast = Cast(Stumbling(reference.doctor), reference.patient, reference.grader, reference.summariser)  # type: ignore[arg-type]
+    known = framework()
+    whole = known.open(Casting(registry(), default_pack()), campaign_of(header).names, known.settings())
+    stumbling = replace(whole, doctor=Stumbling(whole.doctor))
+
+    def cast(trial: Trial) -> AsyncIterator[Event]:
+        return known.play(trial, stumbling, known.settings())
+
     with pytest.raises(ZeroDivisionError):
         await run_engine(header, cast)
     assert keys(trial_lines(header.run_id)) == [(f"small/{c}", 0) for c in range(9) if c != 2]
@@ -284,7 +296,7 @@ async def test_a_fault_of_ours_costs_its_own_trial_only(reference: Cast) -> None
 
 
 async def test_a_database_that_cannot_follow_does_not_disturb_the_run(
-    reference: Cast, monkeypatch: pytest.MonkeyPatch
+    reference: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine_module, "FOLD_EVERY_S", 0.01)
     tried: list[int] = []
@@ -311,7 +323,7 @@ async def test_a_slow_fold_does_not_hold_up_a_stop(provider: FakeProvider, monke
 
     header = begun(plan(100, base_url=provider.base_url))
     async with registry() as models:
-        cast = Casting(models, craftmd_pack(), base_url=provider.base_url).open(beside_rules("openai/doctor"))
+        cast = opened(Casting(models, default_pack(), base_url=provider.base_url), beside_rules("openai/doctor"))
         task = asyncio.create_task(run_engine(header, cast, stop, fold=fold))
         await folding.wait()
         stop.ask("Enough.")
@@ -324,22 +336,22 @@ async def test_a_slow_fold_does_not_hold_up_a_stop(provider: FakeProvider, monke
 
 
 async def test_a_journal_that_cannot_be_written_ends_the_run_in_one_sentence(
-    reference: Cast, monkeypatch: pytest.MonkeyPatch
+    reference: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     header = begun(plan(6, names=CastNames("reference/bayes")))
-    append = JournalWriter.append
+    append = JournalWriter.append_all
     written: list[int] = []
 
-    def fail_later(self: JournalWriter, line: Any) -> None:
-        written.append(1)
-        if len(written) > 2:
+    def fail_later(self: JournalWriter, lines: Any) -> None:
+        written.append(len(lines))
+        if len(written) > 1:
             raise AnamnesisError("The journal cannot be written.")
-        append(self, line)
+        append(self, lines)
 
-    monkeypatch.setattr(JournalWriter, "append", fail_later)
+    monkeypatch.setattr(JournalWriter, "append_all", fail_later)
     with pytest.raises(AnamnesisError, match="cannot be written"):
         await run_engine(header, reference)
-    assert len(trial_lines(header.run_id)) == 2
+    assert len(trial_lines(header.run_id)) == written[0] < 6
 
 
 def test_settings_reach_the_wire_and_the_journal(provider: FakeProvider) -> None:
@@ -358,10 +370,3 @@ def test_the_cases_are_those_of_the_journal_not_of_today(provider: FakeProvider)
     header = header_of(plan(2, base_url=provider.base_url), registry())
     assert header.cases == list(small_cases(2))
     assert campaign_of(RunHeader.model_validate_json(header.model_dump_json())).cases == small_cases(2)
-
-
-def trial_of(line: bytes) -> tuple[str, int]:
-    from core.journal import TrialLine
-
-    read = TrialLine.model_validate_json(line)
-    return read.case_key, read.trial

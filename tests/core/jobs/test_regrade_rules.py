@@ -13,11 +13,11 @@ from core.agents.mcq import STRICT_VERSION
 from core.cli.app import main
 from core.errors import UsageError
 from core.events import Answered, Event, Finished, Graded, Started
-from core.frameworks.craftmd.protocol import Arm
+from core.frameworks.base import Arm
 from core.jobs.craftmd_release.importing import import_release
 from core.jobs.craftmd_release.layout import chosen, find
 from core.jobs.plan import trials_of
-from core.jobs.regrade_rules import count_outdated, reread
+from core.jobs.reread import count_outdated, reread
 from core.journal import GradesLine, JournalWriter, RunHeader, TrialLine, journal_path, read_lines
 from core.measures.accuracy import accuracy
 from core.store.database import Store

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import astuple
 
 import pytest
 
@@ -14,14 +15,15 @@ from core.store import migrations
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.accuracy import case_scores
-from core.store.queries.cases import StoredCompletion, add_completions, case, completions
+from core.store.queries.cases import StoredCompletion, case, completions
 from core.store.queries.history import newest_items
 from core.store.queries.release import ReleaseBatch, document, write_release
 from core.store.queries.reviews import Annotation, add_annotations, add_review, annotations_of, reviews
 from core.store.queries.transcripts import calls_of, grade_history, latest_grades, trial_events
-from core.store.queries.variants import Variant, add_variants, variants_of
+from core.store.queries.variants import Variant, keep_variant, variants_of
 from core.store.review_records import Review, ReviewPlan
 from core.store.runs import run
+from core.store.tables import insert
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, write_journal
 from tests.core.store.old import as_0_1_1_made_it, made_by_steps
 
@@ -144,10 +146,10 @@ def test_a_column_more_in_every_table_disturbs_no_reader_and_no_writer(
     review = Review("First", ReviewPlan(kind="baseline", number=1, annotators=("Ada",)))
     with store.write() as connection:
         add_annotations(connection, [Annotation("talk:run/1/0", "Ada", "in_vignette", "yes")])
-        add_variants(connection, [Variant("run/1/0", "doctor", (step,), "m")])
-        add_completions(connection, [done])
+        insert(connection, "INSERT INTO completions BY NAME SELECT * FROM incoming", "completions", [astuple(done)])
         add_review(connection, review, [])
         write_release(connection, ReleaseBatch(documents={"notes.txt": ("d", b"words")}))
+    keep_variant(store, Variant("run/1/0", "doctor", (step,), "m"))
     with store.read() as cursor:
         assert trial_events(cursor, "run/1/0") == a_stream()
         assert len(latest_grades(cursor, "run/1/0")) == 3

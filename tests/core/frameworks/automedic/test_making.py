@@ -11,13 +11,13 @@ import pytest
 
 from core.case import Case, Fact, Profile
 from core.errors import UsageError
-from core.jobs import profiling as making
-from core.jobs.profiling import GIVE_UP, begin_making, estimate, make_profiles, pending, work_key
+from core.jobs.engine import GIVE_UP
+from core.jobs.profiling import begin_making, estimate, make_profiles, pending, work_key
 from core.models import keys
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.queries.cases import newest_profiles
-from core.text.profile.rules import MADE_BY
+from core.text.profile_rules import MADE_BY
 from core.work import work_at
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.replies import Reply, failing
@@ -94,8 +94,7 @@ def test_by_rule_a_case_that_came_with_a_profile_is_left_alone(store: Store) -> 
     assert pending(store, [with_own], MODEL) == [with_own]
 
 
-def test_a_stop_keeps_what_was_made_and_the_next_call_goes_on(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(making, "BY_RULE_AT_ONCE", 2)
+def test_a_stop_keeps_what_was_made_and_the_next_call_goes_on(store: Store) -> None:
     done = 0
 
     def count(now: int, planned: int) -> None:
