@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import duckdb
@@ -191,8 +191,9 @@ class StoredCompletion:
 
 def completions(cursor: duckdb.DuckDBPyConnection, models: Sequence[str] | None = None) -> list[StoredCompletion]:
     """Return the newest completion of every model, prompt and case, by model and prompt, the most similar first."""
-    sql = """
-        SELECT * FROM completions WHERE $models::VARCHAR[] IS NULL OR list_contains($models, model)
+    sql = f"""
+        SELECT {", ".join(one.name for one in fields(StoredCompletion))} FROM completions
+        WHERE $models::VARCHAR[] IS NULL OR list_contains($models, model)
         QUALIFY row_number() OVER (
             PARTITION BY model, prompt_hash, case_key, content_hash ORDER BY made_at DESC, rowid DESC) = 1
         ORDER BY model, prompt_hash, similarity DESC NULLS LAST, case_key"""

@@ -115,7 +115,8 @@ def unmarked(cursor: duckdb.DuckDBPyConnection, version: str, selection: Selecti
     sql = f"""
         WITH {_MARKED} SELECT trial_id, case_key, content_hash, facts_hash FROM marked
         WHERE summary IS NULL ORDER BY case_key, content_hash, trial_id"""
-    return [Unmarked(*row) for row in cursor.execute(sql, _seated(cursor, selection) | {"version": version}).fetchall()]
+    select(cursor, selection)
+    return [Unmarked(*row) for row in cursor.execute(sql, {"version": version}).fetchall()]
 
 
 def add_ledgers(connection: duckdb.DuckDBPyConnection, new: Sequence[StoredLedger]) -> int:
@@ -137,7 +138,8 @@ def summaries(
 ) -> list[tuple[str, str]]:
     """Return (trial, summary) of the selected conversations that have one."""
     sql = f"WITH {_MARKED} SELECT trial_id, summary FROM marked WHERE summary IS NOT NULL ORDER BY trial_id"
-    return cursor.execute(sql, _seated(cursor, selection) | {"version": version}).fetchall()
+    select(cursor, selection)
+    return cursor.execute(sql, {"version": version}).fetchall()
 
 
 def talk_sums(cursor: duckdb.DuckDBPyConnection, version: str, selection: Selection | None = None) -> pd.DataFrame:
@@ -153,7 +155,8 @@ def talk_sums(cursor: duckdb.DuckDBPyConnection, version: str, selection: Select
             count(*) FILTER (NOT whole) AS broken, count(*) FILTER (s IS NULL) AS unmarked,
             count(*) FILTER (whole AND len(s.facts.leaked) > 0) AS with_leaked
         FROM read GROUP BY model, place, case_key ORDER BY place, case_key"""
-    return cursor.execute(sql, _seated(cursor, selection) | {"version": version}).df()
+    select(cursor, selection)
+    return cursor.execute(sql, {"version": version}).df()
 
 
 def topic_sums(cursor: duckdb.DuckDBPyConnection, version: str, selection: Selection | None = None) -> pd.DataFrame:
@@ -170,13 +173,8 @@ def topic_sums(cursor: duckdb.DuckDBPyConnection, version: str, selection: Selec
         SELECT model, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty, t.topic AS topic,
             {", ".join(f"sum(t.{name})::BIGINT AS {name}" for name in COUNTS)}
         FROM read GROUP BY model, place, case_key, t.topic ORDER BY place, case_key, topic"""
-    return cursor.execute(sql, _seated(cursor, selection) | {"version": version}).df()
-
-
-def _seated(cursor: duckdb.DuckDBPyConnection, selection: Selection | None) -> dict[str, Any]:
-    """Register a selection for ``HELD``, which needs no values."""
     select(cursor, selection)
-    return {}
+    return cursor.execute(sql, {"version": version}).df()
 
 
 COUNTS = ("facts", "asked", "volunteered", "never_elicited")
@@ -249,8 +247,9 @@ def talks_to_judge(
     So the first N are a random sample of them, and more go on with it. ``trials`` names some, whatever ``which`` and
     the selection say.
     """
+    select(cursor, selection if trials is None else Selection(trials=trials))
     values = {
-        **_seated(cursor, selection if trials is None else Selection(trials=trials)), **judge._asdict(), "limit": limit,
+        **judge._asdict(), "limit": limit,
         "every": which == "all" or trials is not None, "wrong": [one for one in COUNTED if one != "correct"],
     }  # fmt: skip
     return [TalkToJudge(*row) for row in cursor.execute(_TO_JUDGE, values).fetchall()]
@@ -258,7 +257,8 @@ def talks_to_judge(
 
 def judges(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> list[JudgeKept]:
     """Return who judged selected conversations against their present facts, who was last at work first."""
-    rows = cursor.execute(_JUDGES, _seated(cursor, selection)).fetchall()
+    select(cursor, selection)
+    rows = cursor.execute(_JUDGES).fetchall()
     return [JudgeKept(Judge(model, prompt_hash), *rest) for model, prompt_hash, *rest in rows]
 
 
@@ -266,13 +266,15 @@ def judged_patients(
     cursor: duckdb.DuckDBPyConnection, judge: Judge, selection: Selection | None = None
 ) -> dict[str, JudgedPatient]:
     """Return trial → what a judge says of its patient, for the selected conversations that it judged."""
-    rows = cursor.execute(_VERDICTS, {**_seated(cursor, selection), **judge._asdict()}).fetchall()
+    select(cursor, selection)
+    rows = cursor.execute(_VERDICTS, judge._asdict()).fetchall()
     return {trial: JudgedPatient(*judge, _verdicts(verdicts), dropped) for trial, verdicts, dropped in rows}
 
 
 def judged_of_trial(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[JudgedPatient]:
     """Return what each judge says of one conversation, who was last at work first."""
-    rows = cursor.execute(_OF_TRIAL, _seated(cursor, Selection(trials=[trial_id]))).fetchall()
+    select(cursor, Selection(trials=[trial_id]))
+    rows = cursor.execute(_OF_TRIAL).fetchall()
     return [JudgedPatient(model, hash_, _verdicts(verdicts), dropped) for model, hash_, verdicts, dropped in rows]
 
 
@@ -282,7 +284,8 @@ def judged_sums(cursor: duckdb.DuckDBPyConnection, judge: Judge, selection: Sele
     Columns: model, case_key, dataset, specialty, ``whole``, ``judged``, and of the judged ones ``with_withheld`` and
     ``with_invented`` (conversations with any).
     """
-    return cursor.execute(_SUMS, {**_seated(cursor, selection), **judge._asdict()}).df()
+    select(cursor, selection)
+    return cursor.execute(_SUMS, judge._asdict()).df()
 
 
 def people_beside(cursor: duckdb.DuckDBPyConnection, judge: Judge) -> list[dict[str, Any]]:
@@ -290,7 +293,8 @@ def people_beside(cursor: duckdb.DuckDBPyConnection, judge: Judge) -> list[dict[
 
     Columns: trial_id, question, annotator, value, and whether the judge found anything ``invented`` or ``withheld``.
     """
-    return records(cursor.execute(_PEOPLE, {**_seated(cursor, None), **judge._asdict()}))
+    select(cursor)
+    return records(cursor.execute(_PEOPLE, judge._asdict()))
 
 
 def fact_judgement_row(

@@ -90,7 +90,7 @@ def write_release(connection: duckdb.DuckDBPyConnection, batch: ReleaseBatch) ->
         _insert_table(connection, name, table)
     for path, (digest, content) in batch.documents.items():
         connection.execute("DELETE FROM release_documents WHERE path = ?", [path])
-        connection.execute("INSERT INTO release_documents VALUES (?, ?, ?, ?)", [path, digest, content, now])
+        connection.execute(_ADD_DOCUMENT, [path, digest, content, now])
     insert(connection, _ADD_PROMPTS, "release_prompts", list(batch.templates.items()))
     rows = [(f.run_id, f.path, f.case_key, f.digest, list(f.prompts), f.fault, now) for f in batch.files]
     insert(connection, "INSERT INTO release_files BY NAME SELECT * FROM incoming", "release_files", rows)
@@ -153,6 +153,7 @@ _REMOVE = (
         WHERE run_cases.run_id = replaced.run_id AND run_cases.case_key = replaced.case_key AND fault IS NULL""",
 )
 
+_ADD_DOCUMENT = "INSERT INTO release_documents (path, digest, content, imported_at) VALUES (?, ?, ?, ?)"
 _ADD_RUN = "INSERT INTO runs BY NAME SELECT * FROM incoming ANTI JOIN runs USING (run_id)"
 _ADD_RUN_CASES = "INSERT INTO run_cases BY NAME SELECT * FROM incoming ANTI JOIN run_cases USING (run_id, case_key)"
 _ADD_PROMPTS = """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import duckdb
@@ -92,8 +92,8 @@ def _annotation(row: dict[str, Any]) -> Annotation:
     return Annotation(**{**given, "spans": tuple(Span(**span) for span in spans)})
 
 
-_WANTED = """
-    SELECT * FROM annotations
+_WANTED = f"""
+    SELECT {", ".join(one.name for one in fields(Annotation))} FROM annotations
     WHERE ($item::VARCHAR IS NULL OR item = $item)
         AND ($review_id::VARCHAR IS NULL OR coalesce(review_id, '') = $review_id)"""
 

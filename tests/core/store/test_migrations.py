@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import astuple
 
 import pytest
 
 from core import __version__
+from core.agents.parts import StepMessage
 from core.errors import AnamnesisError
 from core.journal import TrialLine
 from core.store import migrations
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.accuracy import case_scores
-from core.store.queries.cases import case
+from core.store.queries.cases import StoredCompletion, case, completions
 from core.store.queries.history import newest_items
-from core.store.queries.reviews import annotations_of
+from core.store.queries.release import ReleaseBatch, document, write_release
+from core.store.queries.reviews import Annotation, add_annotations, add_review, annotations_of, reviews
 from core.store.queries.transcripts import calls_of, grade_history, latest_grades, trial_events
+from core.store.queries.variants import Variant, keep_variant, variants_of
+from core.store.review_records import Review, ReviewPlan
 from core.store.runs import run
+from core.store.tables import insert
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, write_journal
 from tests.core.store.old import as_0_1_1_made_it, made_by_steps
 
@@ -124,3 +130,32 @@ def test_a_step_that_fails_leaves_the_database_as_it_was(store: Store, monkeypat
             pass
     assert applied(store) == before
     assert ("scores", "colour") not in [row[:2] for row in columns(store)]
+
+
+def test_a_column_more_in_every_table_disturbs_no_reader_and_no_writer(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = [name for name in {str(row[0]) for row in columns(store)} if name not in ("migrations", "meta")]
+    views = {"newest_grades", "verdicts"}
+    script = "".join(f"ALTER TABLE {name} ADD COLUMN colour VARCHAR;" for name in tables if name not in views)
+    monkeypatch.setattr(migrations, "MIGRATIONS", {**migrations.MIGRATIONS, "0099_colour": script})
+    write_journal(store.journals, "run", a_header(cases=[a_case(1)]), a_trial())
+    assert fold(store).trials == 1
+    step = StepMessage("user", "Hello", "doctor")
+    done = StoredCompletion("ours/1", "h", "m", "p", "a", "b", "c", "", 0.5, "{}", 3, None, 1.0)
+    review = Review("First", ReviewPlan(kind="baseline", number=1, annotators=("Ada",)))
+    with store.write() as connection:
+        add_annotations(connection, [Annotation("talk:run/1/0", "Ada", "in_vignette", "yes")])
+        insert(connection, "INSERT INTO completions BY NAME SELECT * FROM incoming", "completions", [astuple(done)])
+        add_review(connection, review, [])
+        write_release(connection, ReleaseBatch(documents={"notes.txt": ("d", b"words")}))
+    keep_variant(store, Variant("run/1/0", "doctor", (step,), "m"))
+    with store.read() as cursor:
+        assert trial_events(cursor, "run/1/0") == a_stream()
+        assert len(latest_grades(cursor, "run/1/0")) == 3
+        assert [a.value for a in annotations_of(cursor)] == ["yes"]
+        assert [v.messages for v in variants_of(cursor, "run/1/0")] == [(step,)]
+        assert completions(cursor) == [done]
+        assert [r.name for r in reviews(cursor)] == ["First"]
+        assert document(cursor, "notes.txt") == b"words"
+        assert [(s.format, s.correct) for s in case_scores(cursor)] == [("multi_turn", 0), ("vignette", 1)]
