@@ -267,8 +267,8 @@ def judge(
         line = wanted.row(judging, todo[task.trial_id], things.things if things else None, kept)
         return [line.model_copy(update={"unit": done})]
 
-    same = repr(({**vars(wanted), "base_url": None}, judging))  # the same job, wherever the model is reached
-    name = f"judging-{hashlib.sha256(same.encode()).hexdigest()[:16]}"
+    same = [type(wanted).__name__, {**vars(wanted), "base_url": None}, list(judging)]  # wherever the model is reached
+    name = f"judging-{hashlib.sha256(orjson.dumps(same, default=sorted)).hexdigest()[:16]}"
     job = Job[Task[Any]](
         name, lambda task: f"{name} {task.trial_id}", do, options, stop, progress, listed=lambda task: name,
         folder=store.journals, fold=folding(store),

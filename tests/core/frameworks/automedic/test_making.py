@@ -137,6 +137,26 @@ def test_useless_replies_are_a_failure_of_the_case_not_a_rejection(store: Store)
     assert made.gave_up is None
 
 
+def test_what_was_no_use_is_asked_for_anew_and_what_was_is_not(store: Store) -> None:
+    """The first case is broken off after its filter; the second never gets a profile."""
+    asked: list[str] = []
+
+    def failing_later(body: dict[str, Any]) -> Any:
+        text = body["messages"][0]["content"]
+        asked.append("filter" if "Decide whether" in text else "profile")
+        if "No 1." in text:
+            return Reply(text="I would rather not.")
+        return failing(400, "too long") if asked[-1] == "profile" else answering(body)
+
+    with running(failing_later) as provider:
+        made = make_profiles(store, CASES[:2], MODEL, base_url=provider.base_url, concurrency=1)
+    assert (made.made, [f.case_key for f in made.failures]) == (0, ["t/0", "t/1"])
+    assert asked == ["filter", "profile", "filter", "filter", "filter"]
+    with running(answering) as provider:
+        again = make_profiles(store, CASES[:2], MODEL, base_url=provider.base_url)
+        assert (again.made, again.calls, len(provider.requests)) == (2, 3, 3)
+
+
 def test_a_provider_that_always_fails_ends_the_work(store: Store) -> None:
     many = [case(n) for n in range(GIVE_UP + 20)]
     with running(lambda body: failing(401, "wrong key")) as provider:
