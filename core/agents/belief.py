@@ -15,11 +15,10 @@ from weakref import WeakValueDictionary
 
 from core.agents.base import CallFailed, Dialogue, Said, Scene
 from core.agents.belief_reply import Belief, Unreadable, read_belief
-from core.agents.calls import Voice, call, wire
-from core.agents.parts import consultation_parts, messages_of
+from core.agents.calls import Voice, call
+from core.agents.parts import Part, consultation_parts, messages_of, prompt_part, wire
 from core.errors import UsageError
 from core.events import Called, Failed, Probed
-from core.models.base import Message
 from core.models.pictures import recorded
 from core.prompts import PromptPack
 
@@ -47,7 +46,7 @@ class BeliefProbe:
 
         A known belief costs no call and comes alone.
         """
-        key = _key(self._messages(scene, dialogue, ""))
+        key = _key(self._parts(scene, dialogue, ""))
         lock = self._asking.setdefault(key, asyncio.Lock())
         async with lock:  # trials that stand at the same dialogue wait for the first of them
             events = [] if key in self._known else [event async for event in self._ask(key, scene, dialogue)]
@@ -59,9 +58,9 @@ class BeliefProbe:
     async def _ask(self, key: str, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Called | Failed]:
         fault = ""
         for _ in range(ASKS):
-            messages = self._messages(scene, dialogue, fault)
+            parts = self._parts(scene, dialogue, fault)
             try:
-                async for item in call(self._voice, messages, "doctor", "probe", scene.seed):
+                async for item in call(self._voice, parts, "doctor", "probe", scene.seed):
                     if isinstance(item, Called):
                         yield item
                     elif isinstance(item, Said):
@@ -75,11 +74,12 @@ class BeliefProbe:
                 return
         yield Failed(where="probe", failure="unreadable", message=f"What the doctor believes cannot be read: {fault}.")
 
-    def _messages(self, scene: Scene, dialogue: Dialogue, fault: str) -> list[Message]:
-        asked = self._pack.render("belief", fault=fault)
-        return [*messages_of(consultation_parts(self._pack, scene, dialogue)), {"role": "user", "content": asked}]
+    def _parts(self, scene: Scene, dialogue: Dialogue, fault: str) -> list[Part]:
+        asked = prompt_part(self._pack, "belief", "user", "question", fault=fault)
+        return [*consultation_parts(self._pack, scene, dialogue), asked]
 
 
-def _key(messages: list[Message]) -> str:
+def _key(parts: list[Part]) -> str:
     """Return a short text that is the same for the same messages on the wire."""
-    return hashlib.sha256(json.dumps([recorded(one) for one in wire(messages)]).encode()).hexdigest()
+    sent = [recorded(one) for one in wire(messages_of(parts))]
+    return hashlib.sha256(json.dumps(sent).encode()).hexdigest()

@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 
 from core.agents.base import Judgement, Said
 from core.agents.calls import Voice, call
+from core.agents.parts import Part, instruction_part
 from core.case import Case
 from core.events import Called, Purpose, Token, Verdict
 from core.prompts import PromptPack
@@ -85,7 +86,7 @@ class LLMGrader:
         """Extract and compare; yields the calls and at last the judgement."""
         calls: list[str] = []
         extracted = ""
-        prompt = self._pack.render("grader_extract", response=response, asks_for=case.asks_for)
+        prompt = instruction_part(self._pack, "grader_extract", response=response, asks_for=case.asks_for)
         async for spoken in self._call(prompt, "extract"):
             if isinstance(spoken, Said):
                 extracted = read_extracted(spoken.text)
@@ -136,7 +137,8 @@ class LLMGrader:
         yield found
 
     async def _ask(self, case: Case, extracted: str) -> AsyncIterator[Item]:
-        prompt = self._pack.render("grader_judge", answer=case.answer, extracted=extracted, asks_for=case.asks_for)
+        compared = {"answer": case.answer, "extracted": extracted, "asks_for": case.asks_for}
+        prompt = instruction_part(self._pack, "grader_judge", **compared)
         calls: list[str] = []
         for _ in range(MAX_ASKS):
             async for item in self._call(prompt, "judge"):
@@ -150,8 +152,8 @@ class LLMGrader:
                     return
         yield Judgement("frq", extracted, "ungradable", tuple(calls))
 
-    async def _call(self, prompt: str, purpose: Purpose) -> AsyncIterator[Token | Called | Said]:
-        async for item in call(self._voice, [{"role": "user", "content": prompt}], "grader", purpose):
+    async def _call(self, prompt: Part, purpose: Purpose) -> AsyncIterator[Token | Called | Said]:
+        async for item in call(self._voice, [prompt], "grader", purpose):
             if isinstance(item, Token | Called | Said):
                 yield item
 

@@ -10,16 +10,16 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
-from core.agents.base import Cast
 from core.case import Case
 from core.debugger.matrix import Cell, Row, matrix, rule_of
 from core.debugger.steps import TrialRecord
 from core.errors import AnamnesisError, UsageError
 from core.events import PASSING, Called, Event, Finished
-from core.frameworks.craftmd.protocol import Rules, Trial, run_trial
+from core.frameworks.base import Play
+from core.frameworks.craftmd.protocol import Trial
 from core.jobs.engine import Engine, Progress, Stop, running
-from core.jobs.plan import Campaign, header_of, human_seats, in_full, rules_of, trials_of
-from core.jobs.run import casting_of, check_pictures
+from core.jobs.plan import Campaign, header_of, human_seats, in_full, trials_of
+from core.jobs.run import check_pictures, player_of
 from core.journal import JournalWriter, RunHeader, journal_path
 from core.models.registry import Registry, load_registry
 from core.store.database import Store
@@ -93,15 +93,15 @@ class BenchRun:
         events = tuple(self.events(trial_number))
         return TrialRecord(trial.trial_id, trial.case, self.header, trial.number, trial.seed, events)
 
-    def start(self, registry: Registry, cast: Cast, rules: Rules) -> None:
+    def start(self, registry: Registry, play: Play) -> None:
         """Start the trials in a thread of their own."""
         threading.Thread(
-            target=self._run, args=(registry, cast, rules), name=f"bench {self.run_id}", daemon=True
+            target=self._run, args=(registry, play), name=f"bench {self.run_id}", daemon=True
         ).start()  # fmt: skip
 
-    def _run(self, registry: Registry, cast: Cast, rules: Rules) -> None:
+    def _run(self, registry: Registry, play: Play) -> None:
         try:
-            asyncio.run(self._carry_out(registry, cast, rules))
+            asyncio.run(self._carry_out(registry, play))
             self._store()
         except AnamnesisError as error:
             self.error = str(error)
@@ -111,18 +111,18 @@ class BenchRun:
         finally:
             self._ended.set()
 
-    async def _carry_out(self, registry: Registry, cast: Cast, rules: Rules) -> None:
-        engine = Engine(self.header, lambda trial: self._play(trial, cast, rules), MOST_TRIALS_AT_ONCE, fold=self._fold)
+    async def _carry_out(self, registry: Registry, play: Play) -> None:
+        engine = Engine(self.header, lambda trial: self._play(trial, play), MOST_TRIALS_AT_ONCE, fold=self._fold)
         with running(self.run_id) as stop_file:
             async with registry:
                 progress = await engine.run(self.trials, len(self.trials), self._stop, stop_file)
         if progress.done < progress.planned and not self._asked_to_stop:
             self.error = self._stop.reason
 
-    async def _play(self, trial: Trial, cast: Cast, rules: Rules) -> AsyncIterator[Event]:
+    async def _play(self, trial: Trial, play: Play) -> AsyncIterator[Event]:
         """Yield the trial's events, and keep them for whoever watches."""
         kept = self._events[trial.number]
-        async for event in run_trial(trial, cast, rules):
+        async for event in play(trial):
             if not isinstance(event, PASSING):
                 kept.append(event)
             if isinstance(event, Called):
@@ -157,10 +157,6 @@ def start_bench(campaign: Campaign, registry: Registry | None = None) -> BenchRu
     """
     if len(campaign.cases) != 1:
         raise UsageError(f"The bench runs one case at a time, and {len(campaign.cases)} were given: choose one.")
-    if campaign.protocol != "craftmd":
-        raise UsageError(
-            f"The bench runs the protocol craftmd, not {campaign.protocol}: plan a campaign on Runs instead."
-        )
     if human_seats(campaign.names):
         raise UsageError("The bench cannot wait for a human: seat humans on the Live page.")
     registry = registry or load_registry()
@@ -169,6 +165,5 @@ def start_bench(campaign: Campaign, registry: Registry | None = None) -> BenchRu
     run_id = f"bench-{header.run_id}-{uuid.uuid4().hex[:4]}"
     run = BenchRun(campaign, header.model_copy(update={"run_id": run_id, "source": "bench"}))
     check_pictures(campaign, registry)
-    cast = casting_of(campaign, registry).open(campaign.names)
-    run.start(registry, cast, rules_of(campaign))
+    run.start(registry, player_of(campaign, registry))
     return run

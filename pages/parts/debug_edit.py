@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from core.agents.parts import StepMessage
+from core.agents.parts import Part
 from core.debugger.steps import Step, TrialRecord
 from core.debugger.variants import Rerun, Variant, start_rerun
 from core.frameworks.casting import REFERENCE, CastNames, is_model
@@ -42,11 +42,11 @@ def draw_edit(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> N
         _draw_buttons(record, step, edited, _ask_player(record, step))
 
 
-def _ask_messages(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> tuple[StepMessage, ...]:
+def _ask_messages(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> tuple[Part, ...]:
     """Let every message be edited, beginning with the original or a variant; return them as they stand."""
     if step.would_be_sent:
         st.info(plain(step.note), icon=":material/info:")
-    bases: dict[str, Sequence[StepMessage]] = {
+    bases: dict[str, Sequence[Part]] = {
         "original": step.messages,
         **{v.variant_id: v.messages for v in variants},
     }
@@ -57,7 +57,7 @@ def _ask_messages(record: TrialRecord, step: Step, variants: Sequence[Variant]) 
             "Begin with", list(bases), key=f"debug_base_{record.trial_id}_{step.key}", format_func=names.__getitem__
         )
         base = chosen or "original"
-    edited: list[StepMessage] = []
+    edited: list[Part] = []
     for number, message in enumerate(bases[base]):
         text = st.text_area(
             label_of(message), message.content, key=f"debug_edit_{record.trial_id}_{step.key}_{base}_{number}",
@@ -110,7 +110,7 @@ def _ask_player(record: TrialRecord, step: Step) -> _Player:
     return _Player(model, address, seat_problem(seats))
 
 
-def _draw_buttons(record: TrialRecord, step: Step, edited: tuple[StepMessage, ...], player: _Player) -> None:
+def _draw_buttons(record: TrialRecord, step: Step, edited: tuple[Part, ...], player: _Player) -> None:
     if player.problem:
         st.warning(plain(player.problem), icon=":material/key:")
     with st.container(horizontal=True, vertical_alignment="center"):

@@ -6,7 +6,7 @@ from itertools import groupby
 
 import streamlit as st
 
-from core.agents.parts import StepMessage
+from core.agents.parts import Part
 from core.debugger.steps import Step
 from core.events import CallRecord, Verdict
 from core.models.base import Role
@@ -42,13 +42,13 @@ def draw_sent(step: Step, *, figures: bool = True) -> None:
         draw_figures(step.call)
 
 
-def label_of(message: StepMessage) -> str:
+def label_of(message: Part) -> str:
     """Return role, kind and source of a message in words, as Markdown."""
     joined = ", joined to the one before" if message.joined else ""
     return f"{ROLE[message.role]} · {PART[message.part]}{joined} :gray[· {source_words(message)}]"
 
 
-def source_words(message: StepMessage) -> str:
+def source_words(message: Part) -> str:
     """Return where a message's words come from, as Markdown; messages of the dialogue are counted from 1."""
     said = re.fullmatch(r"message (\d+)", message.source or "")
     if said:
@@ -61,14 +61,14 @@ def raw(text: str) -> None:
     st.code(text, language=None, wrap_lines=True, height=420 if len(text) > _SCROLLED else "content")
 
 
-def _draw_message(message: StepMessage) -> None:
+def _draw_message(message: Part) -> None:
     with st.expander(label_of(message), expanded=len(message.content) <= _LONG):
         raw(message.content)
         if message.source_hash:
             st.caption(f"Hash of the prompt's file: `{message.source_hash}`")
 
 
-def _draw_dialogue(messages: Sequence[StepMessage]) -> None:
+def _draw_dialogue(messages: Sequence[Part]) -> None:
     length = sum(len(message.content) for message in messages)
     with st.expander(f"Dialogue · {len(messages)} messages", expanded=length <= _LONG):
         for message in messages:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from core.agents.parts import StepMessage
+from core.agents.parts import Part
 from core.debugger.packs import pack_from_trial, save_pack, template_of
 from core.debugger.steps import Step, TrialRecord
 from core.errors import AnamnesisError, UsageError
@@ -13,7 +13,7 @@ from pages.parts.look import plain
 from pages.parts.setup import packs
 
 
-def draw_packs(record: TrialRecord, step: Step, edited: Sequence[StepMessage]) -> None:
+def draw_packs(record: TrialRecord, step: Step, edited: Sequence[Part]) -> None:
     """Draw the two ways to a pack: from these edits, or from this conversation's own prompts."""
     with st.popover("Save as a prompt pack", icon=":material/bookmark_add:", key="debug_pack_save"):
         _draw_save(record, step, edited)
@@ -24,13 +24,13 @@ def draw_packs(record: TrialRecord, step: Step, edited: Sequence[StepMessage]) -
         st.toast(f"The prompt pack {saved} is saved; choose it under More settings.", icon=":material/bookmark_added:")
 
 
-def changed_prompts(original: Sequence[StepMessage], edited: Sequence[StepMessage]) -> dict[str, StepMessage]:
+def changed_prompts(original: Sequence[Part], edited: Sequence[Part]) -> dict[str, Part]:
     """Return prompt → the edited message that it was rendered into, for every prompt that was changed."""
     pairs = zip(original, edited, strict=False)
     return {new.prompt: new for old, new in pairs if new.prompt and old.content != new.content}
 
 
-def _draw_save(record: TrialRecord, step: Step, edited: Sequence[StepMessage]) -> None:
+def _draw_save(record: TrialRecord, step: Step, edited: Sequence[Part]) -> None:
     changed = changed_prompts(step.messages, edited)
     if not changed:
         st.caption(
@@ -51,7 +51,7 @@ def _draw_save(record: TrialRecord, step: Step, edited: Sequence[StepMessage]) -
         _saved(name)
 
 
-def _files(changed: Mapping[str, StepMessage]) -> str:
+def _files(changed: Mapping[str, Part]) -> str:
     names = [f"{name}.md" for name in changed]
     return f"{names[0]} changes" if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]} change"
 

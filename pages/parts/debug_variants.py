@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
-from core.agents.parts import StepMessage
+from core.agents.parts import Part
 from core.debugger.diff import MessageDiff, message_diff
 from core.debugger.steps import Step
 from core.debugger.variants import Variant
@@ -29,7 +29,7 @@ class Side:
 
     name: str
     model: str
-    messages: tuple[StepMessage, ...]
+    messages: tuple[Part, ...]
     response: str | None
     extracted: str | None
     verdicts: tuple[tuple[Rule, Verdict], ...]

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.agents.parts import StepMessage
+from core.agents.parts import Part
 from core.case import Case, Fact, Profile
 from core.debugger.diff import word_diff
 from core.debugger.matrix import matrix
@@ -114,9 +114,9 @@ def test_a_difference_is_marked_on_its_side_and_stays_a_text() -> None:
 
 
 def test_only_prompts_that_were_edited_change_a_pack() -> None:
-    system = StepMessage("system", "Be a doctor.", "system", prompt="doctor")
-    said = StepMessage("user", "It hurts.", "dialogue")
-    asked = StepMessage("user", "What is it?", "question", prompt="answer_frq")
+    system = Part("system", "Be a doctor.", "system", prompt="doctor")
+    said = Part("user", "It hurts.", "dialogue")
+    asked = Part("user", "What is it?", "question", prompt="answer_frq")
     edited = (replace(system, content="Be kind."), replace(said, content="It aches."), asked)
     assert list(changed_prompts((system, said, asked), edited)) == ["doctor"]
 
