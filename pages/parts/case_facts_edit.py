@@ -13,7 +13,7 @@ from core.measures.ledger import TOPICS, AtomicFact, facts_of, with_ids
 from core.prompts import PromptPack
 from core.store.database import Store
 from core.store.fact_sets import FactSet, facts_saved, save_facts
-from pages.parts.debug_aside import draw_aside
+from pages.parts.ask_model import draw_question
 from pages.parts.look import plain
 
 _BY_RULE = "rules"
@@ -70,7 +70,7 @@ def _proposed(case: Case, key: str) -> tuple[AtomicFact, ...] | None:
     def ask(voice: Voice, pack: PromptPack) -> object:
         return FactSplitter(voice, pack).split(case)
 
-    found = draw_aside(f"{key}_splitter", "Split with the model", ask, case.content_hash)  # type: ignore[arg-type]
+    found = draw_question(f"{key}_splitter", "Split with the model", ask, case.content_hash)  # type: ignore[arg-type]
     if not isinstance(found, SplitFacts):
         return None
     if found.unreadable:

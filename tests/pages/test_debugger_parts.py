@@ -28,10 +28,10 @@ from pages.parts.case_belief import belief_chart, belief_frame, belief_sentences
 from pages.parts.case_facts import facts_frame, ledger_of
 from pages.parts.case_facts_edit import facts_from, facts_table
 from pages.parts.case_why import attribution_of, wrong_in
-from pages.parts.debug_diff import one_side
+from pages.parts.debug_edit import changed_prompts
 from pages.parts.debug_matrix import MARK, cells_frame, matrix_frame
-from pages.parts.debug_packs import changed_prompts
-from pages.parts.debug_place import Place, place_of
+from pages.parts.debug_runs import Place, place_of
+from pages.parts.debug_variants import one_side
 from pages.parts.look import VERDICT
 from tests.core.store.builders import answered, graded, invalid
 from tests.support.fake_provider import running

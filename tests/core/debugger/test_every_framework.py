@@ -30,7 +30,8 @@ from core.store.database import Store
 from core.store.fold import fold
 from tests.core.frameworks import test_automedic_wire as automedic
 from tests.core.frameworks import test_consultation_wire as consultation
-from tests.core.frameworks.stage import CASE, NAMES, QUICK, Actors
+from tests.core.frameworks import test_wire_probe as probing
+from tests.core.frameworks.stage import CASE, NAMES, QUICK, is_extraction, role_of
 from tests.support.fake_provider import FakeProvider, running
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -48,22 +49,34 @@ class Play:
     keys: tuple[str, ...]
 
 
+def grading(script: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], Any]:
+    """A script with a grader beside it that reads and says no."""
+
+    def graded(body: dict[str, Any]) -> Any:
+        if role_of(body) != "grader":
+            return script(body)
+        return "Scabies" if is_extraction(body) else "No"
+
+    return graded
+
+
 PLAYS = {
     "craftmd": Play(
-        "craftmd", NAMES, (("vignette", "frq"), ("multi_turn", "mcq"), ("summarized", "frq_top3")), Actors(),
+        "craftmd", NAMES, (("vignette", "frq"), ("multi_turn", "mcq"), ("summarized", "frq_top3")),
+        probing.acting(probing.BELIEF),
         {"persona": "anxious", "probe": True},
         (
-            "reply:1", "probe:1", "probe:1#2", "ask:2", "reply:3", "probe:3", "probe:3#2", "ask:4", "reply:5",
-            "probe:5", "probe:5#2", "ask:6", "answer:vignette:frq", "extract:vignette:frq", "judge:vignette:frq",
+            "reply:1", "probe:1", "ask:2", "reply:3", "probe:3", "ask:4", "reply:5", "probe:5", "ask:6",
+            "answer:vignette:frq", "extract:vignette:frq", "judge:vignette:frq",
             "answer:multi_turn:mcq", "summarise", "answer:summarized:frq_top3",
         ),
     ),
     "consultation": Play(
-        "consultation", consultation.MODELS, (("multi_turn", "frq"),), consultation.acting(solver="Scabies"),
+        "consultation", consultation.MODELS, (("multi_turn", "frq"),), grading(consultation.acting(solver="Scabies")),
         {"solver": "openai/solver"},
         (
             "ask:1", "reply:2", "ask:3", "reply:4", "ask:5", "answer:multi_turn:frq", "extract:multi_turn:frq",
-            *(f"judge:multi_turn:frq{n}" for n in ("", "#2", "#3", "#4", "#5", "#6", "#7", "#8", "#9", "#10")),
+            "judge:multi_turn:frq",
         ),
     ),
     "automedic": Play(
