@@ -15,8 +15,7 @@ from streamlit.testing.v1 import AppTest
 from core.agents.parts import Part
 from core.case import Case, Fact, Profile
 from core.debugger.diff import word_diff
-from core.debugger.matrix import matrix
-from core.debugger.run import start_bench
+from core.debugger.run import matrix, start_bench
 from core.events import Ended, Event, Probed, Started, Utterance
 from core.frameworks.casting import CastNames
 from core.jobs.plan import Campaign
