@@ -20,11 +20,12 @@ from common import provider, table
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
 from core.datasets.library import library
-from core.frameworks.casting import CastNames, craftmd_pack
+from core.frameworks.base import Campaign, default_pack
+from core.frameworks.casting import CastNames
+from core.frameworks.craftmd import Settings
 from core.jobs.engine import Engine, Progress, Stop
-from core.jobs.plan import Campaign, header_of, trials_of
+from core.jobs.plan import header_of, trials_of
 from core.jobs.run import begin, player_of
-from core.jobs.settings import Settings
 from core.models.base import Completion, Message, Sampling
 from core.models.registry import load_registry
 from core.models.settings import SHIPPED
@@ -68,7 +69,7 @@ async def side_by_side(one: Callable[[], Awaitable[object]], in_flight: int, cal
 def messages() -> list[Message]:
     """Return what the doctor is sent in the middle of a conversation."""
     return [
-        {"role": "system", "content": craftmd_pack().render("doctor", specialty="Dermatology")},
+        {"role": "system", "content": default_pack().render("doctor", specialty="Dermatology")},
         {"role": "assistant", "content": "Hello, what symptoms bring you in today?"},
         {"role": "user", "content": "It began about two weeks ago, and it has been getting worse every day since."},
     ]

@@ -21,13 +21,15 @@ from typing import Any
 
 import orjson
 from common import medians_s, table
+from core.frameworks.craftmd.protocol import run_trial
 
 from core.case import Case
 from core.datasets.library import library
 from core.events import PASSING, Answered, Called, CallRecord, Event, new_id
-from core.frameworks.casting import Casting, CastNames, craftmd_pack
-from core.frameworks.craftmd.protocol import PAPER_ARMS, Trial, run_trial
-from core.jobs.plan import Campaign, header_of, rules_of
+from core.frameworks.base import Campaign, Trial, default_pack
+from core.frameworks.casting import Casting, CastNames
+from core.frameworks.craftmd import PAPER_ARMS
+from core.jobs.plan import header_of, rules_of
 from core.journal import RunHeader, seed_of, trial_id
 from core.measures.accuracy import accuracy
 from core.models.registry import load_registry
@@ -59,7 +61,7 @@ def many_cases() -> tuple[Case, ...]:
 async def conversation(case: Case) -> list[dict[str, Any]]:
     """Return the events of one trial of the reference cast, with calls as a model would have made them."""
     plan = Campaign(names=CastNames("reference/bayes"), cases=(case,), arms=PAPER_ARMS)
-    cast = Casting(load_registry(), craftmd_pack()).open(plan.names)
+    cast = Casting(load_registry(), default_pack()).open(plan.names)
     events: list[Event] = []
     async for event in run_trial(Trial("x", case, 0, 7), cast, rules_of(plan)):
         if isinstance(event, Answered):

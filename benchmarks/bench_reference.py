@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from common import table
+from core.frameworks.craftmd.protocol import Rules, run_trial
 
 from core.agents.base import Cast
 from core.agents.reference import grader as reference_grader
@@ -27,10 +28,11 @@ from core.agents.reference.grader import ReferenceGrader
 from core.agents.reference.patient import ReferencePatient
 from core.datasets.library import library
 from core.frameworks import grading
-from core.frameworks.casting import Casting, CastNames, craftmd_pack
-from core.frameworks.craftmd.protocol import PAPER_ARMS, Rules, Trial, run_trial
+from core.frameworks.base import Campaign, Trial, default_pack
+from core.frameworks.casting import Casting, CastNames
+from core.frameworks.craftmd import PAPER_ARMS
 from core.jobs.engine import Engine, Stop
-from core.jobs.plan import Campaign, header_of, rules_of, trials_of
+from core.jobs.plan import header_of, rules_of, trials_of
 from core.jobs.run import begin
 from core.journal import JournalWriter
 from core.knowledge.bayes import DiseaseModel
@@ -132,7 +134,7 @@ def main() -> None:
         for owner, name in functions:
             clock.watch(owner, name, part)
     start = time.perf_counter()
-    cast = Casting(load_registry(), craftmd_pack()).open(CastNames("reference/bayes"))
+    cast = Casting(load_registry(), default_pack()).open(CastNames("reference/bayes"))
     library()
     opened_s = time.perf_counter() - start
     rows: list[tuple[str, float, float, int]] = []

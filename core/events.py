@@ -12,9 +12,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
 
-Speaker = Literal["doctor", "patient", "staff"]
-"""Who may say a message; ``staff`` is AutoMedic's clinical staff, who has the results."""
-RoleName = Literal["doctor", "patient", "staff", "grader", "summariser", "solver", "profiler"]
+Speaker = str
+"""Who says a message: a seat of the framework."""
+RoleName = str
+"""Who a model is called for: a seat of the framework, or somebody beside it (``grader``, ``profiler``)."""
 Purpose = Literal["dialogue", "answer", "extract", "judge", "summarise", "probe", "profile", "rate", "complete"]
 EndReason = Literal["final_diagnosis", "no_question", "turn_cap", "end_tag", "no_tag", "refusal", "error"]
 """Why a conversation ended. ``end_tag`` and ``no_tag`` are AutoMedic's: the doctor wrote ``</end>``, or nothing that
@@ -121,10 +122,11 @@ class Started(_Event):
     case_key: str
     trial: int
     seed: int
-    framework: str = ""
-    framework_version: str = ""
-    condition: str = ""
     parent: Parent | None = None
+    framework: str = ""
+    """Under which it is played, and its version; empty and 0 in trials of version 0.1."""
+    framework_version: int = 0
+    condition: str = ""
     at: float = Field(default_factory=time.time)
 
 

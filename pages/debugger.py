@@ -47,7 +47,7 @@ def draw_head(shown: Shown) -> None:
 
 def cast_words(header: RunHeader) -> str:
     """Return who plays, in words."""
-    roles = ("doctor", *framework(header.protocol).seats)
+    roles = [seat.role for seat in framework(header.protocol).seats]
     cast = {role: str(getattr(header, role, None) or header.settings.get(role) or "") for role in roles}
     if not any(map(is_model, cast.values())):
         return "reference cast"

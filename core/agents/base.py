@@ -196,6 +196,8 @@ class Cast:
     grader: Grader
     summariser: Summariser
     probe: Probe | None = None
+    greeting: str = "Hello, what symptoms bring you in today?"
+    """What the doctor says first."""
 
 
 class CallFailed(Exception):

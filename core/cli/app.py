@@ -14,7 +14,7 @@ from typer.exceptions import TyperException
 from core.errors import AnamnesisError, UsageError
 
 COMMANDS = {
-    "run": "run:run",
+    "run": "run:run_command",
     "resume": "run:resume",
     "regrade": "regrade:regrade",
     "runs": "run:runs",
@@ -34,6 +34,8 @@ COMMANDS = {
     "export": "export:app",
 }
 """Command → module of core.cli and what of it: a function, or an app with commands of its own."""
+_MADE = {"run"}
+"""Commands that are made for the arguments they are called with: ``run`` shows a framework its own options only."""
 
 
 class _WhenAsked(TyperGroup):
@@ -43,15 +45,22 @@ class _WhenAsked(TyperGroup):
         """Return the names in the order in which help shows them."""
         return list(COMMANDS)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return a command and what is left for it, which a command may be made for."""
+        ctx.meta["arguments"] = args[1:]
+        return super().resolve_command(ctx, args)
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command, or ``None`` where there is none of that name."""
         if cmd_name not in COMMANDS:
             return None
         module, _, name = COMMANDS[cmd_name].partition(":")
         found = getattr(importlib.import_module(f"core.cli.{module}"), name)
+        if cmd_name in _MADE:
+            found = found(ctx.meta.get("arguments", ()))
         if not isinstance(found, typer.Typer):
             alone = typer.Typer(rich_markup_mode=None, add_completion=False)
-            alone.command(cmd_name)(found)
+            alone.command(cmd_name, context_settings={"max_content_width": 120})(found)
             found = alone
         command = typer.main.get_command(found)
         command.name = cmd_name

@@ -17,7 +17,7 @@ from core import __version__
 from core.datasets.lint import lint
 from core.datasets.select import cases_of, datasets, select
 from core.errors import AnamnesisError
-from core.frameworks.casting import craftmd_pack
+from core.frameworks.base import default_pack
 from core.knowledge.base import knowledge
 from core.models.registry import Registry, load_registry
 from core.questions import ASKS_FOR
@@ -88,7 +88,7 @@ def _database() -> Line:
 
 def _prompts() -> Line:
     try:
-        pack = craftmd_pack()
+        pack = default_pack()
     except AnamnesisError as error:
         return "prompts", False, str(error)
     return "prompts", True, f"{pack.name} {pack.hash}"

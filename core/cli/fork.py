@@ -9,9 +9,8 @@ import typer
 
 from core.errors import AnamnesisError, UsageError
 from core.events import COUNTED, Answered, Ended, Event, Finished, Graded, Started, Utterance
-from core.frameworks.casting import CastNames
 from core.jobs.plan import human_seats, parse_arms
-from core.live.fork import FORK_ARMS, ForkPlan, Origin, start_fork, stored_origin
+from core.live.fork import FORK_ARMS, ForkPlan, start_fork, stored_origin
 from core.live.session import Session
 
 Role = Annotated[str | None, typer.Option(help="Another one for this role; by default the conversation's own.")]
@@ -34,20 +33,18 @@ def fork(
 ) -> int:
     """Take up a stored conversation at a message, change what is named, and run it on as a branch of its own."""
     origin = stored_origin(trial_id)
-    names = _names(origin, doctor=doctor, patient=patient, grader=grader, summariser=summariser)
+    given_seats = {"doctor": doctor, "patient": patient, "grader": grader, "summariser": summariser}
+    names = origin.names.but(**{seat: name for seat, name in given_seats.items() if name})
     settings = {"persona": persona, "base_url": base_url}
     given = {name: value for name, value in settings.items() if value is not None}
+    origin.framework.read_settings(given)
     plan = ForkPlan(
         parent=trial_id, turn=turn, text=say, names=names, settings=origin.settings_with(**given),
-        prompts=prompts or origin.prompts, arms=parse_arms(arms), seed=seed,
+        prompts=prompts or "", arms=parse_arms(arms, origin.protocol), seed=seed,
     )  # fmt: skip
     if human_seats(names):
         raise UsageError("A human can take a seat on the Branches page only: name another one with --doctor/--patient.")
     return _finish(start_fork(plan, origin))
-
-
-def _names(origin: Origin, **given: str | None) -> CastNames:
-    return CastNames(**{role: name or getattr(origin, role) for role, name in given.items()})
 
 
 def _finish(session: Session) -> int:

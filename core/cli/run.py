@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
+from typing import Annotated, Any, Literal, get_origin
 
 import typer
+from pydantic.fields import FieldInfo
 
 from core.case import Case
 from core.cli.folded import folded_store, run_id_of
@@ -14,127 +18,138 @@ from core.cli.progress import progress_bar
 from core.datasets.select import answers_of, select
 from core.errors import UsageError
 from core.events import COUNTED
-from core.frameworks.base import AUTOMEDIC, CRAFTMD, FRAMEWORKS, framework
-from core.frameworks.casting import CastNames, is_model
+from core.frameworks.base import Campaign, Framework, Seat, flag_of, framework, frameworks, options_of
+from core.frameworks.casting import CastNames
 from core.jobs.engine import Progress, is_running
-from core.jobs.estimate import Estimate
-from core.jobs.estimates import estimate_of
+from core.jobs.estimate import Estimate, estimate
 from core.jobs.pictures import read_images, without_words
-from core.jobs.plan import (
-    Campaign,
-    Settings,
-    find_header,
-    header_of,
-    in_full,
-    parse_arms,
-    remarks_of,
-    unfinished_twin,
-    who_sits,
-)
+from core.jobs.plan import find_header, header_of, in_full, parse_arms, remarks_of, unfinished_twin, who_sits
 from core.jobs.preparing import left_out_words, playable_cases, prepared_cases
 from core.jobs.run import Options, Outcome, begin, carry_out, check_prompts, check_startable
 from core.journal import RunHeader
 from core.models.registry import Registry, load_registry
-from core.persona import parse_persona
 from core.store.bench import header_of as header_of_run
 from core.store.runs import Run
 from core.store.runs import runs as stored_runs
 
-Doctor = Annotated[str, typer.Option(help="Model under test: provider/model, an alias, or reference/bayes.")]
 Concurrency = Annotated[int, typer.Option(min=1, help="Trials under way at once.")]
 Budget = Annotated[float | None, typer.Option(help="Stop when this many US dollars are spent.")]
 BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")]
-_BY_DEFAULT = "left out: [defaults] of the models file, else the doctor's own model; rules beside reference/bayes"
+_PROTOCOL = "--protocol"
 
 
-def run(
-    doctor: Doctor,
-    patient: Annotated[str, typer.Option(help=f"Who plays the patient; {_BY_DEFAULT}.")] = "",
-    grader: Annotated[str, typer.Option(help=f"Who grades free responses; {_BY_DEFAULT}.")] = "",
-    summariser: Annotated[str, typer.Option(help=f"Who summarises conversations; {_BY_DEFAULT}.")] = "",
-    protocol: Annotated[str, typer.Option(help=f"The protocol: {' or '.join(FRAMEWORKS)}.")] = CRAFTMD.name,
-    cases: Annotated[str, typer.Option(help="DATASET, DATASET:SPECIALTY, or DATASET:id,id,…")] = "library",
-    limit: Annotated[int | None, typer.Option(help="Only the first N of these cases.")] = None,
-    arms: Annotated[
-        str | None,
-        typer.Option(help="all, paper, or format:question_type,…; the protocol's usual ones where left out."),
-    ] = None,
-    trials: Annotated[int, typer.Option(help="Repetitions of each case.")] = 5,
-    seed: Annotated[int, typer.Option(help="Seed of the campaign.")] = 20,
-    prompts: Annotated[
-        str | None, typer.Option(help="A prompt pack: its name, or a folder; the protocol's where left out.")
-    ] = None,
-    base_url: BaseUrl = None,
-    temperature: Annotated[float | None, typer.Option(help="The doctor's temperature.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="The doctor's longest reply in tokens.")] = None,
-    effort: Annotated[
-        str, typer.Option(help="How much the doctor's model is to think: none, minimal, low, medium, high, or its own.")
-    ] = "",
-    max_messages: Annotated[int, typer.Option(help="Cap of a conversation's messages; 0 for none.")] = 30,
-    persona: Annotated[str, typer.Option(help="How the patient speaks, such as anxious,A,poor,caregiver.")] = "",
-    probe: Annotated[
-        bool, typer.Option("--probe", help="Ask the doctor's model after each reply what it believes; costs calls.")
-    ] = False,
-    solver: Annotated[str, typer.Option(help="Consultation: who answers the task from the dialogue.")] = "",
-    staff: Annotated[str, typer.Option(help="AutoMedic: who plays the clinical staff.")] = "",
-    cap: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="The doctor's most questions (Consultation, usually 10; none for the oracle) or "
-            "turns (AutoMedic, 20).",
-        ),
-    ] = None,
-    doctor_prompt: Annotated[str, typer.Option(help="Consultation: the doctor's prompt, long or short.")] = "",
-    images: Annotated[
-        str, typer.Option(help="with: the doctor's model is sent the cases' pictures too; or without.")
-    ] = "without",
-    concurrency: Concurrency = 32,
-    budget_usd: Budget = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and start nothing.")] = False,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Start anew even where the same campaign is unfinished.")
-    ] = False,
-) -> int:
-    """Run a campaign: cases × trials × arms; an unfinished one of the same fingerprint is taken up again."""
-    if protocol not in FRAMEWORKS:
-        known = " or ".join(FRAMEWORKS)
-        raise typer.BadParameter(f"there is no protocol {protocol!r}: choose {known}", param_hint="--protocol")
+def run_command(arguments: Sequence[str]) -> Callable[..., int]:
+    """Return ``run`` with the options of the framework that the arguments name, made from its seats and settings."""
+    names = [argument.partition("=")[2] or following for argument, following in _pairs(arguments)
+             if argument.partition("=")[0] == _PROTOCOL]  # fmt: skip
+    known = frameworks().get(names[-1] if names else "", framework())
+    _refuse_foreign(known, [argument.partition("=")[0] for argument in arguments])
+
+    def run(**given: Any) -> int:
+        return _run(known, given)
+
+    run.__doc__ = (
+        f"""Run a campaign of {known.title}: cases × trials × arms; the same one is taken up where it stopped."""
+    )
+    run.__signature__ = inspect.Signature(_parameters(known))  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in _parameters(known)}
+    return run
+
+
+def _pairs(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+    return zip_longest(arguments, arguments[1:], fillvalue="")
+
+
+def _refuse_foreign(known: Framework, flags: Sequence[str]) -> None:
+    """Raise ``UsageError`` for an option that belongs to another framework only."""
+    own = _flags_of(known)
+    for flag in flags:
+        owners = [one.name for one in frameworks().values() if flag in _flags_of(one)]
+        if owners and flag not in own:
+            raise UsageError(f"{flag} belongs to the protocol {' or '.join(owners)}, not {known.name}: leave it out.")
+
+
+def _flags_of(known: Framework) -> set[str]:
+    options = options_of(known.settings)
+    return {flag_of(name, info) for name, info in options.items()} | {f"--{seat.role}" for seat in known.seats}
+
+
+def _parameters(known: Framework) -> list[inspect.Parameter]:
+    """Return the options of ``run`` for a framework: who sits where, what is run, its own settings, and how."""
+
+    def option(name: str, kind: Any, default: Any, text: str, *flags: str, **more: Any) -> inspect.Parameter:
+        annotated = Annotated[kind, typer.Option(*flags, help=text, **more)]
+        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotated)
+
+    def seat(of: Seat) -> inspect.Parameter:
+        rules = ", ".join(of.rules[:3]) or "no reference kind"
+        if of.tested:
+            text = f"Who is under test: provider/model, an alias, or {rules}."
+            return option(of.role, str, inspect.Parameter.empty, text)
+        return option(of.role, str, "", f"Who plays the {of.title}: a model, or {rules}.")
+
+    def setting(name: str, info: FieldInfo) -> inspect.Parameter:
+        kind = str if get_origin(info.annotation) is Literal else info.annotation
+        if kind == (int | None) and info.default is not None:
+            kind = int
+        return option(name, kind, info.default, info.description or "", flag_of(name, info))
+
+    effort = known.settings.model_fields["reasoning_effort"]
+    return [
+        *(seat(one) for one in known.seats),
+        option("protocol", str, known.name, f"The framework: {', '.join(frameworks())}."),
+        option("cases", str, "library", "DATASET, DATASET:SPECIALTY, or DATASET:id,id,…"),
+        option("limit", int | None, None, "Only the first N of these cases."),
+        option("arms", str | None, None, "all, paper, or format:question_type,…; the usual ones where left out."),
+        option("trials", int, 5, "Repetitions of each case."),
+        option("seed", int, 20, "Seed of the campaign."),
+        option("prompts", str | None, None, "A prompt pack: its name, or a folder; the framework's where left out."),
+        option("base_url", str | None, None, "Address of an OpenAI-compatible server."),
+        *(setting(name, info) for name, info in options_of(known.settings).items()),
+        option("reasoning_effort", str, "", effort.description or "", flag_of("reasoning_effort", effort)),
+        option("images", str, "without", known.settings.model_fields["images"].description or ""),
+        option("concurrency", int, 32, "Trials under way at once.", min=1),
+        option("budget_usd", float | None, None, "Stop when this many US dollars are spent."),
+        option("dry_run", bool, False, "Say what it would take, and start nothing.", "--dry-run"),
+        option("fresh", bool, False, "Start anew even where the same campaign is unfinished.", "--fresh"),
+    ]
+
+
+def _run(known: Framework, given: dict[str, Any]) -> int:
+    if given["protocol"] not in frameworks():
+        choices = " or ".join(frameworks())
+        raise typer.BadParameter(f"there is no protocol {given['protocol']!r}: choose {choices}", param_hint=_PROTOCOL)
     registry = load_registry()
-    automedic = protocol == AUTOMEDIC.name
-    chosen = tuple(select(cases, limit))
+    cases, limit = given["cases"], given["limit"]
+    chosen, concurrency, budget_usd = tuple(select(cases, limit)), given["concurrency"], given["budget_usd"]
+    settings = {name: given[name] for name in (*options_of(known.settings), "base_url", "reasoning_effort")}
     asked = Campaign(
-        names=CastNames(doctor, patient, grader, summariser),
-        cases=_playable(chosen) if automedic else chosen,
+        names=CastNames(**{seat.role: given[seat.role] for seat in known.seats}),
+        cases=_playable(chosen, known),
         case_set=cases if limit is None else f"{cases} (first {limit})",
-        arms=parse_arms(framework(protocol).usual_arms if arms is None else arms, protocol),
+        arms=parse_arms(known.usual_arms if given["arms"] is None else given["arms"], known.name),
         many_choices=answers_of(cases),
-        trials=trials,
-        seed=seed,
-        prompts=protocol if prompts is None else prompts,
-        protocol=protocol,
-        settings=Settings(
-            temperature, max_tokens, None, max_messages or None, base_url,
-            persona=str(parse_persona(persona)), probe=probe and (is_model(doctor) or protocol != CRAFTMD.name),
-            solver=solver, max_questions=0 if automedic else cap or 0, doctor_prompt=doctor_prompt, staff=staff,
-            max_turns=cap or 0 if automedic else 0, images=read_images(images), reasoning_effort=effort,
-        ),
-    )  # fmt: skip
+        trials=given["trials"],
+        seed=given["seed"],
+        prompts=given["prompts"] or "",
+        protocol=known.name,
+        settings=known.read_settings({**settings, "images": read_images(given["images"])}),
+    )
     campaign = in_full(asked, registry)
     check_prompts(campaign)
     header = header_of(campaign, registry)
     if bare := without_words(campaign.settings.images, campaign.cases):
         print(bare, file=sys.stderr)
-    size = estimate_of(campaign, registry, concurrency)
+    size = estimate(campaign, registry, concurrency)
     beside = who_sits(asked, campaign, registry)
-    if dry_run:
+    if given["dry_run"]:
         notes = [f"Mind that {remark}." for remark in remarks_of(campaign)]
         print("\n".join([*filter(None, [beside]), *describe(size), *notes]))
         return 0
     check_startable(campaign, registry, Options(concurrency, budget_usd))
     if beside:
         print(beside, flush=True)
-    twin = None if fresh else unfinished_twin(header.fingerprint, _done())
+    twin = None if given["fresh"] else unfinished_twin(header.fingerprint, _done())
     if twin is not None and not is_running(twin.run_id):
         print(f"Taking up the unfinished run {twin.run_id} of the same campaign.", file=sys.stderr)
         header = twin
@@ -143,10 +158,10 @@ def run(
     return _carry_out(header, registry, concurrency, budget_usd)
 
 
-def _playable(cases: tuple[Case, ...]) -> tuple[Case, ...]:
-    """Return the cases with their profiles, and say which are left out."""
-    prepared = prepared_cases(cases)
-    ready = playable_cases(prepared)
+def _playable(cases: tuple[Case, ...], known: Framework) -> tuple[Case, ...]:
+    """Return the cases as the framework plays them, and say which are left out."""
+    prepared = prepared_cases(cases, known)
+    ready = playable_cases(prepared, known)
     if prepared.left_out:
         print(left_out_words(prepared), file=sys.stderr)
     return ready
@@ -239,7 +254,7 @@ def conclude(outcome: Outcome) -> int:
     print(f"Run {run_id} is complete: {progress.done} trials{tokens}.")
     if progress.verdicts:
         print(f"Verdicts: {', '.join(f'{n} {verdict}' for verdict, n in progress.verdicts.most_common())}.")
-    report = "care" if outcome.header.protocol == AUTOMEDIC.name else "accuracy"
+    report = framework(outcome.header.protocol).measure
     print(f"See: python -m core report {report} --run {run_id}")
     return _warn_of_failures(progress)
 

@@ -92,7 +92,7 @@ def pack_from_trial(trial_id: str, name: str, *, overwrite: bool = False) -> Pat
     if not prompts_of(trial.header).changed:
         return save_pack(name, trial.header.prompt_pack, {}, overwrite=overwrite)
     own = framework(trial.header.protocol)
-    used = _used_prompts(trial, own.pack(own.name))
+    used = _used_prompts(trial, own.pack())
     if not used:
         raise UsageError(
             "Nothing is recorded of the prompts that this conversation's models were sent, and its pack is no longer "

@@ -12,7 +12,7 @@ from typing import Any
 from core.agents.base import CallFailed
 from core.agents.calls import Voice
 from core.events import Called, Token
-from core.frameworks.casting import craftmd_pack
+from core.frameworks.base import default_pack
 from core.live.session import Session
 from core.models.base import Sampling
 from core.models.registry import load_registry
@@ -22,14 +22,14 @@ Ask = Callable[[Voice, PromptPack], AsyncIterator[Any]]
 """Asks a model: yields ``Token`` and ``Called`` events, and last what came of it."""
 
 
-def ask_model(model: str, ask: Ask, *, pack: str = "craftmd", base_url: str | None = None) -> Session:
+def ask_model(model: str, ask: Ask, *, pack: str = "", base_url: str | None = None) -> Session:
     """Start asking; the model is sampled at temperature 0.
 
     Raises ``UsageError`` for an unknown model or pack and for a missing key; a provider's failure is in
     ``Session.error``.
     """
     registry = load_registry()
-    prompts = craftmd_pack(pack)
+    prompts = default_pack(pack)
     voice = Voice(registry.open(model, base_url=base_url), Sampling(temperature=0.0))
     session = Session(key=f"question-{uuid.uuid4().hex[:12]}", title=model, paced=False)
 

@@ -33,11 +33,10 @@ from core.events import (
     Rule,
     Verdict,
 )
-from core.frameworks.base import Play
-from core.frameworks.craftmd.protocol import Arm, Trial
+from core.frameworks.base import Arm, Campaign, Trial
 from core.jobs.engine import Engine, Progress, Stop, running
-from core.jobs.plan import Campaign, header_of, human_seats, in_full, trials_of
-from core.jobs.run import check_pictures, player_of
+from core.jobs.plan import header_of, human_seats, in_full, trials_of
+from core.jobs.run import Play, check_pictures, player_of
 from core.journal import JournalWriter, RunHeader, journal_path
 from core.models.registry import Registry, load_registry
 from core.store.database import Store

@@ -140,11 +140,11 @@ def prompts_of(header: RunHeader) -> Prompts:
     known = framework(header.protocol)
     if header.source == "release":
         words = f"The release does not hold the wording of this step: shown is what the pack {known.name} would send"
-        return Prompts(known.pack(known.name), words)
+        return Prompts(known.pack(), words)
     try:
         pack = known.pack(header.prompt_pack)
     except UsageError:
-        return Prompts(known.pack(known.name), f"The prompt pack {header.prompt_pack} cannot be found any more")
+        return Prompts(known.pack(), f"The prompt pack {header.prompt_pack} cannot be found any more")
     if pack.hash == header.prompt_hash:
         return Prompts(pack)
     now = f"({header.prompt_hash} then, {pack.hash} now)"
@@ -153,8 +153,8 @@ def prompts_of(header: RunHeader) -> Prompts:
 
 def by_rule_of(trial: TrialRecord) -> Rules | None:
     """Return what shows and plays a trial's rules, where its framework has it."""
-    rules = framework(trial.header.protocol).by_rule
-    return rules(trial.case, trial.header, trial.seed, prompts_of(trial.header).pack) if rules else None
+    known, pack = framework(trial.header.protocol), prompts_of(trial.header).pack
+    return known.by_rule(trial.case, trial.header, trial.seed, pack)
 
 
 def steps_of_trial(trial: TrialRecord) -> list[Step]:
@@ -272,7 +272,7 @@ class _Reader:
                 self._add(f"answer:{_arm(event)}", "answer", other.role, other, other.response, about=event)
             return
         asked = self._header.source == "release" if invalid else True
-        role: RoleName = "solver" if "solver" in framework(self._header.protocol).seats else "doctor"
+        role: RoleName = "solver" if framework(self._header.protocol).seat("solver") else "doctor"
         known = asked and event.reason != "not_applicable"
         self._by_rule("answer", role, about=event, known=known, **changes)
 
@@ -322,7 +322,7 @@ class _Reader:
         player = model or str(getattr(self._header, role, None) or self._header.settings.get(role) or "")
         dialogue = self._dialogue if before is None else before
         if self._rules is None:
-            said = dialogue_parts(dialogue, role) if kind in ("ask", "reply") else []  # type: ignore[arg-type]
+            said = dialogue_parts(dialogue, role) if kind in ("ask", "reply") else []
             remembered = kind == "judge" and is_model(player)
             about_it = {"note": _REMEMBERED if remembered else _GIVEN, "not_again": _NOT_AGAIN}
             self._add(key, kind, role, None, turn=turn, about=about, parts=said, model=player, **about_it, **outcome)

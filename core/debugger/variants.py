@@ -19,10 +19,10 @@ from core.agents.parts import Part, sent_messages
 from core.debugger.steps import Step, StepKind, TrialRecord, by_rule_of, prompts_of
 from core.errors import UsageError
 from core.events import Called, Failed, Graded, Purpose, Rule, Token, Utterance, Verdict
-from core.frameworks.casting import REFERENCE, Casting, craftmd_pack, full_name, is_model
-from core.frameworks.grading import grade_answer
+from core.frameworks.answering import grade_answer
+from core.frameworks.base import FrameworkSettings, default_pack, framework
+from core.frameworks.casting import Casting, full_name, is_model
 from core.images import contents
-from core.jobs.plan import Settings
 from core.live.session import Session
 from core.models.base import Sampling
 from core.models.pictures import pictures_of, refusal
@@ -69,21 +69,20 @@ class _Player:
 
     def grader(self, name: str) -> Grader:
         """Return who judges a new answer: under the run's pack, or the grader's own where that pack grades nothing."""
-        pack = prompts_of(self.trial.header).pack
-        grading = pack if "grader_extract" in pack.prompts else craftmd_pack()
+        grades_itself = framework(self.trial.header.protocol).grades_itself
+        grading = prompts_of(self.trial.header).pack if grades_itself else default_pack()
         return Casting(self.registry, grading, base_url=self._address("grader", name)).grader(name)
 
     def _address(self, role: str, name: str) -> str | None:
         """Return where a model is reached: as said now, else where the run reached whoever had the role."""
         held = {key: str(self.trial.header.settings.get(key) or "") for key in ("base_url", "own_address")}
-        settings = Settings(base_url=held["base_url"] or None, own_address=held["own_address"])
+        settings = FrameworkSettings(base_url=held["base_url"] or None, own_address=held["own_address"])
         return self.base_url or (settings.address_of(role) if name == _seated(self.trial, role) else settings.base_url)
 
     def _sampling(self) -> Sampling:
         """Return how the step was sampled; where no model replied to it, how its role is in a run."""
-        settings = self.trial.header.settings
-        names = ("temperature", "max_tokens", "model_seed", "reasoning_effort")
-        doctors = Settings(**{name: settings[name] for name in names if name in settings}).sampling  # type: ignore[arg-type]
+        header = self.trial.header
+        doctors = framework(header.protocol).stored_settings(header.settings).sampling
         effort = doctors.effort if self.step.role == "doctor" else None
         if self.step.call is not None and not self.step.call.error:
             request = self.step.call.request
@@ -119,7 +118,8 @@ def _player_of(
     name = model or step.model
     if name == "human":
         raise UsageError("A person played this step: choose a model, or the reference cast, to run it again.")
-    kinds = (REFERENCE.get(step.role, f"reference/{step.role}"),)
+    seat = framework(trial.header.protocol).seat(step.role)
+    kinds = seat.rules if seat else ()
     return _Player(trial, step, full_name(step.role, name, registry, kinds), registry, base_url)
 
 

@@ -32,7 +32,6 @@ from core.events import (
 from core.export import words
 from core.export.document import Document, Talk
 from core.frameworks.automedic.messages import GOES, message_of, misuses_of, speaks_in_tags
-from core.frameworks.base import AUTOMEDIC
 from core.measures.provenance import UNKNOWN, side_by_side
 
 E = TypeVar("E", bound=Event)
@@ -147,7 +146,7 @@ def _cells(talk: Talk) -> list[Cell]:
 
 def _in_tags(talk: Talk) -> bool:
     """Say whether a conversation is AutoMedic's: by its run, or where it has none, by what was said."""
-    return talk.cast.protocol == AUTOMEDIC.name if talk.cast else speaks_in_tags(talk.events)
+    return talk.cast.protocol == "automedic" if talk.cast else speaks_in_tags(talk.events)
 
 
 def _tagged(said: Utterance, misuse: Misused | None) -> Cell:

@@ -1,81 +1,539 @@
-"""Which protocols there are, and what each needs to know of a campaign before a trial can be played."""
+"""What a framework is: the contract by which everything else plays, stores, forks, estimates and shows it.
+
+A framework is one folder of this package, found by itself, with an instance ``FRAMEWORK`` of a class made of
+``Framework``. Nobody else names it: commands, forms, live page, debugger and store ask the contract.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+import functools
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+
+from core.agents import pictures
+from core.agents.base import Dialogue, Scene
 from core.agents.parts import Rules
-from core.case import Case
+from core.case import Case, Fact, Profile
 from core.errors import UsageError
-from core.events import Event
-from core.frameworks.automedic import protocol as automedic
-from core.frameworks.casting import AUTOMEDIC_PROMPTS, CONSULTATION_PROMPTS, NEEDED_PROMPTS, REFERENCE
-from core.frameworks.consultation import protocol as consultation
-from core.frameworks.consultation.oracle import BY_NAME, Bound
-from core.frameworks.craftmd.by_rule import ByRule
-from core.frameworks.craftmd.protocol import ALL_ARMS, PAPER_ARMS, Arm, Trial
+from core.events import FORMATS, QUESTION_TYPES, Event, Format, Parent, QuestionType, Started
+from core.frameworks.casting import Casting, CastNames, full_name, is_model, is_rule, seated
+from core.images import kept
 from core.journal import RunHeader
+from core.models.base import Sampling
+from core.models.registry import Registry
+from core.persona import PLAIN, Persona
 from core.prompts import PromptPack, load_pack
+from core.text.profile.profiles import CaseId, Generated, Prepared
 
-Play = Callable[[Trial], AsyncIterator[Event]]
-"""Gives the events of a trial."""
+Arm = tuple[Format, QuestionType]
+ALL_ARMS: tuple[Arm, ...] = tuple((f, q) for f in FORMATS for q in QUESTION_TYPES)
+McqRule = Literal["mcq_loose", "mcq_strict"]
+_GRADED = {"frq", "frq_top3"}
+_WITHOUT_TALK = {"vignette", "exam_only"}
 
 
 @dataclass(frozen=True)
-class Framework:
-    """A protocol: the prompts its pack must have, its reference doctors (the first by default), seats and arms.
+class Trial:
+    """One repetition of a case: ``number`` counts from 0, ``seed`` drives everything random in it.
 
-    ``seats`` are the roles beside the doctor's.
-    ``by_rule`` shows what models would be sent in place of the reference cast, and plays its rules on that edited;
-    without it, steps played by rule are shown with what was said before them and cannot be edited.
-    ``paper_arms`` are those of its publication, ``all_arms`` all that it can ask.
+    ``arms`` are what is asked in it; ``many_choices`` those of ``mcq_many``: every answer of the case set.
     """
 
-    name: str
-    prompts: tuple[str, ...]
-    doctors: tuple[str, ...]
-    seats: tuple[str, ...]
-    all_arms: tuple[Arm, ...]
-    paper_arms: tuple[Arm, ...]
-    usual_arms: str
-    by_rule: Callable[[Case, RunHeader, int, PromptPack], Rules] | None = None
+    trial_id: str
+    case: Case
+    number: int
+    seed: int
+    arms: tuple[Arm, ...] = ()
+    many_choices: tuple[str, ...] = ()
+    condition: str = ""
+    """A hash of all that answers must share to be comparable; empty where nobody worked it out."""
 
-    def pack(self, name_or_folder: str) -> PromptPack:
-        """Load a prompt pack that has all that the protocol needs."""
-        return load_pack(name_or_folder, self.prompts)
 
-    def at_work(self, doctor: str, arms: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-        """Return the seats that have anything to do beside a doctor in these arms."""
+@dataclass(frozen=True)
+class Branch:
+    """Where a trial takes up another conversation: the messages it keeps, and where they come from."""
+
+    dialogue: Dialogue
+    parent: Parent
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A role of a framework. ``rules`` are its reference kinds, the usual one first; empty: only models sit there.
+
+    ``tested`` is the seat of the model under test, ``no_human`` why a person cannot sit there (empty: one can).
+    """
+
+    role: str
+    title: str
+    rules: tuple[str, ...] = ()
+    tested: bool = False
+    no_human: str = ""
+
+
+GRADER = Seat("grader", "grader", ("reference/names",), no_human="people grade on the Experts page")
+
+
+def option(
+    default: Any, description: str, *, label: str = "", place: str = "more", flag: str = "", **rules: Any
+) -> Any:
+    """Declare an option of a framework where it stands once: its type, bounds, default, and its words.
+
+    ``label`` heads it on a form, ``place`` says where on the form (``main``, ``more``, ``patient``, or ``""``: not at
+    all, and it is no option of the command line either); ``flag`` is its name there, by default the field's own.
+    """
+    return Field(
+        default, description=description, json_schema_extra={"label": label, "place": place, "flag": flag}, **rules
+    )
+
+
+class FrameworkSettings(BaseModel):
+    """What every framework lets be set, all of it changing results: how the one under test is sampled and reached."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    temperature: float | None = option(
+        None,
+        "The doctor's temperature; left to the model unless given.",
+        label="Temperature",
+        ge=0,
+        allow_inf_nan=False,
+    )
+    max_tokens: int | None = option(
+        None, "The doctor's longest reply in tokens.", label="Longest reply in tokens", ge=1
+    )
+    model_seed: int | None = option(None, "Seed that the provider is given.", label="Seed of the model", place="")
+    base_url: str | None = option(None, "Address of an OpenAI-compatible server.", label="Server address", place="")
+    reasoning_effort: str = option(
+        "", "How much the doctor's model is to think: none, minimal, low, medium, high, or its own word.",
+        label="Reasoning effort", flag="--effort", place="", pattern=r"^([\w.-]{1,32})?$",
+    )  # fmt: skip
+    images: Literal["", "with"] = option(
+        "", "with: the doctor's model is sent the cases' pictures too; or without.", place=""
+    )
+    own_address: str = option("", "Seats, with commas, reached at their own address and not at base_url.", place="")
+
+    @property
+    def sampling(self) -> Sampling:
+        """How the one under test is sampled."""
+        return Sampling(self.temperature, self.max_tokens, self.model_seed, effort=self.reasoning_effort or None)
+
+    def address_of(self, seat: str) -> str | None:
+        """Return the address given for the model of a seat; ``None`` for the one that the models files know."""
+        return None if seat in self.own_address.split(",") else self.base_url
+
+    def but(self, **changes: Any) -> FrameworkSettings:
+        """Return the settings with changes, as they are (a full campaign may hold values that nobody could ask for)."""
+        return self.model_copy(update=changes)
+
+    def stated(self) -> dict[str, object]:
+        """Return the settings that identify a run; what is off (0, "" or no) does not count, unless 0 is a choice."""
+        fields = type(self).model_fields
+        values = {name: getattr(self, name) for name in fields}
+        return {name: value for name, value in values.items() if _counts(fields[name].default, value)}
+
+
+def _counts(default: object, value: object) -> bool:
+    return default is None or value not in ("", 0)
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A whole campaign as asked for: cast × cases × trials × arms.
+
+    ``many_choices`` are the choices of ``mcq_many``, the answers of the whole data set; empty for those of ``cases``.
+    """
+
+    names: CastNames
+    cases: tuple[Case, ...]
+    case_set: str = "library"
+    arms: tuple[Arm, ...] = ALL_ARMS
+    many_choices: tuple[str, ...] = ()
+    trials: int = 5
+    seed: int = 20
+    prompts: str = ""
+    """A prompt pack by name or folder; the framework's own where it is left empty."""
+    protocol: str = ""
+    """The framework's name; the first one's where it is left empty."""
+    settings: Any = None
+    """The framework's own, an instance of its ``settings``; its defaults where nothing is given."""
+
+    def __post_init__(self) -> None:
+        known = framework(self.protocol)
+        given = self.settings
+        if not isinstance(given, known.settings):
+            given = known.read_settings(given.model_dump(exclude_unset=True) if given is not None else {})
+        for name, value in (("protocol", known.name), ("prompts", self.prompts or known.name), ("settings", given)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def framework(self) -> Framework:
+        """The framework that plays it."""
+        return framework(self.protocol)
+
+    @property
+    def pack(self) -> PromptPack:
+        """Its prompts."""
+        return self.framework.pack(self.prompts)
+
+    @property
+    def tested(self) -> str:
+        """Who is under test."""
+        return self.names[self.framework.tested.role]
+
+    def choices_of_many(self) -> list[str]:
+        """Return the choices of ``mcq_many``, or none where no arm asks it."""
+        if not any(question_type == "mcq_many" for _, question_type in self.arms):
+            return []
+        answers = self.many_choices or tuple(case.answer for case in self.cases)
+        return sorted(dict.fromkeys(answers), key=str.lower)
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a campaign asks of models, as if every seat were one: conversations, and seat → calls and tokens.
+
+    What the model under test is asked beside the dialogue may stand under ``probe``.
+    """
+
+    conversations: int
+    seats: Mapping[str, tuple[int, float, float]]
+    """Calls, prompt tokens and completion tokens of all trials."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A message as a reader is shown it: to whom it went (empty: to everybody), and its words."""
+
+    to: str
+    text: str
+
+
+class Framework(ABC):
+    """In which order agents speak; see the module. Everything but ``play`` and ``open`` has a default."""
+
+    name: ClassVar[str]
+    """As it stands in databases, links and on the command line."""
+    title: ClassVar[str]
+    source: ClassVar[str]
+    """Who published it, where."""
+    about: ClassVar[str]
+    """What happens in it, in a sentence or two, for who chooses it."""
+    version: ClassVar[int] = 1
+    """Goes up when the same replies would lead to other events."""
+    rank: ClassVar[int] = 100
+    """Its place among the others; the lowest is what is run unless another is named."""
+    settings: ClassVar[type[FrameworkSettings]] = FrameworkSettings
+    seats: ClassVar[tuple[Seat, ...]]
+    """The one under test first."""
+    arms: ClassVar[tuple[Arm, ...]] = (("multi_turn", "mcq"),)
+    """All that it can ask."""
+    paper_arms: ClassVar[tuple[Arm, ...]] = ()
+    """Those of its publication; all where there is none."""
+    usual_arms: ClassVar[Literal["all", "paper"]] = "paper"
+    prompts: ClassVar[tuple[str, ...]] = ()
+    """The prompts that its pack must have; the pack bears the framework's name."""
+    mcq_rule: ClassVar[McqRule] = "mcq_loose"
+    """The rule by which it counts answers with choices."""
+    measure: ClassVar[str] = "accuracy"
+    """The report that is made for it."""
+    cannot_fork: ClassVar[str] = ""
+    """Why its conversations cannot be taken up at a message; empty where they can."""
+    grades_itself: ClassVar[bool] = False
+    """Whether its own pack holds the grader's prompts; else the first framework's do."""
+    needs_profile: ClassVar[bool] = False
+    """Whether it plays cases with a profile only."""
+
+    # what is played
+
+    @abstractmethod
+    def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> Any:
+        """Return the players of a cast (full names), as ``play`` takes them; raise ``UsageError`` where a key lacks."""
+
+    @abstractmethod
+    def play(self, trial: Trial, cast: Any, settings: Any, branch: Branch | None = None) -> AsyncIterator[Event]:
+        """Yield everything that happens in one trial, from ``Started`` to ``Finished``.
+
+        A pure function of what the players say: no clock, and no chance but from the trial's seed. A ``branch`` begins
+        with the messages that it keeps, and talks on from there whatever the arms.
+        """
+
+    def prepare(self, cases: Sequence[Case], stored: Mapping[CaseId, Generated]) -> Prepared:
+        """Return the cases as they are played, and those left out and why; ``stored`` are profiles made before."""
+        return Prepared(tuple(cases), ())
+
+    # what it asks for
+
+    @property
+    def tested(self) -> Seat:
+        """The seat of the model under test."""
+        return next(seat for seat in self.seats if seat.tested)
+
+    @property
+    def others(self) -> tuple[Seat, ...]:
+        """The seats beside it."""
+        return tuple(seat for seat in self.seats if not seat.tested)
+
+    def seat(self, role: str) -> Seat | None:
+        """Return a seat by its role, or ``None``."""
+        return next((seat for seat in self.seats if seat.role == role), None)
+
+    @property
+    def paper(self) -> tuple[Arm, ...]:
+        """The arms of its publication."""
+        return self.paper_arms or self.arms
+
+    def pack(self, name_or_folder: str = "") -> PromptPack:
+        """Load a prompt pack that has all that the framework needs; by default its own."""
+        return load_pack(name_or_folder or self.name, self.prompts)
+
+    def talks(self, tested: str, arms: Iterable[tuple[str, str]]) -> bool:
+        """Say whether anybody talks: not where only written cases are asked about."""
+        return not {format_ for format_, _ in arms} <= _WITHOUT_TALK
+
+    def at_work(self, tested: str, arms: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+        """Return the seats that have anything to do beside who is under test in these arms."""
         asked = set(arms)
-        formats, types = {format_ for format_, _ in asked}, {question_type for _, question_type in asked}
-        silent = formats <= _WITHOUT_TALK or isinstance(BY_NAME.get(doctor), Bound)
-        idle = {"patient", "staff"} if silent else set()
-        idle |= set() if "summarized" in formats else {"summariser"}
-        idle |= set() if types & _GRADED else {"grader"}
-        return tuple(role for role in self.seats if role not in idle)
+        idle = set() if self.talks(tested, asked) else set(self.talking)
+        idle |= set() if any(format_ == "summarized" for format_, _ in asked) else {"summariser"}
+        idle |= set() if {question_type for _, question_type in asked} & _GRADED else {"grader"}
+        return tuple(seat.role for seat in self.others if seat.role not in idle)
+
+    @property
+    def talking(self) -> tuple[str, ...]:
+        """The seats beside the tested one that take part in the conversation."""
+        return tuple(seat.role for seat in self.others if seat.role not in ("grader", "summariser", "solver"))
+
+    def full_names(self, names: CastNames, registry: Registry) -> CastNames:
+        """Return a cast with aliases resolved and every seat taken; raise ``UsageError`` for who cannot sit there."""
+        foreign = [seat for seat in names.extra if self.seat(seat) is None]
+        if foreign:
+            raise UsageError(
+                f"--{foreign[0]} does not belong to {self.name}, whose seats are {_listed(s.role for s in self.seats)}."
+            )
+        tested = full_name(self.tested.title, names[self.tested.role], registry, self.tested.rules)
+        full = {
+            seat.role: seated(seat.role, seat.title, names[seat.role], tested, seat.rules, registry)
+            for seat in self.others
+        }
+        full[self.tested.role] = tested
+        for seat in self.seats:
+            if full[seat.role] == "human" and seat.no_human:
+                raise UsageError(f"A human cannot sit in the {seat.title}'s seat: {seat.no_human}.")
+        return CastNames(**{**{role: names[role] for role in names}, **full})
+
+    def complete(self, settings: FrameworkSettings, names: CastNames) -> FrameworkSettings:
+        """Return the settings as a campaign with this cast (full names) runs under them."""
+        return settings
+
+    def check(self, pack: PromptPack, settings: FrameworkSettings, names: CastNames) -> None:
+        """Raise ``UsageError`` where the prompts cannot say what the settings ask for, such as pictures."""
+        if settings.images:
+            pictures.check_pack(pack)
+
+    def read_settings(self, values: Mapping[str, object]) -> FrameworkSettings:
+        """Return settings as somebody asks for them; raise ``UsageError`` with one sentence for what cannot be."""
+        known = self.settings.model_fields
+        for name in values:
+            if name not in known:
+                raise UsageError(f"{flag_of(name)} does not belong to {self.name}: leave it out{_whose(name)}.")
+        try:
+            return self.settings(**values)
+        except ValidationError as error:
+            raise UsageError(_in_words(error, known)) from error
+
+    def stored_settings(self, values: Mapping[str, object]) -> FrameworkSettings:
+        """Return the settings of a stored run, as they were; what is no setting of it any more is left out."""
+        kept: dict[str, Any] = {name: value for name, value in values.items() if name in self.settings.model_fields}
+        return self.settings.model_construct(**kept)
+
+    def size(self, campaign: Campaign, picture_tokens: float) -> Size:
+        """Return what a full campaign asks of models; ``picture_tokens`` come with every call of the one under test."""
+        trials = len(campaign.cases) * campaign.trials
+        talks = trials if self.talks(campaign.names[self.tested.role], campaign.arms) else 0
+        return Size(talks, {})
+
+    # how it is read
+
+    def shown(self, role: str, text: str) -> tuple[Shown, ...]:
+        """Return a message as a reader is shown it; by default to everybody, as it was said."""
+        return (Shown("", text),)
+
+    def by_rule(self, case: Case, header: RunHeader, seed: int, pack: PromptPack) -> Rules | None:
+        """Return what shows what models would be sent in place of a trial's rules, and plays these on that edited.
+
+        Without it, steps played by rule are shown with what was said before them and cannot be edited.
+        """
+        return None
+
+    def written(self, role: str, text: str) -> str:
+        """Return what a person wrote in a seat's place as a message of the framework."""
+        return text
+
+    def in_words(self, name: str, value: object) -> str:
+        """Return the value of a setting in words."""
+        return str(value)
+
+    def cap(self, settings: Mapping[str, object], tested: str) -> str:
+        """Return the cap of a stored run's conversations in words; empty where there is none."""
+        return ""
+
+    def title_of(self, role: str) -> str:
+        """Return a role in words."""
+        seat = self.seat(role)
+        return (seat.title if seat else role.replace("_", " ")).capitalize()
 
 
-_WITHOUT_TALK = {"vignette", "exam_only"}
-_GRADED = {"frq", "frq_top3"}
-
-CRAFTMD = Framework(
-    "craftmd", NEEDED_PROMPTS, (REFERENCE["doctor"],), ("patient", "grader", "summariser"), ALL_ARMS, PAPER_ARMS, "all",
-    ByRule,
-)  # fmt: skip
-CONSULTATION = Framework(
-    "consultation", CONSULTATION_PROMPTS, (REFERENCE["doctor"], *BY_NAME), ("patient", "solver", "grader"),
-    consultation.ARMS, consultation.DEFAULT_ARMS, "paper",
-)  # fmt: skip
-AUTOMEDIC = Framework(
-    "automedic", AUTOMEDIC_PROMPTS, (REFERENCE["doctor"],), ("patient", "staff", "grader"), automedic.ARMS,
-    automedic.DEFAULT_ARMS, "paper",
-)  # fmt: skip
-FRAMEWORKS = {framework.name: framework for framework in (CRAFTMD, CONSULTATION, AUTOMEDIC)}
+def started(of: Framework, trial: Trial, branch: Branch | None = None) -> Started:
+    """Return the event by which a trial of a framework begins."""
+    parent = branch.parent if branch else None
+    return Started(
+        trial_id=trial.trial_id, case_key=trial.case.case_key, trial=trial.number, seed=trial.seed, parent=parent,
+        framework=of.name, framework_version=of.version, condition=trial.condition,
+    )  # fmt: skip
 
 
-def framework(name: str) -> Framework:
-    """Return a protocol by its name; raise ``UsageError`` where there is none."""
-    if name not in FRAMEWORKS:
-        raise UsageError(f"There is no protocol {name!r}: choose {' or '.join(FRAMEWORKS)}.")
-    return FRAMEWORKS[name]
+def scene_of(case: Case, seed: int, persona: Persona = PLAIN, *, named: bool = True, pictures: bool = False) -> Scene:
+    """Return the scene of a trial; a persona may say who speaks.
+
+    ``named`` tells the doctor the case's specialty (never for Other), ``pictures`` shows it those whose files were
+    brought along.
+    """
+    specialty = case.specialty if named and case.specialty != "Other" else ""
+    caregiver = (persona.speaker or case.speaker) == "caregiver"
+    return Scene(specialty, seed, caregiver, persona, kept(case.images) if pictures else ())
+
+
+def options_of(settings: type[FrameworkSettings]) -> dict[str, FieldInfo]:
+    """Return the options of a framework by name: what a form and the command line ask for."""
+    return {name: info for name, info in settings.model_fields.items() if extra_of(info, "place")}
+
+
+def extra_of(info: FieldInfo, key: str) -> str:
+    """Return what an option says of its ``label``, ``place`` or ``flag``."""
+    held = info.json_schema_extra
+    return str(held.get(key, "")) if isinstance(held, dict) else ""
+
+
+def flag_of(name: str, info: FieldInfo | None = None) -> str:
+    """Return an option's name on the command line."""
+    return (extra_of(info, "flag") if info else "") or f"--{name.replace('_', '-')}"
+
+
+def _whose(name: str) -> str:
+    owners = [one.name for one in frameworks().values() if name in one.settings.model_fields]
+    return f", or choose {' or '.join(owners)}" if owners else ""
+
+
+def _listed(words: Iterable[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _in_words(error: ValidationError, known: Mapping[str, FieldInfo]) -> str:
+    """Return in a sentence what of the settings is wrong: which option, and what it may be."""
+    first = error.errors()[0]
+    name = str(first["loc"][0]) if first["loc"] else ""
+    info = known.get(name)
+    if info is None:
+        return f"{first['msg'].removeprefix('Value error, ')}."
+    bounds = {key: getattr(rule, key) for rule in info.metadata for key in ("ge", "le") if hasattr(rule, key)}
+    flag = flag_of(name, info)
+    if {"ge", "le"} <= bounds.keys():
+        return f"{flag} must be from {bounds['ge']} to {bounds['le']}."
+    if "ge" in bounds:
+        return f"{flag} must be a number of at least {bounds['ge']}."
+    if first["type"] == "literal_error":
+        return f"{flag} cannot be {first['input']!r}: choose {first['ctx']['expected'].replace(chr(39), '')}."
+    if first["type"] == "string_pattern_mismatch":
+        return f"{flag} must be one word, such as none, minimal, low, medium or high."
+    return f"{flag}: {first['msg'].removeprefix('Value error, ')}."
+
+
+@functools.cache
+def frameworks() -> dict[str, Framework]:
+    """Return every framework by name, in their order: the folders of this package and of extensions."""
+    package = importlib.import_module("core.frameworks")
+    found: list[Framework] = []
+    for module in pkgutil.iter_modules(package.__path__):
+        if module.ispkg:
+            found.append(importlib.import_module(f"core.frameworks.{module.name}").FRAMEWORK)
+    return {one.name: one for one in sorted(found, key=lambda one: (one.rank, one.name))}
+
+
+def framework(name: str = "") -> Framework:
+    """Return a framework by its name, by default the first; raise ``UsageError`` where there is none."""
+    known = frameworks()
+    if not name:
+        return next(iter(known.values()))
+    if name not in known:
+        raise UsageError(f"There is no protocol {name!r}: choose {' or '.join(known)}.")
+    return known[name]
+
+
+def title_of(name: str) -> str:
+    """Return a framework's title, also of one that is not here any more."""
+    return frameworks()[name].title if name in frameworks() else name
+
+
+def seat_titles() -> dict[str, str]:
+    """Return role → its title, of the seats of all frameworks."""
+    return {seat.role: seat.title.capitalize() for one in reversed(frameworks().values()) for seat in one.seats}
+
+
+def default_pack(name_or_folder: str = "") -> PromptPack:
+    """Return a pack as the first framework needs it, by default its own.
+
+    Under that answers are graded wherever a framework's pack has no prompts for it.
+    """
+    return framework().pack(name_or_folder)
+
+
+def remarks(tested: str, others: Mapping[str, str]) -> tuple[str, ...]:
+    """Return in words what is to be known of a model's cast: that rules play beside it, that an answerer grades itself.
+
+    ``others`` are the full names of those at work beside the one under test, by seat.
+    """
+    if not is_model(tested) or tested.startswith("human/"):
+        return ()
+    titles = seat_titles()
+    ruled = [f"the {titles.get(role, role).lower()}" for role, name in others.items() if is_rule(name)]
+    *first, last = ruled or [""]
+    found = [f"rules play {', '.join(first)}{' and ' * bool(first)}{last}"] if ruled else []
+    grader = others.get("grader")
+    if grader and not is_rule(grader) and grader in (tested, others.get("solver")):
+        found.append(f"{grader} grades itself")
+    return tuple(found)
+
+
+def tokens_of(cases: Sequence[Case], text: Callable[[Case], str]) -> float:
+    """Return about how many tokens a text of the cases has on average."""
+    return sum(len(text(case).split()) for case in cases) / len(cases) * TOKENS_A_WORD
+
+
+def profile_words(case: Case, *parts: str) -> str:
+    """Return parts of a case's profile (``demographics``, ``basic``, ``optional``) as words."""
+    profile = case.profile or Profile()
+    facts: list[Fact] = [fact for part in parts for fact in getattr(profile, part)]
+    return " ".join(f"{fact.key} {fact.value}" for fact in facts)
+
+
+TOKENS_A_WORD = 4 / 3
+GRADING_TOKENS = 220
+"""Assumed prompt tokens of a call of the grader, which is called twice for a free response."""
+
+
+def graded(campaign: Campaign) -> tuple[int, float, float]:
+    """Return calls and tokens of the grader: two calls a free response, three for three diagnoses."""
+    trials = len(campaign.cases) * campaign.trials
+    free = sum(question_type == "frq" for _, question_type in campaign.arms)
+    three = sum(question_type == "frq_top3" for _, question_type in campaign.arms)
+    calls = trials * (2 * free + 3 * three)
+    return calls, calls * GRADING_TOKENS, calls * 4

@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 
 from core.errors import AnamnesisError
 from core.events import PASSING, Answered, Called, Event, Failed, Graded
-from core.frameworks.craftmd.protocol import Trial
+from core.frameworks.base import Trial
 from core.journal import JournalWriter, RunHeader, TrialLine, journal_path
 
 FOLD_EVERY_S = 3.0

@@ -1,57 +1,37 @@
-"""What a campaign is to do: cast × cases × trials × arms, known by a fingerprint, and what it will cost."""
+"""What a campaign is to do: cast × cases × trials × arms, its fingerprint, and its way back from a journal."""
 
 from __future__ import annotations
 
 import hashlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 from core import __version__, paths
-from core.case import Case, case_set_hash
+from core.case import case_set_hash
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES
-from core.frameworks.base import AUTOMEDIC, CRAFTMD, framework
-from core.frameworks.casting import REFERENCE, CastNames, craftmd_pack, full_names, is_model, remarks
-from core.frameworks.craftmd.protocol import ALL_ARMS, Arm, Rules, Trial
-from core.jobs.pictures import check_cases
-from core.jobs.settings import Settings as Settings
-from core.jobs.settings import check_settings, completed, stated
+from core.frameworks.base import Arm, Campaign, Framework, FrameworkSettings, Trial, default_pack, framework, remarks
+from core.frameworks.casting import REFERENCE, STORED_SEATS, CastNames, is_model
+from core.jobs.pictures import check_cases, check_doctor
 from core.journal import RunHeader, journal_path, read_header, seed_of, trial_id
 from core.models.registry import Registry
-from core.persona import parse_persona
-from core.prompts import PromptPack, pack_place
+from core.prompts import pack_place
 from core.store.runs import Run
 
 HUMAN = "human"
 """Begins the doctor's name of a baseline that an expert answers by hand: ``human/NAME``."""
 
 
-@dataclass(frozen=True)
-class Campaign:
-    """A whole campaign as asked for."""
-
-    names: CastNames
-    cases: tuple[Case, ...]
-    case_set: str = "library"
-    arms: tuple[Arm, ...] = ALL_ARMS
-    many_choices: tuple[str, ...] = ()
-    """The choices of ``mcq_many``: the answers of the whole data set; empty for those of ``cases``."""
-    trials: int = 5
-    seed: int = 20
-    prompts: str = "craftmd"
-    protocol: str = "craftmd"
-    settings: Settings = field(default_factory=Settings)
-
-
-def parse_arms(text: str, protocol: str = CRAFTMD.name) -> tuple[Arm, ...]:
+def parse_arms(text: str, protocol: str = "") -> tuple[Arm, ...]:
     """Read ``all``, ``paper``, or ``format:question_type`` pairs with commas; raise ``UsageError`` otherwise."""
     known = framework(protocol)
     if text in ("all", "paper"):
-        return known.all_arms if text == "all" else known.paper_arms
+        return known.arms if text == "all" else known.paper
     arms: list[Arm] = []
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         format_, _, question_type = part.partition(":")
@@ -69,34 +49,38 @@ def parse_arms(text: str, protocol: str = CRAFTMD.name) -> tuple[Arm, ...]:
 
 
 def in_full(campaign: Campaign, registry: Registry) -> Campaign:
-    """Return a campaign with every seat taken and its protocol's defaults; raise ``UsageError`` where it cannot be run.
+    """Return a campaign with every seat taken and its framework's defaults; raise ``UsageError`` for what cannot run.
 
     A campaign that is in full already stays as it is, whatever the defaults are by now.
     """
-    known = framework(campaign.protocol)
-    foreign = [f"{f}:{q}" for f, q in campaign.arms if (f, q) not in known.all_arms]
+    known = campaign.framework
+    foreign = [f"{f}:{q}" for f, q in campaign.arms if (f, q) not in known.arms]
     if foreign:
-        asked = ", ".join(f"{f}:{q}" for f, q in known.all_arms)
+        asked = ", ".join(f"{f}:{q}" for f, q in known.arms)
         raise UsageError(f"The protocol {known.name} does not ask {', '.join(foreign)}: its arms are {asked}.")
-    check_settings(campaign.settings)
-    # a seat that the protocol does not have is nobody's to pay for
-    missing = {role: rule for role, rule in REFERENCE.items() if role not in ("doctor", *known.seats)}
-    named = replace(campaign.names, **{role: getattr(campaign.names, role) or rule for role, rule in missing.items()})
-    names = full_names(named, registry, known.doctors)
-    full = replace(campaign, names=names, settings=completed(campaign.settings, known.name, names, registry))
+    # a seat that the framework does not have is nobody's to pay for
+    missing = {role: rule for role, rule in REFERENCE.items() if known.seat(role) is None}
+    names = known.full_names(campaign.names, registry)
+    names = names.but(**{role: names[role] or rule for role, rule in missing.items()})
+    tested = names[known.tested.role]
+    check_doctor(tested, campaign.settings.images)
+    full = replace(campaign, names=names, settings=known.complete(campaign.settings, names))
     if not full.settings.base_url:
         return full
-    given = seats_of(campaign)
-    elsewhere = [role for role, name in models_of(full).items() if not given[role] and name != names.doctor]
+    elsewhere = [role for role, name in models_of(full).items() if not campaign.names[role] and name != tested]
     known_before = filter(None, full.settings.own_address.split(","))
     own_address = ",".join(dict.fromkeys([*known_before, *elsewhere]))
-    return replace(full, settings=replace(full.settings, own_address=own_address))
+    return replace(full, settings=full.settings.but(own_address=own_address))
 
 
-def seats_of(campaign: Campaign) -> dict[str, str]:
-    """Return role → who sits there, for the doctor's and the other seats of a campaign's protocol."""
-    everybody = {**vars(campaign.names), "solver": campaign.settings.solver, "staff": campaign.settings.staff}
-    return {role: everybody[role] for role in ("doctor", *framework(campaign.protocol).seats)}
+def models_of(campaign: Campaign) -> dict[str, str]:
+    """Return seat → name of the language models in a campaign's seats."""
+    return {seat.role: name for seat in campaign.framework.seats if is_model(name := campaign.names[seat.role])}
+
+
+def human_seats(names: CastNames) -> bool:
+    """Say whether a human plays in the cast."""
+    return any(name == "human" for name in names.values())
 
 
 def who_sits(asked: Campaign, full: Campaign, registry: Registry) -> str:
@@ -104,15 +88,15 @@ def who_sits(asked: Campaign, full: Campaign, registry: Registry) -> str:
 
     Empty where no such seat has anything to do, and beside anybody but a model.
     """
-    seats, doctor = seats_of(full), full.names.doctor
-    at_work = framework(full.protocol).at_work(doctor, full.arms) if is_model(doctor) else ()
-    left = [role for role in at_work if not seats_of(asked)[role]]
+    tested = full.tested
+    at_work = full.framework.at_work(tested, full.arms) if is_model(tested) else ()
+    left = [role for role in at_work if not asked.names[role]]
     if not left:
         return ""
     together: dict[str, list[str]] = {}
     for role in left:
-        name, given = seats[role], full.settings.address_of(role)
-        why = "the doctor's own model" if name == doctor else "from [defaults]"
+        name, given = full.names[role], full.settings.address_of(role)
+        why = f"the {full.framework.tested.title}'s own model" if name == tested else "from [defaults]"
         where = registry.address(name, base_url=given) if is_model(name) and full.settings.base_url else None
         together.setdefault(f"{name} ({why}{f', at {where}' if where else ''})", []).append(role)
     words = "; ".join(f"{', '.join(roles)}: {name}" for name, roles in together.items())
@@ -120,10 +104,14 @@ def who_sits(asked: Campaign, full: Campaign, registry: Registry) -> str:
 
 
 def remarks_of(run: Campaign | Run) -> tuple[str, ...]:
-    """Return what is to be known of who plays a campaign in full, or a run (``core.frameworks.casting.remarks``)."""
-    named = seats_of(run) if isinstance(run, Campaign) else {**vars(run), **run.settings}
-    at_work = framework(run.protocol).at_work(named["doctor"], run.arms)
-    return remarks(named["doctor"], {role: str(named.get(role, "")) for role in at_work})
+    """Return what is to be known of who plays a campaign in full, or a run."""
+    if isinstance(run, Campaign):
+        known, names = run.framework, run.names
+    else:
+        known = framework(run.protocol)
+        names = names_of(known, {role: getattr(run, role) for role in STORED_SEATS}, run.settings)
+    tested = names[known.tested.role]
+    return remarks(tested, {role: names[role] for role in known.at_work(tested, run.arms)})
 
 
 def header_of(campaign: Campaign, registry: Registry, now: float | None = None) -> RunHeader:
@@ -136,15 +124,14 @@ def header_of(campaign: Campaign, registry: Registry, now: float | None = None) 
     if campaign.settings.images:
         check_cases(campaign.cases)
     without = [case.case_key for case in campaign.cases if case.profile is None]
-    if campaign.protocol == AUTOMEDIC.name and without:
+    if campaign.framework.needs_profile and without:
         raise UsageError(
-            f"AutoMedic plays cases with a profile, and {len(without)} have none, {without[0]} the first: prepare them "
-            "before the run."
+            f"{campaign.framework.title} plays cases with a profile, and {len(without)} have none, {without[0]} the "
+            "first: prepare them before the run."
         )
-    pack = framework(campaign.protocol).pack(campaign.prompts)
     created = time.time() if now is None else now
-    fields = _identity(campaign, pack)
-    fingerprint = hashlib.sha256(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    fields = _identity(campaign)
+    fingerprint = _hash_of(fields)
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(created))
     return RunHeader(
         run_id=f"{stamp}-{fingerprint[:8]}",
@@ -155,30 +142,60 @@ def header_of(campaign: Campaign, registry: Registry, now: float | None = None) 
     )
 
 
-def _identity(campaign: Campaign, pack: PromptPack) -> dict[str, object]:
+def _identity(campaign: Campaign) -> dict[str, Any]:
     """Return all that makes a campaign what it is; what changes none of its results is left out."""
+    names = campaign.names
+    stored = {role: names[role] for role in STORED_SEATS}
+    if campaign.framework.tested.role not in STORED_SEATS:
+        stored["doctor"] = campaign.tested  # the column of who is under test
     return {
         "protocol": campaign.protocol,
-        **vars(campaign.names),
+        **stored,
         "prompt_pack": pack_place(campaign.prompts),
-        "prompt_hash": pack.hash,
+        "prompt_hash": campaign.pack.hash,
         "case_set": campaign.case_set,
         "case_set_hash": case_set_hash(list(campaign.cases)),
         "arms": [list(arm) for arm in campaign.arms],
-        "many_choices": many_choices_of(campaign),
+        "many_choices": campaign.choices_of_many(),
         "trials": campaign.trials,
         "seed": campaign.seed,
-        "settings": {**stated(campaign.settings), **_grading(campaign)},
+        # a cap of messages is said of every framework, also where it has none
+        "settings": {"max_messages": None, **campaign.settings.stated(), **names.extra, **_grading(campaign)},
         "code_version": __version__,
     }
 
 
 def _grading(campaign: Campaign) -> dict[str, str]:
-    """Return the hash of the prompts of CRAFT-MD where a model grades under them in another protocol."""
+    """Return the hash of the prompts of grading where a model grades under others than the campaign's own."""
     free = any(question_type == "frq" for _, question_type in campaign.arms)
-    if campaign.protocol == CRAFTMD.name or not free or not is_model(campaign.names.grader):
+    if campaign.framework.grades_itself or not free or not is_model(campaign.names.grader):
         return {}
-    return {"grading_prompts": craftmd_pack().hash}
+    return {"grading_prompts": default_pack().hash}
+
+
+def _hash_of(fields: dict[str, Any]) -> str:
+    return hashlib.sha256(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def condition_of(header: RunHeader) -> str:
+    """Return a hash of what answers of a run must share with others to be comparable, as the run was planned.
+
+    Seed, number of trials and arms do not count. Who really judged is known of stored answers only
+    (``core.store.selection``).
+    """
+    shared = header.model_dump(
+        include={"protocol", *STORED_SEATS, "prompt_hash", "case_set_hash", "settings", "code_version"}
+    )
+    return _hash_of(shared)[:16]
+
+
+def names_of(known: Framework, stored: dict[str, str], settings: dict[str, Any]) -> CastNames:
+    """Return the cast of a stored run from its columns and, for the other seats, its settings."""
+    more = {seat.role: str(settings[seat.role]) for seat in known.seats if settings.get(seat.role)}
+    if known.tested.role not in STORED_SEATS:
+        more[known.tested.role] = stored["doctor"]
+        stored = {**stored, "doctor": ""}
+    return CastNames(**{**stored, **more})
 
 
 def campaign_of(header: RunHeader) -> Campaign:
@@ -193,15 +210,15 @@ def campaign_of(header: RunHeader) -> Campaign:
         )
     if header.doctor.startswith(f"{HUMAN}/"):
         raise UsageError(f"Run {header.run_id} is a human baseline: go on with it on the Experts page.")
-    pack = framework(header.protocol).pack(header.prompt_pack)
+    known = framework(header.protocol)
+    pack = known.pack(header.prompt_pack)
     if pack.hash != header.prompt_hash:
         raise AnamnesisError(
             f"The prompt pack {header.prompt_pack} has changed since run {header.run_id} began "
             f"({header.prompt_hash} then, {pack.hash} now): restore it, or start a new run."
         )
-    settings = {key: header.settings[key] for key in vars(Settings()) if key in header.settings}
     return Campaign(
-        names=CastNames(header.doctor, header.patient, header.grader, header.summariser),
+        names=names_of(known, {role: getattr(header, role) for role in STORED_SEATS}, header.settings),
         cases=tuple(header.cases),
         case_set=header.case_set,
         arms=tuple((f, q) for f, q in header.arms),  # type: ignore[misc]
@@ -210,34 +227,27 @@ def campaign_of(header: RunHeader) -> Campaign:
         seed=header.seed,
         prompts=header.prompt_pack,
         protocol=header.protocol,
-        settings=Settings(**settings),  # type: ignore[arg-type]
+        settings=stored_settings(header),
     )
+
+
+def stored_settings(header: RunHeader) -> FrameworkSettings:
+    """Return the settings of a stored run, as they were."""
+    return framework(header.protocol).stored_settings(header.settings)
 
 
 def trials_of(header: RunHeader) -> list[Trial]:
     """Return every trial of a run, trial by trial over the cases, so that a stopped run covers all cases evenly."""
+    arms: tuple[Arm, ...] = tuple((f, q) for f, q in header.arms)  # type: ignore[misc]
+    many, condition = tuple(header.many_choices), condition_of(header)
     return [
-        Trial(trial_id(header.run_id, case.case_key, number), case, number, seed_of(header.seed, case.case_key, number))
+        Trial(
+            trial_id(header.run_id, case.case_key, number), case, number, seed_of(header.seed, case.case_key, number),
+            arms, many, condition,
+        )
         for number in range(header.trials)
         for case in header.cases
-    ]
-
-
-def rules_of(campaign: Campaign) -> Rules:
-    """Return the rules of a campaign under CRAFT-MD."""
-    greeting = craftmd_pack(campaign.prompts).render("greeting")
-    return Rules(
-        campaign.arms, campaign.settings.max_messages, greeting, tuple(many_choices_of(campaign)),
-        parse_persona(campaign.settings.persona), bool(campaign.settings.images),
-    )  # fmt: skip
-
-
-def many_choices_of(campaign: Campaign) -> list[str]:
-    """Return the choices of ``mcq_many``, or none where no arm asks it."""
-    if not any(question_type == "mcq_many" for _, question_type in campaign.arms):
-        return []
-    answers = campaign.many_choices or tuple(case.answer for case in campaign.cases)
-    return sorted(dict.fromkeys(answers), key=str.lower)
+    ]  # fmt: skip
 
 
 def unfinished_twin(fingerprint: str, done: dict[str, int]) -> RunHeader | None:
@@ -268,13 +278,3 @@ def find_header(run: str) -> RunHeader:
     if not matches:
         raise UsageError(f"There is no run {run!r}; `python -m core runs` lists them.")
     raise UsageError(f"{run!r} is the beginning of {len(matches)} runs: {', '.join(matches[:5])}.")
-
-
-def human_seats(names: CastNames) -> bool:
-    """Say whether a human plays in the cast."""
-    return any(name == "human" for name in vars(names).values())
-
-
-def models_of(campaign: Campaign) -> dict[str, str]:
-    """Return role → name of the language models in a campaign's seats."""
-    return {role: name for role, name in seats_of(campaign).items() if is_model(name)}

@@ -1,37 +1,29 @@
-"""Gives cases the profiles that AutoMedic plays them with, before a run: stored ones first, else own, else by rule."""
+"""Gives cases what their framework plays them with, before a run: profiles, stored ones first."""
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Sequence
 
 from core.case import Case
 from core.errors import UsageError
+from core.frameworks.base import Framework
 from core.store.database import Store
 from core.store.profiles import newest_profiles
-from core.text.profile.profiles import CaseId, Generated, Prepared, prepare
-from core.text.profile.rules import profile_by_rule
+from core.text.profile.profiles import Prepared
 
 
-def prepared_cases(cases: Sequence[Case], store: Store | None = None) -> Prepared:
-    """Return the cases with their profiles, and those that cannot become a patient with the reason.
+def prepared_cases(cases: Sequence[Case], known: Framework, store: Store | None = None) -> Prepared:
+    """Return the cases as a framework plays them, and those that cannot be played with the reason.
 
-    Stored profiles are looked up in the database (``store``, or the usual one) where there is one.
+    Profiles are looked up in the database (``store``, or the usual one) where there is one.
     """
-    return prepare(cases, _stored(cases, store or Store()), _by_rule)
-
-
-# the form on Runs looks at the same cases again and again, and the rules take milliseconds for each
-_by_rule = functools.lru_cache(maxsize=20_000)(profile_by_rule)
-
-
-def _stored(cases: Sequence[Case], store: Store) -> dict[CaseId, Generated]:
-    if not store.path.exists():
-        return {}
+    store = store or Store()
+    if not known.needs_profile or not store.path.exists():
+        return known.prepare(cases, {})
     with store.read() as cursor:
         found = newest_profiles(cursor, [case.case_key for case in cases])
-    return {case: stored.generated for case, stored in found.items()}
+    return known.prepare(cases, {case: stored.generated for case, stored in found.items()})
 
 
 def left_out_words(prepared: Prepared) -> str:
@@ -44,8 +36,8 @@ def left_out_words(prepared: Prepared) -> str:
     return f"{len(prepared.left_out)} of {whole} cases are left out because they cannot become a patient: {named}."
 
 
-def playable_cases(prepared: Prepared) -> tuple[Case, ...]:
+def playable_cases(prepared: Prepared, known: Framework) -> tuple[Case, ...]:
     """Return the cases that can be played; raise ``UsageError`` where there is none."""
     if not prepared.cases:
-        raise UsageError(f"No case can be played under AutoMedic. {left_out_words(prepared)}".rstrip())
+        raise UsageError(f"No case can be played under {known.title}. {left_out_words(prepared)}".rstrip())
     return prepared.cases

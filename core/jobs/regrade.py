@@ -17,8 +17,8 @@ from core.agents.base import Grader
 from core.agents.grader import Memory
 from core.errors import AnamnesisError, UsageError
 from core.events import Called, CallRecord, Failed, Graded
+from core.frameworks.answering import grade_answer
 from core.frameworks.casting import Casting, is_model
-from core.frameworks.grading import grade_answer
 from core.jobs.engine import Progress, Stop, fatal, running
 from core.jobs.regrade_memory import Said, memory_of
 from core.jobs.regrade_plan import Judge, Key, Packs, Regrading, RunPlan, check, nothing_to_grade, plan_of

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from core.case import Case
 from core.errors import AnamnesisError, UsageError
 from core.events import QuestionType
-from core.frameworks.base import CRAFTMD
-from core.frameworks.casting import REFERENCE, craftmd_pack, full_name, is_model
+from core.frameworks.base import default_pack, framework
+from core.frameworks.casting import REFERENCE, full_name, is_model
 from core.jobs.plan import HUMAN
 from core.journal import RunHeader
 from core.models.registry import Registry
@@ -98,7 +98,7 @@ class Packs:
     def __call__(self, place: str) -> PromptPack:
         """Return a pack; raise ``UsageError`` where there is none that can be used."""
         if place not in self._loaded:
-            self._loaded[place] = craftmd_pack(place)
+            self._loaded[place] = default_pack(place)
         return self._loaded[place]
 
 
@@ -132,14 +132,14 @@ def judge_of(header: RunHeader, wanted: Regrading, registry: Registry, packs: Pa
     """Return the grader of a run; raise ``UsageError`` for an unknown one, or without prompts for it."""
     name = full_name("grader", wanted.grader, registry, (REFERENCE["grader"],))
     if not is_model(name):
-        return Judge(name, name, packs(CRAFTMD.name))
+        return Judge(name, name, packs(framework().name))
     place = _own_pack(header)
     pack = packs(wanted.prompts or place)
     own = pack if wanted.prompts is None else _if_there(place, packs)
     prompts = grader_hash(pack)
     if own is None or prompts != grader_hash(own):
         return Judge(name, f"{name} [{pack.name}]", pack, prompts, own_unchanged=False)
-    held = header.prompt_hash if header.protocol == CRAFTMD.name else header.settings.get("grading_prompts")
+    held = header.prompt_hash if framework(header.protocol).grades_itself else header.settings.get("grading_prompts")
     return Judge(name, name, pack, prompts, own_unchanged=held == own.hash)
 
 
@@ -149,8 +149,12 @@ def _own_pack(header: RunHeader) -> str:
     Graders' prompts are CRAFT-MD's, whatever protocol the answers come from; a release's and a human's runs have no
     pack of their own.
     """
-    without = header.protocol != CRAFTMD.name or header.source == "release" or header.doctor.startswith(f"{HUMAN}/")
-    return CRAFTMD.name if without else header.prompt_pack
+    without = (
+        not framework(header.protocol).grades_itself
+        or header.source == "release"
+        or header.doctor.startswith(f"{HUMAN}/")
+    )
+    return framework().name if without else header.prompt_pack
 
 
 def _if_there(place: str, packs: Packs) -> PromptPack | None:

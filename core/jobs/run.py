@@ -5,25 +5,24 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 
-from core.agents import pictures
-from core.agents.belief import check_pack
+from core.agents.human import Listen
 from core.errors import AnamnesisError, UsageError
-from core.frameworks.automedic.protocol import AutoMedicRules, run_automedic
-from core.frameworks.base import AUTOMEDIC, CONSULTATION, Play, framework
-from core.frameworks.casting import Casting, craftmd_pack, is_model
-from core.frameworks.consultation.protocol import ConsultationRules, run_consultation
-from core.frameworks.craftmd.protocol import run_trial
+from core.events import Event
+from core.frameworks.base import Branch, Campaign, Trial, default_pack
+from core.frameworks.casting import Casting
 from core.jobs.engine import Engine, Progress, Stop, running
 from core.jobs.pictures import check_showable
-from core.jobs.plan import Campaign, campaign_of, human_seats, in_full, models_of, rules_of, trials_of
+from core.jobs.plan import campaign_of, human_seats, in_full, models_of, trials_of
 from core.journal import JournalWriter, RunHeader, done_trials, journal_path
 from core.models.registry import Registry
-from core.persona import PLAIN, parse_persona, persona_prompt
 from core.store.database import Store
 from core.store.fold import fold, fold_if_free
+
+Play = Callable[[Trial], AsyncIterator[Event]]
+"""Gives the events of a trial."""
 
 
 @dataclass(frozen=True)
@@ -97,57 +96,32 @@ def _engine(header: RunHeader, campaign: Campaign, registry: Registry, options: 
     )
 
 
-def player_of(campaign: Campaign, registry: Registry) -> Play:
-    """Return what plays a campaign's trials, with its cast opened."""
-    casting = casting_of(campaign, registry)
-    if campaign.protocol == CONSULTATION.name:
-        return _consultation(in_full(campaign, registry), casting)
-    if campaign.protocol == AUTOMEDIC.name:
-        return _automedic(in_full(campaign, registry), casting)
-    cast, rules = casting.open(campaign.names), rules_of(campaign)
-    return lambda trial: run_trial(trial, cast, rules)
+def player_of(
+    campaign: Campaign, registry: Registry, listen: Listen | None = None, branch: Branch | None = None
+) -> Play:
+    """Return what plays a campaign's trials, with its cast opened; ``listen`` waits for people in its seats."""
+    campaign = in_full(campaign, registry)
+    cast = campaign.framework.open(casting_of(campaign, registry, listen), campaign.names, campaign.settings)
+    return lambda trial: campaign.framework.play(trial, cast, campaign.settings, branch)
 
 
-def _consultation(campaign: Campaign, casting: Casting) -> Play:
-    settings = campaign.settings
-    cast = casting.consultation(
-        campaign.names, settings.solver, settings.doctor_prompt, settings.max_questions, craftmd_pack()
-    )  # fmt: skip
-    rules = ConsultationRules(campaign.arms, settings.max_questions, bool(settings.images))
-    return lambda trial: run_consultation(trial, cast, rules)
-
-
-def _automedic(campaign: Campaign, casting: Casting) -> Play:
-    settings = campaign.settings
-    cast = casting.automedic(campaign.names, settings.staff, settings.max_turns, craftmd_pack())
-    rules = AutoMedicRules(campaign.arms, settings.max_turns, bool(settings.images))
-    return lambda trial: run_automedic(trial, cast, rules)
-
-
-def casting_of(campaign: Campaign, registry: Registry) -> Casting:
+def casting_of(campaign: Campaign, registry: Registry, listen: Listen | None = None) -> Casting:
     """Return the casting that a campaign asks for."""
     settings = campaign.settings
     return Casting(
-        registry, framework(campaign.protocol).pack(campaign.prompts), settings.sampling, settings.base_url,
-        frozenset(settings.own_address.split(",")), probing=settings.probe,
+        registry, campaign.pack, settings.sampling, settings.base_url, frozenset(settings.own_address.split(",")),
+        listen, None if campaign.framework.grades_itself else default_pack(),
     )  # fmt: skip
 
 
 def check_prompts(campaign: Campaign) -> None:
-    """Raise ``UsageError`` where the prompt pack cannot say the persona, ask for beliefs, or speak of pictures."""
-    pack, persona = framework(campaign.protocol).pack(campaign.prompts), parse_persona(campaign.settings.persona)
-    if campaign.settings.probe:
-        check_pack(pack)
-    if campaign.settings.images:
-        pictures.check_pack(pack)
-    if persona != PLAIN and is_model(campaign.names.patient):
-        persona_prompt(pack, persona, caregiver=False)
+    """Raise ``UsageError`` where the prompt pack cannot say what the settings ask for: a persona, beliefs, pictures."""
+    campaign.framework.check(campaign.pack, campaign.settings, campaign.names)
 
 
 def check_pictures(campaign: Campaign, registry: Registry) -> None:
     """Raise ``UsageError`` where the doctor cannot be shown the pictures it is to be shown; see ``check_showable``."""
-    pack = framework(campaign.protocol).pack(campaign.prompts)
-    check_showable(campaign.settings.images, campaign.cases, campaign.names.doctor, pack, registry)
+    check_showable(campaign.settings.images, campaign.cases, campaign.tested, campaign.pack, registry)
 
 
 def check_startable(campaign: Campaign, registry: Registry, options: Options) -> None:

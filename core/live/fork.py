@@ -17,30 +17,22 @@ from core.case import Case
 from core.errors import UsageError
 from core.events import Parent, Started
 from core.export.document import without_credentials
-from core.frameworks.base import AUTOMEDIC, CRAFTMD
-from core.frameworks.casting import REFERENCE, CastNames, full_names, is_model
-from core.frameworks.craftmd.protocol import Arm, Branch, Trial
-from core.jobs.plan import Campaign, Settings, header_of, in_full
-from core.journal import RunHeader, trial_id
+from core.frameworks.base import Arm, Branch, Campaign, Framework, FrameworkSettings, extra_of, framework
+from core.frameworks.casting import REFERENCE, STORED_SEATS, CastNames, full_name, is_model
+from core.jobs.plan import header_of, in_full, names_of, trials_of
+from core.journal import RunHeader
 from core.live.session import Session
 from core.live.start import one_case, watch
 from core.models.registry import Registry, load_registry
-from core.persona import label, parse_persona
 from core.store.cases import case as stored_case
 from core.store.casts import cast
 from core.store.database import Store
 from core.store.fold import fold_if_free
-from core.store.forks import setups
+from core.store.forks import Setup, setups
 from core.store.trials import utterances_of
 
-PACK = "craftmd"
 FORK_ARMS: tuple[Arm, ...] = (("multi_turn", "frq"), ("multi_turn", "mcq"))
 """What a branch is asked afterwards unless it is told otherwise: a vignette's answer does not depend on the fork."""
-
-NOT_FORKED = (
-    "In this conversation the doctor asks a patient and the clinical staff, as the AutoMedic protocol has it: only "
-    "conversations of CRAFT-MD can be forked."
-)
 
 
 @dataclass(frozen=True)
@@ -55,8 +47,10 @@ class ForkPlan:
     turn: int
     text: str | None = None
     names: CastNames = field(default=CastNames(REFERENCE["doctor"]))
-    settings: Settings = field(default=Settings())
-    prompts: str = PACK
+    settings: FrameworkSettings | None = None
+    """``None`` for the framework's defaults."""
+    prompts: str = ""
+    """A prompt pack; the conversation's own where it is left empty."""
     arms: tuple[Arm, ...] = FORK_ARMS
     seed: int | None = None
 
@@ -73,25 +67,28 @@ class Origin:
     case_key: str
     dialogue: Dialogue
     seed: int
-    doctor: str
-    patient: str
-    grader: str
-    summariser: str
+    names: CastNames
     prompt_pack: str
     prompt_hash: str
     settings: Mapping[str, Any]
     source: str
-    protocol: str = CRAFTMD.name
+    protocol: str = ""
+
+    @property
+    def framework(self) -> Framework:
+        """The framework under which it was held; branches are held under the same."""
+        return framework(self.protocol)
 
     @property
     def prompts(self) -> str:
         """The prompt pack that a run here takes over: the conversation's own, or ours where a release held it."""
-        return PACK if self.source == "release" else self.prompt_pack
+        return self.framework.name if self.source == "release" else self.prompt_pack
 
-    def settings_with(self, **changes: Any) -> Settings:
-        """Return the settings that a run here can take over, with changes."""
-        known = {key: self.settings[key] for key in vars(Settings()) if key in self.settings}
-        return Settings(**{**known, **changes})
+    def settings_with(self, **changes: Any) -> FrameworkSettings:
+        """Return the settings that a run here can take over, with changes; the framework's defaults for the others."""
+        defaults = self.framework.settings().model_dump()
+        kept = {name: self.settings[name] for name in defaults if name in self.settings}
+        return self.framework.stored_settings({**defaults, **kept, **changes})
 
 
 def stored_origin(trial_id: str) -> Origin:
@@ -105,8 +102,11 @@ def stored_origin(trial_id: str) -> Origin:
         about = stored_case(cursor, held.case_key, held.content_hash)
         dialogue = tuple(Turn(said.role, said.text) for said in utterances_of(cursor, trial_id))
         run = cast(cursor, held.run_id)
-    shared = {name: value for name, value in vars(held).items() if name not in ("run_id", "content_hash", "messages")}
-    return Origin(case=about, dialogue=dialogue, protocol=run.protocol if run else CRAFTMD.name, **shared)
+    protocol = run.protocol if run else ""
+    return Origin(
+        trial_id, about, held.case_key, dialogue, held.seed, _names(protocol, held), held.prompt_pack,
+        held.prompt_hash, held.settings, held.source, protocol,
+    )  # fmt: skip
 
 
 def running_origin(session: Session) -> Origin:
@@ -117,17 +117,21 @@ def running_origin(session: Session) -> Origin:
         raise UsageError("This consultation is only played again here: fork the stored one.")
     if started is None:
         raise UsageError("Nothing has been said in this consultation yet: fork it once it has begun.")
-    shared = ("doctor", "patient", "grader", "summariser", "prompt_pack", "prompt_hash", "settings", "source")
     return Origin(
-        trial_id=started.trial_id, case=header.cases[0], case_key=started.case_key, dialogue=session.dialogue,
-        seed=started.seed, protocol=header.protocol, **{name: getattr(header, name) for name in shared},
+        started.trial_id, header.cases[0], started.case_key, session.dialogue, started.seed,
+        _names(header.protocol, header), header.prompt_pack, header.prompt_hash, header.settings, header.source,
+        header.protocol,
     )  # fmt: skip
 
 
+def _names(protocol: str, held: Setup | RunHeader) -> CastNames:
+    return names_of(framework(protocol), {seat: getattr(held, seat) for seat in STORED_SEATS}, dict(held.settings))
+
+
 def check_forkable(origin: Origin) -> None:
-    """Raise ``UsageError`` for a conversation of AutoMedic, whose doctor speaks in tags to two that a branch lacks."""
-    if origin.protocol == AUTOMEDIC.name:
-        raise UsageError(NOT_FORKED)
+    """Raise ``UsageError`` where a framework's conversations cannot be taken up at a message."""
+    if origin.framework.cannot_fork:
+        raise UsageError(origin.framework.cannot_fork)
 
 
 def start_fork(plan: ForkPlan, origin: Origin | None = None) -> Session:
@@ -152,7 +156,7 @@ def start_fork(plan: ForkPlan, origin: Origin | None = None) -> Session:
             "fingerprint": _fingerprint(header.fingerprint, parent, dialogue),
         }
     )
-    trial = Trial(trial_id(header.run_id, case.case_key, 0), case, 0, campaign.seed)
+    trial = replace(trials_of(header)[0], seed=campaign.seed)
     return watch(campaign, header, trial, registry, branch=Branch(dialogue, parent))
 
 
@@ -162,11 +166,6 @@ def _kept(plan: ForkPlan, origin: Origin) -> Dialogue:
         raise UsageError("This conversation holds no message, so there is nothing to fork: choose another one.")
     check_forkable(origin)
     last = len(origin.dialogue) - 1
-    if origin.dialogue[0].role == "patient":
-        raise UsageError(
-            "In this conversation the patient spoke first, as the Consultation protocol has it: only conversations of "
-            "CRAFT-MD, which the doctor opens, can be forked."
-        )
     if not 0 <= plan.turn <= last:
         raise UsageError(f"There is no message {plan.turn} in this conversation: choose one from 0 to {last}.")
     if plan.text is not None and not plan.text.strip():
@@ -174,7 +173,7 @@ def _kept(plan: ForkPlan, origin: Origin) -> Dialogue:
     message = origin.dialogue[plan.turn]
     text = message.text if plan.text is None else plan.text.strip()
     # a text that only lost its outer blanks was not edited
-    text = message.text if text == message.text.strip() else text
+    text = message.text if text == message.text.strip() else origin.framework.written(message.role, text)
     return (*origin.dialogue[: plan.turn], Turn(message.role, text))
 
 
@@ -194,24 +193,27 @@ def _campaign(plan: ForkPlan, origin: Origin, case: Case, registry: Registry) ->
         raise UsageError("Nothing is asked at the end of the branch: choose at least one question.")
     _check_labels(plan.names, origin, registry)
     seed = origin.seed if plan.seed is None else plan.seed
+    settings = plan.settings or origin.framework.settings()
     # rules and people are sent no picture, so a branch with such a doctor goes on without
-    settings = plan.settings if is_model(plan.names.doctor) else replace(plan.settings, images="")
-    same = {role for role, name in vars(plan.names).items() if name == getattr(origin, role)}
+    if not is_model(plan.names[origin.framework.tested.role]):
+        settings = settings.but(images="")
+    same = {role for role, name in plan.names.items() if name == origin.names[role]}
     elsewhere = ",".join(role for role in settings.own_address.split(",") if role in same)
     campaign = Campaign(
-        names=plan.names, cases=(case,), arms=plan.arms, seed=seed, prompts=plan.prompts,
-        settings=replace(settings, own_address=elsewhere),
+        names=plan.names, cases=(case,), arms=plan.arms, seed=seed, prompts=plan.prompts or origin.prompts,
+        protocol=origin.protocol, settings=settings.but(own_address=elsewhere),
     )  # fmt: skip
     return in_full(one_case(campaign, case), registry)
 
 
 def _check_labels(names: CastNames, origin: Origin, registry: Registry) -> None:
     """Raise ``UsageError``, in a sentence of its own, for the labels of a release that are no models here."""
-    for role, name in vars(names).items():
+    for seat in origin.framework.seats:
+        role, name = seat.role, names[seat.role]
         try:
-            full_names(replace(CastNames(REFERENCE["doctor"]), **{role: name}), registry)
+            full_name(seat.title, name or "reference", registry, seat.rules or ("reference",))
         except UsageError as error:
-            if name != getattr(origin, role):
+            if name != origin.names[role]:
                 raise
             raise UsageError(
                 f"The {role} of this conversation, {name}, is no model that can be called here: choose another {role}."
@@ -223,23 +225,16 @@ def _fingerprint(campaign: str, parent: Parent, dialogue: Dialogue) -> str:
     return hashlib.sha256(f"{campaign}\n{parent.trial_id}\n{parent.turn}\n{said}".encode()).hexdigest()
 
 
-_SETTINGS = {
-    "temperature": "temperature", "max_tokens": "longest reply in tokens", "model_seed": "seed of the model",
-    "max_messages": "cap of messages", "base_url": "server address",
-    "reasoning_effort": "reasoning effort",
-}  # fmt: skip
-
-
 def _changes(plan: ForkPlan, origin: Origin, campaign: Campaign, header: RunHeader) -> Iterator[str]:
     """Yield in words what is different from the parent's conversation; messages are numbered from 1."""
     said = origin.dialogue[plan.turn].text.strip()
     if plan.text is not None and plan.text.strip() != said:
         yield f"message {plan.turn + 1} edited"
-    for role, name in vars(campaign.names).items():
-        before = getattr(origin, role)
+    for role, name in campaign.names.items():
+        before = origin.names[role]
         if name != before:
             yield f"{role} {name} instead of {before}"
-    yield from _changed_settings(campaign.settings, origin)
+    yield from _changed_settings(campaign, origin)
     if header.prompt_pack != origin.prompt_pack:
         yield f"prompt pack {header.prompt_pack} instead of {origin.prompt_pack}"
     elif header.prompt_hash != origin.prompt_hash:
@@ -248,20 +243,18 @@ def _changes(plan: ForkPlan, origin: Origin, campaign: Campaign, header: RunHead
         yield f"seed {campaign.seed} instead of {origin.seed}"
 
 
-def _changed_settings(settings: Settings, origin: Origin) -> Iterator[str]:
-    before = origin.settings_with()
-    persona, old = parse_persona(settings.persona), parse_persona(before.persona)
-    if persona != old:
-        yield f"persona {label(persona)}" + (f" instead of {label(old)}" if str(old) else "")
+def _changed_settings(campaign: Campaign, origin: Origin) -> Iterator[str]:
+    known, settings, before = campaign.framework, campaign.settings, origin.settings_with()
     if settings.images != before.images:
         yield "the case's pictures shown to the doctor" if settings.images else "the doctor shown no picture"
-    for name, words in _SETTINGS.items():
+    for name, info in type(settings).model_fields.items():
         new, was = getattr(settings, name), getattr(before, name)
-        if new != was:
-            yield f"{words} {_value(new, name)} instead of {_value(was, name)}"
+        if new != was and name not in ("images", "own_address"):
+            words = (extra_of(info, "label") or name.replace("_", " ")).lower()
+            yield f"{words} {_value(known, name, new)} instead of {_value(known, name, was)}"
 
 
-def _value(value: object, name: str) -> str:
+def _value(known: Framework, name: str, value: object) -> str:
     # what was changed is shown and taken away, so an address goes in without its password
     shown = without_credentials(value) if name == "base_url" and isinstance(value, str) else value
-    return "none" if shown is None else str(shown) or "left to the model"
+    return "none" if shown is None else known.in_words(name, shown) or "left to the model"

@@ -8,19 +8,16 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 from core.case import Case
-from core.errors import UsageError
 from core.events import PASSING, Event, Finished
-from core.frameworks.base import CRAFTMD, Play
+from core.frameworks.base import Branch, Campaign, Trial
 from core.frameworks.casting import is_model
-from core.frameworks.craftmd.protocol import Branch, Trial, run_trial
-from core.jobs.plan import Campaign, header_of, human_seats, in_full, rules_of
-from core.jobs.run import casting_of, check_pictures, check_prompts, player_of
-from core.journal import JournalWriter, RunHeader, TrialLine, journal_path, seed_of, trial_id
+from core.jobs.plan import header_of, in_full, trials_of
+from core.jobs.run import check_pictures, check_prompts, player_of
+from core.journal import JournalWriter, RunHeader, TrialLine, journal_path
 from core.live.session import Session, replay
 from core.models.registry import Registry, load_registry
 from core.store.database import Store
 from core.store.fold import fold_if_free
-from core.words import PROTOCOL
 
 
 def start_consultation(campaign: Campaign, beside: Session | None = None) -> Session:
@@ -32,9 +29,7 @@ def start_consultation(campaign: Campaign, beside: Session | None = None) -> Ses
     campaign = in_full(campaign, registry)
     header = header_of(campaign, registry)
     header = header.model_copy(update={"run_id": f"live-{header.run_id}-{uuid.uuid4().hex[:4]}", "source": "live"})
-    case = campaign.cases[0]
-    trial = Trial(trial_id(header.run_id, case.case_key, 0), case, 0, seed_of(campaign.seed, case.case_key, 0))
-    return watch(campaign, header, trial, registry, beside=beside)
+    return watch(campaign, header, trials_of(header)[0], registry, beside=beside)
 
 
 def side_by_side(campaign: Campaign, doctors: Sequence[str], registry: Registry) -> list[Campaign]:
@@ -42,8 +37,9 @@ def side_by_side(campaign: Campaign, doctors: Sequence[str], registry: Registry)
 
     Where nobody was named, they are the ones beside the first doctor that is a model.
     """
-    shared = in_full(replace(campaign, names=replace(campaign.names, doctor=first_model(doctors))), registry)
-    return [in_full(replace(shared, names=replace(shared.names, doctor=doctor)), registry) for doctor in doctors]
+    role = campaign.framework.tested.role
+    shared = in_full(replace(campaign, names=campaign.names.but(**{role: first_model(doctors)})), registry)
+    return [in_full(replace(shared, names=shared.names.but(**{role: doctor})), registry) for doctor in doctors]
 
 
 def first_model(doctors: Sequence[str]) -> str:
@@ -63,9 +59,9 @@ def watch(
     """Start a trial of a campaign as a session, which is stored as the run ``header`` once it is complete."""
     check_prompts(campaign)
     check_pictures(campaign, registry)
-    session = Session(key=trial.trial_id, title=trial.case.case_key, paced=not is_model(campaign.names.doctor))
-    session.meta.update(vars(campaign.names), persona=campaign.settings.persona, header=header)
-    play = _play_of(campaign, registry, session, branch)
+    session = Session(key=trial.trial_id, title=trial.case.case_key, paced=not is_model(campaign.tested))
+    session.meta.update(campaign.names, persona=header.settings.get("persona", ""), header=header)
+    play = player_of(campaign, registry, session.listen, branch)
 
     async def source(session: Session) -> AsyncIterator[Event]:
         async with registry:
@@ -82,18 +78,6 @@ def watch(
         session.beside, beside.beside = beside, session
     session.start(source)
     return session
-
-
-def _play_of(campaign: Campaign, registry: Registry, session: Session, branch: Branch | None) -> Play:
-    """Return what plays the trial, with its cast opened; only CRAFT-MD has seats for humans, and branches."""
-    if campaign.protocol != CRAFTMD.name:
-        if human_seats(campaign.names):
-            raise UsageError(
-                f"A human cannot take a seat under {PROTOCOL[campaign.protocol]}: choose CRAFT-MD, or a model."
-            )
-        return player_of(campaign, registry)
-    cast = replace(casting_of(campaign, registry), listen=session.listen).open(campaign.names)
-    return lambda trial: run_trial(trial, cast, rules_of(campaign), branch)
 
 
 def start_replay(case: Case | None, events: Sequence[Event], key: str) -> Session:

@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from core.errors import AnamnesisError
 from core.events import Format, QuestionType, Rule
-from core.frameworks.base import FRAMEWORKS
-from core.frameworks.casting import is_model, remarks
+from core.frameworks.base import framework, frameworks, remarks, title_of
+from core.frameworks.casting import is_model
 from core.persona import label, parse_persona
 from core.prompts import grader_hash, load_pack
 from core.questions import AsksFor
@@ -42,13 +42,9 @@ FREE_RULES: tuple[Rule, ...] = ("frq", "frq_top3")
 """Rules by which graders judge free responses."""
 _JUDGED: tuple[Rule, ...] = ("mcq_strict", *FREE_RULES)
 """Rules whose judges may change; the paper's for choices is one for ever."""
-GRADING_PACK = "craftmd"
-"""The pack under which free responses are graded in every framework that has no grader of its own."""
 _MAY_LACK: tuple[Part, ...] = ("patient", "summariser", "grader", "reader")
 """Parts that are empty where a run's arms give them nothing to do."""
 _HASH = 6
-FRAMEWORK = {"craftmd": "CRAFT-MD", "consultation": "Consultation", "automedic": "AutoMedic"}
-"""Frameworks as names of conditions say them."""
 
 
 @dataclass(frozen=True)
@@ -266,7 +262,7 @@ def _own_prompts(run: RunCast) -> str:
     Runs under different packs are told apart by these in any case.
     """
     grading = str(run.settings.get("grading_prompts") or "")
-    place, hash_ = (GRADING_PACK, grading) if grading else (run.prompt_pack, run.prompt_hash)
+    place, hash_ = (framework().name, grading) if grading else (run.prompt_pack, run.prompt_hash)
     return _told_to_grader(place, hash_) or grading or "own"
 
 
@@ -455,7 +451,7 @@ def _seat(role: str) -> Callable[[RunCast], tuple[str, str]]:
 
 def _beside(run: RunCast) -> dict[str, str]:
     """Return role → who plays it, of those that have anything to do in a run; the grader is whoever judged."""
-    known = FRAMEWORKS.get(run.protocol)
+    known = frameworks().get(run.protocol)
     seats = {
         "patient": run.patient, "summariser": run.summariser, "grader": run.grader,
         **{role: str(run.settings.get(role) or "") for role in ("solver", "staff")},
@@ -501,7 +497,7 @@ def _case_set(run: RunCast) -> tuple[str, str]:
 
 _READ: dict[Part, Callable[[RunCast], tuple[str, str]]] = {
     "data_set": lambda run: (run.data_set, run.data_set),
-    "framework": lambda run: (run.protocol, FRAMEWORK.get(run.protocol, run.protocol)),
+    "framework": lambda run: (run.protocol, title_of(run.protocol)),
     "case_set": _case_set,
     "doctor_prompt": _setting("doctor_prompt", "{} prompt"),
     "prompts": lambda run: (run.prompt_hash, f"prompts {PurePath(run.prompt_pack).name}"),

@@ -7,7 +7,7 @@ import streamlit as st
 from core.agents.base import Turn
 from core.case import Case
 from core.events import Answered, Ended, Event, Graded, Probed, Started, Utterance, Verdict
-from core.frameworks.craftmd.protocol import Arm
+from core.frameworks.base import Arm
 from core.measures.attribution import AFTER_TALK, APPLIES, Attribution, Cause, Evidence, attribute
 from core.measures.attribution_facts import in_short
 from core.measures.belief import trajectory

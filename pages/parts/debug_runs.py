@@ -11,7 +11,7 @@ from core.debugger.run import BenchRun, Cell, Row, matrix
 from core.debugger.steps import TrialRecord
 from core.debugger.stored import StoredBench, load_bench, load_record
 from core.events import FORMATS, QUESTION_TYPES, Event, Finished, Rule, Verdict
-from core.frameworks.craftmd.protocol import Arm
+from core.frameworks.base import Arm
 from core.journal import RunHeader
 from core.store.database import Store
 from core.store.fold import fold_if_free

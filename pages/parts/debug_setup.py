@@ -13,10 +13,10 @@ from core.debugger.paste import Pasted, case_of, read_pasted
 from core.debugger.run import start_bench
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES
+from core.frameworks.base import ALL_ARMS, Arm, Campaign
 from core.frameworks.casting import CastNames
-from core.frameworks.craftmd.protocol import ALL_ARMS, Arm
 from core.jobs.estimate import estimate
-from core.jobs.plan import Campaign, Settings, in_full, remarks_of
+from core.jobs.plan import Settings, in_full, remarks_of
 from core.prompts import PromptPack
 from core.sections import VignetteSection, sections_of
 from pages.parts.ask_model import draw_question

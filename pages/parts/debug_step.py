@@ -36,7 +36,7 @@ def draw_cell(cell: Cell, place: Place, record: TrialRecord, steps: Sequence[Ste
     _head(cell, place)
     step = _ask_step(cell, steps)
     views = list(_VIEWS)
-    if "staff" in framework(record.header.protocol).seats:  # the others are read for a doctor and a patient alone
+    if framework(record.header.protocol).seat("staff"):  # the others are read for a doctor and a patient alone
         views = [view for view in views if view not in _OF_TWO]
     view = from_address("view", "debug_view", views, "sent")
     st.segmented_control(

@@ -4,7 +4,7 @@ import streamlit as st
 
 from core.case import Case
 from core.errors import AnamnesisError
-from core.frameworks.craftmd.protocol import question_of
+from core.frameworks.answering import question_of
 from core.measures.experts.reviewing import ReviewState
 from core.measures.experts.vignettes import answer_vignette, next_question, vignette_of
 from core.store.database import Store

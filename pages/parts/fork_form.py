@@ -8,9 +8,9 @@ import streamlit as st
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import FORMATS, Event, Utterance
+from core.frameworks.base import Arm
 from core.frameworks.casting import CastNames, is_model
 from core.frameworks.conversation import FINAL_DIAGNOSIS
-from core.frameworks.craftmd.protocol import Arm
 from core.live.fork import FORK_ARMS, ForkPlan, Origin, check_forkable, running_origin, start_fork
 from core.live.session import Session
 from core.persona import parse_persona

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 import streamlit as st
 
 from core.case import Case
-from core.frameworks.automedic.protocol import MAX_TURNS
+from core.frameworks.automedic import MAX_TURNS
 from core.frameworks.automedic.staff import ReferenceStaff
-from core.frameworks.base import AUTOMEDIC
+from core.frameworks.base import AUTOMEDIC, Campaign
 from core.frameworks.casting import CastNames
-from core.jobs.plan import Campaign, Settings
+from core.jobs.plan import Settings
 from core.live.start import first_model, side_by_side
 from core.text.profile.profiles import Prepared
 from pages.parts.data_words import reason_words

@@ -7,10 +7,9 @@ import streamlit as st
 
 from core.case import Case
 from core.errors import AnamnesisError
-from core.frameworks.base import AUTOMEDIC, CRAFTMD
+from core.frameworks.base import AUTOMEDIC, CRAFTMD, Arm, Campaign
 from core.frameworks.casting import CastNames
-from core.frameworks.craftmd.protocol import Arm
-from core.jobs.plan import Campaign, Settings
+from core.jobs.plan import Settings
 from core.live.session import Session
 from core.live.start import first_model, one_case, side_by_side, start_consultation
 from core.words import PROTOCOL

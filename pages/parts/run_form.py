@@ -8,16 +8,15 @@ from core.case import SPECIALTIES, Case
 from core.datasets.select import answers_of, cases_of, datasets, select
 from core.errors import AnamnesisError
 from core.events import FORMATS, QUESTION_TYPES
-from core.frameworks.automedic.protocol import MAX_TURNS
+from core.frameworks.automedic import MAX_TURNS
 from core.frameworks.automedic.staff import ReferenceStaff
-from core.frameworks.base import AUTOMEDIC, CONSULTATION
+from core.frameworks.base import AUTOMEDIC, CONSULTATION, Arm, Campaign
 from core.frameworks.casting import CONSULTATION_PROMPTS, CastNames, is_model
+from core.frameworks.consultation import ARMS, DEFAULT_ARMS, MAX_QUESTIONS
 from core.frameworks.consultation.llm import DOCTOR_PROMPTS
 from core.frameworks.consultation.oracle import BY_NAME, Bound, OracleDoctor
-from core.frameworks.consultation.protocol import ARMS, DEFAULT_ARMS, MAX_QUESTIONS
 from core.frameworks.consultation.solver import ReferenceSolver
-from core.frameworks.craftmd.protocol import Arm
-from core.jobs.plan import Campaign, Settings
+from core.jobs.plan import Settings
 from core.jobs.run import Options
 from pages.parts.look import FORMAT, QUESTION_TYPE, arm
 from pages.parts.run_prepared import left_out_words, prepared

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 import streamlit as st
 
 from core.errors import AnamnesisError
-from core.frameworks.base import AUTOMEDIC, CONSULTATION, CRAFTMD
-from core.jobs.estimate import Estimate
-from core.jobs.estimates import estimate_of
+from core.frameworks.base import AUTOMEDIC, CONSULTATION, CRAFTMD, Campaign
+from core.jobs.estimate import Estimate, estimate
 from core.jobs.launch import start
-from core.jobs.plan import Campaign, header_of, in_full, remarks_of
+from core.jobs.plan import header_of, in_full, remarks_of
 from core.jobs.run import Options, check_prompts, check_startable
 from core.models.registry import load_registry
 from core.words import PROTOCOL
@@ -52,7 +51,7 @@ def ask_campaign() -> None:
         return
     try:
         campaign = _checked(draft.campaign)
-        size = estimate_of(campaign, registry(), draft.options.concurrency)
+        size = estimate(campaign, registry(), draft.options.concurrency)
     except AnamnesisError as error:
         if draft.problem is None:  # a model that is not known was said above
             st.warning(plain(str(error)), icon=":material/error:")

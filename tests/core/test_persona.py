@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from core.errors import UsageError
-from core.frameworks.casting import craftmd_pack
+from core.frameworks.base import default_pack
 from core.persona import (
     LANGUAGES,
     MEMORIES,
@@ -22,7 +22,7 @@ from core.persona import (
     persona_prompt,
 )
 
-PACK = craftmd_pack()
+PACK = default_pack()
 ALL = [Persona(*parts) for parts in itertools.product(TEMPERAMENTS, (None, *LANGUAGES), MEMORIES, (None, *SPEAKERS))]
 
 

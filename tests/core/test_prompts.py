@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from core.errors import UsageError
-from core.frameworks.casting import NEEDED_PROMPTS, craftmd_pack
+from core.frameworks.base import default_pack
+from core.frameworks.craftmd import PROMPTS
 from core.prompts import load_pack
 
 GOOD = "---\nrole: doctor\ninputs: [name]\n---\nHello {{ name }}\n"
@@ -71,9 +72,9 @@ def test_the_hash_follows_text_name_and_number_of_files(tmp_path: Path) -> None:
 
 
 def test_the_own_pack_has_all_it_needs_and_says_what_each_prompt_is_for() -> None:
-    pack = craftmd_pack()
+    pack = default_pack()
 
-    assert set(NEEDED_PROMPTS) <= set(pack.prompts)
+    assert set(PROMPTS) <= set(pack.prompts)
     assert {prompt.role for prompt in pack.prompts.values()} == {"doctor", "patient", "grader", "summariser"}
 
 
@@ -89,7 +90,7 @@ def test_the_own_pack_has_all_it_needs_and_says_what_each_prompt_is_for() -> Non
 def test_the_own_prompts_say_what_the_framework_asks_for(
     prompt: str, values: dict[str, object], wanted: list[str]
 ) -> None:
-    text = craftmd_pack().render(prompt, **values)
+    text = default_pack().render(prompt, **values)
 
     assert all(words in text for words in wanted)
 
@@ -104,7 +105,7 @@ def test_a_pack_made_before_is_not_given_what_its_prompts_do_not_name(tmp_path: 
 
 
 def test_the_doctor_of_other_is_given_no_specialty() -> None:
-    text = craftmd_pack().render("doctor", specialty="")
+    text = default_pack().render("doctor", specialty="")
 
     assert "specialised" not in text
 

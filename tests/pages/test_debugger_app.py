@@ -12,9 +12,9 @@ from streamlit.testing.v1 import AppTest
 from core.datasets.library import library
 from core.debugger.run import BenchRun, start_bench
 from core.debugger.variants import variants_of
+from core.frameworks.base import Arm, Campaign, framework
 from core.frameworks.casting import CastNames
-from core.frameworks.craftmd.protocol import Arm
-from core.jobs.plan import Campaign, Settings
+from core.frameworks.craftmd import Settings
 from core.prompts import load_pack
 from core.words import PROTOCOL
 from tests.support.campaigns import beside_rules
@@ -316,10 +316,12 @@ def test_a_trial_of_another_framework_is_shown_edited_and_sent_again(
 ) -> None:
     """Every seat is one model, which says the same thing whatever it is asked."""
     provider.script = lambda body: "<patient>Where does it hurt?</patient>"
-    seats = {"consultation": {"solver": MODEL, "max_questions": 2}, "automedic": {"staff": MODEL, "max_turns": 2}}
+    names = CastNames(MODEL, MODEL, MODEL, **({"solver": MODEL} if protocol == "consultation" else {"staff": MODEL}))
+    cap = {"max_questions": 2} if protocol == "consultation" else {"max_turns": 2}
+    settings = framework(protocol).settings(base_url=provider.base_url, **cap)
     campaign = Campaign(
-        CastNames(MODEL, MODEL, MODEL), (CASE,), "library:cardiology-1", (("multi_turn", "frq"),), trials=1,
-        protocol=protocol, prompts=protocol, settings=Settings(base_url=provider.base_url, **seats[protocol]),
+        names, (CASE,), "library:cardiology-1", (("multi_turn", "frq"),), trials=1,
+        protocol=protocol, prompts=protocol, settings=settings,
     )  # fmt: skip
     run = start_bench(campaign)
     run.join(60)

@@ -17,8 +17,8 @@ from core.case import Case, Fact, Profile
 from core.debugger.diff import word_diff
 from core.debugger.run import matrix, start_bench
 from core.events import Ended, Event, Probed, Started, Utterance
+from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
-from core.jobs.plan import Campaign
 from core.measures.belief import trajectory
 from core.measures.ledger import facts_of
 from core.store.database import Store

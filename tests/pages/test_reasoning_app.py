@@ -12,8 +12,9 @@ from streamlit.testing.v1 import AppTest
 from core.datasets.library import library
 from core.debugger.run import start_bench
 from core.events import Token, Waiting
+from core.frameworks.base import Campaign
 from core.frameworks.casting import REFERENCE, CastNames
-from core.jobs.plan import Campaign, Settings
+from core.frameworks.craftmd import Settings
 from core.live.session import Session
 from core.store.bench import header_of
 from core.store.database import Store

@@ -11,10 +11,11 @@ from streamlit.testing.v1 import AppTest
 
 from core.cli.app import main
 from core.datasets.select import select
+from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
+from core.frameworks.consultation import ARMS
 from core.frameworks.consultation.items import consultation_case
-from core.frameworks.consultation.protocol import ARMS
-from core.jobs.plan import Campaign, find_header, header_of
+from core.jobs.plan import find_header, header_of
 from core.jobs.run import begin
 from core.models.registry import load_registry
 from core.store.conversations import ConversationFilter, conversations

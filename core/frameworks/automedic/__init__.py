@@ -1,1 +1,288 @@
-"""AutoMedic (Oh, Park, Kim, arXiv 2512.10195): the doctor asks patient and clinical staff by tags."""
+"""AutoMedic (Oh, Park, Kim, arXiv 2512.10195): the doctor asks patient and clinical staff by tags, then answers.
+
+A turn is one query with its answer, and the doctor, who speaks first, has so many of them; a message may hold several
+queries, which are answered one after the other as far as the turns reach. Beside the answer after the conversation the
+same doctor answers the full static question, in the same trial. After the conversation the patient rates the doctor's
+empathy, unless a provider broke it off. What broke the tag protocol is said at its message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from core.agents.base import CallFailed, Dialogue, Grader, Held, Material, Question, Saying, Scene, Turn
+from core.agents.human import Human
+from core.case import Case
+from core.events import Called, Event, Failed, Finished, Misused, Rated, Token, Waiting
+from core.frameworks.answering import answered
+from core.frameworks.automedic.doctor import ReferenceTagDoctor
+from core.frameworks.automedic.human import HumanRater, HumanStaff, HumanTagDoctor, tagged
+from core.frameworks.automedic.llm import LLMAutoMedicPatient, LLMStaff, LLMTagDoctor
+from core.frameworks.automedic.messages import GOES, message_of
+from core.frameworks.automedic.patient import ReferenceAutoMedicPatient
+from core.frameworks.automedic.roles import (
+    AutoMedicPatient,
+    Briefings,
+    Rating,
+    Staff,
+    TagDoctor,
+    briefings_of,
+    view_of,
+)
+from core.frameworks.automedic.staff import ReferenceStaff
+from core.frameworks.automedic.tags import Query, queries_of, read_tags
+from core.frameworks.base import (
+    GRADER,
+    Arm,
+    Branch,
+    Campaign,
+    Framework,
+    FrameworkSettings,
+    Seat,
+    Shown,
+    Size,
+    Trial,
+    graded,
+    option,
+    profile_words,
+    scene_of,
+    started,
+    tokens_of,
+)
+from core.frameworks.casting import Casting, CastNames, is_model
+from core.frameworks.conversation import Talk
+from core.models.base import Sampling
+from core.text.profile.profiles import CaseId, Generated, Prepared, prepare
+from core.text.profile.rules import profile_by_rule
+
+ARMS: tuple[Arm, ...] = (("vignette", "mcq"), ("multi_turn", "mcq"), ("vignette", "frq"), ("multi_turn", "frq"))
+"""The static question and the answer after the conversation, with choices and, for cases without any, free."""
+MAX_TURNS, MOST_TURNS = 20, 100
+"""Turns that a doctor has unless it is told otherwise, and the most that it can be given."""
+NOTHING_TO_RATE = "The doctor asked the patient nothing."
+"""Stands in place of the patient's words where no query reached it: there is no rating then."""
+TO_PATIENT = 0.6
+"""Assumed share of queries that go to the patient; the others go to the clinical staff."""
+_DOCTOR_TOKENS, _PATIENT_TOKENS, _STAFF_TOKENS, _QUESTION_TOKENS, _STATIC_TOKENS = 340, 170, 170, 130, 20
+_RATING_TOKENS, _MESSAGE_TOKENS, _RATED_TOKENS, _ANSWER_TOKENS = 150, 25, 35, 15
+
+
+class Settings(FrameworkSettings):
+    """What can be set of AutoMedic."""
+
+    max_turns: int = option(
+        MAX_TURNS, "How many turns the doctor has: one query with its answer each.", label="Cap of turns", place="main",
+        flag="--cap", ge=1, le=MOST_TURNS,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class AutoMedicCast:
+    """Who plays which role in a trial."""
+
+    doctor: TagDoctor
+    patient: AutoMedicPatient
+    staff: Staff
+    grader: Grader
+
+
+class AutoMedic(Framework):
+    """A doctor between a patient and the clinical staff."""
+
+    name, title, rank = "automedic", "AutoMedic", 2
+    source = "Oh, Park, Kim, arXiv 2512.10195"
+    about = (
+        "The doctor asks a patient for the history and the clinical staff for results, each by its tag, then answers "
+        "the case’s question, which it also answers from the whole vignette (Oh, Park, Kim 2025). What comes of it "
+        "stands under CARE."
+    )
+    settings = Settings
+    seats = (
+        Seat("doctor", "doctor", (ReferenceTagDoctor.name,), tested=True),
+        Seat("patient", "patient", (ReferenceAutoMedicPatient.name,)),
+        Seat("staff", "clinical staff", (ReferenceStaff.name,)),
+        GRADER,
+    )
+    arms, paper_arms = ARMS, ARMS[:2]
+    prompts = ("doctor", "opening", "patient", "staff", "static", "answer_mcq", "answer_frq", "empathy")
+    mcq_rule, measure, needs_profile = "mcq_strict", "care", True
+
+    def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> AutoMedicCast:
+        """Return the cast; free responses are graded under the prompts of the first framework."""
+        assert isinstance(settings, Settings)
+        pack = casting.pack
+        doctor: TagDoctor = ReferenceTagDoctor()
+        if names.doctor == "human":
+            doctor = HumanTagDoctor(Human("doctor", casting.listening()))
+        elif is_model(names.doctor):
+            doctor = LLMTagDoctor(casting.voice("doctor", names.doctor), pack, settings.max_turns)
+        patient: AutoMedicPatient = ReferenceAutoMedicPatient()
+        if names.patient == "human":
+            patient = HumanRater(Human("patient", casting.listening()))
+        elif is_model(names.patient):
+            patient = LLMAutoMedicPatient(casting.voice("patient", names.patient, Sampling()), pack)
+        staff: Staff = ReferenceStaff()
+        if names.staff == "human":
+            staff = HumanStaff(Human("staff", casting.listening()))
+        elif is_model(names.staff):
+            staff = LLMStaff(casting.voice("staff", names.staff, Sampling(temperature=0.0)), pack)
+        return AutoMedicCast(doctor, patient, staff, casting.grader(names.grader))
+
+    async def play(
+        self, trial: Trial, cast: AutoMedicCast, settings: Settings, branch: Branch | None = None
+    ) -> AsyncIterator[Event]:
+        """Yield conversation and rating, where an arm needs them, and the answers; the case must have a profile."""
+        yield started(self, trial, branch)
+        briefings = briefings_of(trial.case)
+        # nobody says which clinic it is
+        scene = scene_of(trial.case, trial.seed, named=False, pictures=bool(settings.images))
+        talk = Talk(branch.dialogue if branch else (), _passed_on)
+        for event in talk.repeated():
+            yield event
+        if branch or any(format_ == "multi_turn" for format_, _ in trial.arms):
+            async for event in _conversation(talk, briefings, scene, cast, settings.max_turns):
+                yield event
+            if not talk.broken:
+                async for event in _rated(briefings.held, scene, cast, talk.dialogue):
+                    yield event
+
+        def answer(material: Material, question: Question) -> AsyncIterator[Saying]:
+            return cast.doctor.answer(scene, briefings.demographics, material, question)
+
+        async for event in answered(trial, talk, answer, cast.grader):
+            yield event
+        yield Finished()
+
+    def prepare(self, cases: Sequence[Case], stored: Mapping[CaseId, Generated]) -> Prepared:
+        """Return the cases with a profile: a stored one first, else their own, else by rule."""
+        return prepare(cases, stored, profile_by_rule)
+
+    def size(self, campaign: Campaign, picture_tokens: float) -> Size:
+        """Return calls and tokens: every doctor is taken to use all its turns, one query a message."""
+        cases, trials = campaign.cases, len(campaign.cases) * campaign.trials
+        turns = campaign.settings.max_turns if any(f == "multi_turn" for f, _ in campaign.arms) else 0
+        asked = round(turns * TO_PATIENT)
+        static = trials * sum(format_ == "vignette" for format_, _ in campaign.arms)
+        after = trials * sum(format_ == "multi_turn" for format_, _ in campaign.arms)
+        said = 2 * turns * _MESSAGE_TOKENS
+        vignette = tokens_of(cases, lambda case: case.vignette)
+        patient = _PATIENT_TOKENS + tokens_of(cases, lambda case: profile_words(case, "demographics", "basic"))
+        staff = _STAFF_TOKENS + tokens_of(cases, lambda case: profile_words(case, "optional"))
+        rating = patient + 2 * asked * _MESSAGE_TOKENS + _RATING_TOKENS
+        seats = {
+            "doctor": (
+                trials * turns + static + after,
+                trials * _talking(turns, _DOCTOR_TOKENS + picture_tokens)
+                + static * (vignette + _STATIC_TOKENS + _QUESTION_TOKENS + picture_tokens)
+                + after * (_DOCTOR_TOKENS + picture_tokens + said + _QUESTION_TOKENS),
+                trials * turns * _MESSAGE_TOKENS + (static + after) * _ANSWER_TOKENS,
+            ),
+            "patient": (
+                trials * (asked + bool(asked)),
+                trials * (_talking(asked, patient) + asked * _MESSAGE_TOKENS + bool(asked) * rating),
+                trials * (asked * _MESSAGE_TOKENS + bool(asked) * _RATED_TOKENS),
+            ),
+            "staff": (
+                trials * (turns - asked),
+                trials * (_talking(turns - asked, staff) + (turns - asked) * _MESSAGE_TOKENS),
+                trials * (turns - asked) * _MESSAGE_TOKENS,
+            ),
+            "grader": graded(campaign),
+        }
+        return Size(trials if turns else 0, seats)
+
+    def shown(self, role: str, text: str) -> tuple[Shown, ...]:
+        """Return a message without tags: a doctor's to whom each of its queries went."""
+        if role != "doctor":
+            return (Shown("", text),)
+        read = message_of(text)
+        return (Shown(GOES[read.goes], read.text),)
+
+    def written(self, role: str, text: str) -> str:
+        """Return a doctor's words in a tag, where they stand in none."""
+        return tagged(text) if role == "doctor" else text
+
+    def cap(self, settings: Mapping[str, object], tested: str) -> str:
+        """Return the cap of turns."""
+        return f"{turns} turns" if (turns := settings.get("max_turns")) else ""
+
+
+async def _conversation(
+    talk: Talk, briefings: Briefings, scene: Scene, cast: AutoMedicCast, max_turns: int
+) -> AsyncIterator[Event]:
+    """Yield messages and the answers to their queries from where the dialogue stands, up to ``Ended``."""
+    told = scene.without_pictures()
+    while True:
+        query = _waiting(talk.dialogue)
+        if query is None:
+            if talk.dialogue and talk.dialogue[-1].role == "doctor":
+                yield talk.over("end_tag" if read_tags(talk.dialogue[-1].text).ends else "no_tag")
+                return
+            if _passed_on(talk.dialogue) >= max_turns:
+                break
+            asking = cast.doctor.ask(scene, briefings.demographics, talk.dialogue)
+            async for event in talk.say("doctor", "doctor", asking):
+                yield event
+            if talk.ended:
+                return
+            spoken = read_tags(talk.dialogue[-1].text)
+            if spoken.misuses:
+                yield Misused(turn=len(talk.dialogue) - 1, kinds=spoken.misuses, detail=spoken.detail)
+            continue
+        if _passed_on(talk.dialogue) >= max_turns:
+            break
+        title = "clinical staff" if query.to == "staff" else "patient"
+        async for event in talk.say(query.to, title, _reply(query, briefings, told, cast, talk.dialogue), strip=True):
+            yield event
+        if talk.ended:
+            return
+        belief = cast.doctor.differential(scene, briefings.demographics, talk.dialogue)
+        async for event in talk.believe(scene, belief):
+            yield event
+    yield talk.over("turn_cap")
+
+
+def _waiting(dialogue: Dialogue) -> Query | None:
+    """Return the first query of the doctor's last message that nobody has answered yet."""
+    last = max((turn for turn, said in enumerate(dialogue) if said.role == "doctor"), default=-1)
+    return next((query for query in queries_of(dialogue) if query.turn == last and query.reply is None), None)
+
+
+def _passed_on(dialogue: Dialogue) -> int:
+    return sum(turn.role != "doctor" for turn in dialogue)
+
+
+def _reply(
+    query: Query, briefings: Briefings, told: Scene, cast: AutoMedicCast, dialogue: Dialogue
+) -> AsyncIterator[Saying]:
+    """Hand the query to whom it is addressed, with that role's own knowledge and view."""
+    seen = (*view_of(dialogue, query.to), Turn("doctor", query.text))
+    if query.to == "staff":
+        return cast.staff.reply(briefings.results, told, seen)
+    return cast.patient.reply(briefings.held, told, seen)
+
+
+async def _rated(held: Held, scene: Scene, cast: AutoMedicCast, dialogue: Dialogue) -> AsyncIterator[Event]:
+    """Yield the patient's rating of the doctor; a provider that fails leaves none, and harms nothing else."""
+    seen = view_of(dialogue, "patient")
+    rating = Rating(None, "" if seen else NOTHING_TO_RATE)
+    try:
+        if seen:
+            async for item in cast.patient.rate(held, scene.without_pictures(), seen):
+                if isinstance(item, Rating):
+                    rating = item
+                elif isinstance(item, Token | Called | Waiting):
+                    yield item
+    except CallFailed as failure:
+        yield failure.called
+        yield Failed(where="rating", failure=failure.error.kind, message=str(failure.error))
+    yield Rated(rater=cast.patient.name, rating=rating.rating, words=rating.words, call_id=rating.call_id)
+
+
+def _talking(calls: int, system: float) -> float:
+    """Return the prompt tokens of so many calls in one dialogue: each sends the 0, 2, 4 … messages before it."""
+    return calls * (system + (calls - 1) * _MESSAGE_TOKENS) if calls else 0.0
+
+
+FRAMEWORK = AutoMedic()

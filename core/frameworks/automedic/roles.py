@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from core.agents.base import Dialogue, Grader, Held, Material, Question, Saying, Scene, Turn
+from core.agents.base import Dialogue, Held, Material, Question, Saying, Scene, Turn
 from core.case import Case, Fact
 from core.frameworks.automedic.tags import Addressee, queries_of
 
@@ -94,16 +94,6 @@ class Staff(Protocol):
     def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Answer the last message of the staff's own view."""
         ...
-
-
-@dataclass(frozen=True)
-class AutoMedicCast:
-    """Who plays which role in a trial."""
-
-    doctor: TagDoctor
-    patient: AutoMedicPatient
-    staff: Staff
-    grader: Grader
 
 
 def briefings_of(case: Case) -> Briefings:

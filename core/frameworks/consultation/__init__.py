@@ -1,1 +1,233 @@
-"""Consultation (Liao et al., arXiv 2309.02077): the doctor takes the history, a solver answers the task."""
+"""Consultation (Liao et al., arXiv 2309.02077): the doctor only takes the history, a separate solver answers the task.
+
+The patient opens with the request P0, message 0. The doctor asks until it no longer inquires or has had its questions,
+the last of which is still answered; the oracle asks for every item, however many there are. The solver then sees the
+dialogue without the doctor's closing message, and the task.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from core.agents.base import Dialogue, Grader, Held, Material, Question, Saying, Scene, Turn
+from core.agents.human import Human
+from core.events import Event, Finished
+from core.frameworks.answering import answered
+from core.frameworks.base import (
+    GRADER,
+    Arm,
+    Branch,
+    Campaign,
+    Framework,
+    FrameworkSettings,
+    Seat,
+    Size,
+    Trial,
+    graded,
+    option,
+    scene_of,
+    started,
+    tokens_of,
+)
+from core.frameworks.casting import Casting, CastNames, is_model
+from core.frameworks.consultation.items import ConsultationCase, consultation_case, items_by_rule
+from core.frameworks.consultation.llm import LLMConsultationPatient, LLMInquirer
+from core.frameworks.consultation.oracle import BY_NAME, Bound, OracleDoctor, ReferenceInquirer
+from core.frameworks.consultation.patient import ItemsPatient
+from core.frameworks.consultation.roles import Briefing, ConsultationPatient, Inquirer, Solver, briefing_of
+from core.frameworks.consultation.solver import LLMSolver, ReferenceSolver
+from core.frameworks.conversation import Talk, concluded
+from core.models.base import Sampling
+
+ARMS: tuple[Arm, ...] = (("multi_turn", "mcq"), ("multi_turn", "frq"))
+"""The task with its choices, which is the benchmark's, and the same question without them."""
+MAX_QUESTIONS, MOST_QUESTIONS = 10, 100
+"""Questions that a doctor has unless it is told otherwise, and the most that it can be given."""
+_DOCTOR_TOKENS, _PATIENT_TOKENS, _TASK_TOKENS, _REPLY_TOKENS, _ANSWER_TOKENS = 330, 190, 130, 20, 10
+_MOST_SPLIT = 100
+"""Cases whose items are counted for the oracle, spread over all: splitting thousands takes seconds."""
+_UPPER, _LOWER = Bound("upper"), Bound("lower")
+
+
+class Settings(FrameworkSettings):
+    """What can be set of Consultation."""
+
+    max_questions: int = option(
+        MAX_QUESTIONS, "How many questions the doctor has; the last is still answered. They do not bind the oracle.",
+        label="Cap of questions", place="main", flag="--cap", ge=1, le=MOST_QUESTIONS,
+    )  # fmt: skip
+    doctor_prompt: Literal["long", "short", ""] = option(
+        "long", "What the doctor's model is told: how to take a history (long), or the bare task (short).",
+        label="The doctor's prompt",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ConsultationCast:
+    """Who plays which role: a doctor that inquires, the oracle, or a bound that needs no conversation."""
+
+    doctor: Inquirer | OracleDoctor | Bound
+    patient: ConsultationPatient | Human
+    solver: Solver
+    grader: Grader
+
+
+class Consultation(Framework):
+    """History taking, and what a solver makes of it."""
+
+    name, title, rank = "consultation", "Consultation", 1
+    source = "Liao et al., arXiv 2309.02077"
+    about = (
+        "The patient opens with a request, the doctor only takes the history, and a solver who saw nothing else "
+        "answers the case’s question from the dialogue (Liao et al. 2023). Oracle and bounds say what a doctor could "
+        "reach."
+    )
+    settings = Settings
+    seats = (
+        Seat("doctor", "doctor", (ReferenceInquirer.name, *BY_NAME), tested=True),
+        Seat("patient", "patient", (ItemsPatient.name,)),
+        Seat("solver", "solver", (ReferenceSolver.name,), no_human="the solver has seen nothing of the conversation"),
+        GRADER,
+    )
+    arms, paper_arms = ARMS, ARMS[:1]
+    prompts = ("doctor_long", "doctor_short", "patient", "solver")
+
+    def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> ConsultationCast:
+        """Return the cast; free responses are graded under the prompts of the first framework."""
+        assert isinstance(settings, Settings)
+        pack = casting.pack
+        doctor: Inquirer | OracleDoctor | Bound = BY_NAME.get(names.doctor) or ReferenceInquirer()
+        if names.doctor == "human":
+            doctor = Human("doctor", casting.listening())
+        elif is_model(names.doctor):
+            voice = casting.voice("doctor", names.doctor)
+            doctor = LLMInquirer(voice, pack, settings.doctor_prompt or "long", settings.max_questions)
+        patient: ConsultationPatient | Human = ItemsPatient()
+        if names.patient == "human":
+            patient = Human("patient", casting.listening())
+        elif is_model(names.patient):
+            patient = LLMConsultationPatient(casting.voice("patient", names.patient, Sampling()), pack)
+        solver: Solver = ReferenceSolver()
+        if is_model(names.solver):
+            solver = LLMSolver(casting.voice("solver", names.solver, Sampling(temperature=0.0)), pack)
+        return ConsultationCast(doctor, patient, solver, casting.grader(names.grader))
+
+    async def play(
+        self, trial: Trial, cast: ConsultationCast, settings: Settings, branch: Branch | None = None
+    ) -> AsyncIterator[Event]:
+        """Yield the conversation, none for the upper bound, and the solver's answers."""
+        yield started(self, trial, branch)
+        about = consultation_case(trial.case)
+        # nobody says which clinic it is
+        scene = scene_of(trial.case, trial.seed, named=False, pictures=bool(settings.images))
+        talk = Talk(branch.dialogue if branch else (Turn("patient", about.opening),), _questions)
+        if branch or cast.doctor != _UPPER:
+            for event in talk.repeated():
+                yield event
+            async for event in _conversation(talk, about, scene, cast, settings.max_questions):
+                yield event
+
+        def solve(material: Material, question: Question) -> AsyncIterator[Saying]:
+            told = Material(material.format, text=about.information) if cast.doctor == _UPPER else material
+            return cast.solver.solve(scene.without_pictures(), told, question)
+
+        async for event in answered(trial, talk, solve, cast.grader):
+            yield event
+        yield Finished()
+
+    def talks(self, tested: str, arms: Iterable[tuple[str, str]]) -> bool:
+        """Say whether anybody talks: a bound holds no conversation."""
+        return not isinstance(BY_NAME.get(tested), Bound)
+
+    def complete(self, settings: FrameworkSettings, names: CastNames) -> FrameworkSettings:
+        """Return the settings without a prompt for who reads none, and without a cap for the oracle."""
+        full = settings if is_model(names.doctor) else settings.but(doctor_prompt="")
+        return full.but(max_questions=0) if isinstance(BY_NAME.get(names.doctor), OracleDoctor) else full
+
+    def size(self, campaign: Campaign, picture_tokens: float) -> Size:
+        """Return calls and tokens: every doctor is taken to use all its questions; the oracle's are the items."""
+        trials, cases = len(campaign.cases) * campaign.trials, campaign.cases
+        doctor = BY_NAME.get(campaign.names.doctor)
+        bound, n = isinstance(doctor, Bound), int(campaign.settings.max_questions)
+        if isinstance(doctor, OracleDoctor):
+            sample = cases[:: math.ceil(len(cases) / _MOST_SPLIT)]
+            n = round(sum(len(items_by_rule(case).items) for case in sample) / len(sample))
+        elif bound:
+            n = 0
+        information = tokens_of(cases, lambda case: case.vignette)
+        said = max(information if bound else 0, (2 * n + 1) * _REPLY_TOKENS)
+        answers = trials * len(campaign.arms)
+
+        def talking(system: float) -> tuple[int, float, float]:
+            # each call sends the 1, 3, 5 … messages before it
+            return trials * n, trials * n * (system + n * _REPLY_TOKENS), trials * n * _REPLY_TOKENS
+
+        return Size(
+            0 if bound else trials,
+            {
+                "doctor": talking(_DOCTOR_TOKENS + picture_tokens),
+                "patient": talking(_PATIENT_TOKENS + information),
+                "solver": (answers, answers * (said + _TASK_TOKENS), answers * _ANSWER_TOKENS),
+                "grader": graded(campaign),
+            },
+        )
+
+    def cap(self, settings: Mapping[str, object], tested: str) -> str:
+        """Return the cap of questions; a bound has none to ask, the oracle asks for every item."""
+        if isinstance(BY_NAME.get(tested), OracleDoctor):
+            return "none: it asks for every item"
+        questions = None if isinstance(BY_NAME.get(tested), Bound) else settings.get("max_questions")
+        return f"{questions} questions" if questions else ""
+
+
+async def _conversation(
+    talk: Talk, about: ConsultationCase, scene: Scene, cast: ConsultationCast, cap: int
+) -> AsyncIterator[Event]:
+    """Yield the conversation from where it stands, up to ``Ended``."""
+    if cast.doctor == _LOWER:
+        yield talk.over("no_question")
+        return
+    oracle = isinstance(cast.doctor, OracleDoctor)
+    doctor = (
+        cast.doctor.about([item.key for item in about.items]) if isinstance(cast.doctor, OracleDoctor) else cast.doctor
+    )
+    assert not isinstance(doctor, Bound), "the upper bound holds no conversation"
+    briefing = briefing_of(about)
+    told = scene.without_pictures()
+    while True:
+        if talk.dialogue[-1].role != "doctor":
+            if not oracle and _questions(talk.dialogue) >= cap:
+                yield talk.over("turn_cap")
+                return
+            async for event in talk.say("doctor", "doctor", doctor.ask(scene, talk.dialogue)):
+                yield event
+            if talk.ended:
+                return
+        if over := concluded(talk.dialogue[-1].text):
+            yield talk.over(over)
+            return
+        async for event in talk.say("patient", "patient", _reply(cast.patient, briefing, told, talk.dialogue)):
+            yield event
+        if talk.ended:
+            return
+        async for event in talk.believe(scene, doctor.differential(scene, talk.dialogue)):
+            yield event
+
+
+def _reply(
+    patient: ConsultationPatient | Human, briefing: Briefing, scene: Scene, dialogue: Dialogue
+) -> AsyncIterator[Saying]:
+    held: Held = briefing.held
+    if isinstance(patient, Human):
+        return patient.reply(held, scene, dialogue)
+    return patient.reply(briefing, scene, dialogue)
+
+
+def _questions(dialogue: tuple[Turn, ...]) -> int:
+    return sum(turn.role == "doctor" for turn in dialogue)
+
+
+FRAMEWORK = Consultation()

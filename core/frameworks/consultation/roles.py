@@ -11,10 +11,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from core.agents.base import Dialogue, Grader, Held, Material, Question, Saying, Scene, what_patient_holds
+from core.agents.base import Dialogue, Held, Material, Question, Saying, Scene, what_patient_holds
 from core.case import read_demographics
 from core.frameworks.consultation.items import BY_RULE, ConsultationCase, Item
-from core.frameworks.consultation.oracle import Bound, OracleDoctor
 from core.text.facts import facts_of
 from core.text.first_person import first_person
 
@@ -85,16 +84,6 @@ class Solver(Protocol):
     def solve(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
         """Answer the question from the dialogue, or the text, in the material."""
         ...
-
-
-@dataclass(frozen=True)
-class ConsultationCast:
-    """Who plays which role: a doctor that inquires, the oracle, or a bound that needs no conversation."""
-
-    doctor: Inquirer | OracleDoctor | Bound
-    patient: ConsultationPatient
-    solver: Solver
-    grader: Grader
 
 
 def briefing_of(case: ConsultationCase) -> Briefing:

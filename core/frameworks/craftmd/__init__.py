@@ -1,1 +1,245 @@
-"""CRAFT-MD (Johri et al. 2025): a conversation, then the diagnosis asked for in every arm."""
+"""CRAFT-MD (Johri et al. 2025, Methods): a conversation, then the diagnosis asked for in every arm of the trial.
+
+The doctor greets, the patient answers, and they talk until the doctor concludes. One conversation serves all arms.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+
+from pydantic import field_validator
+
+from core.agents.base import Cast, Doctor, Patient, Scene, Summariser, Turn, what_patient_holds
+from core.agents.belief import BeliefProbe, check_pack
+from core.agents.human import Human
+from core.agents.llm import LLMDoctor, LLMPatient, LLMSummariser
+from core.agents.reference.doctor import ReferenceDoctor
+from core.agents.reference.grader import ReferenceSummariser
+from core.agents.reference.patient import ReferencePatient
+from core.case import Case
+from core.events import EndReason, Event, Finished, Utterance
+from core.frameworks.answering import FROM_CONVERSATION, answered
+from core.frameworks.base import (
+    ALL_ARMS,
+    GRADER,
+    Arm,
+    Branch,
+    Campaign,
+    Framework,
+    FrameworkSettings,
+    Seat,
+    Size,
+    Trial,
+    graded,
+    option,
+    scene_of,
+    started,
+    tokens_of,
+)
+from core.frameworks.casting import Casting, CastNames, is_model
+from core.frameworks.conversation import Talk, concluded
+from core.frameworks.craftmd.by_rule import ByRule
+from core.journal import RunHeader
+from core.models.base import Sampling
+from core.persona import PLAIN, label, parse_persona, persona_prompt
+from core.prompts import PromptPack
+
+PAPER_ARMS: tuple[Arm, ...] = tuple(
+    (f, q) for f in ("vignette", "multi_turn", "single_turn", "summarized") for q in ("mcq", "frq")
+)
+"""The eight arms of the published paper; the others are the preprint's."""
+PROMPTS = (
+    "greeting", "doctor", "patient", "material", "exam", "answer_system", "answer_mcq", "answer_mcq_many",
+    "answer_frq", "answer_frq_top3", "grader_extract", "grader_judge", "summariser",
+)  # fmt: skip
+QUESTIONS_A_CONVERSATION = 7
+"""Assumed doctor messages a conversation; the release's models ask 3 to 11."""
+_LEAST_MESSAGES = 4
+_NEVER_ENDING = 400
+"""Messages after which a conversation without a cap is ended all the same."""
+_SYSTEM_TOKENS, _QUESTION_TOKENS, _REPLY_TOKENS, _ANSWER_TOKENS = 230, 90, 22, 14
+_PROBE_TOKENS, _BELIEF_TOKENS = 240, 110
+
+
+class Settings(FrameworkSettings):
+    """What can be set of CRAFT-MD."""
+
+    max_messages: int | None = option(
+        30, "Cap of a conversation's messages, the doctor's prompt counted as one; 0 for none.", label="Cap of messages"
+    )
+    persona: str = option("", "How the patient speaks, such as anxious,A,poor,caregiver.", place="patient")
+    probe: bool = option(
+        False, "Ask the doctor's model after each reply, outside the dialogue, what it believes; costs calls.",
+        label="Ask the doctor's belief after every reply",
+    )  # fmt: skip
+
+    @field_validator("max_messages")
+    @classmethod
+    def _enough(cls, cap: int | None) -> int | None:
+        if cap and cap < _LEAST_MESSAGES:
+            raise ValueError(
+                f"it must be at least {_LEAST_MESSAGES} (the doctor's prompt, greeting, reply and a question), "
+                "or 0 for no cap"
+            )
+        return cap or None
+
+    @field_validator("persona")
+    @classmethod
+    def _known(cls, persona: str) -> str:
+        return str(parse_persona(persona))
+
+
+class CraftMD(Framework):
+    """Conversation of a doctor and a patient, with the diagnosis in twenty-four arms."""
+
+    name, title, rank = "craftmd", "CRAFT-MD", 0
+    source = "Johri et al., Nature Medicine 2025"
+    about = (
+        "The doctor questions a patient and then answers itself: cases × trials, each asked in every format and "
+        "question type (Johri et al. 2025)."
+    )
+    settings = Settings
+    seats = (
+        Seat("doctor", "doctor", (ReferenceDoctor.name,), tested=True),
+        Seat("patient", "patient", (ReferencePatient.name,)),
+        GRADER,
+        Seat("summariser", "summariser", (ReferenceSummariser.name,), no_human="a summary is made of what was said"),
+    )
+    arms, paper_arms, usual_arms = ALL_ARMS, PAPER_ARMS, "all"
+    prompts, grades_itself = PROMPTS, True
+
+    def by_rule(self, case: Case, header: RunHeader, seed: int, pack: PromptPack) -> ByRule:
+        """Return the rules of a trial."""
+        return ByRule(case, header, seed, pack)
+
+    def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> Cast:
+        """Return the cast; the doctor's model is probed where that is set, the reference doctor tells by itself."""
+        doctor: Doctor = ReferenceDoctor()
+        patient: Patient = ReferencePatient()
+        summariser: Summariser = ReferenceSummariser()
+        probe: BeliefProbe | None = None
+        pack = casting.pack
+        if names.doctor == "human":
+            doctor = Human("doctor", casting.listening())
+        elif is_model(names.doctor):
+            doctor = LLMDoctor(casting.voice("doctor", names.doctor), pack)
+            if isinstance(settings, Settings) and settings.probe:
+                thinking = Sampling(temperature=0.0, effort=casting.sampling.effort)
+                probe = BeliefProbe(casting.voice("doctor", names.doctor, thinking), pack)
+        if names.patient == "human":
+            patient = Human("patient", casting.listening())
+        elif is_model(names.patient):
+            patient = LLMPatient(casting.voice("patient", names.patient, Sampling()), pack)
+        if is_model(names.summariser):
+            summariser = LLMSummariser(casting.voice("summariser", names.summariser, Sampling()), pack)
+        return Cast(doctor, patient, casting.grader(names.grader), summariser, probe, pack.render("greeting"))
+
+    async def play(
+        self, trial: Trial, cast: Cast, settings: Settings, branch: Branch | None = None
+    ) -> AsyncIterator[Event]:
+        """Yield the conversation, where an arm needs one, and then the answers."""
+        yield started(self, trial, branch)
+        persona = parse_persona(settings.persona)
+        scene = scene_of(trial.case, trial.seed, persona, pictures=bool(settings.images))
+        talk = Talk(branch.dialogue if branch else (), _after_greeting)
+        for event in talk.repeated():
+            yield event
+        if branch or any(format_ in FROM_CONVERSATION for format_, _ in trial.arms):
+            async for event in converse(talk, trial.case, scene, cast, settings.max_messages):
+                yield event
+        async for event in answered(
+            trial, talk, functools.partial(cast.doctor.answer, scene), cast.grader, cast.summariser
+        ):
+            yield event
+        yield Finished()
+
+    def check(self, pack: PromptPack, settings: FrameworkSettings, names: CastNames) -> None:
+        """Raise ``UsageError`` where the pack cannot say the persona, ask for beliefs, or speak of pictures."""
+        super().check(pack, settings, names)
+        assert isinstance(settings, Settings)
+        persona = parse_persona(settings.persona)
+        if settings.probe:
+            check_pack(pack)
+        if persona != PLAIN and is_model(names.patient):
+            persona_prompt(pack, persona, caregiver=False)
+
+    def complete(self, settings: FrameworkSettings, names: CastNames) -> FrameworkSettings:
+        """Return the settings without what only a model can be asked for, where the doctor is none."""
+        return settings if is_model(names.doctor) else settings.but(probe=False)
+
+    def size(self, campaign: Campaign, picture_tokens: float) -> Size:
+        """Return calls and tokens, every conversation taken to have ``QUESTIONS_A_CONVERSATION`` questions."""
+        trials, arms, n = len(campaign.cases) * campaign.trials, campaign.arms, QUESTIONS_A_CONVERSATION
+        talks = trials if {arm[0] for arm in arms} & set(FROM_CONVERSATION) else 0
+        vignette = tokens_of(campaign.cases, lambda case: case.vignette)
+        history = n * (n - 1) / 2 * 2 * _REPLY_TOKENS  # every call sends all messages before it again
+        answers = trials * len(arms)
+        summaries = talks if any(arm[0] == "summarized" for arm in arms) else 0
+        material = max(vignette, 2 * n * _REPLY_TOKENS) + _QUESTION_TOKENS
+        many = len(campaign.choices_of_many()) * 5 * trials * sum(arm[1] == "mcq_many" for arm in arms)
+        seats: dict[str, tuple[int, float, float]] = {
+            "doctor": (
+                talks * n + answers,
+                talks * (n * (_SYSTEM_TOKENS + picture_tokens) + history)
+                + answers * (material + picture_tokens) + many,
+                talks * n * _REPLY_TOKENS + answers * _ANSWER_TOKENS,
+            ),
+            "patient": (talks * n, talks * (n * (_SYSTEM_TOKENS + vignette) + history), talks * n * _REPLY_TOKENS),
+            "grader": graded(campaign),
+            "summariser": (summaries, summaries * (120 + n * _REPLY_TOKENS), summaries * n * _REPLY_TOKENS),
+        }  # fmt: skip
+        if campaign.settings.probe:
+            prompt = n * (_SYSTEM_TOKENS + _PROBE_TOKENS + picture_tokens) + history
+            seats["probe"] = (talks * n, talks * prompt, talks * n * _BELIEF_TOKENS)
+        return Size(talks, seats)
+
+    def in_words(self, name: str, value: object) -> str:
+        """Return a persona as people say it."""
+        return label(parse_persona(str(value))) if name == "persona" else str(value)
+
+    def cap(self, settings: Mapping[str, object], tested: str) -> str:
+        """Return the cap of messages."""
+        return f"{messages} messages" if (messages := settings.get("max_messages")) else ""
+
+
+async def converse(talk: Talk, case: Case, scene: Scene, cast: Cast, cap: int | None) -> AsyncIterator[Event]:
+    """Yield the conversation from where it stands (from the greeting if nothing is said) up to ``Ended``.
+
+    The patient speaks first after the greeting, until the doctor stops. A dialogue whose last message ends it already
+    is over at once.
+    """
+    held, told = replace(what_patient_holds(case), caregiver=scene.caregiver), scene.without_pictures()
+    if not talk.dialogue:
+        yield Utterance(turn=0, role="doctor", text=cast.greeting)
+        talk.dialogue = (Turn("doctor", cast.greeting),)
+    while True:
+        if talk.dialogue[-1].role != "doctor":
+            async for event in talk.say("doctor", "doctor", cast.doctor.ask(scene, talk.dialogue)):
+                yield event
+            if talk.ended:
+                return
+        if len(talk.dialogue) > 1 and (over := _over(talk, cap)):
+            yield talk.over(over)
+            return
+        async for event in talk.say("patient", "patient", cast.patient.reply(held, told, talk.dialogue)):
+            yield event
+        if talk.ended:
+            return
+        async for event in talk.believe(scene, cast.doctor.differential(scene, talk.dialogue), cast.probe):
+            yield event
+
+
+def _over(talk: Talk, cap: int | None) -> EndReason | None:
+    """Return why the doctor's last message ends the conversation: it concludes, or the cap of messages is reached."""
+    messages = len(talk.dialogue) + 1  # the doctor's prompt counts as one
+    capped = messages >= (_NEVER_ENDING if cap is None else cap) - 1
+    return concluded(talk.dialogue[-1].text) or ("turn_cap" if capped else None)
+
+
+def _after_greeting(dialogue: tuple[Turn, ...]) -> int:
+    return sum(turn.role == "doctor" for turn in dialogue) - 1
+
+
+FRAMEWORK = CraftMD()

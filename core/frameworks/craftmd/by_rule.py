@@ -26,7 +26,8 @@ from core.agents.reference.patient import ReferencePatient
 from core.case import Case
 from core.errors import UsageError
 from core.events import Format, Speaker
-from core.frameworks.craftmd.protocol import Arm, question_of, scene_of, shown
+from core.frameworks.answering import question_of, shown
+from core.frameworks.base import Arm, scene_of
 from core.journal import RunHeader
 from core.persona import PLAIN, parse_persona
 from core.prompts import PromptPack

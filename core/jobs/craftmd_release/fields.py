@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from core.events import Verdict
-from core.frameworks.craftmd.protocol import PAPER_ARMS, Arm
+from core.frameworks.base import Arm
+from core.frameworks.craftmd import PAPER_ARMS
 
 ARMS: tuple[Arm, ...] = PAPER_ARMS
 _SPELT = {"multi_turn": "multiturn", "single_turn": "singleturn"}

@@ -17,8 +17,8 @@ from core.case import Case, case_set_hash
 from core.datasets.select import cases_of
 from core.errors import UsageError
 from core.events import Answered, Event, Finished, QuestionType, Started
+from core.frameworks.answering import grade_answer
 from core.frameworks.casting import REFERENCE
-from core.frameworks.grading import grade_answer
 from core.journal import JournalWriter, RunHeader, TrialLine, seed_of, trial_id
 from core.measures.experts.drawing import own_order
 from core.store.annotations import Annotation

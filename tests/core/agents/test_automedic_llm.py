@@ -13,11 +13,10 @@ from core.events import Called
 from core.frameworks.automedic.llm import ASKS, LLMAutoMedicPatient, LLMStaff, LLMTagDoctor
 from core.frameworks.automedic.rating import UnreadableRating, read_rating
 from core.frameworks.automedic.roles import Rating, briefings_of
-from core.frameworks.casting import AUTOMEDIC_PROMPTS
 from core.prompts import load_pack
 from tests.core.agents.acting import Script, case_with, hear
 
-PACK = load_pack("automedic", AUTOMEDIC_PROMPTS)
+PACK = load_pack("automedic")
 GIVEN = briefings_of(case_with())
 SCENE = Scene("", seed=3)
 VIEW = (Turn("doctor", "What brings you here?"), Turn("patient", "My skin flakes."))

@@ -13,12 +13,14 @@ from core.agents.belief import BeliefProbe
 from core.agents.llm import LLMDoctor
 from core.errors import ProviderError, UsageError
 from core.events import Called, Event, Failed, Probed
-from core.frameworks.casting import Casting, CastNames, craftmd_pack
+from core.frameworks.base import default_pack
+from core.frameworks.casting import Casting, CastNames
+from core.frameworks.craftmd import FRAMEWORK, Settings
 from core.models.base import Message, Sampling
 from core.models.registry import load_registry
 from tests.core.agents.acting import GREETING, SCENE, Script, Turn, hear
 
-PACK = craftmd_pack()
+PACK = default_pack()
 DIALOGUE = (GREETING, Turn("patient", "My toe hurts."), Turn("doctor", "Since when?"), Turn("patient", "Last night."))
 GOUT = '{"Gout": 0.7, "Bunion": 0.2}'
 READ = (("Gout", 0.7), ("Bunion", 0.2))
@@ -120,7 +122,7 @@ def test_a_pack_without_the_prompt_says_what_to_do(tmp_path: Path) -> None:
     shutil.copytree(paths.PROMPTS / "craftmd", folder)
     (folder / "belief.md").unlink()
     with pytest.raises(UsageError, match=r"old has no belief\.md"):
-        BeliefProbe(Script([GOUT]).voice(), craftmd_pack(str(folder)))
+        BeliefProbe(Script([GOUT]).voice(), default_pack(str(folder)))
 
 
 def test_only_a_model_that_is_wanted_to_be_probed_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +130,8 @@ def test_only_a_model_that_is_wanted_to_be_probed_is(monkeypatch: pytest.MonkeyP
     registry = load_registry()
 
     def probe_of(doctor: str, probing: bool) -> object:
-        cast = Casting(registry, PACK, Sampling(temperature=1.5), probing=probing).open(CastNames(doctor))
+        names = FRAMEWORK.full_names(CastNames(doctor), registry)
+        cast = FRAMEWORK.open(Casting(registry, PACK, Sampling(temperature=1.5)), names, Settings(probe=probing))
         return cast.probe
 
     assert probe_of("openai/gpt-4o", False) is None

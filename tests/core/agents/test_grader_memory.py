@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from core.agents.base import CallFailed, Judgement
 from core.agents.grader import LLMGrader
 from core.errors import ProviderError
-from core.frameworks.casting import craftmd_pack
+from core.frameworks.base import default_pack
 from core.models.base import Message
 from tests.core.agents.acting import Script, case_with
 
-PACK = craftmd_pack()
+PACK = default_pack()
 CASE = case_with("Wart")
 
 

@@ -11,12 +11,12 @@ from core.agents.calls import wire
 from core.agents.grader import MAX_ASKS, LLMGrader, read_extracted
 from core.agents.llm import LLMDoctor, LLMPatient, LLMSummariser
 from core.errors import ProviderError
-from core.frameworks.casting import craftmd_pack
+from core.frameworks.base import default_pack
 from core.models.base import Message
 from core.questions import AsksFor
 from tests.core.agents.acting import GREETING, SCENE, Script, case_with, hear, judge
 
-PACK = craftmd_pack()
+PACK = default_pack()
 DIALOGUE = (GREETING, Turn("patient", "I itch."), Turn("doctor", "Where?"), Turn("patient", "On my arm."))
 
 

@@ -9,11 +9,11 @@ import pytest
 from core.agents.base import Scene, Turn, what_patient_holds
 from core.agents.llm import LLMPatient
 from core.errors import UsageError
-from core.frameworks.casting import craftmd_pack
+from core.frameworks.base import default_pack
 from core.persona import PLAIN, Persona, persona_prompt
 from tests.core.agents.acting import GREETING, SCENE, Script, case_with, hear
 
-PACK = craftmd_pack()
+PACK = default_pack()
 DIALOGUE = (GREETING, Turn("patient", "I itch."), Turn("doctor", "Where?"))
 
 

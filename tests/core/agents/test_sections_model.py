@@ -14,7 +14,7 @@ from core.agents.calls import Voice
 from core.agents.sections_model import SplitByModel, split_by_model
 from core.errors import AnamnesisError, UsageError
 from core.events import Called
-from core.frameworks.casting import craftmd_pack
+from core.frameworks.base import default_pack
 from tests.support.fake_provider import running
 from tests.support.replies import Reply, failing
 from tests.support.talking import make_model, make_spec
@@ -40,7 +40,7 @@ def split(*replies: str | Reply, pack: Any = None) -> tuple[SplitByModel, list[d
         async def listen() -> list[Any]:
             model = make_model(make_spec(provider.base_url))
             try:
-                return [item async for item in split_by_model(Voice(model), pack or craftmd_pack(), VIGNETTE)]
+                return [item async for item in split_by_model(Voice(model), pack or default_pack(), VIGNETTE)]
             finally:
                 await model.aclose()
 
@@ -108,4 +108,4 @@ def test_a_providers_failure_is_not_an_unreadable_reply() -> None:
 
 def test_a_pack_without_the_prompt_says_so() -> None:
     with pytest.raises(UsageError, match=r"pack bare has no sections\.md"):
-        split(ALL, pack=replace(craftmd_pack(), name="bare", prompts={}))
+        split(ALL, pack=replace(default_pack(), name="bare", prompts={}))

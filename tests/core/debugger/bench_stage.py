@@ -9,11 +9,11 @@ from typing import Any
 from core import paths
 from core.debugger.run import BenchRun, start_bench
 from core.debugger.steps import Step, TrialRecord, steps_of_trial
+from core.frameworks.base import Arm, Campaign
 from core.frameworks.casting import CastNames
-from core.frameworks.craftmd.protocol import Arm
+from core.frameworks.craftmd import Settings
 from core.jobs.craftmd_release.importing import import_release
 from core.jobs.craftmd_release.layout import chosen, find
-from core.jobs.plan import Campaign, Settings
 from core.models.registry import load_registry
 from core.prompts import own_packs_folder
 from core.store.bench import places_of_run

@@ -13,7 +13,8 @@ from core.case import Case
 from core.debugger.packs import pack_from_trial, save_pack, template_of
 from core.debugger.stored import load_record
 from core.errors import UsageError
-from core.frameworks.casting import NEEDED_PROMPTS, craftmd_pack
+from core.frameworks.base import default_pack
+from core.frameworks.craftmd import PROMPTS
 from core.jobs.plan import campaign_of
 from core.prompts import load_pack, own_packs_folder, pack_place, pack_places
 from tests.core.debugger.bench_stage import a_pack, bench, import_release_of, steps
@@ -25,7 +26,7 @@ from tests.support.release import a_conversation, a_file, a_row, a_trial
 def test_a_saved_pack_is_its_base_with_the_edits_and_is_found_by_name() -> None:
     folder = save_pack("brief", "craftmd", {"doctor": "Be brief, {{ specialty }}."})
     assert folder == own_packs_folder() / "brief"
-    pack, base = craftmd_pack("brief"), craftmd_pack()
+    pack, base = default_pack("brief"), default_pack()
     assert pack.render("doctor", specialty="Neurology") == "Be brief, Neurology."
     assert pack.hash != base.hash
     assert set(pack.prompts) == set(base.prompts)  # personas and beliefs go along
@@ -33,7 +34,7 @@ def test_a_saved_pack_is_its_base_with_the_edits_and_is_found_by_name() -> None:
         assert (folder / f"{name}.md").read_text() == (paths.PROMPTS / "craftmd" / f"{name}.md").read_text()
     assert pack.prompts["doctor"].inputs == ("specialty",)
     assert pack_place("brief") == "brief"
-    assert [(p.name, p.own) for p in pack_places(NEEDED_PROMPTS)] == [("craftmd", False), ("brief", True)]
+    assert [(p.name, p.own) for p in pack_places(PROMPTS)] == [("craftmd", False), ("brief", True)]
     assert sorted(os.listdir(own_packs_folder())) == ["brief"]
 
 
@@ -73,16 +74,16 @@ def test_a_pack_is_replaced_on_purpose_only() -> None:
     save_pack("mine", "craftmd", {"greeting": "Hello?"})
     with pytest.raises(UsageError, match="already"):
         save_pack("mine", "craftmd", {"greeting": "Yes?"})
-    assert craftmd_pack("mine").render("greeting") == "Hello?"
+    assert default_pack("mine").render("greeting") == "Hello?"
     save_pack("mine", "mine", {"doctor": "Ask."}, overwrite=True)
-    assert craftmd_pack("mine").render("greeting") == "Hello?"
-    assert craftmd_pack("mine").render("doctor", specialty="x") == "Ask."
+    assert default_pack("mine").render("greeting") == "Hello?"
+    assert default_pack("mine").render("doctor", specialty="x") == "Ask."
     assert sorted(os.listdir(own_packs_folder())) == ["mine"]
 
 
 def test_an_own_folder_of_a_shipped_name_never_stands_in_for_it() -> None:
     a_pack("craftmd", doctor="Mine.")
-    assert [(p.name, p.own) for p in pack_places(NEEDED_PROMPTS)] == [("craftmd", False)]
+    assert [(p.name, p.own) for p in pack_places(PROMPTS)] == [("craftmd", False)]
     with pytest.raises(UsageError, match="has the name of a pack of the project"):
         load_pack("craftmd")
 
@@ -92,7 +93,7 @@ def test_an_edited_message_becomes_a_pack_that_sends_it(fake_provider_thread: Fa
     message = steps(bench(fake_provider_thread.base_url).record(0))["ask:2"].messages[0]
     edited = message.content.replace("exactly one question", "only one question")
     assert message.prompt is not None
-    template = template_of(edited, craftmd_pack().prompts[message.prompt], message.values)
+    template = template_of(edited, default_pack().prompts[message.prompt], message.values)
     save_pack("edited", "craftmd", {message.prompt: template})
     again = steps(bench(fake_provider_thread.base_url, prompts="edited").record(0))
     assert again["ask:2"].sent[0]["content"] == edited
@@ -192,9 +193,9 @@ def test_a_releases_prompt_is_taken_byte_for_byte_for_every_specialty(tmp_path: 
         assert record is not None
         assert record.system_prompt == prompt
         specialty = "" if record.case.specialty == "Other" else record.case.specialty
-        assert craftmd_pack(case.replace("_", "-")).render("doctor", specialty=specialty) == prompt
+        assert default_pack(case.replace("_", "-")).render("doctor", specialty=specialty) == prompt
     # the one that was made of one specialty says the others as the release does
-    pack = craftmd_pack("case-2")
+    pack = default_pack("case-2")
     assert pack.render("doctor", specialty="Cardiology") == prompts["case_1"]
     assert pack.render("doctor", specialty="Dermatology") == prompts["case_0"]
 

@@ -15,7 +15,7 @@ from core.debugger.stored import load_bench, load_record
 from core.errors import UsageError
 from core.events import Answered, Event, Finished, Utterance
 from core.frameworks.casting import CastNames
-from core.jobs.plan import Settings
+from core.frameworks.craftmd import Settings
 from core.journal import journal_path
 from core.models.registry import load_registry
 from core.store.database import Store

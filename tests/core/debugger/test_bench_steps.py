@@ -15,7 +15,7 @@ from core.case import Case
 from core.debugger.steps import Step, TrialRecord, steps_of_trial
 from core.debugger.stored import load_record
 from core.events import Called, Parent, Started, Utterance
-from core.frameworks.craftmd.protocol import ALL_ARMS
+from core.frameworks.base import ALL_ARMS
 from tests.core.debugger.bench_stage import REFERENCE, a_pack, bench, import_release_of, steps
 from tests.core.frameworks.stage import CASE, EXAMINATION, Actors, is_extraction, role_of
 from tests.support.fake_provider import FakeProvider, running

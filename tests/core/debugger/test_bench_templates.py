@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from core.debugger.templates import template_of
 from core.errors import UsageError
-from core.frameworks.casting import craftmd_pack
+from core.frameworks.base import default_pack
 from core.prompts import Prompt
 
-PACK = craftmd_pack()
+PACK = default_pack()
 VALUES: dict[str, dict[str, Any]] = {
     "doctor": {"specialty": "Dermatology"},
     "patient": {"vignette": "A man of 40 has had a cough since Monday.", "caregiver": False},

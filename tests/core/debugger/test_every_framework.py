@@ -19,10 +19,8 @@ from core.debugger.stored import load_record
 from core.debugger.variants import rerun, variants_of
 from core.errors import UsageError
 from core.events import Called, CallRecord
-from core.frameworks.base import framework
-from core.frameworks.casting import CastNames, craftmd_pack
-from core.frameworks.craftmd.protocol import Arm
-from core.jobs.plan import Campaign, Settings
+from core.frameworks.base import Arm, Campaign, default_pack, framework
+from core.frameworks.casting import CastNames
 from core.journal import journal_path
 from core.models.registry import load_registry
 from core.prompts import load_pack
@@ -72,16 +70,17 @@ PLAYS = {
         ),
     ),
     "consultation": Play(
-        "consultation", consultation.MODELS, (("multi_turn", "frq"),), grading(consultation.acting(solver="Scabies")),
-        {"solver": "openai/solver"},
+        "consultation", consultation.MODELS.but(solver="openai/solver"), (("multi_turn", "frq"),),
+        grading(consultation.acting(solver="Scabies")),
+        {},
         (
             "ask:1", "reply:2", "ask:3", "reply:4", "ask:5", "answer:multi_turn:frq", "extract:multi_turn:frq",
             "judge:multi_turn:frq",
         ),
     ),
     "automedic": Play(
-        "automedic", automedic.MODELS, (("vignette", "mcq"), ("multi_turn", "mcq")),
-        automedic.acting(automedic.COMPLAINT + automedic.PULSE, automedic.PULSE, "</end>"), {"staff": "openai/staff"},
+        "automedic", automedic.MODELS.but(staff="openai/staff"), (("vignette", "mcq"), ("multi_turn", "mcq")),
+        automedic.acting(automedic.COMPLAINT + automedic.PULSE, automedic.PULSE, "</end>"), {},
         (
             "ask:0", "reply:1", "reply:2", "ask:3", "reply:4", "ask:5", "rate", "answer:vignette:mcq",
             "answer:multi_turn:mcq",
@@ -105,7 +104,7 @@ def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     database = tmp_path_factory.mktemp(play.protocol) / "anamnesis.duckdb"
     with pytest.MonkeyPatch.context() as patch, running(play.script) as provider:
         patch.setenv("ANAMNESIS_DB", str(database))
-        settings = Settings(base_url=provider.base_url, **play.settings)
+        settings = framework(play.protocol).settings(base_url=provider.base_url, **play.settings)
         campaign = Campaign(
             names=play.names, cases=(CASE,), case_set="stage:1", arms=play.arms, trials=1, protocol=play.protocol,
             prompts=play.protocol, settings=settings,
@@ -150,7 +149,7 @@ def test_the_parts_put_together_are_what_was_sent_and_each_is_cut_out_of_it(play
 
 
 def test_every_part_is_its_prompt_filled_in_or_a_message_of_the_dialogue(played: Played) -> None:
-    own, grading = load_pack(played.play.protocol), craftmd_pack()
+    own, grading = load_pack(played.play.protocol), default_pack()
     attributed = 0
     for step in called(played.trial):
         pack = grading if step.role == "grader" else own
@@ -251,7 +250,7 @@ def test_an_old_call_can_be_edited_and_sent_again(fake_provider_thread: FakeProv
 
 @pytest.mark.parametrize("protocol", ["consultation", "automedic"])
 def test_rules_of_other_frameworks_show_what_was_said_and_why_they_cannot_be_run_again(protocol: str) -> None:
-    arms = framework(protocol).paper_arms
+    arms = framework(protocol).paper
     campaign = Campaign(
         names=CastNames("reference/bayes"), cases=(CASE,), case_set="stage:1", arms=arms, trials=1, protocol=protocol,
         prompts=protocol,

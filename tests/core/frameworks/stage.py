@@ -13,13 +13,15 @@ from typing import Any, TypeVar
 
 from core.case import Case, Fact, Profile
 from core.events import Answered, Called, CallRecord, Ended, Event, Graded, Utterance
-from core.frameworks.casting import Casting, CastNames, craftmd_pack
-from core.frameworks.craftmd.protocol import Rules, Trial, run_trial
+from core.frameworks.base import Arm, default_pack
+from core.frameworks.casting import Casting, CastNames
+from core.frameworks.craftmd import PAPER_ARMS
 from core.models.base import Sampling
 from core.models.registry import load_registry
 from core.models.retry import RetryPolicy
 from core.models.settings import SHIPPED
 from tests.support.fake_provider import FakeProvider
+from tests.support.playing import play_case
 from tests.support.replies import Reply
 
 GREETING = "Hello, what symptoms bring you in today?"
@@ -119,6 +121,17 @@ def _spoken(line: Line | Speaks, body: dict[str, Any]) -> Line:
     return line(body) if callable(line) else line
 
 
+@dataclass(frozen=True)
+class Rules:
+    """What a trial asks, and the settings it is played under."""
+
+    arms: tuple[Arm, ...] = PAPER_ARMS
+    max_messages: int | None = 30
+    many_choices: tuple[str, ...] = ()
+    probe: bool = False
+    pictures: bool = False
+
+
 async def play(
     provider: FakeProvider,
     rules: Rules,
@@ -131,8 +144,23 @@ async def play(
 ) -> list[Event]:
     """Run one trial with every model at the provider and return its events."""
     async with load_registry([SHIPPED, *models], retry=QUICK) as registry:
-        casting = Casting(registry, craftmd_pack(), sampling or Sampling(), provider.base_url)
-        return [event async for event in run_trial(Trial("trial-1", case, 0, seed), casting.open(names), rules)]
+        casting = Casting(registry, default_pack(), sampling or Sampling(), provider.base_url)
+        return await played(casting, names, rules, case, seed)
+
+
+async def played(casting: Casting, names: CastNames, rules: Rules, case: Case = CASE, seed: int = SEED) -> list[Event]:
+    """Run one trial with a cast that is opened here."""
+    return await play_case(
+        casting,
+        names,
+        case,
+        rules.arms,
+        seed=seed,
+        many_choices=rules.many_choices,
+        probe=rules.probe,
+        max_messages=rules.max_messages,
+        images="with" if rules.pictures else "",
+    )
 
 
 def of(events: Iterable[Event], kind: type[E]) -> list[E]:

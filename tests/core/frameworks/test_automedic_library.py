@@ -13,13 +13,13 @@ from core.agents.reference.grader import ReferenceGrader
 from core.case import Case
 from core.datasets.library import library
 from core.events import Answered, Ended, Event, Failed, Graded, Misused, Probed, Rated, Utterance
+from core.frameworks.automedic import ARMS, FRAMEWORK, MAX_TURNS, AutoMedicCast, Settings
 from core.frameworks.automedic.doctor import ReferenceTagDoctor
 from core.frameworks.automedic.patient import ReferenceAutoMedicPatient
-from core.frameworks.automedic.protocol import MAX_TURNS, AutoMedicRules, run_automedic
-from core.frameworks.automedic.roles import NOT_AVAILABLE, AutoMedicCast
+from core.frameworks.automedic.roles import NOT_AVAILABLE
 from core.frameworks.automedic.staff import ReferenceStaff, reported
 from core.frameworks.automedic.tags import queries_of
-from core.frameworks.craftmd.protocol import Trial
+from core.frameworks.base import Trial
 from core.journal import seed_of
 
 pytestmark = pytest.mark.xdist_group("automedic_library")  # one worker plays the library for all of them
@@ -33,8 +33,8 @@ def play(cases: tuple[Case, ...] = library(), *, asks_staff: bool = True, seed: 
     cast = AutoMedicCast(doctor, ReferenceAutoMedicPatient(), ReferenceStaff(), ReferenceGrader())
 
     async def everything() -> Played:
-        trials = [Trial("t", case, 0, seed_of(seed, case.case_key, 0)) for case in cases]
-        return {t.case.case_key: [e async for e in run_automedic(t, cast, AutoMedicRules())] for t in trials}
+        trials = [Trial("t", case, 0, seed_of(seed, case.case_key, 0), ARMS[:2]) for case in cases]
+        return {t.case.case_key: [e async for e in FRAMEWORK.play(t, cast, Settings())] for t in trials}
 
     return asyncio.run(everything())
 

@@ -9,10 +9,10 @@ import pytest
 
 from core.case import Case
 from core.events import Answered, Ended, Event, Failed, Finished, Misused, Rated, Started, Utterance
-from core.frameworks.automedic.protocol import ARMS, DEFAULT_ARMS, NOTHING_TO_RATE, AutoMedicRules, run_automedic
+from core.frameworks.automedic import ARMS, NOTHING_TO_RATE
 from core.frameworks.automedic.roles import NOT_AVAILABLE
-from core.frameworks.casting import AUTOMEDIC_PROMPTS, Casting, CastNames, craftmd_pack
-from core.frameworks.craftmd.protocol import Arm, Trial
+from core.frameworks.base import Arm, default_pack
+from core.frameworks.casting import Casting, CastNames
 from core.models.base import Sampling
 from core.models.registry import load_registry
 from core.models.settings import SHIPPED
@@ -20,6 +20,7 @@ from core.prompts import load_pack
 from tests.core.frameworks.stage import CASE, QUICK, SEED, calls, ended, last, of, role_of, said, sent_to, verdicts
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider
+from tests.support.playing import play_case
 from tests.support.replies import Reply, content_filtered, failing
 
 MODELS = CastNames("openai/doctor", "openai/patient", "openai/grader")
@@ -74,14 +75,15 @@ def acting(
 
 
 async def play(
-    provider: FakeProvider, arms: tuple[Arm, ...] = DEFAULT_ARMS, case: Case = CASE, cap: int = 20,
+    provider: FakeProvider, arms: tuple[Arm, ...] = ARMS[:2], case: Case = CASE, cap: int = 20,
     names: CastNames = MODELS, staff: str = STAFF,
 ) -> list[Event]:  # fmt: skip
     async with load_registry([SHIPPED], retry=QUICK) as registry:
-        casting = Casting(registry, load_pack("automedic", AUTOMEDIC_PROMPTS), Sampling(), provider.base_url)
-        cast = casting.automedic(names, staff, cap, craftmd_pack())
-        trial = Trial("trial-1", case, 0, SEED)
-        return [event async for event in run_automedic(trial, cast, AutoMedicRules(arms, cap))]
+        pack = load_pack("automedic")
+        casting = Casting(registry, pack, Sampling(), provider.base_url, grading=default_pack())
+        return await play_case(
+            casting, names.but(staff=staff), case, arms, protocol="automedic", seed=SEED, max_turns=cap
+        )
 
 
 def rated(events: list[Event]) -> Rated:

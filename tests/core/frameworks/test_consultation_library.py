@@ -12,17 +12,18 @@ from core.agents.base import Turn
 from core.case import Case
 from core.datasets.library import library
 from core.events import Ended, Event, Graded, Utterance
-from core.frameworks.casting import CONSULTATION_PROMPTS, Casting, craftmd_pack
+from core.frameworks.base import Trial, default_pack
+from core.frameworks.casting import Casting
+from core.frameworks.consultation import ARMS
 from core.frameworks.consultation.items import consultation_case
 from core.frameworks.consultation.oracle import BY_NAME, CLOSING, QUESTION
-from core.frameworks.consultation.protocol import ConsultationRules, run_consultation
 from core.frameworks.consultation.roles import briefing_of
-from core.frameworks.craftmd.protocol import Trial
 from core.journal import seed_of
 from core.measures.history.measures import Measures, measure, yardstick
 from core.models.registry import load_registry
 from core.prompts import load_pack
 from tests.support.campaigns import beside_rules
+from tests.support.playing import opened
 
 ORACLES = ("direct", "random", "reversed")
 CAP = 10
@@ -31,11 +32,10 @@ Played = dict[str, list[Event]]
 
 
 async def _play(doctor: str, cases: tuple[Case, ...], cap: int) -> Played:
-    casting = Casting(load_registry(), load_pack("consultation", CONSULTATION_PROMPTS))
-    cast = casting.consultation(beside_rules(doctor), "reference/solver", "", cap, craftmd_pack())
-    rules = ConsultationRules(max_questions=cap)
-    trials = [Trial(f"{doctor} {case.case_key}", case, 0, seed_of(20, case.case_key, 0)) for case in cases]
-    return {t.case.case_key: [event async for event in run_consultation(t, cast, rules)] for t in trials}
+    casting = Casting(load_registry(), load_pack("consultation"), grading=default_pack())
+    play_trial = opened(casting, beside_rules(doctor), "consultation", max_questions=cap)
+    trials = [Trial(f"{doctor} {case.case_key}", case, 0, seed_of(20, case.case_key, 0), ARMS[:1]) for case in cases]
+    return {t.case.case_key: [event async for event in play_trial(t)] for t in trials}
 
 
 def play(doctor: str, cases: tuple[Case, ...] = library(), cap: int = CAP) -> Played:

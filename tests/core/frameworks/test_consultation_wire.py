@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from core.events import Answered, Event, Failed, Finished, Probed, Utterance
-from core.frameworks.casting import CONSULTATION_PROMPTS, Casting, CastNames, craftmd_pack
+from core.frameworks.base import Arm, default_pack
+from core.frameworks.casting import Casting, CastNames
 from core.frameworks.consultation.items import consultation_case
-from core.frameworks.consultation.protocol import ConsultationRules, run_consultation
 from core.frameworks.consultation.roles import briefing_of
-from core.frameworks.craftmd.protocol import Arm, Trial
 from core.models.base import Sampling
 from core.models.registry import load_registry
 from core.models.settings import SHIPPED
 from core.prompts import load_pack
 from tests.core.frameworks.stage import CASE, QUICK, SEED, Actors, calls, ended, of, role_of, said, sent_to, verdicts
 from tests.support.fake_provider import FakeProvider
+from tests.support.playing import play_case
 from tests.support.replies import Reply, content_filtered, failing
 
 MODELS = CastNames("openai/doctor", "openai/patient", "openai/grader")
@@ -48,10 +48,18 @@ async def play(
     arms: tuple[Arm, ...] = (("multi_turn", "mcq"),),
 ) -> list[Event]:  # fmt: skip
     async with load_registry([SHIPPED], retry=QUICK) as registry:
-        casting = Casting(registry, load_pack("consultation", CONSULTATION_PROMPTS), Sampling(), provider.base_url)
-        cast = casting.consultation(names, "openai/solver", prompt, cap, craftmd_pack())
-        trial = Trial("trial-1", CASE, 0, SEED)
-        return [event async for event in run_consultation(trial, cast, ConsultationRules(arms, cap))]
+        pack = load_pack("consultation")
+        casting = Casting(registry, pack, Sampling(), provider.base_url, grading=default_pack())
+        return await play_case(
+            casting,
+            names.but(solver="openai/solver"),
+            CASE,
+            arms,
+            protocol="consultation",
+            seed=SEED,
+            doctor_prompt=prompt,
+            max_questions=cap,
+        )
 
 
 @pytest.mark.parametrize("prompt", ["long", "short"])

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from core.events import COUNTED, Answered, Ended, Event, Failed, Finished, Graded
-from core.frameworks.craftmd.protocol import PAPER_ARMS, Rules
+from core.frameworks.craftmd import PAPER_ARMS
 from tests.core.frameworks.stage import (
     QUICK,
     ROLES,
     Actors,
+    Rules,
     calls,
     ended,
     is_answer,

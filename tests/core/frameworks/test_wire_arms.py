@@ -9,12 +9,13 @@ import pytest
 from core.case import Case
 from core.datasets.library import library
 from core.events import Answered, Format, QuestionType, Summarised
-from core.frameworks.craftmd.protocol import Arm, Rules
+from core.frameworks.base import Arm
 from tests.core.frameworks.stage import (
     CASE,
     EXAMINATION,
     GREETING,
     Actors,
+    Rules,
     answers_asked,
     of,
     play,

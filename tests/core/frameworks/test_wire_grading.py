@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from core.events import Graded
-from core.frameworks.craftmd.protocol import Rules
-from tests.core.frameworks.stage import CASE, Actors, is_extraction, last, of, play, sent_to, verdicts
+from tests.core.frameworks.stage import CASE, Actors, Rules, is_extraction, last, of, play, sent_to, verdicts
 from tests.support.fake_provider import FakeProvider
 
 FREE = Rules(arms=(("vignette", "frq"),))

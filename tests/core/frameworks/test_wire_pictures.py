@@ -11,21 +11,33 @@ import pytest
 
 from core.case import Case
 from core.events import Answered, Called, Event, Failed, Finished, Probed
-from core.frameworks.automedic import protocol as automedic
-from core.frameworks.automedic.protocol import AutoMedicRules, run_automedic
-from core.frameworks.casting import AUTOMEDIC_PROMPTS, CONSULTATION_PROMPTS, Casting, CastNames, craftmd_pack
-from core.frameworks.consultation import protocol as consultation
-from core.frameworks.consultation.protocol import ConsultationRules, run_consultation
-from core.frameworks.craftmd.protocol import ALL_ARMS, PAPER_ARMS, Rules, Trial, run_trial
+from core.frameworks import automedic, consultation
+from core.frameworks.base import ALL_ARMS, default_pack
+from core.frameworks.casting import Casting, CastNames
+from core.frameworks.craftmd import PAPER_ARMS
 from core.images import Image
 from core.models.base import Sampling
 from core.models.registry import load_registry
 from core.models.settings import SHIPPED
 from core.prompts import load_pack
-from tests.core.frameworks.stage import CASE, NAMES, QUICK, SEED, Actors, calls, ended, of, play, role_of, sent_to
+from tests.core.frameworks.stage import (
+    CASE,
+    NAMES,
+    QUICK,
+    Actors,
+    Rules,
+    calls,
+    ended,
+    of,
+    play,
+    played,
+    role_of,
+    sent_to,
+)
 from tests.core.frameworks.stage import verdicts as verdicts_of
 from tests.support.fake_provider import FakeProvider
 from tests.support.pictures import a_picture
+from tests.support.playing import play_case
 from tests.support.replies import Reply, content_filtered, failing
 from tests.support.sent_pictures import kept_picture, pictures_in, urls_in, words_in
 
@@ -149,13 +161,11 @@ async def test_what_is_kept_of_a_request_is_hash_type_and_size(fake_provider: Fa
 
 async def test_the_probe_asks_the_same_doctor_with_the_same_picture(fake_provider: FakeProvider, image: Image) -> None:
     async with load_registry([SHIPPED], retry=QUICK) as registry:
-        casting = Casting(registry, craftmd_pack(), Sampling(), fake_provider.base_url, probing=True)
-        cast = casting.open(NAMES)
+        casting = Casting(registry, default_pack(), Sampling(), fake_provider.base_url)
         script = Actors()
         fake_provider.script = lambda body: BELIEF if "five diagnoses" in str(body["messages"][-1]) else script(body)
-        rules = Rules(arms=(("multi_turn", "mcq"),), pictures=True)
-        trial = Trial("trial-1", with_images(image), 0, SEED)
-        events = [event async for event in run_trial(trial, cast, rules)]
+        rules = Rules(arms=(("multi_turn", "mcq"),), pictures=True, probe=True)
+        events = await played(casting, NAMES, rules, with_images(image))
     assert of(events, Probed)
     probes = [body for body in fake_provider.bodies if "five diagnoses" in str(body["messages"][-1])]
     assert probes
@@ -174,12 +184,18 @@ async def test_under_consultation_the_doctor_sees_it_and_the_solver_does_not(
     fake_provider.script = script
     names = CastNames("openai/doctor", "openai/patient", "openai/grader")
     async with load_registry([SHIPPED], retry=QUICK) as registry:
-        pack = load_pack("consultation", CONSULTATION_PROMPTS)
-        casting = Casting(registry, pack, Sampling(), fake_provider.base_url)
-        cast = casting.consultation(names, "openai/solver", prompt, 4, craftmd_pack())
-        rules = ConsultationRules(consultation.ARMS, 4, pictures=True)
-        trial = Trial("trial-1", with_images(image), 0, SEED)
-        events = [event async for event in run_consultation(trial, cast, rules)]
+        pack = load_pack("consultation")
+        casting = Casting(registry, pack, Sampling(), fake_provider.base_url, grading=default_pack())
+        events = await play_case(
+            casting,
+            names.but(solver="openai/solver"),
+            with_images(image),
+            consultation.ARMS,
+            protocol="consultation",
+            doctor_prompt=prompt,
+            max_questions=4,
+            images="with",
+        )
     assert {role_of(body) for body in fake_provider.bodies} == {"doctor", "patient", "solver", "grader"}
     assert len(sent_to(fake_provider, "doctor")) == 3
     assert all(pictures_in(body) == [RED] for body in sent_to(fake_provider, "doctor"))
@@ -205,11 +221,17 @@ async def test_under_automedic_the_doctor_sees_it_and_patient_and_staff_do_not(
     fake_provider.script = script
     names = CastNames("openai/doctor", "openai/patient", "openai/grader")
     async with load_registry([SHIPPED], retry=QUICK) as registry:
-        casting = Casting(registry, load_pack("automedic", AUTOMEDIC_PROMPTS), Sampling(), fake_provider.base_url)
-        cast = casting.automedic(names, "openai/staff", 5, craftmd_pack())
-        rules = AutoMedicRules(automedic.ARMS, 5, pictures=True)
-        trial = Trial("trial-1", with_images(image), 0, SEED)
-        events = [event async for event in run_automedic(trial, cast, rules)]
+        pack = load_pack("automedic")
+        casting = Casting(registry, pack, Sampling(), fake_provider.base_url, grading=default_pack())
+        events = await play_case(
+            casting,
+            names.but(staff="openai/staff"),
+            with_images(image),
+            automedic.ARMS,
+            protocol="automedic",
+            max_turns=5,
+            images="with",
+        )
     assert {role_of(body) for body in fake_provider.bodies} == {"doctor", "patient", "staff", "grader"}
     doctor = sent_to(fake_provider, "doctor")
     assert len(doctor) == len(lines) + len(automedic.ARMS)

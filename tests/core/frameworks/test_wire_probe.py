@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 
 from core.events import FORMATS, QUESTION_TYPES, Called, Event, Failed, Graded, Probed
-from core.frameworks.casting import Casting, craftmd_pack
-from core.frameworks.craftmd.protocol import Rules, Trial, run_trial
+from core.frameworks.base import default_pack
+from core.frameworks.casting import Casting
 from core.journal import TrialLine
 from core.models.base import Sampling
 from core.models.registry import load_registry
 from core.models.settings import SHIPPED
 from core.store.rows import child_rows, trial_row
-from tests.core.frameworks.stage import CASE, NAMES, QUICK, SEED, Actors, last, of, verdicts
+from tests.core.frameworks.stage import CASE, NAMES, QUICK, SEED, Actors, Rules, last, of, played, verdicts
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, failing
 
 ALL = Rules(arms=tuple((f, q) for f in FORMATS for q in QUESTION_TYPES), many_choices=("Gout", CASE.answer))
-ASKED = craftmd_pack().render("belief", fault="")
+ASKED = default_pack().render("belief", fault="")
 BELIEF = '```json\n{"Scabies": 0.6, "Allergic contact dermatitis": 0.3}\n```'
 
 
@@ -37,9 +38,8 @@ async def play(provider: FakeProvider, *, probing: bool) -> tuple[list[Event], l
     """Run a trial with all arms; return its events and the bodies of all requests that were not probes."""
     provider.requests.clear()
     async with load_registry([SHIPPED], retry=QUICK) as registry:
-        casting = Casting(registry, craftmd_pack(), Sampling(), provider.base_url, probing=probing)
-        trial = Trial("trial-1", CASE, 0, SEED)
-        events = [event async for event in run_trial(trial, casting.open(NAMES), ALL)]
+        casting = Casting(registry, default_pack(), Sampling(), provider.base_url)
+        events = await played(casting, NAMES, replace(ALL, probe=probing))
     return events, [orjson.dumps(body) for body in provider.bodies if not is_probe(body)]
 
 

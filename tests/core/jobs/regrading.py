@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from core.events import Answered, Event, Finished, Graded, Started
-from core.frameworks.craftmd.protocol import Arm, Trial
+from core.frameworks.base import Arm, Trial
 from core.jobs.plan import trials_of
 from core.jobs.regrade import Regraded, regrade
 from core.jobs.regrade_plan import Regrading

@@ -11,11 +11,11 @@ import pytest
 from core.case import Case, Fact, Profile
 from core.errors import UsageError
 from core.events import Answered, Ended, Rated, Utterance
-from core.frameworks.automedic.protocol import ARMS, DEFAULT_ARMS
+from core.frameworks.automedic import ARMS, Settings
+from core.frameworks.base import Campaign, framework
 from core.frameworks.casting import CastNames
-from core.jobs.estimate_automedic import estimate_automedic
-from core.jobs.estimates import estimate_of
-from core.jobs.plan import Campaign, Settings, campaign_of, header_of, in_full, models_of, parse_arms
+from core.jobs.estimate import estimate
+from core.jobs.plan import campaign_of, header_of, in_full, models_of, parse_arms
 from core.jobs.preparing import left_out_words, playable_cases, prepared_cases
 from core.jobs.run import Options, check_startable
 from core.journal import journal_path
@@ -29,7 +29,7 @@ from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, failing
 
 MODELS = beside_rules("openai/doctor", patient="openai/patient")
-STAFF = Settings(staff="openai/staff")
+STAFF = CastNames("reference/bayes", staff="openai/staff")
 PROFILE = Profile(
     demographics=(Fact(key="age", value="40-year-old", lay="I'm 40."), Fact(key="sex", value="male", lay="A man.")),
     basic=(Fact(key="chief complaint", value="hot, swollen big toe", lay="My big toe is hot and swollen."),),
@@ -46,7 +46,7 @@ def with_profiles(count: int) -> tuple[Case, ...]:
 def automedic(count: int = 3, **changes: Any) -> Campaign:
     fields: dict[str, Any] = {
         "names": CastNames("reference/bayes"), "protocol": "automedic",
-        "prompts": "automedic", "arms": DEFAULT_ARMS, "settings": Settings(),
+        "prompts": "automedic", "arms": ARMS[:2], "settings": Settings(),
     }  # fmt: skip
     cases = changes.pop("cases", with_profiles(count))
     return replace(plan(count, **{**fields, **changes}), cases=cases)
@@ -64,7 +64,7 @@ def one_changed(cases: tuple[Case, ...]) -> tuple[Case, ...]:
 CHANGES: dict[str, dict[str, Any]] = {
     "as it is": {},
     "cap": {"settings": Settings(max_turns=9)},
-    "staff": {"settings": STAFF},
+    "staff": {"names": STAFF},
     "free response": {"arms": ARMS},
     "judged": {"names": CastNames("reference/bayes", grader="openai/g"), "arms": ARMS},
     "another profile": {"cases": one_changed(with_profiles(3))},
@@ -76,11 +76,13 @@ def test_what_changes_results_changes_the_fingerprint() -> None:
 
 
 def test_what_is_the_default_anyhow_does_not() -> None:
-    assert fingerprint() == fingerprint(settings=Settings(staff="reference", max_turns=20))
+    assert fingerprint() == fingerprint(
+        names=CastNames("reference/bayes", staff="reference"), settings=Settings(max_turns=20)
+    )
 
 
 def test_a_header_says_what_was_played_and_can_be_taken_up() -> None:
-    header = header_of(automedic(settings=Settings(staff="gpt_4")), registry())
+    header = header_of(automedic(names=CastNames("reference/bayes", staff="gpt_4")), registry())
     assert (header.protocol, header.prompt_pack) == ("automedic", "automedic")
     assert (header.settings["staff"], header.settings["max_turns"]) == ("openai/gpt-4-1106-preview", 20)
     assert header.cases[0].profile == PROFILE
@@ -97,16 +99,12 @@ def test_other_protocols_know_nothing_of_these_settings() -> None:
         ({"cases": (*with_profiles(1), *small_cases(2)[1:])}, "1 have none, small/1 the first"),
         ({"arms": (("summarized", "mcq"),)}, "does not ask summarized:mcq: its arms are vignette:mcq, multi_turn:mcq"),
         ({"names": CastNames("reference/oracle-direct")}, "the reference kind is called reference/bayes"),
-        ({"names": CastNames("human")}, "A human cannot take a seat in AutoMedic"),
-        ({"names": CastNames("reference/bayes", "human")}, "A human cannot take a seat in AutoMedic"),
-        ({"settings": Settings(staff="human")}, "A human cannot take a seat in AutoMedic"),
-        ({"settings": Settings(staff="reference/bayes")}, "clinical staff: the reference kind is called reference/st"),
-        ({"settings": Settings(max_turns=101)}, "--cap must be from 1 to 100"),
-        ({"settings": Settings(max_turns=-1)}, "--cap must be from 1 to 100"),
-        ({"settings": Settings(persona="anxious")}, "leave them out for automedic"),
-        ({"settings": Settings(probe=True)}, "leave them out for automedic"),
-        ({"settings": Settings(max_messages=20)}, "write --cap for the doctor's turns"),
-        ({"settings": Settings(solver="openai/solver")}, "belong to the protocol consultation, not automedic"),
+        ({"names": CastNames("reference/bayes", grader="human")}, "A human cannot sit in the grader's seat"),
+        ({"names": CastNames("reference/bayes", solver="openai/x")}, "--solver does not belong to automedic"),
+        (
+            {"names": CastNames("reference/bayes", staff="reference/bayes")},
+            "clinical staff: the reference kind is called reference/st",
+        ),
         ({"prompts": "craftmd"}, "lacks opening.md"),
     ],
 )
@@ -115,21 +113,37 @@ def test_what_cannot_be_run_is_refused_with_a_sentence(changes: dict[str, Any], 
         header_of(automedic(**changes), registry())
 
 
-@pytest.mark.parametrize("settings", [STAFF, Settings(max_turns=5)])
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"max_turns": 101}, "--cap must be from 1 to 100"),
+        ({"max_turns": -1}, "--cap must be from 1 to 100"),
+        ({"persona": "anxious"}, "--persona does not belong to automedic: leave it out, or choose craftmd"),
+        ({"probe": True}, "--probe does not belong to automedic"),
+        ({"max_questions": 5}, "does not belong to automedic: leave it out, or choose consultation"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_with_a_sentence(settings: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        framework("automedic").read_settings(settings)
+
+
 @pytest.mark.parametrize("protocol", ["craftmd", "consultation"])
-def test_other_protocols_take_none_of_these_settings(settings: Settings, protocol: str) -> None:
+def test_other_frameworks_have_no_staff(protocol: str) -> None:
     arms = (("multi_turn", "mcq"),)
-    with pytest.raises(UsageError, match=f"--staff belongs to the protocol automedic, not {protocol}"):
-        header_of(plan(1, protocol=protocol, prompts=protocol, arms=arms, settings=settings), registry())
+    with pytest.raises(UsageError, match=f"--staff does not belong to {protocol}"):
+        header_of(plan(1, names=STAFF, protocol=protocol, prompts=protocol, arms=arms, settings=None), registry())
+    with pytest.raises(UsageError, match="choose automedic"):
+        framework(protocol).read_settings({"max_turns": 5})
 
 
 def test_arms_by_word_are_the_protocols_own() -> None:
-    assert parse_arms("paper", "automedic") == DEFAULT_ARMS == (("vignette", "mcq"), ("multi_turn", "mcq"))
+    assert parse_arms("paper", "automedic") == ARMS[:2] == (("vignette", "mcq"), ("multi_turn", "mcq"))
     assert parse_arms("all", "automedic") == ARMS
 
 
 def test_the_staff_is_a_model_like_the_others() -> None:
-    campaign = in_full(automedic(names=MODELS, settings=STAFF), registry())
+    campaign = in_full(automedic(names=MODELS.but(staff="openai/staff")), registry())
     assert list(models_of(campaign).values()) == ["openai/doctor", "openai/patient", "openai/staff"]
     with pytest.raises(UsageError, match=r"none is known for openai/doctor, openai/patient, openai/staff"):
         check_startable(campaign, registry(), Options(budget_usd=1.0))
@@ -140,11 +154,13 @@ def test_cases_are_prepared_by_what_is_stored_else_their_own_else_by_rule() -> N
     plain = small_cases(4)
     cases = (plain[0], plain[1], plain[2].model_copy(update={"profile": PROFILE}), plain[3])
     store = Store()
-    assert [case.profile is not None for case in prepared_cases(cases, store).cases] == [True] * 4
+    assert [case.profile is not None for case in prepared_cases(cases, framework("automedic"), store).cases] == [
+        True
+    ] * 4
     assert not store.path.exists()  # looking needs no database
     with store.write() as connection:
         add_profiles(connection, [(cases[0], MADE), (cases[1], REFUSED)])
-    prepared = prepared_cases(cases, store)
+    prepared = prepared_cases(cases, framework("automedic"), store)
     assert [case.case_key for case in prepared.cases] == ["small/0", "small/2", "small/3"]
     made = [case.profile.made_by for case in prepared.cases if case.profile]
     assert made[:2] == ["openai/profiler", ""]
@@ -158,9 +174,9 @@ def test_cases_are_prepared_by_what_is_stored_else_their_own_else_by_rule() -> N
 def test_where_no_case_is_left_the_reason_is_said() -> None:
     case = small_cases(1)[0]
     with pytest.raises(UsageError, match=r"No case can be played under AutoMedic\. 1 of 1 cases are left out"):
-        playable_cases(Prepared((), ((case, REFUSED),)))
+        playable_cases(Prepared((), ((case, REFUSED),)), framework("automedic"))
     with pytest.raises(UsageError, match=r"No case can be played under AutoMedic\.$"):
-        playable_cases(Prepared((), ()))
+        playable_cases(Prepared((), ()), framework("automedic"))
     assert left_out_words(Prepared((case,), ())) == ""
 
 
@@ -193,8 +209,9 @@ def test_a_campaign_of_models_counts_what_was_answered(fake_provider_thread: Fak
     cases = list(with_profiles(3))
     odd = PROFILE.model_copy(update={"optional": (Fact(key="uric acid", value="41 mg/dL", lay=""),)})
     cases[1] = cases[1].model_copy(update={"profile": odd})
-    settings = replace(STAFF, base_url=fake_provider_thread.base_url)
-    outcome = go(begun(automedic(3, cases=tuple(cases), names=MODELS, settings=settings)))
+    settings = Settings(base_url=fake_provider_thread.base_url)
+    names = MODELS.but(staff="openai/staff")
+    outcome = go(begun(automedic(3, cases=tuple(cases), names=names, settings=settings)))
     assert outcome.progress.verdicts == {"correct": 10, "provider_error": 1}
     lines = {line.case_key: line for line in trial_lines(outcome.header.run_id)}
     ends = {key: (e.reason, e.doctor_turns) for key, t in lines.items() for e in t.events if isinstance(e, Ended)}
@@ -214,10 +231,10 @@ def test_a_campaign_of_models_counts_what_was_answered(fake_provider_thread: Fak
 def test_an_estimate_by_hand(tmp_path: Path) -> None:
     """Six trials of 5 turns: 3 queries to the patient and 2 to the staff, one rating, two answers of the doctor."""
     names = CastNames("openai/gpt-4o", "openai/gpt-4o", "openai/gpt-4o")
-    settings = Settings(staff="openai/gpt-4o", max_turns=5)
-    arms = (*DEFAULT_ARMS, ("multi_turn", "frq"))
+    names, settings = names.but(staff="openai/gpt-4o"), Settings(max_turns=5)
+    arms = (*ARMS[:2], ("multi_turn", "frq"))
     campaign = in_full(automedic(3, trials=2, names=names, settings=settings, arms=arms), registry())
-    size = estimate_automedic(campaign, registry(), 2)
+    size = estimate(campaign, registry(), 2)
     roles = {role.role: role for role in size.roles}
     assert {name: role.calls for name, role in roles.items()} == {
         "doctor": 6 * (5 + 3), "patient": 6 * (3 + 1), "staff": 6 * 2, "grader": 6 * 2,
@@ -235,6 +252,6 @@ def test_an_estimate_by_hand(tmp_path: Path) -> None:
 
 def test_an_estimate_of_the_static_question_alone() -> None:
     names = beside_rules("openai/gpt-4o", patient="openai/gpt-4o")
-    campaign = in_full(automedic(names=names, settings=Settings(staff="openai/gpt-4o"), arms=ARMS[:1]), registry())
-    size = estimate_of(campaign, registry(), 4)
+    campaign = in_full(automedic(names=names.but(staff="openai/gpt-4o"), arms=ARMS[:1]), registry())
+    size = estimate(campaign, registry(), 4)
     assert (size.conversations, size.answers, size.calls) == (0, 3, 3)

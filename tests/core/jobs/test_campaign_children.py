@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from core.datasets.library import library
+from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
 from core.jobs import launch
-from core.jobs.plan import Campaign, find_header, header_of, parse_arms
+from core.jobs.plan import find_header, header_of, parse_arms
 from core.jobs.run import begin
 from core.journal import journal_path
 from core.store.database import Store

@@ -5,19 +5,22 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from core.agents.base import Cast
 from core.errors import AnamnesisError, UsageError
-from core.frameworks.casting import Casting, CastNames, craftmd_pack
-from core.frameworks.craftmd.protocol import run_trial
+from core.events import Event
+from core.frameworks.base import Trial, default_pack, framework
+from core.frameworks.casting import Casting, CastNames
+from core.frameworks.craftmd import Settings
 from core.jobs import engine as engine_module
 from core.jobs.engine import Engine, Progress, Stop, ask_to_stop, is_running, running
-from core.jobs.plan import Settings, campaign_of, header_of, rules_of, trials_of
+from core.jobs.plan import campaign_of, header_of, trials_of
+from core.jobs.run import Play
 from core.journal import JournalWriter, RunHeader, done_trials, journal_path
 from core.store.database import Store
 from core.store.runs import run as stored_run
@@ -37,6 +40,7 @@ from tests.core.jobs.workshop import (
 )
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider
+from tests.support.playing import opened
 from tests.support.replies import Reply, failing
 
 GOOD = Reply(f"**Final Diagnosis:** {ANSWER}")
@@ -66,8 +70,8 @@ def priced(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def reference() -> Cast:
-    return Casting(registry(), craftmd_pack()).open(CastNames("reference/bayes"))
+def reference() -> Play:
+    return opened(Casting(registry(), default_pack()), CastNames("reference/bayes"))
 
 
 def test_a_run_does_every_trial_once(provider: FakeProvider) -> None:
@@ -251,11 +255,10 @@ def test_who_only_asks_whether_a_run_is_under_way_does_not_keep_it_from_starting
             thread.join()
 
 
-async def run_engine(header: RunHeader, cast: Cast, stop: Stop | None = None, **more: Any) -> Progress:
+async def run_engine(header: RunHeader, cast: Play, stop: Stop | None = None, **more: Any) -> Progress:
     trials = trials_of(header)
     missing = [t for t in trials if t.trial_id not in done_trials(journal_path(header.run_id))]
-    rules = rules_of(campaign_of(header))
-    engine = Engine(header, lambda trial: run_trial(trial, cast, rules), concurrency=3, **more)
+    engine = Engine(header, cast, concurrency=3, **more)
     return await engine.run(missing, len(trials), stop or Stop())
 
 
@@ -274,9 +277,15 @@ class Stumbling:
             yield item
 
 
-async def test_a_fault_of_ours_costs_its_own_trial_only(reference: Cast) -> None:
+async def test_a_fault_of_ours_costs_its_own_trial_only(reference: Play) -> None:
     header = begun(plan(9, names=CastNames("reference/bayes")))
-    cast = Cast(Stumbling(reference.doctor), reference.patient, reference.grader, reference.summariser)  # type: ignore[arg-type]
+    known = framework()
+    whole = known.open(Casting(registry(), default_pack()), campaign_of(header).names, known.settings())
+    stumbling = replace(whole, doctor=Stumbling(whole.doctor))
+
+    def cast(trial: Trial) -> AsyncIterator[Event]:
+        return known.play(trial, stumbling, known.settings())
+
     with pytest.raises(ZeroDivisionError):
         await run_engine(header, cast)
     assert keys(trial_lines(header.run_id)) == [(f"small/{c}", 0) for c in range(9) if c != 2]
@@ -284,7 +293,7 @@ async def test_a_fault_of_ours_costs_its_own_trial_only(reference: Cast) -> None
 
 
 async def test_a_database_that_cannot_follow_does_not_disturb_the_run(
-    reference: Cast, monkeypatch: pytest.MonkeyPatch
+    reference: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine_module, "FOLD_EVERY_S", 0.01)
     tried: list[int] = []
@@ -311,7 +320,7 @@ async def test_a_slow_fold_does_not_hold_up_a_stop(provider: FakeProvider, monke
 
     header = begun(plan(100, base_url=provider.base_url))
     async with registry() as models:
-        cast = Casting(models, craftmd_pack(), base_url=provider.base_url).open(beside_rules("openai/doctor"))
+        cast = opened(Casting(models, default_pack(), base_url=provider.base_url), beside_rules("openai/doctor"))
         task = asyncio.create_task(run_engine(header, cast, stop, fold=fold))
         await folding.wait()
         stop.ask("Enough.")
@@ -324,7 +333,7 @@ async def test_a_slow_fold_does_not_hold_up_a_stop(provider: FakeProvider, monke
 
 
 async def test_a_journal_that_cannot_be_written_ends_the_run_in_one_sentence(
-    reference: Cast, monkeypatch: pytest.MonkeyPatch
+    reference: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     header = begun(plan(6, names=CastNames("reference/bayes")))
     append = JournalWriter.append

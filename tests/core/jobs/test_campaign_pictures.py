@@ -17,11 +17,13 @@ from core.cli.app import main
 from core.datasets import imported
 from core.errors import UsageError
 from core.events import Answered
+from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
+from core.frameworks.craftmd import Settings
 from core.images import Image
-from core.jobs.estimates import estimate_of
+from core.jobs.estimate import estimate
 from core.jobs.pictures import without_words
-from core.jobs.plan import Campaign, Settings, campaign_of, header_of, in_full
+from core.jobs.plan import campaign_of, header_of, in_full
 from core.jobs.run import Options, check_startable
 from core.journal import journal_path
 from core.live.fork import ForkPlan, start_fork
@@ -249,7 +251,7 @@ def test_an_estimate_takes_765_tokens_for_each_picture_and_call_of_the_doctor(pr
     sizes = []
     for images in ("", "with"):
         campaign = in_full(replace(plain, cases=cases, settings=Settings(images=images)), registry())
-        sizes.append({role.role: role for role in estimate_of(campaign, registry(), 1).roles})
+        sizes.append({role.role: role for role in estimate(campaign, registry(), 1).roles})
     bare, full = sizes
     added = full["doctor"].prompt_tokens - bare["doctor"].prompt_tokens
     assert added == pytest.approx(full["doctor"].calls * 0.5 * 765, abs=1)

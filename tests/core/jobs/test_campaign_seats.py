@@ -14,11 +14,11 @@ from core.cli.app import main
 from core.datasets.select import select
 from core.errors import UsageError
 from core.events import Called
-from core.frameworks.base import FRAMEWORKS
-from core.frameworks.casting import CastNames, remarks
-from core.frameworks.craftmd.protocol import Arm
-from core.jobs.estimates import estimate_of
-from core.jobs.plan import Campaign, Settings, campaign_of, header_of, in_full, seats_of, who_sits
+from core.frameworks.base import Arm, Campaign, FrameworkSettings, framework, remarks
+from core.frameworks.casting import CastNames
+from core.frameworks.craftmd import Settings
+from core.jobs.estimate import estimate
+from core.jobs.plan import campaign_of, header_of, in_full, seats_of, who_sits
 from core.jobs.run import Options, check_startable
 from core.live.start import side_by_side
 from tests.core.jobs.workshop import FREE, begun, go, plan, registry, small_cases, trial_lines
@@ -42,9 +42,8 @@ def own(tmp_path: Path, text: str = DEFAULTS) -> Path:
 
 def seated(doctor: str, *files: Path, protocol: str = "craftmd", **named: Any) -> dict[str, str]:
     """Role → who sits there, in a campaign with every arm of its protocol."""
-    settings = Settings(**{name: named.pop(name) for name in ("solver", "staff") if name in named}, max_messages=None)
-    arms = FRAMEWORKS[protocol].paper_arms
-    campaign = plan(1, names=CastNames(doctor, **named), protocol=protocol, arms=arms, settings=settings)
+    arms = framework(protocol).paper
+    campaign = plan(1, names=CastNames(doctor, **named), protocol=protocol, arms=arms, settings=FrameworkSettings())
     return seats_of(in_full(replace(campaign, prompts=protocol), registry(*files)))
 
 
@@ -184,7 +183,7 @@ def test_the_estimate_counts_the_calls_that_are_then_made() -> None:
 
     with running(speak) as provider:
         campaign = plan(2, names=CastNames("openai/doctor"), arms=TALK, trials=2, base_url=provider.base_url)
-        size = estimate_of(in_full(campaign, registry()), registry(), 4)
+        size = estimate(in_full(campaign, registry()), registry(), 4)
         header = begun(campaign)
         go(header)
         made = len(provider.requests)

@@ -14,11 +14,12 @@ from core import __version__
 from core.case import case_set_hash
 from core.errors import UsageError
 from core.events import Answered, Ended, Utterance
-from core.frameworks.casting import CastNames, craftmd_pack
+from core.frameworks.base import ALL_ARMS, Campaign, default_pack, framework
+from core.frameworks.casting import CastNames
+from core.frameworks.consultation import Settings
 from core.frameworks.consultation.items import consultation_case
-from core.frameworks.craftmd.protocol import ALL_ARMS
-from core.jobs.estimate_consultation import estimate_consultation
-from core.jobs.plan import Campaign, Settings, campaign_of, header_of, in_full, parse_arms
+from core.jobs.estimate import estimate
+from core.jobs.plan import campaign_of, header_of, in_full, parse_arms
 from core.jobs.run import Options, check_startable
 from core.journal import journal_path
 from tests.core.jobs.workshop import PRICED, begun, go, plan, registry, small_cases, story, trial_lines
@@ -47,7 +48,7 @@ def test_a_craftmd_campaign_is_what_it_was_before_there_was_another_protocol() -
     by_hand = {
         "protocol": "craftmd", "doctor": "reference/bayes", "patient": "reference/profile",
         "grader": "reference/names", "summariser": "reference/quotes", "prompt_pack": "craftmd",
-        "prompt_hash": craftmd_pack().hash, "case_set": "library", "case_set_hash": case_set_hash(list(cases)),
+        "prompt_hash": default_pack().hash, "case_set": "library", "case_set_hash": case_set_hash(list(cases)),
         "arms": [list(arm) for arm in ALL_ARMS], "many_choices": ["Gout"], "trials": 5, "seed": 20,
         "settings": {"temperature": None, "max_tokens": None, "model_seed": None, "max_messages": 30, "base_url": None},
         "code_version": __version__,
@@ -57,7 +58,7 @@ def test_a_craftmd_campaign_is_what_it_was_before_there_was_another_protocol() -
 
 
 def test_a_temperature_and_a_seed_of_zero_are_kept() -> None:
-    settings = Settings(temperature=0.0, model_seed=0)
+    settings = framework().read_settings({"temperature": 0.0, "model_seed": 0})
     header = header_of(plan(1, settings=settings), registry())
     assert campaign_of(header).settings == settings
 
@@ -67,7 +68,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "order": {"names": CastNames("reference/oracle-direct")},
     "bound": {"names": CastNames("reference/upper-bound")},
     "cap": {"names": MODELS, "settings": Settings(max_questions=9)},
-    "solver": {"settings": Settings(solver="openai/solver")},
+    "solver": {"names": ORACLE.but(solver="openai/solver")},
     "long prompt": {"names": MODELS},
     "short prompt": {"names": MODELS, "settings": Settings(doctor_prompt="short")},
     "free response": {"arms": (*MCQ, ("multi_turn", "frq"))},
@@ -80,7 +81,7 @@ def test_what_changes_results_changes_the_fingerprint() -> None:
 
 
 def test_what_is_the_default_anyhow_does_not() -> None:
-    assert fingerprint() == fingerprint(settings=Settings(solver="reference", max_questions=10))
+    assert fingerprint() == fingerprint(names=ORACLE.but(solver="reference"), settings=Settings(max_questions=10))
     assert fingerprint() == fingerprint(settings=Settings(max_questions=3))  # no cap binds the oracle
     assert fingerprint(names=MODELS) == fingerprint(names=MODELS, settings=Settings(max_questions=10))
     assert fingerprint() == fingerprint(settings=Settings(doctor_prompt="short"))  # the oracle is given no prompt
@@ -88,7 +89,7 @@ def test_what_is_the_default_anyhow_does_not() -> None:
 
 
 def test_a_header_says_what_was_played_and_can_be_taken_up() -> None:
-    header = header_of(consultation(settings=Settings(solver="gpt_4")), registry())
+    header = header_of(consultation(names=ORACLE.but(solver="gpt_4")), registry())
     assert (header.protocol, header.doctor, header.prompt_pack) == (
         "consultation", "reference/oracle-random", "consultation",
     )  # fmt: skip
@@ -106,16 +107,13 @@ def test_a_header_says_what_was_played_and_can_be_taken_up() -> None:
     [
         ({"names": CastNames("reference/oracle")}, "choose one of reference/bayes, reference/oracle-direct"),
         ({"arms": (("vignette", "mcq"),)}, "does not ask vignette:mcq: its arms are multi_turn:mcq, multi_turn:frq"),
-        ({"settings": Settings(persona="anxious")}, "--persona and --probe belong to the protocol craftmd"),
-        ({"settings": Settings(probe=True)}, "--persona and --probe belong to the protocol craftmd"),
-        ({"settings": Settings(max_messages=20)}, "write --cap"),
-        ({"settings": Settings(max_questions=101)}, "--cap must be from 1 to 100"),
-        ({"settings": Settings(max_questions=-1)}, "--cap must be from 1 to 100"),
-        ({"settings": Settings(doctor_prompt="loud")}, "no doctor's prompt 'loud': choose long or short"),
-        ({"settings": Settings(solver="reference/bayes")}, "the reference kind is called reference/solver"),
-        ({"settings": Settings(solver="human")}, "A human cannot be the solver"),
+        ({"names": ORACLE.but(solver="reference/bayes")}, "the reference kind is called reference/solver"),
+        ({"names": ORACLE.but(solver="human")}, "A human cannot sit in the solver's seat"),
         ({"prompts": "craftmd"}, "lacks doctor_long.md"),
-        ({"protocol": "craftmd", "prompts": "craftmd"}, "the reference kind is called reference/bayes"),
+        (
+            {"protocol": "craftmd", "prompts": "craftmd", "settings": None},
+            "the reference kind is called reference/bayes",
+        ),
         ({"protocol": "osce"}, "There is no protocol 'osce': choose craftmd or consultation."),
     ],
 )
@@ -124,10 +122,26 @@ def test_what_cannot_be_run_is_refused_with_a_sentence(changes: dict[str, Any], 
         header_of(consultation(**changes), registry())
 
 
-@pytest.mark.parametrize("settings", [{"solver": "openai/solver"}, {"max_questions": 5}, {"doctor_prompt": "short"}])
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"persona": "anxious"}, "--persona does not belong to consultation: leave it out, or choose craftmd"),
+        ({"probe": True}, "--probe does not belong to consultation"),
+        ({"max_messages": 20}, "--max-messages does not belong to consultation"),
+        ({"max_questions": 101}, "--cap must be from 1 to 100"),
+        ({"max_questions": -1}, "--cap must be from 1 to 100"),
+        ({"doctor_prompt": "loud"}, "--doctor-prompt cannot be 'loud': choose long, short"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_with_a_sentence(settings: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        framework("consultation").read_settings(settings)
+
+
+@pytest.mark.parametrize("settings", [{"max_questions": 5}, {"doctor_prompt": "short"}])
 def test_craftmd_takes_none_of_these_settings(settings: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="belong to the protocol consultation, not craftmd"):
-        header_of(plan(1, settings=Settings(**settings)), registry())
+    with pytest.raises(UsageError, match="does not belong to craftmd: leave it out, or choose consultation"):
+        framework("craftmd").read_settings(settings)
 
 
 def test_arms_by_word_are_the_protocols_own() -> None:
@@ -141,7 +155,7 @@ def test_a_human_is_refused_before_anything_starts() -> None:
 
 
 def test_the_solver_needs_a_price_under_a_budget(tmp_path: Path) -> None:
-    campaign = in_full(consultation(settings=Settings(solver="openai/solver")), registry())
+    campaign = in_full(consultation(names=ORACLE.but(solver="openai/solver")), registry())
     with pytest.raises(UsageError, match=r"none is known for openai/solver"):
         check_startable(campaign, registry(), Options(budget_usd=1.0))
 
@@ -171,8 +185,8 @@ def script(body: dict[str, Any]) -> Reply | str:
 def test_a_campaign_of_models_counts_what_was_answered(fake_provider_thread: FakeProvider, tmp_path: Path) -> None:
     """Three cases, of which one cannot be solved: two are right, one is excluded, nobody is wrong."""
     fake_provider_thread.script = script
-    settings = Settings(base_url=fake_provider_thread.base_url, solver="openai/solver", doctor_prompt="short")
-    outcome = go(begun(consultation(3, names=MODELS, settings=settings)))
+    settings = Settings(base_url=fake_provider_thread.base_url, doctor_prompt="short")
+    outcome = go(begun(consultation(3, names=MODELS.but(solver="openai/solver"), settings=settings)))
     assert outcome.progress.verdicts == {"correct": 4, "provider_error": 1}
     lines = trial_lines(outcome.header.run_id)
     for line in lines:
@@ -186,8 +200,10 @@ def test_a_budget_stops_it(fake_provider_thread: FakeProvider, tmp_path: Path) -
     fake_provider_thread.script = ["Gout"]
     own = tmp_path / "models.toml"
     own.write_text(PRICED)
-    settings = Settings(base_url=fake_provider_thread.base_url, solver="openai/doctor")
-    header = begun(consultation(5, names=CastNames("reference/upper-bound"), settings=settings), own)
+    settings = Settings(base_url=fake_provider_thread.base_url)
+    header = begun(
+        consultation(5, names=CastNames("reference/upper-bound", solver="openai/doctor"), settings=settings), own
+    )
     outcome = go(header, own, budget_usd=0.03)
     assert outcome.stopped == "The budget of $0.03 is used up."
     assert len(fake_provider_thread.bodies) == 2
@@ -195,10 +211,10 @@ def test_a_budget_stops_it(fake_provider_thread: FakeProvider, tmp_path: Path) -
 
 def test_an_estimate_by_hand() -> None:
     """Six trials of three questions: doctor and patient are called 3 times, the solver once; 1 + 3 + 5 messages."""
-    settings = Settings(solver="openai/gpt-4o", max_questions=3)
-    names = beside_rules("openai/gpt-4o", patient="openai/gpt-4o")
+    settings = Settings(max_questions=3)
+    names = beside_rules("openai/gpt-4o", patient="openai/gpt-4o", solver="openai/gpt-4o")
     campaign = in_full(consultation(3, trials=2, names=names, settings=settings), registry())
-    roles = {role.role: role for role in estimate_consultation(campaign, registry(), 2).roles}
+    roles = {role.role: role for role in estimate(campaign, registry(), 2).roles}
     assert {name: role.calls for name, role in roles.items()} == {"doctor": 18, "patient": 18, "solver": 6, "grader": 0}
     assert roles["doctor"].prompt_tokens == 6 * (3 * 330 + 9 * 20)
     assert roles["doctor"].completion_tokens == 18 * 20
@@ -211,14 +227,14 @@ def test_an_estimate_of_the_oracle_counts_the_items() -> None:
     """Whatever the cap: the patient tells each item of each case, and the oracle itself costs nothing."""
     names = CastNames("reference/oracle-random", "openai/gpt-4o")
     campaign = in_full(consultation(3, names=names, settings=Settings(max_questions=1)), registry())
-    size = estimate_consultation(campaign, registry(), 4)
+    size = estimate(campaign, registry(), 4)
     assert [len(consultation_case(case).items) for case in small_cases(3)] == [2, 2, 2]
     assert {role.role: role.calls for role in size.roles}["patient"] == 6
 
 
 def test_an_estimate_of_a_bound_is_the_solver_alone() -> None:
     names = CastNames("reference/upper-bound", "openai/gpt-4o")
-    campaign = in_full(consultation(names=names, settings=Settings(solver="openai/gpt-4o")), registry())
-    size = estimate_consultation(campaign, registry(), 4)
+    campaign = in_full(consultation(names=names.but(solver="openai/gpt-4o")), registry())
+    size = estimate(campaign, registry(), 4)
     assert (size.conversations, size.answers, size.calls) == (0, 3, 3)
     assert dataclasses.replace(size, roles=()).calls == 0

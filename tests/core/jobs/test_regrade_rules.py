@@ -13,7 +13,7 @@ from core.agents.mcq import STRICT_VERSION
 from core.cli.app import main
 from core.errors import UsageError
 from core.events import Answered, Event, Finished, Graded, Started
-from core.frameworks.craftmd.protocol import Arm
+from core.frameworks.base import Arm
 from core.jobs.craftmd_release.importing import import_release
 from core.jobs.craftmd_release.layout import chosen, find
 from core.jobs.plan import trials_of

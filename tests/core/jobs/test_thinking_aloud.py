@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from core.events import Answered, Called, Ended, Event, Graded, Probed, Rated, Summarised, Token, Utterance
+from core.frameworks.base import Campaign, FrameworkSettings
 from core.frameworks.casting import CastNames
-from core.jobs.plan import Campaign, Settings
+from core.frameworks.craftmd import Settings
 from core.live.session import Session
 from core.live.start import one_case, start_consultation
 from core.store.database import Store
@@ -58,14 +59,15 @@ def script(body: dict[str, Any]) -> str:
 
 
 SEATS = CastNames("openai/doctor", "openai/patient", "openai/grader", "openai/summariser")
+MORE = {"craftmd": {}, "consultation": {"solver": "openai/solver"}, "automedic": {"staff": "openai/staff"}}
 FREE = (("multi_turn", "mcq"), ("multi_turn", "frq"))
 
 
 def campaign(protocol: str, base_url: str, seed: int = 0) -> Campaign:
     settings = {
         "craftmd": Settings(base_url=base_url, probe=True),
-        "consultation": Settings(base_url=base_url, solver="openai/solver"),
-        "automedic": Settings(base_url=base_url, staff="openai/staff"),
+        "consultation": FrameworkSettings(base_url=base_url),
+        "automedic": FrameworkSettings(base_url=base_url),
     }[protocol]
     arms = {
         "craftmd": (*FREE, ("multi_turn", "frq_top3"), ("vignette", "mcq"), ("summarized", "frq")),
@@ -73,7 +75,7 @@ def campaign(protocol: str, base_url: str, seed: int = 0) -> Campaign:
         "automedic": (("vignette", "mcq"), ("vignette", "frq"), *FREE),
     }[protocol]  # fmt: skip
     cases = with_profiles(2) if protocol == "automedic" else small_cases(2)
-    made = plan(names=SEATS, protocol=protocol, prompts=protocol, arms=arms, settings=settings)
+    made = plan(names=SEATS.but(**MORE[protocol]), protocol=protocol, prompts=protocol, arms=arms, settings=settings)
     return replace(made, cases=cases, seed=seed)  # runs of one second must not be the same campaign
 
 

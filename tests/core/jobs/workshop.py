@@ -15,8 +15,8 @@ import orjson
 
 from core import paths
 from core.case import Case
-from core.frameworks.craftmd.protocol import Arm
-from core.jobs.plan import Campaign, Settings, header_of
+from core.frameworks.base import Arm, Campaign, FrameworkSettings
+from core.jobs.plan import header_of
 from core.jobs.run import Options, Outcome, begin, carry_out
 from core.journal import RunHeader, TrialLine, journal_path, read_lines
 from core.models.registry import Registry, load_registry
@@ -59,7 +59,7 @@ def plan(cases: int = 4, *, base_url: str | None = None, **changes: Any) -> Camp
         "case_set": "small",
         "arms": CHOICES,
         "trials": 1,
-        "settings": Settings(base_url=base_url),
+        "settings": FrameworkSettings(base_url=base_url),
     }
     return Campaign(**{**fields, **changes})
 

@@ -14,8 +14,10 @@ from core.case import Case
 from core.datasets.select import cases_of
 from core.errors import UsageError
 from core.events import Answered, Ended, Started, Utterance
+from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
-from core.jobs.plan import Campaign, Settings, header_of, unfinished_twin
+from core.frameworks.craftmd import Settings
+from core.jobs.plan import header_of, unfinished_twin
 from core.live.fork import FORK_ARMS, ForkPlan, running_origin, start_fork, stored_origin
 from core.live.session import Session
 from core.live.start import one_case, start_consultation, start_replay

@@ -13,9 +13,9 @@ from core.debugger.steps import steps_of_trial
 from core.debugger.stored import load_record
 from core.errors import UsageError
 from core.events import Answered, Ended, Finished, Graded, Rated, Token, Utterance
-from core.frameworks.automedic.protocol import DEFAULT_ARMS
+from core.frameworks.automedic import ARMS, Settings
+from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
-from core.jobs.plan import Campaign, Settings
 from core.live.fork import ForkPlan, running_origin, start_fork
 from core.live.session import Session
 from core.live.start import one_case, start_consultation, start_replay
@@ -35,7 +35,7 @@ def case() -> Case:
 
 def begin(case: Case, beside: Session | None = None, turns: int = 20, **names: str) -> Session:
     campaign = Campaign(
-        CastNames(**{"doctor": "reference/bayes", **names}), (case,), arms=DEFAULT_ARMS, prompts="automedic",
+        CastNames(**{"doctor": "reference/bayes", **names}), (case,), arms=ARMS[:2], prompts="automedic",
         protocol="automedic", settings=Settings(max_turns=turns),
     )  # fmt: skip
     session = start_consultation(one_case(campaign, case), beside)

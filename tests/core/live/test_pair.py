@@ -11,8 +11,9 @@ import pytest
 
 from core.datasets.select import cases_of
 from core.events import Ended, Event, Started, Utterance
+from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
-from core.jobs.plan import Campaign, Settings
+from core.frameworks.craftmd import Settings
 from core.live.session import Session
 from core.live.start import one_case, start_consultation
 from core.live.stored import load_trial

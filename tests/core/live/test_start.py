@@ -10,8 +10,8 @@ from core.case import Case
 from core.datasets.select import cases_of
 from core.errors import UsageError
 from core.events import PASSING, Finished, Graded, Started, Utterance
+from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
-from core.jobs.plan import Campaign
 from core.live.session import Session
 from core.live.start import one_case, start_consultation, start_replay
 from core.live.stored import load_setup, load_trial

@@ -1,0 +1,173 @@
+"""The answers of a trial: what is shown in each format, asked in each arm, answered and graded; shared by frameworks.
+
+What a provider breaks is excluded by name and never counted as wrong (CRAFT-MD, Johri et al. 2025, Methods).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from core.agents.base import CallFailed, Dialogue, Grader, Judgement, Material, Question, Said, Saying, Summariser
+from core.agents.mcq import judge_loose, judge_strict
+from core.case import Case
+from core.errors import ProviderError
+from core.events import (
+    Answered,
+    Called,
+    Event,
+    Failed,
+    Format,
+    Graded,
+    QuestionType,
+    Rule,
+    Summarised,
+    Verdict,
+)
+from core.frameworks.base import Arm, Trial
+from core.frameworks.conversation import Talk
+
+Answer = Callable[[Material, Question], AsyncIterator[Saying]]
+"""Who answers, given what is shown and asked."""
+FROM_CONVERSATION: tuple[Format, ...] = ("multi_turn", "multi_turn_exam", "single_turn", "summarized")
+_OF_THE_FOLLOWING = re.compile(r"\bwhich (?:one )?of the following(?: options| diagnoses)?\b", re.IGNORECASE)
+
+
+async def answered(
+    trial: Trial, talk: Talk, answer: Answer, grader: Grader, summariser: Summariser | None = None
+) -> AsyncIterator[Event]:
+    """Prepare what is shown in each format of the trial's arms, then ask every question type on it."""
+    for format_ in dict.fromkeys(arm[0] for arm in trial.arms):
+        material: Material | None = None
+        invalid = _unusable(format_, talk, trial.case)
+        if invalid is None and format_ == "summarized":
+            assert summariser is not None, "a framework that asks on a summary has a summariser"
+            try:
+                async for item in summariser.summarise([t.text for t in talk.dialogue if t.role == "patient"]):
+                    if isinstance(item, Said):
+                        material = Material(format_, text=item.text)
+                        yield Summarised(text=item.text, call_id=item.call_id)
+                    else:
+                        yield item
+            except CallFailed as failure:
+                yield failure.called
+                yield Failed(where="summariser", failure=failure.error.kind, message=str(failure.error))
+                invalid = (_verdict_of(failure.error), str(failure.error))
+        elif invalid is None:
+            material = shown(format_, trial.case, talk.dialogue)
+        for arm in trial.arms:
+            if arm[0] != format_:
+                continue
+            if invalid is not None or material is None:
+                yield _invalid(arm, *(invalid or ("provider_error", "nothing to show")))
+                continue
+            async for event in _ask(trial, arm, material, answer, grader):
+                yield event
+
+
+def shown(format_: Format, case: Case, dialogue: Dialogue) -> Material:
+    """Return what the doctor is shown in a format (not for ``summarized``, which needs the summariser).
+
+    ``multi_turn`` drops the last message, the one with the diagnosis; ``single_turn`` keeps the greeting and the
+    patient's first reply only.
+    """
+    if format_ == "vignette":
+        return Material(format_, text=case.vignette)
+    if format_ == "exam_only":
+        known = [part for part in (case.age_and_sex(), case.examination()) if part]
+        return Material(format_, text=". ".join(known))
+    if format_ == "single_turn":
+        return Material(format_, dialogue=dialogue[:2])
+    kept = dialogue[:-1] if dialogue and dialogue[-1].role == "doctor" else dialogue
+    return Material(format_, dialogue=kept, examination=case.examination() if format_ == "multi_turn_exam" else None)
+
+
+def question_of(case: Case, question_type: QuestionType, many_choices: Sequence[str]) -> Question:
+    """Return the question of an arm; without choices, "which of the following" becomes "what"."""
+    if question_type == "mcq":
+        return Question(question_type, case.question, case.choices, case.asks_for)
+    if question_type == "mcq_many":
+        return Question(question_type, case.question, tuple(many_choices), case.asks_for)
+    text = _OF_THE_FOLLOWING.sub("what", case.question)
+    return Question(question_type, text[:1].upper() + text[1:], asks_for=case.asks_for)
+
+
+async def grade_answer(
+    case: Case, grader: Grader, arm: Arm, response: str, many_choices: Sequence[str]
+) -> AsyncIterator[Event]:
+    """Yield the grader's calls and one ``Graded`` a rule that fits the question type; also for re-grading.
+
+    Multiple choice is graded by both rules and needs no grader. Where the grader's provider fails, the verdict is
+    ``provider_error``: excluded until the answer is graded again.
+    """
+    format_, question_type = arm
+    if question_type in ("mcq", "mcq_many"):
+        lettered = question_type == "mcq"
+        choices = case.choices if lettered else many_choices  # so many are shown without letters
+        strict = judge_strict(response, case.answer, choices, lettered=lettered)
+        for judgement in (judge_loose(response, case.answer), strict):
+            yield _graded(arm, "rule", judgement)
+        return
+    rule: Rule = "frq" if question_type == "frq" else "frq_top3"
+    grading = grader.grade(case, response) if rule == "frq" else grader.grade_top3(case, response)
+    try:
+        async for item in grading:
+            yield _graded(arm, grader.name, item) if isinstance(item, Judgement) else item
+    except CallFailed as failure:
+        yield failure.called
+        yield Failed(where=f"grader {format_}:{question_type}", failure=failure.error.kind, message=str(failure.error))
+        judgement = Judgement(rule, None, "provider_error", (failure.called.call.call_id,))
+        yield _graded(arm, grader.name, judgement)
+
+
+async def _ask(trial: Trial, arm: Arm, material: Material, answer: Answer, grader: Grader) -> AsyncIterator[Event]:
+    case = trial.case
+    if arm[1] == "mcq" and not case.choices:
+        yield _invalid(arm, "not_applicable", "the case has no choices")
+        return
+    said: Said | None = None
+    try:
+        async for item in answer(material, question_of(case, arm[1], trial.many_choices)):
+            if isinstance(item, Said):
+                said = item
+            else:
+                yield item
+    except CallFailed as failure:
+        yield failure.called
+        yield _invalid(arm, _verdict_of(failure.error), str(failure.error), failure.called)
+        return
+    response = said.text if said else ""
+    if not response.strip():
+        yield _invalid(arm, "provider_error", "the reply was empty")
+        return
+    yield Answered(format=arm[0], question_type=arm[1], response=response, call_id=said.call_id if said else None)
+    async for event in grade_answer(case, grader, arm, response, trial.many_choices):
+        yield event
+
+
+def _unusable(format_: Format, talk: Talk, case: Case) -> tuple[Verdict, str] | None:
+    """Return why an arm cannot be asked: the conversation broke, or the case has no examination."""
+    if format_ in ("exam_only", "multi_turn_exam") and case.examination() is None:
+        return "not_applicable", "the case has no physical examination"
+    broken = talk.broken
+    if broken is None or format_ not in FROM_CONVERSATION or (format_ == "single_turn" and len(talk.dialogue) >= 2):
+        return None
+    return ("refused" if broken.reason == "refusal" else "provider_error"), broken.detail
+
+
+def _verdict_of(error: ProviderError) -> Verdict:
+    return "refused" if error.kind == "refused" else "provider_error"
+
+
+def _invalid(arm: Arm, verdict: Verdict, detail: str, called: Called | None = None) -> Answered:
+    return Answered(
+        format=arm[0], question_type=arm[1], response=None, status="invalid", reason=verdict, detail=detail,
+        call_id=called.call.call_id if called else None,
+    )  # fmt: skip
+
+
+def _graded(arm: Arm, grader: str, judgement: Judgement) -> Graded:
+    return Graded(
+        format=arm[0], question_type=arm[1], grader=grader, rule=judgement.rule, extracted=judgement.extracted,
+        verdict=judgement.verdict, call_ids=judgement.call_ids, rule_version=judgement.rule_version,
+    )  # fmt: skip
