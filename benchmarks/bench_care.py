@@ -31,8 +31,8 @@ from core.measures.care import (
     scatter,
 )
 from core.stats.bootstrap import resampled_interval
-from core.store.casts import casts
 from core.store.database import Store
+from core.store.runs import CAMPAIGNS, run_records
 from core.store.tables import Row, insert
 
 MODELS, ITEMS, DATASETS = 11, 2_000, 4
@@ -185,7 +185,7 @@ def main() -> None:
         store = Store(Path(folder) / "bench.duckdb")
         fill(store)
         with store.read() as cursor:
-            seats = care_seats(casts(cursor))
+            seats = care_seats(run_records(cursor, sources=CAMPAIGNS))
         trials = read_care(store, seats)
         show_page(trials, seats, store)
         show_loop(trials, store, seats)

@@ -87,7 +87,7 @@ def _beside_rouge_score() -> None:
 
     from core.measures.history.inquiry import inquiry_of
     from core.store.database import Store
-    from core.store.history import dialogues
+    from core.store.queries.history import dialogues
     from core.text.rouge import repetition, tokens
 
     with Store().read() as cursor:

@@ -36,9 +36,9 @@ from core.jobs.plan import header_of, rules_of, trials_of
 from core.jobs.run import begin
 from core.journal import JournalWriter
 from core.knowledge.bayes import DiseaseModel
-from core.knowledge.dialogue import Understanding
-from core.knowledge.recognise import Recogniser
 from core.models.registry import load_registry
+from core.text.findings import Recogniser
+from core.text.understanding import Understanding
 
 TRIALS = 2
 _REST = "protocol, events, engine"

@@ -7,7 +7,6 @@ whose words the vignette does not hold is rejected and counted, a mark for an un
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -21,14 +20,11 @@ from core.events import Called, Token
 from core.prompts import PromptPack
 from core.text.facts import AtomicFact, with_ids
 from core.text.judged import Judged, JudgedFact, Mark
-from core.text.reading import read
+from core.text.reading import in_vignette
 from core.text.topics import TOPICS, Topic
 
 MAX_ASKS = 3
 """A reply that cannot be read is asked for again at most twice."""
-SUPPORTED = 0.7
-"""Share of a fact's concepts that the vignette must hold; endings and small words do not count."""
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 T = TypeVar("T")
 
 
@@ -135,13 +131,6 @@ class FactJudge:
             return Judged(self.name, unreadable=found.fault, call_ids=found.call_ids)
         marks = tuple(JudgedFact(f.id, f.mark, f.turn) for f in found.value.facts)
         return Judged(self.name, marks, None, found.call_ids)
-
-
-def in_vignette(text: str, vignette: str) -> bool:
-    """Say whether a fact's concepts and all its numbers occur in the vignette."""
-    concepts, known = read(text).concepts, read(vignette).concepts
-    held = len(concepts & known) >= SUPPORTED * len(concepts)
-    return held and set(_NUMBER.findall(text)) <= set(_NUMBER.findall(vignette)) and bool(text.strip())
 
 
 def json_of(text: str) -> Any:

@@ -20,8 +20,8 @@ from core.measures.monitoring import Step, steps
 from core.measures.scores import chosen, read_scores
 from core.models.registry import load_registry
 from core.stats.corrections import Correction, format_p, stars
-from core.store.figures import CaseScore, McqRule, Selection
-from core.store.selection import doctor_of
+from core.store.queries.accuracy import CaseScore
+from core.store.selection import McqRule, Selection, doctor_of
 
 By = Annotated[Group | None, typer.Option(help="Split by specialty or dataset.")]
 Models = Annotated[str | None, typer.Option(help="Only these models, with commas.")]

@@ -16,9 +16,10 @@ from core.jobs.completing import Options, Variant, complete_cases, prompt_hash, 
 from core.measures.memorisation.figures import flagged, model_rows, with_and_without
 from core.measures.memorisation.halves import FLAG
 from core.models.registry import load_registry
-from core.store.completions import StoredCompletion, completions
 from core.store.database import Store
-from core.store.figures import CaseScore, Selection, case_scores
+from core.store.queries.accuracy import CaseScore, case_scores
+from core.store.queries.cases import StoredCompletion, completions
+from core.store.selection import Selection
 
 Part = Literal["models", "cases", "accuracy"]
 Row = dict[str, Any]

@@ -18,8 +18,7 @@ from core.jobs.judging import JudgingOutcome, JudgingSize
 from core.jobs.patient_judging import Wanted, judge_patients, size_of
 from core.jobs.run import Options
 from core.models.registry import load_registry
-from core.store.figures import Selection
-from core.store.patients import PatientFilter
+from core.store.selection import Selection
 
 _Model = Annotated[str, typer.Option(help="The model that judges: provider/model or an alias.")]
 _Limit = Annotated[int | None, typer.Option(min=1, help="Only N conversations: a random sample, always it.")]
@@ -42,7 +41,7 @@ def judge(
     """
     registry, store = load_registry(), folded_store()
     runs = [run_id_of(store, name) for name in run] if run else None
-    wanted = Wanted(model, PatientFilter(runs=runs), limit, base_url)
+    wanted = Wanted(model, Selection(runs=runs), limit, base_url)
     print(_described(size_of(store, wanted, registry)), file=sys.stdout if dry_run else sys.stderr)
     if dry_run:
         return 0

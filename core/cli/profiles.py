@@ -16,9 +16,9 @@ from core.errors import UsageError
 from core.jobs.profiling import PACK, Made, estimate, make_profiles, pending
 from core.models.registry import load_registry
 from core.store.database import Store
-from core.store.profiles import newest_profiles
-from core.text.profile.profiles import Generated, own_profile
-from core.text.profile.rules import MADE_BY, profile_by_rule
+from core.store.queries.cases import newest_profiles
+from core.text.profile_rules import MADE_BY, profile_by_rule
+from core.text.profiles import Generated, own_profile
 from core.work import Progress as Told
 
 _SHOWN_FAILURES = 10

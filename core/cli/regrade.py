@@ -25,7 +25,7 @@ from core.jobs.regrade_rules import reread
 from core.jobs.run import Options
 from core.models.registry import load_registry
 from core.store.database import Store
-from core.store.regrading import campaign_ids
+from core.store.queries.regrading import campaign_ids
 
 ALL = "all"
 

@@ -27,7 +27,7 @@ from core.jobs.regrade_rules import count_outdated
 from core.measures.accuracy import AccuracyRow, Group, IntervalKind, accuracy
 from core.questions import ASKS_FOR, AsksFor
 from core.store.database import Store
-from core.store.figures import McqRule, Selection
+from core.store.selection import McqRule, Selection
 
 app = typer.Typer(no_args_is_help=True, help="Figures of what was run.", rich_markup_mode=None)
 

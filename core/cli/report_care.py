@@ -33,8 +33,8 @@ from core.measures.care import (
 from core.measures.care.profile import Slice
 from core.models.registry import load_registry
 from core.store.database import Store
-from core.store.profiles import newest_profiles
-from core.text.profile.rules import profile_by_rule
+from core.store.queries.cases import newest_profiles
+from core.text.profile_rules import profile_by_rule
 
 CarePart = Literal["parts", "kinds", "failures", "habits", "ratings", "normalised", "fit"]
 By = Literal["dataset", "all"]

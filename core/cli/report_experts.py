@@ -26,7 +26,7 @@ from core.measures.experts.release import grader_of_release, release_decisions
 from core.measures.experts.results import against_grader, corrected_accuracies, decisions_of
 from core.measures.experts.reviewing import ReviewState, state_of
 from core.store.database import Store
-from core.store.graders import Flips, flips
+from core.store.queries.graders import Flips, flips
 from core.store.review_records import ASKED, QUESTIONS, Question
 
 Part = Literal["shares", "pairs", "agreement", "grader"]

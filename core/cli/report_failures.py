@@ -27,8 +27,9 @@ from core.measures.belief_run import courses
 from core.measures.ledger.keeping import mark_missing
 from core.models.registry import load_registry
 from core.store.database import Store
-from core.store.fact_judgements import judges
-from core.store.figures import Selection, case_scores
+from core.store.queries.accuracy import case_scores
+from core.store.queries.facts import judges
+from core.store.selection import Selection
 
 Runs = Annotated[list[str] | None, typer.Option(help="Only this run (again for more); live ones too.")]
 BeliefPart = Literal["models", "calibration", "reliability", "curves"]

@@ -22,8 +22,8 @@ from core.measures.graders.flips import flip_rates
 from core.measures.graders.judged import Judged, read_judged
 from core.measures.graders.panel import JudgeAccuracy, accuracy_by_judge, members
 from core.store.database import Store
-from core.store.figures import Selection
-from core.store.grader_differences import Difference, Wanted, differences
+from core.store.queries.graders import Difference, Wanted, differences
+from core.store.selection import Selection
 
 Part = Literal["agreement", "flips", "differences", "accuracy"]
 _LONG = 60

@@ -18,7 +18,8 @@ from core.measures.patients.judged_figures import JudgeAgreement, judge_against_
 from core.measures.patients.kinds import ABOUT
 from core.measures.patients.marking import mark_patients
 from core.store.database import Store
-from core.store.patients import KINDS, Hit, Kind, PatientFilter
+from core.store.queries.patients import KINDS, Hit, Kind
+from core.store.selection import Selection
 
 Part = Literal["rates", "hits", "sample", "experts", "judge"]
 Row = dict[str, Any]
@@ -43,7 +44,7 @@ def report_patients(
         print_rows([_experts_row(one) for one in terms_against_experts(store)], format_)
         print(f"The paper counts {PAPER[0]} of {PAPER[1]} ({PAPER[0] / PAPER[1]:.2%}).", file=sys.stderr)
         return 0
-    wanted = PatientFilter(runs=[run_id_of(store, name) for name in run] if run else None, doctors=model_names(models))
+    wanted = Selection(runs=[run_id_of(store, name) for name in run] if run else None, models=model_names(models))
     with counting("conversations") as show:
         mark_patients(store, wanted, on_progress=show)
     if part == "judge":
@@ -67,7 +68,7 @@ def report_patients(
     return 0
 
 
-def _judged(store: Store, wanted: PatientFilter) -> list[JudgeAgreement]:
+def _judged(store: Store, wanted: Selection) -> list[JudgeAgreement]:
     found = judge_against_rule(store, wanted)
     if not found:
         raise AnamnesisError(

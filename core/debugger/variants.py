@@ -27,9 +27,9 @@ from core.live.session import Session
 from core.models.base import Sampling
 from core.models.pictures import pictures_of, refusal
 from core.models.registry import Registry, load_registry
-from core.store import variants as stored
 from core.store.database import Store
-from core.store.variants import Variant
+from core.store.queries import variants as stored
+from core.store.queries.variants import Variant
 
 __all__ = ["Rerun", "Variant", "rerun", "start_rerun", "variants_of"]
 

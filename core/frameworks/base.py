@@ -30,7 +30,7 @@ from core.models.base import Sampling
 from core.models.registry import Registry
 from core.persona import PLAIN, Persona
 from core.prompts import PromptPack, load_pack
-from core.text.profile.profiles import CaseId, Generated, Prepared
+from core.text.profiles import CaseId, Generated, Prepared
 
 Arm = tuple[Format, QuestionType]
 ALL_ARMS: tuple[Arm, ...] = tuple((f, q) for f in FORMATS for q in QUESTION_TYPES)

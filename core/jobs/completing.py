@@ -25,8 +25,8 @@ from core.measures.memorisation.halves import Halves, halves, similarity
 from core.models.base import Sampling
 from core.models.registry import Registry
 from core.prompts import PromptPack, load_pack
-from core.store.completions import StoredCompletion, add_completions, done
 from core.store.database import Store
+from core.store.queries.cases import StoredCompletion, add_completions, completed
 
 PACK = "memorisation"
 Variant = Literal["continue", "recall"]
@@ -155,7 +155,7 @@ def _missing(
     cases: Sequence[Case], model: str, prompt_hash: str, store: Store, again: bool
 ) -> Iterator[tuple[Case, Halves]]:
     with store.read() as cursor:
-        known = set() if again else done(cursor, model, prompt_hash)
+        known = set() if again else completed(cursor, model, prompt_hash)
     for case in cases:
         if (case.case_key, case.content_hash) in known:
             continue

@@ -20,10 +20,17 @@ from core.models.registry import Registry, load_registry
 from core.prompts import PromptPack
 from core.stats.agreement import cohen_kappa
 from core.store.database import Store
-from core.store.fact_judgements import Judge, TalkToJudge, Which, people_beside, row_of, talks_to_judge
-from core.store.fact_sets import all_facts_saved
-from core.store.failures import cases_of, dialogues
-from core.store.figures import Selection
+from core.store.queries.facts import (
+    Judge,
+    TalkToJudge,
+    Which,
+    all_facts_saved,
+    fact_judgement_row,
+    people_beside,
+    talks_to_judge,
+)
+from core.store.queries.failures import cases_of, dialogues
+from core.store.selection import Selection
 from core.text.facts import facts_of
 from core.text.judged import PatientVerdict
 from core.work import Progress as Told
@@ -76,7 +83,7 @@ def judge_facts(
     keep, hashes = journaled(store, "fact_judgements"), dict[str, str]()
 
     def save(new: Sequence[Done[PatientVerdict]]) -> None:
-        keep([row_of(judge, hashes[one.trial_id], one.things, one.kept()) for one in new])
+        keep([fact_judgement_row(judge, hashes[one.trial_id], one.things, one.kept()) for one in new])
 
     judging = desk(wanted.model, wanted.base_url, pack, registry, options, stop, save)
     found = _found(store, wanted, judge)

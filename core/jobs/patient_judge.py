@@ -13,7 +13,7 @@ from core.agents.base import Dialogue
 from core.jobs.judging import Found, Task, last_object
 from core.measures.patients.rules import replies_of
 from core.prompts import PromptPack, load_pack
-from core.store.patient_judgements import JudgedTerm
+from core.store.queries.patients import JudgedTerm
 
 PACK = "patients"
 _PROMPT, _AGAIN = "judge", "again"

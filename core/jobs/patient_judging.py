@@ -18,9 +18,9 @@ from core.jobs.run import Options
 from core.models.registry import Registry
 from core.prompts import PromptPack
 from core.store.database import Store
-from core.store.failures import dialogues
-from core.store.patient_judgements import JudgedTerm, ToJudge, row_of, to_judge
-from core.store.patients import PatientFilter
+from core.store.queries.failures import dialogues
+from core.store.queries.patients import JudgedTerm, ToJudge, patient_judgement_row, to_judge
+from core.store.selection import Selection
 
 _READ_AT_ONCE = 200
 _PROMPT_TOKENS = 260
@@ -33,7 +33,7 @@ class Wanted:
     """What is to be judged: ``limit`` conversations under a filter, drawn as if at random and always the same."""
 
     model: str
-    talks: PatientFilter = field(default_factory=PatientFilter)
+    talks: Selection = field(default_factory=Selection)
     limit: int | None = None
     base_url: str | None = None
 
@@ -60,7 +60,7 @@ def judge_patients(
     keep = journaled(store, "patient_judgements")
 
     def save(new: Sequence[Done[JudgedTerm]]) -> None:
-        keep([row_of(model, pack.hash, one.things, one.kept()) for one in new])
+        keep([patient_judgement_row(model, pack.hash, one.things, one.kept()) for one in new])
 
     judging = desk(wanted.model, wanted.base_url, pack, registry, options, stop, save)
     found = _found(store, wanted, model, pack)

@@ -22,9 +22,9 @@ from core.models.base import Sampling
 from core.models.registry import Registry, load_registry
 from core.prompts import load_pack
 from core.store.database import Store
-from core.store.profiles import add_profiles, profiled_by
-from core.text.profile.profiles import Generated, Reason
-from core.text.profile.rules import MADE_BY, profile_by_rule
+from core.store.queries.cases import add_profiles, profiled_by
+from core.text.profile_rules import MADE_BY, profile_by_rule
+from core.text.profiles import Generated, Reason
 from core.work import Progress, Stop, Work, begin
 
 PACK = "automedic"

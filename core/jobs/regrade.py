@@ -27,7 +27,7 @@ from core.journal import GradesLine, JournalWriter, RunHeader, journal_path
 from core.models.registry import Registry
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.regrading import AnswerToGrade
+from core.store.queries.regrading import AnswerToGrade
 
 GIVE_UP = 20
 """So many failures of the provider in a row end a re-grading: it is down."""

@@ -8,7 +8,7 @@ from core.agents.grader import Memory
 from core.events import Verdict
 from core.jobs.regrade_plan import Judge, Key
 from core.store.database import Store
-from core.store.regrading import given_verdicts
+from core.store.queries.regrading import given_verdicts
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from core.jobs.plan import HUMAN
 from core.journal import RunHeader
 from core.models.registry import Registry
 from core.prompts import PromptPack, grader_hash
-from core.store.bench import header_of
 from core.store.database import Store
-from core.store.regrading import AnswerToGrade, CaseKey, answers_to_grade, cases_answered
+from core.store.queries.regrading import AnswerToGrade, CaseKey, answers_to_grade, cases_answered
+from core.store.runs import header_of
 
 FREE: tuple[QuestionType, ...] = ("frq", "frq_top3")
 """Question types that graders judge."""

@@ -18,11 +18,9 @@ from core.events import Graded
 from core.jobs.engine import running
 from core.jobs.regrade import grades_of
 from core.journal import GradesLine, RunHeader, journal_path, read_header
-from core.store.bench import header_of
 from core.store.database import Store
-from core.store.figures import Selection
 from core.store.fold import fold
-from core.store.regrading import (
+from core.store.queries.regrading import (
     CaseKey,
     ChoiceToRead,
     cases_answered,
@@ -30,6 +28,8 @@ from core.store.regrading import (
     count_read_before,
     runs_read_before,
 )
+from core.store.runs import header_of
+from core.store.selection import Selection
 
 
 @dataclass(frozen=True)

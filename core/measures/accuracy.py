@@ -18,7 +18,8 @@ from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.stats.bootstrap import bootstrap_interval, exact_interval, resampled_interval
 from core.stats.intervals import Interval, t_interval
 from core.store.database import Store
-from core.store.figures import CaseScore, McqRule, Selection, case_scores
+from core.store.queries.accuracy import CaseScore, case_scores
+from core.store.selection import McqRule, Selection
 
 Group = Literal["specialty", "dataset"]
 IntervalKind = Literal["bootstrap", "exact", "resampled", "normal"]

@@ -51,7 +51,7 @@ from core.events import Format
 from core.knowledge.base import knowledge
 from core.measures.attribution_facts import LedgerFacts
 from core.measures.belief import Trajectory, is_right
-from core.store.failures import WrongAnswer
+from core.store.queries.failures import WrongAnswer
 from core.text.extraction import extract_by_rule
 from core.text.judged import JudgedPatient
 

@@ -22,12 +22,11 @@ from core.measures.attribution import AFTER_TALK, APPLIES, Attribution, Evidence
 from core.measures.attribution_facts import LedgerFacts, ledger_facts
 from core.measures.belief import trajectory
 from core.measures.ledger.keeping import kept_facts
-from core.store.beliefs import probes_of_trials
 from core.store.database import Store
-from core.store.fact_judgements import Judge, judged_patients, judges
-from core.store.fact_sets import all_facts_saved
-from core.store.failures import CaseKey, WrongAnswer, cases_of, dialogues, wrong_answers
-from core.store.figures import CaseScore, McqRule, Selection, case_scores
+from core.store.queries.accuracy import CaseScore, case_scores
+from core.store.queries.facts import Judge, all_facts_saved, judged_patients, judges
+from core.store.queries.failures import CaseKey, WrongAnswer, cases_of, dialogues, probes_of_trials, wrong_answers
+from core.store.selection import McqRule, Selection
 from core.text.facts import AtomicFact
 from core.text.judged import JudgedPatient
 

@@ -15,7 +15,7 @@ from core.stats.bootstrap import bootstrap_interval
 from core.stats.differences import paired_difference
 from core.stats.intervals import NOTHING, Interval
 from core.stats.ratios import ratio, ratio_intervals
-from core.store.figures import CaseScore
+from core.store.queries.accuracy import CaseScore
 
 Arm = tuple[Format, QuestionType]
 
@@ -76,7 +76,7 @@ def cause_shares(found: Iterable[Attribution], by_arm: bool = False) -> list[Cau
 def patient_effects(found: Iterable[Attribution], scores: Sequence[CaseScore]) -> list[PatientEffect]:
     """Return the effect of the patient in each arm that has a wrong answer; ``scores`` are those of the same answers.
 
-    They are read with the same selection and multiple-choice rule (``core.store.figures.case_scores``).
+    They are read with the same selection and multiple-choice rule (``core.store.queries.accuracy.case_scores``).
     """
     spoiled: dict[tuple[str, Arm], dict[str, int]] = {}
     open_: Counter[tuple[str, Arm]] = Counter()

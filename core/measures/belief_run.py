@@ -7,10 +7,9 @@ from collections.abc import Callable
 from core.measures.attribution_run import CHUNK, Facts, Progress
 from core.measures.belief import trajectory
 from core.measures.belief_many import Course
-from core.store.beliefs import believed
 from core.store.database import Store
-from core.store.failures import cases_of
-from core.store.figures import Selection
+from core.store.queries.failures import believed, cases_of
+from core.store.selection import Selection
 
 
 def courses(

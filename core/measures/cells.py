@@ -12,7 +12,7 @@ from typing import Literal
 from core.datasets.published import RELEASE_DATASETS, AccuracyFigure, accuracy_figures
 from core.events import Format, QuestionType
 from core.measures.accuracy import AccuracyRow, Group, IntervalKind, accuracy_of
-from core.store.figures import CaseScore
+from core.store.queries.accuracy import CaseScore
 
 Split = Literal["all", "specialty", "dataset", "dermatology", "single"]
 PUBLISHED_CASES = "craftmd"

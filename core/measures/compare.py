@@ -18,7 +18,7 @@ from core.stats.corrections import Correction, adjusted
 from core.stats.differences import paired_difference
 from core.stats.intervals import t_interval
 from core.stats.mcnemar import PairedCounts
-from core.store.figures import CaseScore
+from core.store.queries.accuracy import CaseScore
 
 Cases = Mapping[str, CaseScore]
 """The scores of one arm of one model, by the key of the case."""

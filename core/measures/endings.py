@@ -1,6 +1,6 @@
 """Why conversations ended and how long they were, by model.
 
-From one row for each trial, as ``core.store.endings.conversation_endings`` reads them.
+From one row for each trial, as ``core.store.queries.accuracy.conversation_endings`` reads them.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.measures.accuracy import Group
 from core.measures.compare import Comparison, adjusted_p, by_arm, compare
 from core.stats.corrections import Correction
-from core.store.figures import CaseScore
+from core.store.queries.accuracy import CaseScore
 
 Verdict = Literal["rose", "fell", "unclear"]
 LEVEL = 0.05

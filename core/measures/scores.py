@@ -12,7 +12,8 @@ import pandas as pd
 from core.events import FORMATS, QUESTION_TYPES
 from core.measures.accuracy import AccuracyRow, Group, IntervalKind, accuracy_of
 from core.store.database import Store
-from core.store.figures import CaseScore, McqRule, Selection, case_scores
+from core.store.queries.accuracy import CaseScore, case_scores
+from core.store.selection import McqRule, Selection
 
 COLUMNS = ("model", "format", "question_type", "case_key", "dataset", "specialty", "correct", "counted", "excluded")
 

@@ -20,7 +20,7 @@ from core.measures.accuracy import Invalid
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.differences import paired_difference
 from core.stats.intervals import NOTHING, Interval
-from core.store.figures import McqRule
+from core.store.selection import McqRule
 
 Floats = NDArray[np.float64]
 Arm = tuple[Format, QuestionType]
@@ -186,8 +186,8 @@ class _Cases:
 def rescore(outcomes: pd.DataFrame, rules: Sequence[Rule], arms: Collection[Arm] | None = None) -> list[Rescored]:
     """Return every model, arm and rule that applies to it, the standard rule first.
 
-    ``outcomes`` is what ``core.store.endings.ending_outcomes`` reads; ``arms`` restricts to some. The order is that
-    of models, formats, question types and ``rules``.
+    ``outcomes`` is what ``core.store.queries.accuracy.ending_outcomes`` reads; ``arms`` restricts to some.
+    The order is that of models, formats, question types and ``rules``.
     """
     found: list[Rescored] = []
     for arm, model, rows in _arms(outcomes, arms):

@@ -16,10 +16,10 @@ import duckdb
 from core.errors import AnamnesisError
 from core.journal import DeletedLine, JudgedLine, Line, RunHeader, TrialLine, read_lines
 from core.store import rows
-from core.store.cases import ADD_CASES
 from core.store.database import TIMEOUT_S, Store
-from core.store.figures import WATCHED
 from core.store.lease import DatabaseBusyError
+from core.store.queries.cases import ADD_CASES
+from core.store.runs import WATCHED
 from core.store.tables import OF_A_TRIAL, SCHEMAS, Row, insert
 
 CHUNK_TRIALS = 2_000

@@ -1,4 +1,4 @@
-"""The columns that go into the database as Arrow tables, and how rows become one: bulk inserts, never row by row."""
+"""Rows into the database and out of it: columns as Arrow tables, bulk inserts, what a query found by name."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ SCHEMAS: dict[str, pa.Schema] = {
 OF_A_TRIAL = (
     "utterances", "answers", "grades", "calls", "probes", "forks", "misuses", "ratings", "variants",
     "history_measures", "ledgers", "patient_marks", "patient_judgements",
-    "fact_judgements", "trials",
+    "fact_judgements", "scores", "trials",
 )  # fmt: skip
 """The tables that hold what belongs to one trial: whoever takes a trial away clears them all."""
 
@@ -116,3 +116,9 @@ def insert(connection: duckdb.DuckDBPyConnection, sql: str, name: str, rows: Seq
     finally:
         connection.unregister("incoming")
     return int(count)
+
+
+def records(cursor: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+    """Return the rows of an executed query as dictionaries by column name."""
+    names = [column[0] for column in cursor.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

@@ -9,7 +9,7 @@ from core.datasets.published import LeaderboardRow
 from core.measures.cells import Cell
 from core.measures.compare import FormatPair
 from core.stats.corrections import format_p, stars
-from core.store.figures import CaseScore
+from core.store.queries.accuracy import CaseScore
 from pages.parts.figure_controls import dataset_name
 from pages.parts.look import FORMAT, QUESTION_TYPE, VERDICT
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from core.datasets import published
 from core.measures.care import FAILURES, PARTS, CareProfile, Estimate, Failure, Fit, Habits, Normalised, Part, Rating
-from core.store.care import MISUSES
+from core.store.queries.care import MISUSES
 from pages.parts.care_words import (
     CAUSE,
     ENDING,

@@ -4,7 +4,7 @@ from typing import Final
 
 from core.events import EndReason, TagMisuse
 from core.measures.care import CareQuestion, Part
-from core.store.care import Cause, FailureKind
+from core.store.queries.care import Cause, FailureKind
 from core.words import VERDICT
 from pages.parts.endings_charts import REASON, REASON_COLOUR
 

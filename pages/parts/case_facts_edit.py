@@ -12,7 +12,7 @@ from core.errors import AnamnesisError
 from core.measures.ledger import TOPICS, AtomicFact, facts_of, with_ids
 from core.prompts import PromptPack
 from core.store.database import Store
-from core.store.fact_sets import FactSet, facts_saved, save_facts
+from core.store.queries.facts import FactSet, facts_saved, save_facts
 from pages.parts.ask_model import draw_question
 from pages.parts.look import plain
 
@@ -83,7 +83,7 @@ def _proposed(case: Case, key: str) -> tuple[AtomicFact, ...] | None:
 
 def proposed_by(key: str) -> str:
     """Return the model that made the proposal."""
-    _, session = st.session_state.get("debug_asides", {}).get(f"{key}_splitter", ("", None))
+    _, session = st.session_state.get("model_questions", {}).get(f"{key}_splitter", ("", None))
     return session.title if session is not None else _BY_HAND
 
 

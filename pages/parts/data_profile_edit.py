@@ -9,7 +9,7 @@ import streamlit as st
 from core.case import Case, Fact, Profile, Section
 from core.errors import AnamnesisError
 from core.frameworks.automedic.profile_check import edited, remarks
-from core.text.profile.profiles import Generated
+from core.text.profiles import Generated
 from pages.parts.data_words import PARTS
 from pages.parts.debug_setup import SECTION
 from pages.parts.look import plain

@@ -18,7 +18,7 @@ from core.measures.experts.results import AgainstGrader, against_grader, decisio
 from core.measures.experts.reviewing import ReviewState, states
 from core.store.database import Store
 from core.store.fold import fold_if_free
-from core.store.graders import Flips, flips
+from core.store.queries.graders import Flips, flips
 from core.store.review_records import QUESTIONS, Question, parse_item
 from pages.parts.transcripts_data import on_offer, reading
 

@@ -10,7 +10,7 @@ from core.measures.experts.grader import Confusion, Corrected
 from core.measures.history.figures import Figure
 from core.stats.corrections import format_p
 from core.stats.intervals import Interval
-from core.store.graders import Flips
+from core.store.queries.graders import Flips
 from core.store.review_records import ASKED, Question
 from pages.parts.experts_words import MEASURE
 from pages.parts.figures import model_name

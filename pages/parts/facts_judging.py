@@ -17,7 +17,7 @@ from core.jobs.fact_judging import (
 from core.jobs.judging import JudgingOutcome, JudgingSize
 from core.models.registry import load_registry
 from core.store.database import Store
-from core.store.fact_judgements import Judge, JudgeKept, judged_of_trial, judges
+from core.store.queries.facts import Judge, JudgeKept, judged_of_trial, judges
 from core.text.judged import JudgedPatient, PatientVerdict
 from core.work import Work
 from pages.parts.figures import model_name

@@ -18,9 +18,9 @@ from core.measures.ledger.keeping import RULES, mark_missing
 from core.measures.ledger.kept_figures import TalkRow, talk_rows, topic_rows
 from core.measures.ledger.overview import TopicRow
 from core.store.database import Store
-from core.store.fact_judgements import Judge, judged_sums
-from core.store.figures import CaseScore, McqRule, Selection
-from core.store.ledgers import talk_sums, topic_sums
+from core.store.queries.accuracy import CaseScore
+from core.store.queries.facts import Judge, judged_sums, talk_sums, topic_sums
+from core.store.selection import McqRule, Selection
 from core.work import Work, begin, work_at
 from pages.parts.failures_filters import Scope
 from pages.parts.figures import scores

@@ -13,9 +13,8 @@ from core.measures.history.groups import GroupRow, group_rows
 from core.measures.history.measuring import measure_missing
 from core.stats.corrections import Correction
 from core.store.database import Store
-from core.store.figures import McqRule, Selection
 from core.store.fold import fold_if_free
-from core.store.selection import Condition
+from core.store.selection import Condition, McqRule, Selection
 from core.work import Work, begin, work_at
 from pages.parts.failures_filters import Scope
 from pages.parts.figures import conditions

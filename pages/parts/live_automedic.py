@@ -12,7 +12,7 @@ from core.frameworks.base import AUTOMEDIC, Campaign
 from core.frameworks.casting import CastNames
 from core.jobs.plan import Settings
 from core.live.start import first_model, side_by_side
-from core.text.profile.profiles import Prepared
+from core.text.profiles import Prepared
 from pages.parts.data_words import reason_words
 from pages.parts.look import arm
 from pages.parts.run_form import MOST_TURNS

@@ -118,7 +118,7 @@ def _stored(trial: str, missing: str) -> Shown | None:
     session.events = list(events)
     times = [event.at for event in events if hasattr(event, "at")]
     session.started_at, session.finished_at = (min(times), max(times)) if times else (0.0, 0.0)
-    doctor, persona = (setup.doctor, str(setup.settings.get("persona") or "")) if setup else ("", "")
+    doctor, persona = (setup.run.doctor, str(setup.run.settings.get("persona") or "")) if setup else ("", "")
     return Shown(session, case, trial, doctor, persona)
 
 

@@ -9,8 +9,8 @@ from core.measures.monitoring import Step, published_versions, recorrected, step
 from core.measures.scores import chosen
 from core.stats.corrections import LABELS, Correction, format_p, stars
 from core.store.database import Store
-from core.store.figures import McqRule, Selection
-from core.store.versions import Course, courses
+from core.store.queries.accuracy import Course, courses
+from core.store.selection import McqRule, Selection
 from pages.parts.figures import label_of, model_name, scores
 from pages.parts.look import END_SHORT, FORMAT, QUESTION_TYPE, arm
 from pages.parts.monitoring_charts import Bar

@@ -11,17 +11,9 @@ from core.measures.patients.marking import count_unmarked, mark_patients
 from core.measures.patients.rules import rules_version
 from core.store.database import Store
 from core.store.fold import fold_if_free
-from core.store.patients import (
-    KINDS,
-    Hit,
-    Kind,
-    Mark,
-    PatientFilter,
-    PatientOffer,
-    hits,
-    offer,
-    trial_case,
-)
+from core.store.queries.patients import KINDS, Hit, Kind, Mark, PatientOffer, hits, offer
+from core.store.queries.transcripts import stored_trial
+from core.store.selection import Selection
 from core.work import Work, begin, work_at
 
 PAGE = 50
@@ -32,7 +24,7 @@ PAGE = 50
 class View:
     """Which conversations and kinds of hits are looked at; the names of models, doctors first, are the page's."""
 
-    wanted: PatientFilter
+    wanted: Selection
     kinds: tuple[Kind, ...] = KINDS
     patients: dict[str, str] = field(default_factory=dict, compare=False, hash=False)
     doctors: dict[str, str] = field(default_factory=dict, compare=False, hash=False)
@@ -80,7 +72,7 @@ def every_hit(view: View, words: str) -> list[Hit]:
 def is_stored(trial_id: str) -> bool:
     """Say whether there is such a conversation."""
     with Store().read() as cursor:
-        return trial_case(cursor, trial_id) is not None
+        return stored_trial(cursor, trial_id) is not None
 
 
 def marks_of_trial(trial_id: str) -> tuple[Mark, ...]:
@@ -93,8 +85,8 @@ def against_experts() -> list[TermsAgreement]:
     return _against_experts(*_key())
 
 
-def _marked_together(view: View) -> PatientFilter:
-    return PatientFilter(runs=view.wanted.runs)
+def _marked_together(view: View) -> Selection:
+    return Selection(runs=view.wanted.runs)
 
 
 def _key() -> tuple[str, str]:
@@ -109,18 +101,18 @@ def _offer(path: str, version: str) -> PatientOffer:
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
-def _unmarked(path: str, version: str, wanted: PatientFilter) -> int:
+def _unmarked(path: str, version: str, wanted: Selection) -> int:
     return count_unmarked(Store(), wanted)
 
 
 @st.cache_resource(max_entries=32, show_spinner="Resampling the cases…")
-def _rates(path: str, version: str, wanted: PatientFilter, by: By, pooled: bool) -> list[PatientRate]:
+def _rates(path: str, version: str, wanted: Selection, by: By, pooled: bool) -> list[PatientRate]:
     return patient_rates(Store(), by, wanted, pooled=pooled)
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
 def _page_of(
-    path: str, version: str, wanted: PatientFilter, kinds: tuple[Kind, ...], words: str, page: int
+    path: str, version: str, wanted: Selection, kinds: tuple[Kind, ...], words: str, page: int
 ) -> tuple[int, list[Hit]]:
     with Store().read() as cursor:
         return hits(cursor, rules_version(), kinds, wanted, words=words or None, limit=PAGE, offset=page * PAGE)

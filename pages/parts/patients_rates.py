@@ -7,7 +7,7 @@ import streamlit as st
 
 from core.measures.patients.figures import By, PatientRate
 from core.measures.patients.kinds import ABOUT, PRECISE
-from core.store.patients import Kind
+from core.store.queries.patients import Kind
 from core.words import PROTOCOL
 from pages.parts.failures_show import is_dark
 from pages.parts.figure_controls import dataset_name, keep_valid, natural

@@ -7,7 +7,7 @@ import pandas as pd
 from core.measures.patients.experts import ALL, TermsAgreement
 from core.measures.patients.figures import PatientRate
 from core.measures.patients.kinds import ABOUT, About
-from core.store.patients import Hit
+from core.store.queries.patients import Hit
 from pages.parts.figures import model_name
 
 Group = tuple[str, str, str, str]

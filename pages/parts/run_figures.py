@@ -10,7 +10,7 @@ from core.frameworks.consultation.oracle import BY_NAME, Bound, OracleDoctor
 from core.jobs.plan import remarks_of
 from core.measures.accuracy import AccuracyRow
 from core.persona import PLAIN, label, parse_persona
-from core.store.runs import Run
+from core.store.runs import RunProgress
 from core.words import PROTOCOL
 from pages.parts.charts import accuracy_chart
 from pages.parts.figure_controls import dataset_name, unique_names
@@ -22,7 +22,7 @@ from pages.parts.run_data import accuracy_rows
 _CHART = {"displaylogo": False, "toImageButtonOptions": {"format": "svg", "filename": "accuracy"}}
 
 
-def draw_facts(run: Run) -> None:
+def draw_facts(run: RunProgress) -> None:
     """Draw who plays under which settings, and what was used so far."""
     used = [f"{role}: {use.prompt_tokens + use.completion_tokens:,} tokens" for role, use in run.use.items()]
     columns = st.columns(4)
@@ -36,7 +36,7 @@ def _lines(facts: Iterator[tuple[str, str]]) -> str:
     return "  \n".join(f"**{name}** {words}" for name, words in facts)
 
 
-def _cast(run: Run) -> Iterator[tuple[str, str]]:
+def _cast(run: RunProgress) -> Iterator[tuple[str, str]]:
     if _is_bound(run):
         yield "Conversation", "none (a bound)"
     else:
@@ -56,11 +56,11 @@ def _cast(run: Run) -> Iterator[tuple[str, str]]:
         yield "Mind that", plain(" and that ".join(remarks))
 
 
-def _is_bound(run: Run) -> bool:
+def _is_bound(run: RunProgress) -> bool:
     return isinstance(BY_NAME.get(run.doctor), Bound)
 
 
-def _settings(run: Run) -> Iterator[tuple[str, str]]:
+def _settings(run: RunProgress) -> Iterator[tuple[str, str]]:
     yield "Protocol", PROTOCOL.get(run.protocol, plain(run.protocol))
     yield "Prompts", f"{plain(run.prompt_pack)} `{run.prompt_hash[:8]}`"
     if prompt := run.settings.get("doctor_prompt"):
@@ -76,7 +76,7 @@ def _settings(run: Run) -> Iterator[tuple[str, str]]:
     yield "Seed", str(run.seed)
 
 
-def draw_figures(run: Run) -> None:
+def draw_figures(run: RunProgress) -> None:
     """Draw the accuracy of a run, what was excluded from it and why, and the way to what else is measured."""
     rows = accuracy_rows(run)
     if not rows:
@@ -99,7 +99,7 @@ def draw_figures(run: Run) -> None:
         )  # fmt: skip
 
 
-def _draw_solved(run: Run, rows: list[AccuracyRow]) -> None:
+def _draw_solved(run: RunProgress, rows: list[AccuracyRow]) -> None:
     """Draw the one or two figures of Consultation, with the way to how well the history was taken."""
     with st.container(horizontal=True, vertical_alignment="center", border=True, gap="medium"):
         for row in rows:
@@ -111,7 +111,7 @@ def _draw_solved(run: Run, rows: list[AccuracyRow]) -> None:
         )  # fmt: skip
 
 
-def _draw_static_and_after(run: Run, rows: list[AccuracyRow]) -> None:
+def _draw_static_and_after(run: RunProgress, rows: list[AccuracyRow]) -> None:
     """Draw what an AutoMedic run's doctor got right on paper and after the conversations, with the way to CARE."""
     with st.container(horizontal=True, vertical_alignment="center", border=True, gap="medium"):
         for row in rows:
@@ -134,12 +134,12 @@ def _draw_accuracy(row: AccuracyRow, label: str, what: str) -> None:
         st.caption(_interval(row))
 
 
-def _data_set(run: Run) -> str:
+def _data_set(run: RunProgress) -> str:
     """Return the name of the data set that a run's cases are of, as filters show it."""
     return dataset_name(run.case_set.partition(":")[0].partition(" (")[0])
 
 
-def _history_of(run: Run) -> dict[str, str]:
+def _history_of(run: RunProgress) -> dict[str, str]:
     """Return the address on the History taking page of the doctor whose conversations a run holds."""
     names = {one.name: one.runs for one in doctors()}
     name = next((shown for key, shown in unique_names(names).items() if run.run_id in names[key]), None)

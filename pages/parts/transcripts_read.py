@@ -8,7 +8,8 @@ import streamlit as st
 from core.events import FORMATS, QUESTION_TYPES, Answered, Graded, Summarised, reasoning_of
 from core.export.reading import was_shown
 from core.frameworks.base import AUTOMEDIC, CRAFTMD
-from core.store.conversations import Conversation, ConversationFilter
+from core.store.queries.conversations import Conversation
+from core.store.selection import Selection
 from core.words import PROTOCOL
 from pages.parts.branches_data import family_of
 from pages.parts.endings_charts import REASON
@@ -30,7 +31,7 @@ _LONG = 240
 _CHAT = 640
 
 
-def draw_reading(trial_id: str, wanted: ConversationFilter) -> None:
+def draw_reading(trial_id: str, wanted: Selection) -> None:
     """Draw a conversation with the way to its neighbours in the found list."""
     shown = reading(trial_id)
     _steps(trial_id, wanted, shown)
@@ -51,7 +52,7 @@ def draw_reading(trial_id: str, wanted: ConversationFilter) -> None:
     _other_trials(shown.talk)
 
 
-def _steps(trial_id: str, wanted: ConversationFilter, shown: Reading | None) -> None:
+def _steps(trial_id: str, wanted: Selection, shown: Reading | None) -> None:
     places = found_ids(wanted)
     ids = list(places)
     place = places.get(trial_id)

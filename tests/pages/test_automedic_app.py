@@ -12,8 +12,8 @@ from core.cli.app import main
 from core.datasets.select import select
 from core.jobs.plan import find_header
 from core.store.database import Store
-from core.store.profiles import add_profiles
-from core.text.profile.profiles import Generated, Prepared
+from core.store.queries.cases import add_profiles
+from core.text.profiles import Generated, Prepared
 from pages.parts.run_prepared import left_out_words
 from tests.support.campaigns import metrics, run_ids, stop_all
 from tests.support.pages import button, has_button, run_until, trouble, words

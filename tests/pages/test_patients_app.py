@@ -16,7 +16,7 @@ from core.measures.patients.kinds import ABOUT
 from core.measures.patients.marking import mark_patients
 from core.stats.intervals import Interval
 from core.store.database import Store
-from core.store.patients import Mark
+from core.store.queries.patients import Mark
 from pages.parts.patients_charts import rates_chart
 from pages.parts.patients_conversation import marked_at
 from tests.core.measures.patients.patient_talks import stored

@@ -26,8 +26,8 @@ from core.events import Called, Token
 from core.frameworks.automedic.profile_check import Checked, Dropped, check_profile, has_complaint
 from core.frameworks.consultation.items_model import ProfilingError
 from core.prompts import PromptPack
-from core.text.profile.profiles import Generated, Reason
-from core.text.profile.speaking import Speaking, speaking_of
+from core.text.persons import Speaking, speaking_of
+from core.text.profiles import Generated, Reason
 
 MAX_ASKS = 3
 """A reply that cannot be used is asked for again at most twice."""

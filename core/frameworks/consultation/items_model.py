@@ -18,7 +18,7 @@ from core.errors import AnamnesisError
 from core.events import Called, Token
 from core.frameworks.consultation.items import Item, ItemSet
 from core.prompts import PromptPack
-from core.text.items_rules import words_of
+from core.text.facts import words_of
 from core.text.topics import topic_of_key
 
 MAX_ASKS = 3

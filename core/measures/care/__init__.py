@@ -8,7 +8,7 @@ from core.measures.care.habits import Habits, habits_of
 from core.measures.care.items import item_rows, read_care
 from core.measures.care.profile import PARTS, CareProfile, Estimate, Part, profile_of, profiles
 from core.measures.care.suitability import DatasetSuitability, dataset_suitability
-from core.store.care import CAUSES, FAILURES, CareQuestion, Failure, Rating, failures, ratings
+from core.store.queries.care import CAUSES, FAILURES, CareQuestion, Failure, Rating, failures, ratings
 
 __all__ = [
     "CAUSES", "FAILURES", "PARTS", "CareProfile", "CareQuestion", "DatasetSuitability", "Estimate",

@@ -11,7 +11,7 @@ import pandas as pd
 from core.events import EndReason, TagMisuse
 from core.measures.care.items import BEST_RATING, item_rows
 from core.measures.care.profile import USED, Slice, slices
-from core.store.care import MISUSES
+from core.store.queries.care import MISUSES
 from core.store.selection import doctor_of
 
 _MISUSED = [f"misused_{kind}" for kind in MISUSES]

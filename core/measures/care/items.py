@@ -5,15 +5,15 @@ from __future__ import annotations
 import pandas as pd
 
 from core.events import COUNTED
-from core.store.care import CareQuestion, trial_rows
 from core.store.database import Store
+from core.store.queries.care import CareQuestion, trial_rows
 from core.store.selection import Selection
 
 BEST_RATING = 5
 
 
 def read_care(store: Store, question_type: CareQuestion = "mcq", selection: Selection | None = None) -> pd.DataFrame:
-    """Return ``core.store.care.trial_rows`` of a selection, with the condition in the column ``seat`` as well."""
+    """Return ``core.store.queries.care.trial_rows`` of a selection, its condition in ``seat`` as well."""
     with store.read() as cursor:
         table = trial_rows(cursor, selection, question_type)
     names = table["model"].astype(str)

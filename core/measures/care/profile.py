@@ -23,7 +23,7 @@ from core.stats.bootstrap import RESAMPLES, SEED, bootstrap_interval, resampled_
 from core.stats.intervals import NOTHING, Interval
 from core.stats.proportions import wilson, wilson_if_alike
 from core.stats.ratios import percentiles
-from core.store.care import CAUSES, Cause, FailureKind
+from core.store.queries.care import CAUSES, Cause, FailureKind
 from core.store.selection import doctor_of
 
 Floats = NDArray[np.float64]

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from core.case import Case
-from core.text.profile.fields import Coverage, coverage
-from core.text.profile.profiles import CaseId, Generated, own_profile
+from core.text.profiles import CaseId, Coverage, Generated, coverage, own_profile
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from core.frameworks.answering import grade_answer
 from core.frameworks.casting import REFERENCE
 from core.journal import JournalWriter, RunHeader, TrialLine, seed_of, trial_id
 from core.measures.experts.drawing import own_order
-from core.store.annotations import Annotation
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.queries.reviews import Annotation
 from core.store.review_records import Candidate, Item, Review, ReviewItem, ReviewPlan
 from core.store.runs import done_trial_ids, run_cases
 

@@ -9,10 +9,9 @@ from typing import TextIO
 import orjson
 
 from core.measures.experts.reviewing import states
-from core.store.annotations import Span, annotation_history
 from core.store.database import Store
+from core.store.queries.reviews import Span, annotation_history, subjects
 from core.store.review_records import parse_item
-from core.store.reviews import subjects
 
 COLUMNS = (
     "item", "model", "case", "annotator", "question", "value", "comment", "reason", "highlights", "review", "at"

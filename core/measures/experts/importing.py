@@ -13,10 +13,9 @@ from core.errors import AnamnesisError, UsageError
 from core.measures.experts.release import workbooks_of
 from core.measures.experts.results import IMPORTED, RELEASE
 from core.measures.experts.workbooks import FILES, WorkbookRow, read_rows
-from core.store.annotations import Annotation, add_annotations, annotations_of
 from core.store.database import Store
+from core.store.queries.reviews import Annotation, add_annotations, annotations_of, conversations_on, subjects
 from core.store.review_records import ANSWERS, QUESTIONS, Item, parse_item
-from core.store.reviews import conversations_on, subjects
 
 DATASET = "craftmd"
 """The data set that the cases of the release's workbooks belong to."""

@@ -18,8 +18,7 @@ from core.measures.experts.deciding import Decision, decide
 from core.measures.experts.grader import CaseCount, CountAgreement, count_agreement
 from core.measures.experts.workbooks import FILES, FOLDER, read_workbook
 from core.store.database import Store
-from core.store.paper import Arm, ReleasedRun, released_runs
-from core.store.release import document
+from core.store.queries.release import Arm, ReleasedRun, document, released_runs
 
 GRADER_FILE = f"{FOLDER}/validation_graderai.csv"
 GRADED_MODEL = "gpt_4"

@@ -13,11 +13,12 @@ from core.events import COUNTED
 from core.measures.experts.deciding import Decision, decide
 from core.measures.experts.grader import Corrected, JudgedAnswer, corrected
 from core.measures.experts.reviewing import ReviewState
-from core.store import reviews as rows
-from core.store.annotations import Annotation, annotations_of
 from core.store.database import Store
-from core.store.figures import Selection, case_scores
+from core.store.queries import reviews as rows
+from core.store.queries.accuracy import case_scores
+from core.store.queries.reviews import Annotation, annotations_of
 from core.store.review_records import QUESTIONS, Item, Judgement, parse_item
+from core.store.selection import Selection
 
 RELEASE, IMPORTED = "release", "imported"
 """Under which name annotations of the CRAFT-MD release, and those of a file, are kept in place of a review's."""

@@ -16,9 +16,9 @@ import duckdb
 from core.errors import UsageError
 from core.measures.experts.baseline import baseline_pool, begin_baseline
 from core.measures.experts.drawing import draw, own_order
-from core.store import reviews as rows
-from core.store.annotations import Annotation, Span, add_annotations, annotations_of
 from core.store.database import Store
+from core.store.queries import reviews as rows
+from core.store.queries.reviews import Annotation, Span, add_annotations, annotations_of
 from core.store.review_records import ANSWERS, Question, Review, ReviewItem, ReviewPlan, Unblinding
 
 COMMENT, HIGHLIGHT = "comment", "highlight"

@@ -6,8 +6,8 @@ from core.case import Case
 from core.errors import UsageError
 from core.measures.experts.baseline import baseline_cases, write_trials
 from core.measures.experts.reviewing import ReviewState, state_of
-from core.store.annotations import Annotation, add_annotations
 from core.store.database import Store
+from core.store.queries.reviews import Annotation, add_annotations
 
 
 def next_question(state: ReviewState, item: str, annotator: str) -> str | None:

@@ -12,7 +12,8 @@ from core.measures.experts.reviewing import ReviewState, states
 from core.measures.graders.judged import Judged, read_judged
 from core.measures.graders.panel import PANEL, Verdicts, judge_scores, majority
 from core.store.database import Store
-from core.store.figures import CaseScore, Selection
+from core.store.queries.accuracy import CaseScore
+from core.store.selection import Selection
 
 NEEDED = (
     "To correct an accuracy for the grader's error, experts' judgements of free responses are needed: plan a review of "

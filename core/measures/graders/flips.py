@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from core.stats.intervals import Interval
 from core.stats.ratios import ratio_intervals
 from core.store.database import Store
-from core.store.graders import FlipCount, flip_counts
+from core.store.queries.graders import FlipCount, flip_counts
 
 
 @dataclass(frozen=True)

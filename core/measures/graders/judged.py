@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from core.errors import UsageError
 from core.events import COUNTED
 from core.store.database import Store
-from core.store.figures import Selection
-from core.store.graders import GraderHeld, VerdictCount, graders_held, verdict_counts
+from core.store.queries.graders import GraderHeld, VerdictCount, graders_held, verdict_counts
+from core.store.selection import Selection
 
 NOT_JUDGED = -1
 """Code of an answer that a grader has not judged, or not with a verdict that counts."""

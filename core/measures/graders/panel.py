@@ -15,7 +15,7 @@ from core.errors import UsageError
 from core.events import COUNTED, Verdict
 from core.measures.accuracy import AccuracyRow, Group, accuracy_of
 from core.measures.graders.judged import Judged
-from core.store.figures import CaseScore
+from core.store.queries.accuracy import CaseScore
 
 PANEL = "panel"
 """What a panel is called where graders are named."""

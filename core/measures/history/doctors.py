@@ -11,7 +11,7 @@ from core.frameworks.consultation.oracle import Bound
 from core.measures.history.figures import MeasureRow, read_history
 from core.measures.history.measures import SCALARS
 from core.store.database import Store
-from core.store.figures import case_scores
+from core.store.queries.accuracy import case_scores
 from core.store.selection import Selection, doctor_of
 
 MEASURES = (*SCALARS, "accuracy")

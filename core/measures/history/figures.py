@@ -19,8 +19,8 @@ from core.measures.history.resampling import Floats, column_intervals
 from core.stats.corrections import Correction, adjusted
 from core.stats.differences import Difference, paired_difference
 from core.store.database import Store
-from core.store.figures import Selection
-from core.store.history import case_means
+from core.store.queries.history import case_means
+from core.store.selection import Selection
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class ComparisonRow:
 
 
 def read_history(store: Store, selection: Selection | None = None) -> pd.DataFrame:
-    """Return the table of ``core.store.history.case_means``: a row for each model and case.
+    """Return the table of ``core.store.queries.history.case_means``: a row for each model and case.
 
     What is not measured yet is counted in ``missing``: ``measure_missing`` first. Formats and question types of the
     selection have no bearing on conversations.

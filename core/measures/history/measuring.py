@@ -10,8 +10,7 @@ from core.case import Case
 from core.frameworks.consultation.items import BY_RULE, ItemSet, items_by_rule, items_from_json, items_to_json
 from core.measures.history.measures import Yardstick, measure, to_json, yardstick
 from core.store.database import Store
-from core.store.figures import Selection
-from core.store.history import (
+from core.store.queries.history import (
     StoredItems,
     StoredMeasures,
     Unmeasured,
@@ -23,6 +22,7 @@ from core.store.history import (
     newest_items,
     unmeasured,
 )
+from core.store.selection import Selection
 
 VERSION = "1-stem"
 """Of the measures' definitions; a new one makes all stored measures missing."""

@@ -15,12 +15,11 @@ from core.measures.attribution_facts import LedgerFacts
 from core.measures.ledger.summary import facts_from_json
 from core.measures.ledger.workers import Parcel, marked_by
 from core.store.database import Store
-from core.store.fact_sets import all_facts_saved
-from core.store.failures import cases_of, dialogues
-from core.store.figures import Selection
-from core.store.ledgers import StoredLedger, Unmarked, add_ledgers, summaries, unmarked
+from core.store.queries.facts import StoredLedger, Unmarked, add_ledgers, all_facts_saved, summaries, unmarked
+from core.store.queries.failures import cases_of, dialogues
+from core.store.selection import Selection
 
-RULES = "3"
+RULES = "4"
 """Version of the ledger's rules and of the summary; a new one makes every kept summary missing."""
 PARCEL = 60
 """Conversations that are marked between two looks at ``stop``."""

@@ -43,7 +43,7 @@ class TalkRow:
 
 
 def topic_rows(sums: pd.DataFrame) -> dict[str, list[TopicRow]]:
-    """Return model → a row for each of its topics in the order of a history, from ``core.store.ledgers.topic_sums``."""
+    """Return model → a row for each of its topics in the order of a history, from ``facts.topic_sums``."""
     if sums.empty:
         return {}
     shares = sums[["model", "topic", "case_key"]].copy()
@@ -64,9 +64,9 @@ def topic_rows(sums: pd.DataFrame) -> dict[str, list[TopicRow]]:
 
 
 def talk_rows(sums: pd.DataFrame, judged: pd.DataFrame | None = None) -> list[TalkRow]:
-    """Return a row for each model that has a conversation, from ``core.store.ledgers.talk_sums``.
+    """Return a row for each model that has a conversation, from ``core.store.queries.facts.talk_sums``.
 
-    ``judged`` holds one judge's sums (``core.store.fact_judgements.judged_sums``), ``None`` where nobody judged.
+    ``judged`` holds one judge's sums (``core.store.queries.facts.judged_sums``), ``None`` where nobody judged.
     """
     leaks = _shares(sums, "marked", ("with_leaked",))
     faults = _shares(judged, "judged", ("with_invented", "with_withheld")) if judged is not None else {}

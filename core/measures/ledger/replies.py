@@ -13,44 +13,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from core.case import sentences
+from core.text.negation import NO, UNKNOWN, YES
 from core.text.reading import Claim, Quantity, Reading, read, said_age
 
 Polarity = Literal["yes", "no", "unknown"]
 
 _I = re.IGNORECASE
-_UNKNOWN = re.compile(
-    r"can only tell|(?:does|did)(?: not|n['’]t) (?:provide|specify|say)|not (?:really )?(?:sure|certain)|"
-    r"(?:don['’]?t|do not|didn['’]?t|doesn['’]?t|does not|did not|can['’]?t|cannot|couldn['’]?t) "
-    r"(?:really |"
-    r"exactly )?(?:know|remember|recall|say|tell|have (?:that|any|enough|this|the) (?:information|details))|no "
-    r"idea|unsure|"
-    r"hard to say|(?:not|n['’]t|never) (?:been |specifically |explicitly )?(?:mention|specif|stated|provided|"
-    r"told|discuss|"
-    r"said anything|aware of that|given)\w*|"
-    r"nothing (?:is |was |has been )?(?:mentioned|stated)|nothing about|"
-    r"no (?:mention|information)\b|wasn['’]?t mentioned|haven['’]?t "
-    r"(?:checked|been told)",
-    _I,
-)
-_NO = re.compile(
-    r"^\W*(?:(?:well|oh|um|hmm|uh|honestly|actually)\W+)*(?:no(?=\s*[,.!;–—-]|\s*$|\s+(?:i|he|she|we|they|my|it|"
-    r"there|not|"
-    r"none|neither|nothing|the|doctor|change|other|unusual)\b)|nope|nah|not (?:really|that|at all|lately|"
-    r"recently|yet|so "
-    r"far|any|a thing|one)\b|never\b(?! mind)|none\b|nothing\b|neither\b|nobody\b|no one\b|i don['’]?t think so|"
-    r"don['’]?t "
-    r"think so|i (?:don['’]?t|do not|haven['’]?t|have not|have no|have never|never|didn['’]?t|did not)\b|i['’]ve "
-    r"(?:not|no|"
-    r"never)\b|(?:he|she) (?:hasn['’]?t|doesn['’]?t|didn['’]?t|has not|has never|does not)\b|(?:definitely|absolutely) "
-    r"not)|\bno, i (?:don['’]?t|do not)\b",
-    _I,
-)
-_YES = re.compile(
-    r"^\W*(?:(?:well|oh|um|hmm|uh|honestly|actually)\W+)*(?:yes|yeah|yep|yup|both|i do\b|i have\b|that['’]?s "
-    r"right|correct|"
-    r"exactly|a little|a bit|sometimes|definitely|sure|indeed|all of)\b|\b(?:yes|yeah)\W*$|,\s*(?:yes|yeah)\b",
-    _I,
-)
 _MISSED = re.compile(r"\b(?:missed|skipped|behind (?:on|with))\b", _I)
 _FINE = re.compile(
     r"\b(?:is|are|feels?|looks?|seems?|(?:has|have) (?:been|stayed|remained)) (?:all |just |perfectly |completely )?"
@@ -128,16 +96,16 @@ def reply_to(question: str, text: str) -> Reply:
 
 def polarity_of(text: str) -> Polarity | None:
     """Return whether a reply says yes, no, or that it does not know; ``None`` where it just tells."""
-    if _UNKNOWN.search(text) and not _tells_besides(text):
+    if UNKNOWN.search(text) and not _tells_besides(text):
         return "unknown"
-    if _NO.search(text) or _MISSED.search(text):
+    if NO.search(text) or _MISSED.search(text):
         return "no"
-    return "yes" if _YES.search(text) else None
+    return "yes" if YES.search(text) else None
 
 
 def _tells_besides(text: str) -> bool:
     """Say whether a message with "I don't know" in it tells something in another sentence."""
-    rest = [s for s in statements_of(text) if not _UNKNOWN.search(s)]
+    rest = [s for s in statements_of(text) if not UNKNOWN.search(s)]
     return any(read(s).concepts or read(s).quantities for s in rest)
 
 
@@ -161,7 +129,7 @@ def without_notes(question: str) -> str:
 
 def does_not_know(statement: str) -> bool:
     """Say whether a statement says that something is not known."""
-    return bool(_UNKNOWN.search(statement))
+    return bool(UNKNOWN.search(statement))
 
 
 @functools.lru_cache(maxsize=50_000)

@@ -13,8 +13,8 @@ from core.measures.memorisation.halves import FLAG
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.intervals import Interval
 from core.stats.proportions import wilson
-from core.store.completions import StoredCompletion
-from core.store.figures import CaseScore
+from core.store.queries.accuracy import CaseScore
+from core.store.queries.cases import StoredCompletion
 
 BINS = 20
 """Bars of the histogram; each is 0.05 wide, and the last one is the flagged cases."""

@@ -24,8 +24,9 @@ from core.stats.intervals import NOTHING, Interval
 from core.stats.proportions import wilson, wilson_if_alike
 from core.stats.ratios import RESAMPLES, percentiles, ratio
 from core.store.database import Store
-from core.store.failures import cases_of, dialogues
-from core.store.patients import KINDS, Hit, Kind, Mark, PatientFilter, hits, talks, trial_case
+from core.store.queries.failures import cases_of, dialogues
+from core.store.queries.patients import KINDS, Hit, Kind, Mark, hits, talks
+from core.store.queries.transcripts import stored_trial
 from core.store.selection import Selection, select
 
 By = Literal["patient", "run", "doctor", "specialty", "dataset"]
@@ -61,7 +62,7 @@ class PatientRate:
 
 
 def patient_rates(
-    store: Store, by: By = "patient", wanted: PatientFilter | None = None, kinds: Sequence[Kind] = KINDS, *,
+    store: Store, by: By = "patient", wanted: Selection | None = None, kinds: Sequence[Kind] = KINDS, *,
     pooled: bool = False,
 ) -> list[PatientRate]:  # fmt: skip
     """Return a row for each group, condition and kind, from what is marked; nothing is marked here.
@@ -93,7 +94,7 @@ def _pool(members: pd.DataFrame) -> str:
 
 
 def patient_hits(
-    store: Store, kind: Kind, wanted: PatientFilter | None = None, *, words: str | None = None,
+    store: Store, kind: Kind, wanted: Selection | None = None, *, words: str | None = None,
     limit: int | None = 50, offset: int = 0,
 ) -> tuple[int, list[Hit]]:  # fmt: skip
     """Return how many kept hits of a kind there are under a filter, and a page of them by run, case, trial and turn.
@@ -111,7 +112,8 @@ def trial_marks(store: Store, trial_id: str) -> tuple[Mark, ...]:
     no such conversation is stored.
     """
     with store.read() as cursor:
-        key = trial_case(cursor, trial_id)
+        held = stored_trial(cursor, trial_id)
+        key = (held.case_key, held.content_hash) if held else None
         case = cases_of(cursor, [key]).get(key) if key else None
         said = dialogues(cursor, [trial_id]).get(trial_id)
     if case is None or said is None:
@@ -120,7 +122,7 @@ def trial_marks(store: Store, trial_id: str) -> tuple[Mark, ...]:
 
 
 def hit_sample(
-    store: Store, kind: Kind, number: int = 20, seed: int = 20, wanted: PatientFilter | None = None
+    store: Store, kind: Kind, number: int = 20, seed: int = 20, wanted: Selection | None = None
 ) -> list[Hit]:
     """Return so many kept hits of a kind, drawn at random without replacement (all where there are fewer)."""
     found = patient_hits(store, kind, wanted, limit=None)[1]

@@ -18,8 +18,8 @@ from core.stats.agreement import cohen_kappa, percent_agreement
 from core.stats.intervals import Interval
 from core.stats.ratios import ratio, share_interval
 from core.store.database import Store
-from core.store.patient_judgements import Judgement, judgements
-from core.store.patients import PatientFilter, talks
+from core.store.queries.patients import Judgement, judgements, talks
+from core.store.selection import Selection
 
 _WORDS = {True: "term", False: "none"}
 
@@ -53,9 +53,9 @@ class JudgeAgreement:
     unmarked: int
 
 
-def judge_against_rule(store: Store, wanted: PatientFilter | None = None) -> list[JudgeAgreement]:
+def judge_against_rule(store: Store, wanted: Selection | None = None) -> list[JudgeAgreement]:
     """Return a row for each model and prompt that judged conversations under a filter; nothing is judged here."""
-    wanted = wanted or PatientFilter()
+    wanted = wanted or Selection()
     with store.read() as cursor:
         judged = judgements(cursor, wanted)
         marked = talks(cursor, rules_version(), wanted) if judged else None

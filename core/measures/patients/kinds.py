@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.store.patients import Kind
+from core.store.queries.patients import Kind
 
 PRECISE = 0.8
 """Share of right hits among those read from which on a rule may be counted by."""

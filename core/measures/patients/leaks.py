@@ -15,15 +15,12 @@ from typing import NamedTuple
 
 from core.case import Case, sentences
 from core.knowledge.base import knowledge, words_of_name
+from core.vocabulary import relatives
 
 _SHORTEST = 4
 """Letters of a name that is looked for: shorter ones are abbreviations with other meanings."""
 _BETWEEN = r"(?:['’]s)?[\W_]+"
-_RELATIVE = re.compile(
-    r"\b(?:mother|father|mom|dad|mum|parents?|brothers?|sisters?|siblings?|grand\w+|aunts?|uncles?|cousins?|family|"
-    r"relatives?|wife|husband|daughters?|sons?)\b",
-    re.IGNORECASE,
-)
+_RELATIVE = re.compile(rf"\b(?:family|(?:{relatives()})s?)\b", re.IGNORECASE)
 
 
 class Name(NamedTuple):

@@ -18,8 +18,9 @@ from core.measures.ledger.keeping import WRITTEN, default_processes
 from core.measures.ledger.workers import Parcel, marked_by
 from core.measures.patients.rules import marks_in, replies_of, rules_version
 from core.store.database import Store
-from core.store.failures import cases_of, dialogues
-from core.store.patients import Mark, PatientFilter, StoredMarks, ToMark, add_marks, to_mark
+from core.store.queries.failures import cases_of, dialogues
+from core.store.queries.patients import Mark, StoredMarks, ToMark, add_marks, to_mark
+from core.store.selection import Selection
 from core.work import Progress, Stop
 
 SECONDS_EACH = 0.002
@@ -48,7 +49,7 @@ class Replies(Parcel):
         return len(replies_of(said)), [mark._asdict() for mark in marks_in(self.cases[place][0], said)]
 
 
-def count_unmarked(store: Store, wanted: PatientFilter | None = None) -> int:
+def count_unmarked(store: Store, wanted: Selection | None = None) -> int:
     """Return how many conversations under a filter are not marked by the present rules."""
     with store.read() as cursor:
         return len(to_mark(cursor, rules_version(), wanted))
@@ -60,7 +61,7 @@ def seconds_for(conversations: int) -> float:
 
 
 def mark_patients(
-    store: Store, wanted: PatientFilter | None = None, *, on_progress: Progress = lambda done, planned: None,
+    store: Store, wanted: Selection | None = None, *, on_progress: Progress = lambda done, planned: None,
     stop: Stop = lambda: False, processes: int | None = None,
 ) -> Marked:  # fmt: skip
     """Mark the conversations under a filter that are not marked, and keep the marks.

@@ -26,7 +26,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from core.store.patients import Kind
+from core.store.queries.patients import Kind
 
 _I = re.IGNORECASE
 _NOT = r"(?:n['’]t| not)"

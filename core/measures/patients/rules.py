@@ -16,7 +16,7 @@ from core.agents.base import Turn
 from core.case import Case
 from core.measures.patients.leaks import Name, hidden_names, leak_in
 from core.measures.patients.roles import broken_in
-from core.store.patients import Mark
+from core.store.queries.patients import Mark
 from core.text.patient_terms import lexicon, lexicon_hash
 
 RULES = "1"

@@ -9,7 +9,7 @@ from core.datasets.published import PublishedTest, published_tests
 from core.events import Format, QuestionType
 from core.measures.reproduce.release import SINGLE_DIAGNOSIS_TABLES, Floats, Group, Lacking, ModelScores
 from core.measures.reproduce.words import EXPERTS, IMAGE_MODELS
-from core.store.paper import Arm
+from core.store.queries.release import Arm
 
 EXPERT_TABLE = 18
 _BY_QUESTION_TYPE = frozenset({20, 21, 23})

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from core.datasets.published import RELEASE_DATASETS, SPECIALTY_NAMES, inferred_single_diagnosis
 from core.measures.reproduce.words import lacks_models
-from core.store.paper import Arm, ReleasedCase, ReleasedRun, released_runs
+from core.store.queries.release import Arm, ReleasedCase, ReleasedRun, released_runs
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]

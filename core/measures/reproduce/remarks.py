@@ -14,7 +14,7 @@ from core.measures.reproduce.p_tables import COPIED_TABLE, SOURCE_TABLE, Recompu
 from core.measures.reproduce.printed_tests import family_of
 from core.measures.reproduce.release import Group, Lacking, ModelScores
 from core.stats.corrections import benjamini_hochberg, holm
-from core.store.paper import Overlooked
+from core.store.queries.release import Overlooked
 
 Release = Mapping[str, ModelScores]
 Correct = Callable[[Iterable[float]], list[float]]

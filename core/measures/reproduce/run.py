@@ -10,7 +10,7 @@ from core.measures.reproduce.release import missing_cases, read_release
 from core.measures.reproduce.remarks import remarks
 from core.measures.reproduce.words import TITLES
 from core.store.database import Store
-from core.store.paper import overlooked_answers
+from core.store.queries.release import overlooked_answers
 
 
 def reproduce(store: Store) -> Reproduction:

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from core.agents.base import CallFailed
-from core.agents.ledger_models import MAX_ASKS, FactJudge, FactSplitter, SplitFacts, in_vignette, json_of
+from core.agents.ledger_models import MAX_ASKS, FactJudge, FactSplitter, SplitFacts, json_of
 from core.case import Case
 from core.errors import ProviderError
 from core.events import Called
 from core.measures.ledger import Disagreement, Judged, disagreements, facts_of, ledger
 from core.prompts import load_pack
+from core.text.reading import in_vignette
 from tests.core.agents.acting import Script
 from tests.core.measures.ledger.hand_marked import talk
 

@@ -16,7 +16,7 @@ from core.debugger.variants import Rerun, Variant, rerun, start_rerun, variants_
 from core.errors import UsageError
 from core.models.registry import load_registry
 from core.store.database import Store
-from core.store.variants import add_variants
+from core.store.queries.variants import add_variants
 from tests.core.debugger.bench_stage import REFERENCE, bench, steps
 from tests.core.frameworks.stage import Actors, is_answer, role_of
 from tests.support.fake_provider import FakeProvider

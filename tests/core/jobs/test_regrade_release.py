@@ -18,13 +18,11 @@ from core.jobs.regrade import Regraded, regrade
 from core.jobs.regrade_plan import Regrading
 from core.journal import GradesLine, RunHeader, journal_path, read_header, read_lines
 from core.measures.accuracy import accuracy
-from core.store.bench import header_of
 from core.store.database import Store
-from core.store.exports import results
-from core.store.figures import Selection
 from core.store.fold import fold
-from core.store.runs import run, run_ids
-from core.store.trials import grade_history
+from core.store.queries.transcripts import grade_history, results
+from core.store.runs import header_of, run, run_ids
+from core.store.selection import Selection
 from tests.core.jobs.regrading import again
 from tests.core.jobs.workshop import registry
 from tests.support.fake_provider import FakeProvider

@@ -12,7 +12,7 @@ from core.events import Probed
 from core.measures.attribution import Evidence, OnVignette, attribute
 from core.measures.attribution_facts import LedgerFacts, ledger_facts
 from core.measures.belief import trajectory
-from core.store.failures import WrongAnswer
+from core.store.queries.failures import WrongAnswer
 from core.text.judged import JudgedPatient, PatientVerdict
 from tests.core.store.builders import a_case
 

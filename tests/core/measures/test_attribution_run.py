@@ -17,11 +17,11 @@ from core.measures.attribution_shares import cause_shares, patient_effects
 from core.measures.belief_run import courses
 from core.measures.ledger.keeping import mark_missing
 from core.store.database import Store
-from core.store.fact_judgements import Judge, row_of, talks_to_judge
-from core.store.fact_sets import save_facts
-from core.store.failures import WrongAnswer
-from core.store.figures import CaseScore, Selection
 from core.store.fold import fold
+from core.store.queries.accuracy import CaseScore
+from core.store.queries.facts import Judge, fact_judgement_row, save_facts, talks_to_judge
+from core.store.queries.failures import WrongAnswer
+from core.store.selection import Selection
 from core.text.facts import AtomicFact
 from core.text.judged import PatientVerdict
 from tests.core.measures.test_attribution import wrong
@@ -93,7 +93,7 @@ def judge(
     with store.read() as cursor:
         (talk,) = talks_to_judge(cursor, by, trials=[trial])
     kept = {"trial_id": trial, "dropped": 0, "failure": failure, "calls": "[]", "tokens": 1, "cost_usd": None}
-    row = row_of(by, talk.facts_hash, None if failure else verdicts, {**kept, "judged_at": at})
+    row = fact_judgement_row(by, talk.facts_hash, None if failure else verdicts, {**kept, "judged_at": at})
     journaled(store, "fact_judgements")([row])
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from core.events import Format, QuestionType
 from core.measures.monitoring import published_versions, recorrected, steps
-from core.store.figures import CaseScore
+from core.store.queries.accuracy import CaseScore
 
 
 def scores(

@@ -13,7 +13,7 @@ from core.events import Event, Parent, Started, Utterance
 from core.paths import ROOT
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.forks import Tree, delete_branch, families, tree
+from core.store.queries.forks import Tree, delete_branch, families, tree
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, write_journal
 
 TABLES = ("trials", "utterances", "answers", "grades", "calls", "probes", "forks")
@@ -70,8 +70,8 @@ def test_a_node_tells_who_played_and_what_came_of_it(family: Store) -> None:
     node = tree_of(family, "root").node("b")
     assert node is not None
     assert node.talk is not None
-    assert node.setup is not None
-    assert (node.talk.doctor, node.setup.settings) == ("openai/b", {"persona": "anxious"})
+    assert node.stored is not None
+    assert (node.talk.doctor, node.stored.run.settings) == ("openai/b", {"persona": "anxious"})
     assert node.changes == ("message 3 edited",)
     assert node.messages == 3
     assert (node.talk.end_reason, node.talk.verdicts["vignette:mcq"]) == ("final_diagnosis", "correct")
@@ -146,7 +146,7 @@ import sys
 from pathlib import Path
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.forks import tree
+from core.store.queries.forks import tree
 store = Store(Path(sys.argv[1]))
 fold(store)
 with store.read() as cursor:

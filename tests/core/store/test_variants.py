@@ -9,7 +9,7 @@ from core.events import CallRecord
 from core.journal import DeletedLine
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.variants import Variant, add_variants, variants_of
+from core.store.queries.variants import Variant, add_variants, variants_of
 from tests.core.store.builders import a_header, a_trial, write_journal
 
 MESSAGES = (

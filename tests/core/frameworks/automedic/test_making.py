@@ -16,8 +16,8 @@ from core.jobs.profiling import GIVE_UP, begin_making, estimate, make_profiles, 
 from core.models import keys
 from core.models.registry import load_registry
 from core.store.database import Store
-from core.store.profiles import newest_profiles
-from core.text.profile.rules import MADE_BY
+from core.store.queries.cases import newest_profiles
+from core.text.profile_rules import MADE_BY
 from core.work import work_at
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.replies import Reply, failing

@@ -16,7 +16,7 @@ from core.events import Called
 from core.frameworks.automedic.profile_model import MAX_ASKS, PROMPTS, REASON_MEANINGS, LLMProfiler, Profiled
 from core.frameworks.consultation.items_model import ProfilingError
 from core.prompts import load_pack
-from core.text.profile.profiles import REASONS
+from core.text.profiles import REASONS
 from tests.support.fake_provider import running
 from tests.support.replies import Reply, failing
 from tests.support.talking import make_model, make_spec

@@ -16,8 +16,8 @@ from core.measures.experts.importing import import_csv, import_file, import_rele
 from core.measures.experts.results import imported_judgements
 from core.measures.experts.reviewing import unblind
 from core.measures.experts.workbooks import FILES, WorkbookRow
-from core.store.annotations import annotations_of
 from core.store.database import Store
+from core.store.queries.reviews import annotations_of
 from tests.core.measures.experts.reviews import MODELS, a_review, answer_all
 from tests.core.measures.experts.test_experts import workbook
 

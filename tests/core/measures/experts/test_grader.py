@@ -19,8 +19,8 @@ from core.measures.experts.grader import (
 from core.measures.experts.release import GradedCase, counts_beside, read_grader_file
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.graders import flips
-from core.store.paper import ReleasedCase, ReleasedRun
+from core.store.queries.graders import flips
+from core.store.queries.release import ReleasedCase, ReleasedRun
 from tests.core.store.builders import graded, grades, write_journal
 
 

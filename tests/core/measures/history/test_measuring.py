@@ -14,8 +14,8 @@ from core.measures.history import measuring
 from core.measures.history.figures import measure_rows, read_history
 from core.measures.history.measuring import Measured, count_missing, measure_missing, save_items, stored_items
 from core.store.database import Store
-from core.store.figures import Selection
 from core.store.fold import fold
+from core.store.selection import Selection
 from tests.core.measures.history.dialogues import COUGH, COUGH_ITEMS, HASTY, an_item
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal
 

@@ -17,11 +17,11 @@ from core.jobs.run import Options
 from core.models.registry import Registry, load_registry
 from core.models.retry import RetryPolicy
 from core.models.settings import default_paths
-from core.store.annotations import Annotation, add_annotations
 from core.store.database import Store
-from core.store.fact_judgements import judged_of_trial, judged_patients, judged_sums, judges
-from core.store.figures import Selection
 from core.store.fold import fold
+from core.store.queries.facts import judged_of_trial, judged_patients, judged_sums, judges
+from core.store.queries.reviews import Annotation, add_annotations
+from core.store.selection import Selection
 from core.text.judged import PatientVerdict
 from tests.core.store.builders import (
     Ended,

@@ -16,9 +16,8 @@ from core.measures.ledger import Ledger, facts_of, keeping, ledger, never_asked,
 from core.measures.ledger.keeping import count_unmarked, kept_facts, mark_missing
 from core.measures.ledger.kept_figures import talk_rows, topic_rows
 from core.store.database import Store
-from core.store.fact_sets import save_facts
 from core.store.fold import fold
-from core.store.ledgers import StoredLedger, add_ledgers, talk_sums, topic_sums
+from core.store.queries.facts import StoredLedger, add_ledgers, save_facts, talk_sums, topic_sums
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
 
 COUGH = Profile(

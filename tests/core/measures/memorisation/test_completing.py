@@ -18,9 +18,9 @@ from core.measures.memorisation.figures import model_rows, with_and_without
 from core.measures.memorisation.halves import halves
 from core.models.registry import load_registry
 from core.models.retry import RetryPolicy
-from core.store.completions import StoredCompletion, completions
 from core.store.database import Store
-from core.store.figures import CaseScore
+from core.store.queries.accuracy import CaseScore
+from core.store.queries.cases import StoredCompletion, completions
 from tests.support.fake_provider import running
 from tests.support.replies import Reply, failing
 from tests.support.thinking_aloud import aloud

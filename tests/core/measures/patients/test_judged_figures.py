@@ -12,8 +12,8 @@ from core.jobs.judging import journaled
 from core.measures.patients.judged_figures import judge_against_rule
 from core.measures.patients.marking import mark_patients
 from core.store.database import Store
-from core.store.patient_judgements import JudgedTerm, row_of
-from core.store.patients import PatientFilter
+from core.store.queries.patients import JudgedTerm, patient_judgement_row
+from core.store.selection import Selection
 from tests.core.measures.patients.patient_talks import stored
 
 TERM = JudgedTerm(5, "papules", 13, 20)
@@ -23,7 +23,7 @@ FOUND = {"m1/1/0": (TERM,), "m1/1/1": (), "m1/2/0": (), "m2/1/0": (TERM,)}
 
 def judgement(trial: str, terms: tuple[JudgedTerm, ...] | None, dropped: int = 0) -> dict[str, Any]:
     kept = {"dropped": dropped, "failure": "" if terms is not None else "late", "calls": "[]", "tokens": 1}
-    return row_of("m", "p", terms, {"trial_id": trial, **kept, "cost_usd": None, "judged_at": 1.0})
+    return patient_judgement_row("m", "p", terms, {"trial_id": trial, **kept, "cost_usd": None, "judged_at": 1.0})
 
 
 @pytest.fixture
@@ -50,14 +50,14 @@ def test_by_hand(store: Store) -> None:
 
 def test_one_conversation_a_case_has_wilsons_interval(store: Store) -> None:
     mark_patients(store, processes=0)
-    (row,) = judge_against_rule(store, PatientFilter(trials=["m1/1/0", "m1/2/0"]))
+    (row,) = judge_against_rule(store, Selection(trials=["m1/1/0", "m1/2/0"]))
     assert (row.n, row.judge, row.kappa) == (2, 0.5, 1.0)
     # z = 1.96: middle 0.5, half 1.96 / 5.8415 × √(0.5 + 0.9604) = 0.4055
     assert (row.judge_interval.low, row.judge_interval.high) == pytest.approx((0.0945, 0.9055), abs=1e-4)
 
 
 def test_failures_and_unmarked_conversations_count_nowhere(store: Store) -> None:
-    mark_patients(store, PatientFilter(trials=["m1/1/0", "m1/2/0", "m2/1/0"]), processes=0)
+    mark_patients(store, Selection(trials=["m1/1/0", "m1/2/0", "m2/1/0"]), processes=0)
     with store.write() as connection:
         connection.execute("DELETE FROM patient_judgements WHERE trial_id = 'm2/1/0'")
     journaled(store, "patient_judgements")([judgement("m2/1/0", None)])
@@ -67,7 +67,7 @@ def test_failures_and_unmarked_conversations_count_nowhere(store: Store) -> None
 
 
 def test_nothing_judged_and_nothing_that_counts(store: Store) -> None:
-    assert judge_against_rule(store, PatientFilter(trials=["none"])) == []
+    assert judge_against_rule(store, Selection(trials=["none"])) == []
     (row,) = judge_against_rule(store)  # no conversation is marked
     assert (row.n, row.unmarked) == (0, 4)
     assert all(math.isnan(one) for one in (row.judge, row.rule, row.kappa, row.agreement))

@@ -20,8 +20,8 @@ from core.models.registry import Registry, load_registry
 from core.models.retry import RetryPolicy
 from core.models.settings import default_paths
 from core.store.database import Store
-from core.store.patient_judgements import JudgedTerm, Judgement, judgements
-from core.store.patients import PatientFilter
+from core.store.queries.patients import JudgedTerm, Judgement, judgements
+from core.store.selection import Selection
 from tests.core.measures.patients.patient_talks import stored
 from tests.support.fake_provider import running
 from tests.support.replies import Reply, Script, failing
@@ -53,7 +53,7 @@ def judged(
 
 def kept(store: Store) -> dict[str, Judgement]:
     with store.read() as cursor:
-        return {one.trial_id: one for one in judgements(cursor, PatientFilter())}
+        return {one.trial_id: one for one in judgements(cursor, Selection())}
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from core.measures.patients.marking import Marked, count_unmarked, mark_patients
 from core.measures.patients.rules import rules_version
 from core.stats.proportions import wilson
 from core.store.database import Store
-from core.store.patients import KINDS, Kind, PatientFilter, marks_of, offer
+from core.store.queries.patients import KINDS, Kind, marks_of, offer
+from core.store.selection import Selection
 from tests.core.measures.patients.patient_talks import stored
 
 
@@ -23,7 +24,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def rates(store: Store, kind: Kind, **chosen: str) -> dict[str, PatientRate]:
-    found = patient_rates(store, "doctor", PatientFilter(), [kind])
+    found = patient_rates(store, "doctor", Selection(), [kind])
     return {row.group: row for row in found if all(getattr(row, name) == value for name, value in chosen.items())}
 
 
@@ -107,7 +108,7 @@ def test_hits_come_with_question_reply_and_place(store: Store) -> None:
     mark_patients(store)
     total, found = patient_hits(store, "mentions_text", limit=2, offset=1)
     assert (total, len(found)) == (3, 2)
-    (hit,) = patient_hits(store, "mentions_text", PatientFilter(doctors=["m1"]))[1]
+    (hit,) = patient_hits(store, "mentions_text", Selection(models=["m1"]))[1]
     assert (hit.trial_id, hit.mark.turn, hit.question) == ("m1/1/0", 3, "Do you smoke?")
     assert hit.text[hit.mark.start : hit.mark.end] == hit.mark.words == "vignette"
     assert patient_hits(store, "medical_term", words="PRUR")[0] == 1
@@ -116,9 +117,9 @@ def test_hits_come_with_question_reply_and_place(store: Store) -> None:
 
 def test_filters_name_runs_personas_and_specialties(store: Store) -> None:
     mark_patients(store)
-    assert patient_hits(store, "mentions_text", PatientFilter(personas=[""]))[0] == 1
-    assert patient_hits(store, "mentions_text", PatientFilter(runs=["m2"]))[0] == 2
-    assert patient_hits(store, "mentions_text", PatientFilter(specialties=["Cardiology"]))[0] == 0
+    assert patient_hits(store, "mentions_text", Selection(personas=[""]))[0] == 1
+    assert patient_hits(store, "mentions_text", Selection(runs=["m2"]))[0] == 2
+    assert patient_hits(store, "mentions_text", Selection(specialties=["Cardiology"]))[0] == 0
     with store.read() as cursor:
         held = offer(cursor)
     assert (held.personas, held.doctors) == (("", "terse"), ("m1", "m2"))

@@ -1,3 +1,0 @@
--- Version 10: what the messages of a call were made of.
-
-ALTER TABLE calls ADD COLUMN parts JSON;                        -- prompts, values and places in the messages; NULL or [] where nobody recorded them
