@@ -17,21 +17,12 @@ import pandas as pd
 from common import medians_s, table
 
 from core.frameworks.automedic.tags import plain_words, read_tags
-from core.measures.care import (
-    PARTS,
-    CareSeat,
-    care_seats,
-    failures,
-    fits,
-    habits_of,
-    normalised,
-    profiles,
-    ratings,
-    read_care,
-    scatter,
-)
+from core.measures.care import CareSeat, care_seats
+from core.measures.care.across import fits, normalised, scatter
+from core.measures.care.profile import PARTS, habits_of, profiles, read_care
 from core.stats.bootstrap import resampled_interval
 from core.store.database import Store
+from core.store.queries.care import failures, ratings
 from core.store.runs import CAMPAIGNS, run_records
 from core.store.tables import Row, insert
 

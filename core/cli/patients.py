@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from core.cli.comparisons import Models
 from core.cli.folded import folded_store, run_id_of
+from core.cli.options import Models, Runs, model_names
 from core.cli.progress import progress_bar
-from core.cli.report_failures import Runs, model_names
 from core.cli.run import BaseUrl, Budget
 from core.jobs.fact_judging import FactsWanted, size_of_facts
 from core.jobs.fact_judging import judge_facts as judge_talks

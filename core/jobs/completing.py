@@ -7,11 +7,9 @@ Johri et al. 2025, Methods), ``recall`` asks for the original word for word at t
 from __future__ import annotations
 
 import asyncio
-import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import orjson
 
@@ -21,17 +19,13 @@ from core.case import Case
 from core.errors import ProviderError, UsageError
 from core.events import Called, CallRecord
 from core.jobs.estimate import RoleEstimate, price_of
-from core.measures.memorisation.halves import Halves, halves, similarity
+from core.measures.memorisation import PROMPTS, Halves, Variant, completing_pack, halves, prompt_hash, similarity
 from core.models.base import Sampling
 from core.models.registry import Registry
-from core.prompts import PromptPack, load_pack
+from core.prompts import PromptPack
 from core.store.database import Store
 from core.store.queries.cases import StoredCompletion, add_completions, completed
 
-PACK = "memorisation"
-Variant = Literal["continue", "recall"]
-VARIANTS: tuple[Variant, ...] = get_args(Variant)
-_PROMPT: dict[Variant, str] = {"continue": "continue", "recall": "complete"}
 TOGETHER = 32
 """Completions that are stored together, while others are under way; a stop loses none that came."""
 _TOKENS_A_WORD = 4 / 3
@@ -59,26 +53,6 @@ class Options:
     concurrency: int = 16
     again: bool = False
     variant: Variant = "continue"
-
-
-def completing_pack(name_or_folder: str = PACK) -> PromptPack:
-    """Load the prompt pack."""
-    return load_pack(name_or_folder, tuple(_PROMPT.values()))
-
-
-def prompt_hash(variant: Variant, pack: PromptPack | None = None) -> str:
-    """Return under which hash completions of a variant are stored: that of a pack with its prompt alone.
-
-    Those of former versions, which knew ``recall`` only, are stored under the same one.
-    """
-    return (pack or completing_pack()).hash_of(_PROMPT[variant])
-
-
-@functools.lru_cache(maxsize=64)
-def variant_of(hash_: str) -> str:
-    """Return the variant whose completions are stored under a hash; another prompt goes by its hash."""
-    pack = completing_pack()
-    return next((variant for variant in VARIANTS if prompt_hash(variant, pack) == hash_), f"prompt {hash_}")
 
 
 def size_of(cases: Sequence[Case], model: str, registry: Registry) -> RoleEstimate:
@@ -166,7 +140,7 @@ def _missing(
 
 
 async def _one(case: Case, cut: Halves, voice: Voice, pack: PromptPack, variant: Variant) -> StoredCompletion:
-    asked = pack.render(_PROMPT[variant], first_half=cut.first, words=cut.words)
+    asked = pack.render(PROMPTS[variant], first_half=cut.first, words=cut.words)
     temperature = 0.0 if variant == "recall" else voice.sampling.temperature
     sampling = Sampling(temperature=temperature, max_tokens=max(_LEAST_TOKENS, _SPARE * cut.words))
     record: CallRecord | None = None

@@ -18,7 +18,6 @@ from core.jobs.judging import CHARACTERS_A_TOKEN, Done, JudgingOutcome, JudgingS
 from core.jobs.run import Options
 from core.models.registry import Registry, load_registry
 from core.prompts import PromptPack
-from core.stats.agreement import cohen_kappa
 from core.store.database import Store
 from core.store.queries.facts import (
     Judge,
@@ -26,7 +25,6 @@ from core.store.queries.facts import (
     Which,
     all_facts_saved,
     fact_judgement_row,
-    people_beside,
     talks_to_judge,
 )
 from core.store.queries.failures import cases_of, dialogues
@@ -122,42 +120,6 @@ def judging(trial_id: str | None = None) -> Work[JudgingOutcome] | None:
 def _place(trials: Sequence[str] | None) -> tuple[str, ...]:
     """One conversation that somebody looks at is judged beside a judging of many."""
     return ("judging facts", str(Store().path), *(trials if trials and len(trials) == 1 else ()))
-
-
-@dataclass(frozen=True)
-class BesidePeople:
-    """A judge and one annotator or more on the same conversations, on one question that experts are asked.
-
-    ``in_vignette`` (is everything the patient says based on the vignette?) stands beside *invented*, and
-    ``complete_answers`` beside *withheld*. Of ``n`` answers of people they say the same in ``same``; both find a fault
-    in ``both``, only one of the two in ``judge_only`` and ``people_only``. ``kappa`` is Cohen's, NaN where undefined.
-    """
-
-    question: str
-    n: int
-    same: int
-    both: int
-    judge_only: int
-    people_only: int
-    kappa: float
-
-
-def beside_people(store: Store, judge: Judge) -> list[BesidePeople]:
-    """Return how a judge stands to the people who reviewed conversations that it judged; empty where nobody did."""
-    with store.read() as cursor:
-        said = people_beside(cursor, judge)
-    rows = []
-    for question, fault in (("in_vignette", "invented"), ("complete_answers", "withheld")):
-        pairs = [(bool(one[fault]), one["value"] == "no") for one in said if one["question"] == question]
-        if pairs:
-            words = [["fault" if found else "none" for found in pair] for pair in pairs]
-            rows.append(
-                BesidePeople(
-                    question, len(pairs), sum(ours == theirs for ours, theirs in pairs), pairs.count((True, True)),
-                    pairs.count((True, False)), pairs.count((False, True)), cohen_kappa(words, ["fault", "none"]),
-                )
-            )  # fmt: skip
-    return rows
 
 
 def _tasks(store: Store, pack: PromptPack, todo: Sequence[TalkToJudge]) -> Iterator[Task[PatientVerdict]]:

@@ -49,8 +49,8 @@ from core.case import Case
 from core.datasets.lint import Fault, lint
 from core.events import Format
 from core.knowledge.base import knowledge
-from core.measures.attribution_facts import LedgerFacts
 from core.measures.belief import Trajectory, is_right
+from core.measures.ledger.marks import LedgerFacts
 from core.store.queries.failures import WrongAnswer
 from core.text.extraction import extract_by_rule
 from core.text.judged import JudgedPatient

@@ -1,7 +1,7 @@
 """A case's facts made ready to be compared with what is said, and whether a question asks for one.
 
 Words of a case's many facts weigh less than words of one fact. A question asks for a fact by its words, by its findings
-(data/knowledge), or by its topic. What tells a fact: ``core.measures.ledger.telling``.
+(data/knowledge), or by its topic. What tells a fact: ``core.measures.ledger.replies``.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import streamlit as st
 
 from core.case import SPECIALTIES
 from core.events import FORMATS, QUESTION_TYPES
-from core.measures.cells import Cell
+from core.measures.accuracy import Cell
 from core.store.queries.accuracy import CaseScore
 from core.store.queries.conversations import Conversation
 from pages.parts.accuracy_charts import key_of

@@ -6,7 +6,7 @@ import streamlit as st
 
 from core.datasets.published import inferred_single_diagnosis
 from core.jobs.regrade_rules import count_outdated
-from core.measures.cells import (
+from core.measures.accuracy import (
     PUBLISHED_CASES,
     Cell,
     Split,

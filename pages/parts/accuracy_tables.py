@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pandas as pd
 
 from core.datasets.published import LeaderboardRow
-from core.measures.cells import Cell
+from core.measures.accuracy import Cell
 from core.measures.compare import FormatPair
 from core.stats.corrections import format_p, stars
 from core.store.queries.accuracy import CaseScore

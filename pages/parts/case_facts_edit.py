@@ -9,10 +9,11 @@ from core.agents.calls import Voice
 from core.agents.ledger_models import FactSplitter, SplitFacts
 from core.case import Case
 from core.errors import AnamnesisError
-from core.measures.ledger import TOPICS, AtomicFact, facts_of, with_ids
 from core.prompts import PromptPack
 from core.store.database import Store
 from core.store.queries.facts import FactSet, facts_saved, save_facts
+from core.text.facts import AtomicFact, facts_of, with_ids
+from core.text.topics import TOPICS
 from pages.parts.ask_model import draw_question
 from pages.parts.look import plain
 

@@ -7,8 +7,8 @@ from typing import Literal
 import streamlit as st
 
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
+from core.measures.accuracy import read_scores
 from core.measures.compare import Comparison, PairedCase, by_arm, compare_pairs, paired_cases
-from core.measures.scores import read_scores
 from core.persona import label, parse_persona
 from core.store.database import Store
 from core.store.queries.accuracy import CaseScore

@@ -7,14 +7,13 @@ import streamlit as st
 from core.errors import AnamnesisError
 from core.frameworks.casting import CastNames, is_model
 from core.jobs.fact_judging import (
-    BesidePeople,
     FactsWanted,
     begin_judging,
-    beside_people,
     judging,
     size_of_facts,
 )
 from core.jobs.judging import JudgingOutcome, JudgingSize
+from core.measures.failures import BesidePeople, beside_people
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.queries.facts import Judge, JudgeKept, judged_of_trial, judges

@@ -7,8 +7,7 @@ import streamlit as st
 
 from core.events import QUESTION_TYPES
 from core.measures.attribution import AFTER_TALK
-from core.measures.attribution_run import Attributed
-from core.measures.attribution_shares import CauseShare, PatientEffect
+from core.measures.failures import Attributed, CauseShare, PatientEffect
 from core.store.queries.facts import Judge
 from core.store.selection import McqRule
 from core.work import Work

@@ -6,7 +6,7 @@ from dataclasses import replace
 import streamlit as st
 
 from core.frameworks.consultation.oracle import ORDERS
-from core.measures.scores import read_scores
+from core.measures.accuracy import read_scores
 from core.models.registry import load_registry
 from core.questions import AsksFor
 from core.store.database import Store

@@ -6,11 +6,19 @@ from dataclasses import dataclass, field
 
 import streamlit as st
 
-from core.measures.graders.agreement import GraderAgreement, common_agreement, cross_table, pair_agreements
-from core.measures.graders.corrected import CorrectedAccuracy, corrected_by_judge
-from core.measures.graders.flips import FlipRate, flip_rates
-from core.measures.graders.judged import NOT_JUDGED, Judged, read_graders, read_judged
-from core.measures.graders.panel import JudgeAccuracy, accuracy_by_judge
+from core.measures.graders.accuracy import CorrectedAccuracy, JudgeAccuracy, accuracy_by_judge, corrected_by_judge
+from core.measures.graders.agreement import (
+    NOT_JUDGED,
+    FlipRate,
+    GraderAgreement,
+    Judged,
+    common_agreement,
+    cross_table,
+    flip_rates,
+    pair_agreements,
+    read_graders,
+    read_judged,
+)
 from core.store.database import Store
 from core.store.fold import fold_if_free
 from core.store.queries.graders import (

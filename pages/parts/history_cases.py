@@ -8,8 +8,7 @@ import streamlit as st
 from core.agents.base import Turn
 from core.events import Utterance, Verdict
 from core.frameworks.consultation.items import ItemSet, items_by_rule
-from core.measures.history.measures import LENGTHS, Measures, measure, yardstick
-from core.measures.history.measuring import information_of, stored_items
+from core.measures.history.measures import LENGTHS, Measures, information_of, measure, stored_items, yardstick
 from core.store.database import Store
 from core.store.queries.conversations import Conversation
 from core.store.selection import Condition, McqRule

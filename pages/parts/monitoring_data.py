@@ -3,10 +3,8 @@
 import pandas as pd
 import streamlit as st
 
-from core.measures.accuracy import accuracy_of
-from core.measures.cells import PUBLISHED_CASES
-from core.measures.monitoring import Step, published_versions, recorrected, steps
-from core.measures.scores import chosen
+from core.measures.accuracy import PUBLISHED_CASES, accuracy_of, chosen
+from core.measures.compare import Step, published_versions, recorrected, steps
 from core.stats.corrections import LABELS, Correction, format_p, stars
 from core.store.database import Store
 from core.store.queries.accuracy import Course, courses

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from core.measures.patients.kinds import ABOUT
+from core.measures.patients.rules import ABOUT
 from core.persona import label, parse_persona
 from core.store.queries.patients import KINDS, Kind, PatientOffer
 from core.store.selection import Selection

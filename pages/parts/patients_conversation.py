@@ -6,7 +6,7 @@ import streamlit as st
 
 from core.events import Answered, Event, Utterance
 from core.frameworks.automedic.messages import speaks_in_tags
-from core.measures.patients.kinds import ABOUT
+from core.measures.patients.rules import ABOUT
 from core.store.queries.patients import Mark
 from pages.parts.care_transcript import around
 from pages.parts.look import ROLE_ICON, plain

@@ -5,10 +5,16 @@ from typing import Any
 
 import streamlit as st
 
-from core.measures.patients.experts import TermsAgreement, terms_against_experts
-from core.measures.patients.figures import By, PatientRate, patient_rates, trial_marks
-from core.measures.patients.marking import count_unmarked, mark_patients
-from core.measures.patients.rules import rules_version
+from core.measures.missing import count_missing, measure_missing
+from core.measures.patients.figures import (
+    By,
+    PatientRate,
+    TermsAgreement,
+    patient_rates,
+    terms_against_experts,
+    trial_marks,
+)
+from core.measures.patients.rules import PATIENT_MARKS, rules_version
 from core.store.database import Store
 from core.store.fold import fold_if_free
 from core.store.queries.patients import KINDS, Hit, Kind, Mark, PatientOffer, hits, offer
@@ -50,7 +56,10 @@ def marking() -> Work[Any] | None:
 def begin_marking(view: View) -> None:
     """Start to mark what is not marked: the runs that are chosen, or every campaign and release."""
     store, wanted = Store(), _marked_together(view)
-    begin(("patients", str(store.path)), lambda tell, stop: mark_patients(store, wanted, on_progress=tell, stop=stop))
+    begin(
+        ("patients", str(store.path)),
+        lambda tell, stop: measure_missing(store, PATIENT_MARKS, wanted, progress=tell, stop=stop),
+    )
 
 
 def rates(view: View, by: By, *, pooled: bool = False) -> list[PatientRate]:
@@ -102,7 +111,7 @@ def _offer(path: str, version: str) -> PatientOffer:
 
 @st.cache_resource(max_entries=8, show_spinner=False)
 def _unmarked(path: str, version: str, wanted: Selection) -> int:
-    return count_unmarked(Store(), wanted)
+    return count_missing(Store(), PATIENT_MARKS, wanted)
 
 
 @st.cache_resource(max_entries=32, show_spinner="Resampling the cases…")

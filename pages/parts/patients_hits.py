@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from core.measures.patients.kinds import ABOUT
+from core.measures.patients.rules import ABOUT
 from core.store.queries.patients import Hit
 from pages.parts.patients_controls import PAGE_NAME, first_page
 from pages.parts.patients_conversation import draw_conversation

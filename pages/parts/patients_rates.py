@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from core.measures.patients.figures import By, PatientRate
-from core.measures.patients.kinds import ABOUT, PRECISE
+from core.measures.patients.rules import ABOUT, PRECISE
 from core.store.queries.patients import Kind
 from core.words import PROTOCOL
 from pages.parts.failures_show import is_dark

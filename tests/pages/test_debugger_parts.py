@@ -20,9 +20,9 @@ from core.events import Ended, Event, Probed, Started, Utterance
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
 from core.measures.belief import trajectory
-from core.measures.ledger import facts_of
 from core.store.database import Store
 from core.store.queries.facts import facts_saved
+from core.text.facts import facts_of
 from pages.parts.case_belief import belief_chart, belief_frame, belief_sentences
 from pages.parts.case_facts import facts_frame, ledger_of
 from pages.parts.case_facts_edit import facts_from, facts_table

@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.measures.graders.agreement import pair_agreements
-from core.measures.graders.judged import read_judged
+from core.measures.graders.agreement import pair_agreements, read_judged
 from core.store.database import Store
 from core.store.queries.transcripts import latest_grades
 from pages.parts.graders_charts import agreement_chart, cross_chart

@@ -67,12 +67,16 @@ def facts_saved(cursor: duckdb.DuckDBPyConnection, case: Case) -> FactSet | None
     return _fact_set(found[0]) if found else None
 
 
-def all_facts_saved(cursor: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], tuple[AtomicFact, ...]]:
-    """Return the newest lists of all cases by (case_key, content_hash)."""
+def all_facts_saved(
+    cursor: duckdb.DuckDBPyConnection, case_keys: Sequence[str] | None = None
+) -> dict[tuple[str, str], tuple[AtomicFact, ...]]:
+    """Return the newest lists of some cases or all by (case_key, content_hash)."""
     sql = """
         SELECT case_key, content_hash, facts, made_by, made_at FROM fact_sets
+        WHERE $keys::VARCHAR[] IS NULL OR list_contains($keys, case_key)
         QUALIFY row_number() OVER (PARTITION BY case_key, content_hash ORDER BY made_at DESC, rowid DESC) = 1"""
-    sets = [_fact_set(row) for row in records(cursor.execute(sql))]
+    keys = None if case_keys is None else list(case_keys)
+    sets = [_fact_set(row) for row in records(cursor.execute(sql, {"keys": keys}))]
     return {(one.case_key, one.content_hash): one.facts for one in sets}
 
 

@@ -13,8 +13,10 @@ from core.agents.ledger_models import MAX_ASKS, FactJudge, FactSplitter, SplitFa
 from core.case import Case
 from core.errors import ProviderError
 from core.events import Called
-from core.measures.ledger import Disagreement, Judged, disagreements, facts_of, ledger
+from core.measures.ledger.marks import Disagreement, disagreements, ledger
 from core.prompts import load_pack
+from core.text.facts import facts_of
+from core.text.judged import Judged
 from core.text.reading import in_vignette
 from tests.core.agents.acting import Script
 from tests.core.measures.ledger.hand_marked import talk

@@ -12,8 +12,9 @@ import pytest
 from core.cli.app import main
 from core.datasets.library import library
 from core.frameworks.consultation.items import consultation_case
-from core.measures.history.doctors import read_doctors
-from core.measures.history.measuring import measure_missing
+from core.measures.history.figures import read_doctors
+from core.measures.history.measures import HISTORY
+from core.measures.missing import measure_missing
 from core.store.database import Store
 from core.store.runs import CAMPAIGNS, run_records
 from core.store.selection import Condition, conditions
@@ -86,7 +87,7 @@ def test_one_run_alone(run_both: None, capsys: pytest.CaptureFixture[str]) -> No
 
 def test_two_conditions_of_a_doctor_are_read_apart(run_both: None) -> None:
     store = Store()
-    measure_missing(store)
+    measure_missing(store, HISTORY)
     table = read_doctors(store)
     counted = table.groupby("model")["conversations"].sum().to_dict()
     assert counted == {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.events import Format, QuestionType
-from core.measures.monitoring import published_versions, recorrected, steps
+from core.measures.compare import published_versions, recorrected, steps
 from core.store.queries.accuracy import CaseScore
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.measures.graders.flips import flip_rates
+from core.measures.graders.agreement import flip_rates
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.graders import Wanted, count_differences, difference_at, differences, flips, graders_held

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.events import Failed
-from core.measures.history.doctors import read_doctors
+from core.measures.history.figures import read_doctors
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.conversations import conversation_ids, conversations, first_matches

@@ -16,7 +16,7 @@ from core.cli.app import main
 from core.datasets import imported
 from core.jobs.pictures import WITH
 from core.measures.accuracy import accuracy
-from core.measures.reproduce.run import reproduce
+from core.measures.reproduce.remarks import reproduce
 from core.store.database import Store
 from core.store.queries.conversations import conversations
 from core.store.runs import run_cases

@@ -9,16 +9,8 @@ import numpy as np
 import pytest
 
 from core.case import Profile
-from core.measures.care import (
-    CareProfile,
-    Estimate,
-    Point,
-    dataset_suitability,
-    fit,
-    fits,
-    normalised,
-    scatter,
-)
+from core.measures.care.across import Point, dataset_suitability, fit, fits, normalised, scatter
+from core.measures.care.profile import CareProfile, Estimate
 from core.models.registry import load_registry
 from core.store.runs import Run
 from core.store.selection import conditions_of

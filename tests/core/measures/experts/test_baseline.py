@@ -9,9 +9,16 @@ import pytest
 from core.errors import UsageError
 from core.jobs.plan import campaign_of
 from core.journal import read_header
-from core.measures.experts.baseline import baseline_cases, baseline_run, write_trials
-from core.measures.experts.reviewing import plan_review, state_of
-from core.measures.experts.vignettes import answer_vignette, next_question, vignette_of
+from core.measures.experts.reviewing import (
+    answer_vignette,
+    baseline_cases,
+    baseline_run,
+    next_question,
+    plan_review,
+    state_of,
+    vignette_of,
+    write_trials,
+)
 from core.store.database import Store
 from core.store.queries.accuracy import case_scores
 from core.store.queries.reviews import Annotation, add_annotations

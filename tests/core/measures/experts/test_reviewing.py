@@ -5,10 +5,18 @@ from __future__ import annotations
 import pytest
 
 from core.errors import UsageError
-from core.measures.experts.blinding import blinded_dialogue, hidden
-from core.measures.experts.figures import agreement, shares
-from core.measures.experts.results import against_grader, decisions_of
-from core.measures.experts.reviewing import comment, highlight, record, span_of, state_of, states, unblind
+from core.measures.experts.figures import against_grader, agreement, decisions_of, shares
+from core.measures.experts.reviewing import (
+    blinded_dialogue,
+    comment,
+    hidden,
+    highlight,
+    record,
+    span_of,
+    state_of,
+    states,
+    unblind,
+)
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.reviews import annotation_history, candidates

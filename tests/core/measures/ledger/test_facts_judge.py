@@ -9,7 +9,7 @@ import pytest
 
 from core.case import Case
 from core.jobs.fact_judge import facts_pack, found_in, task_of
-from core.measures.ledger import facts_of
+from core.text.facts import facts_of
 from core.text.judged import PatientVerdict
 from tests.core.measures.ledger.hand_marked import talk
 

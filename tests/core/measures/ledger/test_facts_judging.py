@@ -11,9 +11,10 @@ import pytest
 
 from core.errors import AnamnesisError, UsageError
 from core.jobs.engine import Stop
-from core.jobs.fact_judging import BesidePeople, FactsWanted, beside_people, judge_facts, size_of_facts
+from core.jobs.fact_judging import FactsWanted, judge_facts, size_of_facts
 from core.jobs.judging import JudgingOutcome
 from core.jobs.run import Options
+from core.measures.failures import BesidePeople, beside_people
 from core.models.registry import Registry, load_registry
 from core.models.retry import RetryPolicy
 from core.models.settings import default_paths

@@ -13,9 +13,8 @@ import pytest
 from core import paths
 from core.case import Case
 from core.errors import ProviderError
-from core.jobs.completing import Asked, Options, complete_cases, completing_pack, variant_of
-from core.measures.memorisation.figures import model_rows, with_and_without
-from core.measures.memorisation.halves import halves
+from core.jobs.completing import Asked, Options, complete_cases
+from core.measures.memorisation import completing_pack, halves, model_rows, variant_of, with_and_without
 from core.models.registry import load_registry
 from core.models.retry import RetryPolicy
 from core.store.database import Store

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from core.jobs.judging import journaled
-from core.measures.patients.judged_figures import judge_against_rule
-from core.measures.patients.marking import mark_patients
+from core.measures.missing import measure_missing
+from core.measures.patients.figures import judge_against_rule
+from core.measures.patients.rules import PATIENT_MARKS
 from core.store.database import Store
 from core.store.queries.patients import JudgedTerm, patient_judgement_row
 from core.store.selection import Selection
@@ -34,7 +35,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def test_by_hand(store: Store) -> None:
-    mark_patients(store, processes=0)
+    measure_missing(store, PATIENT_MARKS, processes=0)
     (row,) = judge_against_rule(store)
     assert (row.model, row.prompt_hash, row.n, row.cases, row.dropped, row.failed, row.unmarked) == (
         "m", "p", 4, 2, 8, 0, 0,
@@ -49,7 +50,7 @@ def test_by_hand(store: Store) -> None:
 
 
 def test_one_conversation_a_case_has_wilsons_interval(store: Store) -> None:
-    mark_patients(store, processes=0)
+    measure_missing(store, PATIENT_MARKS, processes=0)
     (row,) = judge_against_rule(store, Selection(trials=["m1/1/0", "m1/2/0"]))
     assert (row.n, row.judge, row.kappa) == (2, 0.5, 1.0)
     # z = 1.96: middle 0.5, half 1.96 / 5.8415 × √(0.5 + 0.9604) = 0.4055
@@ -57,7 +58,7 @@ def test_one_conversation_a_case_has_wilsons_interval(store: Store) -> None:
 
 
 def test_failures_and_unmarked_conversations_count_nowhere(store: Store) -> None:
-    mark_patients(store, Selection(trials=["m1/1/0", "m1/2/0", "m2/1/0"]), processes=0)
+    measure_missing(store, PATIENT_MARKS, Selection(trials=["m1/1/0", "m1/2/0", "m2/1/0"]), processes=0)
     with store.write() as connection:
         connection.execute("DELETE FROM patient_judgements WHERE trial_id = 'm2/1/0'")
     journaled(store, "patient_judgements")([judgement("m2/1/0", None)])
