@@ -83,7 +83,7 @@ def _proposed(case: Case, key: str) -> tuple[AtomicFact, ...] | None:
 
 def proposed_by(key: str) -> str:
     """Return the model that made the proposal."""
-    _, session = st.session_state.get("debug_asides", {}).get(f"{key}_splitter", ("", None))
+    _, session = st.session_state.get("model_questions", {}).get(f"{key}_splitter", ("", None))
     return session.title if session is not None else _BY_HAND
 
 
