@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from core.agents.base import CallFailed, Material, Question, Scene, Turn, what_patient_holds
-from core.agents.parts import wire
 from core.agents.grader import MAX_ASKS, LLMGrader, read_extracted
 from core.agents.llm import LLMDoctor, LLMPatient, LLMSummariser
+from core.agents.parts import wire
 from core.errors import ProviderError
 from core.frameworks.base import default_pack
 from core.models.base import Message
