@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from common import table
-from core.frameworks.craftmd.protocol import Rules, run_trial
+from core.agents.parts import Rules
+from core.frameworks.craftmd.protocol import run_trial
 
 from core.agents.base import Cast
 from core.agents.reference import grader as reference_grader

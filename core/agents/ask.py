@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from core.agents.base import Said
 from core.agents.calls import Voice, call
+from core.agents.parts import Part
 from core.events import Called, Purpose, RoleName, Token
 from core.models.base import Message
 from core.prompts import Prompt, PromptPack, load_pack
@@ -45,7 +46,7 @@ class Request(Generic[T]):
     """
 
     prompt: str
-    messages: Sequence[Message]
+    messages: Sequence[Part | Message]
     role: RoleName
     purpose: Purpose
     read: Callable[[str], T]
@@ -70,7 +71,7 @@ class Asked(Generic[T]):
 async def ask(voice: Voice, pack: PromptPack, request: Request[T]) -> AsyncIterator[Token | Called | Asked[T]]:
     """Yield the calls, at most ``MAX_ASKS``, and at last ``Asked``; raises ``CallFailed`` where the provider fails."""
     voice = voice.within(pack.prompts[request.prompt], request.form)
-    messages, calls = list(request.messages), list[str]()
+    messages, calls = list[Part | Message](request.messages), list[str]()
     said, fault = Said(""), ""
     for _ in range(MAX_ASKS):
         limit = None

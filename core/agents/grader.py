@@ -16,9 +16,9 @@ from typing import Generic, TypeVar
 from core.agents.ask import Asked, Request, ask
 from core.agents.base import Judgement, Said
 from core.agents.calls import Voice, call
+from core.agents.parts import instruction_part
 from core.case import Case
 from core.events import Called, Token, Verdict
-from core.models.base import message
 from core.prompts import PromptPack
 from core.text.extraction import listed_diagnoses
 
@@ -89,9 +89,9 @@ class LLMGrader:
         """Extract and compare; yields the calls and at last the judgement."""
         calls: list[str] = []
         extracted = ""
-        prompt = self._pack.render("grader_extract", response=response, asks_for=case.asks_for)
+        prompt = instruction_part(self._pack, "grader_extract", response=response, asks_for=case.asks_for)
         voice = self._voice.within(self._pack.prompts["grader_extract"])
-        async for spoken in call(voice, [message("user", prompt)], "grader", "extract"):
+        async for spoken in call(voice, [prompt], "grader", "extract"):
             if isinstance(spoken, Said):
                 extracted = read_extracted(spoken.text)
                 calls += [spoken.call_id] if spoken.call_id else []
@@ -141,8 +141,9 @@ class LLMGrader:
         yield found
 
     async def _ask(self, case: Case, extracted: str) -> AsyncIterator[Item]:
-        prompt = self._pack.render("grader_judge", answer=case.answer, extracted=extracted, asks_for=case.asks_for)
-        asked = Request("grader_judge", [message("user", prompt)], "grader", "judge", _verdict, "one word, Yes or No")
+        compared = {"answer": case.answer, "extracted": extracted, "asks_for": case.asks_for}
+        prompt = instruction_part(self._pack, "grader_judge", **compared)
+        asked = Request("grader_judge", [prompt], "grader", "judge", _verdict, "one word, Yes or No")
         async for item in ask(self._voice, self._pack, asked):
             yield (
                 Judgement("frq", extracted, item.value or "ungradable", item.call_ids)

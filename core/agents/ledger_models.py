@@ -124,8 +124,6 @@ class FactJudge:
         return Judged(self.name, marks, None, found.call_ids)
 
 
-
-
 def _marks(text: str, ids: set[str], spoken: set[int]) -> _Marked:
     marked = read_json(text, _Marked)
     named = [fact.id for fact in marked.facts]

@@ -1,4 +1,4 @@
-"""Splits a vignette into sections with a language model; the rules of ``core.debugger.paste_sections`` are the default.
+"""Splits a vignette into sections with a language model; the rules of ``core.sections`` are the default.
 
 The model only sorts: what it writes must stand in the vignette word for word, else it is rejected and counted, and
 sentences that it does not name are sorted by rule, so that the whole vignette is always there.

@@ -19,11 +19,13 @@ from pydantic.fields import FieldInfo
 
 from core.agents import pictures
 from core.agents.base import Dialogue, Scene
+from core.agents.parts import Rules
 from core.case import Case, Fact, Profile
 from core.errors import UsageError
 from core.events import FORMATS, QUESTION_TYPES, Event, Format, Parent, QuestionType, Started
 from core.frameworks.casting import Casting, CastNames, full_name, is_model, is_rule, seated
 from core.images import kept
+from core.journal import RunHeader
 from core.models.base import Sampling
 from core.models.registry import Registry
 from core.persona import PLAIN, Persona
@@ -363,6 +365,13 @@ class Framework(ABC):
     def shown(self, role: str, text: str) -> tuple[Shown, ...]:
         """Return a message as a reader is shown it; by default to everybody, as it was said."""
         return (Shown("", text),)
+
+    def by_rule(self, case: Case, header: RunHeader, seed: int, pack: PromptPack) -> Rules | None:
+        """Return what shows what models would be sent in place of a trial's rules, and plays these on that edited.
+
+        Without it, steps played by rule are shown with what was said before them and cannot be edited.
+        """
+        return None
 
     def written(self, role: str, text: str) -> str:
         """Return what a person wrote in a seat's place as a message of the framework."""

@@ -173,7 +173,11 @@ def _own_pack(header: RunHeader) -> str:
     Graders' prompts are CRAFT-MD's, whatever protocol the answers come from; a release's and a human's runs have no
     pack of their own.
     """
-    without = not framework(header.protocol).grades_itself or header.source == "release" or header.doctor.startswith(f"{HUMAN}/")
+    without = (
+        not framework(header.protocol).grades_itself
+        or header.source == "release"
+        or header.doctor.startswith(f"{HUMAN}/")
+    )
     return framework().name if without else header.prompt_pack
 
 

@@ -174,6 +174,7 @@ def _call_row(trial_id: str, position: int, c: CallRecord) -> Row:
         trial_id, position, c.call_id, c.role, c.purpose, c.model, _json(c.request), c.response, c.finish_reason,
         c.served_by, c.prompt_tokens, c.completion_tokens, c.tokens_estimated, c.latency_s, c.first_token_s,
         c.attempts, c.cost_usd, c.error, c.reasoning, c.reasoning_tokens, c.cached_tokens,
+        _json([part.model_dump() for part in c.parts]),
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from core.agents.ledger_models import FactJudge
 from core.measures.ledger.marks import Ledger, disagreements
 from core.prompts import PromptPack
 from core.text.judged import Judged
-from pages.parts.debug_aside import draw_aside
+from pages.parts.ask_model import draw_question
 from pages.parts.look import plain
 
 
@@ -25,7 +25,7 @@ def draw_judge(found: Ledger, dialogue: Sequence[Turn], words: Mapping[str, str]
             return FactJudge(voice, pack).judge(facts, tuple(dialogue))
 
         subject = hashlib.sha256(repr((facts, dialogue)).encode(errors="replace")).hexdigest()
-        judged = draw_aside(f"{key}_judge", "Ask for the marks", ask, subject)  # type: ignore[arg-type]
+        judged = draw_question(f"{key}_judge", "Ask for the marks", ask, subject)  # type: ignore[arg-type]
         if isinstance(judged, Judged):
             _draw_judged(found, judged, words)
 

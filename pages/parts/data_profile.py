@@ -14,7 +14,7 @@ from core.text.profiles import OWN, Generated
 from pages.parts.data_profile_edit import draw_editor
 from pages.parts.data_sets import Line, versions_of
 from pages.parts.data_words import PARTS, REASON_HELP, maker_words, reason_words
-from pages.parts.debug_case import SECTION
+from pages.parts.debug_setup import SECTION
 from pages.parts.look import plain
 
 

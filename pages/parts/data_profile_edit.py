@@ -11,7 +11,7 @@ from core.errors import AnamnesisError
 from core.frameworks.automedic.profile_check import edited, remarks
 from core.text.profiles import Generated
 from pages.parts.data_words import PARTS
-from pages.parts.debug_case import SECTION
+from pages.parts.debug_setup import SECTION
 from pages.parts.look import plain
 
 SECTIONS: tuple[Section, ...] = get_args(Section)

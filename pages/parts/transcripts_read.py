@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from core.debugger.steps import why_not
 from core.events import FORMATS, QUESTION_TYPES, Answered, Graded, Summarised, reasoning_of
 from core.export.reading import was_shown
 from core.frameworks.base import AUTOMEDIC, CRAFTMD
@@ -72,11 +71,10 @@ def _steps(trial_id: str, wanted: Selection, shown: Reading | None) -> None:
             st.page_link(
                 LIVE, label="Watch it again", icon=":material/smart_display:", query_params={"trial": trial_id}
             )  # fmt: skip
-            if why_not(shown.talk.protocol) is None:
-                st.page_link(
-                    DEBUGGER, label="Debug it", icon=":material/bug_report:", query_params={"trial": trial_id},
-                    help="Every step of this trial as it was sent; edit one and run it again.",
-                )  # fmt: skip
+            st.page_link(
+                DEBUGGER, label="Debug it", icon=":material/bug_report:", query_params={"trial": trial_id},
+                help="Every step of this trial as it was sent; edit one and run it again.",
+            )  # fmt: skip
             if shown.talk.protocol != AUTOMEDIC.name:  # whose trials cannot be forked
                 _branches(trial_id)
             draw_take_away([trial_id], key="read")

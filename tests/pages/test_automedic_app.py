@@ -17,7 +17,7 @@ from core.text.profiles import Generated, Prepared
 from pages.parts.run_prepared import left_out_words
 from tests.support.campaigns import metrics, run_ids, stop_all
 from tests.support.pages import button, has_button, run_until, trouble, words
-from tests.support.tagged import MISUSED, RUN, UNTAGGED, store_tagged
+from tests.support.tagged import MISUSED, RUN, STAFF_SAYS, UNTAGGED, store_tagged
 
 START = "Start the consultation"
 Open = Callable[..., AppTest]
@@ -67,7 +67,8 @@ def test_a_conversation_is_read_with_addressees_staff_misuses_and_rating(
     assert "The doctor answers twice" in text
     assert ":orange-badge[:material/stacks: Several diagnoses]" in text
     assert [m.name for m in app.chat_message].count("user") == 2, "the staff stands on the doctor's side"
-    assert not {"Fork from here", "Debug it"} & links(app)
+    assert "Fork from here" not in links(app)
+    assert ("Debug it" in links(app)) == (page == "transcripts")
     assert "The vignette, which was shown to nobody here" in [e.label for e in app.expander]
 
 
@@ -99,13 +100,16 @@ def test_words_of_the_staff_are_found_and_shown_without_tags(stored: Store, open
     assert "What makes it :orange-background[better or worse]?" in words(opened)
 
 
-@pytest.mark.parametrize("address", [{"trial": MISUSED}, {"run": RUN}])
-def test_the_debugger_leads_to_the_transcript_instead(address: dict[str, str], stored: Store, open_page: Open) -> None:
-    app = open_page("debugger", **address)
+@pytest.mark.parametrize("address", [{"trial": MISUSED}, {"run": RUN, "cell": "1:multi_turn:mcq"}])
+def test_the_debugger_shows_its_steps_and_says_what_cannot_be_run_again(
+    address: dict[str, str], stored: Store, open_page: Open
+) -> None:
+    app = open_page("debugger", **address, step="reply:3", view="back")
     assert trouble(app) == []
-    assert "this one is AutoMedic" in words(app)
-    assert not app.dataframe
-    assert {link.proto.page for link in app.get("page_link")} == {"transcripts"}
+    assert [element.value for element in app.code] == [STAFF_SAYS]
+    assert app.selectbox(key="debug_step").value == "reply:3"
+    assert "No model played this step" in words(app)
+    assert not has_button(app, "Run this step again")
 
 
 def test_branches_say_that_it_cannot_be_forked(stored: Store, open_page: Open) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from core.jobs.settings import Settings
 from streamlit.testing.v1 import AppTest
 
 from core.case import Case
@@ -13,7 +14,6 @@ from core.datasets import imported
 from core.datasets.importing import import_file
 from core.datasets.select import cases_of
 from core.errors import UsageError
-from core.jobs.settings import Settings
 from core.paths import journals_folder
 from core.store.database import Store
 from core.store.fold import fold

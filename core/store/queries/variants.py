@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from typing import Any
 import duckdb
 import orjson
 
-from core.agents.parts import StepMessage
+from core.agents.parts import Part
 from core.events import CallRecord, Rule, Verdict
 from core.images import Image
 from core.journal import ReplyLine, RowLine
@@ -33,7 +34,7 @@ class Variant:
 
     trial_id: str
     step_key: str
-    messages: tuple[StepMessage, ...]
+    messages: tuple[Part, ...]
     model: str
     response: str | None = None
     extracted: str | None = None
@@ -106,14 +107,17 @@ def _variant(row: Mapping[str, Any]) -> Variant:
     )  # fmt: skip
 
 
-def _kept(message: StepMessage) -> dict[str, Any]:
+def _kept(message: Part) -> dict[str, Any]:
     images = [image.model_dump(exclude_defaults=True) for image in message.images]
     plain = asdict(replace(message, images=()))
     return {**plain, "images": images} if images else {k: v for k, v in plain.items() if k != "images"}
 
 
-def _read(kept: Mapping[str, Any]) -> StepMessage:
-    return StepMessage(**{**kept, "images": tuple(Image(**image) for image in kept.get("images", ()))})
+def _read(kept: Mapping[str, Any]) -> Part:
+    images = tuple(Image(**image) for image in kept.get("images", ()))
+    said = re.fullmatch(r"message (\d+)", kept.get("source") or "")  # how a message of the dialogue was named once
+    place = {"source": None, "turn": int(said[1])} if said else {}
+    return Part(**{**kept, **place, "images": images})
 
 
 def _json(value: object) -> str:

@@ -8,9 +8,9 @@ import pytest
 
 from core.agents.ask import MAX_ASKS
 from core.agents.base import CallFailed, Material, Question, Scene, Turn, what_patient_holds
-from core.agents.calls import wire
 from core.agents.grader import LLMGrader, read_extracted, read_yes_no
 from core.agents.llm import LLMDoctor, LLMPatient, LLMSummariser
+from core.agents.parts import wire
 from core.errors import ProviderError
 from core.frameworks.base import default_pack
 from core.models.base import Message

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from core.agents.parts import StepMessage
+from core.agents.parts import Part
 from core.datasets.select import cases_of
 from core.debugger.steps import TrialRecord
 from core.debugger.variants import Rerun, Variant, rerun, start_rerun, variants_of
@@ -34,13 +34,13 @@ def trial(fake_provider_thread: FakeProvider) -> TrialRecord:
     return run.record(0)
 
 
-def edited(trial: TrialRecord, key: str, part: str, text: str) -> tuple[StepMessage, ...]:
+def edited(trial: TrialRecord, key: str, part: str, text: str) -> tuple[Part, ...]:
     messages = steps(trial)[key].messages
     assert any(m.part == part for m in messages)
     return tuple(replace(m, content=text) if m.part == part else m for m in messages)
 
 
-def again(trial: TrialRecord, key: str, messages: tuple[StepMessage, ...], **options: Any) -> Variant:
+def again(trial: TrialRecord, key: str, messages: tuple[Part, ...], **options: Any) -> Variant:
     """Run a step again in its thread, and return the variant."""
     started = start_rerun(steps(trial)[key], messages, trial, **options)
     started.join(60)

@@ -8,7 +8,7 @@ from dataclasses import astuple
 import pytest
 
 from core import __version__
-from core.agents.parts import StepMessage
+from core.agents.parts import Part
 from core.errors import AnamnesisError
 from core.journal import TrialLine
 from core.store import migrations
@@ -141,7 +141,7 @@ def test_a_column_more_in_every_table_disturbs_no_reader_and_no_writer(
     monkeypatch.setattr(migrations, "MIGRATIONS", {**migrations.MIGRATIONS, "0099_colour": script})
     write_journal(store.journals, "run", a_header(cases=[a_case(1)]), a_trial())
     assert fold(store).trials == 1
-    step = StepMessage("user", "Hello", "doctor")
+    step = Part("user", "Hello", "doctor")
     done = StoredCompletion("ours/1", "h", "m", "p", "a", "b", "c", "", 0.5, "{}", 3, None, 1.0)
     review = Review("First", ReviewPlan(kind="baseline", number=1, annotators=("Ada",)))
     with store.write() as connection:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.agents.parts import StepMessage
+from core.agents.parts import Part
 from core.events import CallRecord
 from core.journal import DeletedLine
 from core.store.database import Store
@@ -13,8 +13,8 @@ from core.store.queries.variants import Variant, keep_variant, variants_of
 from tests.core.store.builders import a_header, a_trial, write_journal
 
 MESSAGES = (
-    StepMessage("system", "Be “brief”.\n", "system", "prompts/craftmd/doctor.md", "0a", "doctor", {"specialty": "x"}),
-    StepMessage("user", "A. Gout", "question", prompt="answer_mcq", values={"choices": [["A", "Gout"]]}, joined=True),
+    Part("system", "Be “brief”.\n", "system", "prompts/craftmd/doctor.md", "0a", "doctor", {"specialty": "x"}),
+    Part("user", "A. Gout", "question", prompt="answer_mcq", values={"choices": [["A", "Gout"]]}, joined=True),
 )
 
 

@@ -22,7 +22,7 @@ Ask = Callable[[Voice, PromptPack], AsyncIterator[Any]]
 """Asks a model: yields ``Token`` and ``Called`` events, and last what came of it."""
 
 
-def ask_aside(model: str, ask: Ask, *, pack: str = "craftmd", base_url: str | None = None) -> Session:
+def ask_model(model: str, ask: Ask, *, pack: str = "", base_url: str | None = None) -> Session:
     """Start asking; the model is sampled at temperature 0.
 
     Raises ``UsageError`` for an unknown model or pack and for a missing key; a provider's failure is in
@@ -31,7 +31,7 @@ def ask_aside(model: str, ask: Ask, *, pack: str = "craftmd", base_url: str | No
     registry = load_registry()
     prompts = default_pack(pack)
     voice = Voice(registry.open(model, base_url=base_url), Sampling(temperature=0.0))
-    session = Session(key=f"aside-{uuid.uuid4().hex[:12]}", title=model, paced=False)
+    session = Session(key=f"question-{uuid.uuid4().hex[:12]}", title=model, paced=False)
 
     async def source(_: Session) -> AsyncIterator[Any]:
         async with registry:

@@ -4,7 +4,7 @@ from typing import Any
 
 import streamlit as st
 
-from core.debugger.aside import Ask, ask_aside, outcome_of
+from core.debugger.question import Ask, ask_model, outcome_of
 from core.errors import AnamnesisError
 from core.events import Called
 from core.frameworks.casting import REFERENCE, CastNames, is_model
@@ -15,9 +15,9 @@ from pages.parts.setup import Seats, ask_address, ask_seat, seat_problem
 _REDRAW_S = 0.5
 
 
-def draw_aside(key: str, label: str, ask: Ask, subject: str) -> Any | None:
+def draw_question(key: str, label: str, ask: Ask, subject: str) -> Any | None:
     """Draw the way to ask a model, and return what came of it for this ``subject``, if anything did yet."""
-    kept: dict[str, tuple[str, Session]] = st.session_state.setdefault("debug_asides", {})
+    kept: dict[str, tuple[str, Session]] = st.session_state.setdefault("model_questions", {})
     about, session = kept.get(key, ("", None))
     if session is None or about != subject:
         session = None
@@ -49,7 +49,7 @@ def _ask(key: str, label: str, ask: Ask, subject: str, kept: dict[str, tuple[str
         st.warning(plain(problem), icon=":material/key:")
     if st.button(label, key=f"{key}_go", icon=":material/forum:", disabled=bool(problem)):
         try:
-            kept[key] = (subject, ask_aside(model, ask, base_url=address))
+            kept[key] = (subject, ask_model(model, ask, base_url=address))
         except AnamnesisError as error:
             st.error(plain(str(error)))
             return
