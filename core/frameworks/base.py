@@ -21,7 +21,7 @@ from core.agents import pictures
 from core.agents.base import Dialogue, Scene
 from core.case import Case, Fact, Profile
 from core.errors import UsageError
-from core.events import FORMATS, QUESTION_TYPES, Event, Format, Parent, QuestionType, Started
+from core.events import FORMATS, QUESTION_TYPES, Event, Format, Parent, QuestionType, Started, Utterance
 from core.frameworks.casting import Casting, CastNames, full_name, is_model, is_rule, seated
 from core.images import kept
 from core.models.base import Sampling
@@ -208,10 +208,16 @@ class Size:
 
 @dataclass(frozen=True)
 class Shown:
-    """A message as a reader is shown it: to whom it went (empty: to everybody), and its words."""
+    """A message as a reader is shown it: to whom it went (empty: to everybody), and its words.
+
+    ``goes`` says the same to a program: a role, ``both``, ``end`` or ``nowhere``. ``whole`` is the message as it was
+    written, where it holds more than is shown.
+    """
 
     to: str
     text: str
+    goes: str = ""
+    whole: str | None = None
 
 
 class Framework(ABC):
@@ -248,6 +254,12 @@ class Framework(ABC):
     """Whether its own pack holds the grader's prompts; else the first framework's do."""
     needs_profile: ClassVar[bool] = False
     """Whether it plays cases with a profile only."""
+    addresses: ClassVar[bool] = False
+    """Whether its doctor says to whom each message goes: nobody opens then, and what counts are queries passed on."""
+    kinds: ClassVar[Mapping[str, str]] = {}
+    """Reference kind → what it does, where its seat's title does not say it: a name, and after a colon the rest."""
+    publishes: ClassVar[tuple[str, ...]] = ()
+    """The measures of which its publication has figures, kept under its name in ``data/published``."""
 
     # what is played
 
@@ -331,6 +343,15 @@ class Framework(ABC):
         """Return the settings as a campaign with this cast (full names) runs under them."""
         return settings
 
+    def asked(self, tested: str) -> dict[str, FieldInfo]:
+        """Return the options that mean anything where this one (a full name) is under test."""
+        options, usual = options_of(self.settings), self.settings()
+        wanted = usual.but(**{name: True for name, info in options.items() if info.annotation is bool})
+        full = self.complete(wanted, CastNames(**{self.tested.role: tested}))
+        idle = set() if is_model(tested) else set(FrameworkSettings.model_fields)
+        idle |= {name for name in options if getattr(full, name) != getattr(wanted, name)}
+        return {name: info for name, info in options.items() if name not in idle}
+
     def check(self, pack: PromptPack, settings: FrameworkSettings, names: CastNames) -> None:
         """Raise ``UsageError`` where the prompts cannot say what the settings ask for, such as pictures."""
         if settings.images:
@@ -363,6 +384,22 @@ class Framework(ABC):
     def shown(self, role: str, text: str) -> tuple[Shown, ...]:
         """Return a message as a reader is shown it; by default to everybody, as it was said."""
         return (Shown("", text),)
+
+    def spoken(self, role: str, text: str) -> str:
+        """Return the words of a message alone, also of one that is still being said."""
+        return text
+
+    def questions(self, events: Sequence[Event]) -> int:
+        """Return how many messages the doctor said after the opening one, whoever said that."""
+        return sum(isinstance(event, Utterance) and event.role == "doctor" and event.turn > 0 for event in events)
+
+    def answering(self, events: Sequence[Event]) -> str:
+        """Say in a sentence who answers, and from what, where that is not simply the doctor; else nothing."""
+        return ""
+
+    def recognises(self, events: Iterable[Event]) -> bool:
+        """Say whether a conversation is its own, by what no other framework's has."""
+        return False
 
     def written(self, role: str, text: str) -> str:
         """Return what a person wrote in a seat's place as a message of the framework."""
@@ -472,6 +509,31 @@ def framework(name: str = "") -> Framework:
 def title_of(name: str) -> str:
     """Return a framework's title, also of one that is not here any more."""
     return frameworks()[name].title if name in frameworks() else name
+
+
+def framework_of(events: Sequence[Event], name: str = "") -> Framework | None:
+    """Return the framework of a conversation by the name of its run, else by what happened in it; ``None``: unknown."""
+    known = frameworks()
+    begun = next((event.framework for event in events if isinstance(event, Started)), "")
+    return known.get(name or begun) or next((one for one in known.values() if one.recognises(events)), None)
+
+
+def publisher(measure: str) -> Framework:
+    """Return the framework whose publication has figures of a measure; raise ``UsageError`` where there is none."""
+    for one in frameworks().values():
+        if measure in one.publishes:
+            return one
+    raise UsageError(f"No framework has published figures of {measure}.")
+
+
+def kinds_in_words() -> dict[str, str]:
+    """Return reference kind → who plays by it and how, of the seats of all frameworks."""
+    words: dict[str, str] = {}
+    for one in frameworks().values():
+        for seat in one.seats:
+            for kind in seat.rules:
+                words.setdefault(kind, one.kinds.get(kind, f"Reference {seat.title} (rules, no model)"))
+    return words
 
 
 def seat_titles() -> dict[str, str]:

@@ -8,7 +8,7 @@ empathy, unless a provider broke it off. What broke the tag protocol is said at 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from core.agents.base import CallFailed, Dialogue, Grader, Held, Material, Question, Saying, Scene, Turn
@@ -19,7 +19,7 @@ from core.frameworks.answering import answered
 from core.frameworks.automedic.doctor import ReferenceTagDoctor
 from core.frameworks.automedic.human import HumanRater, HumanStaff, HumanTagDoctor, tagged
 from core.frameworks.automedic.llm import LLMAutoMedicPatient, LLMStaff, LLMTagDoctor
-from core.frameworks.automedic.messages import GOES, message_of
+from core.frameworks.automedic.messages import GOES, message_of, queries_passed_on, speaks_in_tags, without_tags
 from core.frameworks.automedic.patient import ReferenceAutoMedicPatient
 from core.frameworks.automedic.roles import (
     AutoMedicPatient,
@@ -106,7 +106,8 @@ class AutoMedic(Framework):
     )
     arms, paper_arms = ARMS, ARMS[:2]
     prompts = ("doctor", "opening", "patient", "staff", "static", "answer_mcq", "answer_frq", "empathy")
-    mcq_rule, measure, needs_profile = "mcq_strict", "care", True
+    mcq_rule, measure, needs_profile, addresses = "mcq_strict", "care", True, True
+    publishes = ("care",)
 
     def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> AutoMedicCast:
         """Return the cast; free responses are graded under the prompts of the first framework."""
@@ -197,7 +198,26 @@ class AutoMedic(Framework):
         if role != "doctor":
             return (Shown("", text),)
         read = message_of(text)
-        return (Shown(GOES[read.goes], read.text),)
+        return (Shown(GOES[read.goes], read.text, read.goes, read.whole),)
+
+    def spoken(self, role: str, text: str) -> str:
+        """Return a doctor's words without tags and reasoning."""
+        return without_tags(text) if role == "doctor" else text
+
+    def questions(self, events: Sequence[Event]) -> int:
+        """Return how many of the doctor's queries were passed on."""
+        return queries_passed_on(events)
+
+    def answering(self, events: Sequence[Event]) -> str:
+        """Say that the doctor answers twice."""
+        return (
+            "The doctor answers twice: from the whole question on paper (vignette), and from what it gathered in this "
+            "conversation (multi-turn)."
+        )
+
+    def recognises(self, events: Iterable[Event]) -> bool:
+        """Say whether somebody spoke in tags."""
+        return speaks_in_tags(events)
 
     def written(self, role: str, text: str) -> str:
         """Return a doctor's words in a tag, where they stand in none."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
+from typing import ClassVar
 
 from pydantic import field_validator
 
@@ -107,6 +108,11 @@ class CraftMD(Framework):
     )
     arms, paper_arms, usual_arms = ALL_ARMS, PAPER_ARMS, "all"
     prompts, grades_itself = PROMPTS, True
+    publishes = ("accuracy", "experts")
+    kinds: ClassVar = {
+        GRADER.rules[0]: "Reference grader (names and synonyms)",
+        ReferenceSummariser.name: "Reference summariser (quotes the patient)",
+    }
 
     def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> Cast:
         """Return the cast; the doctor's model is probed where that is set, the reference doctor tells by itself."""
