@@ -22,7 +22,7 @@ _SECTIONS = {
     "Plan a review": draw_plan,
     "Results": draw_results,
     "Graders": draw_flips,
-    "The CRAFT-MD release": draw_release,
+    "The public release": draw_release,
     "Import and export": draw_exchange,
 }
 

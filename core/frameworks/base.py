@@ -279,6 +279,14 @@ class Framework(ABC):
         """Return the cases as they are played, and those left out and why; ``stored`` are profiles made before."""
         return Prepared(tuple(cases), ())
 
+    def edited(self, case: Case, profile: Profile, by: str) -> Generated:
+        """Return a profile as a person saves it; raise ``UsageError`` where it cannot be played."""
+        raise UsageError(f"{self.title} plays no profiles.")
+
+    def profile_remarks(self, case: Case, profile: Profile) -> tuple[str, ...]:
+        """Return a sentence for each fact of a profile that speaks against its case."""
+        return ()
+
     # what it asks for
 
     @property
@@ -400,6 +408,10 @@ class Framework(ABC):
     def recognises(self, events: Iterable[Event]) -> bool:
         """Say whether a conversation is its own, by what no other framework's has."""
         return False
+
+    def invitation(self, role: str) -> str:
+        """Return what a person in a seat is invited to say."""
+        return "Ask the patient one question" if role == self.tested.role else "Answer the doctor"
 
     def written(self, role: str, text: str) -> str:
         """Return what a person wrote in a seat's place as a message of the framework."""

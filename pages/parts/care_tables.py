@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from core.datasets import published
+from core.frameworks.base import publisher
 from core.measures.care import FAILURES, PARTS, CareProfile, Estimate, Failure, Fit, Habits, Normalised, Part, Rating
 from core.store.care import MISUSES
 from pages.parts.care_words import (
@@ -34,7 +35,7 @@ class PublishedProfile:
 
 def published_profiles() -> list[PublishedProfile]:
     """Return the models of which the paper prints all four parts."""
-    rows = published.rows("automedic")
+    rows = published.rows(publisher("care").name)
     each = next(int(row["value"]) for row in rows if row["metric"] == "n_simulations_rated_per_model")
     found: dict[str, dict[Part, float]] = {}
     for row in rows:
@@ -45,7 +46,7 @@ def published_profiles() -> list[PublishedProfile]:
 
 def published_r() -> float:
     """Return the paper's Pearson r of conversational on static accuracy over all its models and data sets."""
-    rows = published.rows("automedic")
+    rows = published.rows(publisher("care").name)
     return next(float(row["value"]) for row in rows if row["section"] == "static_vs_conversational")
 
 

@@ -83,7 +83,7 @@ def sets_table(held: Sequence[Overview]) -> pd.DataFrame:
 
 def draw_published() -> None:
     """Draw what the paper says of the published data sets."""
-    with st.expander("What the AutoMedic paper reports of published data sets", icon=":material/menu_book:"):
+    with st.expander("What a paper reports of published data sets", icon=":material/menu_book:"):
         st.dataframe(published_table(), hide_index=True, placeholder="–", key="data_published")
         st.caption(f"**Published** ({PAPER}), as the text words it; nothing here was computed from this database.")
 

@@ -109,7 +109,7 @@ def _draw_view(
 
 def _draw_conversation(record: TrialRecord, key: str, *, stored: bool) -> None:
     with st.container(height=520, border=True, gap="xxsmall", autoscroll=False, key=f"{key}_chat"):
-        draw_chat(record.events, None, tagged=False)
+        draw_chat(record.events, None)
     if not stored:
         draw_take_away_events(record.case, record.events, key)
         st.caption("It can be forked when its trial has come to its end.")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from core.agents.base import CallFailed, Dialogue, Grader, Held, Material, Question, Saying, Scene, Turn
 from core.agents.human import Human
-from core.case import Case
+from core.case import Case, Profile
 from core.events import Called, Event, Failed, Finished, Misused, Rated, Token, Waiting
 from core.frameworks.answering import answered
 from core.frameworks.automedic.doctor import ReferenceTagDoctor
@@ -21,6 +21,7 @@ from core.frameworks.automedic.human import HumanRater, HumanStaff, HumanTagDoct
 from core.frameworks.automedic.llm import LLMAutoMedicPatient, LLMStaff, LLMTagDoctor
 from core.frameworks.automedic.messages import GOES, message_of, queries_passed_on, speaks_in_tags, without_tags
 from core.frameworks.automedic.patient import ReferenceAutoMedicPatient
+from core.frameworks.automedic.profile_check import edited, remarks
 from core.frameworks.automedic.roles import (
     AutoMedicPatient,
     Briefings,
@@ -159,6 +160,14 @@ class AutoMedic(Framework):
         """Return the cases with a profile: a stored one first, else their own, else by rule."""
         return prepare(cases, stored, profile_by_rule)
 
+    def edited(self, case: Case, profile: Profile, by: str) -> Generated:
+        """Return a person's word on a case, with what the checks find in its note."""
+        return edited(case, profile, by)
+
+    def profile_remarks(self, case: Case, profile: Profile) -> tuple[str, ...]:
+        """Return a sentence for each fact that the checks would drop."""
+        return remarks(case, profile)
+
     def size(self, campaign: Campaign, picture_tokens: float) -> Size:
         """Return calls and tokens: every doctor is taken to use all its turns, one query a message."""
         cases, trials = campaign.cases, len(campaign.cases) * campaign.trials
@@ -218,6 +227,10 @@ class AutoMedic(Framework):
     def recognises(self, events: Iterable[Event]) -> bool:
         """Say whether somebody spoke in tags."""
         return speaks_in_tags(events)
+
+    def invitation(self, role: str) -> str:
+        """Return what a person in a seat is invited to say; a doctor also how it asks the staff, and ends."""
+        return "Ask the patient, or “staff: …”, or end with “done”" if role == "doctor" else super().invitation(role)
 
     def written(self, role: str, text: str) -> str:
         """Return a doctor's words in a tag, where they stand in none."""

@@ -196,6 +196,11 @@ class Consultation(Framework):
         told = not broken_off and any(isinstance(event, Answered) for event in events)
         return "The solver answers: it was shown all that there was to know." if told else ""
 
+    def invitation(self, role: str) -> str:
+        """Return what a person in a seat is invited to say; a doctor also how it ends the conversation."""
+        usual = super().invitation(role)
+        return f"{usual}, or end without one" if role == "doctor" else usual
+
     def cap(self, settings: Mapping[str, object], tested: str) -> str:
         """Return the cap of questions; a bound has none to ask, the oracle asks for every item."""
         if isinstance(BY_NAME.get(tested), OracleDoctor):
