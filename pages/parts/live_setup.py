@@ -67,6 +67,8 @@ def ask_and_start() -> None:
 
 def _ask(known: Framework, case: Case | None) -> _Wanted:
     """Ask for one consultation, or for two."""
+    if st.query_params.pop("live_tagged_mode", "") == _MODES["doctors"]:  # a link of version 0.1
+        st.session_state["live_mode"] = "doctors"
     modes = [mode for mode in _MODES if mode != "patients" or "persona" in known.settings.model_fields]
     mode = st.segmented_control(
         "Show", modes, default="one", required=True, format_func=_MODES.__getitem__, key="live_mode",

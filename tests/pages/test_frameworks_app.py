@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.store.database import Store
+from core.store.fold import fold
+from tests.core.store.builders import a_case, a_header, a_stream, a_trial, write_journal
 from tests.support.campaigns import stop_all
 from tests.support.pages import button, has_button, run_until, trouble, words
 
@@ -156,3 +159,25 @@ def test_two_patients_are_offered_where_a_patient_has_a_persona(open_page: Open)
         for title in ("CRAFT-MD", "AutoMedic")
     }  # fmt: skip
     assert [len(offered) for offered in modes.values()] == [3, 2]
+
+
+def test_a_former_link_to_two_doctors_still_shows_two(open_page: Open) -> None:
+    app = open_page("live", live_protocol="AutoMedic", live_tagged_mode="Two doctors")
+    assert trouble(app) == []
+    assert has_button(app, "Start both consultations")
+
+
+@pytest.mark.parametrize("page", ["live", "transcripts", "branches", "runs"])
+def test_a_trial_of_a_framework_that_is_not_here_is_drawn_all_the_same(
+    page: str, database: Path, open_page: Open
+) -> None:
+    store = Store(database)
+    header = a_header("of-old", protocol="gone", cases=[a_case()], trials=1)
+    write_journal(store.journals, "of-old", header, a_trial(a_stream("old"), trial_id="old", run_id="of-old"))
+    fold(store)
+    app = open_page(page, **({"run": "of-old"} if page == "runs" else {"trial": "old"}))
+    assert trouble(app) == []
+    if page in ("live", "transcripts"):
+        assert r"A lump on my NECK\." in words(app)
+    if page in ("transcripts", "runs"):
+        assert "gone" in words(app)
