@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from common import table
-from core.agents.parts import Rules
 from core.frameworks.craftmd.protocol import run_trial
 
 from core.agents.base import Cast
+from core.agents.parts import Rules
 from core.agents.reference import grader as reference_grader
 from core.agents.reference.doctor import ReferenceDoctor
 from core.agents.reference.grader import ReferenceGrader

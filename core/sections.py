@@ -228,7 +228,8 @@ _MORE_RULES = tuple((section, _Words(pattern)) for section, pattern in _MORE_WOR
 _UNSURE = "note add recall describe mention claim"
 _TELLS = re.compile(
     rf"\b(?:{verbs('reporting', 'base', 's', 'past', without=_UNSURE)}|complain\w*|takes|taking|smok\w+|drinks|"
-    rf"(?:{relatives('parents', 'partners', 'companions')})s?|family|works|lives|notes that|travel\w*|allerg\w*|confess\w*|"
+    rf"(?:{relatives('parents', 'partners', 'companions')})s?|family|works|lives|notes that|travel\w*|allerg\w*|"
+    r"confess\w*|"
     r"history of|recently|last (?:week|month|year|physical)|(?:days?|weeks?|months?|years?) (?:ago|earlier)|pets?\b|"
     r"diagnosed|medications?|vaccin\w+|immuni[sz]\w+)\b",
     re.IGNORECASE,

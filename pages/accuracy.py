@@ -45,7 +45,7 @@ def draw_accuracy() -> None:
 def _say_how_to_get_answers(*, published: bool) -> None:
     what = "These are the **published** figures." if published else "No answer of this kind is stored."
     st.info(
-        f"{what} To get the answers and transcripts behind them, import the CRAFT-MD authors’ release: "
+        f"{what} To get the answers and transcripts behind them, import the authors’ public release: "
         f"`{IMPORT_COMMAND}`, where PATH is a folder or archive of their repository. For figures of your own, start a "
         "campaign; the reference cast needs no key.",
         icon=":material/menu_book:",

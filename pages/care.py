@@ -1,8 +1,9 @@
-"""CARE: what AutoMedic conversations are worth in accuracy, efficiency, empathy and robustness, down to the message."""
+"""CARE: what conversations are worth in accuracy, efficiency, empathy and robustness, down to the message."""
 
 import streamlit as st
 
 from core.errors import AnamnesisError
+from core.frameworks.base import publisher
 from pages.parts.care_cases import draw_cases
 from pages.parts.care_controls import ask_view
 from pages.parts.care_data import doctors, scoped
@@ -49,10 +50,11 @@ def draw_care() -> None:
 
 
 def _say_how_to_begin() -> None:
+    care = publisher("care")
     st.info(
-        "These are the **published** figures; no AutoMedic conversation is stored yet. Run a doctor on the library, "
-        "with the reference patient and staff no key is needed: "
-        "`python -m core run --protocol automedic --doctor reference/bayes`.",
+        f"These are the **published** figures; no conversation of {care.title} is stored yet. Run a doctor on the "
+        "library, with the reference patient and staff no key is needed: "
+        f"`python -m core run --protocol {care.name} --doctor reference/bayes`.",
         icon=":material/menu_book:",
     )
     st.page_link(RUNS, label="Start a campaign", icon=":material/play_arrow:")
@@ -61,8 +63,8 @@ def _say_how_to_begin() -> None:
 
 st.title("CARE", anchor=False)
 st.caption(
-    "AutoMedic’s conversations between a doctor, a patient and the clinical staff, in four parts: accuracy, "
-    "conversational efficiency and strategy, empathy, robustness."
+    f"{publisher('care').title}’s conversations between a doctor, a patient and the clinical staff, in four parts: "
+    "accuracy, conversational efficiency and strategy, empathy, robustness."
 )
 try:
     draw_care()

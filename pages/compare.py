@@ -49,7 +49,7 @@ def draw_comparison() -> None:
 
 def _say_what_is_needed() -> None:
     st.info(
-        "Nothing to compare yet. Import the CRAFT-MD authors’ release "
+        "Nothing to compare yet. Import the authors’ public release "
         f"(`{IMPORT_COMMAND}`, where PATH is a folder or archive of their repository), or run two campaigns on the "
         "same cases, for example with two models or two prompt packs.",
         icon=":material/compare_arrows:",

@@ -17,7 +17,7 @@ def draw_endings() -> None:
     table = stored_endings()
     if not table["end_reason"].notna().any():
         st.info(
-            "No conversation is stored yet. Import the CRAFT-MD authors’ release, 50,100 conversations with their "
+            "No conversation is stored yet. Import the authors’ public release, 50,100 conversations with their "
             f"answers: `{IMPORT_COMMAND}`, where PATH is a folder or archive of their repository. Or start a campaign; "
             "the reference cast needs no key.",
             icon=":material/forum:",

@@ -11,6 +11,7 @@ from pages.parts.experts_release import draw_release
 from pages.parts.experts_results import draw_results
 from pages.parts.experts_review import draw_review
 from pages.parts.experts_words import ANNOTATOR, REVIEW
+from pages.parts.figure_controls import RELEASED
 from pages.parts.look import plain
 from pages.parts.navigation import require_app
 from pages.parts.sections import draw_sections
@@ -22,7 +23,7 @@ _SECTIONS = {
     "Plan a review": draw_plan,
     "Results": draw_results,
     "Graders": draw_flips,
-    "The CRAFT-MD release": draw_release,
+    f"The {RELEASED.title} release": draw_release,
     "Import and export": draw_exchange,
 }
 

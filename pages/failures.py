@@ -21,7 +21,7 @@ def draw_failures() -> None:
     found = answered()
     if not found:
         st.info(
-            "No answer is stored yet. Import the CRAFT-MD authors’ release, 50,100 conversations with their answers: "
+            "No answer is stored yet. Import the authors’ public release, 50,100 conversations with their answers: "
             f"`{IMPORT_COMMAND}`, where PATH is a folder or archive of their repository. Or start a campaign; the "
             "reference cast needs no key.",
             icon=":material/troubleshoot:",

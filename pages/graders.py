@@ -39,7 +39,7 @@ def draw_graders() -> None:
 def _say_how_to_begin() -> None:
     st.info(
         "No free response has been judged yet. Run a campaign with an arm such as multi-turn free response "
-        "(`python -m core run --doctor reference/bayes --arms multi_turn:frq`), or import the CRAFT-MD authors’ "
+        "(`python -m core run --doctor reference/bayes --arms multi_turn:frq`), or import the "
         f"release: `{IMPORT_COMMAND}`, where PATH is a folder or archive of their repository.",
         icon=":material/rule:",
     )

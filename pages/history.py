@@ -3,6 +3,7 @@
 import streamlit as st
 
 from core.errors import AnamnesisError
+from core.frameworks.base import publisher
 from pages.parts.figure_controls import IMPORT_COMMAND, unique_names
 from pages.parts.figures import model_colours
 from pages.parts.history_cases import draw_cases
@@ -47,7 +48,7 @@ def draw_history() -> None:
 def _say_how_to_begin() -> None:
     st.info(
         "These are the **published** figures; no conversation is stored yet. Run doctors on the library: "
-        "`python -m core run --protocol consultation --doctor reference/oracle-direct`. Or import the CRAFT-MD "
+        f"`python -m core run --protocol {publisher('history').name} --doctor reference/oracle-direct`. Or import the "
         f"authors’ release, whose conversations are measured the same way: `{IMPORT_COMMAND}`, where PATH is a folder "
         "or archive of their repository.",
         icon=":material/menu_book:",
@@ -58,7 +59,7 @@ def _say_how_to_begin() -> None:
 
 st.title("History taking", anchor=False)
 st.caption(
-    "What the doctor’s questions uncovered of what there was to know (the Consultation benchmark’s measures), on "
+    "What the doctor’s questions uncovered of what there was to know (the benchmark’s measures), on "
     "every stored conversation."
 )
 try:

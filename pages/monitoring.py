@@ -8,7 +8,7 @@ from core.store.database import Store
 from core.store.selection import doctor_of
 from pages.parts.accuracy_data import known_case_sets
 from pages.parts.conditions import draw_conditions, draw_what_differs
-from pages.parts.figure_controls import dataset_name, keep_valid
+from pages.parts.figure_controls import IMPORT_COMMAND, RELEASED, dataset_name, keep_valid
 from pages.parts.figures import conditions, label_of, model_colours, model_name
 from pages.parts.look import arm, plain
 from pages.parts.monitoring_charts import groups_chart, versions_chart
@@ -92,8 +92,8 @@ colours = model_colours(versions)
 st.plotly_chart(versions_chart(shown, {v: model_name(v) for v in versions}, colours), config=_CHART, key="versions")
 if any(bar.published for bar in shown):
     st.info(
-        "Hatched bars are the published figures of CRAFT-MD. To test differences and read the conversations behind "
-        "them, import the authors' release: `python -m core import craftmd PATH`, or run the models yourself.",
+        f"Hatched bars are the published figures of {RELEASED.title}. To test differences and read the conversations "
+        f"behind them, import the authors' release: `{IMPORT_COMMAND}`, or run the models yourself.",
         icon=":material/menu_book:",
     )
     published = published_table(shown, versions)

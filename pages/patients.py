@@ -34,7 +34,7 @@ def draw_patients() -> None:
 def _say_how_to_begin() -> None:
     st.info(
         "No conversation with a patient is stored yet. Start a campaign, which the reference cast plays without a key "
-        "(`python -m core run --doctor reference/bayes`), or import the CRAFT-MD authors’ release: "
+        "(`python -m core run --doctor reference/bayes`), or import the authors’ public release: "
         f"`{IMPORT_COMMAND}`, where PATH is a folder or archive of their repository.",
         icon=":material/personal_injury:",
     )

@@ -1,10 +1,11 @@
-"""The tables of the CRAFT-MD paper, cell by cell: published, recomputed from the imported release, match or why not."""
+"""The tables of the paper, cell by cell: published, recomputed from the imported release, match or why not."""
 
 import streamlit as st
 
 from core.errors import AnamnesisError
 from core.measures.reproduce.release import STATUSES
 from core.store.database import Store
+from pages.parts.figure_controls import RELEASED
 from pages.parts.figures import model_name
 from pages.parts.look import plain
 from pages.parts.navigation import require_app
@@ -16,8 +17,8 @@ _MOST_CELLS = 5_000
 
 st.title("Reproduce", anchor=False)
 st.caption(
-    "Every table of CRAFT-MD (Nature Medicine 2025) recomputed from the authors' released answers under the paper's "
-    "own rules, cell by cell."
+    f"Every table of {RELEASED.title} ({RELEASED.source}) recomputed from the authors' released answers under the "
+    "paper's own rules, cell by cell."
 )
 try:
     result = reproduction(Store().version)
@@ -52,7 +53,7 @@ cells = [cell for cell in result.cells if cell.table == number and cell.status i
 if cells:
     table = cells_table(cells[:_MOST_CELLS])
     st.dataframe(table, hide_index=True, height=min(38 + 35 * len(table), 420))
-    st.download_button("Download as CSV", table.to_csv(index=False), f"craftmd-table-{number}.csv", "text/csv",
+    st.download_button("Download as CSV", table.to_csv(index=False), f"{RELEASED.name}-table-{number}.csv", "text/csv",
                        icon=":material/download:")  # fmt: skip
 else:
     st.caption("No cell of this table has such a result; add “not attempted” to see why.")

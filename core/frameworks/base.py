@@ -22,7 +22,7 @@ from core.agents.base import Dialogue, Scene
 from core.agents.parts import Rules
 from core.case import Case, Fact, Profile
 from core.errors import UsageError
-from core.events import FORMATS, QUESTION_TYPES, Event, Format, Parent, QuestionType, Started
+from core.events import FORMATS, QUESTION_TYPES, Event, Format, Parent, QuestionType, Started, Utterance
 from core.frameworks.casting import Casting, CastNames, full_name, is_model, is_rule, seated
 from core.images import kept
 from core.journal import RunHeader
@@ -210,10 +210,16 @@ class Size:
 
 @dataclass(frozen=True)
 class Shown:
-    """A message as a reader is shown it: to whom it went (empty: to everybody), and its words."""
+    """A message as a reader is shown it: to whom it went (empty: to everybody), and its words.
+
+    ``goes`` says the same to a program: a role, ``both``, ``end`` or ``nowhere``. ``whole`` is the message as it was
+    written, where it holds more than is shown.
+    """
 
     to: str
     text: str
+    goes: str = ""
+    whole: str | None = None
 
 
 class Framework(ABC):
@@ -250,6 +256,12 @@ class Framework(ABC):
     """Whether its own pack holds the grader's prompts; else the first framework's do."""
     needs_profile: ClassVar[bool] = False
     """Whether it plays cases with a profile only."""
+    addresses: ClassVar[bool] = False
+    """Whether its doctor says to whom each message goes: nobody opens then, and what counts are queries passed on."""
+    kinds: ClassVar[Mapping[str, str]] = {}
+    """Reference kind → what it does, where its seat's title does not say it: a name, and after a colon the rest."""
+    publishes: ClassVar[tuple[str, ...]] = ()
+    """The measures of which its publication has figures, kept under its name in ``data/published``."""
 
     # what is played
 
@@ -268,6 +280,14 @@ class Framework(ABC):
     def prepare(self, cases: Sequence[Case], stored: Mapping[CaseId, Generated]) -> Prepared:
         """Return the cases as they are played, and those left out and why; ``stored`` are profiles made before."""
         return Prepared(tuple(cases), ())
+
+    def edited(self, case: Case, profile: Profile, by: str) -> Generated:
+        """Return a profile as a person saves it; raise ``UsageError`` where it cannot be played."""
+        raise UsageError(f"{self.title} plays no profiles.")
+
+    def profile_remarks(self, case: Case, profile: Profile) -> tuple[str, ...]:
+        """Return a sentence for each fact of a profile that speaks against its case."""
+        return ()
 
     # what it asks for
 
@@ -333,6 +353,15 @@ class Framework(ABC):
         """Return the settings as a campaign with this cast (full names) runs under them."""
         return settings
 
+    def asked(self, tested: str) -> dict[str, FieldInfo]:
+        """Return the options that mean anything where this one (a full name) is under test."""
+        options, usual = options_of(self.settings), self.settings()
+        wanted = usual.but(**{name: True for name, info in options.items() if info.annotation is bool})
+        full = self.complete(wanted, CastNames(**{self.tested.role: tested}))
+        idle = set() if is_model(tested) else set(FrameworkSettings.model_fields)
+        idle |= {name for name in options if getattr(full, name) != getattr(wanted, name)}
+        return {name: info for name, info in options.items() if name not in idle}
+
     def check(self, pack: PromptPack, settings: FrameworkSettings, names: CastNames) -> None:
         """Raise ``UsageError`` where the prompts cannot say what the settings ask for, such as pictures."""
         if settings.images:
@@ -372,6 +401,26 @@ class Framework(ABC):
         Without it, steps played by rule are shown with what was said before them and cannot be edited.
         """
         return None
+
+    def spoken(self, role: str, text: str) -> str:
+        """Return the words of a message alone, also of one that is still being said."""
+        return text
+
+    def questions(self, events: Sequence[Event]) -> int:
+        """Return how many messages the doctor said after the opening one, whoever said that."""
+        return sum(isinstance(event, Utterance) and event.role == "doctor" and event.turn > 0 for event in events)
+
+    def answering(self, events: Sequence[Event]) -> str:
+        """Say in a sentence who answers, and from what, where that is not simply the doctor; else nothing."""
+        return ""
+
+    def recognises(self, events: Iterable[Event]) -> bool:
+        """Say whether a conversation is its own, by what no other framework's has."""
+        return False
+
+    def invitation(self, role: str) -> str:
+        """Return what a person in a seat is invited to say."""
+        return "Ask the patient one question" if role == self.tested.role else "Answer the doctor"
 
     def written(self, role: str, text: str) -> str:
         """Return what a person wrote in a seat's place as a message of the framework."""
@@ -481,6 +530,31 @@ def framework(name: str = "") -> Framework:
 def title_of(name: str) -> str:
     """Return a framework's title, also of one that is not here any more."""
     return frameworks()[name].title if name in frameworks() else name
+
+
+def framework_of(events: Sequence[Event], name: str = "") -> Framework | None:
+    """Return the framework of a conversation by the name of its run, else by what happened in it; ``None``: unknown."""
+    known = frameworks()
+    begun = next((event.framework for event in events if isinstance(event, Started)), "")
+    return known.get(name or begun) or next((one for one in known.values() if one.recognises(events)), None)
+
+
+def publisher(measure: str) -> Framework:
+    """Return the framework whose publication has figures of a measure; raise ``UsageError`` where there is none."""
+    for one in frameworks().values():
+        if measure in one.publishes:
+            return one
+    raise UsageError(f"No framework has published figures of {measure}.")
+
+
+def kinds_in_words() -> dict[str, str]:
+    """Return reference kind → who plays by it and how, of the seats of all frameworks."""
+    words: dict[str, str] = {}
+    for one in frameworks().values():
+        for seat in one.seats:
+            for kind in seat.rules:
+                words.setdefault(kind, one.kinds.get(kind, f"Reference {seat.title} (rules, no model)"))
+    return words
 
 
 def seat_titles() -> dict[str, str]:

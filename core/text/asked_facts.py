@@ -73,7 +73,8 @@ _TOPICS = (
     _Topic(
         r"around (?:anyone|you)|anyone (?:else|around|at home)|sick (?:people|contacts?)|contact with",
         r"contact",
-        rf"contacts?\b|(?:{relatives('siblings', 'partners')}|friend|child)\w* .{{0,20}}(?:similar|same|sick|ill)\b|daycare",
+        rf"contacts?\b|(?:{relatives('siblings', 'partners')}|friend|child)\w* .{{0,20}}(?:similar|same|sick|ill)\b|"
+        r"daycare",
     ),
     _Topic(r"pregnan|children|given birth|periods?\b|menstru", r"pregnan|menstr|period", r"pregnan|periods?\b|menstru"),
     _Topic(

@@ -176,7 +176,7 @@ def draw_tables(
 def draw_leaderboard() -> None:
     """Draw the authors' public leaderboard, all of it published."""
     st.caption(
-        "**Published**: the CRAFT-MD authors’ public leaderboard of 2 January 2025, 2,004 cases, without intervals. "
+        "**Published**: the authors’ public leaderboard of 2 January 2025, 2,004 cases, without intervals. "
         "Nothing here was computed from this database."
     )
     types = [q for q in QUESTION_TYPE if any(row.question_type == q for row in leaderboard())]
@@ -189,7 +189,7 @@ def draw_leaderboard() -> None:
             figure = leaderboard_chart(rows, dark=is_dark())
             st.plotly_chart(figure, key=f"acc_board_{question_type}", config=_config(words), alt=words)
     rows = sorted(leaderboard(), key=lambda row: types.index(row.question_type))
-    _table(leaderboard_table(rows), "craftmd-leaderboard-published")
+    _table(leaderboard_table(rows), "leaderboard-published")
 
 
 def _table(table: Any, name: str) -> None:

@@ -10,6 +10,7 @@ import streamlit as st
 from core.debugger.diff import Piece, word_diff
 from core.events import FORMATS, QUESTION_TYPES, Answered, Ended, Event, Utterance
 from core.export.document import without_credentials
+from core.frameworks.base import framework_of
 from core.persona import label, parse_persona
 from core.store.queries.forks import Node, Tree
 from pages.parts.live_sessions import watched
@@ -111,7 +112,7 @@ def _draw_dialogues(first: Reading, second: Reading, sides: tuple[_Side, _Side])
     if shared:
         what = f"The first {shared} messages are the same" if shared > 1 else "The first message is the same"
         with st.expander(what, icon=":material/done_all:"):
-            draw_chat(a[:shared], None, tagged=False)
+            draw_chat(a[:shared], None, known=framework_of(first.events, first.talk.protocol))
     for number, (one, two) in enumerate(zip_longest(a[shared:], b[shared:]), start=shared + 1):
         _draw_pair(one, two, number, sides)
     for column, shown, side in zip(st.columns(2, gap="medium"), (first, second), sides, strict=True):

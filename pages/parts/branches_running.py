@@ -45,7 +45,7 @@ def draw_broken_off(shown: Shown) -> None:
         draw_way_back()
         draw_take_away_watched([shown], key="branches_broken")
     with st.container(border=True):
-        draw_chat(events, None, tagged=False)
+        draw_chat(events, None, known=shown.known)
 
 
 def draw_way_back() -> None:

@@ -6,8 +6,7 @@ import streamlit as st
 
 from core.errors import AnamnesisError
 from core.events import Utterance
-from core.frameworks.base import AUTOMEDIC
-from core.live.fork import NOT_FORKED
+from core.frameworks.base import frameworks
 from core.store.queries.forks import Node, Tree, delete_branch
 from pages.parts.accuracy_view import is_dark
 from pages.parts.branches_compare import draw_comparison
@@ -26,8 +25,9 @@ def draw_family(tree: Tree, chosen: Node) -> None:
     names = node_names(tree)
     other = _other(tree, chosen)
     _draw_head(tree)
-    if chosen.talk is not None and chosen.talk.protocol == AUTOMEDIC.name:
-        st.info(NOT_FORKED, icon=":material/fork_right:")
+    known = frameworks().get(chosen.talk.protocol) if chosen.talk is not None else None
+    if known is not None and known.cannot_fork:
+        st.info(known.cannot_fork, icon=":material/fork_right:")
         st.page_link(
             TRANSCRIPTS, label="Open the transcript", icon=":material/forum:", query_params={"trial": chosen.trial_id}
         )

@@ -12,6 +12,7 @@ from core.store.fold import fold_if_free
 from core.store.queries.care import CareQuestion, Failure, Rating, failures, ratings
 from core.store.selection import Condition
 from pages.parts.figures import conditions
+from pages.parts.run_data import CARED_FOR
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,9 @@ class View:
 
 
 def doctors() -> list[Condition]:
-    """Return the conditions of all AutoMedic campaigns, by doctor, the newest first."""
+    """Return the conditions of all campaigns that CARE reports, by doctor, the newest first."""
     fold_if_free(Store())
-    return conditions(framework="automedic")
+    return [one for name in sorted(CARED_FOR) for one in conditions(framework=name)]
 
 
 def stored_trials(question_type: CareQuestion) -> pd.DataFrame:

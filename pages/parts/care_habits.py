@@ -1,4 +1,4 @@
-"""How doctors converse under AutoMedic on the CARE page: turns, words, whom they ask, misuses of tags, endings."""
+"""How doctors converse, on the CARE page: turns, words, whom they ask, misuses of tags, endings."""
 
 from collections.abc import Sequence
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from core.datasets import published
+from core.frameworks.base import publisher
 from core.measures.care.across import Fit, Normalised
 from core.measures.care.profile import PARTS, CareProfile, Estimate, Habits, Part
 from core.store.queries.care import FAILURES, MISUSES, Failure, Rating
@@ -35,7 +36,7 @@ class PublishedProfile:
 
 def published_profiles() -> list[PublishedProfile]:
     """Return the models of which the paper prints all four parts."""
-    rows = published.rows("automedic")
+    rows = published.rows(publisher("care").name)
     each = next(int(row["value"]) for row in rows if row["metric"] == "n_simulations_rated_per_model")
     found: dict[str, dict[Part, float]] = {}
     for row in rows:
@@ -46,7 +47,7 @@ def published_profiles() -> list[PublishedProfile]:
 
 def published_r() -> float:
     """Return the paper's Pearson r of conversational on static accuracy over all its models and data sets."""
-    rows = published.rows("automedic")
+    rows = published.rows(publisher("care").name)
     return next(float(row["value"]) for row in rows if row["section"] == "static_vs_conversational")
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from core.events import Answered, Event, Utterance, reasoning_of
+from core.frameworks.base import Framework, framework_of
 from pages.parts.look import plain
 from pages.parts.navigation import TRANSCRIPTS
 from pages.parts.transcript import draw_chat
@@ -32,7 +33,7 @@ def draw_conversation(trial_id: str, turn: int | None, note: str) -> None:
         st.markdown(f":gray[{plain(shown.talk.case_key)} · trial {shown.talk.trial + 1}{right}]")
         left, beside = st.columns([6, 5], gap="medium")
         with left:
-            _draw_chat(shown.events, turn)
+            _draw_chat(shown.events, turn, framework_of(shown.events, shown.talk.protocol))
         with beside:
             _draw_answers(shown)
             st.page_link(TRANSCRIPTS, label="The whole conversation", icon=":material/forum:",
@@ -56,31 +57,31 @@ def around(
     return parts  # type: ignore[return-value]
 
 
-def _draw_chat(events: Sequence[Event], turn: int | None) -> None:
+def _draw_chat(events: Sequence[Event], turn: int | None, known: Framework | None) -> None:
     said = [event for event in events if not isinstance(event, Answered)]
     if turn is None:
         # from its beginning: a chat of fixed height would else be scrolled to its end
         with st.container(height=_CHAT, border=False, gap="xxsmall", autoscroll=False, key="care_chat"):
-            draw_chat(said, None, tagged=True)
+            draw_chat(said, None, known=known)
         return
     thoughts = reasoning_of(said)  # a call comes before its message, and so may fall into the part before
     before, lead, here, behind, rest = around(said, turn)
-    _folded(before, "Messages before these", thoughts)
-    draw_chat(lead, None, tagged=True, thoughts=thoughts)
+    _folded(before, "Messages before these", thoughts, known)
+    draw_chat(lead, None, known=known, thoughts=thoughts)
     with st.container(border=True, key="care_here", gap="xxsmall"):
         st.caption(f":material/arrow_downward: Message {turn + 1}, the one that shows it")
-        draw_chat(here, None, tagged=True, thoughts=thoughts)
-    draw_chat(behind, None, tagged=True, thoughts=thoughts)
-    _folded(rest, "Messages after these", thoughts)
+        draw_chat(here, None, known=known, thoughts=thoughts)
+    draw_chat(behind, None, known=known, thoughts=thoughts)
+    _folded(rest, "Messages after these", thoughts, known)
 
 
-def _folded(events: Sequence[Event], label: str, thoughts: Mapping[str, str]) -> None:
+def _folded(events: Sequence[Event], label: str, thoughts: Mapping[str, str], known: Framework | None) -> None:
     count = sum(isinstance(event, Utterance) for event in events)
     if count:
         with st.expander(f"{label} ({count})"):
-            draw_chat(events, None, tagged=True, thoughts=thoughts)
+            draw_chat(events, None, known=known, thoughts=thoughts)
     else:
-        draw_chat(events, None, tagged=True, thoughts=thoughts)
+        draw_chat(events, None, known=known, thoughts=thoughts)
 
 
 def _draw_answers(shown: Reading) -> None:

@@ -7,6 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from core.datasets.library import DATASET as LIBRARY
+from core.frameworks.base import publisher
 from pages.parts.data_published import PAPER, published_table
 from pages.parts.data_sets import Overview
 from pages.parts.data_words import counted
@@ -83,7 +84,9 @@ def sets_table(held: Sequence[Overview]) -> pd.DataFrame:
 
 def draw_published() -> None:
     """Draw what the paper says of the published data sets."""
-    with st.expander("What the AutoMedic paper reports of published data sets", icon=":material/menu_book:"):
+    with st.expander(
+        f"What the {publisher('care').title} paper reports of published data sets", icon=":material/menu_book:"
+    ):
         st.dataframe(published_table(), hide_index=True, placeholder="–", key="data_published")
         st.caption(f"**Published** ({PAPER}), as the text words it; nothing here was computed from this database.")
 

@@ -23,7 +23,7 @@ def draw_profile(line: Line) -> None:
     case = line.case
     st.subheader(
         "Profile", anchor=False,
-        help="What is known of the patient, by who may know it: what AutoMedic plays the case with.",
+        help="What is known of the patient, by who may know it: what a framework with profiles plays the case with.",
     )  # fmt: skip
     versions = versions_of(case) if line.saved else []
     chosen = _ask_version(versions)
@@ -84,7 +84,7 @@ def _draw_word(shown: Generated) -> None:
         assert shown.reason is not None
         st.warning(
             f"**Not suitable: {reason_words(shown.reason).lower()}.** {REASON_HELP[shown.reason]} "
-            "AutoMedic leaves this case out.",
+            "Frameworks that play profiles leave this case out.",
             icon=":material/person_off:",
         )
         return

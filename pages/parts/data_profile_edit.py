@@ -8,7 +8,7 @@ import streamlit as st
 
 from core.case import Case, Fact, Profile, Section
 from core.errors import AnamnesisError
-from core.frameworks.automedic.profile_check import edited, remarks
+from core.frameworks.base import frameworks
 from core.text.profiles import Generated
 from pages.parts.data_words import PARTS
 from pages.parts.debug_setup import SECTION
@@ -24,6 +24,8 @@ _SHOWN = {
 }
 """Part → what of a fact can be edited there. Findings are never imputed, and nobody says them in lay words."""
 
+_PROFILED = next(one for one in frameworks().values() if one.needs_profile)
+"""Whose rules for profiles hold."""
 Save = Callable[[Case, Generated], None]
 
 
@@ -51,7 +53,7 @@ def draw_editor(case: Case, shown: Generated, save: Save) -> None:
 
 def _draw_remarks(case: Case, profile: Profile) -> None:
     """Draw what speaks against the profile as it stands in the tables; a person may save it all the same."""
-    found = remarks(case, profile)
+    found = _PROFILED.profile_remarks(case, profile)
     if found:
         told = "  \n".join(f"{plain(remark)}" for remark in found)
         st.warning(f"The checks would have dropped this from a model’s profile:  \n{told}", icon=":material/rule:")
@@ -63,7 +65,7 @@ def _draw_remarks(case: Case, profile: Profile) -> None:
 
 def _save(case: Case, profile: Profile, speaker: str, by: str, save: Save) -> None:
     try:
-        checked = edited(case, profile, by)
+        checked = _PROFILED.edited(case, profile, by)
     except AnamnesisError as error:
         st.warning(plain(str(error)), icon=":material/edit_off:")
         return
@@ -88,20 +90,6 @@ def _ask_profile(case: Case, profile: Profile) -> Profile:
         )  # fmt: skip
         parts[part] = facts_from(changed, part)
     return Profile(**parts)
-
-
-def _check_and_save(case: Case, profile: Profile, speaker: str, by: str, save: Save, *, pressed: bool) -> None:
-    """Say what speaks against the profile; save it where nothing forbids it."""
-    if pressed and not by:
-        st.warning("Say who edited it: every version stands under a name.", icon=":material/badge:")
-        return
-    try:
-        checked = edited(case, profile, by or "somebody")
-    except AnamnesisError as error:
-        st.warning(plain(str(error)), icon=":material/edit_off:")
-        return
-    if pressed:
-        save(case, checked.model_copy(update={"speaker": speaker}))
 
 
 def facts_table(facts: Sequence[Fact]) -> pd.DataFrame:

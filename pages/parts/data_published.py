@@ -1,4 +1,4 @@
-"""What the AutoMedic paper reports of data sets: how many of their items are suitable, how many carry which facts."""
+"""What a paper reports of data sets: how many of their items are suitable, how many carry which facts."""
 
 import re
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from core.datasets.published import rows
+from core.frameworks.base import publisher
 
 PAPER = "Oh, Park, Kim, arXiv 2512.10195"
 _METRIC = {
@@ -31,7 +32,7 @@ class Printed:
 
 def published_suitability() -> list[Printed]:
     """Return all figures that the paper's text gives on suitability, in their order."""
-    found = [row for row in rows("automedic") if row["section"] == "suitability"]
+    found = [row for row in rows(publisher("care").name) if row["section"] == "suitability"]
     return [Printed(row["dataset"], row["metric"], _figure(row["value"], row["unit"])) for row in found]
 
 

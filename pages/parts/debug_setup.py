@@ -13,10 +13,10 @@ from core.debugger.paste import Pasted, case_of, read_pasted
 from core.debugger.run import start_bench
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES
-from core.frameworks.base import ALL_ARMS, Arm, Campaign
+from core.frameworks.base import ALL_ARMS, Arm, Campaign, framework
 from core.frameworks.casting import CastNames
 from core.jobs.estimate import estimate
-from core.jobs.plan import Settings, in_full, remarks_of
+from core.jobs.plan import in_full, remarks_of
 from core.prompts import PromptPack
 from core.sections import VignetteSection, sections_of
 from pages.parts.ask_model import draw_question
@@ -104,9 +104,9 @@ def _ask_settings(case: Case | None, names: CastNames) -> tuple[Campaign | None,
     arms = tuple((f, q) for f in FORMATS for q in QUESTION_TYPES if f in formats and q in types)
     if case is None or not arms:
         return None, arms, address
-    settings = Settings(
-        max_messages=int(cap), base_url=address, persona=str(persona), probe=probe, images=images
-    )  # fmt: skip
+    settings = framework().read_settings(
+        {"max_messages": int(cap), "base_url": address, "persona": str(persona), "probe": probe, "images": images}
+    )
     campaign = Campaign(
         names=names, cases=(case,), case_set=case.case_key.replace("/", ":", 1), arms=arms,
         many_choices=_many_choices(case), trials=int(trials), seed=int(seed), prompts=prompts, settings=settings,

@@ -261,8 +261,9 @@ def figures_of(call: CallRecord) -> str:
     again = f" · {call.attempts} attempts" if call.attempts > 1 else ""
     thought = "" if call.reasoning_tokens is None else f" ({call.reasoning_tokens:,} of them reasoning)"
     out = f"{call.completion_tokens:,} out{thought}"
+    again_read = f" ({call.cached_tokens:,} of them cached)" if call.cached_tokens else ""
     return (
-        f"{plain(model_name(call.model))} · {about}{call.prompt_tokens:,} tokens in, {out} · "
+        f"{plain(model_name(call.model))} · {about}{call.prompt_tokens:,} tokens in{again_read}, {out} · "
         f"{call.latency_s:.2f} s{first} · {cost}{served}{again}"
     )
 

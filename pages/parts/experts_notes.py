@@ -6,7 +6,7 @@ import streamlit as st
 
 from core.errors import AnamnesisError
 from core.events import Event, Utterance
-from core.frameworks.automedic.messages import without_tags
+from core.frameworks.base import Framework, framework_of
 from core.measures.experts.reviewing import COMMENT, HIGHLIGHT, ReviewState, comment, highlight, span_of
 from core.store.database import Store
 from core.store.queries.reviews import Span
@@ -32,12 +32,13 @@ def draw_notes(state: ReviewState, item: ReviewItem, annotator: str, dialogue: S
     if messages:
         label = f"Highlighted words ({len(spans)})" if spans else "Highlight words"
         with st.expander(label, icon=":material/ink_highlighter:"):
-            _draw_highlights(place, messages, spans, key)
+            _draw_highlights(place, messages, spans, key, framework_of(dialogue))
 
 
 def _draw_highlights(
-    place: tuple[str, int, str], messages: dict[int, Utterance], spans: tuple[Span, ...], key: str
-) -> None:
+    place: tuple[str, int, str], messages: dict[int, Utterance], spans: tuple[Span, ...], key: str,
+    known: Framework | None,
+) -> None:  # fmt: skip
     for number, span in enumerate(spans):
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"Message {span.turn + 1}: :orange-background[{plain(span.text)}]", width="stretch")
@@ -48,7 +49,7 @@ def _draw_highlights(
             )  # fmt: skip
     with st.form(f"{key}_form", border=False, clear_on_submit=False):
         turn = st.selectbox(
-            "Message", list(messages), format_func=lambda turn: _label(messages[turn]), key=f"{key}_turn"
+            "Message", list(messages), format_func=lambda turn: _label(messages[turn], known), key=f"{key}_turn"
         )
         words = st.text_input("Words in it", key=f"{key}_words", placeholder="As they stand in the message")
         if st.form_submit_button("Highlight") and turn is not None:
@@ -65,8 +66,8 @@ def _add(place: tuple[str, int, str], message: Utterance, words: str, spans: tup
     st.rerun()
 
 
-def _label(message: Utterance) -> str:
-    text = " ".join(without_tags(message.text).split())
+def _label(message: Utterance, known: Framework | None) -> str:
+    text = " ".join((known.spoken(message.role, message.text) if known else message.text).split())
     short = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
     return f"{message.turn + 1} · {message.role.capitalize()}: {short}"
 

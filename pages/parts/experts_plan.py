@@ -59,7 +59,7 @@ def _ask_items(kind: str) -> dict[str, Any] | None:
     held = on_offer()
     if not held.conversations:
         st.info(
-            "No conversation is stored yet: run a campaign, or import the CRAFT-MD authors’ release. Vignettes can be "
+            "No conversation is stored yet: run a campaign, or import the authors’ public release. Vignettes can be "
             "answered by experts all the same.",
             icon=":material/forum:",
         )

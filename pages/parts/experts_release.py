@@ -1,4 +1,4 @@
-"""What the experts of the CRAFT-MD authors' release said, beside what the paper prints."""
+"""What the experts of the authors' release said, beside what the paper prints."""
 
 import streamlit as st
 
@@ -18,7 +18,7 @@ def draw_release() -> None:
     """Draw the release's figures with the printed ones beside them, or how to get them."""
     if not release_is_here():
         st.info(
-            "The experts’ workbooks come with the CRAFT-MD authors’ release: import it with "
+            "The experts’ workbooks come with the authors’ public release: import it with "
             f"`{IMPORT_COMMAND}`, where PATH is a folder or archive of their repository.",
             icon=":material/download:",
         )

@@ -3,6 +3,7 @@
 import streamlit as st
 
 from core.events import Event, Utterance
+from core.frameworks.base import framework_of
 from core.measures.experts.reviewing import HIGHLIGHT, ReviewState
 from core.store.review_records import EQUIVALENCE_RULE, ReviewItem
 from pages.parts.experts_answer import draw_questions
@@ -120,7 +121,7 @@ def _draw_dialogue(state: ReviewState, item: ReviewItem, annotator: str, shown: 
     height = _CHAT if state.review.plan.kind == "conversations" else 420
     with st.container(height=height, border=True, gap="xxsmall", autoscroll=False, key=f"experts_chat_{item.number}"):
         for events, marked in _by_message(shown.dialogue, words):
-            draw_chat(events, None, marked)
+            draw_chat(events, None, marked, known=framework_of(shown.dialogue))
 
 
 def _by_message(dialogue: list[Event], words: dict[int, str]) -> list[tuple[list[Event], str]]:

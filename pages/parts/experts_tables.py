@@ -12,6 +12,7 @@ from core.stats.intervals import Interval
 from core.store.queries.graders import Flips
 from core.store.review_records import ASKED, Question
 from pages.parts.experts_words import MEASURE
+from pages.parts.figure_controls import RELEASED
 from pages.parts.figures import model_name
 from pages.parts.history_charts import Dot
 
@@ -132,7 +133,7 @@ def flips_table(rows: Sequence[Flips]) -> pd.DataFrame:
 
 def printed_shares() -> dict[tuple[str, str], str]:
     """Return (question, model) → the share that the paper prints, in per cent."""
-    rows = published.rows("craftmd_expert")
+    rows = published.rows(f"{RELEASED.name}_expert")
     return {
         (_PRINTED_SHARE[row["metric"]], row["model"]): f"{row['value']} %"
         for row in rows if row["metric"] in _PRINTED_SHARE
@@ -141,7 +142,7 @@ def printed_shares() -> dict[tuple[str, str], str]:
 
 def printed_tests() -> dict[tuple[str, frozenset[str]], str]:
     """Return (question, two models) → the p that table 18 prints."""
-    rows = published.rows("craftmd_expert")
+    rows = published.rows(f"{RELEASED.name}_expert")
     return {
         (_PRINTED_P[row["metric"]], frozenset(row["model"].split("_vs_"))): row["value"]
         for row in rows if row["metric"] in _PRINTED_P
@@ -150,7 +151,7 @@ def printed_tests() -> dict[tuple[str, frozenset[str]], str]:
 
 def printed_row(metric: str) -> dict[str, str]:
     """Return a printed figure about the experts by its name."""
-    return next(row for row in published.rows("craftmd_expert") if row["metric"] == metric)
+    return next(row for row in published.rows(f"{RELEASED.name}_expert") if row["metric"] == metric)
 
 
 def _bounds(interval: Interval) -> dict[str, float | None]:

@@ -9,14 +9,17 @@ from typing import Any, Literal
 import pandas as pd
 import streamlit as st
 
+from core.frameworks.base import publisher
 from core.stats.corrections import LABELS, Correction
 from core.store.selection import SEPARATOR, McqRule, doctor_of
 from pages.parts.figures import label_of, model_name
 from pages.parts.look import RULE
 
+RELEASED = publisher("accuracy")
+"""The framework whose authors released their conversations; the release bears its name."""
 DATASET = {
     "MedQA_USMLE": "MedQA-USMLE", "dermatology_public": "Derm-Public", "dermatology_private": "Derm-Private",
-    "craftmd": "CRAFT-MD", "library": "Library",
+    RELEASED.name: RELEASED.title, "library": "Library",
 }  # fmt: skip
 """Data sets as pages show them; others by their own name."""
 _PLACE = {
@@ -27,7 +30,9 @@ _DIGITS = re.compile(r"(\d+)")
 INTERVAL = {"bootstrap": "Bootstrap", "normal": "Normal theory (t)"}
 CHART = {"displaylogo": False, "showSendToCloud": False}
 STARS = "\\*\\*\\*\\* p ≤ .0001, \\*\\*\\* ≤ .001, \\*\\* ≤ .01, \\* ≤ .05, ns above"
-IMPORT_COMMAND = "python -m core import craftmd PATH"
+IMPORT_COMMAND = f"python -m core import {RELEASED.name} PATH"
+RELEASE = f"{RELEASED.title} authors’ release"
+"""What the command brings in, in words."""
 
 
 @dataclass(frozen=True)

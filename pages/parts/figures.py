@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from core.frameworks.consultation.oracle import ORDERS
+from core.frameworks.base import kinds_in_words
 from core.measures.accuracy import read_scores
 from core.models.registry import load_registry
 from core.questions import AsksFor
@@ -35,10 +35,7 @@ _FIXED = {
 _SHOWN = {
     "gpt_4": "GPT-4", "gpt_3_5": "GPT-3.5", "mistral_v1_7b": "Mistral v1 7B", "mistral_v2_7b": "Mistral v2 7B",
     "llama_2_7b": "LLaMA-2 7B", "gpt_4v": "GPT-4V", "gpt_4v_without_image": "GPT-4V without image",
-    "reference/bayes": "Reference doctor", "reference/profile": "Reference patient",
-    "reference/names": "Reference grader",
-    "reference/upper-bound": "Upper bound", "reference/lower-bound": "Lower bound",
-    **{f"reference/oracle-{order}": f"Oracle, {order} order" for order in ORDERS},
+    **{kind: words.partition(":")[0].partition(" (")[0] for kind, words in kinds_in_words().items()},
 }  # fmt: skip
 _SEATS = ("patient", "summariser", "solver", "staff", "grader")
 """Seats whose holder the name of a condition may say."""

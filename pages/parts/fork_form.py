@@ -1,14 +1,13 @@
 """Asks where and how to take a conversation up again, and starts the branch; the Branches page then shows it."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import streamlit as st
 
 from core.case import Case
 from core.errors import AnamnesisError
-from core.events import FORMATS, Event, Utterance
-from core.frameworks.base import Arm
+from core.events import Event, Utterance
+from core.frameworks.base import Framework
 from core.frameworks.casting import CastNames, is_model
 from core.frameworks.conversation import FINAL_DIAGNOSIS
 from core.live.fork import FORK_ARMS, ForkPlan, Origin, check_forkable, running_origin, start_fork
@@ -16,13 +15,20 @@ from core.live.session import Session
 from core.persona import parse_persona
 from pages.parts.branches_data import origin_of
 from pages.parts.figures import model_name
+from pages.parts.framework_form import (
+    ask_options,
+    ask_pairs,
+    ask_player,
+    cast_problem,
+    has_options,
+    read_options,
+    single_arms,
+)
 from pages.parts.live_sessions import remember
-from pages.parts.look import arm, plain
+from pages.parts.look import plain
 from pages.parts.navigation import BRANCHES
-from pages.parts.setup import OTHER, Seats, ask_address, ask_pack, ask_persona, ask_seat, packs, registry, seat_problem
+from pages.parts.setup import OTHER, ask_address, ask_pack, packs, registry
 
-_ARMS: list[Arm] = [(f, q) for f in FORMATS for q in ("mcq", "frq", "frq_top3")]
-_ROLES = ("doctor", "patient", "grader", "summariser")
 _EXCERPT = 70
 
 
@@ -51,71 +57,69 @@ def fork_form(
 @st.fragment
 def _ask(place: str, origin: Origin, messages: Sequence[Utterance], case: Case | None) -> None:
     """Ask for everything and start: a fragment, so that the page around it stays as it is meanwhile."""
-    turn, text = _ask_message(place, messages)
+    turn, text = _ask_message(place, messages, origin.framework)
     _note_labels(origin)
-    left, right = st.columns(2)
-    with left:
-        doctor = ask_seat(place, "doctor", human=True)
-    with right:
-        patient = ask_seat(place, "patient", human=True, beside=doctor)
-    with st.expander("Persona of the patient", icon=":material/theater_comedy:"):
-        persona = ask_persona(place)
+    known = origin.framework
+    seats = st.container()
+    persona = st.container()
     with st.expander("More settings", icon=":material/tune:"):
-        grader, summariser, address, pack, arms, seed, cap = _ask_more(place, doctor)
-    seats = Seats(CastNames(doctor, patient, grader, summariser), address)
-    problem = seat_problem(seats)
+        left, right = st.columns(2)
+    with right:
+        pack = ask_pack(place, known.name)
+        seed = st.number_input("Seed", 0, 2**31 - 1, key=f"{place}_seed", help="The conversation’s own unless changed.")
+        arms = ask_pairs(place, known, single_arms(known), FORK_ARMS)
+    with seats:
+        columns = st.columns(1 + len(known.talking))
+        with columns[0]:
+            tested = ask_player(place, known, known.tested.role, human=True)
+        others = {}
+        for column, role in zip(columns[1:], known.talking, strict=True):
+            with column:
+                others[role] = ask_player(place, known, role, human=True, beside=tested)
+    with left:
+        for role in known.at_work(tested, arms):
+            if role not in others:
+                others[role] = ask_player(place, known, role, beside=tested)
+        address = ask_address(place)
+    with right:
+        values = ask_options(place, known, tested, "main", "more", usual=origin.settings_with())
+    if has_options(known, tested, "patient"):
+        with persona.expander("Persona of the patient", icon=":material/theater_comedy:"):
+            values |= ask_options(place, known, tested, "patient")
+    names = CastNames(**{known.tested.role: tested, **others})
+    asked, problem = read_options(known, {**values, "base_url": address})
+    problem = problem or cast_problem(known, names, address)
     if problem:
         st.warning(plain(problem), icon=":material/key:")
     ready = problem is None and bool(arms) and bool(text.strip())
     if st.button("Run on", type="primary", icon=":material/fork_right:", disabled=not ready, key=f"{place}_run"):
-        settings = replace(
-            origin.settings_with(persona=str(persona), base_url=address), max_messages=int(cap) or None
-        )  # fmt: skip
-        _start(ForkPlan(origin.trial_id, turn, text, seats.names, settings, pack, tuple(arms), int(seed)), origin, case)
+        settings = origin.settings_with(**{name: getattr(asked, name) for name in (*values, "base_url")})
+        _start(ForkPlan(origin.trial_id, turn, text, names, settings, pack, arms, int(seed)), origin, case)
 
 
-def _ask_message(place: str, messages: Sequence[Utterance]) -> tuple[int, str]:
+def _ask_message(place: str, messages: Sequence[Utterance], known: Framework) -> tuple[int, str]:
     """Ask for the message to fork at and for what is said there."""
     said = [n for n, message in enumerate(messages) if message.role == "patient"]
     turn = st.selectbox(
         "Fork at message", range(len(messages)), index=said[-1] if said else 0, key=f"{place}_turn",
-        format_func=lambda n: f"{n + 1} · {messages[n].role.capitalize()}: {_short(messages[n].text)}",
+        format_func=lambda n: f"{n + 1} · {known.title_of(messages[n].role)}: "
+        f"{_short(known.spoken(messages[n].role, messages[n].text))}",
         help="All messages before it are kept as they were.",
     )  # fmt: skip
     message = messages[turn]
     text = st.text_area(
-        f"What the {message.role} says there", message.text, key=f"{place}_text_{turn}",
+        f"What the {known.title_of(message.role).lower()} says there", message.text, key=f"{place}_text_{turn}",
         help="Change it, or leave it as it is and change only who goes on.",
     )  # fmt: skip
     if not text.strip():
         st.caption("Write what is said: an empty message cannot be kept.")
-    elif turn and message.role == "doctor" and (FINAL_DIAGNOSIS in text or "?" not in text):
+    elif turn and message.role == "doctor" and not known.addresses and (FINAL_DIAGNOSIS in text or "?" not in text):
         st.caption(
             f"With this message the conversation is over: it {'gives' if FINAL_DIAGNOSIS in text else 'holds'} "
-            f"{'a final diagnosis' if FINAL_DIAGNOSIS in text else 'no question'}. The doctor is then asked for the "
-            "diagnosis at once."
+            f"{'a final diagnosis' if FINAL_DIAGNOSIS in text else 'no question'}. The question is then asked "
+            "at once."
         )
     return turn, text
-
-
-def _ask_more(place: str, doctor: str) -> tuple[str, str, str | None, str, list[Arm], float, float]:
-    """Ask for what is seldom changed."""
-    columns = st.columns(2)
-    with columns[0]:
-        grader = ask_seat(place, "grader", beside=doctor)
-        summariser = ask_seat(place, "summariser", beside=doctor)
-        address = ask_address(place)
-    with columns[1]:
-        pack = ask_pack(place)
-        seed = st.number_input("Seed", 0, 2**31 - 1, key=f"{place}_seed", help="The conversation’s own unless changed.")
-        cap = st.number_input(
-            "Cap of messages", 0, 1000, key=f"{place}_cap", help="The doctor’s prompt counts as one; 0 is no cap."
-        )
-    arms = st.pills(
-        "Asked afterwards", _ARMS, selection_mode="multi", default=list(FORK_ARMS), format_func=lambda a: arm(*a),
-        key=f"{place}_arms",
-    )  # fmt: skip
-    return grader, summariser, address, pack, arms, seed, cap
 
 
 def _start(plan: ForkPlan, origin: Origin, case: Case | None) -> None:
@@ -137,7 +141,8 @@ def _note_labels(origin: Origin) -> None:
     """Say that the models of a release are names only, so that others have to go on."""
     if origin.source == "release":
         st.info(
-            f"{plain(model_name(origin.doctor))} questioned {plain(model_name(origin.patient))} in this imported "
+            f"{plain(model_name(origin.names[origin.framework.tested.role]))} questioned "
+            f"{plain(model_name(origin.names.patient))} in this imported "
             "conversation; neither is at hand under that name. Choose who goes on.",
             icon=":material/swap_horiz:",
         )
@@ -145,15 +150,14 @@ def _note_labels(origin: Origin) -> None:
 
 def _preset(place: str, origin: Origin) -> None:
     """Begin with what the conversation itself was held under, where it can be had here."""
-    persona = parse_persona(str(origin.settings.get("persona") or ""))
-    cap = origin.settings.get("max_messages", 30)
-    values = {
-        **{name: getattr(persona, name) for name in ("temperament", "language", "memory", "speaker")},
-        "base_url": origin.settings.get("base_url") or "", "seed": origin.seed, "cap": cap if cap is not None else 0,
-        **({"pack": origin.prompts} if origin.prompts in packs() else {}),
+    known = origin.framework
+    values: dict[str, object] = {
+        **vars(parse_persona(str(origin.settings.get("persona") or ""))),
+        "base_url": origin.settings.get("base_url") or "", "seed": origin.seed,
+        **({"pack": origin.prompts} if origin.prompts in packs(known.name) else {}),
     }  # fmt: skip
-    for role in _ROLES:
-        values |= _seat(role, getattr(origin, role), origin)
+    for seat in known.seats:
+        values |= _seat(seat.role, origin.names[seat.role], origin)
     for name, value in values.items():
         st.session_state.setdefault(f"{place}_{name}", value)
 
@@ -162,7 +166,7 @@ def _seat(role: str, name: str, origin: Origin) -> dict[str, str]:
     """Return the state of the controls of a seat; a release's doctor has to be replaced by hand."""
     listed = {spec.name for spec in registry().specs()}
     if origin.source == "release":
-        return {role: OTHER, f"{role}_other": ""} if role == "doctor" else {role: ""}
+        return {role: OTHER, f"{role}_other": ""} if role == origin.framework.tested.role else {role: ""}
     if is_model(name) and name not in listed:
         return {role: OTHER, f"{role}_other": name}
     return {role: name}

@@ -30,6 +30,7 @@ from core.store.selection import Condition, McqRule, Selection
 from core.work import Work, begin, work_at
 from pages.parts.failures_filters import Scope
 from pages.parts.figures import conditions
+from pages.parts.run_data import CARED_FOR
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class View:
 def doctors() -> list[Condition]:
     """Return the conditions of all campaigns and releases whose history is measured, by doctor, the newest first."""
     fold_if_free(Store())
-    return [one for one in conditions() if one.newest.protocol != "automedic"]
+    return [one for one in conditions() if one.newest.protocol not in CARED_FOR]
 
 
 def stored_history(rule: McqRule) -> pd.DataFrame:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from core.datasets import published
+from core.frameworks.base import publisher
 from core.measures.history.figures import ComparisonRow, CurvePoint, Figure, GroupRow, ItemGroup, MeasureRow, OrderRow
 from core.measures.history.measures import LENGTHS
 from core.stats.corrections import LABELS, Correction, format_p, stars
@@ -37,7 +38,7 @@ class PublishedRow:
 def published_rows(dataset: str) -> list[PublishedRow]:
     """Return the paper's doctors on a data set; repetition is printed for all of them together."""
     found: dict[str, dict[str, float]] = {}
-    for row in published.rows("consultation"):
+    for row in published.rows(publisher("history").name):
         printed = (row["table"], row["dataset"]) in (("2", dataset), ("3", ""))
         if printed and row["model"] and row["metric"] in PUBLISHED_MEASURES:
             measure = PUBLISHED_MEASURES[row["metric"]]

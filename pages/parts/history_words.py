@@ -16,7 +16,7 @@ MEASURE: Final[dict[str, tuple[str, str]]] = {
     "doctor_turns": ("Doctor turns", "The doctor’s messages after the greeting, a closing one included."),
     "queries": ("Questions", "The doctor’s questions: without greeting and closing message."),
     "accuracy": ("Accuracy", "Share of right answers to the case’s question with its choices, given after the "
-                 "conversation: by the doctor in CRAFT-MD, by a separate solver in Consultation."),
+                 "conversation: by the doctor, or by a separate solver where there is one."),
     "repetition_1": ("Repetition R-1", "Mean ROUGE-1 F1 between the questions of one conversation, pair by pair; lower "
                      "is more varied. Conversations with fewer than two questions have none."),
     "repetition_2": ("Repetition R-2", "The same with ROUGE-2: pairs of words."),

@@ -1,4 +1,4 @@
-"""The facts of an AutoMedic case beside its consultation, by who holds them, lit up as they come to the doctor."""
+"""The facts of a case's profile beside its consultation, by who holds them, lit up as they come to the doctor."""
 
 from collections.abc import Sequence
 

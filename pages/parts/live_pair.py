@@ -5,16 +5,17 @@ import streamlit as st
 
 from core.agents.base import Turn
 from core.events import Answered, Called, Event, Graded, Rated, Utterance
+from core.frameworks.base import framework
 from core.measures.coverage import gathered, uncovered
 from core.persona import label as persona_label
 from core.persona import parse_persona
 from pages.parts.figures import model_name
 from pages.parts.live_panels import cost_of, draw_case, draw_differential, draw_figures
 from pages.parts.live_sessions import Shown, leave, play_pair_again
-from pages.parts.live_view import draw_controls, draw_fork_link, draw_take_away_watched, is_automedic, redrawn
+from pages.parts.live_view import draw_controls, draw_fork_link, draw_take_away_watched, redrawn
 from pages.parts.look import VERDICT, arm, plain
 from pages.parts.setup import case_label
-from pages.parts.transcript import draw_answers, draw_chat, hides_thoughts, questions_asked
+from pages.parts.transcript import draw_answers, draw_chat, hides_thoughts
 
 
 def draw_pair(left: Shown, right: Shown) -> None:
@@ -37,7 +38,7 @@ def draw_pair(left: Shown, right: Shown) -> None:
     for case in cases:
         if len(cases) > 1:
             st.markdown(f"**{plain(case_label(case))}**")
-        draw_case(case, open_=False, tagged=is_automedic(left.session, left.session.snapshot()))
+        draw_case(case, open_=False, profiled=_profiled(left))
 
 
 def side_name(shown: Shown, other: Shown) -> str:
@@ -54,21 +55,26 @@ def _side(shown: Shown, other: Shown) -> None:
     events = session.snapshot()
     st.subheader(plain(side_name(shown, other)), anchor=False)
     with st.container(height=460, autoscroll=True, border=True, gap="xxsmall", key=f"chat_{session.key}"):
-        draw_chat(events, session.draft, thoughts={} if hides_thoughts(session) else None)
+        draw_chat(events, session.draft, known=shown.known, thoughts={} if hides_thoughts(session) else None)
     if session.error:
         st.error(plain(session.error))
-    draw_figures(session, events)
+    draw_figures(session, events, shown.known)
     _facts(shown, events)
     draw_differential(events)
-    draw_answers(session, events)
+    draw_answers(session, events, shown.known)
     draw_fork_link(shown)
+
+
+def _profiled(shown: Shown) -> bool:
+    known = shown.known
+    return known is not None and known.needs_profile
 
 
 def _facts(shown: Shown, events: list[Event]) -> None:
     if shown.case is None:
         return
     told, found = _uncovered(shown, events)
-    by_whom = "patient and staff" if is_automedic(shown.session, events) else "the patient"
+    by_whom = "patient and staff" if _profiled(shown) else "the patient"
     st.progress(found / max(1, told), text=f"{found} of {told} facts that {by_whom} can tell")
 
 
@@ -77,7 +83,7 @@ def _uncovered(shown: Shown, events: list[Event]) -> tuple[int, int]:
     if shown.case is None:
         return 0, 0
     dialogue = [Turn(e.role, e.text) for e in events if isinstance(e, Utterance)]
-    if is_automedic(shown.session, events):
+    if _profiled(shown):
         sought = gathered(shown.case, dialogue)
         return len(sought.asked), sought.brought
     told = [fact for fact in uncovered(shown.case, dialogue) if fact.told]
@@ -104,11 +110,11 @@ def _outcome(shown: Shown) -> dict[str, str]:
     events = shown.session.snapshot()
     calls = [event.call for event in events if isinstance(event, Called)]
     told, found = _uncovered(shown, events)
-    rows = {"Questions": str(questions_asked(events)), "Facts uncovered": f"{found} of {told}"}
+    known = shown.known or framework()
+    rows = {"Questions": str(known.questions(events)), "Facts uncovered": f"{found} of {told}"}
     rows["Tokens"] = f"{sum(call.prompt_tokens + call.completion_tokens for call in calls):,}"
     rows["Cost"] = cost_of(calls)
-    # AutoMedic counts an answer that names exactly one choice
-    other = "mcq_loose" if is_automedic(shown.session, events) else "mcq_strict"
+    other = "mcq_loose" if known.mcq_rule == "mcq_strict" else "mcq_strict"
     for event in events:
         if isinstance(event, Answered) and event.reason is not None:
             rows[arm(event.format, event.question_type)] = VERDICT[event.reason][0]

@@ -8,28 +8,28 @@ import streamlit as st
 from core.agents.base import Turn
 from core.case import Case
 from core.events import Called, CallRecord, Event, Probed
+from core.frameworks.base import Framework, framework
 from core.live.session import Session
 from core.measures.coverage import Uncovered, uncovered
 from pages.parts.case_pictures import draw_pictures
 from pages.parts.look import money, plain
-from pages.parts.transcript import questions_asked
 
 _COST = (
     "By the prices in data/models.toml; the reference cast costs nothing. A plus says that some calls have no known "
     "price."
 )
 
-_QUESTIONS = "The doctor's messages after the opening one; in AutoMedic its queries that were passed on."
+_QUESTIONS = "The doctor's messages after the opening one, or its queries that were passed on."
 
 
-def draw_figures(session: Session, events: Sequence[Event]) -> None:
+def draw_figures(session: Session, events: Sequence[Event], known: Framework | None) -> None:
     """Draw turns, tokens, cost and time."""
     calls = [event.call for event in events if isinstance(event, Called)]
     seconds = (session.finished_at or time.time()) - session.started_at
     tokens = sum(call.prompt_tokens + call.completion_tokens for call in calls)
     with st.container(border=True):
         columns = st.columns(4, gap="xsmall")
-        columns[0].metric("Questions", questions_asked(events), help=_QUESTIONS)
+        columns[0].metric("Questions", (known or framework()).questions(events), help=_QUESTIONS)
         columns[1].metric("Tokens", f"{tokens:,}", help="Prompt and completion of all roles.")
         columns[2].metric("Cost", cost_of(calls), help=_COST)
         columns[3].metric("Time", f"{seconds:.0f} s" if seconds < 6000 else "—")
@@ -88,14 +88,14 @@ def _fact(item: Uncovered) -> None:
         st.markdown(f":green[:material/check_circle:] **{text}** :gray[· message {item.turn + 1}]")
 
 
-def draw_case(case: Case, *, open_: bool, tagged: bool = False, shown: bool | None = None) -> None:
+def draw_case(case: Case, *, open_: bool, profiled: bool = False, shown: bool | None = None) -> None:
     """Draw the case itself, with its answer out of sight until asked for.
 
-    In AutoMedic (``tagged``) nobody who speaks holds the vignette. ``shown`` says whether the doctor was shown the
-    case's pictures, ``None`` where that is no question.
+    Played from its profile (``profiled``), nobody who speaks holds the vignette. ``shown`` says whether the
+    doctor was shown the case's pictures, ``None`` where that is no question.
     """
     draw_pictures(case, "case", shown=shown)
-    held = "The vignette, which was shown to nobody here" if tagged else "The case as the patient holds it"
+    held = "The vignette, which was shown to nobody here" if profiled else "The case as the patient holds it"
     with st.expander(held, expanded=open_):
         st.markdown(plain(case.vignette))
     with st.expander("Question, choices and answer"):

@@ -7,6 +7,8 @@ import streamlit as st
 
 from core.case import Case
 from core.errors import AnamnesisError
+from core.frameworks.base import Framework, framework, framework_of
+from core.journal import RunHeader
 from core.live.session import Session
 from core.live.start import start_replay
 from core.live.stored import load_setup, load_trial
@@ -22,7 +24,8 @@ _MINE = {"trial": "live_session", "beside": "live_beside"}
 class Shown:
     """A session with its case; ``trial_id`` is the trial that it plays again, or its own.
 
-    ``doctor`` and ``persona`` (of the patient) are who spoke, also where a session only plays it again.
+    ``doctor`` and ``persona`` (of the patient) are who spoke, also where a session only plays it again; ``protocol`` is
+    the name of its framework.
     """
 
     session: Session
@@ -30,6 +33,12 @@ class Shown:
     trial_id: str
     doctor: str = ""
     persona: str = ""
+    protocol: str = ""
+
+    @property
+    def known(self) -> Framework | None:
+        """The framework that it is held under, ``None`` where it is not here any more."""
+        return framework_of(self.session.snapshot(), self.protocol)
 
 
 @st.cache_resource
@@ -51,8 +60,10 @@ def adopt_pair(left: Session, right: Session, case: Case | None) -> None:
 
 def remember(session: Session, case: Case | None) -> Shown:
     """Know a new session from now on, without showing it here."""
-    doctor, persona = (str(session.meta.get(name, "")) for name in ("doctor", "persona"))
-    return _keep(Shown(session, case, session.key, doctor, persona))
+    header = session.meta.get("header")
+    protocol = header.protocol if isinstance(header, RunHeader) else ""
+    doctor, persona = (str(session.meta.get(name, "")) for name in (framework(protocol).tested.role, "persona"))
+    return _keep(Shown(session, case, session.key, doctor, persona, protocol))
 
 
 def _keep(shown: Shown) -> Shown:
@@ -118,8 +129,10 @@ def _stored(trial: str, missing: str) -> Shown | None:
     session.events = list(events)
     times = [event.at for event in events if hasattr(event, "at")]
     session.started_at, session.finished_at = (min(times), max(times)) if times else (0.0, 0.0)
-    doctor, persona = (setup.run.doctor, str(setup.run.settings.get("persona") or "")) if setup else ("", "")
-    return Shown(session, case, trial, doctor, persona)
+    if setup is None:
+        return Shown(session, case, trial)
+    persona = str(setup.run.settings.get("persona") or "")
+    return Shown(session, case, trial, setup.run.doctor, persona, setup.run.protocol)
 
 
 def play_again(shown: Shown) -> None:

@@ -1,4 +1,4 @@
-"""What the Live page asks before it starts: a protocol, a case, a cast, and whether one consultation or two at once."""
+"""What the Live page asks before it starts: a framework, a case, a cast, one consultation or two at once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,39 +7,27 @@ import streamlit as st
 
 from core.case import Case
 from core.errors import AnamnesisError
-from core.frameworks.base import AUTOMEDIC, CRAFTMD, Arm, Campaign
+from core.frameworks.base import Arm, Campaign, Framework
 from core.frameworks.casting import CastNames
-from core.jobs.plan import Settings
 from core.live.session import Session
 from core.live.start import first_model, one_case, side_by_side, start_consultation
-from core.words import PROTOCOL
 from pages.parts.case_pictures import draw_pictures_folded
-from pages.parts.live_automedic import Wanted, ask_automedic
-from pages.parts.live_sessions import adopt, adopt_pair
-from pages.parts.look import arm, plain
-from pages.parts.setup import (
-    Seats,
-    ask_address,
-    ask_case,
-    ask_effort,
-    ask_pack,
-    ask_persona,
-    ask_pictures,
-    ask_seat,
-    registry,
-    seat_problem,
+from pages.parts.data_words import reason_words
+from pages.parts.framework_form import (
+    ask_framework,
+    ask_options,
+    ask_pairs,
+    ask_player,
+    cast_problem,
+    read_options,
+    single_arms,
 )
+from pages.parts.live_sessions import adopt, adopt_pair
+from pages.parts.look import plain
+from pages.parts.run_prepared import prepared
+from pages.parts.setup import ask_address, ask_case, ask_effort, ask_pack, ask_persona, ask_pictures, registry
 
-_ARMS: list[Arm] = [
-    ("multi_turn", "frq"), ("multi_turn", "mcq"), ("single_turn", "frq"), ("summarized", "frq"),
-    ("vignette", "frq"), ("vignette", "mcq"),
-]  # fmt: skip
 _MODES = {"one": "One consultation", "doctors": "Two doctors", "patients": "Two patients"}
-_WHAT = {
-    CRAFTMD.name: "A doctor questions a simulated patient, then gives a diagnosis, which is graded.",
-    AUTOMEDIC.name: "A doctor asks a simulated patient for the history and the clinical staff for results, by tags, "
-    "then answers the case’s question; the patient rates its empathy.",
-}
 _HELP = (
     "Two doctors question the same patient, or one doctor questions the same patient in two personas: side by side, "
     "message by message, with the same seed."
@@ -47,24 +35,26 @@ _HELP = (
 
 
 @dataclass(frozen=True)
-class _Side:
-    """One side of what is to be started."""
+class _Wanted:
+    """What is to be started: a campaign of one case for each side; ``problem`` is what keeps it from starting.
 
-    seats: Seats
-    persona: str
+    ``both``: two side by side; ``alike``: both sides are the same so far.
+    """
+
+    campaigns: tuple[Campaign, ...] = ()
+    both: bool = False
+    alike: bool = False
+    problem: str | None = None
 
 
 def ask_and_start() -> None:
-    """Show a protocol, a chosen case, the cast, and one button."""
-    protocol = st.segmented_control(
-        "Protocol", [CRAFTMD.name, AUTOMEDIC.name], default=CRAFTMD.name, required=True,
-        format_func=PROTOCOL.__getitem__, key="live_protocol", bind="query-params",
-    ) or CRAFTMD.name  # fmt: skip
-    st.caption(f"{_WHAT[protocol]} Press start: nothing else is needed, no key and no network.")
+    """Show a framework, a chosen case, the cast, and one button."""
+    known = ask_framework("live", "Who plays, in which order, and what is asked.")
+    st.caption(f"{known.about} Press start: nothing else is needed, no key and no network.")
     case = ask_case("live")
     if case is not None:
         draw_pictures_folded(case, "live")
-    wanted = _ask_craftmd(case) if protocol == CRAFTMD.name else ask_automedic(case)
+    wanted = _ask(known, case)
     if wanted.problem:
         st.warning(plain(wanted.problem), icon=":material/error:")
     elif wanted.alike:
@@ -75,96 +65,99 @@ def ask_and_start() -> None:
         _start(wanted.campaigns)
 
 
-def _ask_craftmd(case: Case | None) -> Wanted:
-    """Ask for a consultation under CRAFT-MD, or for two."""
+def _ask(known: Framework, case: Case | None) -> _Wanted:
+    """Ask for one consultation, or for two."""
+    if st.query_params.pop("live_tagged_mode", "") == _MODES["doctors"]:  # a link of version 0.1
+        st.session_state["live_mode"] = "doctors"
+    modes = [mode for mode in _MODES if mode != "patients" or "persona" in known.settings.model_fields]
     mode = st.segmented_control(
-        "Show", list(_MODES), default="one", required=True, format_func=_MODES.__getitem__, key="live_mode",
+        "Show", modes, default="one", required=True, format_func=_MODES.__getitem__, key="live_mode",
         bind="query-params", help=_HELP,
+    ) or "one"  # fmt: skip
+    seats, apart = st.container(), st.container()
+    more = st.expander("More settings", icon=":material/tune:")
+    with more:
+        left, right = st.columns(2)
+    with right:
+        offered = single_arms(known)
+        arms = ask_pairs("live", known, offered, _usual(known))
+        seed = st.number_input(
+            "Seed", 0, 2**31 - 1, 20, key="live_seed", persist_state="session", help="Another seed, another wording."
+        )
+    with seats:
+        doctors, others = _ask_cast(known, mode, arms)
+    tested = first_model(doctors)
+    with apart:
+        images = ask_pictures("live", doctors, [case] if case else [])
+        personas = _ask_personas(known) if mode == "patients" else []
+    with left:
+        idle = [role for role in known.at_work(tested, arms) if role not in others]
+        others |= {role: ask_player("live", known, role, beside=tested) for role in idle}
+        prompts = ask_pack("live", known.name)
+        address = ask_address("live")
+        effort = ask_effort("live", doctors)
+    with right:
+        values = ask_options("live", known, tested, "main", "more", *([] if personas else ["patient"]))
+    casts = [CastNames(**{known.tested.role: doctor, **others}) for doctor in doctors]
+    settings, wrong = read_options(
+        known, {**values, "base_url": address, "images": images, "reasoning_effort": effort}
     )  # fmt: skip
-    doctors, patient, personas = _ask_cast(mode or "one")
-    first = first_model(doctors)
-    images = ask_pictures("live", doctors, [case] if case else [])
-    with st.expander("More settings", icon=":material/tune:"):
-        columns = st.columns(2)
-        with columns[0]:
-            grader = ask_seat("live", "grader", beside=first)
-            summariser = ask_seat("live", "summariser", beside=first)
-            prompts = ask_pack("live")
-            address = ask_address("live")
-            effort = ask_effort("live", doctors)
-        with columns[1]:
-            if mode != "patients":
-                personas = [str(ask_persona("live"))] * len(doctors)
-            arms, seed, cap, probe = _ask_rules()
-    sides = [
-        _Side(Seats(CastNames(doctor, patient, grader, summariser), address), persona)
-        for doctor, persona in zip(doctors, personas, strict=True)
-    ]
-    problem = next(filter(None, (seat_problem(side.seats) for side in sides)), None)
-    wanted = Wanted(both=len(sides) > 1, alike=len(set(sides)) < len(sides), problem=problem)
+    problem = wrong or next(filter(None, (cast_problem(known, names, address) for names in casts)), None)
+    sides = list(zip(doctors, personas or [""] * len(doctors), strict=True))
+    wanted = _Wanted(both=len(sides) > 1, alike=len(set(sides)) < len(sides), problem=problem)
     if case is None or not arms or problem:
         return wanted
-    settings = Settings(
-        max_messages=cap, base_url=address, probe=probe, images=images, reasoning_effort=effort
-    )  # fmt: skip
+    found = prepared([case], known) if known.needs_profile else None
+    if found is not None and not found.cases:
+        reason = found.left_out[0][1]
+        note = f" ({reason.note.rstrip('.')})" if reason.note else ""
+        why = f"This case cannot become a patient: {reason_words(reason.reason).lower()}{note}. Choose another one."
+        return replace(wanted, problem=why)
     shared = Campaign(
-        names=sides[0].seats.names, cases=(case,), arms=tuple(arms), seed=seed, prompts=prompts, settings=settings
-    )
-    both = zip(side_by_side(shared, doctors, registry()), personas, strict=True)
-    return replace(wanted, campaigns=tuple(_spoken_by(campaign, persona) for campaign, persona in both))
-
-
-def _ask_cast(mode: str) -> tuple[list[str], str, list[str]]:
-    """Ask doctors, patient and personas; as many doctors as personas, one pair for each side."""
-    left, right = st.columns(2)
-    if mode == "doctors":
-        with left:
-            first = ask_seat("live", "doctor", label="Doctor on the left")
-        with right:
-            second = ask_seat("live", "doctor", label="Doctor on the right", place="_right")
-        return [first, second], ask_seat("live", "patient", beside=first_model([first, second])), ["", ""]
-    with left:
-        doctor = ask_seat("live", "doctor", human=mode == "one")
-    with right:
-        patient = ask_seat("live", "patient", human=mode == "one", beside=doctor)
-    if mode == "one":
-        return [doctor], patient, [""]
-    with left:
-        st.markdown("**The patient on the left**")
-        first_persona = ask_persona("live_left")
-    with right:
-        st.markdown("**The patient on the right**")
-        second_persona = ask_persona("live_right")
-    return [doctor] * 2, patient, [str(first_persona), str(second_persona)]
-
-
-def _ask_rules() -> tuple[list[Arm], int, int, bool]:
-    arms = st.pills(
-        "Asked afterwards", _ARMS, selection_mode="multi", default=[_ARMS[0], _ARMS[1], _ARMS[4], _ARMS[5]],
-        format_func=lambda a: arm(*a), key="live_arms", persist_state="session",
+        names=casts[0], cases=found.cases if found else (case,), arms=arms, seed=int(seed), prompts=prompts,
+        protocol=known.name, settings=settings,
     )  # fmt: skip
-    seed = st.number_input(
-        "Seed", 0, 2**31 - 1, 20, key="live_seed", persist_state="session", help="Another seed, another wording."
-    )
-    cap = st.number_input(
-        "Cap of messages",
-        4,
-        200,
-        30,
-        key="live_cap",
-        persist_state="session",
-        help="The doctor's prompt counts as one.",
-    )
-    probe = st.toggle(
-        "Ask the doctor's belief after every reply", key="live_probe", persist_state="session",
-        help="A silent question to the doctor's model, outside the dialogue, with a cost of its own. "
-        "The reference doctor shows its belief anyway.",
-    )  # fmt: skip
-    return list(arms), int(seed), int(cap), probe
+    campaigns = side_by_side(shared, doctors, registry())
+    if personas:
+        campaigns = [
+            replace(campaign, settings=campaign.settings.but(persona=persona))
+            for campaign, persona in zip(campaigns, personas, strict=True)
+        ]
+    return replace(wanted, campaigns=tuple(campaigns))
 
 
-def _spoken_by(campaign: Campaign, persona: str) -> Campaign:
-    return replace(campaign, settings=replace(campaign.settings, persona=persona))
+def _usual(known: Framework) -> list[Arm]:
+    """Return what is asked unless somebody chooses: the publication's arms, on the written case and after the talk."""
+    return [one for one in known.paper if one[0] in ("vignette", "multi_turn")]
+
+
+def _ask_cast(known: Framework, mode: str, arms: Sequence[Arm]) -> tuple[list[str], dict[str, str]]:
+    """Ask who is under test, a doctor for each side, and who else takes part in the conversation."""
+    role, title = known.tested.role, known.tested.title.capitalize()
+    both = mode == "doctors"
+    columns = st.columns(1 + both + len(known.talking))
+    with columns[0]:
+        doctors = [ask_player("live", known, role, human=mode == "one", label=f"{title} on the left" if both else "")]
+    if both:
+        with columns[1]:
+            doctors.append(ask_player("live", known, role, label=f"{title} on the right", place="_right"))
+    first = first_model(doctors)
+    at_work = known.at_work(first, arms)
+    others: dict[str, str] = {}
+    for column, other in zip(columns[1 + both :], known.talking, strict=True):
+        if other in at_work:
+            with column:
+                others[other] = ask_player("live", known, other, human=mode == "one", beside=first)
+    return doctors * (2 if mode == "patients" else 1), others
+
+
+def _ask_personas(known: Framework) -> list[str]:
+    personas = []
+    for column, side in zip(st.columns(2), ("left", "right"), strict=True):
+        with column:
+            st.markdown(f"**The {known.title_of('patient').lower()} on the {side}**")
+            personas.append(str(ask_persona(f"live_{side}")))
+    return personas
 
 
 def _start(campaigns: Sequence[Campaign]) -> None:

@@ -3,15 +3,15 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import get_args
 
 import streamlit as st
 
 from core.agents.base import Turn
 from core.case import Case
-from core.events import Ended, Event, Finished, Speaker, Started, Utterance
+from core.events import Ended, Finished, Speaker, Started, Utterance
 from core.export.reading import was_shown
-from core.frameworks.automedic.messages import speaks_in_tags
-from core.frameworks.base import AUTOMEDIC
+from core.frameworks.base import Framework, framework
 from core.journal import RunHeader
 from core.live.session import Session
 from pages.parts.live_facts import draw_gathered
@@ -28,10 +28,6 @@ _REPEATED_WITHIN_S = 1.5
 """Nobody reads a reply and writes the same words again in so many seconds."""
 REDRAW_S = 0.4
 """Seconds between two looks at what is going on."""
-_INVITATION: dict[Speaker, str] = {
-    "doctor": "Ask the patient one question, or write Final Diagnosis: and its name",
-    "patient": "Answer the doctor",
-}
 
 
 def draw_session(
@@ -113,9 +109,9 @@ def _take_on(shown: Shown, *, forks: bool) -> None:
 
 
 def draw_fork_link(shown: Shown) -> None:
-    """Link a consultation that is stored, or runs and has begun, to where it can be forked; AutoMedic's cannot."""
-    events = shown.session.snapshot()
-    if is_automedic(shown.session, events):
+    """Link a consultation that is stored, or runs and has begun, to where it can be forked, if its framework can."""
+    events, known = shown.session.snapshot(), shown.known
+    if known is not None and known.cannot_fork:
         return
     started = next((event for event in events if isinstance(event, Started)), None)
     under_way = shown.session.running and "header" in shown.session.meta
@@ -126,17 +122,6 @@ def draw_fork_link(shown: Shown) -> None:
         query_params={"trial": started.trial_id, "fork": "yes"},
         help="Take it up at any message: change what is said, the model, the persona or the prompts, and run on.",
     )  # fmt: skip
-
-
-def is_automedic(session: Session, events: Sequence[Event]) -> bool:
-    """Say whether a consultation is AutoMedic's: by the run it is part of, or, played again, by what was said."""
-    tagged = _tagged(session)
-    return speaks_in_tags(events) if tagged is None else tagged
-
-
-def _tagged(session: Session) -> bool | None:
-    header = session.meta.get("header")
-    return header.protocol == AUTOMEDIC.name if isinstance(header, RunHeader) else None
 
 
 def draw_take_away_watched(watched: Sequence[Shown], key: str) -> None:
@@ -173,36 +158,38 @@ def _body(shown: Shown) -> None:
     session, case = shown.session, shown.case
     events = session.snapshot()
     dialogue = [Turn(e.role, e.text) for e in events if isinstance(e, Utterance)]
-    human_doctor = session.meta.get("doctor") == "human" and session.running
+    known = shown.known
+    tested = (known or framework()).tested.role
+    human_doctor = session.meta.get(tested) == "human" and session.running
     left, right = st.columns([5, 3], gap="medium")
     with left:
         with st.container(height=520, autoscroll=True, border=True, gap="xxsmall", key=f"chat_{session.key}"):
             thoughts = {} if hides_thoughts(session) else None
-            draw_chat(events, session.draft, tagged=_tagged(session), thoughts=thoughts)
-        _seat(session)
+            draw_chat(events, session.draft, known=known, thoughts=thoughts)
+        _seat(session, known or framework())
         if session.error:
             st.error(plain(session.error))
-        draw_answers(session, events)
+        draw_answers(session, events, known)
     with right:
-        draw_figures(session, events)
+        draw_figures(session, events, known)
         if human_doctor:
-            st.info("Facts and case are shown when you have given your diagnosis.", icon=":material/visibility_off:")
+            st.info("Facts and case are shown when the consultation is over.", icon=":material/visibility_off:")
             return
         draw_differential(events)
         if case is None:
             return
-        tagged = is_automedic(session, events)
-        if tagged:
+        profiled = known is not None and known.needs_profile
+        if profiled:
             draw_gathered(case, dialogue)
         else:
             draw_facts(case, dialogue)
         human = session.meta.get("patient") == "human" and session.running
-        draw_case(case, open_=human, tagged=tagged, shown=was_shown(events))
+        draw_case(case, open_=human and not profiled, profiled=profiled, shown=was_shown(events))
 
 
-def _seat(session: Session) -> None:
+def _seat(session: Session, known: Framework) -> None:
     """Let a human speak. The box stays while the others speak, so that nothing typed into it is lost."""
-    role = _human_seat(session)
+    role = _human_seat(session, known.tested.role)
     if role is None:
         return
     waiting = session.waiting
@@ -222,7 +209,7 @@ def _seat(session: Session) -> None:
             st.session_state[_sending(session)] = _Sent(text, prompt)
             session.say(role, text, prompt)
 
-    invitation = "Your answer" if prompt else _INVITATION[role]
+    invitation = "Your answer" if prompt else known.invitation(role)
     st.chat_input(invitation, key=key, on_submit=send)
 
 
@@ -245,13 +232,12 @@ def _sending(session: Session) -> str:
     return f"sending_{session.key}"
 
 
-def _human_seat(session: Session) -> Speaker | None:
+def _human_seat(session: Session, tested: str) -> Speaker | None:
     """Return the seat from which a human speaks now or next, or ``None`` where no human has more to say."""
     if session.waiting is not None:
         return session.waiting.role
     if not session.running:
         return None
-    if session.meta.get("doctor") == "human":
-        return "doctor"
     talking = not any(isinstance(event, Ended) for event in session.snapshot())
-    return "patient" if session.meta.get("patient") == "human" and talking else None
+    people: list[Speaker] = [role for role in get_args(Speaker) if session.meta.get(role) == "human"]
+    return next((role for role in people if talking or role == tested), None)

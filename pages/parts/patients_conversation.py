@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from core.events import Answered, Event, Utterance
-from core.frameworks.automedic.messages import speaks_in_tags
+from core.frameworks.base import Framework, framework_of
 from core.measures.patients.rules import ABOUT
 from core.store.queries.patients import Mark
 from pages.parts.care_transcript import around
@@ -56,27 +56,27 @@ def _between(text: str) -> str:
 
 
 def _draw_around(events: Sequence[Event], marks: Sequence[Mark], turn: int) -> None:
-    tagged = speaks_in_tags(events)
+    known = framework_of(events)
     before, lead, here, behind, rest = around(events, turn)
-    _folded(before, "Messages before these", marks, tagged=tagged)
-    _draw(lead, marks, tagged=tagged)
+    _folded(before, "Messages before these", marks, known=known)
+    _draw(lead, marks, known=known)
     with st.container(border=True, key="patients_here", gap="xxsmall"):
-        _draw(here, marks, tagged=tagged)
-    _draw(behind, marks, tagged=tagged)
-    _folded(rest, "Messages after these", marks, tagged=tagged)
+        _draw(here, marks, known=known)
+    _draw(behind, marks, known=known)
+    _folded(rest, "Messages after these", marks, known=known)
 
 
-def _folded(events: Sequence[Event], label: str, marks: Sequence[Mark], *, tagged: bool) -> None:
+def _folded(events: Sequence[Event], label: str, marks: Sequence[Mark], *, known: Framework | None) -> None:
     said = {event.turn for event in events if isinstance(event, Utterance)}
     if not said:
-        _draw(events, marks, tagged=tagged)
+        _draw(events, marks, known=known)
         return
     hits = sum(mark.turn in said for mark in marks)
     with st.expander(f"{label} ({len(said)}{f', {hits} hits' if hits > 1 else ', 1 hit' if hits else ''})"):
-        _draw(events, marks, tagged=tagged)
+        _draw(events, marks, known=known)
 
 
-def _draw(events: Sequence[Event], marks: Sequence[Mark], *, tagged: bool) -> None:
+def _draw(events: Sequence[Event], marks: Sequence[Mark], *, known: Framework | None) -> None:
     for event in events:
         wrong = [mark for mark in marks if isinstance(event, Utterance) and mark.turn == event.turn]
         if isinstance(event, Utterance) and wrong:
@@ -84,7 +84,7 @@ def _draw(events: Sequence[Event], marks: Sequence[Mark], *, tagged: bool) -> No
                 st.markdown(marked_at(event.text, wrong))
                 st.caption(" · ".join(dict.fromkeys(_why(mark) for mark in wrong)))
         else:
-            draw_chat([event], None, tagged=tagged)
+            draw_chat([event], None, known=known)
 
 
 def _why(mark: Mark) -> str:

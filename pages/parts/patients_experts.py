@@ -1,4 +1,4 @@
-"""The rule for medical terms beside the experts of the CRAFT-MD release, on the conversations that they read."""
+"""The rule for medical terms beside the experts of the public release, on the conversations that they read."""
 
 import streamlit as st
 

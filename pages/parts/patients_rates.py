@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from core.frameworks.base import title_of
 from core.measures.patients.figures import By, PatientRate
 from core.measures.patients.rules import ABOUT, PRECISE
 from core.store.queries.patients import Kind
-from core.words import PROTOCOL
 from pages.parts.failures_show import is_dark
 from pages.parts.figure_controls import dataset_name, keep_valid, natural
 from pages.parts.figures import model_colours, model_name
@@ -67,7 +67,7 @@ def group_names(rows: Sequence[PatientRate], by: By, view: View) -> dict[Group, 
         value, persona, protocol, _ = group
         name = dataset_name(value) if by == "dataset" else first.get(value, value) or "unknown"
         beside = [persona_name(persona)] if persona else []
-        return " · ".join([name, *beside, *([PROTOCOL.get(protocol, protocol)] if len(protocols) > 1 else [])])
+        return " · ".join([name, *beside, *([title_of(protocol)] if len(protocols) > 1 else [])])
 
     order = sorted(groups, key=lambda group: (place.get(group[0], len(place)), natural(group[0]), group[1:]))
     names = {group: named(group) for group in order}

@@ -11,7 +11,7 @@ from pages.parts.patients_tables import read_right, rules_table
 def draw_rules(view: View) -> None:
     """Draw what each rule says; the same whatever is filtered."""
     st.caption(
-        f"Version {RULES} of the rules. Right of those read: hits drawn at random from GPT-4’s patient in the CRAFT-MD "
+        f"Version {RULES} of the rules. Right of those read: hits drawn at random from GPT-4’s patient in the public "
         "release and read one by one, 20 of each kind or all where there are fewer; drawn anew after the rules were "
         "mended once, for each of two readers. How: docs/patient_reliability.md."
     )

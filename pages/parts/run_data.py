@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from core.frameworks.base import AUTOMEDIC
+from core.frameworks.base import frameworks
 from core.jobs.engine import is_running
 from core.measures.accuracy import AccuracyRow, accuracy
 from core.store.database import Store
@@ -16,6 +16,10 @@ from pages.parts.care_words import FAILURE
 PAGE = 50
 """Conversations on one page of the list."""
 _RECENT = 8
+
+
+CARED_FOR = frozenset(one.name for one in frameworks().values() if one.measure == "care")
+"""The frameworks that are reported under CARE, by name; how a history was taken is measured of the others."""
 
 
 def all_runs() -> list[RunProgress]:
@@ -44,12 +48,13 @@ def accuracy_rows(run: RunProgress) -> list[AccuracyRow]:
 
 
 def rule_of(protocol: str) -> McqRule:
-    """Return the rule by which a protocol counts answers with choices: the paper's, in AutoMedic the strict one."""
-    return "mcq_strict" if protocol == AUTOMEDIC.name else "mcq_loose"
+    """Return the rule by which a framework counts answers with choices; the paper's where it is not here any more."""
+    known = frameworks().get(protocol)
+    return known.mcq_rule if known else "mcq_loose"
 
 
 def tagged_failures(run_id: str) -> dict[str, str]:
-    """Return trial → what failed in it by CARE's rules, for the trials of an AutoMedic run in which anything did."""
+    """Return trial → what failed in it by CARE's rules, for the trials of a run in which anything did."""
     store = Store()
     return _failures(str(store.path), store.version, run_id)
 

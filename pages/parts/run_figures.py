@@ -5,20 +5,21 @@ from collections.abc import Iterator
 import pandas as pd
 import streamlit as st
 
-from core.frameworks.base import AUTOMEDIC, CONSULTATION
-from core.frameworks.consultation.oracle import BY_NAME, Bound, OracleDoctor
-from core.jobs.plan import remarks_of
+from core.frameworks.base import extra_of, frameworks, options_of, title_of
+from core.frameworks.casting import STORED_SEATS
+from core.jobs.plan import names_of, remarks_of
 from core.measures.accuracy import AccuracyRow
 from core.persona import PLAIN, label, parse_persona
 from core.store.runs import RunProgress
-from core.words import PROTOCOL
 from pages.parts.charts import accuracy_chart
 from pages.parts.figure_controls import dataset_name, unique_names
 from pages.parts.history_data import doctors
-from pages.parts.look import FORMAT, QUESTION_TYPE, VERDICT, plain
+from pages.parts.look import FORMAT, QUESTION_TYPE, RULE, VERDICT, plain
 from pages.parts.navigation import CARE, HISTORY
-from pages.parts.run_data import accuracy_rows
+from pages.parts.run_data import CARED_FOR, accuracy_rows, rule_of
 
+_FEW = 4
+"""Arms of a framework whose figures are read as numbers and not off a chart."""
 _CHART = {"displaylogo": False, "toImageButtonOptions": {"format": "svg", "filename": "accuracy"}}
 
 
@@ -37,42 +38,35 @@ def _lines(facts: Iterator[tuple[str, str]]) -> str:
 
 
 def _cast(run: RunProgress) -> Iterator[tuple[str, str]]:
-    if _is_bound(run):
-        yield "Conversation", "none (a bound)"
-    else:
+    known = frameworks().get(run.protocol)
+    if known is None:
         yield "Patient", plain(run.patient)
+    else:
+        names = names_of(known, {role: getattr(run, role) for role in STORED_SEATS}, run.settings)
+        tested = names[known.tested.role]
+        if not known.talks(tested, run.arms):
+            yield "Conversation", "none"
+        for role in known.at_work(tested, run.arms):
+            yield known.title_of(role), plain(names[role])
     persona = parse_persona(str(run.settings.get("persona", "")))
     if persona != PLAIN:
         yield "Persona", plain(label(persona))
     if run.settings.get("images"):
         yield "Pictures", "shown to the doctor"
-    if run.protocol == CONSULTATION.name:
-        yield "Solver", plain(str(run.settings.get("solver", "")))
-    if run.protocol == AUTOMEDIC.name:
-        yield "Clinical staff", plain(str(run.settings.get("staff", "")))
-    if any(question_type.startswith("frq") for _, question_type in run.arms):
-        yield "Grader", plain(run.grader)
-    if remarks := remarks_of(run):
+    if known is not None and (remarks := remarks_of(run)):
         yield "Mind that", plain(" and that ".join(remarks))
 
 
-def _is_bound(run: RunProgress) -> bool:
-    return isinstance(BY_NAME.get(run.doctor), Bound)
-
-
 def _settings(run: RunProgress) -> Iterator[tuple[str, str]]:
-    yield "Protocol", PROTOCOL.get(run.protocol, plain(run.protocol))
+    yield "Protocol", plain(title_of(run.protocol))
     yield "Prompts", f"{plain(run.prompt_pack)} `{run.prompt_hash[:8]}`"
-    if prompt := run.settings.get("doctor_prompt"):
-        yield "Doctor’s prompt", plain(str(prompt))
-    if (questions := run.settings.get("max_questions")) and not _is_bound(run):
-        yield "Cap", f"{questions} questions"
-    elif isinstance(BY_NAME.get(run.doctor), OracleDoctor):
-        yield "Cap", "none: it asks for every item"
-    elif turns := run.settings.get("max_turns"):
-        yield "Cap", f"{turns} turns"
-    elif messages := run.settings.get("max_messages"):
-        yield "Cap", f"{messages} messages"
+    if known := frameworks().get(run.protocol):
+        for name, info in options_of(known.settings).items():
+            head, value = extra_of(info, "label"), run.settings.get(name)
+            if value not in (None, "", 0) and head and not head.startswith("Cap"):
+                yield head, "yes" if value is True else plain(known.in_words(name, value))
+        if cap := known.cap(run.settings, run.doctor):
+            yield "Cap", cap
     yield "Seed", str(run.seed)
 
 
@@ -81,10 +75,9 @@ def draw_figures(run: RunProgress) -> None:
     rows = accuracy_rows(run)
     if not rows:
         return
-    if run.protocol == CONSULTATION.name:
-        _draw_solved(run, rows)
-    elif run.protocol == AUTOMEDIC.name:
-        _draw_static_and_after(run, rows)
+    known = frameworks().get(run.protocol)
+    if known is not None and len(known.arms) <= _FEW:
+        _draw_few(run, rows)
     else:
         st.plotly_chart(
             accuracy_chart(rows, dark=st.context.theme.type == "dark"), config=_CHART, key=f"chart_{run.run_id}"
@@ -99,30 +92,26 @@ def draw_figures(run: RunProgress) -> None:
         )  # fmt: skip
 
 
-def _draw_solved(run: RunProgress, rows: list[AccuracyRow]) -> None:
-    """Draw the one or two figures of Consultation, with the way to how well the history was taken."""
+def _draw_few(run: RunProgress, rows: list[AccuracyRow]) -> None:
+    """Draw the few figures of a framework with few arms, with the way to its own measures."""
+    on_paper = any(format_ == "vignette" for format_, _ in run.arms)
     with st.container(horizontal=True, vertical_alignment="center", border=True, gap="medium"):
         for row in rows:
-            _draw_accuracy(row, f"Accuracy, {QUESTION_TYPE[row.question_type].lower()}", "Of the solver’s answers")
-        st.page_link(
-            HISTORY, label="How well the history was taken", icon=":material/contact_support:",
-            query_params=_history_of(run),
-            help="Coverage of what there was to know, repetition, and the other figures of the benchmark.",
-        )  # fmt: skip
-
-
-def _draw_static_and_after(run: RunProgress, rows: list[AccuracyRow]) -> None:
-    """Draw what an AutoMedic run's doctor got right on paper and after the conversations, with the way to CARE."""
-    with st.container(horizontal=True, vertical_alignment="center", border=True, gap="medium"):
-        for row in rows:
-            when = "on paper" if row.format == "vignette" else "after the conversation"
-            what = "Of answers that name exactly one choice" if row.question_type == "mcq" else "Judged by the grader"
-            _draw_accuracy(row, f"Accuracy {when}, {QUESTION_TYPE[row.question_type].lower()}", what)
-        st.page_link(
-            CARE, label="What it comes to under CARE", icon=":material/volunteer_activism:",
-            query_params={"care_datasets": _data_set(run)},
-            help="Accuracy with its drop from paper, efficiency, empathy and robustness.",
-        )  # fmt: skip
+            when = " on paper" if row.format == "vignette" else " after the conversation" if on_paper else ""
+            what = RULE[rule_of(run.protocol)] if row.question_type == "mcq" else "Judged by the grader"
+            _draw_accuracy(row, f"Accuracy{when}, {QUESTION_TYPE[row.question_type].lower()}", what)
+        if run.protocol in CARED_FOR:
+            st.page_link(
+                CARE, label="What it comes to under CARE", icon=":material/volunteer_activism:",
+                query_params={"care_datasets": _data_set(run)},
+                help="Accuracy with its drop from paper, efficiency, empathy and robustness.",
+            )  # fmt: skip
+        else:
+            st.page_link(
+                HISTORY, label="How well the history was taken", icon=":material/contact_support:",
+                query_params=_history_of(run),
+                help="Coverage of what there was to know, repetition, and the other figures of the benchmark.",
+            )  # fmt: skip
 
 
 def _draw_accuracy(row: AccuracyRow, label: str, what: str) -> None:

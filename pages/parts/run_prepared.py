@@ -1,4 +1,4 @@
-"""Cases as AutoMedic plays them, each with its profile, and those left out; read once for each database's state."""
+"""Cases as a framework plays them, with profiles, and those left out; read once for each state of the database."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,17 +6,18 @@ from collections.abc import Sequence
 import streamlit as st
 
 from core.case import Case
+from core.frameworks.base import Framework, framework
 from core.jobs.preparing import prepared_cases
 from core.store.database import Store
 from core.text.profiles import Prepared
 from pages.parts.data_words import counted, reason_words
 
 
-def prepared(cases: Sequence[Case]) -> Prepared:
-    """Return cases with their profiles; a profile that is saved meanwhile counts at the next look."""
+def prepared(cases: Sequence[Case], known: Framework) -> Prepared:
+    """Return cases as a framework plays them; a profile that is saved meanwhile counts at the next look."""
     store = Store()
     held = tuple(cases)
-    return _prepared(str(store.path), store.version, hash(held), held)
+    return _prepared(str(store.path), store.version, known.name, hash(held), held)
 
 
 def left_out_words(found: Prepared) -> str:
@@ -31,5 +32,5 @@ def left_out_words(found: Prepared) -> str:
 
 
 @st.cache_resource(max_entries=16, show_spinner="Looking which cases can become a patient…")
-def _prepared(path: str, version: str, case_set: int, _cases: tuple[Case, ...]) -> Prepared:
-    return prepared_cases(_cases)
+def _prepared(path: str, version: str, name: str, case_set: int, _cases: tuple[Case, ...]) -> Prepared:
+    return prepared_cases(_cases, framework(name))

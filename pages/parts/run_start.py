@@ -5,28 +5,16 @@ from collections.abc import Sequence
 import streamlit as st
 
 from core.errors import AnamnesisError
-from core.frameworks.base import AUTOMEDIC, CONSULTATION, CRAFTMD, Campaign
+from core.frameworks.base import Campaign
 from core.jobs.estimate import Estimate, estimate
 from core.jobs.launch import start
 from core.jobs.plan import header_of, in_full, remarks_of
 from core.jobs.run import Options, check_prompts, check_startable
 from core.models.registry import load_registry
-from core.words import PROTOCOL
+from pages.parts.framework_form import ask_framework
 from pages.parts.look import duration, money, plain
-from pages.parts.run_form import ask_automedic, ask_consultation, ask_craftmd
+from pages.parts.run_form import ask_draft
 from pages.parts.setup import registry
-
-_ASK = {CRAFTMD.name: ask_craftmd, CONSULTATION.name: ask_consultation, AUTOMEDIC.name: ask_automedic}
-_WHAT = {
-    CRAFTMD.name: "The doctor questions a patient and then answers itself: cases × trials, each asked in every format "
-    "and question type (Johri et al. 2025).",
-    CONSULTATION.name: "The patient opens with a request, the doctor only takes the history, and a solver who saw "
-    "nothing else answers the case’s question from the dialogue (Liao et al. 2023). Oracle and bounds say what a "
-    "doctor could reach.",
-    AUTOMEDIC.name: "The doctor asks a patient for the history and the clinical staff for results, each by its tag, "
-    "then answers the case’s question, which it also answers from the whole vignette (Oh, Park, Kim 2025). What comes "
-    "of it stands under CARE.",
-}
 
 _WANTED = "runs_form_wanted"
 
@@ -40,9 +28,9 @@ def form_is_wanted() -> bool:
 
 def ask_campaign() -> None:
     """Draw the form; start the campaign when its button is pressed."""
-    protocol = _ask_protocol()
-    st.caption(f"{_WHAT[protocol]} A campaign goes on when this page is closed.")
-    draft = _ASK[protocol]()
+    known = ask_framework("runs", "Figures of different protocols are never mixed.")
+    st.caption(f"{known.about} A campaign goes on when this page is closed.")
+    draft = ask_draft(known)
     if draft.note:
         st.caption(f":material/filter_alt: {draft.note}")
     if draft.problem:
@@ -60,13 +48,6 @@ def ask_campaign() -> None:
     ready = draft.problem is None
     if st.button("Start the campaign", type="primary", icon=":material/play_arrow:", disabled=not ready):
         _start(campaign, draft.options)
-
-
-def _ask_protocol() -> str:
-    return st.segmented_control(
-        "Protocol", list(_ASK), default=CRAFTMD.name, required=True, format_func=PROTOCOL.__getitem__,
-        key="runs_protocol", bind="query-params", help="Figures of different protocols are never mixed.",
-    ) or CRAFTMD.name  # fmt: skip
 
 
 def _checked(campaign: Campaign) -> Campaign:

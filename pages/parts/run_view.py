@@ -7,21 +7,18 @@ import pandas as pd
 import streamlit as st
 
 from core.errors import AnamnesisError
-from core.frameworks.base import AUTOMEDIC, CONSULTATION, CRAFTMD
+from core.frameworks.base import extra_of, frameworks, options_of, title_of
 from core.jobs.engine import ask_to_stop
 from core.jobs.launch import go_on, last_words
 from core.jobs.plan import HUMAN
 from core.store.queries.conversations import Conversation
 from core.store.runs import RunProgress
-from core.words import PROTOCOL
 from pages.parts.look import END_SHORT, STATE_ICON, VERDICT, arm, money, plain
 from pages.parts.navigation import LIVE
-from pages.parts.run_data import PAGE, run_conversations, state_of, tagged_failures
+from pages.parts.run_data import CARED_FOR, PAGE, run_conversations, state_of, tagged_failures
 from pages.parts.run_figures import accuracy_table as accuracy_table
 from pages.parts.run_figures import draw_facts, draw_figures
 
-_CAPPED = {CONSULTATION.name: "Cap of questions", AUTOMEDIC.name: "Cap of turns"}
-"""What a protocol caps, where that is not messages."""
 _LISTED = 8
 """Runs and conversations seen at once; more are reached by scrolling."""
 
@@ -33,14 +30,14 @@ def runs_table(runs: list[RunProgress]) -> pd.DataFrame:
             {
                 "State": state_of(run).capitalize(),
                 "Done": run.done / run.planned if run.planned else None,
-                "Protocol": PROTOCOL.get(run.protocol, run.protocol),
+                "Protocol": title_of(run.protocol),
                 "Doctor": run.doctor,
                 "Cases": run.case_set,
                 "Trials": f"{run.done} of {run.planned or '?'}",
                 "Excluded": run.excluded,
                 "Cost": "unknown" if run.cost_usd is None else money(run.cost_usd),
                 "Started": datetime.datetime.fromtimestamp(run.created_at, tz=datetime.UTC),
-                "Run": run.run_id,
+                "RunProgress": run.run_id,
             }
             for run in runs
         ]
@@ -127,9 +124,9 @@ def _conversations(run: RunProgress) -> None:
     if not found:
         st.caption("None is finished yet.")
         return
-    tagged = run.protocol == AUTOMEDIC.name
+    cared = run.protocol in CARED_FOR
     event = st.dataframe(
-        conversations_table(found, run.protocol, tagged_failures(run.run_id) if tagged else {}), hide_index=True,
+        conversations_table(found, run.protocol, tagged_failures(run.run_id) if cared else None), hide_index=True,
         key=f"talks_{run.run_id}_{page}", on_select="rerun", selection_mode="single-row",
         height="content" if len(found) <= _LISTED else 35 * _LISTED,
     )  # fmt: skip
@@ -145,21 +142,21 @@ def _conversations(run: RunProgress) -> None:
 
 
 def conversations_table(
-    found: list[Conversation], protocol: str = CRAFTMD.name, failed: Mapping[str, str] | None = None
+    found: list[Conversation], protocol: str = "", failed: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
-    """Return conversations of a protocol with what each came to; ``failed`` says of AutoMedic's what failed in it."""
+    """Return conversations of a framework with what each came to; ``failed`` says what failed in CARE's."""
     arms = sorted({name for talk in found for name in talk.verdicts if name in _SHOWN}, key=_SHOWN.index)
     return pd.DataFrame(
         [
             {
                 "Case": talk.case_key.partition("/")[2],
-                **({} if protocol == AUTOMEDIC.name else {"Specialty": talk.specialty}),  # failures take its room
+                **({} if failed is not None else {"Specialty": talk.specialty}),  # failures take its room
                 "Trial": talk.trial + 1,
                 "Right answer": talk.answer,
                 **{_arm_words(name): _verdict_words(talk, name) for name in arms},
                 "Doctor's turns": talk.doctor_turns,
                 "Ended by": _ended_by(talk, protocol),
-                **({"Failure": (failed or {}).get(talk.trial_id, "")} if protocol == AUTOMEDIC.name else {}),
+                **({} if failed is None else {"Failure": failed.get(talk.trial_id, "")}),
             }
             for talk in found
         ]
@@ -169,8 +166,11 @@ def conversations_table(
 def _ended_by(talk: Conversation, protocol: str) -> str:
     if talk.end_reason is None:
         return "No conversation"
-    capped = _CAPPED.get(protocol) if talk.end_reason == "turn_cap" else None
-    return capped or END_SHORT[talk.end_reason]
+    known = frameworks().get(protocol)
+    if known is None or talk.end_reason != "turn_cap":
+        return END_SHORT[talk.end_reason]
+    labels = (extra_of(info, "label") for info in options_of(known.settings).values())
+    return next((label for label in labels if label.startswith("Cap")), END_SHORT["turn_cap"])
 
 
 def recent_table(found: list[Conversation]) -> pd.DataFrame:

@@ -8,9 +8,8 @@ import streamlit as st
 from core.case import Case
 from core.datasets.select import cases_of, datasets
 from core.errors import AnamnesisError
-from core.frameworks.automedic.staff import ReferenceStaff
-from core.frameworks.casting import NEEDED_PROMPTS, REFERENCE, CastNames, full_name, is_model, seated
-from core.frameworks.consultation.solver import ReferenceSolver
+from core.frameworks.base import framework, kinds_in_words, seat_titles
+from core.frameworks.casting import CastNames, full_name, is_model, seated
 from core.images import kept
 from core.jobs.pictures import IMAGES, WITH
 from core.models.registry import Registry, load_registry
@@ -22,22 +21,7 @@ OTHER = "another model…"
 EFFORTS = ("", "none", "minimal", "low", "medium", "high")
 """Words by which providers are told how much a model is to think; the first leaves it to the model."""
 _UNNAMED = ""
-_REFERENCE_NAMES = {
-    REFERENCE["doctor"]: "Reference doctor (rules, no model)",
-    REFERENCE["patient"]: "Reference patient (rules, no model)",
-    REFERENCE["grader"]: "Reference grader (names and synonyms)",
-    REFERENCE["summariser"]: "Reference summariser (quotes the patient)",
-    ReferenceSolver.name: "Reference solver (rules, no model)",
-    ReferenceStaff.name: "Reference staff (rules, no model)",
-    "reference/oracle-direct": "Oracle: asks for every item, in their order",
-    "reference/oracle-random": "Oracle: asks for every item, in a random order",
-    "reference/oracle-reversed": "Oracle: asks for every item, the last first",
-    "reference/upper-bound": "Upper bound: no doctor, all is told",
-    "reference/lower-bound": "Lower bound: no doctor, only the opening",
-    "reference/profiler": "Rules (no model)",
-    "human": "A human (you)",
-    OTHER: "Another model…",
-}
+_OTHERS = {"reference/profiler": "Rules (no model)", "human": "A human (you)", OTHER: "Another model…"}
 
 _TEMPERAMENT = {
     "plain": "Plain", "anxious": "Anxious", "terse": "Terse", "talkative": "Talkative",
@@ -51,15 +35,11 @@ _SPEAKER = {None: "Whom the case names", "patient": "The patient", "caregiver": 
 
 @dataclass(frozen=True)
 class Seats:
-    """The cast as chosen, with the address of an OpenAI-compatible server if one was given.
-
-    ``solver`` answers the task in the Consultation protocol, ``staff`` has the results in AutoMedic; no other has them.
-    """
+    """The cast as chosen, with the address of an OpenAI-compatible server if one was given, and its framework."""
 
     names: CastNames
     base_url: str | None
-    solver: str | None = None
-    staff: str | None = None
+    protocol: str = ""
 
 
 @st.cache_resource
@@ -104,27 +84,30 @@ def case_label(case: Case) -> str:
 
 
 def ask_seat(
-    page: str, role: str, *, human: bool = False, label: str = "", place: str = "", kinds: Sequence[str] = (),
+    page: str, role: str, *, human: bool = False, label: str = "", place: str = "",
+    kinds: Sequence[str] | None = None,
     beside: str = "",
 ) -> str:  # fmt: skip
     """Ask who plays a role; returns the name, ready for a cast, and ``OTHER`` while a model is still to be named.
 
     ``place`` tells two seats of one role apart. ``kinds`` are the role's reference kinds, the usual one first, where
-    the protocol has others than CRAFT-MD. ``beside`` is who is in the doctor's seat: then the seat may be left to
+    they are not the first framework's. ``beside`` is who is in the doctor's seat: then the seat may be left to
     whoever sits there by default, who is shown, and the name is empty.
     """
     key = f"{page}_{role}{place}"
+    seat = framework().seat(role)
+    kinds = kinds if kinds is not None else seat.rules if seat else ()
     models = [spec.name for spec in registry().specs()]
     left = [_UNNAMED] if beside else []
-    options = [*left, *(kinds or (REFERENCE[role],)), *(["human"] if human else []), *models, OTHER]
+    options = [*left, *kinds, *(["human"] if human else []), *models, OTHER]
     chosen = st.selectbox(
         label or role.capitalize(), options, key=key, persist_state="session",
-        format_func=lambda name: _seat_label(name) if name != _UNNAMED else _default_label(role, beside),
+        format_func=lambda name: _seat_label(name) if name != _UNNAMED else _default_label(role, beside, kinds),
     )  # fmt: skip
     if chosen != OTHER:
         return chosen
     named = st.text_input(
-        f"Name of the {role}'s model", key=f"{key}_other", persist_state="session",
+        f"Name of the {seat_titles().get(role, role).lower()}'s model", key=f"{key}_other", persist_state="session",
         placeholder="openai/my-model",
         help="provider/model, for example openai/llama-3.1-8b on a server of yours, azure/DEPLOYMENT, "
         "or hf/organisation/model for a local model.",
@@ -187,34 +170,36 @@ def ask_persona(page: str) -> Persona:
     return Persona(temperament, language, memory, speaker)
 
 
-def ask_pack(page: str, needed: tuple[str, ...] = NEEDED_PROMPTS) -> str:
-    """Ask for a prompt pack that has the ``needed`` prompts; returns its name."""
+def ask_pack(page: str, protocol: str = "") -> str:
+    """Ask for a prompt pack that has the prompts of a framework, by default the first; returns its name."""
     return st.selectbox(
-        "Prompt pack", packs(needed), key=f"{page}_pack", persist_state="session",
+        "Prompt pack", packs(protocol), key=f"{page}_pack", persist_state="session",
         help="The prompts that language models are given. The reference cast reads no instructions. Packs of your own "
         "are made on the Case debugger.",
     )  # fmt: skip
 
 
-def packs(needed: tuple[str, ...] = NEEDED_PROMPTS) -> list[str]:
-    """Return the names of the packs that have the ``needed`` prompts: the project's, then the user's own."""
-    return [place.name for place in pack_places(needed)]
+def packs(protocol: str = "") -> list[str]:
+    """Return the names of the packs that have a framework's prompts: its own, the project's, then the user's."""
+    known = framework(protocol)
+    return sorted((place.name for place in pack_places(known.prompts)), key=lambda name: name != known.name)
 
 
 def seat_problem(seats: Seats) -> str | None:
     """Return what keeps a cast from starting (an unknown model, a missing key), or ``None``."""
-    more = {"solver": seats.solver, "staff": seats.staff}
-    named = {**vars(seats.names), **{role: name for role, name in more.items() if name is not None}}
+    known, names = framework(seats.protocol), seats.names
+    named = {**{seat.role: names[seat.role] for seat in known.seats}, **names.extra}
     if OTHER in named.values():
         role = next(role for role, name in named.items() if name == OTHER)
-        return f"Name the {'clinical staff' if role == 'staff' else role}'s model first."
+        return f"Name the {seat_titles().get(role, role).lower()}'s model first."
     try:
-        doctor = _full_doctor(seats.names.doctor)
+        tested = _full_name(names[known.tested.role])
         for role, name in named.items():
-            who = name or seated(role, name, doctor, registry())
+            seat = known.seat(role)
+            who = name or seated(role, role, name, tested, seat.rules if seat else (), registry())
             if not is_model(who):
                 continue
-            missing = registry().missing_key(who, base_url=seats.base_url if name or who == doctor else None)
+            missing = registry().missing_key(who, base_url=seats.base_url if name or who == tested else None)
             if missing:
                 return f"{who} needs a key: set the environment variable {missing} and start the dashboard again."
     except AnamnesisError as error:
@@ -222,21 +207,21 @@ def seat_problem(seats: Seats) -> str | None:
     return None
 
 
-def _default_label(role: str, doctor: str) -> str:
+def _default_label(role: str, doctor: str, kinds: Sequence[str]) -> str:
     """Return in words who sits somewhere if nobody is named."""
     if doctor == OTHER:
         return "Default: the doctor’s own model"
     try:
-        doctor = _full_doctor(doctor)
-        name = seated(role, "", doctor, registry())
+        doctor = _full_name(doctor)
+        name = seated(role, role, "", doctor, kinds, registry())
     except AnamnesisError:  # said once, by ``seat_problem``
         name = doctor
     return f"Default: {_seat_label(name)}{' (the doctor’s own model)' if name == doctor else ''}"
 
 
-def _full_doctor(name: str) -> str:
+def _full_name(name: str) -> str:
     return full_name("doctor", name, registry(), (name,))
 
 
 def _seat_label(name: str) -> str:
-    return _REFERENCE_NAMES.get(name, name)
+    return {**kinds_in_words(), **_OTHERS}.get(name, name)

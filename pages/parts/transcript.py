@@ -1,7 +1,7 @@
 """A consultation as a chat: finished messages, the one being said, and the answer in each arm."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -14,56 +14,61 @@ from core.events import (
     Failed,
     Finished,
     Graded,
+    Misused,
     Rated,
     Started,
     Summarised,
     Utterance,
     reasoning_of,
 )
-from core.frameworks.automedic.messages import misuses_of, queries_passed_on, speaks_in_tags, without_tags
+from core.frameworks.base import Framework, Shown, framework, framework_of, seat_titles
 from core.live.session import Draft, Session
-from core.words import how_it_ended, rated
+from core.words import how_it_ended, misused, rated
 from pages.parts.look import FORMAT, QUESTION_TYPE, ROLE_ICON, RULE, RULE_SHORT, arm, badge, bare_answer, plain
-from pages.parts.transcript_tags import draw_tagged, role_badge
+
+_GOES = {
+    "staff": ("violet", ROLE_ICON["staff"]), "both": ("blue", ":material/groups:"), "end": ("gray", ":material/flag:"),
+    "nowhere": ("orange", ":material/block:"),
+}  # fmt: skip
+"""To whom a message went → colour and icon of its badge; a role that is not here has its own icon."""
 
 
 def draw_chat(
-    events: Sequence[Event], draft: Draft | None, words: str = "", *, tagged: bool | None = None,
+    events: Sequence[Event], draft: Draft | None, words: str = "", *, known: Framework | None = None,
     thoughts: Mapping[str, str] | None = None,
 ) -> None:  # fmt: skip
     """Draw the dialogue, whoever opens it; ``words`` are marked where they occur.
 
-    ``tagged``: it is AutoMedic's, whose doctor's messages are drawn without their tags; where the run is not at hand to
-    say so, it is known by what was said. ``thoughts`` (call id → reasoning) are drawn folded with what came of them:
-    those of ``events``, unless others are given, or none where a person plays who must not read them.
+    ``known`` is the framework that it was held under, by default what the events say. ``thoughts`` (call id →
+    reasoning) are drawn folded with what came of them: those of ``events``, unless others are given, or none where a
+    person plays who must not read them.
     """
-    if tagged is None:
-        tagged = speaks_in_tags(events, draft.text if draft is not None else "")
-    known = reasoning_of(events) if thoughts is None else thoughts
-    misuses = misuses_of(events)
+    known = known or framework_of(events)
+    reasoning = reasoning_of(events) if thoughts is None else thoughts
+    misuses = {event.turn: event for event in events if isinstance(event, Misused)}
     broken = ""
     for event in events:
-        if isinstance(event, Utterance) and tagged and event.role == "doctor":
+        if isinstance(event, Utterance):
             with _bubble(event.role):
-                draw_tagged(event.text, misuses.get(event.turn), lambda text: marked(text, words))
-                draw_reasoning(known.get(event.call_id or ""))
-        elif isinstance(event, Utterance):
-            with _bubble(event.role):
-                _say(event.role, event.text, words)
-                draw_reasoning(known.get(event.call_id or ""))
+                for part in known.shown(event.role, event.text) if known else (Shown("", event.text),):
+                    if part.to:
+                        draw_addressed(part, misuses.get(event.turn), lambda text: marked(text, words))
+                    else:
+                        _say(event.role, part.text, words)
+                draw_reasoning(reasoning.get(event.call_id or ""))
         elif isinstance(event, Called):
             broken = event.call.call_id if event.call.error else ""
         elif isinstance(event, Ended):
-            ended = how_it_ended(event.reason, event.doctor_turns, tagged=tagged)
+            ended = how_it_ended(event.reason, event.doctor_turns, tagged=known is not None and known.addresses)
             st.caption(f":material/flag: The conversation ended because {ended}.")
         elif isinstance(event, Rated):
             draw_rating(event)
-            draw_reasoning(known.get(event.call_id or ""))
+            draw_reasoning(reasoning.get(event.call_id or ""))
         elif isinstance(event, Failed):
             st.warning(f"{_where(event.where)}: {plain(event.message)}", icon=":material/cloud_off:")
-            draw_reasoning(known.get(broken))
+            draw_reasoning(reasoning.get(broken))
     if draft is not None and draft.purpose == "dialogue":
-        said = without_tags(draft.text) if tagged and draft.role == "doctor" else draft.text
+        said = known.spoken(draft.role, draft.text) if known else draft.text
         with _bubble(draft.role):
             if draft.thought and thoughts is None:
                 draw_reasoning(draft.thought, label="Reasoning" if said.strip() else "Thinking…")
@@ -71,6 +76,26 @@ def draw_chat(
     held = any(isinstance(event, Utterance | Ended) for event in events)
     if _whole(events) and not held:
         st.caption("This trial held no conversation.")
+
+
+def draw_addressed(shown: Shown, misuse: Misused | None, written: Callable[[str], str] = plain) -> None:
+    """Draw a message with to whom it went; all of it as it was written where it was misused, else on demand.
+
+    ``written`` makes Markdown of what a model wrote.
+    """
+    colour, icon = _GOES.get(shown.goes, ("blue", ROLE_ICON.get(shown.goes, ":material/forward:")))
+    badge_ = f":{colour}-badge[{icon} {shown.to}]"
+    st.markdown(f"{badge_}  \n{written(shown.text)}" if shown.text else badge_)
+    if misuse is not None:
+        quote = f" “{plain(misuse.detail)}”" if misuse.detail else ""
+        st.caption(f":orange[:material/warning:] {plain(misused(misuse.kinds))}{quote}")
+    if shown.whole is None:
+        return
+    if misuse is not None and shown.goes != "nowhere":
+        st.caption(f"As it was written: {written(shown.whole)}")
+    elif misuse is None:
+        with st.popover("As it was written", type="tertiary"):
+            st.markdown(written(shown.whole))
 
 
 def draw_reasoning(*thoughts: str | None, label: str = "Reasoning") -> None:
@@ -95,35 +120,6 @@ def _whole(events: Sequence[Event]) -> bool:
     return any(isinstance(e, Started) for e in events) and any(isinstance(e, Finished) for e in events)
 
 
-def questions_asked(events: Sequence[Event], *, tagged: bool | None = None) -> int:
-    """Return how many messages the doctor said after the opening one, which is its greeting or the patient's.
-
-    In AutoMedic, where nobody greets, how many of its queries were passed on.
-    """
-    if speaks_in_tags(events) if tagged is None else tagged:
-        return queries_passed_on(events)
-    return sum(isinstance(event, Utterance) and event.role == "doctor" and event.turn > 0 for event in events)
-
-
-def who_answers(events: Sequence[Event], *, tagged: bool | None = None) -> str:
-    """Return in a sentence who answers where that is not simply the doctor: in Consultation the solver.
-
-    It is known by the patient's opening, or by an answer from a conversation that was not held (its upper bound). In
-    AutoMedic the doctor answers twice, which is said too.
-    """
-    if speaks_in_tags(events) if tagged is None else tagged:
-        return (
-            "The doctor answers twice: from the whole question on paper (vignette), and from what it gathered in this "
-            "conversation (multi-turn)."
-        )
-    first = next((event for event in events if isinstance(event, Utterance)), None)
-    if first is None:
-        broken_off = any(isinstance(event, Ended) for event in events)
-        unheard = not broken_off and any(isinstance(e, Answered) and e.format == "multi_turn" for e in events)
-        return "The solver answers: it was shown all that there was to know." if unheard else ""
-    return "The solver answers, who saw this dialogue and the task only." if first.role == "patient" else ""
-
-
 def _where(where: str) -> str:
     """Return what broke in words: a role, and the arm where it was at work on one."""
     role, _, at = where.partition(" ")
@@ -139,7 +135,7 @@ def message(role: str, text: str) -> None:
 
 
 def _say(role: str, text: str, words: str = "") -> None:
-    speaker = f"{role_badge(role)}  \n" if role == "staff" else ""
+    speaker = "" if role in ("doctor", "patient") else f":violet-badge[{seat_titles().get(role, role)}]  \n"
     st.markdown(f"{speaker}{marked(text, words)}")
 
 
@@ -154,17 +150,17 @@ def marked(text: str, words: str) -> str:
     return "".join(f":orange-background[{plain(part)}]" if n % 2 else plain(part) for n, part in enumerate(parts))
 
 
-def draw_answers(session: Session, events: Sequence[Event]) -> None:
-    """Draw the answers of the doctor, or of the solver, with their verdicts as they come in."""
+def draw_answers(session: Session, events: Sequence[Event], known: Framework | None) -> None:
+    """Draw the answers with their verdicts as they come in."""
     answers = [event for event in events if isinstance(event, Answered)]
     draft = session.draft  # once: the session's own thread changes it
     if not answers and not (draft and draft.purpose not in ("dialogue", "rate")):
         return
     st.subheader("Diagnosis", anchor=False)
-    if not_the_doctor := who_answers(events):
+    if known and (not_the_doctor := known.answering(events)):
         st.caption(not_the_doctor)
     # a human who still has to answer is not told how the answers before were judged, nor what anybody thought
-    blind = session.running and session.meta.get("doctor") == "human"
+    blind = session.running and session.meta.get((known or framework()).tested.role) == "human"
     thoughts = {} if hides_thoughts(session) else reasoning_of(events)
     for event in events:
         if isinstance(event, Summarised):
@@ -180,7 +176,7 @@ def draw_answers(session: Session, events: Sequence[Event]) -> None:
 
 def hides_thoughts(session: Session) -> bool:
     """Say whether a person plays in a consultation under way: what the models think would tell what is to be found."""
-    return session.running and "human" in (session.meta.get("doctor"), session.meta.get("patient"))
+    return session.running and "human" in session.meta.values()
 
 
 def draw_answers_reasoning(answer: Answered, grades: Iterable[Graded], thoughts: Mapping[str, str]) -> None:

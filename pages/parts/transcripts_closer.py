@@ -6,11 +6,11 @@ import streamlit as st
 
 from core.case import Case
 from core.events import Event
-from core.frameworks.base import AUTOMEDIC
 from pages.parts.case_belief import draw_belief
 from pages.parts.case_facts import draw_facts_ledger
 from pages.parts.case_why import draw_why
 from pages.parts.navigation import CARE
+from pages.parts.run_data import CARED_FOR
 from pages.parts.transcripts_data import Reading
 
 _LOOKS: dict[str, Callable[[Case, Sequence[Event], str], None]] = {
@@ -21,15 +21,15 @@ _LOOKS: dict[str, Callable[[Case, Sequence[Event], str], None]] = {
 def draw_closer(shown: Reading) -> None:
     """Draw what a closer look tells, one at a time and only when it is asked for.
 
-    Causes, ledger and belief are read by rules for a conversation of two, so that AutoMedic's gets a link instead.
+    Causes, ledger and belief are read by rules for a conversation of two, so that what CARE measures gets a link.
     """
     if shown.case is None:
         return
-    if shown.talk.protocol == AUTOMEDIC.name:
+    if shown.talk.protocol in CARED_FOR:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.caption(
                 "Causes of wrong answers, the ledger of facts and the course of belief are read by rules for a doctor "
-                "and a patient alone; what an AutoMedic conversation is measured by stands under CARE."
+                "and a patient alone; what this conversation is measured by stands under CARE."
             )
             st.page_link(CARE, label="CARE of all models", icon=":material/volunteer_activism:")
         return

@@ -70,7 +70,7 @@ def _ask_words() -> tuple[str, Speaker | None]:
     speaker = st.segmented_control(
         "By whom", list(_SAYS), default="anyone", required=True, format_func=_SAYS.__getitem__, key="transcripts_by",
         bind="query-params", on_change=first_page, label_visibility="collapsed",
-        help="Staff: AutoMedic's clinical staff.",
+        help="Staff: the clinical staff, where there is one.",
     )  # fmt: skip
     return (text or "").strip(), None if speaker in (None, "anyone") else speaker  # type: ignore[return-value]
 

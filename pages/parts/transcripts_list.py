@@ -7,8 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from core.events import COUNTED
-from core.frameworks.automedic.messages import without_tags
-from core.frameworks.base import AUTOMEDIC
+from core.frameworks.base import frameworks
 from core.store.queries.conversations import Conversation
 from core.store.selection import Selection
 from pages.parts.endings_charts import REASON
@@ -96,9 +95,10 @@ def conversations_table(
 
 
 def _said(talk: Conversation, said: Mapping[str, str]) -> str:
-    """Return the message with the words in it, of AutoMedic's doctor without the tags."""
+    """Return the message with the words in it, as it was spoken."""
     text = said.get(talk.trial_id, "")
-    return without_tags(text) if talk.protocol == AUTOMEDIC.name else text
+    known = frameworks().get(talk.protocol)
+    return known.spoken(known.tested.role, text) if known else text
 
 
 def excerpt(text: str, words: str) -> str:

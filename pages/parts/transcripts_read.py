@@ -7,10 +7,9 @@ import streamlit as st
 
 from core.events import FORMATS, QUESTION_TYPES, Answered, Graded, Summarised, reasoning_of
 from core.export.reading import was_shown
-from core.frameworks.base import AUTOMEDIC, CRAFTMD
+from core.frameworks.base import Framework, framework, framework_of, title_of
 from core.store.queries.conversations import Conversation
 from core.store.selection import Selection
-from core.words import PROTOCOL
 from pages.parts.branches_data import family_of
 from pages.parts.endings_charts import REASON
 from pages.parts.figure_controls import dataset_name, unique_names
@@ -19,7 +18,7 @@ from pages.parts.live_panels import draw_case
 from pages.parts.look import ASKS_FOR, RULE, RULE_SHORT, arm, badge, plain
 from pages.parts.navigation import BRANCHES, DEBUGGER, LIVE
 from pages.parts.take_away import draw_take_away
-from pages.parts.transcript import draw_answers_reasoning, draw_chat, draw_reasoning, who_answers
+from pages.parts.transcript import draw_answers_reasoning, draw_chat, draw_reasoning
 from pages.parts.transcript import marked as marked
 from pages.parts.transcripts_closer import draw_closer
 from pages.parts.transcripts_data import PAGE, Reading, found_ids, reading, trials_of_case
@@ -43,13 +42,16 @@ def draw_reading(trial_id: str, wanted: Selection) -> None:
     with left:
         # from its beginning: a chat of fixed height would else be scrolled to its end
         with st.container(height=_CHAT, border=True, gap="xxsmall", autoscroll=False, key=f"read_{trial_id}"):
-            tagged = shown.talk.protocol == AUTOMEDIC.name
-            draw_chat(shown.events, None, wanted.text or "", tagged=tagged)
+            draw_chat(shown.events, None, wanted.text or "", known=_known(shown))
         _background(shown)
     with right:
         _answers(shown)
     draw_closer(shown)
     _other_trials(shown.talk)
+
+
+def _known(shown: Reading) -> Framework | None:
+    return framework_of(shown.events, shown.talk.protocol)
 
 
 def _steps(trial_id: str, wanted: Selection, shown: Reading | None) -> None:
@@ -75,7 +77,7 @@ def _steps(trial_id: str, wanted: Selection, shown: Reading | None) -> None:
                 DEBUGGER, label="Debug it", icon=":material/bug_report:", query_params={"trial": trial_id},
                 help="Every step of this trial as it was sent; edit one and run it again.",
             )  # fmt: skip
-            if shown.talk.protocol != AUTOMEDIC.name:  # whose trials cannot be forked
+            if not ((known := _known(shown)) and known.cannot_fork):
                 _branches(trial_id)
             draw_take_away([trial_id], key="read")
 
@@ -113,7 +115,7 @@ def _head(shown: Reading) -> None:
     ended = f"ended by: {REASON[talk.end_reason].lower()}" if talk.end_reason else "no conversation"
     turns = f", {talk.doctor_turns} doctor turns" if talk.doctor_turns is not None else ""
     asked = f"asks for: {ASKS_FOR[talk.asks_for].lower()} · " if talk.asks_for else ""
-    protocol = f"{PROTOCOL[talk.protocol]} · " if talk.protocol in PROTOCOL and talk.protocol != CRAFTMD.name else ""
+    protocol = "" if talk.protocol == framework().name else f"{plain(title_of(talk.protocol))} · "
     st.markdown(
         f"Right answer **{plain(talk.answer or 'unknown')}** :gray[· {protocol}"
         f"{asked}{plain(talk.specialty or 'no specialty')} · {plain(dataset_name(talk.dataset))} · {ended}{turns} · "
@@ -125,7 +127,8 @@ def _answers(shown: Reading) -> None:
     answers = {(e.format, e.question_type): e for e in shown.events if isinstance(e, Answered)}
     if not answers:
         st.info("This trial broke off before any answer.", icon=":material/cloud_off:")
-    if not_the_doctor := who_answers(shown.events, tagged=shown.talk.protocol == AUTOMEDIC.name):
+    known = _known(shown)
+    if known and (not_the_doctor := known.answering(shown.events)):
         st.caption(not_the_doctor)
     for format_ in FORMATS:
         for question_type in QUESTION_TYPES:
@@ -141,8 +144,9 @@ def _background(shown: Reading) -> None:
             st.markdown(plain(summary.text))
             draw_reasoning(reasoning_of(shown.events).get(summary.call_id or ""))
     if shown.case is not None:
-        tagged = shown.talk.protocol == AUTOMEDIC.name
-        draw_case(shown.case, open_=False, tagged=tagged, shown=was_shown(shown.events))
+        known = _known(shown)
+        profiled = known is not None and known.needs_profile
+        draw_case(shown.case, open_=False, profiled=profiled, shown=was_shown(shown.events))
 
 
 def draw_answer(answer: Answered, shown: Reading) -> None:

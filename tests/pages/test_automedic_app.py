@@ -67,8 +67,8 @@ def test_a_conversation_is_read_with_addressees_staff_misuses_and_rating(
     assert "The doctor answers twice" in text
     assert ":orange-badge[:material/stacks: Several diagnoses]" in text
     assert [m.name for m in app.chat_message].count("user") == 2, "the staff stands on the doctor's side"
-    assert "Fork from here" not in links(app)
     assert ("Debug it" in links(app)) == (page == "transcripts")
+    assert "Fork from here" in links(app)
     assert "The vignette, which was shown to nobody here" in [e.label for e in app.expander]
 
 
@@ -112,11 +112,13 @@ def test_the_debugger_shows_its_steps_and_says_what_cannot_be_run_again(
     assert not has_button(app, "Run this step again")
 
 
-def test_branches_say_that_it_cannot_be_forked(stored: Store, open_page: Open) -> None:
+def test_it_can_be_forked_at_any_message(stored: Store, open_page: Open) -> None:
     app = open_page("branches", trial=MISUSED, fork="yes")
     assert trouble(app) == []
-    assert "only conversations of CRAFT-MD can be forked" in words(app)
-    assert not has_button(app, "Run on")
+    assert has_button(app, "Run on")
+    turns = app.selectbox(key=f"branches_fork_{MISUSED}_turn").options
+    assert [turn.partition(":")[0].partition(" · ")[2] for turn in turns][:2] == ["Doctor", "Patient"]
+    assert "<patient>" not in turns[0]
 
 
 # Watching
@@ -125,9 +127,8 @@ def test_branches_say_that_it_cannot_be_forked(stored: Store, open_page: Open) -
 def test_a_consultation_is_watched_with_the_facts_of_patient_and_staff(open_page: Open) -> None:
     app = open_page("live", live_protocol="AutoMedic")
     assert trouble(app) == []
-    assert "A person cannot take a seat here" in words(app)
     seats = {box.key: box.options for box in app.selectbox}
-    assert "A human (you)" not in [*seats["live_doctor_automedic"], *seats["live_patient_automedic"]]
+    assert all("A human (you)" in seats[f"live_{role}"] for role in ("doctor", "patient", "staff"))
     button(app, START).click().run()
     (speed,) = app.get("button_group")
     speed.set_value("At once").run()
@@ -144,7 +145,7 @@ def test_a_consultation_is_watched_with_the_facts_of_patient_and_staff(open_page
 
 
 def test_two_doctors_end_side_by_side_under_the_strict_rule(open_page: Open) -> None:
-    app = open_page("live", live_protocol="AutoMedic", live_tagged_mode="Two doctors")
+    app = open_page("live", live_protocol="AutoMedic", live_mode="Two doctors")
     button(app, "Start both consultations").click().run()
     (speed,) = app.get("button_group")
     speed.set_value("At once").run()
@@ -178,7 +179,7 @@ def test_the_form_counts_the_cases_that_can_be_played(open_page: Open) -> None:
     assert metrics(app)["Trials"] == "290"
     assert metrics(app)["Answers"] == "580"
     asked = {str(widget.key) for widget in (*app.selectbox, *app.number_input)}
-    assert {"runs_doctor_automedic", "runs_patient", "runs_staff", "runs_turns"} <= asked
+    assert {"runs_doctor", "runs_patient", "runs_staff", "runs_max_turns"} <= asked
     assert not {"runs_grader", "runs_cap", "runs_solver", "runs_temperament"} & asked
     app.number_input(key="runs_limit_library").set_value(2).run()
     assert "None of these cases can become a patient" in words(app)
@@ -200,7 +201,7 @@ def test_the_staffs_model_counts_and_needs_its_key(open_page: Open) -> None:
 def test_a_campaign_of_the_form_is_the_command_lines(open_page: Open, capsys: pytest.CaptureFixture[str]) -> None:
     app = open_page("runs", runs_protocol="AutoMedic")
     app.number_input(key="runs_limit_library").set_value(2)
-    app.number_input(key="runs_turns").set_value(2)
+    app.number_input(key="runs_max_turns").set_value(2)
     app.number_input(key="runs_trials").set_value(1).run()
     button(app, "Start the campaign").click().run(timeout=120)
     run_until(app, lambda a: "Complete: 2 of 2 trials" in words(a), 120)

@@ -138,7 +138,7 @@ def test_a_human_doctor_does_not_see_the_case(open_page: Open) -> None:
     app.selectbox(key="live_doctor").set_value("human").run()
     app = start(app)
     run_until(app, lambda a: len(a.chat_input) == 1)
-    assert "Facts and case are shown when you have given your diagnosis." in words(app)
+    assert "Facts and case are shown when the consultation is over." in words(app)
     assert not app.expander
     assert "Facts uncovered" not in words(app)
     app.chat_input[0].set_value("Final Diagnosis: Acute pericarditis").run()

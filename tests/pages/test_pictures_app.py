@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from core.jobs.settings import Settings
 from streamlit.testing.v1 import AppTest
 
 from core.case import Case
@@ -14,6 +13,7 @@ from core.datasets import imported
 from core.datasets.importing import import_file
 from core.datasets.select import cases_of
 from core.errors import UsageError
+from core.frameworks.base import FrameworkSettings
 from core.paths import journals_folder
 from core.store.database import Store
 from core.store.fold import fold
@@ -151,7 +151,7 @@ def test_pictures_are_asked_for_where_a_model_could_be_shown_them(
 def test_a_run_is_started_with_pictures_only_when_asked(
     skin: list[Case], open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
-    seen: list[Settings] = []
+    seen: list[FrameworkSettings] = []
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     monkeypatch.setattr("pages.parts.live_setup.start_consultation", _remember(seen))
     app = open_page("live", live_dataset="skin", case="skin/c1")
@@ -163,7 +163,7 @@ def test_a_run_is_started_with_pictures_only_when_asked(
     assert [settings.images for settings in seen] == ["", "with"]
 
 
-def _remember(seen: list[Settings]) -> Callable[..., None]:
+def _remember(seen: list[FrameworkSettings]) -> Callable[..., None]:
     def start(campaign: object, beside: object = None) -> None:
         seen.append(campaign.settings)  # type: ignore[attr-defined]
         raise UsageError("Not in this test.")

@@ -207,16 +207,16 @@ def test_an_address_of_no_run_says_so_and_shows_the_newest(open_page: Open) -> N
     assert trouble(other) == []
 
 
-def test_the_patients_persona_and_the_probe_go_into_the_campaign(open_page: Open) -> None:
+def test_the_patients_persona_goes_into_the_campaign(open_page: Open) -> None:
     app = small(open_page("runs"), 1, 1)
     app.selectbox(key="runs_temperament").set_value("anxious")
-    app.selectbox(key="runs_memory").set_value("poor")
-    app.toggle(key="runs_probe").set_value(True).run()
+    app.selectbox(key="runs_memory").set_value("poor").run()
+    assert not app.toggle, "the reference doctor shows its belief without being asked"
     button(app, START).click().run(timeout=120)
     run_until(app, lambda a: "Complete: 1 of 1" in words(a))
     settings = find_header(run_ids()[0]).settings
     assert settings["persona"] == "anxious,poor"
-    assert "probe" not in settings, "the reference doctor shows its belief without being asked"
+    assert "probe" not in settings
     assert "**Persona** anxious, poor memory" in words(app)
     assert trouble(app) == []
 
@@ -239,7 +239,7 @@ def test_a_pack_that_cannot_ask_for_beliefs_is_refused_in_a_sentence(open_page: 
     app.selectbox(key="runs_pack").set_value("mine").run()
     assert has_button(app, START), "rules read no prompts"
     app.selectbox(key="runs_doctor").set_value("another model…").run()
-    app.text_input(key="runs_doctor_other").set_value("hf/some/model")
+    app.text_input(key="runs_doctor_other").set_value("hf/some/model").run()
     app.toggle(key="runs_probe").set_value(True).run()
     assert "The prompt pack mine has no belief.md" in words(app).replace("\\", "")
     assert not has_button(app, START)

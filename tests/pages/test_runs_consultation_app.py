@@ -25,7 +25,7 @@ from tests.support.campaigns import metrics, run_ids, stop_all
 from tests.support.pages import button, has_button, run_until, trouble, words
 
 START = "Start the campaign"
-DOCTOR = "runs_doctor_consultation"
+DOCTOR = "runs_doctor"
 ORACLE = "reference/oracle-reversed"
 Open = Callable[..., AppTest]
 
@@ -50,8 +50,8 @@ def form(open_page: Open) -> AppTest:
 
 
 def answer_freely(app: AppTest) -> AppTest:
-    tasks = next(group for group in app.get("button_group") if group.key == "runs_tasks")
-    return tasks.set_value(list(ARMS)).run()
+    tasks = next(group for group in app.get("button_group") if group.key == "runs_types")
+    return tasks.set_value(["mcq", "frq"]).run()
 
 
 def test_the_form_asks_for_what_the_protocol_needs_and_no_more(form: AppTest) -> None:
@@ -59,20 +59,20 @@ def test_the_form_asks_for_what_the_protocol_needs_and_no_more(form: AppTest) ->
     doctor = form.selectbox(key=DOCTOR)
     assert doctor.options[:6] == [
         "Reference doctor (rules, no model)",
-        "Oracle: asks for every item, in their order",
-        "Oracle: asks for every item, in a random order",
-        "Oracle: asks for every item, the last first",
+        "Oracle, direct order: asks for every item",
+        "Oracle, random order: asks for every item",
+        "Oracle, reversed order: asks for every item",
         "Upper bound: no doctor, all is told",
         "Lower bound: no doctor, only the opening",
     ]
-    assert {"runs_patient", "runs_solver", "runs_questions"} <= asked_for(form)
+    assert {"runs_patient", "runs_solver", "runs_max_questions"} <= asked_for(form)
     assert not {"runs_grader", "runs_summariser", "runs_cap", "runs_temperament"} & asked_for(form)
     assert metrics(form)["Answers"] == "2"
     answer_freely(form)
     assert "runs_grader" in asked_for(form)
     assert metrics(form)["Answers"] == "4"
     form.selectbox(key=DOCTOR).set_value("reference/upper-bound").run()
-    assert not {"runs_patient", "runs_questions"} & asked_for(form), "a bound asks nobody anything"
+    assert not {"runs_patient", "runs_max_questions"} & asked_for(form), "a bound asks nobody anything"
     assert trouble(form) == []
 
 
@@ -80,7 +80,7 @@ def test_the_estimate_counts_questions_replies_and_answers(form: AppTest) -> Non
     """A model asks 4 questions in each of 2 conversations, a model answers each task: 2 × 4 + 2 calls."""
     form.selectbox(key=DOCTOR).set_value("openai/gpt-4o").run()
     form.selectbox(key="runs_patient").set_value("reference/profile")
-    form.number_input(key="runs_questions").set_value(4).run()
+    form.number_input(key="runs_max_questions").set_value(4).run()
     assert form.selectbox(key="runs_solver").options[0] == "Default: openai/gpt-4o (the doctor’s own model)"
     assert metrics(form)["Model calls"] == "10"
     (calls,) = [metric.help for metric in form.metric if metric.label == "Model calls"]
@@ -102,7 +102,7 @@ def test_a_campaign_is_the_command_lines_and_shown_as_what_it_is(
 ) -> None:
     form.selectbox(key=DOCTOR).set_value(ORACLE)
     answer_freely(form)
-    assert "runs_questions" not in asked_for(form), "no cap binds the oracle"
+    assert "runs_max_questions" not in asked_for(form), "no cap binds the oracle"
     button(form, START).click().run(timeout=120)
     run_until(form, lambda a: "Complete: 2 of 2 trials" in words(a), 90)
     assert trouble(form) == []

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from core.events import Answered, Event, Utterance
-from pages.parts.transcript import questions_asked, who_answers
+from core.frameworks.base import framework
+
+FIRST, SOLVED = framework(), framework("consultation")
 
 
 def dialogue(*roles: str) -> list[Event]:
@@ -15,14 +17,14 @@ READ = Answered(format="vignette", question_type="mcq", response="Eczema")
 
 
 def test_a_greeting_is_no_question_and_a_patients_opening_neither() -> None:
-    assert questions_asked(dialogue("doctor", "patient", "doctor", "patient", "doctor")) == 2
-    assert questions_asked(dialogue("patient", "doctor", "patient", "doctor", "patient")) == 2
-    assert questions_asked(dialogue("patient")) == 0
-    assert questions_asked([]) == 0
+    assert FIRST.questions(dialogue("doctor", "patient", "doctor", "patient", "doctor")) == 2
+    assert SOLVED.questions(dialogue("patient", "doctor", "patient", "doctor", "patient")) == 2
+    assert SOLVED.questions(dialogue("patient")) == 0
+    assert FIRST.questions([]) == 0
 
 
 def test_the_solver_is_named_where_it_answers() -> None:
-    assert who_answers([*dialogue("doctor", "patient", "doctor"), ANSWER]) == ""
-    assert who_answers([READ]) == "", "a vignette is read without a conversation"
-    assert "who saw this dialogue" in who_answers([*dialogue("patient", "doctor"), ANSWER])
-    assert "shown all" in who_answers([ANSWER])
+    assert FIRST.answering([*dialogue("doctor", "patient", "doctor"), ANSWER]) == ""
+    assert FIRST.answering([READ]) == "", "a vignette is read without a conversation"
+    assert "who saw this dialogue" in SOLVED.answering([*dialogue("patient", "doctor"), ANSWER])
+    assert "shown all" in SOLVED.answering([ANSWER])

@@ -8,19 +8,20 @@ empathy, unless a provider broke it off. What broke the tag protocol is said at 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from core.agents.base import CallFailed, Dialogue, Grader, Held, Material, Question, Saying, Scene, Turn
 from core.agents.human import Human
-from core.case import Case
+from core.case import Case, Profile
 from core.events import Called, Event, Failed, Finished, Misused, Rated, Token, Waiting
 from core.frameworks.answering import answered
 from core.frameworks.automedic.doctor import ReferenceTagDoctor
 from core.frameworks.automedic.human import HumanRater, HumanStaff, HumanTagDoctor, tagged
 from core.frameworks.automedic.llm import LLMAutoMedicPatient, LLMStaff, LLMTagDoctor
-from core.frameworks.automedic.messages import GOES, message_of
+from core.frameworks.automedic.messages import GOES, message_of, queries_passed_on, speaks_in_tags, without_tags
 from core.frameworks.automedic.patient import ReferenceAutoMedicPatient
+from core.frameworks.automedic.profile_check import edited, remarks
 from core.frameworks.automedic.roles import (
     AutoMedicPatient,
     Briefings,
@@ -106,7 +107,8 @@ class AutoMedic(Framework):
     )
     arms, paper_arms = ARMS, ARMS[:2]
     prompts = ("doctor", "opening", "patient", "staff", "static", "answer_mcq", "answer_frq", "empathy")
-    mcq_rule, measure, needs_profile = "mcq_strict", "care", True
+    mcq_rule, measure, needs_profile, addresses = "mcq_strict", "care", True, True
+    publishes = ("care",)
 
     def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> AutoMedicCast:
         """Return the cast; free responses are graded under the prompts of the first framework."""
@@ -158,6 +160,14 @@ class AutoMedic(Framework):
         """Return the cases with a profile: a stored one first, else their own, else by rule."""
         return prepare(cases, stored, profile_by_rule)
 
+    def edited(self, case: Case, profile: Profile, by: str) -> Generated:
+        """Return a person's word on a case, with what the checks find in its note."""
+        return edited(case, profile, by)
+
+    def profile_remarks(self, case: Case, profile: Profile) -> tuple[str, ...]:
+        """Return a sentence for each fact that the checks would drop."""
+        return remarks(case, profile)
+
     def size(self, campaign: Campaign, picture_tokens: float) -> Size:
         """Return calls and tokens: every doctor is taken to use all its turns, one query a message."""
         cases, trials = campaign.cases, len(campaign.cases) * campaign.trials
@@ -197,7 +207,30 @@ class AutoMedic(Framework):
         if role != "doctor":
             return (Shown("", text),)
         read = message_of(text)
-        return (Shown(GOES[read.goes], read.text),)
+        return (Shown(GOES[read.goes], read.text, read.goes, read.whole),)
+
+    def spoken(self, role: str, text: str) -> str:
+        """Return a doctor's words without tags and reasoning."""
+        return without_tags(text) if role == "doctor" else text
+
+    def questions(self, events: Sequence[Event]) -> int:
+        """Return how many of the doctor's queries were passed on."""
+        return queries_passed_on(events)
+
+    def answering(self, events: Sequence[Event]) -> str:
+        """Say that the doctor answers twice."""
+        return (
+            "The doctor answers twice: from the whole question on paper (vignette), and from what it gathered in this "
+            "conversation (multi-turn)."
+        )
+
+    def recognises(self, events: Iterable[Event]) -> bool:
+        """Say whether somebody spoke in tags."""
+        return speaks_in_tags(events)
+
+    def invitation(self, role: str) -> str:
+        """Return what a person in a seat is invited to say; a doctor also how it asks the staff, and ends."""
+        return "Ask the patient, or “staff: …”, or end with “done”" if role == "doctor" else super().invitation(role)
 
     def written(self, role: str, text: str) -> str:
         """Return a doctor's words in a tag, where they stand in none."""

@@ -8,13 +8,15 @@ dialogue without the doctor's closing message, and the task.
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
+
+from pydantic.fields import FieldInfo
 
 from core.agents.base import Dialogue, Grader, Held, Material, Question, Saying, Scene, Turn
 from core.agents.human import Human
-from core.events import Event, Finished
+from core.events import Answered, Ended, Event, Finished, Utterance
 from core.frameworks.answering import answered
 from core.frameworks.base import (
     GRADER,
@@ -35,7 +37,7 @@ from core.frameworks.base import (
 from core.frameworks.casting import Casting, CastNames, is_model
 from core.frameworks.consultation.items import ConsultationCase, consultation_case, items_by_rule
 from core.frameworks.consultation.llm import LLMConsultationPatient, LLMInquirer
-from core.frameworks.consultation.oracle import BY_NAME, Bound, OracleDoctor, ReferenceInquirer
+from core.frameworks.consultation.oracle import BY_NAME, ORDERS, Bound, OracleDoctor, ReferenceInquirer
 from core.frameworks.consultation.patient import ItemsPatient
 from core.frameworks.consultation.roles import Briefing, ConsultationPatient, Inquirer, Solver, briefing_of
 from core.frameworks.consultation.solver import LLMSolver, ReferenceSolver
@@ -94,6 +96,12 @@ class Consultation(Framework):
     )
     arms, paper_arms = ARMS, ARMS[:1]
     prompts = ("doctor_long", "doctor_short", "patient", "solver")
+    publishes = ("history",)
+    kinds: ClassVar = {
+        **{OracleDoctor(o).name: f"Oracle, {o} order: asks for every item" for o in ORDERS},
+        _UPPER.name: "Upper bound: no doctor, all is told",
+        _LOWER.name: "Lower bound: no doctor, only the opening",
+    }
 
     def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> ConsultationCast:
         """Return the cast; free responses are graded under the prompts of the first framework."""
@@ -147,6 +155,11 @@ class Consultation(Framework):
         full = settings if is_model(names.doctor) else settings.but(doctor_prompt="")
         return full.but(max_questions=0) if isinstance(BY_NAME.get(names.doctor), OracleDoctor) else full
 
+    def asked(self, tested: str) -> dict[str, FieldInfo]:
+        """Return the options; a bound asks no questions that could be capped."""
+        asked = super().asked(tested)
+        return asked if self.talks(tested, ()) else {k: info for k, info in asked.items() if k != "max_questions"}
+
     def size(self, campaign: Campaign, picture_tokens: float) -> Size:
         """Return calls and tokens: every doctor is taken to use all its questions; the oracle's are the items."""
         trials, cases = len(campaign.cases) * campaign.trials, campaign.cases
@@ -174,6 +187,19 @@ class Consultation(Framework):
                 "grader": graded(campaign),
             },
         )
+
+    def answering(self, events: Sequence[Event]) -> str:
+        """Say what the solver answers from: the dialogue, or all there is to know where none was held."""
+        if any(isinstance(event, Utterance) for event in events):
+            return "The solver answers, who saw this dialogue and the task only."
+        broken_off = any(isinstance(event, Ended) for event in events)
+        told = not broken_off and any(isinstance(event, Answered) for event in events)
+        return "The solver answers: it was shown all that there was to know." if told else ""
+
+    def invitation(self, role: str) -> str:
+        """Return what a person in a seat is invited to say; a doctor also how it ends the conversation."""
+        usual = super().invitation(role)
+        return f"{usual}, or end without one" if role == "doctor" else usual
 
     def cap(self, settings: Mapping[str, object], tested: str) -> str:
         """Return the cap of questions; a bound has none to ask, the oracle asks for every item."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
+from typing import ClassVar
 
 from pydantic import field_validator
 
@@ -97,8 +98,8 @@ class CraftMD(Framework):
     name, title, rank = "craftmd", "CRAFT-MD", 0
     source = "Johri et al., Nature Medicine 2025"
     about = (
-        "The doctor questions a patient and then answers itself: cases × trials, each asked in every format and "
-        "question type (Johri et al. 2025)."
+        "The doctor questions a patient and then answers itself, in every format and question type that is asked "
+        "(Johri et al. 2025)."
     )
     settings = Settings
     seats = (
@@ -109,6 +110,11 @@ class CraftMD(Framework):
     )
     arms, paper_arms, usual_arms = ALL_ARMS, PAPER_ARMS, "all"
     prompts, grades_itself = PROMPTS, True
+    publishes = ("accuracy", "experts")
+    kinds: ClassVar = {
+        GRADER.rules[0]: "Reference grader (names and synonyms)",
+        ReferenceSummariser.name: "Reference summariser (quotes the patient)",
+    }
 
     def by_rule(self, case: Case, header: RunHeader, seed: int, pack: PromptPack) -> ByRule:
         """Return the rules of a trial."""
@@ -198,6 +204,11 @@ class CraftMD(Framework):
     def in_words(self, name: str, value: object) -> str:
         """Return a persona as people say it."""
         return label(parse_persona(str(value))) if name == "persona" else str(value)
+
+    def invitation(self, role: str) -> str:
+        """Return what a person in a seat is invited to say; a doctor also how it ends the conversation."""
+        usual = super().invitation(role)
+        return f"{usual}, or write Final Diagnosis: and its name" if role == "doctor" else usual
 
     def cap(self, settings: Mapping[str, object], tested: str) -> str:
         """Return the cap of messages."""

@@ -18,7 +18,7 @@ from core.frameworks.base import Arm, Campaign, FrameworkSettings, framework, re
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import Settings
 from core.jobs.estimate import estimate
-from core.jobs.plan import campaign_of, header_of, in_full, seats_of, who_sits
+from core.jobs.plan import campaign_of, header_of, in_full, who_sits
 from core.jobs.run import Options, check_startable
 from core.live.start import side_by_side
 from tests.core.jobs.workshop import FREE, begun, go, plan, registry, small_cases, trial_lines
@@ -44,7 +44,7 @@ def seated(doctor: str, *files: Path, protocol: str = "craftmd", **named: Any) -
     """Role → who sits there, in a campaign with every arm of its protocol."""
     arms = framework(protocol).paper
     campaign = plan(1, names=CastNames(doctor, **named), protocol=protocol, arms=arms, settings=FrameworkSettings())
-    return seats_of(in_full(replace(campaign, prompts=protocol), registry(*files)))
+    return dict(in_full(replace(campaign, prompts=protocol), registry(*files)).names)
 
 
 RULES = {"patient": "reference/profile", "grader": "reference/names", "summariser": "reference/quotes"}

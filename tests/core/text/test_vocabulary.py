@@ -26,7 +26,8 @@ EXCEPT = {
 }
 """(word, file) → why it may be typed there."""
 SENTINELS = (
-    "denies", "denied", "grandmother", "grandfather", "uncle", "aunt", "cousin", "sibling", "brother", "girlfriend", "seventy",
+    "denies", "denied", "grandmother", "grandfather", "uncle", "aunt", "cousin", "sibling",
+    "brother", "girlfriend", "seventy",
     "fourteen", "cocaine", "cannabis", "heroin",
 )  # fmt: skip
 
