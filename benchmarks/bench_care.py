@@ -17,22 +17,13 @@ import pandas as pd
 from common import medians_s, table
 
 from core.frameworks.automedic.tags import plain_words, read_tags
-from core.measures.care import (
-    PARTS,
-    CareSeat,
-    care_seats,
-    failures,
-    fits,
-    habits_of,
-    normalised,
-    profiles,
-    ratings,
-    read_care,
-    scatter,
-)
+from core.measures.care import CareSeat, care_seats
+from core.measures.care.across import fits, normalised, scatter
+from core.measures.care.profile import PARTS, habits_of, profiles, read_care
 from core.stats.bootstrap import resampled_interval
-from core.store.casts import casts
 from core.store.database import Store
+from core.store.queries.care import failures, ratings
+from core.store.runs import CAMPAIGNS, run_records
 from core.store.tables import Row, insert
 
 MODELS, ITEMS, DATASETS = 11, 2_000, 4
@@ -185,7 +176,7 @@ def main() -> None:
         store = Store(Path(folder) / "bench.duckdb")
         fill(store)
         with store.read() as cursor:
-            seats = care_seats(casts(cursor))
+            seats = care_seats(run_records(cursor, sources=CAMPAIGNS))
         trials = read_care(store, seats)
         show_page(trials, seats, store)
         show_loop(trials, store, seats)

@@ -33,11 +33,11 @@ from core.jobs.plan import header_of, rules_of
 from core.journal import RunHeader, seed_of, trial_id
 from core.measures.accuracy import accuracy
 from core.models.registry import load_registry
-from core.store.conversations import ConversationFilter, conversations
 from core.store.database import Store
-from core.store.figures import Selection
 from core.store.fold import fold, fold_if_free
+from core.store.queries.conversations import conversations
 from core.store.runs import runs
+from core.store.selection import Selection
 
 RUNS, CASES, TRIALS, COPIES = 10, 200, 5, 5
 """10 runs × 200 cases × 5 trials = 10,000 trials; the large database holds each of them five times."""
@@ -169,7 +169,7 @@ def queries(store: Store) -> dict[str, Callable[[], object]]:
         with store.read() as cursor:
             return runs(cursor)
 
-    def page(wanted: ConversationFilter, number: int = 0) -> object:
+    def page(wanted: Selection, number: int = 0) -> object:
         with store.read() as cursor:
             return conversations(cursor, wanted, limit=50, offset=50 * number)
 
@@ -177,9 +177,9 @@ def queries(store: Store) -> dict[str, Callable[[], object]]:
         "list of runs": listed,
         "accuracy of a run": lambda: accuracy(store, selection=one),
         "accuracy of a run by specialty": lambda: accuracy(store, "specialty", one),
-        "first page of a run's conversations": lambda: page(ConversationFilter(runs=[run_id])),
-        "tenth page of all conversations": lambda: page(ConversationFilter(), 9),
-        "conversations that speak of fever": lambda: page(ConversationFilter(text="fever")),
+        "first page of a run's conversations": lambda: page(Selection(runs=[run_id])),
+        "tenth page of all conversations": lambda: page(Selection(), 9),
+        "conversations that speak of fever": lambda: page(Selection(text="fever")),
         "accuracy of all models by specialty": lambda: accuracy(store, "specialty"),
     }
 

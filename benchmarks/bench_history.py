@@ -34,13 +34,14 @@ def main() -> None:
 
 
 def _measure() -> None:
-    from core.measures.history.measuring import make_items, measure_missing
+    from core.measures.history.measures import HISTORY, make_items
+    from core.measures.missing import measure_missing
     from core.store.database import Store
 
     started = time.perf_counter(), time.process_time()
     make_items(Store())
     items = time.perf_counter(), time.process_time()
-    done = measure_missing(Store())
+    done = measure_missing(Store(), HISTORY)
     ended = time.perf_counter(), time.process_time()
     rows = [
         (name, *(f"{after - before:.1f}" for before, after in zip(first, last, strict=True)))
@@ -54,9 +55,14 @@ def _measure() -> None:
 
 
 def _read() -> None:
-    from core.measures.history.curves import curve_points, order_rows
-    from core.measures.history.figures import compare_models, measure_rows, read_history
-    from core.measures.history.groups import group_rows
+    from core.measures.history.figures import (
+        compare_models,
+        curve_points,
+        group_rows,
+        measure_rows,
+        order_rows,
+        read_history,
+    )
     from core.store.database import Store
 
     history = read_history(Store())
@@ -85,9 +91,9 @@ def _shown(figure: object) -> str:
 def _beside_rouge_score() -> None:
     from rouge_score.rouge_scorer import RougeScorer
 
-    from core.measures.history.inquiry import inquiry_of
+    from core.measures.history.measures import inquiry_of
     from core.store.database import Store
-    from core.store.history import dialogues
+    from core.store.queries.history import dialogues
     from core.text.rouge import repetition, tokens
 
     with Store().read() as cursor:

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from common import table
-from core.frameworks.craftmd.protocol import Rules, run_trial
+from core.agents.parts import Rules
+from core.frameworks.craftmd.protocol import run_trial
 
 from core.agents.base import Cast
 from core.agents.reference import grader as reference_grader
@@ -36,9 +37,9 @@ from core.jobs.plan import header_of, rules_of, trials_of
 from core.jobs.run import begin
 from core.journal import JournalWriter
 from core.knowledge.bayes import DiseaseModel
-from core.knowledge.dialogue import Understanding
-from core.knowledge.recognise import Recogniser
 from core.models.registry import load_registry
+from core.text.findings import Recogniser
+from core.text.understanding import Understanding
 
 TRIALS = 2
 _REST = "protocol, events, engine"
@@ -58,7 +59,7 @@ _PARTS: dict[str, tuple[tuple[object, str], ...]] = {
         (reference_grader, "extract_by_rule"), (ReferenceGrader, "_fits"), (grading, "judge_loose"),
         (grading, "judge_strict"),
     ),
-    "journal: lines": ((JournalWriter, "append"),),
+    "journal: lines": ((JournalWriter, "append_all"),),
     "journal: sync to disk": ((os, "fsync"),),
 }  # fmt: skip
 

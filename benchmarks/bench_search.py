@@ -42,8 +42,13 @@ def _grow() -> None:
 
 
 def _measure() -> None:
-    from core.store.conversations import ConversationFilter, conversation_ids, conversations, count_conversations
     from core.store.database import Store
+    from core.store.queries.conversations import (
+        conversation_ids,
+        conversations,
+        count_conversations,
+    )
+    from core.store.selection import Selection
 
     with Store().read() as cursor:
         (held,) = cursor.execute("SELECT count(*) FROM trials").fetchall()[0]
@@ -54,15 +59,15 @@ def _measure() -> None:
             return len({trial_id for trial_id, text in rows if WORDS in text.lower()})
 
         asked = {
-            "no filter": ConversationFilter(),
-            f"words: {WORDS}": ConversationFilter(text=WORDS),
-            f"words of the patient: {WORDS}": ConversationFilter(text=WORDS, speaker="patient"),
-            "words in nearly all: the": ConversationFilter(text="the"),
-            "words in none: zzzz": ConversationFilter(text="zzzz"),
-            "verdict of an arm": ConversationFilter(verdicts=("correct",)),
-            "choices the rules differ on": ConversationFilter(arm="multi_turn:mcq", rules_differ=True),
-            "ending and specialty": ConversationFilter(end_reasons=("turn_cap",), specialties=("Dermatology",)),
-            "right answer": ConversationFilter(case="psoriasis"),
+            "no filter": Selection(),
+            f"words: {WORDS}": Selection(text=WORDS),
+            f"words of the patient: {WORDS}": Selection(text=WORDS, speaker="patient"),
+            "words in nearly all: the": Selection(text="the"),
+            "words in none: zzzz": Selection(text="zzzz"),
+            "verdict of an arm": Selection(verdicts=("correct",)),
+            "choices the rules differ on": Selection(arm="multi_turn:mcq", rules_differ=True),
+            "ending and specialty": Selection(end_reasons=("turn_cap",), specialties=("Dermatology",)),
+            "right answer": Selection(case="psoriasis"),
         }
         rows = []
         for name, wanted in asked.items():

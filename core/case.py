@@ -16,6 +16,7 @@ from core.questions import AsksFor, asked_for
 from core.sections import Section as Section
 from core.sections import divided
 from core.sections import sentences as sentences
+from core.vocabulary import DAYS, NUMBERS, RelativeKind, alternatives, people, relatives
 
 SPECIALTIES = (
     "Dermatology",
@@ -206,15 +207,13 @@ def split_question(text: str) -> tuple[str, str]:
 
 
 _AGE = re.compile(
-    r"(\d+(?:\.\d+)?|one|two|three)[\s\-‐‑–]*(year|yr|month|week|day|hour)s?[\s\-‐‑–]*(?:old|of age)|"
+    rf"(\d+(?:\.\d+)?|{alternatives(list(NUMBERS))})[\s\-‐‑–]*(year|yr|month|week|day|hour)s?[\s\-‐‑–]*(?:old|of age)|"
     r"\baged? (\d+)\s*(year|month|week|day)?",
     re.IGNORECASE,
 )
 _NEWBORN = re.compile(r"\b(?:newborn|neonate)\b(?! nursery)", re.IGNORECASE)
-_WORDED = {"one": 1.0, "two": 2.0, "three": 3.0}
-_UNIT_YEARS = {"year": 1.0, "yr": 1.0, "month": 1 / 12, "week": 1 / 52.18, "day": 1 / 365.25, "hour": 1 / 8766}
-_HER = r"woman|female|girl|lady|daughter|sister"
-_HIS = r"man|male|boy|gentleman|son|brother"
+_HER = f"{people('female')}|{relatives('children', 'siblings', of='female')}"
+_HIS = f"{people('male')}|{relatives('children', 'siblings', of='male')}"
 _OLD = r"(?:years?|yrs?|months?|weeks?|days?|hours?)[\s\-‐‑–]*old"
 _OWN_NOUN = re.compile(
     rf"(?<!to a )(?<!to an )(?<!to the )\b(?:[\w.]+)[\s\-‐‑–]*{_OLD}\b(?:,? [\w'-]+){{0,5}}? (?:(?P<her>{_HER})|"
@@ -222,12 +221,15 @@ _OWN_NOUN = re.compile(
     re.IGNORECASE,
 )
 """What the patient is called: a noun after the age that no "delivered to a" makes somebody else's."""
-_FEMALE = re.compile(r"\b(woman|female|girl|lady|mother of|pregnant|\w*gravida)\b", re.IGNORECASE)
-_MALE = re.compile(r"\b(man|male|boy|gentleman)\b", re.IGNORECASE)
+_FEMALE = re.compile(
+    rf"\b({people('female')}|(?:{relatives('parents', of='female')}) of|pregnant|\w*gravida)\b", re.IGNORECASE
+)
+_MALE = re.compile(rf"\b({people('male')})\b", re.IGNORECASE)
 _SHE = re.compile(r"\b(?:she|hers?|herself)\b", re.IGNORECASE)
 _HE = re.compile(r"\b(?:he|his|him|himself)\b", re.IGNORECASE)
-_OF_HERS = re.compile(r"\b(?:mother|mom|mum|wife|sister|aunt|grandmother|girlfriend)\b", re.IGNORECASE)
-_OF_HIS = re.compile(r"\b(?:father|dad|husband|brother|uncle|grandfather|boyfriend)\b", re.IGNORECASE)
+_ELDERS: tuple[RelativeKind, ...] = ("parents", "siblings", "grandparents", "wider", "partners", "companions")
+_OF_HERS = re.compile(rf"\b(?:{relatives(*_ELDERS, of='female')})\b", re.IGNORECASE)
+_OF_HIS = re.compile(rf"\b(?:{relatives(*_ELDERS, of='male')})\b", re.IGNORECASE)
 
 
 def read_demographics(text: str) -> tuple[float | None, Sex | None]:
@@ -236,7 +238,7 @@ def read_demographics(text: str) -> tuple[float | None, Sex | None]:
     age = None
     if found:
         number, unit = (found[1], found[2]) if found[1] else (found[3], found[4] or "year")
-        age = (_WORDED.get(number.lower()) or float(number)) * _UNIT_YEARS[unit.lower()]
+        age = (NUMBERS.get(number.lower()) or float(number)) * DAYS[unit.lower().replace("yr", "year")] / DAYS["year"]
     elif _NEWBORN.search(text):
         age = 0.0
     return age, _sex_in(text)

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
 
 Speaker = str
 """Who says a message: a seat of the framework."""
@@ -44,6 +44,37 @@ class _Event(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
+class SentPart(_Event):
+    """Where a part of what a call was sent stands in ``request["messages"]``, and what it was made of.
+
+    The words are characters ``start`` to ``end`` of message number ``message``. ``role`` is the one that the part was
+    written for, which a model without system messages is sent as another. ``prompt`` was filled in with ``values``, of
+    which words that stand in the part are kept as their place in it (``core.agents.parts``); ``source`` and
+    ``source_hash`` are its file and the hash of that. ``turn`` is the dialogue's message.
+    """
+
+    role: str
+    part: str
+    message: int
+    start: int
+    end: int
+    prompt: str | None = None
+    source: str | None = None
+    source_hash: str | None = None
+    values: dict[str, Any] = Field(default_factory=dict)
+    turn: int | None = None
+    joined: bool = False
+
+    @model_serializer(mode="wrap")
+    def _compact(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what says nothing: a call has tens of parts, and most of them are messages of the dialogue."""
+        return {
+            name: value
+            for name, value in dump(self).items()
+            if value is not None and value is not False and value != {}
+        }
+
+
 class CallRecord(_Event):
     """One call of a model as the ledger keeps it: what was sent, what came back, tokens, seconds, US dollars."""
 
@@ -52,12 +83,16 @@ class CallRecord(_Event):
     purpose: Purpose
     model: str
     request: dict[str, Any] = Field(default_factory=dict)
+    parts: tuple[SentPart, ...] = ()
+    """What the messages of the request were made of, in order; empty where that was not recorded."""
     response: str | None = None
     reasoning: str | None = None
     """What the model thought before or while it replied: kept and shown, never spoken, judged or sent to anyone."""
     finish_reason: str | None = None
     served_by: str | None = None
     prompt_tokens: int = 0
+    cached_tokens: int | None = None
+    """Of ``prompt_tokens``, those that the provider had read before and charges less for; ``None``: it does not say."""
     completion_tokens: int = 0
     reasoning_tokens: int | None = None
     """Of ``completion_tokens``, those of the reasoning; ``None`` where the provider does not say."""
@@ -78,7 +113,11 @@ class Parent(_Event):
 
 
 class Started(_Event):
-    """A trial begins; ``parent`` is the conversation that it branches off, if it is a fork."""
+    """A trial begins; ``parent`` is the conversation that it branches off, if it is a fork.
+
+    ``framework``, its version and ``condition`` (what two trials must have in common to be compared) are empty in what
+    was recorded before events said so: then the run's header does.
+    """
 
     kind: Literal["started"] = "started"
     trial_id: str

@@ -1,18 +1,23 @@
-"""The journal of a run: one JSON line for each finished trial, written whole and synced, so that nothing is lost.
+"""The journal of a job: a JSON line for each reply of a model as it arrives and for all that comes of the replies.
 
-A line that was cut off by a crash is not a line: it is dropped at the next start, and its trial is run again.
+Lines are written whole and synced, many together where many wait. A line that was cut off by a crash is not a line: it
+is dropped at the next start. The record of a call stands once, in its reply line; a finished trial names it by its id.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
+import queue
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, Literal
 
 import orjson
+from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from core import paths
@@ -64,41 +69,80 @@ class TrialLine(_Line):
     seed: int
     events: list[Annotated[Event, Field(discriminator="kind")]]
     finished_at: float
+    paid: frozenset[str] = Field(default=frozenset(), exclude=True)
+    """Ids of the calls whose records are reply lines of this journal: here they are written by their ids only.
+
+    Where the reply lines were not read (``read_lines`` from a place behind them) their records are empty.
+    """
+
+
+class ReplyLine(_Line):
+    """One call of a model, written as soon as its reply was there, or as it failed.
+
+    ``trial_id`` is where the call is listed: a trial, or a job that is about none. ``unit`` is the piece of work that
+    asked: played again, it is given what it was given before. ``key`` says what was asked (``core.agents.replies``),
+    ``number`` how many times it had been asked in this unit before, and ``place`` how many calls the unit had made.
+    """
+
+    type: Literal["reply"] = "reply"
+    run_id: str
+    trial_id: str
+    unit: str
+    key: str
+    number: int
+    place: int
+    call: CallRecord
 
 
 class GradesLine(_Line):
-    """New verdicts on answers of a stored trial (a re-grading), with the calls that led to them."""
+    """New verdicts on answers of a stored trial (a re-grading). ``calls`` are those that are no reply lines."""
 
     type: Literal["grades"] = "grades"
     run_id: str
     trial_id: str
     grades: list[Graded]
     calls: list[CallRecord] = Field(default_factory=list)
+    unit: str = ""
+    """The piece of work that this line ends: its replies are used up."""
 
 
 class DeletedLine(_Line):
-    """A trial of this journal that is no longer wanted: it is taken out of the database, and nothing else is."""
+    """A trial of this journal that is no longer wanted: it is taken out of the database, and nothing else is.
+
+    What it cost was paid: its calls stay where the spending is counted.
+    """
 
     type: Literal["deleted"] = "deleted"
     run_id: str
     trial_id: str
 
 
-JudgedTable = Literal["patient_judgements", "fact_judgements"]
+RowTable = Literal["patient_judgements", "fact_judgements", "profiles", "completions", "variants"]
 
 
-class JudgedLine(_Line):
-    """What a model's judging of a stored conversation came to: a row of the ``table`` that keeps it.
+class RowLine(_Line):
+    """What a job came to beside trials and verdicts: a row of the ``table`` that keeps it.
 
-    Judgings span runs: each has a journal of its own, without a run's header.
+    Such jobs have journals of their own, without a run's header. Version 0.1 called the lines of its judgings
+    ``judged``, and had no reply lines beside them.
     """
 
-    type: Literal["judged"] = "judged"
-    table: JudgedTable
+    type: Literal["row", "judged"] = "row"
+    table: RowTable
     row: dict[str, Any]
+    unit: str = ""
+    """The piece of work that this line ends: its replies are used up."""
 
 
-Line = RunHeader | TrialLine | GradesLine | DeletedLine | JudgedLine
+class DoneLine(_Line):
+    """A piece of work that came to nothing: its replies are used up, and the next one to do it asks anew."""
+
+    type: Literal["done"] = "done"
+    run_id: str
+    unit: str
+
+
+Line = RunHeader | TrialLine | ReplyLine | GradesLine | DeletedLine | RowLine | DoneLine
 _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type")])
 
 
@@ -112,9 +156,9 @@ def seed_of(seed: int, case_key: str, number: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed}\n{case_key}\n{number}".encode()).digest()[:4], "big") >> 1
 
 
-def journal_path(run_id: str) -> Path:
-    """Return where the journal of a run lies."""
-    return paths.journals_folder() / run_id / "journal.jsonl"
+def journal_path(run_id: str, folder: Path | None = None) -> Path:
+    """Return where the journal of a run or job lies, by default under the folder of all journals."""
+    return (folder or paths.journals_folder()) / run_id / "journal.jsonl"
 
 
 class JournalWriter:
@@ -132,7 +176,7 @@ class JournalWriter:
 
     def append_all(self, lines: Sequence[Line]) -> None:
         """Write lines and sync them together; what could not be written whole is taken back, all of it."""
-        data = memoryview(b"".join(orjson.dumps(line.model_dump(mode="json")) + b"\n" for line in lines))
+        data = memoryview(b"".join(_written(line) for line in lines))
         end = self._file.seek(0, os.SEEK_END)
         try:
             while data:  # a full disk takes the beginning of a line before it complains
@@ -157,6 +201,99 @@ class JournalWriter:
         self.close()
 
 
+def _written(line: Line) -> bytes:
+    fields = line.model_dump(mode="json")
+    if isinstance(line, TrialLine):
+        for event in fields["events"]:
+            if event["kind"] == "called" and event["call"]["call_id"] in line.paid:
+                event["call_id"] = event.pop("call")["call_id"]
+    return orjson.dumps(fields) + b"\n"
+
+
+_Waiting = tuple[Sequence[Line], "asyncio.Future[None]"]
+
+
+class Journal:
+    """A journal that many tasks of one event loop write to at once: what waits while the disk is busy shares a sync.
+
+    Nothing is made on disk before the first line; a journal that is new begins with ``header``.
+    """
+
+    def __init__(self, path: Path, header: RunHeader | None = None) -> None:
+        self._path, self._header = path, header
+        self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    async def append(self, *lines: Line) -> None:
+        """Write lines; they are on disk when this returns, and written also where whoever waits is cancelled.
+
+        Raises ``AnamnesisError`` where they cannot be written.
+        """
+        loop = asyncio.get_running_loop()
+        written = loop.create_future()
+        if self._thread is None:  # a thread of its own: it writes while rules that never wait hold the loop
+            self._thread = threading.Thread(target=self._write, args=(loop,), name="journal", daemon=True)
+            self._thread.start()
+        self._waiting.put((lines, written))
+        await asyncio.shield(written)
+
+    async def close(self) -> None:
+        """Write what waits and close the file."""
+        if self._thread is not None:
+            self._waiting.put(None)
+            await asyncio.to_thread(self._thread.join)
+            self._thread = None
+
+    async def __aenter__(self) -> Journal:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _write(self, loop: asyncio.AbstractEventLoop) -> None:
+        writer: JournalWriter | None = None
+        batch: list[_Waiting | None] = []
+        while None not in batch:
+            batch = [self._waiting.get()]
+            while not self._waiting.empty():
+                batch.append(self._waiting.get())
+            found = [one for one in batch if one is not None]
+            error: Exception | None = None
+            try:
+                lines = [line for new, _ in found for line in new]
+                if writer is None and lines:
+                    writer = JournalWriter(self._path)
+                    if self._header is not None and self._path.stat().st_size == 0:
+                        lines = [self._header, *lines]
+                if writer is not None and lines:
+                    writer.append_all(lines)
+            except Exception as problem:
+                error = problem
+            loop.call_soon_threadsafe(_tell, [written for _, written in found], error)
+        if writer is not None:
+            writer.close()
+
+
+def _tell(waiting: Sequence[asyncio.Future[None]], error: Exception | None) -> None:
+    for written in waiting:
+        if written.done():
+            continue
+        if error is None:
+            written.set_result(None)
+        else:
+            written.set_exception(error)
+            written.exception()  # whoever was cancelled does not ask
+
+
+def append_shared(path: Path, lines: Sequence[Line]) -> None:
+    """Write lines to a journal that several processes write to now and then, one after the other."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.parent / "running.lock"), JournalWriter(path) as journal:
+        journal.append_all(lines)
+
+
 def _drop_torn_line(path: Path) -> None:
     """Cut what follows the last line break: the beginning of a line that a crash cut off."""
     if not path.exists():
@@ -179,8 +316,24 @@ def _drop_torn_line(path: Path) -> None:
 def read_lines(path: Path, start: int = 0) -> Iterator[tuple[int, Line]]:
     """Yield (offset after the line, line) for every whole line from byte ``start`` on.
 
-    A torn last line is left alone; a broken line in the middle raises ``AnamnesisError`` naming its place.
+    A torn last line is left alone; a broken line in the middle raises ``AnamnesisError`` naming its place. A trial is
+    given the calls that it names from the reply lines before it, as far as they lie behind ``start``.
     """
+    paid: dict[str, Any] = {}
+    for offset, fields in _raw_lines(path, start):
+        try:
+            if isinstance(fields, dict) and fields.get("type") == "trial":
+                fields = _with_calls(fields, paid)
+            line = _LINE.validate_python(fields)
+        except (ValidationError, KeyError, TypeError) as error:
+            raise _damaged(path, offset, error) from error
+        if isinstance(line, ReplyLine) and line.unit == line.trial_id:  # no other is named again
+            paid[line.call.call_id] = line.call
+        yield offset, line
+
+
+def _raw_lines(path: Path, start: int) -> Iterator[tuple[int, Any]]:
+    """Yield (offset after the line, what it holds) of every whole line."""
     with path.open("rb") as file:
         file.seek(start)
         offset = start
@@ -189,12 +342,32 @@ def read_lines(path: Path, start: int = 0) -> Iterator[tuple[int, Line]]:
                 return
             offset += len(raw)
             try:
-                yield offset, _LINE.validate_python(orjson.loads(raw))
-            except (orjson.JSONDecodeError, ValidationError) as error:
-                raise AnamnesisError(
-                    f"The journal {path} is damaged in the line that ends at byte {offset}: restore it from a backup, "
-                    f"or take this line out and resume the run ({str(error).splitlines()[0]})."
-                ) from error
+                yield offset, orjson.loads(raw)
+            except orjson.JSONDecodeError as error:
+                raise _damaged(path, offset, error) from error
+
+
+def _damaged(path: Path, offset: int, error: Exception) -> AnamnesisError:
+    return AnamnesisError(
+        f"The journal {path} is damaged in the line that ends at byte {offset}: restore it from a backup, "
+        f"or take this line out and resume the run ({str(error).splitlines()[0]})."
+    )
+
+
+def _with_calls(fields: dict[str, Any], paid: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a trial with the calls that it names by their ids."""
+    named = [event["call_id"] for event in fields["events"] if event["kind"] == "called" and "call" not in event]
+    records = {call_id: paid.pop(call_id, None) or _unread(call_id) for call_id in named}
+    events = [
+        {"kind": "called", "call": records[event["call_id"]]} if event.get("call_id") in records
+        and event["kind"] == "called" else event
+        for event in fields["events"]
+    ]  # fmt: skip
+    return {**fields, "events": events, "paid": frozenset(named)}
+
+
+def _unread(call_id: str) -> CallRecord:
+    return CallRecord(call_id=call_id, role="doctor", purpose="dialogue", model="")
 
 
 def read_header(path: Path) -> RunHeader:

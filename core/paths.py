@@ -26,3 +26,8 @@ def local_folder() -> Path:
 def journals_folder() -> Path:
     """Return the folder with one sub-folder per run."""
     return local_folder() / f"{database_path().stem}.journals"
+
+
+def extensions() -> list[Path]:
+    """Return the folders named in ``ANAMNESIS_EXTENSIONS`` that hold frameworks, measures, formats and prompts."""
+    return [Path(p) for p in os.environ.get("ANAMNESIS_EXTENSIONS", "").split(os.pathsep) if p]

@@ -29,12 +29,16 @@ ENVIRONMENT = ImmutableSandboxedEnvironment(
 """How templates are read: a line with nothing but a block leaves no empty line behind."""
 
 
-LATER_INPUTS: Mapping[str, Any] = {"asks_for": "diagnosis"}
-"""Inputs that prompts came to have later, with what stands for one that is not given.
+LATER_INPUTS: Mapping[str, Any] = {"asks_for": "diagnosis", "fault": "", "problem": ""}
+"""Inputs that prompts came to have later, or have no longer, with what stands for one that is not given.
 
-A pack made before need not name them: it is not given what it does not know.
+A pack need not name them: it is not given what it does not know. ``fault`` and ``problem`` were what was wrong with a
+reply, which is now said in a message of its own.
 """
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+LIMITS: Mapping[str, int] = {"patient": 200, "staff": 400, "summariser": 400, "solver": 256, "profiler": 8_192}
+"""Tokens of a reply to a prompt that says no ``max_tokens``, by whom it speaks to; all others have ``LIMIT``."""
+LIMIT = 1_024
 _SHORT = 16
 """Characters of a hash that are kept."""
 _GRADER = ("grader_extract", "grader_judge")
@@ -44,7 +48,7 @@ _GRADER = ("grader_extract", "grader_judge")
 class Prompt:
     """One prompt: ``role`` that it speaks to, names of its ``inputs``, and the template with its ``source``.
 
-    ``header`` is what stands above the template, ``hash`` that of the whole file.
+    ``header`` is what stands above the template, ``hash`` that of the whole file. ``max_tokens`` bounds the reply.
     """
 
     name: str
@@ -54,6 +58,7 @@ class Prompt:
     source: str = ""
     header: str = ""
     hash: str = ""
+    max_tokens: int = LIMIT
 
     def taken(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values with those of ``LATER_INPUTS`` that the prompt names, and without those it does not."""
@@ -185,12 +190,22 @@ def read_prompt(path: Path) -> Prompt:
         template = _compiled(body)
         return Prompt(
             path.stem, fields["role"], tuple(fields.get("inputs") or ()), template, body, f"---{header}\n---\n",
-            hashlib.sha256(path.read_bytes()).hexdigest()[:_SHORT],
+            hashlib.sha256(path.read_bytes()).hexdigest()[:_SHORT], _limit(fields),
         )  # fmt: skip
     except SecurityError as error:
         raise UsageError(f"{path} is no safe template: {error}") from error
     except (yaml.YAMLError, KeyError, TypeError, jinja2.TemplateSyntaxError) as error:
-        raise UsageError(f"{path}: the header needs role and inputs, and the text must be Jinja2 ({error}).") from error
+        raise UsageError(
+            f"{path}: the header needs role and inputs, with max_tokens a number where given, and the text must be "
+            f"Jinja2 ({error})."
+        ) from error
+
+
+def _limit(fields: Mapping[str, Any]) -> int:
+    told = fields.get("max_tokens", LIMITS.get(str(fields["role"]), LIMIT))
+    if type(told) is not int or told < 1:
+        raise TypeError(f"max_tokens is {told!r}")
+    return told
 
 
 def rendered(template: jinja2.Template, name: str, values: Mapping[str, Any]) -> str:

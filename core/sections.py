@@ -3,7 +3,7 @@
 Headings ("Past history:", "Labs:") decide where there are any. Otherwise the words of a sentence do, in the order of
 the table below, and a sentence that says nothing of its own section stays with the one before. From that follows what
 examination and tests show (``divided``): all that the patient could not state, vital signs and tests included. It is
-what the doctor is handed as the examination, what the clinical staff of AutoMedic may say, and what a patient who
+what the doctor is handed as the examination, what the clinical staff may say, and what a patient who
 answers by rule may not.
 
 A sentence that mixes both goes by its main clause: one that reports ("denies", "says", "takes", "three weeks ago")
@@ -17,6 +17,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
+
+from core.vocabulary import relatives, subject, verbs
 
 Section = Literal["vital_signs", "examination", "laboratory", "imaging", "other_tests"]
 """What examination and tests show, by who or what shows it."""
@@ -57,16 +59,16 @@ _HEADINGS: tuple[tuple[str, VignetteSection], ...] = (
 )  # fmt: skip
 _HEADING = re.compile(r"^[*_#\s-]*(?P<name>[A-Za-z][A-Za-z/& -]{1,40}?)[*_\s]*(?::[*_\s]*(?P<rest>.*)|(?P<bare>))$")
 
+_KIN = relatives("parents", "siblings", "grandparents", "wider")
 _WORDS: tuple[tuple[VignetteSection, str], ...] = (
     ("family_history",
-     r"family history|runs? in (?:the|his|her) family|\b(?:father|mother|brother|sister|parents?|grand\w+|uncle|aunt|"
-     r"cousin|siblings?)\b[^.]{0,40}\b(?:had|has|have|died|was diagnosed|suffers?|with|are healthy|is healthy)\b|"
+     rf"family history|runs? in (?:the|his|her) family|\b(?:{_KIN})s?\b[^.]{{0,40}}\b(?:had|has|have|died|was "
+     r"diagnosed|suffers?|with|are healthy|is healthy)\b|"
      r"nobody (?:else )?in (?:the|his|her) family"),
     ("imaging",
-     r"radiogra|x-ray|\bct\b|computed tomogra|\bmri\b|magnetic resonance|ultraso|sonogra|echocardio|angiogra|\bscan\b|"
-     r"scintigra|mammogra|doppler|barium|\bpet\b|imaging"),
+     rf"{subject('imaging')}|scintigra|barium|\bpet\b|imaging"),
     ("other_tests",
-     r"electrocardio|\becg\b|\bekg\b|electroencephalo|\beeg\b|electromyo|nerve conduction|biopsy|spirometr|pulmonary "
+     rf"{subject('tracing')}|electromyo|nerve conduction|biopsy|spirometr|pulmonary "
      r"function|endoscop|colonoscop|gastroscop|bronchoscop|audiometr|\bskin prick|patch test|polysomno|"
      r"lumbar puncture|histolog|microscop|immunofluorescence|dermoscop|fine-needle|manometr|cystoscop"),
     ("laboratory",
@@ -91,8 +93,8 @@ _WORDS: tuple[tuple[VignetteSection, str], ...] = (
      r"\b(?:takes?|taking)\b(?! (?:over|place|part|care))|\bprescribed\b|\binhaler\b|\bmedications? (?:include|are|is)|"
      r"no medic(?:ation|ine)|(?:current|only|regular) medic|treated with"),
     ("social_history",
-     r"smok|cigarette|alcohol|\bdrinks\b|tobacco|illicit|recreational|sexual(?:ly)?|\bworks? (?:as|at|in)\b|lives? "
-     r"(?:with|alone|in|on)|\boccupation|travell?ed|\btravel\b|\bpets?\b|monogamous|partner\b|married|retired|hobb"),
+     rf"{subject('smoking', 'alcohol', 'sex', 'travel')}|illicit|recreational|occupation|retired|\bdrinks\b|"
+     r"\bworks? (?:as|at|in)\b|lives? (?:with|alone|in|on)|\bpets?\b|monogamous|married|hobb"),
     ("past_history",
      r"history of|past (?:medical|surgical)|medical history|(?:was |been )?diagnosed with|previous(?:ly)?|underwent|"
      r"\b(?:has|had) (?:type|hypertension|asthma|diabetes|high blood pressure|surgery|a? ?hysterectomy|atopic)|"
@@ -223,17 +225,17 @@ _MORE_WORDS: tuple[tuple[Section, str], ...] = (
 )  # fmt: skip
 """What tells a result where the first table, made for whole vignettes, would still take it for the complaint."""
 _MORE_RULES = tuple((section, _Words(pattern)) for section, pattern in _MORE_WORDS)
+_UNSURE = "note add recall describe mention claim"
 _TELLS = re.compile(
-    r"\b(?:reports?|reported|den(?:ies|ied)|states?|stated|says|said|complain\w*|takes|taking|smok\w+|drinks|mother|"
-    r"father|parents|wife|husband|family|works|lives|notes that|travel\w*|allerg\w*|confess\w*|admits|history of|"
-    r"recently|last (?:week|month|year|physical)|(?:days?|weeks?|months?|years?) (?:ago|earlier)|pets?\b|diagnosed|"
-    r"medications?|vaccin\w+|immuni[sz]\w+)\b",
+    rf"\b(?:{verbs('reporting', 'base', 's', 'past', without=_UNSURE)}|complain\w*|takes|taking|smok\w+|drinks|"
+    rf"(?:{relatives('parents', 'partners', 'companions')})s?|family|works|lives|notes that|travel\w*|allerg\w*|confess\w*|"
+    r"history of|recently|last (?:week|month|year|physical)|(?:days?|weeks?|months?|years?) (?:ago|earlier)|pets?\b|"
+    r"diagnosed|medications?|vaccin\w+|immuni[sz]\w+)\b",
     re.IGNORECASE,
 )
 _REPORTED = re.compile(
     r"^(?:[\w’']+,? ){0,3}?(?:he|she|they|(?:his|her|the)(?: patient['’]s)? (?:patient|\w+)) (?:also |currently |"
-    r"then )?(?:reports?|says|states?|denies|deny|complains|notes|admits|explains|mentions|describes|believes|tells|"
-    r"takes|smokes|drinks)\b",
+    rf"then )?(?:{verbs('reporting', 'base', 's')}|takes|smokes|drinks)\b",
     re.IGNORECASE,
 )
 _STRONGLY_SHOWN = re.compile(
@@ -262,9 +264,9 @@ _ASKS = re.compile(
     r"\bmost likely diagnosis\b[^.]{0,40}(?:is|:)$|\?[\"”’]?$",
     re.IGNORECASE,
 )
-"""A question that was left in the vignette: nobody in the consultation may hear it."""
+"""A question that was left in the vignette: nobody in the conversation may hear it."""
 _GOES_ON = re.compile(
-    r"(?!(?:he|she|his mother|her mother|the patient|the mother|the father)\b)(?:[\w,'’-]+ ){1,8}?(?:is|are|was|"
+    rf"(?!(?:he|she|the patient|(?:his|her|the) (?:{relatives('parents')}))\b)(?:[\w,'’-]+ ){{1,8}}?(?:is|are|was|"
     r"were) (?:also )?(?:normal|intact|clear|unremarkable|present|absent|seen|noted|visible|positive|negative|pending|"
     r"within)\b",
     re.IGNORECASE,

@@ -2,22 +2,23 @@
 
 import streamlit as st
 
-from core.debugger.steps import steps_of_trial, why_not
+from core.debugger.steps import steps_of_trial
 from core.debugger.variants import variants_of
 from core.errors import AnamnesisError
+from core.frameworks.base import framework
 from core.frameworks.casting import is_model
 from core.journal import RunHeader
+from core.words import PROTOCOL, ROLE
 from pages.parts.case_pictures import draw_pictures_folded
-from pages.parts.debug_cell import draw_cell
 from pages.parts.debug_edit import draw_edit
 from pages.parts.debug_matrix import draw_matrix
-from pages.parts.debug_place import cell_at
-from pages.parts.debug_runs import Shown, asked_for, current, leave
+from pages.parts.debug_runs import Shown, asked_for, cell_at, current, leave
 from pages.parts.debug_setup import ask_and_run
+from pages.parts.debug_step import draw_cell
 from pages.parts.debug_variants import draw_variants
 from pages.parts.figures import model_name
 from pages.parts.look import ASKS_FOR, plain
-from pages.parts.navigation import TRANSCRIPTS, require_app
+from pages.parts.navigation import require_app
 from pages.parts.setup import case_label
 
 require_app()
@@ -30,7 +31,8 @@ def draw_head(shown: Shown) -> None:
         st.subheader(plain(case_label(case)), anchor=False, width="content")
         st.button("Another case", icon=":material/add:", on_click=leave, key="debug_new")
     asked = f"asks for: {ASKS_FOR[case.asks_for].lower()}"
-    settings = [asked, cast_words(header), f"prompts {plain(header.prompt_pack)}", f"seed {header.seed}"]
+    who = cast_words(header)
+    settings = [PROTOCOL[header.protocol], asked, who, f"prompts {plain(header.prompt_pack)}", f"seed {header.seed}"]
     persona = str(header.settings.get("persona") or "")
     settings += [f"persona {plain(persona)}"] if persona else []
     settings += ["with pictures"] if header.settings.get("images") else []
@@ -45,11 +47,12 @@ def draw_head(shown: Shown) -> None:
 
 def cast_words(header: RunHeader) -> str:
     """Return who plays, in words."""
-    cast = {role: getattr(header, role) for role in ("doctor", "patient", "grader", "summariser")}
+    roles = [seat.role for seat in framework(header.protocol).seats]
+    cast = {role: str(getattr(header, role, None) or header.settings.get(role) or "") for role in roles}
     if not any(map(is_model, cast.values())):
         return "reference cast"
     names = {role: model_name(name) if is_model(name) else "reference" for role, name in cast.items()}
-    return ", ".join(f"{role} {plain(name)}" for role, name in names.items())
+    return ", ".join(f"{ROLE[role].lower()} {plain(name)}" for role, name in names.items())
 
 
 def draw_run(shown: Shown) -> None:
@@ -89,22 +92,7 @@ def draw_page() -> None:
             )
         ask_and_run()
         return
-    if (why := why_not(shown.header.protocol)) is not None:
-        draw_way_out(shown, why)
-        return
     draw_run(shown)
-
-
-def draw_way_out(shown: Shown, why: str) -> None:
-    """Say why a trial is read elsewhere, with the way there."""
-    st.info(plain(why), icon=":material/bug_report:")
-    with st.container(horizontal=True, vertical_alignment="center"):
-        for number, trial_id in shown.trial_ids.items():
-            st.page_link(
-                TRANSCRIPTS, label=f"Trial {number + 1} of {shown.case.case_key}", icon=":material/forum:",
-                query_params={"trial": trial_id},
-            )  # fmt: skip
-        st.button("Another case", icon=":material/add:", on_click=leave, key="debug_new")
 
 
 st.title("Case debugger", anchor=False)

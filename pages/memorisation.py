@@ -4,9 +4,7 @@ import pandas as pd
 import streamlit as st
 
 from core.errors import AnamnesisError
-from core.jobs.completing import VARIANTS, prompt_hash, variant_of
-from core.measures.memorisation.figures import flagged, model_rows
-from core.measures.memorisation.halves import FLAG
+from core.measures.memorisation import FLAG, VARIANTS, flagged, model_rows, prompt_hash, variant_of
 from pages.parts.figure_controls import CHART, ask_several, keep_valid, unique_names
 from pages.parts.figures import model_colours
 from pages.parts.look import plain

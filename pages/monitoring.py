@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from core.measures.cells import PUBLISHED_CASES
+from core.measures.accuracy import PUBLISHED_CASES
 from core.stats.corrections import LABELS
 from core.store.database import Store
 from core.store.selection import doctor_of

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from core.errors import AnamnesisError
-from core.measures.reproduce.cells import STATUSES
+from core.measures.reproduce.release import STATUSES
 from core.store.database import Store
 from pages.parts.figure_controls import RELEASED
 from pages.parts.figures import model_name

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.store import database
+from core.store import database, migrations
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -29,11 +29,12 @@ def _empty_databases_are_copies(tmp_path_factory: pytest.TempPathFactory) -> Ite
     make = database._make_empty
 
     def copy(path: Path) -> None:
-        if database.MIGRATIONS not in made:
+        scripts = tuple(migrations.MIGRATIONS)
+        if scripts not in made:
             first = tmp_path_factory.mktemp("empty") / "empty.duckdb"
             make(first)
-            made[database.MIGRATIONS] = first
-        shutil.copyfile(made[database.MIGRATIONS], path)
+            made[scripts] = first
+        shutil.copyfile(made[scripts], path)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(database, "_make_empty", copy)

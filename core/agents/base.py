@@ -31,10 +31,14 @@ Dialogue = tuple[Turn, ...]
 
 @dataclass(frozen=True)
 class Said:
-    """What an agent finally says, with the call that it came from, if a model was called."""
+    """What an agent finally says, with the call that it came from, if a model was called.
+
+    ``cut`` says that the model was stopped by the limit of its reply.
+    """
 
     text: str
     call_id: str | None = None
+    cut: bool = False
 
 
 Saying = Token | Called | Waiting | Said

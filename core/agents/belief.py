@@ -13,18 +13,15 @@ import json
 from collections.abc import AsyncIterator
 from weakref import WeakValueDictionary
 
-from core.agents.base import CallFailed, Dialogue, Said, Scene
-from core.agents.belief_reply import Belief, Unreadable, read_belief
-from core.agents.calls import Voice, call, wire
-from core.agents.parts import consultation_parts, messages_of
+from core.agents.ask import Asked, Request, ask
+from core.agents.base import CallFailed, Dialogue, Scene
+from core.agents.belief_reply import Belief, BeliefReply, read_belief
+from core.agents.calls import Voice
+from core.agents.parts import Part, consultation_parts, messages_of, prompt_part, wire
 from core.errors import UsageError
 from core.events import Called, Failed, Probed
-from core.models.base import Message
 from core.models.pictures import recorded
 from core.prompts import PromptPack
-
-ASKS = 2
-"""How often one belief is asked for in all: a reply that cannot be read is asked for once more."""
 
 
 def check_pack(pack: PromptPack) -> None:
@@ -47,7 +44,7 @@ class BeliefProbe:
 
         A known belief costs no call and comes alone.
         """
-        key = _key(self._messages(scene, dialogue, ""))
+        key = _key(self._parts(scene, dialogue))
         lock = self._asking.setdefault(key, asyncio.Lock())
         async with lock:  # trials that stand at the same dialogue wait for the first of them
             events = [] if key in self._known else [event async for event in self._ask(key, scene, dialogue)]
@@ -57,29 +54,29 @@ class BeliefProbe:
             yield Probed(turn=len(dialogue) - 1, differential=self._known[key])
 
     async def _ask(self, key: str, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Called | Failed]:
-        fault = ""
-        for _ in range(ASKS):
-            messages = self._messages(scene, dialogue, fault)
-            try:
-                async for item in call(self._voice, messages, "doctor", "probe", scene.seed):
-                    if isinstance(item, Called):
-                        yield item
-                    elif isinstance(item, Said):
-                        self._known[key] = read_belief(item.text)
-                        return
-            except Unreadable as unreadable:
-                fault = str(unreadable)
-            except CallFailed as failure:
-                yield failure.called
-                yield Failed(where="probe", failure=failure.error.kind, message=str(failure.error))
-                return
-        yield Failed(where="probe", failure="unreadable", message=f"What the doctor believes cannot be read: {fault}.")
+        parts = self._parts(scene, dialogue)
+        wanted = "five diagnoses and their probabilities in the JSON that was asked for"
+        request = Request("belief", parts, "doctor", "probe", read_belief, wanted, BeliefReply, scene.seed)
+        try:
+            async for item in ask(self._voice, self._pack, request):
+                if isinstance(item, Called):
+                    yield item
+                elif isinstance(item, Asked) and item.value is not None:
+                    self._known[key] = item.value
+                elif isinstance(item, Asked):
+                    kind = "cut" if item.cut else "unreadable"
+                    words = f"What the doctor believes cannot be read: {item.fault}."
+                    yield Failed(where="probe", failure=kind, message=words)
+        except CallFailed as failure:
+            yield failure.called
+            yield Failed(where="probe", failure=failure.error.kind, message=str(failure.error))
 
-    def _messages(self, scene: Scene, dialogue: Dialogue, fault: str) -> list[Message]:
-        asked = self._pack.render("belief", fault=fault)
-        return [*messages_of(consultation_parts(self._pack, scene, dialogue)), {"role": "user", "content": asked}]
+    def _parts(self, scene: Scene, dialogue: Dialogue) -> list[Part]:
+        asked = prompt_part(self._pack, "belief", "user", "question")
+        return [*consultation_parts(self._pack, scene, dialogue), asked]
 
 
-def _key(messages: list[Message]) -> str:
+def _key(parts: list[Part]) -> str:
     """Return a short text that is the same for the same messages on the wire."""
-    return hashlib.sha256(json.dumps([recorded(one) for one in wire(messages)]).encode()).hexdigest()
+    sent = [recorded(one) for one in wire(messages_of(parts))]
+    return hashlib.sha256(json.dumps(sent).encode()).hexdigest()

@@ -7,12 +7,11 @@ an object of names with numbers.
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
+
+from core.agents.ask import json_in
 
 LISTED = 5
 """So many diagnoses are asked for; of more, the likeliest are kept."""
@@ -22,12 +21,7 @@ Belief = tuple[tuple[str, float], ...]
 _LONGEST = 8_000
 """Characters of a reply that are looked at, from its end: the belief comes after whatever was thought aloud."""
 _MOST_ENTRIES = 50
-_OPENING = re.compile(r"[\[{]")
 _REST = frozenset(("other", "others", "other diagnoses", "other diagnosis", "unknown", "none"))
-
-
-class Unreadable(ValueError):
-    """A reply holds no belief; the message says why, in words that can be sent back to the model."""
 
 
 class _Number(float):
@@ -59,41 +53,30 @@ class _Entry(BaseModel):
     probability: _Share
 
 
-class _Reply(BaseModel):
+class BeliefReply(BaseModel):
+    """The form that is asked for."""
+
     model_config = ConfigDict(strict=True, frozen=True)
 
     diagnoses: Annotated[list[_Entry], Field(min_length=1, max_length=_MOST_ENTRIES)]
 
 
 def read_belief(reply: str) -> Belief:
-    """Return the belief that a reply states; raise ``Unreadable`` where it states none.
+    """Return the belief that a reply states; raise ``ValueError`` where it states none.
 
     Probabilities: a number with a per cent sign is per cent; where any without one is above 1, all without one are per
     cent, otherwise shares of 1. Where they add up to more than 1 they are divided by their sum; less is left as it is.
     A name that stands there twice counts once with both shares; "other" is no diagnosis and stays in the rest.
     """
     why = "it holds no JSON"
-    for value in reversed(list(_values(reply[-_LONGEST:]))):
+    for value in reversed(json_in(reply[-_LONGEST:])):
         try:
-            return _belief(_Reply.model_validate(_as_reply(value)).diagnoses)
+            return _belief(BeliefReply.model_validate(_as_reply(value)).diagnoses)
         except ValidationError:
             why = "the JSON does not have the form that was asked for" if why == "it holds no JSON" else why
-        except Unreadable as fault:
+        except ValueError as fault:
             why = str(fault)
-    raise Unreadable(why)
-
-
-def _values(text: str) -> Iterator[Any]:
-    """Yield the outermost JSON objects and lists of a text, in their order."""
-    decoder, position = json.JSONDecoder(), 0
-    while found := _OPENING.search(text, position):
-        try:
-            value, position = decoder.raw_decode(text, found.start())
-            yield value
-        except RecursionError:
-            raise Unreadable("the JSON is nested too deeply") from None
-        except ValueError:
-            position = found.start() + 1
+    raise ValueError(why)
 
 
 def _as_reply(value: Any) -> dict[str, Any]:
@@ -115,12 +98,12 @@ def _belief(entries: list[_Entry]) -> Belief:
     for entry in entries:
         share, name = entry.probability / (100.0 if entry.probability.per_cent else plain), entry.diagnosis
         if not 0 <= share <= 1:
-            raise Unreadable("a probability lies outside 0 to 1")
+            raise ValueError("a probability lies outside 0 to 1")
         if name.casefold() not in _REST:
             names.setdefault(name.casefold(), name)
             shares[name.casefold()] = shares.get(name.casefold(), 0.0) + share
     total = sum(shares.values())
     if total <= 0:
-        raise Unreadable("no diagnosis has a probability above 0")
+        raise ValueError("no diagnosis has a probability above 0")
     ranked = sorted(shares.items(), key=lambda item: -item[1])[:LISTED]
     return tuple((names[key], share / max(1.0, total)) for key, share in ranked)

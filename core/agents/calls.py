@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
+from pydantic import BaseModel
+
 from core.agents.base import CallFailed, Said, Saying
+from core.agents.parts import Part, messages_of, placed, wire
+from core.agents.replies import asking
 from core.errors import ProviderError
 from core.events import Called, CallRecord, Purpose, RoleName, Token, new_id
-from core.models.base import ChatModel, Completion, Message, OnlyThought, Piece, Restart, Sampling, Thought, joined
+from core.models.base import ChatModel, Completion, Message, OnlyThought, Restart, Sampling, Thought
 from core.models.pictures import recorded
+from core.prompts import Prompt
 
 
 @dataclass(frozen=True)
@@ -19,56 +25,72 @@ class Voice:
     model: ChatModel
     sampling: Sampling = field(default=Sampling())
 
+    def within(self, prompt: Prompt, form: type[BaseModel] | None = None) -> Voice:
+        """Return the voice with the limit of a prompt's reply, and with the form of JSON that the reply is to have."""
+        return replace(self, sampling=replace(self.sampling, limit=prompt.max_tokens, form=form))
+
 
 async def call(
-    voice: Voice, messages: Sequence[Message], role: RoleName, purpose: Purpose, seed: int | None = None
+    voice: Voice, parts: Sequence[Part | Message], role: RoleName, purpose: Purpose, seed: int | None = None
 ) -> AsyncIterator[Saying]:
     """Stream one reply: ``Token`` events, then ``Called``, then ``Said``; raise ``CallFailed`` if none came.
 
-    What the model thinks is in tokens that say so and in the record of the call, and nowhere else.
+    ``parts`` are sent as messages and recorded with what they were made of; of a bare message only its words are known.
+    What the model thinks is in tokens that say so and in the record of the call, and nowhere else. Within a job the
+    call is journaled before anybody acts on it, and not made where it was answered before (``core.agents.replies``).
     """
-    sent = wire(messages)
+    sent = wire(messages_of(parts))
     sampling = voice.sampling if seed is None or voice.sampling.seed is not None else replace(voice.sampling, seed=seed)
+    asked = asking(role, purpose, voice.model.name, sent, sampling)
+    if asked is not None and asked.reply is not None:
+        yield Token(role=role, purpose=purpose, text=asked.reply.response or "")
+        if not asked.elsewhere:
+            yield Called(call=asked.reply)
+        yield Said(asked.reply.response or "", asked.reply.call_id, cut=asked.reply.finish_reason == "length")
+        return
     call_id = new_id()
     try:
-        async for item in voice.model.stream(sent, sampling):
-            if isinstance(item, Piece):
-                yield Token(role=role, purpose=purpose, text=item.text)
-            elif isinstance(item, Thought):
-                yield Token(role=role, purpose=purpose, text=item.text, restart=item.void, thought=True)
-            elif isinstance(item, Restart):
-                yield Token(role=role, purpose=purpose, text="", restart=True)
-            else:
-                yield Called(call=_record(call_id, role, purpose, voice.model.name, item))
-                yield Said(item.text, call_id)
+        with asked.in_the_air() if asked else nullcontext():
+            async for item in voice.model.stream(sent, sampling):
+                if isinstance(item, Completion):
+                    done = item
+                elif isinstance(item, Restart):
+                    yield Token(role=role, purpose=purpose, text="", restart=True)
+                else:
+                    if asked is not None:
+                        asked.piece()
+                    thought = isinstance(item, Thought)
+                    void = isinstance(item, Thought) and item.void
+                    yield Token(role=role, purpose=purpose, text=item.text, restart=void, thought=thought)
     except ProviderError as error:
         words = f"{error.kind}: {error}"
+        kept = [recorded(one) for one in sent]
         record = CallRecord(
             call_id=call_id, role=role, purpose=purpose, model=voice.model.name, attempts=error.attempts,
-            request={"messages": [recorded(one) for one in sent]}, error=words,
+            request={"messages": kept}, parts=placed(parts, kept), error=words,
         )  # fmt: skip
         if isinstance(error, OnlyThought):
-            thought = _record(call_id, role, purpose, voice.model.name, error.completion)
-            record = thought.model_copy(update={"response": None, "error": words})
+            only = _record(call_id, role, purpose, voice.model.name, parts, error.completion)
+            record = only.model_copy(update={"response": None, "error": words})
+        if asked is not None:
+            await asked.keep(record)
         raise CallFailed(Called(call=record), error) from error
+    record = _record(call_id, role, purpose, voice.model.name, parts, done)
+    if asked is not None:
+        await asked.keep(record)
+    yield Called(call=record)
+    yield Said(done.text, call_id, cut=done.finish_reason == "length")
 
 
-def wire(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages as they are sent: neighbours of one role are joined, as many chat templates want."""
-    sent: list[Message] = []
-    for one in messages:
-        if sent and sent[-1]["role"] == one["role"] != "system":
-            sent[-1] = joined(sent[-1], one)
-        else:
-            sent.append(one)
-    return sent
-
-
-def _record(call_id: str, role: RoleName, purpose: Purpose, model: str, done: Completion) -> CallRecord:
+def _record(
+    call_id: str, role: RoleName, purpose: Purpose, model: str, parts: Sequence[Part | Message], done: Completion
+) -> CallRecord:  # fmt: skip
     return CallRecord(
-        call_id=call_id, role=role, purpose=purpose, model=model, request=done.request, response=done.text,
+        call_id=call_id, role=role, purpose=purpose, model=model, request=done.request,
+        parts=placed(parts, done.request.get("messages") or ()), response=done.text,
         finish_reason=done.finish_reason, served_by=done.served_by, prompt_tokens=done.usage.prompt_tokens,
         completion_tokens=done.usage.completion_tokens, tokens_estimated=done.usage.estimated,
         latency_s=done.latency_s, first_token_s=done.first_token_s, attempts=done.attempts, cost_usd=done.cost_usd,
         reasoning=done.reasoning, reasoning_tokens=done.usage.reasoning_tokens,
+        cached_tokens=done.usage.cached_tokens,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The grader played by a language model: extract the answer, then compare it, asking again when unreadable.
+"""The grader played by a language model: extract the answer, then compare it; what stays unreadable is ungradable.
 
 Source: Johri et al. 2025, Methods (grader-AI agent); where a question asks for something else than a diagnosis the same
 rules are put in other words. ``Multiple`` and ``None`` are not sent to the second step.
@@ -13,17 +13,21 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Generic, TypeVar
 
+from core.agents.ask import Asked, Request, ask
 from core.agents.base import Judgement, Said
 from core.agents.calls import Voice, call
+from core.agents.parts import instruction_part
 from core.case import Case
-from core.events import Called, Purpose, Token, Verdict
+from core.events import Called, Token, Verdict
 from core.prompts import PromptPack
 from core.text.extraction import listed_diagnoses
 
-MAX_ASKS = 10
-"""An unreadable yes/no is asked for again up to this many times in all, then the answer is ungradable."""
-
 _YES_NO = re.compile(r"^\W*(yes|no)\b", re.IGNORECASE)
+_LATER_YES_NO = re.compile(
+    r"(?:^|→|⇒|[-=]>|\b(?:answer|verdict|reply|response|conclusion)\b[\"'*_]*(?: is\b| would be\b|\s*[:=]))"
+    r"[^\w\n]*(yes|no)\b(?=[^\w\n]*(?:$|[.,;!]))",
+    re.IGNORECASE | re.MULTILINE,
+)
 _LEAD_IN = re.compile(
     r"^(?:the )?(?:(?:final |extracted )?diagnosis(?: is)?\s*:?|"
     r"(?:final |extracted )?(?:answer|test|treatment|organism|mechanism|finding)\**(?:\s*:| is\b))\**\s*",
@@ -85,12 +89,13 @@ class LLMGrader:
         """Extract and compare; yields the calls and at last the judgement."""
         calls: list[str] = []
         extracted = ""
-        prompt = self._pack.render("grader_extract", response=response, asks_for=case.asks_for)
-        async for spoken in self._call(prompt, "extract"):
+        prompt = instruction_part(self._pack, "grader_extract", response=response, asks_for=case.asks_for)
+        voice = self._voice.within(self._pack.prompts["grader_extract"])
+        async for spoken in call(voice, [prompt], "grader", "extract"):
             if isinstance(spoken, Said):
                 extracted = read_extracted(spoken.text)
                 calls += [spoken.call_id] if spoken.call_id else []
-            else:
+            elif isinstance(spoken, Token | Called):
                 yield spoken
         special = special_verdict(extracted)
         if special is not None:
@@ -136,32 +141,34 @@ class LLMGrader:
         yield found
 
     async def _ask(self, case: Case, extracted: str) -> AsyncIterator[Item]:
-        prompt = self._pack.render("grader_judge", answer=case.answer, extracted=extracted, asks_for=case.asks_for)
-        calls: list[str] = []
-        for _ in range(MAX_ASKS):
-            async for item in self._call(prompt, "judge"):
-                if not isinstance(item, Said):
-                    yield item
-                    continue
-                calls += [item.call_id] if item.call_id else []
-                verdict = read_yes_no(item.text)
-                if verdict is not None:
-                    yield Judgement("frq", extracted, verdict, tuple(calls))
-                    return
-        yield Judgement("frq", extracted, "ungradable", tuple(calls))
-
-    async def _call(self, prompt: str, purpose: Purpose) -> AsyncIterator[Token | Called | Said]:
-        async for item in call(self._voice, [{"role": "user", "content": prompt}], "grader", purpose):
-            if isinstance(item, Token | Called | Said):
-                yield item
+        compared = {"answer": case.answer, "extracted": extracted, "asks_for": case.asks_for}
+        prompt = instruction_part(self._pack, "grader_judge", **compared)
+        asked = Request("grader_judge", [prompt], "grader", "judge", _verdict, "one word, Yes or No")
+        async for item in ask(self._voice, self._pack, asked):
+            yield (
+                Judgement("frq", extracted, item.value or "ungradable", item.call_ids)
+                if isinstance(item, Asked)
+                else item
+            )
 
 
 def read_yes_no(text: str) -> Verdict | None:
-    """Return the verdict of the comparing step, or ``None`` for what is neither yes nor no."""
+    """Return the verdict of the comparing step, or ``None`` for what says neither yes nor no, or both.
+
+    It begins with the word, or the word stands alone in a line, behind an arrow or behind "the answer is". A reply that
+    calls the diagnosis multiple says what the first step did not see.
+    """
     found = _YES_NO.match(text)
-    if found is None:
-        return None
-    return "correct" if found[1].lower() == "yes" else "incorrect"
+    words = {found[1].lower()} if found else {word.lower() for word in _LATER_YES_NO.findall(text)}
+    if not words and special_verdict(read_extracted(text)) == "multiple":
+        return "multiple"
+    return None if len(words) != 1 else "correct" if words == {"yes"} else "incorrect"
+
+
+def _verdict(text: str) -> Verdict:
+    if (verdict := read_yes_no(text)) is None:
+        raise ValueError("it says neither Yes nor No, or both")
+    return verdict
 
 
 def read_extracted(text: str) -> str:

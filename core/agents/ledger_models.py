@@ -1,35 +1,27 @@
 """The facts ledger by a language model: a splitter of vignettes, and a judge that marks a conversation.
 
-Both ask for JSON, check it, and ask again at most twice where it cannot be read. What a model writes is data: a fact
-whose words the vignette does not hold is rejected and counted, a mark for an unknown fact or turn is unreadable.
+Both ask for JSON (``core.agents.ask``) and check it. What a model writes is data: a fact whose words the vignette does
+not hold is rejected and counted, a mark for an unknown fact or turn is unreadable.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from core.agents.base import Dialogue, Said
-from core.agents.calls import Voice, call
+from core.agents.ask import Asked, Request, ask, read_json, reader, unreadable
+from core.agents.base import Dialogue
+from core.agents.calls import Voice
 from core.case import Case
 from core.events import Called, Token
+from core.models.base import message
 from core.prompts import PromptPack
 from core.text.facts import AtomicFact, with_ids
 from core.text.judged import Judged, JudgedFact, Mark
-from core.text.reading import read
+from core.text.reading import in_vignette
 from core.text.topics import TOPICS, Topic
-
-MAX_ASKS = 3
-"""A reply that cannot be read is asked for again at most twice."""
-SUPPORTED = 0.7
-"""Share of a fact's concepts that the vignette must hold; endings and small words do not count."""
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
-T = TypeVar("T")
 
 
 class _SplitFact(BaseModel):
@@ -55,7 +47,10 @@ class _Marked(BaseModel):
     facts: list[_MarkedFact]
 
 
-_SPLIT: TypeAdapter[list[_SplitFact]] = TypeAdapter(list[_SplitFact])
+class _Split(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    facts: list[_SplitFact]
 
 
 @dataclass(frozen=True)
@@ -66,13 +61,6 @@ class SplitFacts:
     rejected: tuple[str, ...] = ()
     unreadable: str | None = None
     call_ids: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class _Read:
-    value: Any
-    fault: str | None
-    call_ids: tuple[str, ...]
 
 
 class FactSplitter:
@@ -89,17 +77,15 @@ class FactSplitter:
     async def split(self, case: Case) -> AsyncIterator[Token | Called | SplitFacts]:
         """Yield the calls and at last the facts; raises ``CallFailed`` where the provider fails."""
         prompt = self._pack.render("facts", vignette=case.vignette, topics=TOPICS)
-        async for item in _ask(self._voice, prompt, lambda text: _SPLIT.validate_python(json_of(text))):
-            if isinstance(item, _Read):
-                yield self._checked(case, item)
-            else:
-                yield item
+        request = Request("facts", [message("user", prompt)], "grader", "judge", reader(_Split), form=_Split)
+        async for item in ask(self._voice, self._pack, request):
+            yield self._checked(case, item) if isinstance(item, Asked) else item
 
-    def _checked(self, case: Case, found: _Read) -> SplitFacts:
-        if found.fault is not None:
-            return SplitFacts((), (), found.fault, found.call_ids)
-        kept = [fact for fact in found.value if in_vignette(fact.text, case.vignette)]
-        rejected = tuple(fact.text for fact in found.value if fact not in kept)
+    def _checked(self, case: Case, found: Asked[_Split]) -> SplitFacts:
+        if found.value is None:
+            return SplitFacts((), (), unreadable(self._voice, found), found.call_ids)
+        kept = [fact for fact in found.value.facts if in_vignette(fact.text, case.vignette)]
+        rejected = tuple(fact.text for fact in found.value.facts if fact not in kept)
         facts = with_ids(
             AtomicFact(id=f.text, key=f.topic, text=f.text, lay=f.lay or f.text, told=f.told, topic=f.topic)
             for f in kept
@@ -124,36 +110,22 @@ class FactJudge:
         prompt = self._pack.render("judge_facts", facts=[(f.id, f.text) for f in facts], dialogue=lines)
         ids = {fact.id for fact in facts}
         spoken = {number for number, turn in enumerate(dialogue) if turn.role == "patient"}
-        async for item in _ask(self._voice, prompt, lambda text: _marks(text, ids, spoken)):
-            if isinstance(item, _Read):
-                yield self._judged(item)
-            else:
-                yield item
+        request = Request(
+            "judge_facts", [message("user", prompt)], "grader", "judge", lambda text: _marks(text, ids, spoken),
+            form=_Marked,
+        )  # fmt: skip
+        async for item in ask(self._voice, self._pack, request):
+            yield self._judged(item) if isinstance(item, Asked) else item
 
-    def _judged(self, found: _Read) -> Judged:
-        if found.fault is not None:
-            return Judged(self.name, unreadable=found.fault, call_ids=found.call_ids)
+    def _judged(self, found: Asked[_Marked]) -> Judged:
+        if found.value is None:
+            return Judged(self.name, unreadable=unreadable(self._voice, found), call_ids=found.call_ids)
         marks = tuple(JudgedFact(f.id, f.mark, f.turn) for f in found.value.facts)
         return Judged(self.name, marks, None, found.call_ids)
 
 
-def in_vignette(text: str, vignette: str) -> bool:
-    """Say whether a fact's concepts and all its numbers occur in the vignette."""
-    concepts, known = read(text).concepts, read(vignette).concepts
-    held = len(concepts & known) >= SUPPORTED * len(concepts)
-    return held and set(_NUMBER.findall(text)) <= set(_NUMBER.findall(vignette)) and bool(text.strip())
-
-
-def json_of(text: str) -> Any:
-    """Return the JSON list or object in a reply, also where words or a code fence stand around it."""
-    starts = [at for at in (text.find("["), text.find("{")) if at >= 0]
-    if not starts:
-        raise ValueError("it holds no JSON")
-    return json.JSONDecoder().raw_decode(text[min(starts) :])[0]
-
-
 def _marks(text: str, ids: set[str], spoken: set[int]) -> _Marked:
-    marked = _Marked.model_validate(json_of(text))
+    marked = read_json(text, _Marked)
     named = [fact.id for fact in marked.facts]
     if set(named) != ids or len(named) != len(ids):
         raise ValueError("it does not mark every fact once")
@@ -161,32 +133,3 @@ def _marks(text: str, ids: set[str], spoken: set[int]) -> _Marked:
     if not set(turns) <= spoken:
         raise ValueError("it names a turn in which the patient does not speak")
     return marked
-
-
-async def _ask(voice: Voice, prompt: str, parse: Callable[[str], T]) -> AsyncIterator[Token | Called | _Read]:
-    """Ask until the reply can be read, at most ``MAX_ASKS`` times; ``_Read`` comes last."""
-    calls: list[str] = []
-    fault = ""
-    for _ in range(MAX_ASKS):
-        async for item in call(voice, [{"role": "user", "content": prompt}], "grader", "judge"):
-            if isinstance(item, Token | Called):
-                yield item
-            elif isinstance(item, Said):
-                calls += [item.call_id] if item.call_id else []
-                try:
-                    value = parse(item.text)
-                except (ValueError, RecursionError) as error:  # ValidationError and JSONDecodeError are ValueErrors
-                    fault = fault_of(error)
-                    continue
-                yield _Read(value, None, tuple(calls))
-                return
-    yield _Read(None, f"{voice.model.name} gave no readable answer in {MAX_ASKS} tries: {fault}.", tuple(calls))
-
-
-def fault_of(error: Exception) -> str:
-    """Return what makes a reply unreadable, in a few words for the user and for the model that is asked again."""
-    if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the reply"
-        return f"{where}: {first['msg']}"
-    return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__

@@ -6,15 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from core.agents.base import Dialogue, Held, Material, Question, Saying, Scene
 from core.agents.calls import Voice, call
-from core.agents.parts import (
-    answer_parts,
-    consultation_parts,
-    messages_of,
-    patient_parts,
-    question_part,
-    summary_part,
-)
-from core.models.base import Message
+from core.agents.parts import answer_parts, consultation_parts, patient_parts, question_part, summary_part
 from core.prompts import PromptPack
 
 
@@ -22,7 +14,7 @@ class LLMDoctor:
     """The model under test: asks, and answers in every arm."""
 
     def __init__(self, voice: Voice, pack: PromptPack) -> None:
-        self._voice, self._pack = voice, pack
+        self._voice, self._pack = voice.within(pack.prompts["doctor"]), pack
 
     @property
     def name(self) -> str:
@@ -31,13 +23,13 @@ class LLMDoctor:
 
     def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Say the next message, seeing the whole dialogue."""
-        messages = consultation(self._pack, scene, dialogue)
-        return call(self._voice, messages, "doctor", "dialogue", scene.seed)
+        return call(self._voice, consultation_parts(self._pack, scene, dialogue), "doctor", "dialogue", scene.seed)
 
     def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
         """Answer after the dialogue or the written case."""
-        messages = messages_of(answer_parts(self._pack, scene, material, question))
-        return call(self._voice, messages, "doctor", "answer", scene.seed)
+        parts = answer_parts(self._pack, scene, material, question)
+        voice = self._voice.within(self._pack.prompts[f"answer_{question.question_type}"])
+        return call(voice, parts, "doctor", "answer", scene.seed)
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> None:
         """Return nothing: a language model's belief costs a call, so it is not asked for here."""
@@ -47,16 +39,11 @@ class LLMDoctor:
         return question_part(self._pack, question).content
 
 
-def consultation(pack: PromptPack, scene: Scene, dialogue: Dialogue) -> list[Message]:
-    """Return what the doctor sees before its next message: its prompt and the whole dialogue."""
-    return messages_of(consultation_parts(pack, scene, dialogue))
-
-
 class LLMPatient:
     """The simulated patient: holds the vignette without its question and sees neither choices nor answer."""
 
     def __init__(self, voice: Voice, pack: PromptPack) -> None:
-        self._voice, self._pack = voice, pack
+        self._voice, self._pack = voice.within(pack.prompts["patient"]), pack
 
     @property
     def name(self) -> str:
@@ -65,15 +52,15 @@ class LLMPatient:
 
     def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Answer the doctor's last message in one sentence; raise ``UsageError`` for a persona the pack cannot say."""
-        messages = messages_of(patient_parts(self._pack, held, scene, dialogue))
-        return call(self._voice, messages, "patient", "dialogue", scene.seed)
+        parts = patient_parts(self._pack, held, scene, dialogue)
+        return call(self._voice, parts, "patient", "dialogue", scene.seed)
 
 
 class LLMSummariser:
     """Joins the patient's lines and has them rewritten as one paragraph in the third person."""
 
     def __init__(self, voice: Voice, pack: PromptPack) -> None:
-        self._voice, self._pack = voice, pack
+        self._voice, self._pack = voice.within(pack.prompts["summariser"]), pack
 
     @property
     def name(self) -> str:
@@ -82,5 +69,4 @@ class LLMSummariser:
 
     def summarise(self, lines: Sequence[str]) -> AsyncIterator[Saying]:
         """Summarise the patient's lines, which is all that the model is given."""
-        messages = messages_of([summary_part(self._pack, lines)])
-        return call(self._voice, messages, "summariser", "summarise")
+        return call(self._voice, [summary_part(self._pack, lines)], "summariser", "summarise")

@@ -1,95 +1,223 @@
-"""What a model is sent in each step, part by part, each with the prompt it comes from.
+"""What a model is sent, part by part: each with the prompt and the values it was made of.
 
-The agents send exactly these parts, and the bench shows them, also where rules play and nothing is sent.
+Agents hand parts to ``core.agents.calls.call``, which sends them as messages and records where each part stands in
+these; ``parts_of`` cuts them out of the record again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from core.agents import pictures
-from core.agents.base import Dialogue, Held, Material, Question, Scene
-from core.events import Speaker
+from core.agents.base import Dialogue, Held, Material, Question, Saying, Scene
+from core.events import CallRecord, Format, QuestionType, SentPart, Speaker
 from core.images import Image
 from core.models.base import Message, Role, joined, message
+from core.models.pictures import read_back
 from core.persona import PLAIN, Persona, caregiver_speaks, persona_prompt
 from core.prompts import PromptPack
 
-PartName = Literal["system", "persona", "picture", "case", "dialogue", "examination", "question", "instruction"]
+PartName = Literal[
+    "system", "persona", "picture", "case", "dialogue", "examination", "question", "instruction", "message"
+]
+"""What a part is; a ``message`` is one of which no more is known than what was sent."""
+_BETWEEN = "\n\n"
+"""Between parts that are sent as one message (``core.models.base.joined``)."""
+_LEAST = 24
+"""Characters from which a value is kept as its place in the part, which is then the shorter way."""
+
+
+class Rules(Protocol):
+    """The rules that played a trial's seats: what models would be sent in their place, and rules on that edited."""
+
+    def parts(
+        self, kind: str, dialogue: Dialogue, arm: tuple[Format, QuestionType] | None = None, summary: str = "",
+        response: str = "", extracted: str = "",
+    ) -> list[Part]:  # fmt: skip
+        """Return what a model would be sent in a step (``core.debugger.steps.StepKind``); empty where nothing is.
+
+        ``dialogue`` and ``summary`` are those so far, ``response`` and what was ``extracted`` of it are to be graded.
+        """
+        ...
+
+    def play(
+        self, kind: str, arm: tuple[Format, QuestionType] | None, parts: Sequence[Part], lines: Sequence[str]
+    ) -> AsyncIterator[Saying]:
+        """Play a step on parts as they stand, edited or not; ``lines`` are what the patient said in the trial."""
+        ...
 
 
 @dataclass(frozen=True)
 class Part:
     """A message or, where it is ``joined`` to the one before it or both have one role, a part of one.
 
-    ``prompt`` and ``values`` are the prompt of the pack and what is filled in (of JSON's types); ``turn`` is the
-    dialogue's message. ``images`` go in the same message.
+    ``prompt`` and ``values`` are the prompt of the pack and what is filled in (of JSON's types); ``source`` is the
+    prompt's file (``prompts/craftmd/doctor.md``) and ``source_hash`` the hash of that. ``turn`` is the dialogue's
+    message, from 0. ``images`` go in the same message.
     """
 
     role: Role
     content: str
     part: PartName
     prompt: str | None = None
+    source: str | None = None
+    source_hash: str | None = None
     values: Mapping[str, Any] = field(default_factory=dict)
     turn: int | None = None
     joined: bool = False
     images: tuple[Image, ...] = ()
 
 
-@dataclass(frozen=True)
-class StepMessage:
-    """One message of a step, or one part of it where several were joined into one.
-
-    ``part`` says what it is (``system``, ``persona``, ``picture``, ``case``, ``dialogue``, ``examination``,
-    ``question``, ``instruction``). ``source`` is where its words come from: ``prompts/craftmd/doctor.md``,
-    ``message 3`` (of the dialogue, the greeting being message 0), or ``None`` where that is not known; ``source_hash``
-    is the hash of the prompt's file. ``prompt`` and ``values`` are the prompt's name in its pack and what was filled
-    in: what ``core.debugger.templates`` takes. ``joined`` says that it was sent in one message with the part before it,
-    after an empty line. ``images`` are the pictures in it, which go again from their files.
-    """
-
-    role: Role
-    content: str
-    part: PartName
-    source: str | None = None
-    source_hash: str | None = None
-    prompt: str | None = None
-    values: Mapping[str, Any] = field(default_factory=dict)
-    joined: bool = False
-    images: tuple[Image, ...] = ()
+def prompt_part(pack: PromptPack, prompt: str, role: Role, part: PartName, **values: Any) -> Part:
+    """Return a prompt of the pack, filled in."""
+    found = pack.prompts[prompt]
+    return Part(
+        role, found.render(**values), part, prompt, pack.file_of(prompt), found.hash, found.taken(values)
+    )  # fmt: skip
 
 
-def messages_of(parts: Sequence[Part]) -> list[Message]:
-    """Return parts as messages; ``core.agents.calls.wire`` joins those where one role follows itself."""
+def instruction_part(pack: PromptPack, prompt: str, **values: Any) -> Part:
+    """Return a prompt that is sent alone: of the summariser, or of one of the grader's steps."""
+    return prompt_part(pack, prompt, "user", "instruction", **values)
+
+
+def dialogue_parts(dialogue: Dialogue, speaking: Speaker) -> list[Part]:
+    """Return the dialogue as the one who speaks next sees it: its own messages are the assistant's."""
+    return [
+        Part("assistant" if turn.role == speaking else "user", turn.text, "dialogue", turn=number)
+        for number, turn in enumerate(dialogue)
+    ]
+
+
+def messages_of(parts: Sequence[Part | Message]) -> list[Message]:
+    """Return parts as messages; ``wire`` joins those where one role follows itself."""
     messages: list[Message] = []
     for part in parts:
-        said = message(part.role, part.content, part.images)
-        # what it was joined to may have been left out at the bench
-        if part.joined and messages and messages[-1]["role"] == part.role:
+        said = message(part.role, part.content, part.images) if isinstance(part, Part) else part
+        # what it was joined to may have been left out by whoever edited it
+        if isinstance(part, Part) and part.joined and messages and messages[-1]["role"] == part.role:
             messages[-1] = joined(messages[-1], said)
         else:
             messages.append(said)
     return messages
 
 
+def wire(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages as they are sent: neighbours of one role are joined, as many chat templates want."""
+    sent: list[Message] = []
+    for one in messages:
+        if sent and sent[-1]["role"] == one["role"] != "system":
+            sent[-1] = joined(sent[-1], one)
+        else:
+            sent.append(one)
+    return sent
+
+
+def sent_messages(parts: Sequence[Part]) -> list[Message]:
+    """Return parts, edited or not, as the messages that are sent; empty ones are left out, with their pictures."""
+    return wire(messages_of([part for part in parts if part.content.strip()]))
+
+
+def placed(parts: Sequence[Part | Message], messages: Sequence[Mapping[str, Any]]) -> tuple[SentPart, ...]:
+    """Return where each part stands in messages as they were sent; nothing where they are not just these parts."""
+    found: list[SentPart] = []
+    number = at = 0
+    for one in parts:
+        part = one if isinstance(one, Part) else _unknown(one)
+        content = str(messages[number]["content"]) if number < len(messages) else ""
+        end = at + len(part.content)
+        if number == len(messages) or content[at:end] != part.content:
+            return ()
+        found.append(
+            SentPart(
+                role=part.role, part=part.part, message=number, start=at, end=end, prompt=part.prompt,
+                source=part.source, source_hash=part.source_hash, turn=part.turn, joined=part.joined,
+                values={name: _packed(value, part.content) for name, value in part.values.items()},
+            )
+        )  # fmt: skip
+        if end == len(content):
+            number, at = number + 1, 0
+        elif content.startswith(_BETWEEN, end):
+            at = end + len(_BETWEEN)
+        else:
+            return ()
+    return tuple(found) if number == len(messages) else ()
+
+
+def parts_of(call: CallRecord) -> tuple[Part, ...]:
+    """Return what a call was sent, cut into its parts; message by message where these were not recorded."""
+    messages = [read_back(kept) for kept in call.request.get("messages") or ()]
+    if not call.parts:
+        return tuple(_unknown(one) for one in messages)
+    found: list[Part] = []
+    for number, kept in enumerate(call.parts):
+        within = messages[kept.message]
+        text = within["content"][kept.start : kept.end]
+        neighbour = number > 0 and call.parts[number - 1].message == kept.message
+        found.append(
+            Part(
+                kept.role, text, kept.part, kept.prompt, kept.source, kept.source_hash,  # type: ignore[arg-type]
+                {name: _unpacked(value, text) for name, value in kept.values.items()}, kept.turn,
+                kept.joined or neighbour,
+            )
+        )  # fmt: skip
+    for number, one in enumerate(messages):
+        if images := one.get("images"):
+            places = [n for n, kept in enumerate(call.parts) if kept.message == number]
+            place = next((n for n in places if found[n].part == "picture"), places[0])
+            found[place] = replace(found[place], images=images)
+    return tuple(found)
+
+
+def _unknown(one: Message) -> Part:
+    return Part(one["role"], one["content"], "message", images=one.get("images", ()))
+
+
+def _packed(value: Any, text: str) -> Any:
+    """Return a value with its long words as their place in the text, where they stand there."""
+    if isinstance(value, list | tuple):
+        return [_packed(one, text) for one in value]
+    if isinstance(value, str) and len(value) >= _LEAST and (start := text.find(value)) >= 0:
+        return {"at": [start, start + len(value)]}
+    return value
+
+
+def _unpacked(value: Any, text: str) -> Any:
+    if isinstance(value, list):
+        return [_unpacked(one, text) for one in value]
+    if isinstance(value, dict):
+        start, end = value["at"]
+        return text[start:end]
+    return value
+
+
 def consultation_parts(pack: PromptPack, scene: Scene, dialogue: Dialogue) -> list[Part]:
     """Return what the doctor sees before its next message."""
-    system = _filled(pack, "doctor", "system", "system", specialty=scene.specialty)
-    return [system, *picture_parts(pack, scene), *_said(dialogue, "doctor")]
+    system = prompt_part(pack, "doctor", "system", "system", specialty=scene.specialty)
+    return [system, *picture_parts(pack, scene), *dialogue_parts(dialogue, "doctor")]
 
 
 def answer_parts(pack: PromptPack, scene: Scene, material: Material, question: Question) -> list[Part]:
     """Return what the doctor is shown and asked in an arm."""
-    return [*_material_parts(pack, scene, material, question), question_part(pack, question)]
+    if material.text is not None:
+        asked = {"specialty": scene.specialty, "asks_for": question.asks_for}
+        system = prompt_part(pack, "answer_system", "system", "system", **asked)
+        written = prompt_part(pack, "material", "user", "case", text=material.text, kind=material.format)
+        shown = [system, *picture_parts(pack, scene), written]
+    else:
+        shown = consultation_parts(pack, scene, material.dialogue)
+    if material.examination is not None:
+        shown.append(prompt_part(pack, "exam", "user", "examination", examination=material.examination))
+    return [*shown, question_part(pack, question)]
 
 
 def picture_parts(pack: PromptPack, scene: Scene) -> list[Part]:
     """Return the pictures of the case as the doctor is shown them, with the words of the pack; often there are none."""
     if not scene.images:
         return []
-    shown = _filled(pack, pictures.PROMPT, "user", "picture", **pictures.values_of(scene.images))
+    shown = prompt_part(pack, pictures.PROMPT, "user", "picture", **pictures.values_of(scene.images))
     return [replace(shown, images=scene.images)]
 
 
@@ -100,7 +228,7 @@ def question_part(pack: PromptPack, question: Question) -> Part:
         values["choices"] = [list(pair) for pair in zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", question.choices, strict=False)]
     elif question.question_type == "mcq_many":
         values["choices"] = list(question.choices)
-    return _filled(pack, f"answer_{question.question_type}", "user", "question", **values)
+    return prompt_part(pack, f"answer_{question.question_type}", "user", "question", **values)
 
 
 def patient_parts(pack: PromptPack, held: Held, scene: Scene, dialogue: Dialogue) -> list[Part]:
@@ -109,18 +237,13 @@ def patient_parts(pack: PromptPack, held: Held, scene: Scene, dialogue: Dialogue
     The persona belongs to the system message before it, after an empty line.
     """
     caregiver = caregiver_speaks(scene.persona, held.caregiver)
-    system = [_filled(pack, "patient", "system", "system", vignette=held.vignette, caregiver=caregiver)]
+    system = [prompt_part(pack, "patient", "system", "system", vignette=held.vignette, caregiver=caregiver)]
     if scene.persona != PLAIN:
         text = persona_prompt(pack, scene.persona, caregiver)
-        system.append(
-            Part("system", text, "persona", "persona", _persona_values(scene.persona, caregiver), joined=True)
-        )
-    return [*system, *_said(dialogue, "patient")]
-
-
-def instruction_part(pack: PromptPack, prompt: str, **values: Any) -> Part:
-    """Return a prompt that is sent alone: of the summariser, or of one of the grader's steps."""
-    return _filled(pack, prompt, "user", "instruction", **values)
+        values = _persona_values(scene.persona, caregiver)
+        file, hashed = pack.file_of("persona"), pack.prompts["persona"].hash
+        system.append(Part("system", text, "persona", "persona", file, hashed, values, joined=True))
+    return [*system, *dialogue_parts(dialogue, "patient")]
 
 
 def summary_part(pack: PromptPack, lines: Sequence[str]) -> Part:
@@ -128,30 +251,6 @@ def summary_part(pack: PromptPack, lines: Sequence[str]) -> Part:
     return instruction_part(pack, "summariser", lines=" ".join(lines))
 
 
-def _material_parts(pack: PromptPack, scene: Scene, material: Material, question: Question) -> list[Part]:
-    if material.text is not None:
-        asked = {"specialty": scene.specialty, "asks_for": question.asks_for}
-        system = _filled(pack, "answer_system", "system", "system", **asked)
-        written = _filled(pack, "material", "user", "case", text=material.text, kind=material.format)
-        return [system, *picture_parts(pack, scene), written]
-    parts = consultation_parts(pack, scene, material.dialogue)
-    if material.examination is not None:
-        parts.append(_filled(pack, "exam", "user", "examination", examination=material.examination))
-    return parts
-
-
 def _persona_values(persona: Persona, caregiver: bool) -> dict[str, Any]:
     values = {"temperament": persona.temperament, "language": persona.language or "", "memory": persona.memory}
     return {**values, "caregiver": caregiver}
-
-
-def _said(dialogue: Dialogue, speaking: Speaker) -> list[Part]:
-    """Return the dialogue as the one who speaks next sees it: its own messages are the assistant's."""
-    return [
-        Part("assistant" if turn.role == speaking else "user", turn.text, "dialogue", turn=number)
-        for number, turn in enumerate(dialogue)
-    ]
-
-
-def _filled(pack: PromptPack, prompt: str, role: Role, part: PartName, **values: Any) -> Part:
-    return Part(role, pack.render(prompt, **values), part, prompt, pack.prompts[prompt].taken(values))

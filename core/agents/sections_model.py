@@ -1,4 +1,4 @@
-"""Splits a vignette into sections with a language model; the rules of ``core.debugger.paste_sections`` are the default.
+"""Splits a vignette into sections with a language model; the rules of ``core.sections`` are the default.
 
 The model only sorts: what it writes must stand in the vignette word for word, else it is rejected and counted, and
 sentences that it does not name are sorted by rule, so that the whole vignette is always there.
@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from core.agents.base import Said
-from core.agents.calls import Voice, call
+from core.agents.ask import MAX_ASKS, Asked, Request, ask, read_json
+from core.agents.calls import Voice
 from core.errors import AnamnesisError, UsageError
 from core.events import Called, Token
+from core.models.base import message
 from core.prompts import PromptPack
 from core.sections import VIGNETTE_SECTIONS, VignetteSection, sections_of
-
-MAX_RETRIES = 2
-"""An unreadable reply is asked for again this many times."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ class SplitByModel:
     sections: tuple[tuple[VignetteSection, str], ...]
     invented: int
     by_rule: int
-    call_ids: tuple[str, ...]
+    call_ids: tuple[str, ...] = ()
 
 
 class _Sorted(BaseModel):
@@ -53,41 +51,34 @@ async def split_by_model(voice: Voice, pack: PromptPack, vignette: str) -> Async
     if "sections" not in pack.prompts:
         raise UsageError(f"The prompt pack {pack.name} has no sections.md: add one, or split the vignette by rule.")
     prompt = pack.render("sections", vignette=vignette, sections=VIGNETTE_SECTIONS)
-    calls: list[str] = []
-    for _ in range(1 + MAX_RETRIES):
-        async for item in call(voice, [{"role": "user", "content": prompt}], "profiler", "profile"):
-            if isinstance(item, Said):
-                calls += [item.call_id] if item.call_id else []
-                split = read_split(item.text, vignette, tuple(calls))
-                if split is not None:
-                    yield split
-                    return
-            elif isinstance(item, Token | Called):
-                yield item
-    raise AnamnesisError(
-        f"{voice.model.name} gave no sections that can be read in {1 + MAX_RETRIES} replies: "
-        "split the vignette by rule."
+    request = Request(
+        "sections",
+        [message("user", prompt)],
+        "profiler",
+        "profile",
+        lambda text: read_split(text, vignette),
+        form=_Reply,
     )
+    async for item in ask(voice, pack, request):
+        if not isinstance(item, Asked):
+            yield item
+        elif item.value is not None:
+            yield replace(item.value, call_ids=item.call_ids)
+        else:
+            raise AnamnesisError(
+                f"{voice.model.name} gave no sections that can be read in {MAX_ASKS} replies ({item.fault}): "
+                "split the vignette by rule."
+            )
 
 
-def read_split(reply: str, vignette: str, call_ids: tuple[str, ...] = ()) -> SplitByModel | None:
-    """Read a reply; ``None`` where it holds no such JSON or nothing of the vignette."""
-    try:
-        said = _Reply.model_validate_json(_json_within(reply)).sections
-    except ValidationError:
-        return None
-    placed, invented = _placed(said, vignette)
+def read_split(reply: str, vignette: str) -> SplitByModel:
+    """Read a reply; raise ``ValueError`` where it holds no such JSON or nothing of the vignette."""
+    placed, invented = _placed(read_json(reply, _Reply).sections, vignette)
     if not placed:
-        return None
+        raise ValueError("it copies no sentence of the case letter by letter")
     missed = _missed(placed, vignette)
     pieces = sorted([*placed, *missed])
-    return SplitByModel(tuple((section, text) for _, section, text in pieces), invented, len(missed), call_ids)
-
-
-def _json_within(reply: str) -> str:
-    """Return the outermost braces of a reply, which may stand in prose or a code block."""
-    start, end = reply.find("{"), reply.rfind("}")
-    return reply[start : end + 1] if 0 <= start < end else reply
+    return SplitByModel(tuple((section, text) for _, section, text in pieces), invented, len(missed))
 
 
 _Placed = tuple[int, VignetteSection, str]

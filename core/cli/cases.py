@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +13,10 @@ from core.cli.data import SHOWN, tell_pictures, tell_rows, tell_specialties
 from core.cli.import_craftmd import import_craftmd
 from core.datasets.importing import Imported, import_file
 from core.datasets.readers import FORMATS
+from core.datasets.select import select
 from core.errors import UsageError
+from core.measures.history.measures import save_items_of_facts
+from core.store.database import Store
 
 app = typer.Typer(no_args_is_help=True, help="Bring in cases from files.", rich_markup_mode=None)
 app.command("craftmd")(import_craftmd)
@@ -40,6 +44,19 @@ def import_cases(
     """Import cases; nothing is imported where a row cannot be used, unless --skip-bad is given."""
     done = import_file(path, name, format_, columns_of(columns), skip_bad, source, licence)
     _tell(done)
+    return 0
+
+
+@app.command("items")
+def import_items(
+    path: Annotated[Path, typer.Argument(help="A JSON or JSON Lines file of MediQ, with context and facts.")],
+    cases: Annotated[str, typer.Option(help="DATASET, DATASET:SPECIALTY, or DATASET:id,id,…")],
+) -> int:
+    """Take MediQ's atomic facts for the items that history taking of cases is measured against."""
+    stored, unmatched, rejected = save_items_of_facts(Store(), path, select(cases))
+    print(f"Items of {stored:,} cases. Their conversations are measured anew: python -m core report history")
+    if unmatched or rejected:
+        print(f"{unmatched:,} records fit none of these cases; {rejected:,} cannot be read.", file=sys.stderr)
     return 0
 
 

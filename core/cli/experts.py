@@ -8,14 +8,12 @@ from typing import Annotated
 
 import typer
 
-from core.cli.comparisons import Printed
 from core.cli.folded import folded_store
+from core.cli.options import Printed, print_rows
 from core.cli.out_file import Out, half
-from core.cli.report_failures import print_rows
 from core.errors import AnamnesisError
-from core.measures.experts.exporting import export_annotations
-from core.measures.experts.importing import Imported, import_file, import_release_annotations
 from core.measures.experts.reviewing import states
+from core.measures.experts.workbooks import Imported, export_annotations, import_file, import_release_annotations
 
 app = typer.Typer(no_args_is_help=True, help="Reviews by experts.", rich_markup_mode=None)
 _SHOWN = 20

@@ -15,8 +15,8 @@ from core.cli.out_file import Out, half
 from core.cli.takeaway import export_conversation
 from core.cli.training import export_training
 from core.errors import UsageError
-from core.store import exports
-from core.store.figures import Selection
+from core.store.queries.transcripts import results, transcripts
+from core.store.selection import Selection
 
 app = typer.Typer(no_args_is_help=True, help="Take data out.", rich_markup_mode=None)
 app.command("conversation")(export_conversation)
@@ -33,7 +33,7 @@ def export_results(
     store = folded_store()
     runs = [run_id_of(store, name) for name in run] if run else None
     with store.read() as cursor:
-        table = exports.results(cursor, Selection(runs=runs))
+        table = results(cursor, Selection(runs=runs))
     written = half(out)
     if out.suffix == ".csv":
         pyarrow.csv.write_csv(table, written)
@@ -56,7 +56,7 @@ def export_transcripts(
     written = half(out)
     count = 0
     with store.read() as cursor, written.open("wb") as file:
-        for trial in exports.transcripts(cursor, run_id, calls=calls):
+        for trial in transcripts(cursor, run_id, calls=calls):
             file.write(orjson.dumps(trial) + b"\n")
             count += 1
     os.replace(written, out)

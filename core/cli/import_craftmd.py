@@ -19,7 +19,7 @@ from core.jobs.craftmd_release.importing import import_release
 from core.jobs.craftmd_release.layout import chosen, find, wanted
 from core.jobs.craftmd_release.report import ImportReport, ModelReport
 from core.store.database import Store
-from core.store.release import OWN_CASES
+from core.store.queries.release import OWN_CASES
 
 _SHOWN_FAULTS = 20
 

@@ -7,19 +7,15 @@ from typing import Annotated
 
 import typer
 
-from core.cli.comparisons import Models
 from core.cli.folded import folded_store, run_id_of
+from core.cli.options import Models, Runs, model_names
 from core.cli.progress import progress_bar
-from core.cli.report_failures import Runs, model_names
 from core.cli.run import BaseUrl, Budget
-from core.jobs.fact_judging import FactsWanted, size_of_facts
-from core.jobs.fact_judging import judge_facts as judge_talks
-from core.jobs.judging import JudgingOutcome, JudgingSize
-from core.jobs.patient_judging import Wanted, judge_patients, size_of
+from core.jobs.judging import FactsWanted, JudgingOutcome, JudgingSize, TermsWanted, size_of
+from core.jobs.judging import judge as judge_talks
 from core.jobs.run import Options
 from core.models.registry import load_registry
-from core.store.figures import Selection
-from core.store.patients import PatientFilter
+from core.store.selection import Selection
 
 _Model = Annotated[str, typer.Option(help="The model that judges: provider/model or an alias.")]
 _Limit = Annotated[int | None, typer.Option(min=1, help="Only N conversations: a random sample, always it.")]
@@ -42,12 +38,12 @@ def judge(
     """
     registry, store = load_registry(), folded_store()
     runs = [run_id_of(store, name) for name in run] if run else None
-    wanted = Wanted(model, PatientFilter(runs=runs), limit, base_url)
+    wanted = TermsWanted(model, Selection(runs=runs), limit, base_url)
     print(_described(size_of(store, wanted, registry)), file=sys.stdout if dry_run else sys.stderr)
     if dry_run:
         return 0
     with progress_bar("Judging patients", "conversations") as show:
-        outcome = judge_patients(store, wanted, registry, Options(concurrency, budget_usd, show))
+        outcome = judge_talks(store, wanted, registry, Options(concurrency, budget_usd, show))
     return _conclude(outcome, "a medical term", "terms", "python -m core report patients --part judge")
 
 
@@ -71,7 +67,7 @@ def judge_facts(
     registry, store = load_registry(), folded_store()
     talks = Selection(runs=[run_id_of(store, name) for name in run] if run else None, models=model_names(models))
     wanted = FactsWanted(model, talks, "all" if every else "wrong", limit, None, base_url)
-    print(_described(size_of_facts(store, wanted, registry)), file=sys.stdout if dry_run else sys.stderr)
+    print(_described(size_of(store, wanted, registry)), file=sys.stdout if dry_run else sys.stderr)
     if dry_run:
         return 0
     with progress_bar("Judging what patients withheld and invented", "conversations") as show:

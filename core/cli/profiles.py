@@ -6,20 +6,19 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from core.case import Case, Profile
 from core.cli.folded import folded_store
+from core.cli.progress import progress_bar
+from core.cli.run import Budget
 from core.datasets.select import cases_of, select
 from core.errors import UsageError
 from core.jobs.profiling import PACK, Made, estimate, make_profiles, pending
 from core.models.registry import load_registry
 from core.store.database import Store
-from core.store.profiles import newest_profiles
-from core.text.profile.profiles import Generated, own_profile
-from core.text.profile.rules import MADE_BY, profile_by_rule
-from core.work import Progress as Told
+from core.store.queries.cases import newest_profiles
+from core.text.profile_rules import MADE_BY, profile_by_rule
+from core.text.profiles import Generated, own_profile
 
 _SHOWN_FAILURES = 10
 _PARTS = (
@@ -38,6 +37,7 @@ def profile(
     base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
     prompts: Annotated[str, typer.Option(help="A prompt pack with filter.md and profile.md.")] = PACK,
     concurrency: Annotated[int, typer.Option(min=1, help="Cases under way at once.")] = 8,
+    budget_usd: Budget = None,
 ) -> int:
     """Judge whether cases can be played under AutoMedic and write their profiles; or show the profile of a case."""
     if what == "show":
@@ -51,9 +51,10 @@ def profile(
         print(f"{len(pending(store, cases, MADE_BY, again=again))} of {len(cases)} cases would be judged by rule.")
     if dry_run:
         return 0
-    with _Bar() as told:
+    with progress_bar("Profiles", "cases") as show:
         made = make_profiles(
-            store, cases, model, again=again, base_url=base_url, pack=prompts, concurrency=concurrency, progress=told
+            store, cases, model, again=again, base_url=base_url, pack=prompts, concurrency=concurrency,
+            budget_usd=budget_usd, on_progress=show,
         )  # fmt: skip
     _tell(made)
     return 1 if made.failures or made.gave_up else 0
@@ -123,30 +124,3 @@ def _print_profile(profile: Profile) -> None:
             mark = " (imputed)" if fact.imputed else ""
             lay = "" if part == "optional" else f" | {fact.lay}"
             print(f"  {fact.key}{mark}: {fact.value}{lay}")
-
-
-class _Bar:
-    """Shows progress on stderr: a bar on a terminal, else a line for each tenth."""
-
-    def __init__(self) -> None:
-        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-        console = Console(stderr=True)
-        self._bar = Progress(*columns, console=console) if console.is_terminal else None
-        self._shown = 0
-
-    def __enter__(self) -> Told:
-        if self._bar is not None:
-            self._bar.start()
-            self._task = self._bar.add_task("Profiles", total=None)
-        return self._tell
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def _tell(self, done: int, planned: int) -> None:
-        if self._bar is not None:
-            self._bar.update(self._task, completed=done, total=planned)
-        elif 10 * done // max(1, planned) > self._shown:
-            self._shown = 10 * done // max(1, planned)
-            print(f"Profiles: {done} of {planned}", file=sys.stderr, flush=True)

@@ -1,8 +1,9 @@
-"""A progress bar on a terminal; a line every tenth where the output goes to a file."""
+"""Signs of life: a line that is renewed every second on a terminal; one every tenth and every minute in a file."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -11,6 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 from core.jobs.engine import Progress
+
+_LINE_EVERY_S = 60.0
 
 
 @contextmanager
@@ -22,26 +25,33 @@ def progress_bar(title: str, what: str = "trials") -> Iterator[Callable[[Progres
         return
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-        TimeRemainingColumn(), TextColumn("{task.fields[spent]}"),
+        TimeRemainingColumn(), TextColumn("{task.fields[life]}"),
     )  # fmt: skip
     with Bar(*columns, console=console) as bar:
-        task = bar.add_task(title, total=None, spent="")
+        task, shown = bar.add_task(title, total=None, life=""), 0.0
 
         def show(progress: Progress) -> None:
-            spent = f"{progress.tokens:,} tokens ${progress.cost_usd:.2f}" if progress.tokens else ""
-            bar.update(task, total=progress.planned, completed=progress.done, spent=spent)
+            nonlocal shown
+            bar.update(task, total=progress.planned, completed=progress.done)
+            if time.monotonic() - shown >= 1.0 or progress.replies is None:
+                shown = time.monotonic()
+                bar.update(task, life=progress.in_words())
 
         yield show
 
 
 class _Lines:
-    """Prints a line whenever another tenth is done."""
+    """Prints a line whenever another tenth is done, and where nothing was said for a minute."""
 
     def __init__(self, title: str, what: str) -> None:
-        self._title, self._what, self._shown = title, what, -1
+        self._title, self._what, self._shown, self._at = title, what, -1, time.monotonic()
 
     def __call__(self, progress: Progress) -> None:
-        tenth = 10 * progress.done // max(1, progress.planned)
-        if tenth > self._shown:
-            self._shown = tenth
-            print(f"{self._title}: {progress.done} of {progress.planned} {self._what}", file=sys.stderr, flush=True)
+        tenth, now = 10 * progress.done // max(1, progress.planned), time.monotonic()
+        minute = now - self._at >= _LINE_EVERY_S
+        if tenth <= self._shown and not minute:
+            return
+        self._shown, self._at = tenth, now
+        words = progress.in_words() if minute else ""
+        far = f"{self._title}: {progress.done} of {progress.planned} {self._what}"
+        print(f"{far}; {words}" if words else far, file=sys.stderr, flush=True)

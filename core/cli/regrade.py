@@ -17,15 +17,13 @@ from core.cli.run import BaseUrl, Budget, duration
 from core.errors import AnamnesisError, UsageError
 from core.events import QuestionType
 from core.frameworks.casting import is_model
-from core.jobs.regrade import Regraded
+from core.jobs.regrade import FREE, Regraded, RegradeEstimate, Regrading, estimate_regrade
 from core.jobs.regrade import regrade as grade_again
-from core.jobs.regrade_estimate import RegradeEstimate, estimate_regrade
-from core.jobs.regrade_plan import FREE, Regrading
-from core.jobs.regrade_rules import reread
+from core.jobs.reread import reread
 from core.jobs.run import Options
 from core.models.registry import load_registry
 from core.store.database import Store
-from core.store.regrading import campaign_ids
+from core.store.queries.regrading import campaign_ids
 
 ALL = "all"
 

@@ -12,8 +12,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from core.measures.reproduce.cells import STATUSES, Cell, Reproduction, count
-from core.measures.reproduce.run import reproduce as recompute
+from core.measures.reproduce.release import STATUSES, Cell, Reproduction, count
+from core.measures.reproduce.remarks import reproduce as recompute
 from core.store.database import Store
 
 _WORDS = {"match": "Match", "misprint": "Misprint", "differs": "Differ", "not_attempted": "Not attempted"}

@@ -28,8 +28,8 @@ from core.jobs.preparing import left_out_words, playable_cases, prepared_cases
 from core.jobs.run import Options, Outcome, begin, carry_out, check_prompts, check_startable
 from core.journal import RunHeader
 from core.models.registry import Registry, load_registry
-from core.store.bench import header_of as header_of_run
-from core.store.runs import Run
+from core.store.runs import RunProgress
+from core.store.runs import header_of as header_of_run
 from core.store.runs import runs as stored_runs
 
 Concurrency = Annotated[int, typer.Option(min=1, help="Trials under way at once.")]
@@ -204,13 +204,13 @@ def runs(
     return 0
 
 
-def _stored_runs() -> list[Run]:
+def _stored_runs() -> list[RunProgress]:
     store = folded_store()
     with store.read() as cursor:
         return stored_runs(cursor)
 
 
-def _run_fields(row: Run) -> dict[str, Any]:
+def _run_fields(row: RunProgress) -> dict[str, Any]:
     return {
         "run_id": row.run_id,
         "state": state_of(row),
@@ -222,7 +222,7 @@ def _run_fields(row: Run) -> dict[str, Any]:
     }
 
 
-def state_of(row: Run) -> str:
+def state_of(row: RunProgress) -> str:
     """Return ``running``, ``complete`` or ``stopped``."""
     if is_running(row.run_id):
         return "running"

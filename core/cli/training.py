@@ -18,7 +18,7 @@ from core.datasets.select import select
 from core.errors import UsageError
 from core.frameworks.consultation.items import ItemSet, items_from_json
 from core.frameworks.consultation.oracle import ORDERS
-from core.store.history import newest_items
+from core.store.queries.history import newest_items
 
 if TYPE_CHECKING:
     from core.training.export import Manifest

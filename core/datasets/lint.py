@@ -11,7 +11,7 @@ from core.case import Case
 from core.datasets.near_duplicates import nearest_earlier
 from core.images import Image, kept
 from core.knowledge.base import Knowledge, words_of_name
-from core.text.profile.suitability import picture_missing
+from core.text.suitability import picture_missing
 
 Fault = Literal[
     "answer_not_among_choices", "answer_leaked", "duplicate", "missing_field", "unknown_disease", "repeated_choice",

@@ -17,7 +17,7 @@ from core.errors import AnamnesisError
 from core.events import Format, QuestionType
 
 FOLDER = paths.DATA / "published"
-RowFile = Literal["craftmd_expert", "craftmd_intext", "craftmd_preprint", "consultation", "automedic"]
+RowFile = Literal["craftmd_expert", "craftmd_intext", "consultation", "automedic"]
 
 SPECIALTY_NAMES = {name.lower().replace(" ", "_"): name for name in SPECIALTIES}
 """Label of a specialty → our name of it."""

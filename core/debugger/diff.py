@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from itertools import groupby, takewhile, zip_longest
 from typing import Literal
 
-from core.agents.parts import StepMessage
+from core.agents.parts import Part
 
 Op = Literal["equal", "insert", "delete"]
 _WORD = re.compile(r"\s+|\w+|[^\w\s]")
@@ -29,8 +29,8 @@ class Piece:
 class MessageDiff:
     """One message beside its counterpart; ``None`` where the other side has none."""
 
-    before: StepMessage | None
-    after: StepMessage | None
+    before: Part | None
+    after: Part | None
     pieces: tuple[Piece, ...]
 
     @property
@@ -71,7 +71,7 @@ def _merged(pieces: Iterable[Piece]) -> Iterator[Piece]:
         yield Piece(op, "".join(piece.text for piece in group))
 
 
-def message_diff(before: Sequence[StepMessage], after: Sequence[StepMessage]) -> tuple[MessageDiff, ...]:
+def message_diff(before: Sequence[Part], after: Sequence[Part]) -> tuple[MessageDiff, ...]:
     """Return the messages of two steps (or of a step and its variant) beside each other, in their order."""
     return tuple(
         MessageDiff(a, b, word_diff(a.content if a else "", b.content if b else ""))

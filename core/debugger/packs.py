@@ -1,4 +1,4 @@
-"""Prompt packs made at the bench: from edits of another pack, or from what a stored conversation really used."""
+"""Prompt packs made at the debugger: from edits of another pack, or from what a stored conversation really used."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+import orjson
 from jinja2 import meta
 
-from core.debugger.steps import steps_of_trial
+from core.agents.parts import parts_of
+from core.case import RELEASE_SPECIALTIES
+from core.debugger.steps import TrialRecord, prompts_of
 from core.debugger.stored import load_record
-from core.debugger.templates import template_of
-from core.debugger.used_prompts import UsedPrompts
+from core.debugger.templates import escaped, literal_template, template_of
 from core.errors import UsageError
-from core.frameworks.base import default_pack
-from core.prompts import ENVIRONMENT, Prompt, PromptPack, check_pack_name, own_packs_folder, read_prompt
+from core.events import Called
+from core.frameworks.base import framework
+from core.jobs.craftmd_release import prompts as release
+from core.prompts import ENVIRONMENT, Prompt, PromptPack, check_pack_name, load_pack, own_packs_folder, read_prompt
 
 __all__ = ["pack_from_trial", "save_pack", "template_of"]
 
-BASE = "craftmd"
-"""The pack that what is not known of a conversation's prompts comes from."""
+_NAMES_OF_RELEASE = {ours: theirs for theirs, ours in RELEASE_SPECIALTIES.items()}
+_OF_RELEASE = " specializing in {specialty}"
 
 
 def save_pack(name: str, base: str, edits: Mapping[str, str], *, overwrite: bool = False) -> Path:
@@ -31,7 +35,7 @@ def save_pack(name: str, base: str, edits: Mapping[str, str], *, overwrite: bool
     uses other inputs than its prompt has.
     """
     check_pack_name(name)
-    pack = default_pack(base)
+    pack = load_pack(base)
     folder = own_packs_folder() / name
     if folder.exists() and not overwrite:
         raise UsageError(f"You have a prompt pack {name!r} already: choose another name, or replace it on purpose.")
@@ -78,16 +82,52 @@ def pack_from_trial(trial_id: str, name: str, *, overwrite: bool = False) -> Pat
     """Save a pack whose prompts are the wording that a stored or imported conversation really used.
 
     For the same case it renders byte for byte what was sent, as far as it is known: all of a pack that has not changed
-    since, else every prompt of which a call was stored; of a release, the doctor's prompt. The rest comes from the
-    pack craftmd. Raises ``UsageError`` where the trial is not stored, or no wording of it is known.
+    since, else every prompt of which a call was recorded with its values; of a release, the doctor's prompt. The rest
+    comes from the framework's own pack. Raises ``UsageError`` where the trial is not stored, or no wording is known.
     """
     check_pack_name(name)
     trial = load_record(trial_id)
     if trial is None:
         raise UsageError(f"There is no stored conversation {trial_id!r}.")
-    used = UsedPrompts(trial, steps_of_trial(trial))
-    if used.unchanged_pack is not None:
-        return save_pack(name, used.unchanged_pack, {}, overwrite=overwrite)
-    if not used.templates:
-        raise UsageError("Nothing is stored of what this conversation's models were sent: there is no wording to take.")
-    return save_pack(name, BASE, used.templates, overwrite=overwrite)
+    if not prompts_of(trial.header).changed:
+        return save_pack(name, trial.header.prompt_pack, {}, overwrite=overwrite)
+    own = framework(trial.header.protocol)
+    used = _used_prompts(trial, own.pack())
+    if not used:
+        raise UsageError(
+            "Nothing is recorded of the prompts that this conversation's models were sent, and its pack is no longer "
+            "what it was: there is no wording to take."
+        )
+    return save_pack(name, own.name, used, overwrite=overwrite)
+
+
+def _used_prompts(trial: TrialRecord, base: PromptPack) -> dict[str, str]:
+    """Return prompt → template in the wording that was sent: the first of a prompt, for a run has one pack.
+
+    It is that of the kind of question this case asks; how the pack words other kinds is not known.
+    """
+    if trial.system_prompt is not None:
+        return {"doctor": template_of_release(trial.system_prompt)}
+    found: dict[str, str] = {}
+    calls = [event.call for event in trial.events if isinstance(event, Called) and event.call.parts]
+    for part in (part for call in calls for part in parts_of(call)):
+        prompt = base.prompts.get(part.prompt or "")
+        if prompt is None or prompt.name in found:
+            continue
+        values = prompt.taken({"asks_for": trial.case.asks_for, **part.values})
+        try:
+            found[prompt.name] = template_of(part.content, prompt, values)
+        except UsageError:  # the wording leaves a value out; a list that cannot be told would stand for this case alone
+            if all(not isinstance(value, list | tuple) for value in values.values()):
+                found[prompt.name] = literal_template(part.content, prompt, values)
+    return found
+
+
+def template_of_release(prompt: str) -> str:
+    """Return a release's doctor prompt as a template, with its specialties under the names that the release uses."""
+    before, clause, after = release.template_of(prompt).partition(_OF_RELEASE)
+    if not clause:
+        return escaped(prompt.strip())
+    names = orjson.dumps(_NAMES_OF_RELEASE).decode()
+    filled = f"{{% if specialty %}} specializing in {{{{ {names}.get(specialty, specialty) }}}}{{% endif %}}"
+    return f"{escaped(before)}{filled}{escaped(after)}"

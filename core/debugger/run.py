@@ -1,4 +1,7 @@
-"""Runs every arm of one case, all trials side by side, in a thread of this process; stored as an ordinary run."""
+"""Runs every arm of one case, all trials side by side, in a thread of this process; stored as an ordinary run.
+
+Its verdicts are a table, arms × trials, also while it is under way.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +10,36 @@ import logging
 import shutil
 import threading
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from core.case import Case
-from core.debugger.matrix import Cell, Row, matrix, rule_of
 from core.debugger.steps import TrialRecord
 from core.errors import AnamnesisError, UsageError
-from core.events import PASSING, Called, Event, Finished
-from core.frameworks.base import Campaign, Trial
+from core.events import (
+    COUNTED,
+    FORMATS,
+    PASSING,
+    QUESTION_TYPES,
+    Answered,
+    Event,
+    Format,
+    Graded,
+    QuestionType,
+    Rule,
+    Verdict,
+)
+from core.frameworks.base import Arm, Campaign, Trial
 from core.jobs.engine import Engine, Progress, Stop, running
 from core.jobs.plan import header_of, human_seats, in_full, trials_of
 from core.jobs.run import Play, check_pictures, player_of
-from core.journal import JournalWriter, RunHeader, journal_path
+from core.journal import RunHeader, journal_path
 from core.models.registry import Registry, load_registry
 from core.store.database import Store
 from core.store.fold import fold, fold_if_free
 from core.store.lease import DatabaseBusyError
-
-__all__ = ["BenchRun", "Cell", "Row", "matrix", "rule_of", "start_bench"]
 
 MOST_TRIALS_AT_ONCE = 8
 """Trials that run side by side; within one, one call follows another."""
@@ -47,7 +61,6 @@ class BenchRun:
         self._events: dict[int, list[Event]] = {trial.number: [] for trial in self.trials}
         self._stop = Stop()
         self._asked_to_stop = False
-        self._begun = False
         self._ended = threading.Event()
 
     @property
@@ -114,7 +127,8 @@ class BenchRun:
         engine = Engine(self.header, lambda trial: self._play(trial, play), MOST_TRIALS_AT_ONCE, fold=self._fold)
         with running(self.run_id) as stop_file:
             async with registry:
-                progress = await engine.run(self.trials, len(self.trials), self._stop, stop_file)
+                progress = self.progress
+                await engine.run(self.trials, len(self.trials), self._stop, stop_file, progress)
         if progress.done < progress.planned and not self._asked_to_stop:
             self.error = self._stop.reason
 
@@ -124,25 +138,13 @@ class BenchRun:
         async for event in play(trial):
             if not isinstance(event, PASSING):
                 kept.append(event)
-            if isinstance(event, Called):
-                self.progress.note_call(event)
-            if isinstance(event, Finished):
-                self._begin()
-                self.progress.note(kept)
             yield event
-
-    def _begin(self) -> None:
-        """Put the run into its journal before its first finished trial: one without any leaves nothing behind."""
-        if not self._begun:
-            self._begun = True
-            with JournalWriter(journal_path(self.run_id)) as journal:
-                journal.append(self.header)
 
     async def _fold(self) -> None:
         await asyncio.to_thread(fold_if_free, Store())
 
     def _store(self) -> None:
-        if not self._begun:
+        if not journal_path(self.run_id).exists():  # nothing was finished, and nothing paid for
             shutil.rmtree(journal_path(self.run_id).parent, ignore_errors=True)
             return
         with suppress(DatabaseBusyError):  # the journal has it all, and whoever opens the database next takes it in
@@ -166,3 +168,92 @@ def start_bench(campaign: Campaign, registry: Registry | None = None) -> BenchRu
     check_pictures(campaign, registry)
     run.start(registry, player_of(campaign, registry))
     return run
+
+
+CellState = Literal["waiting", "answered", "graded", "invalid"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one trial gave in one arm. ``state``: not there yet, answered and not yet judged, judged, or excluded.
+
+    ``step_key`` is the key of the answer's step (``core.debugger.steps``). ``reason`` and ``detail`` say why an answer
+    is excluded; ``extracted`` is the diagnosis that the grader read out of a free response.
+    """
+
+    format: Format
+    question_type: QuestionType
+    trial: int
+    step_key: str
+    state: CellState = "waiting"
+    response: str | None = None
+    extracted: str | None = None
+    verdicts: Mapping[Rule, Verdict] = field(default_factory=dict)
+    reason: Verdict | None = None
+    detail: str = ""
+    grader: str | None = None
+
+    def verdict(self, mcq_rule: Rule = "mcq_loose") -> Verdict | None:
+        """Return the one verdict to show: of the question type's rule, or the reason of an excluded answer."""
+        return self.reason or self.verdicts.get(rule_of(self.question_type, mcq_rule))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One arm over the trials; ``cells`` in the order of the trials."""
+
+    format: Format
+    question_type: QuestionType
+    cells: tuple[Cell, ...]
+
+    def correct(self, mcq_rule: Rule = "mcq_loose") -> tuple[int, int]:
+        """Return (correct, counted): excluded answers and those not there yet do not count."""
+        verdicts = [cell.verdict(mcq_rule) for cell in self.cells]
+        return verdicts.count("correct"), sum(verdict in COUNTED for verdict in verdicts)
+
+
+def rule_of(question_type: QuestionType, mcq_rule: Rule = "mcq_loose") -> Rule:
+    """Return the rule whose verdict counts for a question type."""
+    if question_type in ("mcq", "mcq_many"):
+        return mcq_rule
+    return "frq" if question_type == "frq" else "frq_top3"
+
+
+def matrix(events_by_trial: Mapping[int, Sequence[Event]], arms: Sequence[Arm] | None = None) -> list[Row]:
+    """Return the arms × trials of a run, also while it is under way, in the order of formats and question types.
+
+    Without ``arms``, the rows are the arms that the events speak of; with them, also what has not come yet.
+    """
+    cells = {number: _cells(number, events) for number, events in sorted(events_by_trial.items())}
+    seen = arms if arms is not None else [arm for found in cells.values() for arm in found]
+    rows = sorted(dict.fromkeys(seen), key=lambda arm: (FORMATS.index(arm[0]), QUESTION_TYPES.index(arm[1])))
+    return [
+        Row(*arm, tuple(found.get(arm) or Cell(*arm, number, _key(arm)) for number, found in cells.items()))
+        for arm in rows
+    ]
+
+
+def _cells(number: int, events: Sequence[Event]) -> dict[Arm, Cell]:
+    cells: dict[Arm, Cell] = {}
+    for event in events:
+        if isinstance(event, Answered):
+            arm = (event.format, event.question_type)
+            state: CellState = "invalid" if event.status == "invalid" else "answered"
+            cells[arm] = Cell(
+                *arm, number, _key(arm), state, event.response, reason=event.reason, detail=event.detail
+            )  # fmt: skip
+        elif isinstance(event, Graded) and (event.format, event.question_type) in cells:
+            arm = (event.format, event.question_type)
+            cells[arm] = _judged(cells[arm], event)
+    return cells
+
+
+def _judged(cell: Cell, event: Graded) -> Cell:
+    """Return the cell with a verdict; of two under one rule, the later one counts."""
+    verdicts = {**cell.verdicts, event.rule: event.verdict}
+    extracted = event.extracted if event.extracted is not None else cell.extracted
+    return replace(cell, state="graded", verdicts=verdicts, grader=event.grader, extracted=extracted)
+
+
+def _key(arm: Arm) -> str:
+    return f"answer:{arm[0]}:{arm[1]}"

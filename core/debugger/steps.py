@@ -1,22 +1,77 @@
-"""Every step of a trial as what was sent and what came back, whoever played it."""
+"""Every step of a trial of any framework: what was sent, part by part, what came back, and what was made of it.
+
+Steps are read from the recorded calls, in order; what follows a call (a message, an answer, a verdict) is added to its
+step. Where rules or people played, a step has no call: it shows what a model would be sent in their place where the
+framework can tell (``Framework.by_rule``), else what was said before.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
-from core.agents.calls import wire
-from core.agents.parts import Part, StepMessage, messages_of
+from core.agents.base import Dialogue, Turn
+from core.agents.grader import named_in_list, read_yes_no, special_verdict
+from core.agents.parts import Part, Rules, dialogue_parts, parts_of, sent_messages
 from core.case import Case
 from core.errors import UsageError
-from core.events import CallRecord, Event, Format, QuestionType, RoleName, Rule, Verdict
-from core.frameworks.base import framework, title_of
+from core.events import (
+    Answered,
+    Called,
+    CallRecord,
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    Format,
+    Graded,
+    Probed,
+    QuestionType,
+    Rated,
+    RoleName,
+    Rule,
+    Speaker,
+    Started,
+    Summarised,
+    Utterance,
+    Verdict,
+)
+from core.frameworks.base import framework
+from core.frameworks.casting import is_model
 from core.journal import RunHeader
 from core.models.base import Message
 from core.models.pictures import read_back
+from core.prompts import PromptPack
+from core.words import FORMAT, QUESTION_TYPE, ROLE
 
-StepKind = Literal["ask", "reply", "summarise", "answer", "extract", "judge", "probe"]
+StepKind = Literal["ask", "reply", "summarise", "answer", "extract", "judge", "probe", "rate", "other"]
+_KINDS: dict[str, StepKind] = {
+    "summarise": "summarise", "answer": "answer", "extract": "extract", "judge": "judge", "probe": "probe",
+    "rate": "rate",
+}  # fmt: skip
+"""Purpose of a call → kind of its step; a call of the dialogue is the doctor's ``ask`` or anybody's ``reply``."""
+_TITLES: dict[str, str] = {
+    "summarise": "Summary of the patient's lines", "answer": "Answer", "extract": "Grader reads the answer",
+    "judge": "Grader compares it with the right answer", "rate": "Rating of the doctor",
+}  # fmt: skip
+_BY_RULE: dict[RoleName, str] = {
+    "doctor": "The reference doctor reads the case and the dialogue in these messages, not the instructions.",
+    "patient": "The reference patient reads the case's profile and the dialogue, not the instructions.",
+    "summariser": "The reference summariser quotes the patient's lines; a model would be sent this.",
+    "grader": "The reference grader compares names; a model would be sent this.",
+}
+_HUMAN = "A person spoke here; a model would be sent this."
+_REMEMBERED = "The grader had judged the same pair before in this run: it was not asked again."
+_UNRECORDED = (
+    "This call was recorded before calls kept what they were made of: its messages are shown as they were sent, "
+    "without the prompts that they come from."
+)
+_GIVEN = "Rules or a person played this step and no model was sent anything: shown is what was said before it."
+_NOT_AGAIN = (
+    "No model played this step, and what one would be sent in its place is not known in this framework: run a trial "
+    "with a model in this seat to edit what it is sent."
+)
 
 
 @dataclass(frozen=True)
@@ -24,11 +79,11 @@ class Step:
     """One step of a trial.
 
     ``key`` is the same for the same step of the trial at every look: ``ask:2`` and ``reply:1`` (the message's turn),
-    ``summarise``, ``answer:vignette:mcq``, ``extract:vignette:frq``, ``judge:vignette:frq``, ``probe:3``; the second
-    of one key ends in ``#2``. ``response`` is what came back, raw; ``reason`` and ``detail`` say why there is none,
-    or why it does not count. ``call`` is the model's call, ``None`` for the reference cast, humans and releases.
-    ``would_be_sent`` marks messages that were not sent, but would be to a model under the same prompts; ``note`` says
-    so in a sentence.
+    ``summarise``, ``answer:vignette:mcq``, ``extract:vignette:frq``, ``judge:vignette:frq``, ``probe:3``, ``rate``;
+    the second of one key ends in ``#2``. ``response`` is what came back, raw; ``reason`` and ``detail`` say why there
+    is none, or why it does not count. ``call`` is the model's call, ``None`` for the reference cast, humans and
+    releases. ``would_be_sent`` marks messages that were not sent, but would be to a model under the same prompts;
+    ``note`` says so in a sentence. ``not_again`` says why the step cannot be edited and run again.
     """
 
     key: str
@@ -36,7 +91,7 @@ class Step:
     title: str
     role: RoleName
     model: str
-    messages: tuple[StepMessage, ...]
+    messages: tuple[Part, ...]
     response: str | None = None
     extracted: str | None = None
     verdicts: tuple[tuple[Rule, Verdict], ...] = ()
@@ -49,6 +104,7 @@ class Step:
     format: Format | None = None
     question_type: QuestionType | None = None
     belief: tuple[tuple[str, float], ...] = ()
+    not_again: str = ""
 
     @property
     def sent(self) -> list[Message]:
@@ -71,37 +127,263 @@ class TrialRecord:
     """The doctor's prompt of a release's conversation, as it was sent."""
 
 
-def why_not(protocol: str) -> str | None:
-    """Return in a sentence why trials of a protocol are not taken apart and where to read them, else ``None``."""
-    if protocol == framework().name:
-        return None
-    return (
-        f"The Case debugger takes {framework().title}'s trials apart; this one is {title_of(protocol)}'s, whose roles "
-        "are sent other messages: read it under Transcripts, or take it away as data with every prompt and raw reply."
-    )
+@dataclass(frozen=True)
+class Prompts:
+    """The prompt pack of a run as it can be had now; ``changed`` says why it is not what the run used, if it is not."""
+
+    pack: PromptPack
+    changed: str = ""
 
 
-def sent_messages(messages: Sequence[StepMessage]) -> list[Message]:
-    """Return edited or original parts as the messages that are sent; empty parts are left out, with their pictures."""
-    parts = [Part(m.role, m.content, m.part, joined=m.joined, images=m.images) for m in messages if m.content.strip()]
-    return wire(messages_of(parts))
+def prompts_of(header: RunHeader) -> Prompts:
+    """Return the prompts of a run, or its framework's own with a note where they cannot be had any more."""
+    known = framework(header.protocol)
+    if header.source == "release":
+        words = f"The release does not hold the wording of this step: shown is what the pack {known.name} would send"
+        return Prompts(known.pack(), words)
+    try:
+        pack = known.pack(header.prompt_pack)
+    except UsageError:
+        return Prompts(known.pack(), f"The prompt pack {header.prompt_pack} cannot be found any more")
+    if pack.hash == header.prompt_hash:
+        return Prompts(pack)
+    now = f"({header.prompt_hash} then, {pack.hash} now)"
+    return Prompts(pack, f"The prompt pack {header.prompt_pack} has changed since this run {now}")
 
 
-def steps_of(
-    case: Case, header: RunHeader, events: Sequence[Event], system_prompt: str | None = None
-) -> list[Step]:  # fmt: skip
-    """Return the steps of a trial, running or finished, in the order in which they happened.
-
-    ``system_prompt`` is the doctor's prompt of a release's conversation (``TrialRecord``). Raises ``UsageError`` for a
-    trial of another protocol than CRAFT-MD, whose roles are sent other messages (``why_not``).
-    """
-    if (why := why_not(header.protocol)) is not None:
-        raise UsageError(why)
-    from core.debugger.retrace import Retrace  # which makes steps of the classes above
-
-    return Retrace(case, header, events, system_prompt).steps
+def by_rule_of(trial: TrialRecord) -> Rules | None:
+    """Return what shows and plays a trial's rules, where its framework has it."""
+    known, pack = framework(trial.header.protocol), prompts_of(trial.header).pack
+    return known.by_rule(trial.case, trial.header, trial.seed, pack)
 
 
 def steps_of_trial(trial: TrialRecord) -> list[Step]:
-    """Return the steps of a trial."""
-    return steps_of(trial.case, trial.header, trial.events, trial.system_prompt)
+    """Return the steps of a trial, running or finished, in the order in which they happened."""
+    reader = _Reader(trial)
+    for event in trial.events:
+        reader.take(event)
+    return reader.steps
+
+
+class _Reader:
+    """Goes through the events of a trial; ``steps`` are those so far."""
+
+    def __init__(self, trial: TrialRecord) -> None:
+        self.steps: list[Step] = []
+        self._trial, self._header = trial, trial.header
+        self._prompts, self._rules = prompts_of(trial.header), by_rule_of(trial)
+        self._dialogue: Dialogue = ()
+        self._summary = ""
+        self._kept, self._edited = 0, False
+        """Messages that a branch brought along, and whether the first behind them was written by whoever branched."""
+        self._answers: list[CallRecord] = []
+        """Calls for an answer, which belongs to an arm that is named only once it was given."""
+        self._arm: Answered | None = None
+
+    def take(self, event: Event) -> None:
+        match event:
+            case Started(parent=parent) if parent is not None:
+                self._kept = parent.turn
+                self._edited = any("message" in change for change in parent.changes)
+            case Called():
+                self._called(event.call)
+            case Utterance():
+                self._said(event)
+            case Ended():
+                self._broke_off(event)
+            case Summarised():
+                self._summary = event.text
+                if event.call_id is None:
+                    self._by_rule("summarise", "summariser", response=event.text)
+            case Rated(call_id=None, rating=int(rating)):
+                self._by_rule("rate", "patient", response=f"Rating: {rating}\n{event.words}".strip())
+            case Answered():
+                self._answered(event)
+            case Graded():
+                self._graded(event)
+            case Probed():
+                self._change(lambda s: s.kind == "probe" and s.turn == event.turn, belief=event.differential)
+            case Failed(where="summariser"):
+                if not any(step.kind == "summarise" for step in self.steps):
+                    self._by_rule("summarise", "summariser", reason="provider_error", detail=event.message)
+                self._change(lambda s: s.kind == "summarise", detail=event.message)
+            case Finished():
+                for call in self._answers:
+                    self._add("answer", "answer", call.role, call, call.response)
+            case _:
+                pass
+
+    def _called(self, call: CallRecord) -> None:
+        turn = len(self._dialogue)
+        match call.purpose:
+            case "dialogue":
+                kind: StepKind = "ask" if call.role == "doctor" else "reply"
+                self._add(f"{kind}:{turn}", kind, call.role, call, call.response, turn=turn)
+            case "probe":
+                self._add(f"probe:{turn - 1}", "probe", call.role, call, call.response, turn=turn - 1)
+            case "answer":
+                self._answers.append(call)
+            case "extract" | "judge" if self._arm is not None:
+                self._grading(call.purpose, call, self._arm)
+            case purpose:
+                self._add(purpose, _KINDS.get(purpose, "other"), call.role, call, call.response)
+
+    def _grading(self, kind: StepKind, call: CallRecord, about: Answered) -> None:
+        step = self._add(f"{kind}:{_arm(about)}", kind, call.role, call, call.response, about=about)
+        if kind == "judge":
+            named = step.messages[0].values.get("extracted") if step.messages else None
+            verdict = (read_yes_no(call.response) or "ungradable") if call.response is not None else None
+            rule: Rule = "frq_top3" if about.question_type == "frq_top3" else "frq"
+            self.steps[-1] = replace(step, extracted=named, verdicts=((rule, verdict),) if verdict else ())
+
+    def _said(self, event: Utterance) -> None:
+        before, self._dialogue = self._dialogue, (*self._dialogue, Turn(event.role, event.text))
+        given = event.turn < self._kept or (event.turn == self._kept and self._edited and event.call_id is None)
+        kind: StepKind = "ask" if event.role == "doctor" else "reply"
+        if event.call_id and any(s.call is not None and s.call.call_id == event.call_id for s in self.steps):
+            self._change(lambda s: s.call is not None and s.call.call_id == event.call_id, response=event.text)
+        elif event.turn > 0 and not given:
+            # message 0 without a call is a greeting or the patient's opening, which nobody was asked for
+            self._by_rule(kind, event.role, before=before, turn=event.turn, response=event.text)
+
+    def _broke_off(self, event: Ended) -> None:
+        if event.reason not in ("error", "refusal") or not self._dialogue:
+            return
+        turn = len(self._dialogue)
+        reason: Verdict = "refused" if event.reason == "refusal" else "provider_error"
+        if not self._change(
+            lambda s: s.kind in ("ask", "reply") and s.turn == turn, response=None, reason=reason, detail=event.detail
+        ):  # fmt: skip
+            role: Speaker = "doctor" if self._dialogue[-1].role == "patient" else "patient"
+            kind: StepKind = "ask" if role == "doctor" else "reply"
+            self._by_rule(kind, role, turn=turn, reason=reason, detail=event.detail)
+
+    def _answered(self, event: Answered) -> None:
+        found = [call for call in self._answers if event.call_id in (None, call.call_id)]
+        invalid = event.status == "invalid"
+        call = found[-1] if found and (event.call_id or invalid) else None
+        others = [other for other in found if other is not call]
+        self._arm, self._answers = event, []
+        changes: dict[str, Any] = {"response": event.response, "reason": event.reason, "detail": event.detail}
+        if call is not None:
+            step = self._add(f"answer:{_arm(event)}", "answer", call.role, call, None, about=event)
+            self.steps[-1] = replace(step, **changes)
+            for other in others:
+                self._add(f"answer:{_arm(event)}", "answer", other.role, other, other.response, about=event)
+            return
+        asked = self._header.source == "release" if invalid else True
+        role: RoleName = "solver" if framework(self._header.protocol).seat("solver") else "doctor"
+        known = asked and event.reason != "not_applicable"
+        self._by_rule("answer", role, about=event, known=known, **changes)
+
+    def _graded(self, event: Graded) -> None:
+        about, arm = self._arm, f"{event.format}:{event.question_type}"
+        free = event.rule in ("frq", "frq_top3")
+        for number, step in enumerate(self.steps):
+            if step.key == f"answer:{arm}":
+                extracted = event.extracted if free else step.extracted
+                verdicts = (*step.verdicts, (event.rule, event.verdict))
+                self.steps[number] = replace(step, verdicts=verdicts, extracted=extracted)
+        if about is None or not free or _arm(about) != arm:
+            return
+        special = special_verdict(event.extracted) if event.extracted is not None else None
+        read: dict[str, Any] = {"extracted": event.extracted, "verdicts": ((event.rule, special),) if special else ()}
+        here = (event.format, event.question_type)
+        if event.rule == "frq" and not self._change(
+            lambda s: s.kind == "extract" and (s.format, s.question_type) == here, **read
+        ):
+            self._by_rule("extract", "grader", about=about, model=event.grader, response=event.extracted, **read)
+        names = [event.extracted or ""] if event.rule == "frq" else named_in_list(about.response or "")
+        names = [name for name in names if special_verdict(name) is None]
+        judged = [s for s in self.steps if s.kind == "judge" and (s.format, s.question_type) == here]
+        for step in judged if names else ():
+            if step.extracted is None:  # of a call that did not keep what it was made of
+                sent = step.messages[-1].content if step.messages else ""
+                self._change(lambda s, step=step: s is step, extracted=next((n for n in names if n in sent), names[0]))
+        if not judged and event.verdict != "provider_error":
+            verdicts = ((event.rule, event.verdict),) if len(names) == 1 else ()
+            for name in names:
+                self._by_rule("judge", "grader", about=about, model=event.grader, extracted=name, verdicts=verdicts)
+
+    def _change(self, wanted: Any, **changes: Any) -> bool:
+        """Change the last step that is wanted; say whether there is one."""
+        for number in range(len(self.steps) - 1, -1, -1):
+            if wanted(self.steps[number]):
+                self.steps[number] = replace(self.steps[number], **changes)
+                return True
+        return False
+
+    def _by_rule(
+        self, kind: StepKind, role: RoleName, *, before: Dialogue | None = None, about: Answered | None = None,
+        model: str | None = None, turn: int | None = None, known: bool = True, **outcome: Any,
+    ) -> None:  # fmt: skip
+        """Add a step that no model was asked for."""
+        key = f"{kind}:{_arm(about)}" if about else kind if turn is None else f"{kind}:{turn}"
+        player = model or str(getattr(self._header, role, None) or self._header.settings.get(role) or "")
+        dialogue = self._dialogue if before is None else before
+        if self._rules is None:
+            said = dialogue_parts(dialogue, role) if kind in ("ask", "reply") else []
+            remembered = kind == "judge" and is_model(player)
+            about_it = {"note": _REMEMBERED if remembered else _GIVEN, "not_again": _NOT_AGAIN}
+            self._add(key, kind, role, None, turn=turn, about=about, parts=said, model=player, **about_it, **outcome)
+            return
+        arm = (about.format, about.question_type) if about else None
+        response, extracted = about.response if about else None, str(outcome.get("extracted") or "")
+        shown = self._rules.parts(kind, dialogue, arm, self._summary, response or "", extracted) if known else []
+        was_sent = kind == "ask" and self._trial.system_prompt is not None
+        if self._prompts.changed:
+            shown = [replace(part, source=None, source_hash=None) for part in shown]
+        if was_sent and shown:
+            shown[0] = replace(shown[0], content=str(self._trial.system_prompt))
+        note = "As the release holds it." if was_sent else self._note(kind, role, player)
+        self._add(
+            key, kind, role, None, turn=turn, about=about, parts=_neighbours(shown), model=player, note=note,
+            would_be_sent=bool(shown) and not was_sent, **outcome,
+        )  # fmt: skip
+
+    def _note(self, kind: StepKind, role: RoleName, player: str) -> str:
+        """Return what to know of messages that nobody was sent."""
+        changed, release = self._prompts.changed, self._header.source == "release"
+        changed = f"{changed}." if release else f"{changed}: files are not named." if changed else ""
+        if player == "human" or not is_model(player):
+            return " ".join(filter(None, (_HUMAN if player == "human" else _BY_RULE[role], changed)))
+        return _REMEMBERED if kind == "judge" and not release else changed
+
+    def _add(
+        self, key: str, kind: StepKind, role: RoleName, call: CallRecord | None, response: str | None = None, *,
+        turn: int | None = None, about: Answered | None = None, parts: Sequence[Part] = (), model: str = "",
+        **outcome: Any,
+    ) -> Step:  # fmt: skip
+        if call is not None:
+            parts, model = parts_of(call), call.model
+            changed = self._prompts.changed
+            then = f"{changed}: the files named here are as they were then." if changed and call.parts else ""
+            outcome["note"] = _UNRECORDED if parts and not call.parts else then
+            if call.error:
+                refused = call.error.startswith("refused")
+                outcome |= {"reason": "refused" if refused else "provider_error", "detail": call.error}
+        same = sum(step.key.partition("#")[0] == key for step in self.steps)
+        arm = f", {FORMAT[about.format].lower()}, {QUESTION_TYPE[about.question_type].lower()}" if about else ""
+        number = (turn or 0) + 1
+        spoken = f"Belief after message {number}" if kind == "probe" else f"{ROLE[role]}, message {number}"
+        title = _TITLES.get(kind) or (spoken if turn is not None else f"{ROLE[role]}: {key}")
+        step = Step(
+            f"{key}#{same + 1}" if same else key, kind, f"{title}{arm}", role, model, tuple(parts), response,
+            call=call, turn=turn, format=about.format if about else None,
+            question_type=about.question_type if about else None, **outcome,
+        )  # fmt: skip
+        self.steps.append(step)
+        return step
+
+
+def _arm(about: Answered) -> str:
+    return f"{about.format}:{about.question_type}"
+
+
+def _neighbours(parts: Sequence[Part]) -> list[Part]:
+    """Return parts that would be sent as one message marked so, as recorded ones are."""
+    before = [None, *parts]
+    return [
+        replace(part, joined=part.joined or (last is not None and last.role == part.role != "system"))
+        for last, part in zip(before, parts, strict=False)
+    ]

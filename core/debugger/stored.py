@@ -11,11 +11,11 @@ from core.debugger.steps import TrialRecord
 from core.errors import AnamnesisError
 from core.events import Event
 from core.journal import RunHeader, journal_path, read_header
-from core.store.bench import TrialPlace, header_of, places_of_run, release_prompts, trial_place
-from core.store.cases import case
 from core.store.database import Store
 from core.store.fold import fold_if_free
-from core.store.trials import trial_events
+from core.store.queries.cases import case
+from core.store.queries.transcripts import StoredTrial, release_prompts, stored_trial, trial_events, trials_about
+from core.store.runs import header_of
 
 _AS_RELEASED = {ours: theirs for theirs, ours in RELEASE_SPECIALTIES.items()}
 
@@ -35,7 +35,7 @@ def load_bench(run_id: str, case_key: str | None = None) -> StoredBench | None:
     store = Store()
     fold_if_free(store)
     with store.read() as cursor:
-        places = places_of_run(cursor, run_id, case_key)
+        places = trials_about(cursor, run_id, case_key)
         header = _header(cursor, run_id) if places else None
         found = case(cursor, places[0].case_key, places[0].content_hash) if places else None
         if header is None or found is None:
@@ -49,7 +49,7 @@ def load_record(trial_id: str) -> TrialRecord | None:
     store = Store()
     fold_if_free(store)
     with store.read() as cursor:
-        place = trial_place(cursor, trial_id)
+        place = stored_trial(cursor, trial_id)
         header = _header(cursor, place.run_id) if place else None
         found = case(cursor, place.case_key, place.content_hash) if place else None
         if place is None or header is None or found is None:
@@ -59,7 +59,7 @@ def load_record(trial_id: str) -> TrialRecord | None:
     return TrialRecord(trial_id, found, header, place.trial, place.seed, events, prompt)
 
 
-def _system_prompt(cursor: duckdb.DuckDBPyConnection, place: TrialPlace, about: Case) -> str | None:
+def _system_prompt(cursor: duckdb.DuckDBPyConnection, place: StoredTrial, about: Case) -> str | None:
     """Return the doctor's prompt of a release's conversation as it was sent."""
     prompts = release_prompts(cursor, place.run_id, place.case_key)
     template = prompts.of_trial(place.trial) if prompts else None

@@ -1,4 +1,8 @@
-"""Turns an edited rendered prompt back into a template: what was not touched keeps its conditions and values."""
+"""Turns an edited rendered prompt back into a template: what was not touched keeps its conditions and values.
+
+The template is taken apart into bits, each with what it renders to for the values at hand; these are looked for in the
+edited text. A list of choices is found however it is laid out now, as long as every choice is laid out alike.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,19 @@ import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import pairwise
+from typing import Any, Literal
 
 from core.debugger.diff import word_diff
-from core.debugger.template_bits import Bit, bits_of, escaped
-from core.debugger.template_loops import loop_over
 from core.errors import UsageError
-from core.prompts import Prompt
+from core.prompts import ENVIRONMENT, Prompt, rendered
 
 _SHOWN = 60
 """Characters of a value that an error message shows."""
+_PLAIN_VALUE = re.compile(r"\{\{-?\s*(\w+)\s*-?\}\}")
+_KEYWORD = re.compile(r"\{%[-+]?\s*(\w+)")
+Choices = Sequence[str | Sequence[str]]
+"""Choices alone, or each after its letter."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +42,7 @@ def template_of(edited: str, prompt: Prompt, values: Mapping[str, Any]) -> str:
     longer occurs.
     """
     text, values = edited.strip(), prompt.taken(values)
-    bits = bits_of(prompt, values)
+    bits = _bits_of(prompt, values)
     alignment = _Alignment("".join(bit.text for bit in bits), text)
     kept = _kept(bits, alignment)
     lost = [bit for bit, span in zip(bits, kept, strict=True) if bit.kind == "value" and span is None]
@@ -80,7 +87,7 @@ class _Alignment:
         return j + min(position - i, n)
 
 
-def _kept(bits: Sequence[Bit], alignment: _Alignment) -> list[_Span | None]:
+def _kept(bits: Sequence[_Bit], alignment: _Alignment) -> list[_Span | None]:
     """Return where each bit stands in the edited text; ``None`` for literals and for values that were touched."""
     spans: list[_Span | None] = []
     position = 0
@@ -96,7 +103,7 @@ def _kept(bits: Sequence[Bit], alignment: _Alignment) -> list[_Span | None]:
     return spans
 
 
-def _untouched(bits: Sequence[Bit], alignment: _Alignment) -> list[_Span]:
+def _untouched(bits: Sequence[_Bit], alignment: _Alignment) -> list[_Span]:
     """Return where literals stand word by word as they were."""
     spans: list[_Span] = []
     position = 0
@@ -111,7 +118,7 @@ def _untouched(bits: Sequence[Bit], alignment: _Alignment) -> list[_Span]:
 
 
 def _found(
-    lost: Sequence[Bit], text: str, taken: Sequence[_Span], untouched: Sequence[_Span], prompt: Prompt
+    lost: Sequence[_Bit], text: str, taken: Sequence[_Span], untouched: Sequence[_Span], prompt: Prompt
 ) -> list[_Span]:  # fmt: skip
     """Return where the words of touched values stand, the longest first; raise where one is gone.
 
@@ -130,13 +137,13 @@ def _found(
     return found
 
 
-def _loops(lost: Sequence[Bit], text: str, prompt: Prompt, values: Mapping[str, Any]) -> list[_Span]:
+def _loops(lost: Sequence[_Bit], text: str, prompt: Prompt, values: Mapping[str, Any]) -> list[_Span]:
     """Return where lists stand that are laid out in another way now; raise where one is gone."""
     spans: list[_Span] = []
     for bit in lost:
         name = next((n for n, value in values.items() if n in bit.source and isinstance(value, list | tuple)), None)
         if bit.source.startswith("{%") and name is not None:
-            found = loop_over(text, name, values[name])
+            found = _loop_over(text, name, values[name])
             if found is None:
                 raise _gone(bit, prompt)
             spans.append(_Span(*found))
@@ -147,7 +154,7 @@ def _overlap(one: _Span, other: _Span) -> bool:
     return one.start < other.end and other.start < one.end
 
 
-def _gone(bit: Bit, prompt: Prompt) -> UsageError:
+def _gone(bit: _Bit, prompt: Prompt) -> UsageError:
     words = bit.text.strip()
     shown = words if len(words) <= _SHOWN else f"{words[:_SHOWN].rstrip()}…"
     what = f"the {bit.name}" if bit.name else "the lines"
@@ -193,7 +200,7 @@ def _literal(text: str, prompt: Prompt, values: Mapping[str, Any]) -> str:
     shown = {
         name for name, value in values.items() if _is_text(value) and re.search(rf"{{{{-?\s*{name}\b", prompt.source)
     }
-    plain = [Bit("value", f"{{{{ {name} }}}}", values[name], name) for name in sorted(shown)]
+    plain = [_Bit("value", f"{{{{ {name} }}}}", values[name], name) for name in sorted(shown)]
     spans: list[_Span] = []
     for bit in sorted(plain, key=lambda b: -len(b.text)):
         places = [_Span(at, at + len(bit.text), bit.source) for at in _occurrences(text, bit.text)]
@@ -217,3 +224,170 @@ def _renders_to(source: str, prompt: Prompt, values: Mapping[str, Any], text: st
         return prompt.with_source(source).render(**values) == text
     except Exception:  # a template that was cut in two can fail in any way; it is then written in another one
         return False
+
+
+@dataclass(frozen=True)
+class _Bit:
+    """A bit of a template.
+
+    ``text`` is a literal; a ``tag`` shows nothing (conditions, with what they leave out); a ``value`` is filled in.
+    ``name`` is the input where the value is nothing but it.
+    """
+
+    kind: Literal["text", "tag", "value"]
+    source: str
+    text: str = ""
+    name: str | None = None
+
+
+@dataclass(frozen=True)
+class _Item:
+    """A literal, an expression, or one tag; ``keyword`` is a tag's first word."""
+
+    source: str
+    keyword: str = ""
+    literal: bool = False
+
+
+def _bits_of(prompt: Prompt, values: Mapping[str, Any]) -> list[_Bit]:
+    """Return the bits of a prompt; their texts joined are what it renders to, but for white space at its ends."""
+    bits = _Reader(values).bits(_items(prompt.source))
+    whole, shown = "".join(bit.text for bit in bits).strip(), prompt.render(**values)
+    return bits if whole == shown else [_Bit("text", shown, shown)]
+
+
+def escaped(literal: str) -> str:
+    """Return a literal as a template that renders to it: braces that would open a tag are values.
+
+    So is a carriage return, which a template would make a line break of, and what follows a brace may be one.
+    """
+    return re.sub(r"\{(?=[{%#\r]|$)", '{{ "{" }}', literal).replace("\r", '{{ "\\r" }}')
+
+
+def _items(source: str) -> list[_Item]:
+    items: list[_Item] = []
+    open_: list[str] = []
+    for _, kind, text in ENVIRONMENT.lex(source):
+        if not open_ and kind == "data":
+            items.append(_Item(text, literal=True))
+            continue
+        open_.append(text)
+        if kind in ("variable_end", "block_end", "comment_end", "raw_end"):
+            whole, open_ = "".join(open_), []
+            keyword = _KEYWORD.match(whole)
+            items.append(_Item(whole, "raw" if kind == "raw_end" else keyword[1] if keyword else ""))
+    return items
+
+
+class _Reader:
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+        self._preamble = ""
+        """What sets variables that later bits use."""
+
+    def bits(self, items: Sequence[_Item]) -> list[_Bit]:
+        found: list[_Bit] = []
+        left = list(items)
+        while left:
+            item = left.pop(0)
+            if item.literal:
+                found.append(_Bit("text", item.source, item.source))
+            elif item.keyword == "if":
+                found += self._condition(item, _take_block(left, "if"))
+            elif item.keyword == "set" and "=" in item.source:
+                self._preamble += item.source
+                found.append(_Bit("tag", item.source))
+            elif item.keyword in ("", "raw"):
+                name = _PLAIN_VALUE.fullmatch(item.source)
+                found.append(self._value(item.source, name[1] if name else None))
+            else:
+                block = _take_block(left, item.keyword)
+                found.append(self._value(item.source + _source(block)))
+        return found
+
+    def _value(self, source: str, name: str | None = None) -> _Bit:
+        text = self._rendered(source)
+        return _Bit("value" if text else "tag", source, text, name if name in self._values else None)
+
+    def _condition(self, opening: _Item, rest: Sequence[_Item]) -> list[_Bit]:
+        """Return the branch that is taken as bits of its own, between what is left out."""
+        branches: list[tuple[_Item, list[_Item]]] = [(opening, [])]
+        depth = 0
+        for item in rest[:-1]:
+            depth += (item.keyword == "if") - (item.keyword == "endif")
+            if depth == 0 and item.keyword in ("elif", "else"):
+                branches.append((item, []))
+            else:
+                branches[-1][1].append(item)
+        numbered = "".join(f"{tag.source}{number}" for number, (tag, _) in enumerate(branches))
+        taken = self._rendered(numbered + rest[-1].source).strip()
+        if not taken:
+            return [_Bit("tag", opening.source + _source(rest))]
+        number = int(taken)
+        before = "".join(tag.source + _source(body) for tag, body in branches[:number]) + branches[number][0].source
+        after = "".join(tag.source + _source(body) for tag, body in branches[number + 1 :]) + rest[-1].source
+        return [_Bit("tag", before), *self.bits(branches[number][1]), _Bit("tag", after)]
+
+    def _rendered(self, source: str) -> str:
+        return rendered(ENVIRONMENT.from_string(self._preamble + source), "The prompt", self._values)
+
+
+def _take_block(left: list[_Item], keyword: str) -> list[_Item]:
+    """Take the items up to the end of a block that was just opened, the closing tag included."""
+    taken: list[_Item] = []
+    depth = 1
+    while left and depth:
+        item = left.pop(0)
+        depth += (item.keyword == keyword) - (item.keyword == f"end{keyword}")
+        taken.append(item)
+    return taken
+
+
+def _source(items: Sequence[_Item]) -> str:
+    return "".join(item.source for item in items)
+
+
+def _loop_over(text: str, name: str, choices: Choices) -> tuple[int, int, str] | None:
+    """Return where the choices stand (first to last) and a loop that renders to that, or ``None``.
+
+    Between two choices must stand the same words, but for the next one's letter.
+    """
+    letters = [None if isinstance(choice, str) else choice[0] for choice in choices]
+    spans = _in_order(text, [choice if isinstance(choice, str) else choice[1] for choice in choices])
+    if spans is None or len(spans) < 2:
+        return None
+    gaps = [text[one[1] : two[0]] for one, two in pairwise(spans)]
+    split = {_around(gap, letter) for gap, letter in zip(gaps, letters[1:], strict=True)}
+    between = split.pop()
+    if split or between is None:
+        return None
+    before, after = between
+    next_letter = "" if after is None else f"{{{{ loop.nextitem[0] }}}}{_words(after)}"
+    item = "letter, choice" if letters[0] else "choice"
+    body = f"{{{{ choice }}}}{{% if not loop.last %}}{_words(before)}{next_letter}{{% endif %}}"
+    return spans[0][0], spans[-1][1], f"{{%+ for {item} in {name} %}}{body}{{% endfor %}}"
+
+
+def _in_order(text: str, names: Sequence[str]) -> list[tuple[int, int]] | None:
+    spans: list[tuple[int, int]] = []
+    position = 0
+    for name in names:
+        at = text.find(name, position) if name else -1
+        if at < 0:
+            return None
+        position = at + len(name)
+        spans.append((at, position))
+    return spans
+
+
+def _around(gap: str, letter: str | None) -> tuple[str, str | None] | None:
+    """Return what stands before and after the next choice's letter, ``None`` where it is not there."""
+    if letter is None:
+        return gap, None
+    before, found, after = gap.rpartition(letter)
+    return (before, after) if found else None
+
+
+def _words(literal: str) -> str:
+    """Return a literal for the inside of a loop, where a line break after a tag would be swallowed."""
+    return escaped(literal).replace("\n", '{{ "\\n" }}')

@@ -1,4 +1,7 @@
-"""Runs one step of a trial again with edited messages or another model, and keeps what came back as a variant."""
+"""Runs one step of a trial again with edited messages or another model, and keeps what came back as a variant.
+
+A model is sent the messages as they stand; rules, where the framework has them for this, read what they need in them.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +9,123 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from core.agents.base import CallFailed, Grader, Said
+from core.agents.base import CallFailed, Grader, Said, Saying
+from core.agents.calls import Voice, call
 from core.agents.grader import read_extracted, read_yes_no, special_verdict
-from core.agents.parts import StepMessage
-from core.debugger.players import Player, player_of
-from core.debugger.steps import Step, TrialRecord
-from core.events import Called, Failed, Graded, Rule, Token, Verdict
+from core.agents.parts import Part, sent_messages
+from core.debugger.steps import Step, StepKind, TrialRecord, by_rule_of, prompts_of
+from core.errors import UsageError
+from core.events import Called, Failed, Graded, Purpose, Rule, Token, Utterance, Verdict
 from core.frameworks.answering import grade_answer
+from core.frameworks.base import FrameworkSettings, default_pack, framework
+from core.frameworks.casting import Casting, full_name, is_model
+from core.images import contents
 from core.live.session import Session
+from core.models.base import Sampling
+from core.models.pictures import pictures_of, refusal
 from core.models.registry import Registry, load_registry
-from core.store import variants as stored
 from core.store.database import Store
-from core.store.variants import Variant
+from core.store.queries import variants as stored
+from core.store.queries.variants import Variant
 
 __all__ = ["Rerun", "Variant", "rerun", "start_rerun", "variants_of"]
+
+_PURPOSES: dict[StepKind, Purpose] = {
+    "ask": "dialogue", "reply": "dialogue", "summarise": "summarise", "answer": "answer", "extract": "extract",
+    "judge": "judge", "probe": "probe", "rate": "rate",
+}  # fmt: skip
+_SEEDED: tuple[StepKind, ...] = ("ask", "reply", "answer")
+
+
+@dataclass(frozen=True)
+class _Player:
+    """Who plays a step of a trial: ``model`` is the full name of a model or of one of the reference cast."""
+
+    trial: TrialRecord
+    step: Step
+    model: str
+    registry: Registry
+    base_url: str | None = None
+
+    def play(self, parts: Sequence[Part]) -> AsyncIterator[Saying]:
+        """Say what comes next; raises ``UsageError`` where the model cannot be asked, or nothing is left to send."""
+        sent, step = sent_messages(parts), self.step
+        if not sent:
+            raise UsageError("Nothing is left to send: every message is empty.")
+        if not is_model(self.model):
+            return self._by_rule(parts)
+        shown = pictures_of(sent)
+        if shown and (why := refusal(self.registry.spec(self.model))):
+            raise UsageError(why)
+        for image in shown:
+            contents(image)  # a picture whose file is gone is said before anything is paid for
+        voice = Voice(self.registry.open(self.model, base_url=self._address(step.role, self.model)), self._sampling())
+        seed = self.trial.seed if step.kind in _SEEDED else None
+        purpose = step.call.purpose if step.call is not None else _PURPOSES[step.kind]
+        return call(voice, parts, step.role, purpose, seed)
+
+    def grader(self, name: str) -> Grader:
+        """Return who judges a new answer: under the run's pack, or the grader's own where that pack grades nothing."""
+        grades_itself = framework(self.trial.header.protocol).grades_itself
+        grading = prompts_of(self.trial.header).pack if grades_itself else default_pack()
+        return Casting(self.registry, grading, base_url=self._address("grader", name)).grader(name)
+
+    def _address(self, role: str, name: str) -> str | None:
+        """Return where a model is reached: as said now, else where the run reached whoever had the role."""
+        held = {key: str(self.trial.header.settings.get(key) or "") for key in ("base_url", "own_address")}
+        settings = FrameworkSettings(base_url=held["base_url"] or None, own_address=held["own_address"])
+        return self.base_url or (settings.address_of(role) if name == _seated(self.trial, role) else settings.base_url)
+
+    def _sampling(self) -> Sampling:
+        """Return how the step was sampled; where no model replied to it, how its role is in a run."""
+        header = self.trial.header
+        doctors = framework(header.protocol).stored_settings(header.settings).sampling
+        effort = doctors.effort if self.step.role == "doctor" else None
+        if self.step.call is not None and not self.step.call.error:
+            request = self.step.call.request
+            limit = request.get("max_completion_tokens", request.get("max_tokens"))
+            stop = tuple(request.get("stop") or ())
+            effort = request.get("reasoning_effort", effort)
+            return Sampling(request.get("temperature"), limit, request.get("seed"), stop, effort)
+        if self.step.role == "doctor" and self.step.kind != "probe":
+            return doctors
+        judging = self.step.role in ("grader", "solver", "staff") or self.step.kind == "probe"
+        return Sampling(temperature=0.0 if judging else None, effort=effort)
+
+    def _by_rule(self, parts: Sequence[Part]) -> AsyncIterator[Saying]:
+        rules, step = by_rule_of(self.trial), self.step
+        if rules is None:
+            raise UsageError("The rules of this framework read the case and no messages: choose a model.")
+        lines = [e.text for e in self.trial.events if isinstance(e, Utterance) and e.role == "patient"]
+        arm = (step.format, step.question_type) if step.format and step.question_type else None
+        return rules.play(step.kind, arm, parts, lines)
+
+
+def _seated(trial: TrialRecord, role: str) -> str:
+    """Return who has a role in a trial's run."""
+    return str(getattr(trial.header, role, None) or trial.header.settings.get(role) or "")
+
+
+def _player_of(
+    trial: TrialRecord, step: Step, model: str | None, registry: Registry, base_url: str | None
+) -> _Player:  # fmt: skip
+    """Return who plays a step under a name or alias; raise ``UsageError`` for one that cannot play it."""
+    if step.not_again:
+        raise UsageError(step.not_again)
+    name = model or step.model
+    if name == "human":
+        raise UsageError("A person played this step: choose a model, or the reference cast, to run it again.")
+    seat = framework(trial.header.protocol).seat(step.role)
+    kinds = seat.rules if seat else ()
+    return _Player(trial, step, full_name(step.role, name, registry, kinds), registry, base_url)
 
 
 async def rerun(
     step: Step,
-    messages: Sequence[StepMessage],
+    messages: Sequence[Part],
     trial: TrialRecord,
     *,
     model: str | None = None,
@@ -47,10 +145,10 @@ async def rerun(
     async with AsyncExitStack() as stack:
         if registry is None:
             registry = await stack.enter_async_context(load_registry())
-        player = player_of(trial, step, model or step.model, registry, base_url)
+        player = _player_of(trial, step, model, registry, base_url)
         variants = [item async for item in _again(player, messages, grader, note) if isinstance(item, Variant)]
     if keep:
-        await asyncio.to_thread(_keep, variants[-1])
+        await asyncio.to_thread(stored.keep_variant, Store(), variants[-1])
     return variants[-1]
 
 
@@ -93,7 +191,7 @@ class Rerun:
 
 def start_rerun(
     step: Step,
-    messages: Sequence[StepMessage],
+    messages: Sequence[Part],
     trial: TrialRecord,
     *,
     model: str | None = None,
@@ -106,10 +204,10 @@ def start_rerun(
 
     async def source(_: Session) -> AsyncIterator[Any]:
         async with load_registry() as registry:
-            player = player_of(trial, step, model or step.model, registry, base_url)
+            player = _player_of(trial, step, model, registry, base_url)
             async for item in _again(player, messages, grader, note):
                 if isinstance(item, Variant):
-                    await asyncio.to_thread(_keep, item)
+                    await asyncio.to_thread(stored.keep_variant, Store(), item)
                 yield item
 
     session.start(source)
@@ -122,13 +220,8 @@ def variants_of(trial_id: str, step_key: str | None = None) -> list[Variant]:
         return stored.variants_of(cursor, trial_id, step_key)
 
 
-def _keep(variant: Variant) -> None:
-    with Store().write() as connection:
-        stored.add_variants(connection, [variant])
-
-
 async def _again(
-    player: Player, messages: Sequence[StepMessage], grader: str | None, note: str
+    player: _Player, messages: Sequence[Part], grader: str | None, note: str
 ) -> AsyncIterator[Token | Called | Variant]:
     """Yield what is said while it is said, and last the variant."""
     kept = tuple(message for message in messages if message.content.strip())
@@ -155,14 +248,14 @@ async def _again(
         yield judged
 
 
-def _grader(player: Player, name: str | None) -> Grader | None:
+def _grader(player: _Player, name: str | None) -> Grader | None:
     if player.step.kind != "answer" or player.step.question_type in ("mcq", "mcq_many"):
         return None
     return player.grader(name or player.trial.header.grader)
 
 
 async def _judged(
-    player: Player, variant: Variant, judge: Grader | None
+    player: _Player, variant: Variant, judge: Grader | None
 ) -> AsyncIterator[Token | Called | Variant]:  # fmt: skip
     """Yield the grader's calls, and the variant with what is made of its response."""
     step, response = player.step, variant.response or ""

@@ -21,12 +21,11 @@ from core.errors import UsageError
 from core.events import PASSING, Called, Event, Graded, Parent, Started
 from core.journal import RunHeader
 from core.measures.provenance import UNKNOWN
-from core.store.cases import case as stored_case
-from core.store.casts import RunCast, cast
 from core.store.database import Store
 from core.store.fold import fold_if_free
-from core.store.forks import Setup, setups
-from core.store.trials import latest_grades, trial_events
+from core.store.queries.cases import case as stored_case
+from core.store.queries.transcripts import StoredTrial, latest_grades, stored_trials, trial_events
+from core.store.runs import Run
 
 MOST = 4
 """Conversations that fit beside one another."""
@@ -46,7 +45,7 @@ class Talk:
     events: tuple[Event, ...]
     grades: tuple[Graded, ...] = ()
     case: Case | None = None
-    cast: RunCast | None = None
+    cast: Run | None = None
     parent: Parent | None = None
 
     @property
@@ -89,7 +88,7 @@ def document_of(trial_ids: Sequence[str], store: Store | None = None) -> Documen
     store = store or Store()
     fold_if_free(store)
     with store.read() as cursor:
-        held = setups(cursor, trial_ids)
+        held = stored_trials(cursor, trial_ids)
         for trial_id in trial_ids:
             if trial_id not in held:
                 raise UsageError(f"There is no conversation {trial_id!r} in this database: check its id.")
@@ -106,13 +105,13 @@ def document_of_events(case: Case | None, events: Sequence[Event], header: RunHe
     )
 
 
-def cast_of(played: RunCast | RunHeader) -> RunCast:
+def cast_of(played: Run | RunHeader) -> Run:
     """Return a run's cast and settings, without credentials and without where its prompts lie on this machine."""
-    values = {f.name: getattr(played, f.name) for f in fields(RunCast)}
+    values = {f.name: getattr(played, f.name) for f in fields(Run)}
     cases = len(played.cases) if isinstance(played, RunHeader) else played.cases
     values |= {"arms": tuple((format_, question_type) for format_, question_type in played.arms)}
     values |= {"cases": cases, "settings": _shareable(played.settings), "prompt_pack": _name(played.prompt_pack)}
-    return RunCast(**values)
+    return Run(**values)
 
 
 def without_credentials(address: str) -> str:
@@ -125,9 +124,8 @@ def without_credentials(address: str) -> str:
     return urlunsplit((parts.scheme, host, parts.path, "", ""))
 
 
-def _stored(cursor: duckdb.DuckDBPyConnection, held: Setup) -> Talk:
+def _stored(cursor: duckdb.DuckDBPyConnection, held: StoredTrial) -> Talk:
     begun = _begun(tuple(trial_events(cursor, held.trial_id)), held.case_key)
-    played = cast(cursor, held.run_id)
     return replace(
         begun,
         trial_id=held.trial_id,
@@ -135,7 +133,7 @@ def _stored(cursor: duckdb.DuckDBPyConnection, held: Setup) -> Talk:
         grades=tuple(latest_grades(cursor, held.trial_id)),
         # a case that was changed since is still stored as the run held it
         case=stored_case(cursor, held.case_key, held.content_hash),
-        cast=cast_of(played) if played else None,
+        cast=cast_of(held.run),
     )
 
 

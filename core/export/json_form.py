@@ -19,7 +19,7 @@ from core.case import Case
 from core.errors import UsageError
 from core.events import EVENTS, Event, Graded, Parent
 from core.export.document import Document, Talk
-from core.store.casts import RunCast
+from core.store.runs import Run
 
 FORMAT = "anamnesis-document"
 VERSION = 1
@@ -82,7 +82,7 @@ def _talk(given: dict[str, Any]) -> Talk:
     )
 
 
-def _cast(given: dict[str, Any]) -> RunCast:
-    """Return a run's cast; documents of version 0.1.0 do not tell its arms."""
+def _cast(given: dict[str, Any]) -> Run:
+    """Return a run; documents of version 0.1.0 do not tell its arms, those of 0.1.1 not its fingerprint."""
     arms = tuple((format_, question_type) for format_, question_type in given.get("arms", ()))
-    return RunCast(**{f.name: given[f.name] for f in fields(RunCast) if f.name != "arms"}, arms=arms)
+    return Run(**{f.name: given[f.name] for f in fields(Run) if f.name in given} | {"arms": arms})

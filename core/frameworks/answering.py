@@ -30,6 +30,9 @@ from core.frameworks.conversation import Talk
 Answer = Callable[[Material, Question], AsyncIterator[Saying]]
 """Who answers, given what is shown and asked."""
 FROM_CONVERSATION: tuple[Format, ...] = ("multi_turn", "multi_turn_exam", "single_turn", "summarized")
+_NOT_TOLD: tuple[Verdict, ...] = ("no_diagnosis", "multiple")
+_LISTED = re.compile(r"^\W*1[.)]\s*\w", re.MULTILINE)
+_CUT = "cut: the answer was stopped at the limit of its length before one could be read in it"
 _OF_THE_FOLLOWING = re.compile(r"\bwhich (?:one )?of the following(?: options| diagnoses)?\b", re.IGNORECASE)
 
 
@@ -140,8 +143,19 @@ async def _ask(trial: Trial, arm: Arm, material: Material, answer: Answer, grade
     if not response.strip():
         yield _invalid(arm, "provider_error", "the reply was empty")
         return
-    yield Answered(format=arm[0], question_type=arm[1], response=response, call_id=said.call_id if said else None)
-    async for event in grade_answer(case, grader, arm, response, trial.many_choices):
+    given = Answered(format=arm[0], question_type=arm[1], response=response, call_id=said.call_id if said else None)
+    grading = grade_answer(case, grader, arm, response, trial.many_choices)
+    if said is None or not said.cut:
+        yield given
+        async for event in grading:
+            yield event
+        return
+    graded = [event async for event in grading]
+    unlisted = arm[1] == "frq_top3" and not _LISTED.search(response)
+    if unlisted or any(isinstance(event, Graded) and event.verdict in _NOT_TOLD for event in graded):
+        graded = [event for event in graded if not isinstance(event, Graded)]
+        given = _invalid(arm, "provider_error", _CUT).model_copy(update={"call_id": said.call_id})
+    for event in (given, *graded):
         yield event
 
 

@@ -19,16 +19,18 @@ from pydantic.fields import FieldInfo
 
 from core.agents import pictures
 from core.agents.base import Dialogue, Scene
+from core.agents.parts import Rules
 from core.case import Case, Fact, Profile
 from core.errors import UsageError
 from core.events import FORMATS, QUESTION_TYPES, Event, Format, Parent, QuestionType, Started, Utterance
 from core.frameworks.casting import Casting, CastNames, full_name, is_model, is_rule, seated
 from core.images import kept
+from core.journal import RunHeader
 from core.models.base import Sampling
 from core.models.registry import Registry
 from core.persona import PLAIN, Persona
 from core.prompts import PromptPack, load_pack
-from core.text.profile.profiles import CaseId, Generated, Prepared
+from core.text.profiles import CaseId, Generated, Prepared
 
 Arm = tuple[Format, QuestionType]
 ALL_ARMS: tuple[Arm, ...] = tuple((f, q) for f in FORMATS for q in QUESTION_TYPES)
@@ -132,14 +134,14 @@ class FrameworkSettings(BaseModel):
         return self.model_copy(update=changes)
 
     def stated(self) -> dict[str, object]:
-        """Return the settings that identify a run; one at an empty default (0, "" or no) does not count."""
+        """Return the settings that identify a run; what is off (0, "" or no) does not count, unless 0 is a choice."""
         fields = type(self).model_fields
         values = {name: getattr(self, name) for name in fields}
         return {name: value for name, value in values.items() if _counts(fields[name].default, value)}
 
 
 def _counts(default: object, value: object) -> bool:
-    return default not in ("", 0) or value != default
+    return default is None or value not in ("", 0)
 
 
 @dataclass(frozen=True)
@@ -412,6 +414,13 @@ class Framework(ABC):
     def invitation(self, role: str) -> str:
         """Return what a person in a seat is invited to say."""
         return "Ask the patient one question" if role == self.tested.role else "Answer the doctor"
+
+    def by_rule(self, case: Case, header: RunHeader, seed: int, pack: PromptPack) -> Rules | None:
+        """Return what shows what models would be sent in place of a trial's rules, and plays these on that edited.
+
+        Without it, steps played by rule are shown with what was said before them and cannot be edited.
+        """
+        return None
 
     def written(self, role: str, text: str) -> str:
         """Return what a person wrote in a seat's place as a message of the framework."""

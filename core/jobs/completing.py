@@ -6,34 +6,32 @@ Johri et al. 2025, Methods), ``recall`` asks for the original word for word at t
 
 from __future__ import annotations
 
-import asyncio
-import functools
+import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import orjson
 
 from core.agents.base import CallFailed, Said
 from core.agents.calls import Voice, call
+from core.agents.replies import Unit
 from core.case import Case
 from core.errors import ProviderError, UsageError
 from core.events import Called, CallRecord
+from core.jobs.engine import Job, Progress, Stop, carry_out, folding, watched
+from core.jobs.engine import Options as JobOptions
 from core.jobs.estimate import RoleEstimate, price_of
-from core.measures.memorisation.halves import Halves, halves, similarity
+from core.jobs.run import check_budget
+from core.journal import RowLine
+from core.measures.memorisation import PROMPTS, Halves, Variant, completing_pack, halves, prompt_hash, similarity
 from core.models.base import Sampling
 from core.models.registry import Registry
-from core.prompts import PromptPack, load_pack
-from core.store.completions import StoredCompletion, add_completions, done
+from core.prompts import PromptPack
 from core.store.database import Store
+from core.store.fold import fold
+from core.store.queries.cases import StoredCompletion, completed
 
-PACK = "memorisation"
-Variant = Literal["continue", "recall"]
-VARIANTS: tuple[Variant, ...] = get_args(Variant)
-_PROMPT: dict[Variant, str] = {"continue": "continue", "recall": "complete"}
-TOGETHER = 32
-"""Completions that are stored together, while others are under way; a stop loses none that came."""
 _TOKENS_A_WORD = 4 / 3
 _SPARE = 3
 """Tokens a word that a reply may take before it is cut off."""
@@ -43,12 +41,16 @@ _PROMPT_TOKENS = 80
 
 @dataclass(frozen=True)
 class Asked:
-    """How a run of completions went: how many came, failed, were there before, and why the last one failed."""
+    """How a run of completions went: how many came, failed, were there before, and why the last one failed.
+
+    ``stopped`` says why it ended early.
+    """
 
     completed: int
     failed: int
     kept: int
     last_failure: str = ""
+    stopped: str | None = None
 
 
 @dataclass(frozen=True)
@@ -59,26 +61,8 @@ class Options:
     concurrency: int = 16
     again: bool = False
     variant: Variant = "continue"
-
-
-def completing_pack(name_or_folder: str = PACK) -> PromptPack:
-    """Load the prompt pack."""
-    return load_pack(name_or_folder, tuple(_PROMPT.values()))
-
-
-def prompt_hash(variant: Variant, pack: PromptPack | None = None) -> str:
-    """Return under which hash completions of a variant are stored: that of a pack with its prompt alone.
-
-    Those of former versions, which knew ``recall`` only, are stored under the same one.
-    """
-    return (pack or completing_pack()).hash_of(_PROMPT[variant])
-
-
-@functools.lru_cache(maxsize=64)
-def variant_of(hash_: str) -> str:
-    """Return the variant whose completions are stored under a hash; another prompt goes by its hash."""
-    pack = completing_pack()
-    return next((variant for variant in VARIANTS if prompt_hash(variant, pack) == hash_), f"prompt {hash_}")
+    budget_usd: float | None = None
+    on_progress: Callable[[Progress], None] = lambda progress: None
 
 
 def size_of(cases: Sequence[Case], model: str, registry: Registry) -> RoleEstimate:
@@ -100,62 +84,47 @@ def complete_cases(
     """Ask for each case that has no completion yet; what came by a stop is stored.
 
     A provider's failure is stored as one and asked again the next time. Raises ``UsageError`` for an unknown model, a
-    missing key, or a vignette of one word, and ``ProviderError`` where the key is refused.
+    missing key, a budget without prices, or a vignette of one word, and ``ProviderError`` where the key is refused.
     """
     options = options or Options()
-    return asyncio.run(_complete(cases, model, registry, store, options, on_progress, stopped))
+    check_budget(options.budget_usd, [registry.spec(model).name], registry)
+    voice, pack = Voice(registry.open(model, base_url=options.base_url)), completing_pack()
+    known_as = prompt_hash(options.variant, pack)
+    missing = list(_missing(cases, voice.model.name, known_as, store, options.again))
+    progress, stop = Progress(len(missing)), Stop()
 
+    async def do(found: tuple[Case, Halves], unit: Unit) -> list[RowLine]:
+        came = await _one(*found, voice, pack, options.variant)
+        if came.completion is None:
+            progress.failures[came.failure] += 1
+        return [RowLine(table="completions", row=vars(came), unit=unit.unit_id)]
 
-async def _complete(
-    cases: Sequence[Case], model: str, registry: Registry, store: Store, options: Options,
-    on_progress: Callable[[int, int], None], stopped: Callable[[], bool],
-) -> Asked:  # fmt: skip
-    pack = completing_pack()
-    async with registry:
-        voice = Voice(registry.open(model, base_url=options.base_url))
-        known_as = prompt_hash(options.variant, pack)
-        missing = list(_missing(cases, voice.model.name, known_as, store, options.again))
-        completed = failed = 0
-        last = ""
-        on_progress(0, len(missing))
-        left, under_way = iter(missing), set[asyncio.Task[StoredCompletion]]()
-        came: list[StoredCompletion] = []
-        try:
-            while True:
-                while len(under_way) < options.concurrency and not stopped() and (found := next(left, None)):
-                    under_way.add(asyncio.create_task(_one(*found, voice, pack, options.variant)))
-                if not under_way:
-                    break
-                ended, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-                new = [task.result() for task in ended]
-                came += new
-                failures = [one.failure for one in new if one.completion is None]
-                completed, failed = completed + len(new) - len(failures), failed + len(failures)
-                last = failures[-1] if failures else last
-                on_progress(completed + failed, len(missing))
-                if not completed and last.startswith("auth:"):
-                    raise ProviderError("auth", last.removeprefix("auth: "))
-                if len(came) >= TOGETHER:
-                    await asyncio.to_thread(_keep, store, came)
-                    came = []
-        finally:
-            for task in under_way:
-                task.cancel()
-            _keep(store, came)
-    return Asked(completed, failed, len(cases) - len(missing), last)
+    def show(now: Progress) -> None:
+        watched(on_progress, stopped, stop)(now)
+        options.on_progress(now)
 
-
-def _keep(store: Store, came: Sequence[StoredCompletion]) -> None:
-    if came:
-        with store.write() as connection:
-            add_completions(connection, came)
+    name = f"completions-{hashlib.sha256(f'{voice.model.name} {known_as}'.encode()).hexdigest()[:16]}"
+    job = Job[tuple[Case, Halves]](
+        name, lambda found: f"{name} {found[0].case_key} {found[0].content_hash}", do,
+        JobOptions(options.concurrency, options.budget_usd, show), stop, progress,
+        listed=lambda found: name, folder=store.journals, fold=folding(store),
+    )  # fmt: skip
+    try:
+        carry_out(job, missing, registry)
+    finally:
+        fold(store)
+    failed = progress.failures.total()
+    if progress.hopeless is not None and progress.done == failed:
+        raise ProviderError("auth", progress.hopeless)
+    last = next(reversed(progress.failures), "")
+    return Asked(progress.done - failed, failed, len(cases) - len(missing), last, stop.reason)
 
 
 def _missing(
     cases: Sequence[Case], model: str, prompt_hash: str, store: Store, again: bool
 ) -> Iterator[tuple[Case, Halves]]:
     with store.read() as cursor:
-        known = set() if again else done(cursor, model, prompt_hash)
+        known = set() if again else completed(cursor, model, prompt_hash)
     for case in cases:
         if (case.case_key, case.content_hash) in known:
             continue
@@ -166,7 +135,7 @@ def _missing(
 
 
 async def _one(case: Case, cut: Halves, voice: Voice, pack: PromptPack, variant: Variant) -> StoredCompletion:
-    asked = pack.render(_PROMPT[variant], first_half=cut.first, words=cut.words)
+    asked = pack.render(PROMPTS[variant], first_half=cut.first, words=cut.words)
     temperature = 0.0 if variant == "recall" else voice.sampling.temperature
     sampling = Sampling(temperature=temperature, max_tokens=max(_LEAST_TOKENS, _SPARE * cut.words))
     record: CallRecord | None = None

@@ -1,37 +1,66 @@
-"""The local engine: trials side by side on one asyncio loop, each journaled whole when it is finished.
+"""The local engine of all work that is paid for or long: pieces of work side by side on one asyncio loop.
 
-Stopping it in any way (Ctrl-C, the stop file, kill -9) loses at most the trials that were under way.
+Every reply of a model is journaled as it arrives, and what a piece of work came to when it is done. Stopped in any way
+(Ctrl-C, the stop file, a budget, kill -9), the same job goes on where it was: only calls under way are made again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
+import signal
+import threading
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Generic, TypeVar
 
+import orjson
 from filelock import FileLock, Timeout
 
+from core.agents.replies import Memory, Over, Replies, Unit
 from core.errors import AnamnesisError
-from core.events import PASSING, Answered, Called, Event, Failed, Graded
+from core.events import PASSING, Answered, CallRecord, Event, Failed, Graded
 from core.frameworks.base import Trial
-from core.journal import JournalWriter, RunHeader, TrialLine, journal_path
+from core.journal import Journal, Line, RunHeader, TrialLine, journal_path
+from core.models.registry import Registry
+from core.store.database import Store
+from core.store.fold import fold_if_free
+from core.work import Progress as Told
+from core.work import Stop as Asked
 
 FOLD_EVERY_S = 3.0
-"""Seconds between two folds of the journal into the database while a run goes on."""
+"""Seconds between two folds of the journal into the database while a job goes on."""
+GIVE_UP = 20
+"""So many failures of the provider in a row end a job: it is down."""
+REGRADING = "regrading "
+"""Begins the names of units that grade stored answers again: what they cost is not the campaign's."""
+_ABOUT_THE_REQUEST = ("refused", "picture", "thinking", "unspoken", "empty")
+"""Failures that say nothing of whether the provider is up."""
 _ASKED_AFTER_S = 0.5
-"""Who only asks whether a run is under way holds its lock for a moment: it is waited for."""
+"""Who only asks whether a job is under way holds its lock for a moment: it is waited for."""
+_RATE_OVER_S = 15.0
+_STATUS = "status.json"
+_STATUS_EVERY = 5
+"""Looks at the stop file between two words on how far the job is."""
+_STATUS_HOLDS_S = 5.0
 
 log = logging.getLogger(__name__)
+
+U = TypeVar("U")
 
 
 @dataclass
 class Progress:
-    """How far a run is: what was done before it was resumed counts as done too."""
+    """How far a job is: what was done before it was resumed counts as done too, but not in calls, tokens and costs.
+
+    ``spent_usd`` is what was spent on it in earlier goes. ``remembered`` replies were not paid for again; ``unused``
+    ones were, and are no longer asked for, because the program or its prompts have changed since.
+    """
 
     planned: int
     done: int = 0
@@ -43,11 +72,17 @@ class Progress:
     calls: int = 0
     started_at: float = field(default_factory=time.time)
     done_here: int = 0
+    spent_usd: float = 0.0
+    remembered: int = 0
+    unused: int = 0
+    hopeless: str | None = None
+    """Why no call can ever succeed (a wrong key, a server that cannot be started), if so."""
+    replies: Replies | None = None
+    """The calls in the air and the work under way, while the job runs."""
+    _samples: deque[tuple[float, int]] = field(default_factory=deque)
 
     def note(self, events: Sequence[Event]) -> None:
-        """Take a finished trial into account."""
-        self.done += 1
-        self.done_here += 1
+        """Take the verdicts and failures of a finished trial into account."""
         for event in events:
             if isinstance(event, Graded):
                 self.verdicts[event.verdict] += 1
@@ -58,31 +93,85 @@ class Progress:
             elif isinstance(event, Failed) and event.where.startswith("grader"):
                 self.failures[event.message] += 1
 
-    def note_call(self, event: Called) -> None:
-        """Take a call into account as soon as it is made, so that a budget holds within trials too."""
+    def note_call(self, call: CallRecord) -> None:
+        """Take a call into account as soon as it is made."""
         self.calls += 1
-        self.tokens += event.call.prompt_tokens + event.call.completion_tokens
-        self.cost_usd += event.call.cost_usd or 0.0
+        self.tokens += call.prompt_tokens + call.completion_tokens
+        self.cost_usd += call.cost_usd or 0.0
+
+    def tokens_a_second(self) -> float | None:
+        """Return how fast text comes, over the last moments in which somebody asked; ``None`` before it is known."""
+        if self.replies is None:
+            return None
+        now, streamed = time.monotonic(), self.replies.streamed
+        self._samples.append((now, streamed))
+        while now - self._samples[0][0] > _RATE_OVER_S:
+            self._samples.popleft()
+        began, before = self._samples[0]
+        return (streamed - before) / (now - began) if now - began >= 1.0 else None
+
+    def in_words(self) -> str:
+        """Return calls, tokens, cost, speed, and who is waited for and how long, in one line; empty without calls."""
+        air = list(self.replies.air) if self.replies else []
+        if not self.calls and not air:
+            return ""
+        words = [f"{self.calls:,} calls, {self.tokens:,} tokens"]
+        if speed := self.tokens_a_second():
+            words[0] += f" ({speed:.0f} a second)"
+        if self.cost_usd + self.spent_usd:
+            words.append(f"${self.cost_usd + self.spent_usd:.2f}")
+        if air:
+            seats = ", ".join(f"{count} {role}" for role, count in Counter(one.role for one in air).most_common())
+            words.append(f"waiting for {seats}, up to {time.time() - air[0].since:.0f} s")
+        if self.replies and self.replies.under_way:
+            steps = [unit.calls for unit in list(self.replies.under_way.values())]
+            words.append(f"{len(steps)} under way at call {min(steps)} to {max(steps)}")
+        return "; ".join(words)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a job is carried out; none of it changes results. The budget holds across resumes."""
+
+    concurrency: int = 16
+    budget_usd: float | None = None
+    on_progress: Callable[[Progress], None] = lambda progress: None
 
 
 @dataclass
 class Stop:
-    """Why a run stopped before it was complete; set by whoever wants it to stop."""
+    """Why a job stopped before it was complete; set by whoever wants it to stop.
+
+    ``at_once`` says that calls in the air are not waited for, as they are where a budget is used up.
+    """
 
     reason: str | None = None
+    at_once: bool = False
 
-    def ask(self, reason: str) -> None:
-        """Ask the run to stop; the first reason stands."""
+    def ask(self, reason: str, *, at_once: bool = True) -> None:
+        """Ask the job to stop; the first reason stands."""
         self.reason = self.reason or reason
+        self.at_once = self.at_once or at_once
+
+
+def watched(told: Told, asked_to_stop: Asked, stop: Stop) -> Callable[[Progress], None]:
+    """Return what shows a job's progress to work in the background (``core.work``), and takes its stop to the job."""
+
+    def show(progress: Progress) -> None:
+        told(progress.done, progress.planned)
+        if asked_to_stop():
+            stop.ask("It was asked to stop.")
+
+    return show
 
 
 @contextmanager
-def running(run_id: str) -> Iterator[Path]:
-    """Hold the run for this process, so that two never run it at once; yields the file that stops it."""
-    folder = journal_path(run_id).parent
-    folder.mkdir(parents=True, exist_ok=True)
-    stop_file = folder / "stop"
-    lock = FileLock(folder / "running.lock")
+def running(run_id: str, folder: Path | None = None) -> Iterator[Path]:
+    """Hold the run or job for this process, so that two never do it at once; yields the file that stops it."""
+    place = journal_path(run_id, folder).parent
+    place.mkdir(parents=True, exist_ok=True)
+    stop_file = place / "stop"
+    lock = FileLock(place / "running.lock")
     try:
         lock.acquire(timeout=_ASKED_AFTER_S)
     except Timeout as error:
@@ -108,14 +197,225 @@ def is_running(run_id: str) -> bool:
     return False
 
 
+def status(run_id: str) -> dict[str, Any] | None:
+    """Return how far a run of any process is, as of the last second; ``None`` where nothing was told lately.
+
+    ``done`` of ``planned`` pieces, ``calls``, ``tokens``, ``cost_usd`` (of all its goes), ``tokens_a_second`` (or
+    ``None``), ``waiting`` as [seat, purpose, seconds] with the longest first, ``under_way`` as piece → calls so far,
+    and all of it in ``words``.
+    """
+    path = journal_path(run_id).with_name(_STATUS)
+    try:
+        told: dict[str, Any] = orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return None
+    return told if time.time() - told["at"] < _STATUS_HOLDS_S else None
+
+
+def _write_status(path: Path, progress: Progress) -> None:
+    """Tell other processes how far the job is. What cannot be written is left out: it is news for a second."""
+    now, replies = time.time(), progress.replies
+    told = {
+        "at": now, "done": progress.done, "planned": progress.planned, "calls": progress.calls,
+        "tokens": progress.tokens, "cost_usd": progress.spent_usd + progress.cost_usd,
+        "tokens_a_second": progress.tokens_a_second(),
+        "waiting": [[one.role, one.purpose, now - one.since] for one in list(replies.air)] if replies else [],
+        "under_way": {name: unit.calls for name, unit in list(replies.under_way.items())} if replies else {},
+        "words": progress.in_words(),
+    }  # fmt: skip
+    with suppress(OSError):
+        path.with_suffix(".new").write_bytes(orjson.dumps(told))
+        path.with_suffix(".new").replace(path)
+
+
 def ask_to_stop(run_id: str) -> None:
     """Ask a run of any process to stop; it does so within a second and keeps its finished trials."""
     (journal_path(run_id).parent / "stop").touch()
 
 
+class interrupts:
+    """Turns Ctrl-C and SIGTERM into a clean stop while the block runs; in another than the main thread, nothing."""
+
+    def __init__(self, stop: Stop) -> None:
+        self._stop = stop
+        main = threading.current_thread() is threading.main_thread()
+        self._signals = (signal.SIGINT, signal.SIGTERM) if main else ()
+
+    def __enter__(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in self._signals:
+            loop.add_signal_handler(number, self._stop.ask, "It was interrupted.")
+
+    def __exit__(self, *_: object) -> None:
+        loop = asyncio.get_running_loop()
+        for number in self._signals:
+            loop.remove_signal_handler(number)
+
+
+@dataclass(frozen=True)
+class Job(Generic[U]):
+    """Work of one journal: ``do`` does a piece of it and returns the lines to keep, which end the piece.
+
+    ``unit`` names a piece, the same whenever the job is taken up again; ``ours`` says which pieces in the journal are
+    this job's. A new journal begins with ``header``. ``shared``: a grader's word holds in the whole job. ``folder``
+    holds the journals, by default all of them; ``fold`` is called now and then to make the database follow.
+    """
+
+    name: str
+    unit: Callable[[U], str]
+    do: Callable[[U, Unit], Awaitable[Sequence[Line]]]
+    options: Options = field(default_factory=Options)
+    stop: Stop = field(default_factory=Stop)
+    progress: Progress = field(default_factory=lambda: Progress(0))
+    header: RunHeader | None = None
+    listed: Callable[[U], str | None] = lambda unit: None
+    """Under which trial the calls of a piece are listed; ``None``: under the piece's own name."""
+    ours: Callable[[str], bool] = lambda unit: True
+    shared: bool = False
+    resumed: bool = True
+    """Whether earlier goes count in the budget."""
+    folder: Path | None = None
+    fold: Callable[[], Awaitable[object]] | None = None
+
+    async def run(self, pieces: Iterable[U], stop_file: Path | None = None) -> None:
+        """Do the pieces; return when all are done or ``stop`` was asked for. What came is in the journal.
+
+        A fault of ours costs its own piece, and is raised when the others are done.
+        """
+        path = journal_path(self.name, self.folder)
+        memory = await asyncio.to_thread(Memory.of, path, self.ours)
+        self.progress.spent_usd += memory.cost_usd if self.resumed else 0.0
+        self._check_budget()
+        async with Journal(path, self.header) as journal:
+            replies = Replies(
+                self.name, journal, memory, shared=self.shared, heard=_Heard(self), over=lambda: bool(self.stop.reason)
+            )
+            self.progress.replies = replies
+            self.options.on_progress(self.progress)
+            with interrupts(self.stop):
+                await self._work_off(iter(pieces), replies, stop_file)
+            self.progress.replies = None
+        self.options.on_progress(self.progress)
+
+    async def _work_off(self, waiting: Iterator[U], replies: Replies, stop_file: Path | None) -> None:
+        left = max(1, self.progress.planned - self.progress.done)
+        workers = [
+            asyncio.create_task(self._work(waiting, replies))
+            for _ in range(max(1, min(self.options.concurrency, left)))
+        ]
+        beside = [
+            asyncio.create_task(self._watch(stop_file, workers)),
+            asyncio.create_task(self._fold_now_and_then()),
+        ]
+        try:
+            outcomes = await asyncio.gather(*workers, return_exceptions=True)
+        finally:
+            for task in [*beside, *workers]:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+        failures = [one for one in outcomes if isinstance(one, Exception)]
+        if failures:
+            raise failures[0]
+
+    async def _work(self, waiting: Iterator[U], replies: Replies) -> None:
+        while self.stop.reason is None and (piece := next(waiting, None)) is not None:
+            name = self.unit(piece)
+            with replies.unit(name, self.listed(piece)) as unit:
+                try:
+                    lines = await self.do(piece, unit)
+                except Over:
+                    return
+                self.progress.done += 1
+                self.progress.done_here += 1
+                self.progress.remembered += unit.remembered
+                self.progress.unused += unit.unused
+                if unit.unused:
+                    log.warning("%s: %d paid replies are no longer asked for and are left out.", name, unit.unused)
+                if lines:
+                    await replies.journal.append(*lines)  # written also where a stop cuts this short
+            self.options.on_progress(self.progress)
+            await asyncio.sleep(0)  # rules never wait, and the others must get their turn
+
+    async def _watch(self, stop_file: Path | None, workers: list[asyncio.Task[None]]) -> None:
+        """Show the progress, and cancel what is under way once an immediate stop is asked for."""
+        for tick in itertools.count():
+            await asyncio.sleep(0.2)
+            if stop_file is not None and tick % _STATUS_EVERY == 0:
+                _write_status(stop_file.with_name(_STATUS), self.progress)
+            if stop_file is not None and stop_file.exists():
+                self.stop.ask("It was asked to stop.")
+            if self.stop.at_once:
+                for worker in workers:
+                    worker.cancel()
+                return
+            self.options.on_progress(self.progress)
+
+    async def _fold_now_and_then(self) -> None:
+        """Make the database follow. Where it cannot, the job goes on: the journal is what counts."""
+        while self.fold is not None:
+            await asyncio.sleep(FOLD_EVERY_S)
+            try:
+                await self.fold()
+            except Exception as error:
+                log.info("The database does not follow for now: %s", error)
+
+    def _check_budget(self) -> None:
+        budget = self.options.budget_usd
+        if budget is not None and self.progress.spent_usd + self.progress.cost_usd >= budget:
+            self.stop.ask(f"The budget of ${budget:.2f} is used up.", at_once=False)
+
+
+class _Heard:
+    """Counts the calls of a job and ends it where it has to: no money, no hope, or a provider that is down."""
+
+    def __init__(self, job: Job[U]) -> None:
+        self._job, self._in_a_row = job, 0
+
+    def __call__(self, call: CallRecord) -> None:
+        job, error = self._job, call.error
+        job.progress.note_call(call)
+        job._check_budget()
+        if error is None:
+            self._in_a_row = 0
+            return
+        kind, _, words = error.partition(": ")
+        self._in_a_row += kind not in _ABOUT_THE_REQUEST
+        if kind == "auth" or (call.attempts == 0 and kind != "picture"):  # a picture breaks what is about its case only
+            job.progress.hopeless = job.progress.hopeless or words
+            job.stop.ask(words)
+            raise Over
+        if self._in_a_row >= GIVE_UP:
+            job.stop.ask(f"The provider failed {GIVE_UP} times in a row ({words.rstrip('.')}).", at_once=False)
+
+
+def carry_out(job: Job[U], pieces: Iterable[U], registry: Registry) -> None:
+    """Do a job from here to its end, with nobody else at it; the registry's models are closed at the end.
+
+    Raises ``AnamnesisError`` where it is under way elsewhere.
+    """
+
+    async def main() -> None:
+        async with registry:
+            if job.progress.done >= job.progress.planned:
+                return job.options.on_progress(job.progress)
+            with running(job.name, job.folder) as stop_file:
+                await job.run(pieces, stop_file)
+
+    asyncio.run(main())
+
+
+def folding(store: Store) -> Callable[[], Awaitable[object]]:
+    """Return what makes a database follow."""
+
+    async def fold() -> None:
+        await asyncio.to_thread(fold_if_free, store)
+
+    return fold
+
+
 @dataclass(frozen=True)
 class Engine:
-    """Runs the missing trials of one run: ``play`` gives the events of a trial, which depend on the protocol.
+    """Runs the missing trials of one run: ``play`` gives the events of a trial, which depend on the framework.
 
     ``fold`` is called now and then to make the database follow.
     """
@@ -124,104 +424,30 @@ class Engine:
     play: Callable[[Trial], AsyncIterator[Event]]
     concurrency: int = 16
     budget_usd: float | None = None
-    fold: Callable[[], Awaitable[None]] | None = None
+    fold: Callable[[], Awaitable[object]] | None = None
     on_progress: Callable[[Progress], None] = lambda progress: None
 
-    async def run(self, missing: Sequence[Trial], planned: int, stop: Stop, stop_file: Path | None = None) -> Progress:
+    async def run(
+        self, missing: Sequence[Trial], planned: int, stop: Stop, stop_file: Path | None = None,
+        progress: Progress | None = None,
+    ) -> Progress:  # fmt: skip
         """Run the trials; return when all are done or ``stop`` was asked for. Finished trials are in the journal."""
-        progress = Progress(planned, done=planned - len(missing))
-        waiting = iter(missing)
-        with JournalWriter(journal_path(self.header.run_id)) as journal:
-            workers = [
-                asyncio.create_task(self._work(waiting, journal, progress, stop))
-                for _ in range(max(1, min(self.concurrency, len(missing))))
-            ]
-            beside = [
-                asyncio.create_task(self._watch(progress, stop, stop_file, workers)),
-                asyncio.create_task(self._fold_now_and_then()),
-            ]
-            try:
-                outcomes = await asyncio.gather(*workers, return_exceptions=True)
-            finally:
-                for task in [*beside, *workers]:
-                    task.cancel()
-                await asyncio.gather(*beside, return_exceptions=True)
-        failures = [o for o in outcomes if isinstance(o, Exception)]
-        if failures:
-            raise failures[0]
-        self.on_progress(progress)
+        progress = progress or Progress(planned)
+        progress.done = planned - len(missing)
+        job = Job[Trial](
+            self.header.run_id, lambda trial: trial.trial_id, lambda trial, unit: self._trial(trial, unit, progress),
+            Options(self.concurrency, self.budget_usd, self.on_progress), stop, progress, self.header,
+            ours=lambda unit: not unit.startswith(REGRADING), shared=True, fold=self.fold,
+        )  # fmt: skip
+        await job.run(missing, stop_file)
         return progress
 
-    async def _work(self, waiting: Iterator[Trial], journal: JournalWriter, progress: Progress, stop: Stop) -> None:
-        for trial in waiting:
-            if stop.reason is not None:
-                return
-            events = await self._trial(trial, progress, stop)
-            if events is None:
-                return
-            journal.append(self._line(trial, events))
-            progress.note(events)
-            self.on_progress(progress)
-            await asyncio.sleep(0)  # the reference cast never waits, and the others must get their turn
-
-    async def _trial(self, trial: Trial, progress: Progress, stop: Stop) -> list[Event] | None:
-        """Return the trial's events, or ``None`` where the whole run has to stop."""
-        events: list[Event] = []
-        async for event in self.play(trial):
-            if isinstance(event, PASSING):
-                continue
-            events.append(event)
-            if isinstance(event, Called):
-                progress.note_call(event)
-                reason = fatal(event)
-                if reason is not None:
-                    stop.ask(reason)
-                    return None
-                if self.budget_usd is not None and progress.cost_usd >= self.budget_usd:
-                    stop.ask(f"The budget of ${self.budget_usd:.2f} is used up.")
-        return events
-
-    def _line(self, trial: Trial, events: list[Event]) -> TrialLine:
-        return TrialLine(
-            run_id=self.header.run_id,
-            trial_id=trial.trial_id,
-            case_key=trial.case.case_key,
-            trial=trial.number,
-            seed=trial.seed,
-            events=events,
-            finished_at=time.time(),
-        )
-
-    async def _watch(
-        self, progress: Progress, stop: Stop, stop_file: Path | None, workers: list[asyncio.Task[None]]
-    ) -> None:
-        """Show the progress, and cancel what is under way once a stop is asked for."""
-        while True:
-            await asyncio.sleep(0.2)
-            if stop_file is not None and stop_file.exists():
-                stop.ask("It was asked to stop.")
-            if stop.reason is not None:
-                for worker in workers:
-                    worker.cancel()
-                return
-            self.on_progress(progress)
-
-    async def _fold_now_and_then(self) -> None:
-        """Make the database follow. Where it cannot, the run goes on: the journal is what counts."""
-        while self.fold is not None:
-            await asyncio.sleep(FOLD_EVERY_S)
-            try:
-                await self.fold()
-            except Exception as error:
-                log.info("The database does not follow for now: %s", error)
-
-
-def fatal(called: Called) -> str | None:
-    """Return why no call of this model can ever succeed (a wrong key, a server that cannot be started), if so.
-
-    A picture that is gone breaks the trials of its own case only.
-    """
-    error = called.call.error
-    if error is None or error.startswith("picture:") or not (error.startswith("auth:") or called.call.attempts == 0):
-        return None
-    return error.partition(": ")[2]
+    async def _trial(self, trial: Trial, unit: Unit, progress: Progress) -> list[Line]:
+        events = [event async for event in self.play(trial) if not isinstance(event, PASSING)]
+        progress.note(events)
+        return [
+            TrialLine(
+                run_id=self.header.run_id, trial_id=trial.trial_id, case_key=trial.case.case_key, trial=trial.number,
+                seed=trial.seed, events=events, finished_at=time.time(), paid=frozenset(unit.paid),
+            )
+        ]  # fmt: skip

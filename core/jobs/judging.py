@@ -1,88 +1,55 @@
-"""A model judges stored conversations one by one, as a job: size before it starts, budget, stop, resume, failures.
+"""A model judges stored conversations one by one: medical terms of patients, or what they withheld and invented.
 
-What is asked, how an answer is checked and where it is kept is the subject's: medical terms of patients
-(``core.jobs.patient_judging``), what patients withheld and invented (``core.jobs.fact_judging``). What a model
-writes is data: JSON is looked for in it, also between other words. What cannot be read is asked for again with what was
-wrong; what stays unreadable, and a provider's failure, is kept as a failure and never as "nothing found".
+What the model has judged under the same prompts (and against the same facts) is skipped, so that the same again goes
+on after a stop, a failure or a used budget. What stays unreadable, and a provider's failure, is kept as a failure and
+never as "nothing found". What is asked, and how an answer is checked: ``core.jobs.judges``.
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
+import hashlib
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar
 
 import orjson
-from pydantic import BaseModel, ValidationError
 
-from core.agents.base import CallFailed, Said
-from core.agents.calls import Voice, call
-from core.agents.ledger_models import MAX_ASKS, fault_of
+from core.agents.base import CallFailed
+from core.agents.calls import Voice
+from core.agents.replies import Unit
 from core.errors import AnamnesisError, UsageError
-from core.events import Called, CallRecord, new_id
-from core.jobs.engine import Progress, Stop, fatal
-from core.jobs.estimate import RoleEstimate
-from core.jobs.regrade import GIVE_UP
-from core.jobs.run import Options, check_budget, interrupts
-from core.journal import JournalWriter, JudgedLine, JudgedTable
-from core.models.base import Message, Sampling
-from core.models.registry import Registry
+from core.events import Called, CallRecord
+from core.jobs.engine import Job, Options, Progress, Stop, carry_out, folding, watched
+from core.jobs.estimate import RoleEstimate, price_of
+from core.jobs.judges import Found, Task, facts_pack, facts_task, judged, terms_pack, terms_task
+from core.jobs.run import check_budget
+from core.journal import RowLine
+from core.models.base import Sampling
+from core.models.registry import Registry, load_registry
 from core.prompts import PromptPack
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.queries.facts import (
+    Judge,
+    TalkToJudge,
+    Which,
+    all_facts_saved,
+    fact_judgement_row,
+    talks_to_judge,
+)
+from core.store.queries.failures import cases_of, dialogues
+from core.store.queries.patients import ToJudge, patient_judgement_row, to_judge
+from core.store.selection import Selection
+from core.text.facts import facts_of
+from core.work import Progress as Told
+from core.work import Stop as StopAsked
+from core.work import Work, begin, work_at
 
-TOGETHER = 10
-"""Judgements between two writes: each has cost something."""
-CHARACTERS_A_TOKEN = 4
-_AGAIN = "again"
-"""The prompt of a pack that asks once more."""
-_STOP_EVERY_S = 0.2
-
-T = TypeVar("T")
-M = TypeVar("M", bound=BaseModel)
-
-
-@dataclass(frozen=True)
-class Found(Generic[T]):
-    """What a model found in a conversation, in order; ``dropped`` findings are not where it says that they are."""
-
-    things: tuple[T, ...] = ()
-    dropped: int = 0
-
-
-@dataclass(frozen=True)
-class Task(Generic[T]):
-    """A conversation to judge: what is asked, and what an answer holds; ``read`` raises ``ValueError`` for none."""
-
-    trial_id: str
-    prompt: str
-    read: Callable[[str], Found[T]]
-
-
-@dataclass(frozen=True)
-class Done(Generic[T]):
-    """What came of one conversation: ``things`` is ``None`` where it failed, with ``failure`` in words.
-
-    ``calls`` is a JSON list of the records of its calls; ``cost_usd`` is ``None`` where a price is not known;
-    ``judged_at`` is seconds since 1970.
-    """
-
-    trial_id: str
-    things: tuple[T, ...] | None
-    dropped: int
-    failure: str
-    calls: str
-    tokens: int
-    cost_usd: float | None
-    judged_at: float
-
-    def kept(self) -> dict[str, Any]:
-        """Return what every table of judgements keeps beside the findings themselves."""
-        return {name: value for name, value in vars(self).items() if name != "things"}
+_READ_AT_ONCE = 100
+_CHARACTERS_A_TOKEN = 4
 
 
 @dataclass(frozen=True)
@@ -118,202 +85,231 @@ class JudgingOutcome:
     stopped: str | None = None
 
 
-@dataclass
-class Desk(Generic[T]):
-    """One judging: ``save`` keeps what is judged, some conversations at a time."""
+class Wanted(ABC):
+    """What is to be judged: ``limit`` conversations, drawn as if at random and always the same."""
 
-    voice: Voice
-    pack: PromptPack
-    options: Options
-    stop: Stop
-    save: Callable[[Sequence[Done[T]]], None]
-    progress: Progress = field(default_factory=lambda: Progress(0))
-    unsaved: list[Done[T]] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
-    in_a_row: int = 0
-    fatal: str | None = None
+    model: str
+    base_url: str | None
+    nothing: ClassVar[str]
+    """Said where no conversation fits."""
+    prompt_tokens: ClassVar[int]
+    """Of the prompt without case, facts and conversation."""
+    answer_tokens: ClassVar[int]
 
-    def judge(self, registry: Registry, tasks: Iterable[Task[T]], planned: int, kept: int) -> JudgingOutcome:
-        """Judge ``planned`` conversations, those under way at once taken as they are needed; what comes is kept.
+    @abstractmethod
+    def pack(self) -> PromptPack:
+        """Load the prompts."""
 
-        ``kept``: how many were judged before. Raises ``AnamnesisError`` where no call can ever succeed.
-        """
-        self.progress = Progress(planned)
-        asyncio.run(self._work_off(registry, iter(tasks)))
-        done, counts = self.progress, self.counts
-        return JudgingOutcome(
-            self.voice.model.name, counts["judged"], counts["with_any"], counts["dropped"], counts["failed"], kept,
-            done.planned - done.done, done.calls, done.tokens, done.cost_usd,
-            max(done.failures, key=done.failures.__getitem__, default=""),
-            self.stop.reason if done.done < done.planned else None,
-        )  # fmt: skip
+    @abstractmethod
+    def found(self, store: Store, judge: Judge) -> Sequence[ToJudge | TalkToJudge]:
+        """Return the conversations that fit, and which of them this judge has judged."""
 
-    async def _work_off(self, registry: Registry, waiting: Iterator[Task[T]]) -> None:
-        """Let so many workers take conversation after conversation; on a stop those under way are dropped."""
-        async with registry:
-            with interrupts(self.stop):
-                tasks = {asyncio.create_task(self._work(waiting)) for _ in range(self.options.concurrency)}
-                try:
-                    await self._watch(tasks)
-                finally:
-                    for task in tasks:
-                        task.cancel()
-                    ends = await asyncio.gather(*tasks, return_exceptions=True)
-                    self._save()
-                    self.options.on_progress(self.progress)
-        for end in ends:
-            if isinstance(end, Exception):  # an unforeseen error is not to be lost behind a stop
-                raise end
-        if self.fatal is not None:
-            kept = f" {self.counts['judged']:,} judgements came before and are kept." if self.counts["judged"] else ""
-            raise AnamnesisError(f"{self.fatal.rstrip('.')}.{kept}")
+    @abstractmethod
+    def tasks(self, store: Store, pack: PromptPack, todo: Sequence[Any]) -> Iterator[Task[Any]]:
+        """Read what is asked about conversations, some at a time."""
 
-    async def _watch(self, tasks: set[asyncio.Task[None]]) -> None:
-        under_way = set(tasks)
-        while under_way and self.stop.reason is None:
-            self.options.on_progress(self.progress)
-            finished, under_way = await asyncio.wait(
-                under_way, timeout=_STOP_EVERY_S, return_when=asyncio.FIRST_COMPLETED
-            )
-            for task in finished:
-                task.result()  # an unforeseen error ends the work
-            if len(self.unsaved) >= TOGETHER:
-                self._save()
-
-    async def _work(self, waiting: Iterator[Task[T]]) -> None:
-        while self.stop.reason is None and (task := next(waiting, None)) is not None:
-            await self._judge(task)
-
-    async def _judge(self, task: Task[T]) -> None:
-        calls: list[CallRecord] = []
-        try:
-            async for item in ask(self.voice, self.pack, task):
-                if isinstance(item, Called):
-                    self._note(item, calls)
-                else:
-                    self.in_a_row = 0
-                    found, failure = (None, item) if isinstance(item, str) else (item, "")
-                    self._add(task.trial_id, found, failure, calls)
-        except CallFailed as failed:
-            self._note(failed.called, calls)
-            self._add(task.trial_id, None, f"{failed.error.kind}: {failed.error}", calls)
-            self.in_a_row += 1
-            if self.in_a_row >= GIVE_UP:
-                self.stop.ask(f"The provider failed {GIVE_UP} times in a row ({str(failed.error).rstrip('.')}).")
-
-    def _note(self, called: Called, calls: list[CallRecord]) -> None:
-        calls.append(called.call)
-        self.progress.note_call(called)
-        hopeless, budget = fatal(called), self.options.budget_usd
-        if hopeless is not None:
-            self.fatal = self.fatal or hopeless
-            self.stop.ask(hopeless)
-        if budget is not None and self.progress.cost_usd >= budget:
-            self.stop.ask(f"The budget of ${budget:.2f} is used up.")
-
-    def _add(self, trial_id: str, found: Found[T] | None, failure: str, calls: list[CallRecord]) -> None:
-        self.progress.done += 1
-        if found is None:
-            self.progress.failures[failure] += 1
-        things, dropped = (found.things, found.dropped) if found is not None else (None, 0)
-        self.counts.update(judged=found is not None, with_any=bool(things), dropped=dropped, failed=found is None)
-        costs = [one.cost_usd for one in calls if one.error is None]
-        self.unsaved.append(
-            Done(
-                trial_id, things, dropped, failure,
-                orjson.dumps([one.model_dump(mode="json") for one in calls]).decode(),
-                sum(one.prompt_tokens + one.completion_tokens for one in calls),
-                None if None in costs else sum(cost or 0.0 for cost in costs), time.time(),
-            )
-        )  # fmt: skip
-
-    def _save(self) -> None:
-        if self.unsaved:
-            self.save(self.unsaved)
-            self.unsaved = []
+    @abstractmethod
+    def row(self, judge: Judge, one: Any, found: Sequence[Any] | None, kept: dict[str, Any]) -> RowLine:
+        """Return what is kept of a conversation; ``found`` is ``None`` where the judging failed."""
 
 
-def desk(
-    model: str, base_url: str | None, pack: PromptPack, registry: Registry, options: Options | None, stop: Stop | None,
-    save: Callable[[Sequence[Done[T]]], None],
-) -> Desk[T]:  # fmt: skip
-    """Return a desk at which a model judges at temperature 0.
+@dataclass(frozen=True)
+class TermsWanted(Wanted):
+    """Medical terms in the replies of the patients of conversations under a filter."""
 
-    Raises ``UsageError`` for an unknown model, a missing key, a budget without prices or no concurrency at all.
+    model: str
+    talks: Selection = field(default_factory=Selection)
+    limit: int | None = None
+    base_url: str | None = None
+    nothing: ClassVar[str] = (
+        "There is nothing to judge: no conversation is stored that fits. Start with `python -m core run --doctor "
+        "reference/bayes`, or choose another --run."
+    )
+    prompt_tokens: ClassVar[int] = 260
+    answer_tokens: ClassVar[int] = 40
+
+    def pack(self) -> PromptPack:
+        """Load the prompts."""
+        return terms_pack()
+
+    def found(self, store: Store, judge: Judge) -> Sequence[ToJudge]:
+        """Return the conversations that fit."""
+        with store.read() as cursor:
+            return to_judge(cursor, judge.model, judge.prompt_hash, self.talks, self.limit)
+
+    def tasks(self, store: Store, pack: PromptPack, todo: Sequence[ToJudge]) -> Iterator[Task[Any]]:
+        """Read the conversations when they are asked for."""
+        for chosen in _some(todo):
+            with store.read() as cursor:
+                said = dialogues(cursor, [one.trial_id for one in chosen])
+            yield from (terms_task(pack, one.trial_id, said[one.trial_id]) for one in chosen)
+
+    def row(self, judge: Judge, one: ToJudge, found: Sequence[Any] | None, kept: dict[str, Any]) -> RowLine:
+        """Return what is kept."""
+        return RowLine(table="patient_judgements", row=patient_judgement_row(*judge, found, kept))
+
+
+@dataclass(frozen=True)
+class FactsWanted(Wanted):
+    """What patients withheld and invented in the conversations of a selection.
+
+    By default only in those with a wrong answer after them, which causes need. ``trials`` names some instead, whatever
+    came after them.
     """
-    options = options or Options()
-    check_budget(options.budget_usd, [registry.spec(model).name], registry)
+
+    model: str
+    talks: Selection = field(default_factory=Selection)
+    which: Which = "wrong"
+    limit: int | None = None
+    trials: tuple[str, ...] | None = None
+    base_url: str | None = None
+    nothing: ClassVar[str] = (
+        "There is nothing to judge: no stored conversation with a wrong answer after it fits. Judge every "
+        "conversation (`--all`), choose another --run, or start a campaign with a multi-turn arm."
+    )
+    prompt_tokens: ClassVar[int] = 420
+    answer_tokens: ClassVar[int] = 80
+
+    def pack(self) -> PromptPack:
+        """Load the prompts."""
+        return facts_pack()
+
+    def found(self, store: Store, judge: Judge) -> Sequence[TalkToJudge]:
+        """Return the conversations that fit."""
+        with store.read() as cursor:
+            return talks_to_judge(cursor, judge, self.talks, which=self.which, trials=self.trials, limit=self.limit)
+
+    def tasks(self, store: Store, pack: PromptPack, todo: Sequence[TalkToJudge]) -> Iterator[Task[Any]]:
+        """Read cases and conversations when they are asked for."""
+        with store.read() as cursor:
+            saved = all_facts_saved(cursor)
+        for chosen in _some(todo):
+            with store.read() as cursor:
+                cases = cases_of(cursor, [(one.case_key, one.content_hash) for one in chosen])
+                said = dialogues(cursor, [one.trial_id for one in chosen])
+            for one in chosen:
+                key = (one.case_key, one.content_hash)
+                facts = facts_of(cases[key], saved.get(key))
+                yield facts_task(pack, one.trial_id, cases[key], facts, said[one.trial_id])
+
+    def row(self, judge: Judge, one: TalkToJudge, found: Sequence[Any] | None, kept: dict[str, Any]) -> RowLine:
+        """Return what is kept."""
+        return RowLine(table="fact_judgements", row=fact_judgement_row(judge, one.facts_hash, found, kept))
+
+
+def _some(todo: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    return (todo[start : start + _READ_AT_ONCE] for start in range(0, len(todo), _READ_AT_ONCE))
+
+
+def size_of(store: Store, wanted: Wanted, registry: Registry) -> JudgingSize:
+    """Return what a judging takes, without answers that have to be asked for again.
+
+    Raises ``UsageError`` for an unknown model and ``AnamnesisError`` where no conversation fits.
+    """
+    found = _found(store, wanted, Judge(registry.spec(wanted.model).name, wanted.pack().hash))
+    todo = [one for one in found if not one.judged]
+    prompt = sum(one.characters for one in todo) / _CHARACTERS_A_TOKEN + len(todo) * wanted.prompt_tokens
+    role = price_of("grader", wanted.model, len(todo), prompt, len(todo) * wanted.answer_tokens, registry)
+    return JudgingSize(len(todo), len(found) - len(todo), role)
+
+
+def _found(store: Store, wanted: Wanted, judge: Judge) -> Sequence[ToJudge | TalkToJudge]:
+    found = wanted.found(store, judge)
+    if not found:
+        raise AnamnesisError(wanted.nothing)
+    return found
+
+
+def judge(
+    store: Store, wanted: Wanted, registry: Registry, options: Options | None = None, stop: Stop | None = None
+) -> JudgingOutcome:
+    """Judge the conversations that this model has not judged under these prompts; what came by a stop is kept.
+
+    Raises ``UsageError`` for an unknown model, a missing key or a budget without prices, and ``AnamnesisError`` where
+    no conversation fits, or no call can ever succeed.
+    """
+    options, stop, pack = options or Options(), stop or Stop(), wanted.pack()
+    judging = Judge(registry.spec(wanted.model).name, pack.hash)
+    check_budget(options.budget_usd, [judging.model], registry)
     if options.concurrency < 1:
         raise UsageError("Conversations cannot be judged fewer than one at a time: give a concurrency of 1 or more.")
-    voice = Voice(registry.open(model, base_url=base_url), Sampling(temperature=0.0))
-    return Desk(voice, pack, options, stop or Stop(), save)
+    voice = Voice(registry.open(wanted.model, base_url=wanted.base_url), Sampling(temperature=0.0))
+    found = _found(store, wanted, judging)
+    todo = {one.trial_id: one for one in found if not one.judged}
+    progress, counts = Progress(len(todo)), Counter[str]()
 
+    async def do(task: Task[Any], unit: Unit) -> list[RowLine]:
+        calls: list[CallRecord] = []
+        things: Found[Any] | None = None
+        failure, done = "", unit.unit_id
+        try:
+            async for item in judged(voice, pack, task):
+                if isinstance(item, Called):
+                    calls.append(item.call)
+                elif isinstance(item, str):
+                    failure = item
+                else:
+                    things = item
+        except CallFailed as failed:
+            calls.append(failed.called.call)
+            failure, done = f"{failed.error.kind}: {failed.error}", ""  # what it said before is not used up
+        if things is None:
+            progress.failures[failure] += 1
+        dropped = things.dropped if things else 0
+        counts.update(judged=things is not None, with_any=bool(things and things.things), dropped=dropped)
+        costs = [one.cost_usd for one in calls if one.error is None]
+        kept = {
+            "trial_id": task.trial_id, "dropped": dropped, "failure": failure,
+            "calls": orjson.dumps([one.model_dump(mode="json") for one in calls]).decode(),
+            "tokens": sum(one.prompt_tokens + one.completion_tokens for one in calls),
+            "cost_usd": None if None in costs else sum(cost or 0.0 for cost in costs), "judged_at": time.time(),
+        }  # fmt: skip
+        line = wanted.row(judging, todo[task.trial_id], things.things if things else None, kept)
+        return [line.model_copy(update={"unit": done})]
 
-def journaled(store: Store, table: JudgedTable) -> Callable[[Sequence[dict[str, Any]]], None]:
-    """Return what keeps rows of a table of judgements: in a journal of their own first, then in the database.
-
-    So that folding the journals into an empty database brings back everything that was paid for.
-    """
-    path = store.journals / f"judging-{new_id()}" / "journal.jsonl"
-
-    def keep(rows: Sequence[dict[str, Any]]) -> None:
-        with JournalWriter(path) as journal:
-            journal.append_all([JudgedLine(table=table, row=row) for row in rows])
+    same = [type(wanted).__name__, {**vars(wanted), "base_url": None}, list(judging)]  # wherever the model is reached
+    name = f"judging-{hashlib.sha256(orjson.dumps(same, default=sorted)).hexdigest()[:16]}"
+    job = Job[Task[Any]](
+        name, lambda task: f"{name} {task.trial_id}", do, options, stop, progress, listed=lambda task: name,
+        folder=store.journals, fold=folding(store),
+    )  # fmt: skip
+    try:
+        carry_out(job, wanted.tasks(store, pack, list(todo.values())), registry)
+    finally:
         fold(store)
+    if progress.hopeless is not None:
+        before = f" {counts['judged']:,} judgements came before and are kept." if counts["judged"] else ""
+        raise AnamnesisError(f"{progress.hopeless.rstrip('.')}.{before}")
+    return JudgingOutcome(
+        judging.model, counts["judged"], counts["with_any"], counts["dropped"], progress.done - counts["judged"],
+        len(found) - len(todo), progress.planned - progress.done, progress.calls, progress.tokens, progress.cost_usd,
+        max(progress.failures, key=progress.failures.__getitem__, default=""),
+        stop.reason if progress.done < progress.planned else None,
+    )  # fmt: skip
 
-    return keep
 
+def begin_judging(
+    wanted: FactsWanted, *, concurrency: int = 16, budget_usd: float | None = None
+) -> Work[JudgingOutcome]:  # fmt: skip
+    """Start a judging in the background of this process, unless one of the same kind is under way: then return that.
 
-async def ask(voice: Voice, pack: PromptPack, task: Task[T]) -> AsyncIterator[Called | Found[T] | str]:
-    """Yield the calls, at most ``MAX_ASKS``, and what was found, or why nothing could be read.
-
-    Raises ``CallFailed`` where the provider fails.
+    What cannot be done as asked is in ``error`` at its end, as one sentence. Stopped, it keeps what was judged, and the
+    same again goes on.
     """
-    messages: list[Message] = [{"role": "user", "content": task.prompt}]
-    fault = ""
-    for _ in range(MAX_ASKS):
-        text = ""
-        async for item in call(voice, messages, "grader", "judge"):
-            if isinstance(item, Called):
-                yield item
-            elif isinstance(item, Said):
-                text = item.text
-        try:
-            yield task.read(text)
-            return
-        except ValueError as error:  # pydantic's ValidationError is one
-            fault = fault_of(error)
-        again: list[Message] = [
-            {"role": "assistant", "content": text},
-            {"role": "user", "content": pack.render(_AGAIN, fault=fault)},
-        ]
-        messages = messages[:1] + again
-    yield f"{voice.model.name} gave no readable answer in {MAX_ASKS} tries: {fault}."
+
+    def do(tell: Told, asked_to_stop: StopAsked) -> JudgingOutcome:
+        stop = Stop()
+        options = Options(concurrency, budget_usd, watched(tell, asked_to_stop, stop))
+        return judge(Store(), wanted, load_registry(), options, stop)
+
+    return begin(_place(wanted.trials), do)
 
 
-def last_object(text: str, form: type[M]) -> M:
-    """Return the last JSON object of the form that was asked for: what comes before it may be thought aloud.
-
-    Raises ``ValueError`` where there is none.
-    """
-    fault: ValueError = ValueError("it holds no JSON object")
-    for piece in reversed(list(_objects(text))):
-        try:
-            return form.model_validate(piece)
-        except ValidationError as error:
-            fault = error
-    raise fault
+def judging(trial_id: str | None = None) -> Work[JudgingOutcome] | None:
+    """Return the judging of one conversation, or of many, that is under way or was the last of this process."""
+    return work_at(_place((trial_id,) if trial_id else None))
 
 
-def _objects(text: str) -> Iterable[object]:
-    """Yield the outermost JSON objects of a text."""
-    position = text.find("{")
-    while position >= 0:
-        try:
-            piece, position = json.JSONDecoder().raw_decode(text, position)
-            yield piece
-        except RecursionError:
-            raise ValueError("its JSON is nested too deeply") from None
-        except json.JSONDecodeError:
-            position += 1
-        position = text.find("{", position)
+def _place(trials: Sequence[str] | None) -> tuple[str, ...]:
+    """One conversation that somebody looks at is judged beside a judging of many."""
+    return ("judging facts", str(Store().path), *(trials if trials and len(trials) == 1 else ()))

@@ -9,8 +9,8 @@ from core.case import Case
 from core.errors import UsageError
 from core.frameworks.base import Framework
 from core.store.database import Store
-from core.store.profiles import newest_profiles
-from core.text.profile.profiles import Prepared
+from core.store.queries.cases import newest_profiles
+from core.text.profiles import Prepared
 
 
 def prepared_cases(cases: Sequence[Case], known: Framework, store: Store | None = None) -> Prepared:

@@ -1,38 +1,219 @@
 """Grades stored free responses again, with another grader or other prompts; earlier verdicts stay as history.
 
 Any stored run can be graded again, also one that came with a release: its new verdicts go into a journal of its own,
-which holds nothing else.
+which holds nothing else. What graders said in earlier re-gradings is known, so that nothing is asked twice.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
-from pathlib import Path
 
 from core.agents.base import Grader
 from core.agents.grader import Memory
+from core.agents.replies import Unit
+from core.case import Case
 from core.errors import AnamnesisError, UsageError
-from core.events import Called, CallRecord, Failed, Graded
+from core.events import Failed, Graded, QuestionType, Verdict
 from core.frameworks.answering import grade_answer
-from core.frameworks.casting import Casting, is_model
-from core.jobs.engine import Progress, Stop, fatal, running
-from core.jobs.regrade_memory import Said, memory_of
-from core.jobs.regrade_plan import Judge, Key, Packs, Regrading, RunPlan, check, nothing_to_grade, plan_of
-from core.jobs.run import Options, check_budget, interrupts
-from core.journal import GradesLine, JournalWriter, RunHeader, journal_path
-from core.models.registry import Registry
+from core.frameworks.base import default_pack, framework
+from core.frameworks.casting import REFERENCE, Casting, full_name, is_model
+from core.jobs.engine import REGRADING, Job, Options, Progress, Stop, running, watched
+from core.jobs.estimate import RoleEstimate, price_of
+from core.jobs.plan import HUMAN
+from core.jobs.run import check_budget
+from core.journal import GradesLine, RunHeader, journal_path
+from core.models.registry import Registry, load_registry
+from core.prompts import PromptPack, grader_hash
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.regrading import AnswerToGrade
+from core.store.queries.regrading import AnswerToGrade, CaseKey, answers_to_grade, cases_answered, given_verdicts
+from core.store.runs import header_of
+from core.work import Progress as Told
+from core.work import Stop as Asked
+from core.work import Work, begin, work_at
 
-GIVE_UP = 20
-"""So many failures of the provider in a row end a re-grading: it is down."""
-_TOGETHER = 500
-"""Lines of the journal that cost nothing to get again are written so many at a time."""
+FREE: tuple[QuestionType, ...] = ("frq", "frq_top3")
+"""Question types that graders judge."""
+
+Key = tuple[QuestionType, str, str]
+"""What is judged once only: question type, what the response is held against, and the response."""
+_TOKENS_A_WORD = 4 / 3
+_NAME_TOKENS = 8
+_REPLY_TOKENS = 4
+_LISTED = 3
+"""Diagnoses of a list that are judged one by one, at most."""
+_SECONDS_A_CALL = 1.5
+_BY_RULE_A_SECOND = 5_000
+
+
+@dataclass(frozen=True)
+class Regrading:
+    """What is to be graded again, by whom, and under which prompt pack (``None``: each run's own).
+
+    ``limit`` takes the first so many answers of each run. ``fresh`` asks about every answer, whatever is known:
+    so a grader is measured on repeats.
+    """
+
+    run_ids: tuple[str, ...]
+    grader: str
+    prompts: str | None = None
+    question_types: tuple[QuestionType, ...] = FREE
+    limit: int | None = None
+    base_url: str | None = None
+    fresh: bool = False
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A grader as it judges one run: full name, the name that is stored, its prompts and their hash.
+
+    The reference grader has neither prompts nor hash. ``own_unchanged`` says that the prompts are those under which
+    the run itself was graded, so that its verdicts without a hash are verdicts under these.
+    """
+
+    model: str
+    stored_name: str
+    pack: PromptPack
+    prompt_hash: str = ""
+    own_unchanged: bool = True
+
+    def has_judged(self, answer: AnswerToGrade) -> bool:
+        """Say whether the verdict that counts now is already this grader's under these prompts."""
+        if answer.verdict in (None, "provider_error"):  # a provider's failure is no judgement
+            return False
+        under_these = answer.prompt_hash == self.prompt_hash or (self.own_unchanged and not answer.prompt_hash)
+        return under_these and (answer.grader or "").partition(" [")[0] == self.model
+
+    def key(self, case: Case, answer: AnswerToGrade) -> Key:
+        """Return what the verdict depends on: a model is told the right answer only, the rules know the whole case."""
+        held_against = case.answer if is_model(self.model) else case.content_hash
+        return answer.question_type, held_against, answer.response
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """One run: the answers that are to be graded, and how many of all ``answers`` the grader has judged already."""
+
+    header: RunHeader
+    judge: Judge
+    todo: Sequence[AnswerToGrade]
+    cases: Mapping[CaseKey, Case]
+    answers: int
+
+    @property
+    def judged(self) -> int:
+        """Answers whose verdict that counts is this grader's already."""
+        return self.answers - len(self.todo)
+
+    def key(self, answer: AnswerToGrade) -> Key:
+        """Return what the verdict on an answer depends on."""
+        return self.judge.key(self.cases[answer.case], answer)
+
+
+class Packs:
+    """Prompt packs as they are when they are first looked at: one re-grading has one state of them."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, PromptPack] = {}
+
+    def __call__(self, place: str) -> PromptPack:
+        """Return a pack; raise ``UsageError`` where there is none that can be used."""
+        if place not in self._loaded:
+            self._loaded[place] = default_pack(place)
+        return self._loaded[place]
+
+
+def plan_of(store: Store, run_id: str, wanted: Regrading, registry: Registry, packs: Packs) -> RunPlan:
+    """Return what there is to do in a run; raise ``UsageError`` where it cannot be done as asked."""
+    with store.read() as cursor:
+        header = header_of(cursor, run_id)
+        if header is None:
+            raise UsageError(f"There is no run {run_id!r}; `python -m core runs` lists them.")
+        judge = judge_of(header, wanted, registry, packs)
+        answers = answers_to_grade(cursor, run_id, wanted.question_types, wanted.limit)
+        cases = cases_answered(cursor, run_id) if answers else {}
+    todo = answers if wanted.fresh else [answer for answer in answers if not judge.has_judged(answer)]
+    return RunPlan(header, judge, todo, cases, len(answers))
+
+
+def check(wanted: Regrading) -> None:
+    """Raise ``UsageError`` for what no re-grading can be."""
+    foreign = [name for name in wanted.question_types if name not in FREE]
+    if foreign or not wanted.question_types:
+        raise UsageError(
+            f"Graders judge free responses, so the types are {' and '.join(FREE)}, not {', '.join(foreign) or 'none'}."
+        )
+    if wanted.limit is not None and wanted.limit < 1:
+        raise UsageError("--limit must be at least 1.")
+    if wanted.prompts is not None and not is_model(wanted.grader):
+        raise UsageError(f"{wanted.grader} judges by names and reads no prompts: leave --prompts out.")
+
+
+def judge_of(header: RunHeader, wanted: Regrading, registry: Registry, packs: Packs) -> Judge:
+    """Return the grader of a run; raise ``UsageError`` for an unknown one, or without prompts for it."""
+    name = full_name("grader", wanted.grader, registry, (REFERENCE["grader"],))
+    if not is_model(name):
+        return Judge(name, name, packs(framework().name))
+    place = _own_pack(header)
+    pack = packs(wanted.prompts or place)
+    own = pack if wanted.prompts is None else _if_there(place, packs)
+    prompts = grader_hash(pack)
+    if own is None or prompts != grader_hash(own):
+        return Judge(name, f"{name} [{pack.name}]", pack, prompts, own_unchanged=False)
+    held = header.prompt_hash if framework(header.protocol).grades_itself else header.settings.get("grading_prompts")
+    return Judge(name, name, pack, prompts, own_unchanged=held == own.hash)
+
+
+def _own_pack(header: RunHeader) -> str:
+    """Return the pack that a run is graded under.
+
+    Graders' prompts are CRAFT-MD's, whatever protocol the answers come from; a release's and a human's runs have no
+    pack of their own.
+    """
+    without = (
+        not framework(header.protocol).grades_itself
+        or header.source == "release"
+        or header.doctor.startswith(f"{HUMAN}/")
+    )
+    return framework().name if without else header.prompt_pack
+
+
+def _if_there(place: str, packs: Packs) -> PromptPack | None:
+    """Return a run's own pack, ``None`` where it is gone: then any other is another one."""
+    try:
+        return packs(place)
+    except UsageError:
+        return None
+
+
+def nothing_to_grade(wanted: Regrading) -> AnamnesisError:
+    """Return the error of runs without free responses."""
+    runs = f"Run {wanted.run_ids[0]} has" if len(wanted.run_ids) == 1 else "These runs have"
+    types = "" if set(wanted.question_types) == set(FREE) else f" of the type {' or '.join(wanted.question_types)}"
+    return AnamnesisError(f"{runs} no free response{types} to grade.")
+
+
+@dataclass(frozen=True)
+class Said:
+    """A grader's word on a response, and the calls that led to it: a copy of it keeps them, so it is known as one."""
+
+    extracted: str | None
+    verdict: Verdict
+    call_ids: tuple[str, ...] = ()
+
+
+def memory_of(store: Store, judge: Judge) -> Memory[Key, Said]:
+    """Return what a model said under these prompts in earlier re-gradings; rules are quicker than looking it up."""
+    if not judge.prompt_hash:
+        return Memory()
+    with store.read() as cursor:
+        given = given_verdicts(cursor, judge.model, judge.prompt_hash)
+    return Memory(
+        {(g.question_type, g.answer, g.response): Said(g.extracted, g.verdict, tuple(g.call_ids)) for g in given}
+    )
 
 
 @dataclass(frozen=True)
@@ -80,7 +261,7 @@ def regrade(
 
 @dataclass
 class _Desk:
-    """One re-grading under way."""
+    """One re-grading under way. Graders under the same prompts are one, and know what was said under them before."""
 
     wanted: Regrading
     registry: Registry
@@ -91,8 +272,6 @@ class _Desk:
     changed: int = 0
     saved: int = 0
     failed: int = 0
-    in_a_row: int = 0
-    fatal: str | None = None
     packs: Packs = field(default_factory=Packs)
     memories: dict[str, Memory[Key, Said]] = field(default_factory=dict)
     makers: dict[str, Callable[[], Grader]] = field(default_factory=dict)
@@ -110,187 +289,177 @@ class _Desk:
         count = len(plans)
         del plans  # a release's answers are many: they are read again when their run's turn comes
         async with self.registry:
-            with interrupts(self.stop):
-                for run_id in pending:
-                    if self.stop.reason is None:
-                        await self._run(run_id)
-        self._raise_if_hopeless()
-        return self._outcome(judge.stored_name, count, judged)
+            for run_id in pending:
+                if self.stop.reason is None:
+                    await self._run(run_id)
+        done = self.progress
+        if done.hopeless is not None:
+            graded = done.verdicts.total()
+            kept = f" {graded:,} answers were graded before and are kept." if graded else ""
+            raise AnamnesisError(f"{done.hopeless.rstrip('.')}.{kept}")
+        return Regraded(
+            judge.stored_name, count, done.verdicts.total(), self.changed, self.saved, judged, self.failed, done.calls,
+            done.tokens, done.cost_usd, max(done.failures, key=done.failures.__getitem__, default=""),
+            self.stop.reason if done.done < done.planned else None,
+        )  # fmt: skip
 
     def _plan(self, run_id: str) -> RunPlan:
         return plan_of(self.store, run_id, self.wanted, self.registry, self.packs)
-
-    def _outcome(self, grader: str, runs: int, judged: int) -> Regraded:
-        done = self.progress
-        failure = max(done.failures, key=done.failures.__getitem__, default="")
-        return Regraded(
-            grader, runs, done.verdicts.total(), self.changed, self.saved, judged, self.failed, done.calls, done.tokens,
-            done.cost_usd, failure, self.stop.reason if done.done < done.planned else None,
-        )  # fmt: skip
-
-    def _raise_if_hopeless(self) -> None:
-        if self.fatal is not None:
-            graded = self.progress.verdicts.total()
-            kept = f" {graded:,} answers were graded before and are kept." if graded else ""
-            raise AnamnesisError(f"{self.fatal.rstrip('.')}.{kept}")
 
     async def _run(self, run_id: str) -> None:
         """Grade one run, which nobody else does meanwhile."""
         with running(run_id) as stop_file:
             plan = self._plan(run_id)
-            self._open(plan.judge)
-            with grades_of(plan.header) as out:
-                await self._work_off(plan, out, stop_file)
-        self.options.on_progress(self.progress)
+            judge = plan.judge
+            check_journal(plan.header)
+            if judge.prompt_hash not in self.makers:
+                casting = Casting(self.registry, judge.pack, base_url=self.wanted.base_url)
+                self.makers[judge.prompt_hash] = make = casting.graders(judge.model)
+                self.graders[judge.prompt_hash] = make()
+                self.memories[judge.prompt_hash] = memory_of(self.store, judge)
+            ours = f"{REGRADING}{judge.stored_name} {judge.prompt_hash} "
+            job = Job[AnswerToGrade](
+                run_id, lambda answer: f"{ours}{answer.trial_id} {answer.format}:{answer.question_type}",
+                lambda answer, unit: self._grade(plan, answer, unit), self.options, self.stop, self.progress,
+                plan.header, listed=lambda answer: answer.trial_id, ours=lambda unit: unit.startswith(ours),
+                resumed=not self.wanted.fresh,
+            )  # fmt: skip
+            await job.run(plan.todo, stop_file)
 
-    def _open(self, judge: Judge) -> None:
-        """Make the grader ready, and what it said before; graders under the same prompts are one."""
-        if judge.prompt_hash not in self.makers:
-            casting = Casting(self.registry, judge.pack, base_url=self.wanted.base_url)
-            self.makers[judge.prompt_hash] = make = casting.graders(judge.model)
-            self.graders[judge.prompt_hash] = make()
-            self.memories[judge.prompt_hash] = memory_of(self.store, judge)
-
-    async def _work_off(self, plan: RunPlan, out: GradesWriter, stop_file: Path) -> None:
-        """Let so many workers take trial after trial; on a stop those under way are cut short."""
-        trials = [list(answers) for _, answers in groupby(plan.todo, key=lambda answer: answer.trial_id)]
-        waiting = iter(trials)
-        many = max(1, min(self.options.concurrency, len(trials)))
-        workers = [asyncio.create_task(self._work(plan, waiting, out)) for _ in range(many)]
-        watch = asyncio.create_task(self._watch(stop_file, workers))
-        try:
-            await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
-        finally:
-            for task in (watch, *workers):
-                task.cancel()
-            outcomes = await asyncio.gather(watch, *workers, return_exceptions=True)
-        for outcome in outcomes:
-            if isinstance(outcome, Exception):
-                raise outcome
-
-    async def _watch(self, stop_file: Path, workers: Sequence[asyncio.Task[None]]) -> None:
-        """Show the progress, and cancel what is under way once a stop is asked for."""
-        while True:
-            self.options.on_progress(self.progress)
-            if stop_file.exists():
-                self.stop.ask("It was asked to stop.")
-            if self.stop.reason is not None:
-                for worker in workers:
-                    worker.cancel()
-                return
-            await asyncio.sleep(0.2)
-
-    async def _work(self, plan: RunPlan, waiting: Iterator[list[AnswerToGrade]], out: GradesWriter) -> None:
-        for answers in waiting:
-            if self.stop.reason is not None:
-                return
-            grades: list[Graded] = []
-            calls: list[CallRecord] = []
-            try:
-                for answer in answers:
-                    await self._grade(plan, answer, grades, calls)
-            finally:  # cut short, what was paid for is kept
-                if grades or calls:
-                    trial_id = answers[0].trial_id
-                    out.add(GradesLine(run_id=plan.header.run_id, trial_id=trial_id, grades=grades, calls=calls))
-            await asyncio.sleep(0)  # rules never wait, and the others must get their turn
-
-    async def _grade(self, plan: RunPlan, answer: AnswerToGrade, grades: list[Graded], calls: list[CallRecord]) -> None:
+    async def _grade(self, plan: RunPlan, answer: AnswerToGrade, unit: Unit) -> list[GradesLine]:
         """Judge one answer; a provider that fails now does not take the place of a verdict that was given before."""
         judge, key = plan.judge, plan.key(answer)
         memory: Memory[Key, Said] = Memory() if self.wanted.fresh else self.memories[judge.prompt_hash]
         async with memory.turn(key) as asking:
-            if asking and self.stop.reason is not None:  # it came to its turn because another's call failed for good
-                return
-            heard = await self._ask(plan, answer, calls) if asking else None
+            heard = await self._ask(plan, answer) if asking else None
             if heard is not None:
                 memory.known[key] = heard
         said = memory.known.get(key)
-        self.progress.done += 1
         if said is None:
             self.failed += 1
-            return
+            return []
         self.saved += not asking
         self.changed += said.verdict != answer.verdict
         self.progress.verdicts[said.verdict] += 1
-        grades.append(
-            Graded(
-                format=answer.format, question_type=answer.question_type,
-                rule="frq" if answer.question_type == "frq" else "frq_top3", grader=judge.stored_name,
-                extracted=said.extracted, verdict=said.verdict, call_ids=said.call_ids, prompt_hash=judge.prompt_hash,
-            )
+        grade = Graded(
+            format=answer.format, question_type=answer.question_type,
+            rule="frq" if answer.question_type == "frq" else "frq_top3", grader=judge.stored_name,
+            extracted=said.extracted, verdict=said.verdict, call_ids=said.call_ids, prompt_hash=judge.prompt_hash,
         )  # fmt: skip
+        name = unit.unit_id if unit.paid else ""
+        return [GradesLine(run_id=plan.header.run_id, trial_id=answer.trial_id, grades=[grade], unit=name)]
 
-    async def _ask(self, plan: RunPlan, answer: AnswerToGrade, calls: list[CallRecord]) -> Said | None:
+    async def _ask(self, plan: RunPlan, answer: AnswerToGrade) -> Said | None:
         """Return what the grader says, or ``None`` where its provider fails."""
         hash_ = plan.judge.prompt_hash
         grader = self.makers[hash_]() if self.wanted.fresh else self.graders[hash_]
         said: Said | None = None
         arm = (answer.format, answer.question_type)
         async for event in grade_answer(plan.cases[answer.case], grader, arm, answer.response, ()):
-            if isinstance(event, Called):
-                calls.append(event.call)
-                self._note(event)
-            elif isinstance(event, Failed):
-                self._note_failure(event.message)
+            if isinstance(event, Failed):
+                self.progress.failures[event.message] += 1
             elif isinstance(event, Graded) and event.verdict != "provider_error":
-                self.in_a_row = 0
                 said = Said(event.extracted, event.verdict, event.call_ids)
         return said
 
-    def _note(self, event: Called) -> None:
-        self.progress.note_call(event)
-        hopeless = fatal(event)
-        if hopeless is not None:
-            self.fatal = self.fatal or hopeless
-            self.stop.ask(hopeless)
-        budget = self.options.budget_usd
-        if budget is not None and self.progress.cost_usd >= budget:
-            self.stop.ask(f"The budget of ${budget:.2f} is used up.")
 
-    def _note_failure(self, message: str) -> None:
-        self.progress.failures[message] += 1
-        self.in_a_row += 1
-        if self.in_a_row >= GIVE_UP:
-            self.stop.ask(f"The provider failed {GIVE_UP} times in a row ({message.rstrip('.')}).")
+def check_journal(header: RunHeader) -> None:
+    """Raise ``UsageError`` where a run of our own has lost its journal: one without its trials would mislead.
 
-
-class GradesWriter:
-    """Writes lines of a journal: at once where they were paid for, else many together."""
-
-    def __init__(self, writer: JournalWriter) -> None:
-        self._writer = writer
-        self._waiting: list[GradesLine] = []
-
-    def add(self, line: GradesLine) -> None:
-        """Take a line."""
-        self._waiting.append(line)
-        if line.calls or len(self._waiting) >= _TOGETHER:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write what waits."""
-        if self._waiting:
-            waiting, self._waiting = self._waiting, []
-            self._writer.append_all(waiting)
-
-
-@contextmanager
-def grades_of(header: RunHeader) -> Iterator[GradesWriter]:
-    """Open a run's journal for new verdicts; a release gets one, which holds nothing else.
-
-    Raises ``UsageError`` where a run of our own has lost its journal: one without its trials would mislead.
+    A release has none until it is graded again, and then one that holds nothing but new verdicts.
     """
     path = journal_path(header.run_id)
     if header.source != "release" and not path.exists():
         raise UsageError(
             f"The journal of run {header.run_id} is gone, and new verdicts are kept there: restore {path} first."
         )
-    with JournalWriter(path) as writer:
-        if path.stat().st_size == 0:
-            writer.append(header)
-        out = GradesWriter(writer)
-        try:
-            yield out
-        finally:
-            out.flush()
+
+
+def begin_regrading(wanted: Regrading, *, concurrency: int = 16, budget_usd: float | None = None) -> Work[Regraded]:
+    """Start a re-grading in the background of this process, unless one is under way in it: then return that.
+
+    What cannot be done as asked (an unknown grader, a missing key, a run that another process works on) is in
+    ``error`` at its end, as one sentence. Stopped, it keeps what was graded, and the same again goes on.
+    """
+
+    def do(tell: Told, asked_to_stop: Asked) -> Regraded:
+        stop = Stop()
+        options = Options(concurrency, budget_usd, watched(tell, asked_to_stop, stop))
+        return regrade(wanted, load_registry(), options, stop=stop)
+
+    return begin(_place(), do)
+
+
+def regrading() -> Work[Regraded] | None:
+    """Return the re-grading that is under way or was the last of this process, or ``None``."""
+    return work_at(_place())
+
+
+def _place() -> tuple[str, str]:
+    return "regrading", str(Store().path)
+
+
+@dataclass(frozen=True)
+class RegradeEstimate:
+    """A re-grading's size before it starts.
+
+    Of all ``answers`` of ``runs``, ``judged`` have this grader's verdict already, ``known`` take over that of equal
+    ones, and ``asked`` remain. ``seconds`` is wall time at the given concurrency.
+    """
+
+    runs: int
+    answers: int
+    judged: int
+    known: int
+    asked: int
+    role: RoleEstimate
+    seconds: float
+
+
+def estimate_regrade(wanted: Regrading, registry: Registry, store: Store, concurrency: int) -> RegradeEstimate:
+    """Estimate a re-grading of what the database holds; raise ``UsageError`` where it cannot be done as asked."""
+    check(wanted)
+    packs = Packs()
+    plans = [plan for run_id in wanted.run_ids if (plan := plan_of(store, run_id, wanted, registry, packs)).answers]
+    if not plans:
+        raise nothing_to_grade(wanted)
+    known: dict[str, set[Key]] = {}
+    asked = 0
+    calls, prompt = 0, 0.0
+    for plan in plans:
+        judge = plan.judge
+        if judge.prompt_hash not in known:
+            known[judge.prompt_hash] = set(memory_of(store, judge).known)
+        new = _to_ask(plan, known[judge.prompt_hash], fresh=wanted.fresh)
+        asked += len(new)
+        for key in new if is_model(judge.model) else ():
+            steps, tokens = _figures(judge, key)
+            calls, prompt = calls + steps, prompt + tokens
+    role = price_of("grader", plans[0].judge.model, calls, prompt, calls * _REPLY_TOKENS, registry)
+    todo = sum(len(plan.todo) for plan in plans)
+    seconds = todo / _BY_RULE_A_SECOND + math.ceil(calls / concurrency) * _SECONDS_A_CALL
+    answers = sum(plan.answers for plan in plans)
+    return RegradeEstimate(len(plans), answers, answers - todo, todo - asked, asked, role, seconds)
+
+
+def _to_ask(plan: RunPlan, known: set[Key], *, fresh: bool) -> list[Key]:
+    """Return what has to be judged; what is returned is ``known`` from then on."""
+    keys = [plan.key(answer) for answer in plan.todo]
+    if fresh:
+        return keys
+    new = [key for key in dict.fromkeys(keys) if key not in known]
+    known.update(new)
+    return new
+
+
+def _figures(judge: Judge, key: Key) -> tuple[int, float]:
+    """Return calls and prompt tokens of judging one response."""
+    question_type, answer, response = key
+    compare = _tokens(judge.pack.render("grader_judge", answer=answer, extracted="")) + _NAME_TOKENS
+    if question_type == "frq_top3":
+        return _LISTED, _LISTED * compare
+    return 2, _tokens(judge.pack.render("grader_extract", response=response)) + compare
+
+
+def _tokens(text: str) -> float:
+    return len(text.split()) * _TOKENS_A_WORD

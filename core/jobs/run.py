@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,13 +11,15 @@ from core.errors import AnamnesisError, UsageError
 from core.events import Event
 from core.frameworks.base import Branch, Campaign, Trial, default_pack
 from core.frameworks.casting import Casting
-from core.jobs.engine import Engine, Progress, Stop, running
+from core.jobs.engine import Engine, Progress, Stop, folding, running
+from core.jobs.engine import Options as Options
 from core.jobs.pictures import check_showable
 from core.jobs.plan import campaign_of, human_seats, in_full, models_of, trials_of
 from core.journal import JournalWriter, RunHeader, done_trials, journal_path
+from core.models.prices import source
 from core.models.registry import Registry
 from core.store.database import Store
-from core.store.fold import fold, fold_if_free
+from core.store.fold import fold
 
 Play = Callable[[Trial], AsyncIterator[Event]]
 """Gives the events of a trial."""
@@ -32,15 +32,6 @@ class Outcome:
     header: RunHeader
     progress: Progress
     stopped: str | None
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a run is carried out; none of it changes results."""
-
-    concurrency: int = 16
-    budget_usd: float | None = None
-    on_progress: Callable[[Progress], None] = lambda progress: None
 
 
 def begin(header: RunHeader) -> None:
@@ -76,22 +67,18 @@ async def _carry_out(header: RunHeader, registry: Registry, options: Options) ->
             check_budget(options.budget_usd, list(models_of(campaign).values()), registry)
             check_pictures(replace(campaign, cases=tuple(trial.case for trial in missing)), registry)
             engine = _engine(header, campaign, registry, options, store)
-            with interrupts(stop):
-                progress = await engine.run(missing, len(trials), stop, stop_file)
+            progress = await engine.run(missing, len(trials), stop, stop_file)
     await asyncio.to_thread(fold, store)
     return Outcome(header, progress, stop.reason if progress.done < progress.planned else None)
 
 
 def _engine(header: RunHeader, campaign: Campaign, registry: Registry, options: Options, store: Store) -> Engine:
-    async def fold_now() -> None:
-        await asyncio.to_thread(fold_if_free, store)
-
     return Engine(
         header=header,
         play=player_of(campaign, registry),
         concurrency=options.concurrency,
         budget_usd=options.budget_usd,
-        fold=fold_now,
+        fold=folding(store),
         on_progress=options.on_progress,
     )
 
@@ -142,28 +129,9 @@ def check_budget(budget_usd: float | None, names: Sequence[str], registry: Regis
         return
     if not budget_usd > 0:
         raise UsageError("--budget-usd must be more than 0.")
-    unpriced = [name for name in names if registry.spec(name).prices is None]
+    unpriced = [name for name in names if source(registry.spec(name)) is None]
     if unpriced:
         raise UsageError(
             f"A budget needs prices, and none is known for {', '.join(dict.fromkeys(unpriced))}: "
             "add them to data/models.local.toml, or leave --budget-usd out."
         )
-
-
-class interrupts:
-    """Turns Ctrl-C and SIGTERM into a clean stop while the block runs; in another than the main thread, nothing."""
-
-    def __init__(self, stop: Stop) -> None:
-        self._stop = stop
-        main = threading.current_thread() is threading.main_thread()
-        self._signals = (signal.SIGINT, signal.SIGTERM) if main else ()
-
-    def __enter__(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number in self._signals:
-            loop.add_signal_handler(number, self._stop.ask, "It was interrupted.")
-
-    def __exit__(self, *_: object) -> None:
-        loop = asyncio.get_running_loop()
-        for number in self._signals:
-            loop.remove_signal_handler(number)

@@ -24,12 +24,11 @@ from core.journal import RunHeader
 from core.live.session import Session
 from core.live.start import one_case, watch
 from core.models.registry import Registry, load_registry
-from core.store.cases import case as stored_case
-from core.store.casts import cast
 from core.store.database import Store
 from core.store.fold import fold_if_free
-from core.store.forks import Setup, setups
-from core.store.trials import utterances_of
+from core.store.queries.cases import case as stored_case
+from core.store.queries.transcripts import stored_trial, utterances_of
+from core.store.runs import Run
 
 FORK_ARMS: tuple[Arm, ...] = (("multi_turn", "frq"), ("multi_turn", "mcq"))
 """What a branch is asked afterwards unless it is told otherwise: a vignette's answer does not depend on the fork."""
@@ -96,16 +95,15 @@ def stored_origin(trial_id: str) -> Origin:
     store = Store()
     fold_if_free(store)
     with store.read() as cursor:
-        held = setups(cursor, [trial_id]).get(trial_id)
+        held = stored_trial(cursor, trial_id)
         if held is None:
             raise UsageError(f"There is no stored conversation {trial_id!r} to fork: take its id from its address.")
         about = stored_case(cursor, held.case_key, held.content_hash)
         dialogue = tuple(Turn(said.role, said.text) for said in utterances_of(cursor, trial_id))
-        run = cast(cursor, held.run_id)
-    protocol = run.protocol if run else ""
+    run = held.run
     return Origin(
-        trial_id, about, held.case_key, dialogue, held.seed, _names(protocol, held), held.prompt_pack,
-        held.prompt_hash, held.settings, held.source, protocol,
+        trial_id, about, held.case_key, dialogue, held.seed, _names(run.protocol, run), run.prompt_pack,
+        run.prompt_hash, run.settings, run.source, run.protocol,
     )  # fmt: skip
 
 
@@ -124,7 +122,7 @@ def running_origin(session: Session) -> Origin:
     )  # fmt: skip
 
 
-def _names(protocol: str, held: Setup | RunHeader) -> CastNames:
+def _names(protocol: str, held: Run | RunHeader) -> CastNames:
     return names_of(framework(protocol), {seat: getattr(held, seat) for seat in STORED_SEATS}, dict(held.settings))
 
 

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 
 from core.agents.base import Turn
+from core.agents.replies import Replies, Unit
 from core.errors import AnamnesisError
 from core.events import (
     Answered,
@@ -78,6 +79,10 @@ class Session:
     on_finish: Callable[[Session], None] | None = None
     beside: Session | None = None
     """The session that this one keeps step with, message by message."""
+    replies: Replies | None = None
+    """Journals each call of a model as its reply comes, also of a session that is stopped or breaks off."""
+    unit: Unit | None = None
+    """The calls so far, while ``replies`` are kept."""
 
     def start(self, source: Source) -> None:
         """Start the stream in a thread of its own."""
@@ -159,7 +164,7 @@ class Session:
 
     def _run(self, source: Source) -> None:
         try:
-            asyncio.run(self._consume(source))
+            asyncio.run(self._journaled(source))
             if self.on_finish is not None:
                 self.on_finish(self)
         except asyncio.CancelledError:
@@ -172,6 +177,13 @@ class Session:
         finally:
             self.draft, self.waiting = None, None
             self.finished_at = time.time()
+
+    async def _journaled(self, source: Source) -> None:
+        if self.replies is None:
+            return await self._consume(source)
+        async with self.replies.journal:
+            with self.replies.unit(self.key) as self.unit:
+                await self._consume(source)
 
     async def _consume(self, source: Source) -> None:
         stream = source(self)

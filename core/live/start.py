@@ -7,13 +7,14 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
+from core.agents.replies import Replies
 from core.case import Case
 from core.events import PASSING, Event, Finished
 from core.frameworks.base import Branch, Campaign, Trial
 from core.frameworks.casting import is_model
 from core.jobs.plan import header_of, in_full, trials_of
 from core.jobs.run import check_pictures, check_prompts, player_of
-from core.journal import JournalWriter, RunHeader, TrialLine, journal_path
+from core.journal import Journal, JournalWriter, RunHeader, TrialLine, journal_path
 from core.live.session import Session, replay
 from core.models.registry import Registry, load_registry
 from core.store.database import Store
@@ -71,8 +72,11 @@ def watch(
     def store(session: Session) -> None:
         events = session.snapshot()
         if any(isinstance(event, Finished) for event in events):
-            _keep(header.run_id, [header, _line(header.run_id, trial, events)])
+            paid = session.unit.paid if session.unit else set()
+            line = _line(header.run_id, trial, events).model_copy(update={"paid": frozenset(paid)})
+            _keep(header.run_id, [line] if paid else [header, line])
 
+    session.replies = Replies(header.run_id, Journal(journal_path(header.run_id), header))
     session.on_finish = store
     if beside is not None:
         session.beside, beside.beside = beside, session

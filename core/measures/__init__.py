@@ -1,1 +1,1 @@
-"""What stored trials are worth: scores, figures with intervals, and what a reviewer said of them."""
+"""Figures from what is stored: measures of trials, and metrics over many of them."""

@@ -1,24 +1,33 @@
 """Accuracy of an arm: the mean over a case's counted trials, then over cases (Johri et al. 2025, Methods).
 
-Nothing is dropped silently: every row carries its numbers of cases and trials, and what it excluded and why.
+Nothing is dropped silently: every row carries its numbers of cases and trials, and what it excluded and why. Scores,
+one row for each case in one arm of one model, are what every comparison and test is made of. Cells are those of the
+accuracy page: what this database holds, and what is published where it holds nothing; a published cell is marked by its
+table and never mixed into a computed one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+import pandas as pd
 
-from core.errors import UsageError
+from core.agents.mcq import STRICT_VERSION
+from core.datasets.published import RELEASE_DATASETS, AccuracyFigure, accuracy_figures
+from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
+from core.measures.base import Asked, Columns, Row, metric
 from core.stats.bootstrap import bootstrap_interval, exact_interval, resampled_interval
 from core.stats.intervals import Interval, t_interval
 from core.store.database import Store
-from core.store.figures import CaseScore, McqRule, Selection, case_scores
+from core.store.queries.accuracy import CaseScore, case_scores
+from core.store.queries.regrading import count_read_before
+from core.store.selection import McqRule, Selection
 
 Group = Literal["specialty", "dataset"]
 IntervalKind = Literal["bootstrap", "exact", "resampled", "normal"]
@@ -133,3 +142,178 @@ def _group(score: CaseScore, by: Group | None) -> str | None:
 
 def _number(value: float) -> float | None:
     return None if np.isnan(value) else value
+
+
+COLUMNS = ("model", "format", "question_type", "case_key", "dataset", "specialty", "correct", "counted", "excluded")
+
+
+def read_scores(store: Store, selection: Selection | None = None, mcq_rule: McqRule = "mcq_loose") -> list[CaseScore]:
+    """Return the scores of every case, arm and model of a selection (all campaigns and releases by default)."""
+    with store.read() as cursor:
+        return case_scores(cursor, selection, mcq_rule)
+
+
+def score_table(scores: Sequence[CaseScore]) -> pd.DataFrame:
+    """Return scores as a table; ``score`` is the share of counted trials that were right, NaN where none counts.
+
+    ``excluded`` maps a verdict to its number. Format and question type are ordered categories.
+    """
+    table = pd.DataFrame([[getattr(s, name) for name in COLUMNS] for s in scores], columns=list(COLUMNS))
+    table["format"] = pd.Categorical(table["format"], FORMATS, ordered=True)
+    table["question_type"] = pd.Categorical(table["question_type"], QUESTION_TYPES, ordered=True)
+    table["score"] = table["correct"] / table["counted"].where(table["counted"] > 0)
+    return table
+
+
+def chosen(
+    scores: Sequence[CaseScore],
+    *,
+    models: Sequence[str] | None = None,
+    formats: Sequence[str] | None = None,
+    question_types: Sequence[str] | None = None,
+    specialties: Sequence[str] | None = None,
+    datasets: Sequence[str] | None = None,
+) -> list[CaseScore]:
+    """Return the scores that fit; ``None`` is no restriction."""
+    wanted = (
+        ("model", models), ("format", formats), ("question_type", question_types), ("specialty", specialties),
+        ("dataset", datasets),
+    )  # fmt: skip
+    tests = [(name, frozenset(values)) for name, values in wanted if values is not None]
+    return [s for s in scores if all(getattr(s, name) in values for name, values in tests)]
+
+
+Split = Literal["all", "specialty", "dataset", "dermatology", "single"]
+PUBLISHED_CASES = "craftmd"
+"""The case set that the published figures are about."""
+_SCOPES: dict[Split, tuple[str, ...]] = {
+    "all": ("overall", "monitoring", "multimodal"),
+    "specialty": ("specialty",),
+    "dataset": (),
+    "dermatology": ("dataset",),
+    "single": ("dataset_single_dx",),
+}
+"""What is published for each way of splitting the cases; by data set, only for dermatology."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Accuracy (0 to 1) of an arm of a model in a group of cases, with its 95 % interval where there is one.
+
+    ``own`` is what it was computed from; ``table`` the supplementary table of the paper it was copied from. Exactly
+    one of them is set. Of a published cell ``model`` is the papers' label.
+    """
+
+    model: str
+    format: Format
+    question_type: QuestionType
+    group: str | None
+    mean: float
+    ci_low: float | None
+    ci_high: float | None
+    own: AccuracyRow | None = None
+    table: int | None = None
+
+
+def case_set_of(score: CaseScore) -> str:
+    """Return the name of the data set that a case's key begins with."""
+    return score.case_key.partition("/")[0]
+
+
+def case_sets(scores: Iterable[CaseScore]) -> dict[str, int]:
+    """Return case set → how many of its cases have a score, the largest first."""
+    keys: dict[str, set[str]] = {}
+    for score in scores:
+        keys.setdefault(case_set_of(score), set()).add(score.case_key)
+    return {name: len(found) for name, found in sorted(keys.items(), key=lambda item: -len(item[1]))}
+
+
+def group_of(split: Split) -> Group | None:
+    """Return by what a split groups the scores it leaves."""
+    return None if split == "all" else ("specialty" if split == "specialty" else "dataset")
+
+
+def scores_of(
+    scores: Iterable[CaseScore], case_set: str, split: Split, single_diagnosis: Set[str] = frozenset()
+) -> list[CaseScore]:
+    """Return the scores of a case set that a split is about.
+
+    ``dermatology``: its cases only. ``single``: those of them with one single most likely diagnosis, by key.
+    """
+    prefix = f"{case_set}/"
+    found = [score for score in scores if score.case_key.startswith(prefix)]
+    if split in ("dermatology", "single"):
+        found = [score for score in found if score.specialty == "Dermatology"]
+    return [s for s in found if s.case_key in single_diagnosis] if split == "single" else found
+
+
+def own_cells(scores: Iterable[CaseScore], split: Split, interval: IntervalKind) -> list[Cell]:
+    """Return the computed cells; an arm of which nothing counts has none."""
+    rows = accuracy_of(scores, group_of(split), interval=interval)
+    return [
+        Cell(r.model, r.format, r.question_type, r.group, r.mean, r.ci_low, r.ci_high, own=r)
+        for r in rows
+        if r.mean is not None
+    ]
+
+
+def published_cells(split: Split) -> list[Cell]:
+    """Return the published cells of a split, the first table that has one where several do."""
+    found: dict[tuple[str, str, str, str | None], Cell] = {}
+    for figure in accuracy_figures():
+        if figure.scope in _SCOPES[split]:
+            cell = _published(figure)
+            found.setdefault((cell.model, cell.format, cell.question_type, cell.group), cell)
+    return list(found.values())
+
+
+def with_published(own: Sequence[Cell], published: Sequence[Cell], label_of: Callable[[str], str]) -> list[Cell]:
+    """Return the computed cells, then the published ones of arms that no model of that label covers."""
+    covered = {(label_of(c.model), c.format, c.question_type, c.group) for c in own}
+    return [*own, *(c for c in published if (c.model, c.format, c.question_type, c.group) not in covered)]
+
+
+def _published(figure: AccuracyFigure) -> Cell:
+    # the intervals of table 4 are those of table 1 by mistake: an interval without its own mean is not shown
+    sound = figure.ci_low <= figure.mean <= figure.ci_high
+    low, high = (figure.ci_low, figure.ci_high) if sound else (None, None)
+    group = figure.specialty_name or (RELEASE_DATASETS[figure.dataset] if figure.dataset else None)
+    return Cell(figure.model, figure.format, figure.question_type, group, figure.mean, low, high, table=figure.table)
+
+
+By = Annotated[Group | None, "Split by specialty or dataset."]
+_COLUMNS = Columns(excluded="excluded_by_reason")
+
+
+@metric(
+    "accuracy", "run", "models", "cases", "pool", "asks_for", "mcq_rule", decimals=".6f",
+    empty="There is nothing to report yet: start with `python -m core run --doctor reference/bayes`.",
+)  # fmt: skip
+def report(
+    asked: Asked, by: By = None, interval: Annotated[IntervalKind, "Interval of the mean."] = "bootstrap"
+) -> Iterator[Row]:
+    """Mean over trials for each case, then over cases, with a 95 % interval, and what was excluded.
+
+    A row is a condition: runs of one model that differ in patient, prompts, cap, grader, cases … are rows apart, named
+    by what differs, the newest first.
+    """
+    wanted = asked.selection
+    rows = accuracy(asked.store, by, wanted, interval=interval, mcq_rule=wanted.mcq_rule)
+    if not rows and wanted.asks_for and accuracy(asked.store, by, replace(wanted, asks_for=None)):
+        raise AnamnesisError("No answered case asks for this: leave --asks-for out, or choose another kind.")
+    for row in rows:
+        yield Row(
+            {"model": row.model, "format": row.format, "question_type": row.question_type,
+             **({"group": row.group or "?"} if by else {})},
+            row.mean, row.ci_low, row.ci_high, row.n_cases, row.excluded_by_reason,
+            {"n_trials": row.n_trials, "n_excluded": row.n_excluded, "n_cases_excluded": row.n_cases_excluded},
+            columns=_COLUMNS, by=by or "",
+        )  # fmt: skip
+    if wanted.mcq_rule == "mcq_strict":
+        with asked.store.read() as cursor:
+            outdated = count_read_before(cursor, STRICT_VERSION, wanted)
+        if outdated:
+            asked.note(
+                f"{outdated:,} answers with choices were read by an earlier version of the strict rule: "
+                "`python -m core regrade all --rules` reads them anew, at no cost."
+            )

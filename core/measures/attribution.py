@@ -8,7 +8,7 @@
    the extracted diagnosis, or the one that the reference grader reads in the response, counts as the answer by its
    rules. Also a reply of the grader that could not be read (``ungradable``: excluded, never wrong).
 4. *patient*, after a conversation: the patient named the diagnosis (by rule); or a model that judged the conversation
-   (``core.jobs.fact_judge``) says that it invented something, or withheld a fact that it was asked for. The latter
+   (``core.jobs.judges``) says that it invented something, or withheld a fact that it was asked for. The latter
    two not where they cannot have decided: the same doctor is wrong on the whole vignette too, or the right diagnosis
    led its own belief at the last probe.
 5. *not_judged*, after a conversation at which no model has looked, and whose answer would be put down to the doctor
@@ -49,9 +49,9 @@ from core.case import Case
 from core.datasets.lint import Fault, lint
 from core.events import Format
 from core.knowledge.base import knowledge
-from core.measures.attribution_facts import LedgerFacts
 from core.measures.belief import Trajectory, is_right
-from core.store.failures import WrongAnswer
+from core.measures.ledger.marks import LedgerFacts
+from core.store.queries.failures import WrongAnswer
 from core.text.extraction import extract_by_rule
 from core.text.judged import JudgedPatient
 

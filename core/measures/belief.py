@@ -12,18 +12,45 @@ The rules
   right or less likely than ``CLOSURE``. Unknown where the facts are unknown.
 - Over-asking: the answered questions after the first probe from which on the right diagnosis led at every probe with a
   probability of at least ``SETTLED``.
+
+Over many conversations every figure is the mean over a case's conversations, then over cases, with a 95 % interval
+that resamples cases.
+
+Calibration: how far the probability of the leading diagnosis agrees with how often it is right.
+
+Each case weighs the same, and the probes of a case share its weight, so that long conversations do not outweigh others.
+Brier score: the mean squared distance of the leader's probability from 1 where it is right and 0 where not (0 is best).
+Expected calibration error: over ten bins of equal width ([0, 0.1), …, [0.9, 1]), the mean distance between the mean
+probability of a bin and the share that is right in it, weighted by the bin (Naeini et al. 2015). Intervals (95 %)
+resample cases; that of the calibration error lies high, since chance alone moves every bin away from its diagonal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from typing import Annotated, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from core.case import Case
 from core.events import EndReason, Probed
 from core.knowledge.base import knowledge, normalise_name
+from core.measures.base import Asked, Columns, Row, metric
+from core.measures.ledger.kept import Facts
+from core.stats.bootstrap import bootstrap_interval
+from core.stats.intervals import Interval
+from core.stats.ratios import percentiles, ratio, ratio_intervals, resampled_sums
+from core.store.database import Store
+from core.store.queries.failures import believed, cases_of
+from core.store.selection import Selection
 from core.text.diagnosis_names import names_answer
+from core.work import Progress, Stop
 
+_TOGETHER = 250
+"""Conversations read at a time."""
 CLOSURE = 0.5
 """A leader less likely than this is no ground to stop while facts are left."""
 SETTLED = 0.9
@@ -127,3 +154,282 @@ def _premature(beliefs: Sequence[Belief], end_reason: EndReason | None, never_el
         return None
     unsure = not beliefs[-1].leads or beliefs[-1].leading < CLOSURE
     return end_reason in _ENDED_BY_DOCTOR and never_elicited > 0 and unsure
+
+
+Quantity = Literal["right", "leading", "leads"]
+QUANTITIES: tuple[Quantity, ...] = ("right", "leading", "leads")
+"""Probability of the right diagnosis, probability of the leader, and whether the leader is right (1 or 0)."""
+SHARES: tuple[int, ...] = tuple(range(10, 101, 10))
+"""Per cent of a conversation's replies at which curves are read."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """The belief of one model in one conversation about one case."""
+
+    model: str
+    case_key: str
+    trajectory: Trajectory
+
+
+class Mean(NamedTuple):
+    """A mean over cases with its interval (NaN without cases), and the conversations in it."""
+
+    value: float
+    interval: Interval
+    n_cases: int
+    n_conversations: int
+
+
+@dataclass(frozen=True)
+class BeliefRow:
+    """What one model believed.
+
+    Shares (0 to 1) of conversations: ``ever_led``: the right diagnosis led at some probe; ``leads_at_end``; ``lost``:
+    it led and did not at the end; ``premature`` closure, of those in which that is known. ``over_asked``: mean number
+    of needless questions. ``first_led``: mean turn at which it first led, of the conversations in which it did.
+    """
+
+    model: str
+    ever_led: Mean
+    leads_at_end: Mean
+    lost: Mean
+    premature: Mean
+    over_asked: Mean
+    first_led: Mean
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """The mean of a quantity of one model once ``per_cent`` of the patient's replies had been given."""
+
+    model: str
+    quantity: Quantity
+    per_cent: int
+    mean: Mean
+
+
+def belief_rows(courses: Iterable[Course]) -> list[BeliefRow]:
+    """Return a row for each model, in the order of names; conversations without a probe are left out."""
+    return [
+        BeliefRow(
+            model=model,
+            ever_led=_mean(held, lambda t: t.first_led is not None),
+            leads_at_end=_mean(held, lambda t: t.leads_at_end),
+            lost=_mean(held, lambda t: t.lost),
+            premature=_mean(held, lambda t: t.premature),
+            over_asked=_mean(held, lambda t: t.over_asked, shares=False),
+            first_led=_mean(held, lambda t: t.first_led, shares=False),
+        )
+        for model, held in by_model(courses)
+    ]
+
+
+def curves(courses: Iterable[Course]) -> list[CurvePoint]:
+    """Return the mean curves of each model over the share of the dialogue.
+
+    At a share s of n probed replies, the value is that of probe number ⌈s · n⌉: what was believed once at least that
+    share of the replies was in.
+    """
+    return [
+        CurvePoint(model, quantity, share, _mean(held, _reader(quantity, share)))
+        for model, held in by_model(courses)
+        for quantity in QUANTITIES
+        for share in SHARES
+    ]
+
+
+def at_share(found: Trajectory, per_cent: int) -> Belief:
+    """Return the belief that holds once ``per_cent`` (1 to 100) of the probed replies were in."""
+    return found.beliefs[-(-per_cent * len(found.beliefs) // 100) - 1]
+
+
+def by_model(courses: Iterable[Course]) -> list[tuple[str, list[Course]]]:
+    """Return the conversations that have a probe, grouped by model, in the order of names and cases."""
+    probed = sorted((c for c in courses if c.trajectory.beliefs), key=lambda c: (c.model, c.case_key))
+    return [(model, list(held)) for model, held in groupby(probed, key=lambda c: c.model)]
+
+
+def _reader(quantity: Quantity, per_cent: int) -> Callable[[Trajectory], float]:
+    return lambda found: float(getattr(at_share(found, per_cent), quantity))
+
+
+def _mean(courses: Sequence[Course], read: Callable[[Trajectory], float | None], shares: bool = True) -> Mean:
+    """Return the mean of what is read, leaving out conversations in which it is ``None``."""
+    by_case: dict[str, list[float]] = {}
+    for course in courses:
+        value = read(course.trajectory)
+        if value is not None:
+            by_case.setdefault(course.case_key, []).append(float(value))
+    means = np.array([np.mean(values) for values in by_case.values()])
+    value = float(means.mean()) if means.size else float("nan")
+    return Mean(value, bootstrap_interval(means, shares=shares), means.size, sum(map(len, by_case.values())))
+
+
+Floats = NDArray[np.float64]
+When = Literal["every probe", "at the end"]
+BINS = 10
+
+
+@dataclass(frozen=True)
+class ReliabilityBin:
+    """Leaders whose probability lies from ``low`` (included) to ``high`` (excluded, but for 1).
+
+    ``probability`` is their mean, ``right`` the share of them that is right, both weighted; NaN in an empty bin.
+    """
+
+    low: float
+    high: float
+    n_probes: int
+    n_cases: int
+    probability: float
+    right: float
+    interval: Interval
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Calibration of one model's leading diagnosis, at every probe or at the last one of each conversation."""
+
+    model: str
+    when: When
+    n_cases: int
+    n_probes: int
+    brier: float
+    brier_interval: Interval
+    ece: float
+    ece_interval: Interval
+    bins: tuple[ReliabilityBin, ...]
+
+
+def calibrations(courses: Iterable[Course]) -> list[Calibration]:
+    """Return each model's calibration, at every probe and at the end."""
+    found = []
+    for model, held in by_model(courses):
+        whens: tuple[When, ...] = ("every probe", "at the end")
+        found += [calibration(model, held, when) for when in whens]
+    return found
+
+
+def calibration(model: str, courses: Sequence[Course], when: When) -> Calibration:
+    """Return the calibration over conversations of one model, each with at least one probe."""
+    by_case: dict[str, list[Belief]] = {}
+    for course in courses:
+        beliefs = course.trajectory.beliefs
+        by_case.setdefault(course.case_key, []).extend(beliefs if when == "every probe" else beliefs[-1:])
+    held = list(by_case.values())
+    brier = np.array([np.mean([(b.leading - b.leads) ** 2 for b in beliefs]) for beliefs in held])
+    counts, sums = _binned(held)
+    return Calibration(
+        model=model, when=when, n_cases=len(held), n_probes=int(counts.sum()),
+        brier=float(brier.mean()) if brier.size else float("nan"), brier_interval=bootstrap_interval(brier),
+        ece=float(_ece(sums.sum(axis=0)[None])[0]),
+        ece_interval=percentiles(_ece(resampled_sums(sums)), len(held)),
+        bins=_bins(counts, sums),
+    )  # fmt: skip
+
+
+def bin_of(probability: float) -> int:
+    """Return the bin of a probability; 1 lies in the last one."""
+    return min(BINS - 1, int(probability * BINS + 1e-9))
+
+
+def _binned(held: Sequence[Sequence[Belief]]) -> tuple[NDArray[np.int64], Floats]:
+    """Return case × bin numbers of probes, and case × 3 bins sums of weight, weight × probability, weight × right."""
+    counts, sums = np.zeros((len(held), BINS), dtype=np.int64), np.zeros((len(held), 3 * BINS))
+    for row, beliefs in enumerate(held):
+        for belief in beliefs:
+            index, weight = bin_of(belief.leading), 1 / len(beliefs)
+            counts[row, index] += 1
+            sums[row, index::BINS] += (weight, weight * belief.leading, weight * belief.leads)
+    return counts, sums
+
+
+def _ece(sums: Floats) -> Floats:
+    """Return the calibration error of each row of sums: Σ over bins |Σ w p − Σ w right| / Σ w."""
+    weight, probability, right = np.split(sums, 3, axis=1)
+    return np.asarray(np.abs(probability - right).sum(axis=1) / weight.sum(axis=1))
+
+
+def _bins(counts: NDArray[np.int64], sums: Floats) -> tuple[ReliabilityBin, ...]:
+    weight, probability, right = np.split(sums, 3, axis=1)
+    intervals = ratio_intervals(right, weight)
+    return tuple(
+        ReliabilityBin(
+            low=index / BINS, high=(index + 1) / BINS, n_probes=int(counts[:, index].sum()),
+            n_cases=int((counts[:, index] > 0).sum()), interval=intervals[index],
+            probability=ratio(probability[:, index], weight[:, index]), right=ratio(right[:, index], weight[:, index]),
+        )
+        for index in range(BINS)
+    )  # fmt: skip
+
+
+def courses(
+    store: Store,
+    selection: Selection | None = None,
+    *,
+    on_progress: Progress = lambda done, planned: None,
+    stop: Stop = lambda: False,
+) -> list[Course]:
+    """Return the trajectory of every probed conversation of a selection whose case is stored.
+
+    ``stop`` is asked between chunks; once it says so, what is read by then is returned.
+    """
+    with store.read() as cursor:
+        held = believed(cursor, selection)
+        cases = cases_of(cursor, (one.case for one in held))
+    facts = Facts(store, selection or Selection(), cases)
+    found: list[Course] = []
+    for start in range(0, len(held), _TOGETHER):
+        if stop():
+            break
+        chunk = [one for one in held[start : start + _TOGETHER] if one.case in cases]
+        ledgers = facts.of({one.trial_id: one.case for one in chunk})
+        for one in chunk:
+            ledger = ledgers.get(one.trial_id)
+            told = trajectory(cases[one.case], one.probes, one.end_reason, ledger.never if ledger else None)
+            found.append(Course(one.model, one.case[0], told))
+        on_progress(min(start + _TOGETHER, len(held)), len(held))
+    return found
+
+
+BeliefPart = Literal["models", "calibration", "reliability", "curves"]
+
+
+@metric(
+    "belief", "run", "models",
+    empty="No belief is stored: run a campaign with --probe, or with the reference doctor. Name runs whose patient had "
+    "a persona by --run.",
+)  # fmt: skip
+def report(
+    asked: Asked, part: Annotated[BeliefPart, "Which figures: by model, calibration, its bins, or curves."] = "models"
+) -> Iterator[Row]:
+    """Report when the right diagnosis led, premature closure, over-asking, and calibration (Brier, ECE)."""
+    with asked.progress("conversations") as show:
+        found = courses(asked.store, asked.selection, on_progress=show)
+    if part == "models":
+        for one in belief_rows(found):
+            for name in ("ever_led", "leads_at_end", "lost", "premature", "over_asked", "first_led"):
+                yield _mean_row({"model": one.model, "figure": name}, getattr(one, name))
+    elif part == "curves":
+        for at in curves(found):
+            yield _mean_row({"model": at.model, "quantity": at.quantity, "per_cent": at.per_cent}, at.mean)
+    for row in calibrations(found) if part in ("calibration", "reliability") else ():
+        head = {"model": row.model, "when": row.when}
+        if part == "calibration":
+            yield Row(
+                {**head, "n_cases": row.n_cases, "n_probes": row.n_probes}, row.brier, *row.brier_interval, row.n_cases,
+                more={"ece": row.ece, "ece_low": row.ece_interval.low, "ece_high": row.ece_interval.high},
+                columns=Columns("brier", "brier_low", "brier_high", None),
+            )  # fmt: skip
+            continue
+        for bin_ in row.bins:
+            counts = {"n_cases": bin_.n_cases, "n_probes": bin_.n_probes, "probability": bin_.probability}
+            yield Row(
+                {**head, "from": bin_.low, "to": bin_.high, **counts}, bin_.right, *bin_.interval, bin_.n_cases,
+                columns=Columns("right", n=None),
+            )  # fmt: skip
+
+
+def _mean_row(label: dict[str, object], mean: Mean) -> Row:
+    return Row(label, mean.value, *mean.interval, mean.n_cases, more={"n_conversations": mean.n_conversations})

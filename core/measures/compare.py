@@ -1,24 +1,32 @@
-"""Two arms (or models, versions, runs) compared case by case: difference of means, outcomes, which cases changed.
+"""Arms, models and versions compared case by case: difference of means, outcomes, which cases changed.
 
 Only cases that count on both sides are compared; how many count on one side alone is said. A difference is always the
-second side minus the first. Test and interval: Johri et al. 2025, Methods (paired bootstrap over cases).
+second side minus the first. Test and interval: Johri et al. 2025, Methods (paired bootstrap over cases). A step from
+one version of a model to the next is such a comparison (the same, monitoring of model versions).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from core.datasets.published import AccuracyFigure, accuracy_figures
+from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
-from core.measures.accuracy import Group
+from core.measures.accuracy import By, Group, chosen, read_scores
+from core.measures.base import Asked, Columns, Row, metric
+from core.models.registry import load_registry
 from core.stats.corrections import Correction, adjusted
 from core.stats.differences import paired_difference
 from core.stats.intervals import t_interval
 from core.stats.mcnemar import PairedCounts
-from core.store.figures import CaseScore
+from core.store.queries.accuracy import CaseScore
+from core.store.selection import doctor_of
 
 Cases = Mapping[str, CaseScore]
 """The scores of one arm of one model, by the key of the case."""
@@ -171,3 +179,161 @@ def _paired(a: CaseScore, b: CaseScore) -> PairedCase:
 
 def _counted(cases: Cases) -> int:
     return sum(score.counted > 0 for score in cases.values())
+
+
+Verdict = Literal["rose", "fell", "unclear"]
+LEVEL = 0.05
+"""A step counts as risen or fallen where its adjusted p-value is at most this."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """From one version to the next in one arm (and group): accuracy before and after, difference, adjusted p."""
+
+    before: str
+    after: str
+    format: Format
+    question_type: QuestionType
+    group: str | None
+    result: Comparison
+    adjusted_p: float
+    invalid_before: int
+    invalid_after: int
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether accuracy rose or fell beyond chance."""
+        if not self.adjusted_p <= LEVEL:
+            return "unclear"
+        return "rose" if self.result.difference > 0 else "fell"
+
+
+def steps(
+    scores: Iterable[CaseScore], versions: Sequence[str], by: Group | None = None, correction: Correction = "holm"
+) -> list[Step]:
+    """Return every step between neighbouring versions, corrected over all that are returned.
+
+    In the order of group, format, question type and step; an arm that either version lacks is left out.
+    """
+    found: list[tuple[str, str, Format, QuestionType, str | None, Comparison, int, int]] = []
+    for group, members in _groups(scores, by):
+        arms = by_arm(members)
+        for format_ in FORMATS:
+            for question_type in QUESTION_TYPES:
+                for before, after in pairwise(versions):
+                    first = arms.get((before, format_, question_type))
+                    second = arms.get((after, format_, question_type))
+                    if first and second:
+                        invalid = (_invalid(first.values()), _invalid(second.values()))
+                        result = compare(first, second)
+                        found.append((before, after, format_, question_type, group, result, *invalid))
+    p_values = adjusted_p([row[5] for row in found], correction)
+    return [Step(*row[:6], p, row[6], row[7]) for row, p in zip(found, p_values, strict=True)]
+
+
+def recorrected(found: Sequence[Step], correction: Correction) -> list[Step]:
+    """Return the same steps with their p-values corrected another way: the comparisons are not done again."""
+    p_values = adjusted_p([step.result for step in found], correction)
+    return [replace(step, adjusted_p=p) for step, p in zip(found, p_values, strict=True)]
+
+
+def published_versions(versions: Sequence[str], label_of: Callable[[str], str]) -> list[AccuracyFigure]:
+    """Return the published overall figures of versions, for those of which the database holds nothing."""
+    labels = {label_of(version) for version in versions}
+    scopes = ("monitoring", "overall")
+    found: dict[tuple[str, str, str], AccuracyFigure] = {}
+    for figure in sorted((f for f in accuracy_figures() if f.scope in scopes), key=lambda f: scopes.index(f.scope)):
+        if figure.model in labels:
+            found.setdefault((figure.model, figure.format, figure.question_type), figure)
+    return list(found.values())
+
+
+def _groups(scores: Iterable[CaseScore], by: Group | None) -> list[tuple[str | None, list[CaseScore]]]:
+    if by is None:
+        return [(None, list(scores))]
+    groups: dict[str, list[CaseScore]] = {}
+    for score in scores:
+        groups.setdefault((score.specialty if by == "specialty" else score.dataset) or "unknown", []).append(score)
+    return [(name, groups[name]) for name in sorted(groups)]
+
+
+def _invalid(scores: Iterable[CaseScore]) -> int:
+    return sum(sum(score.excluded.values()) for score in scores)
+
+
+_CORRECTED = Annotated[Correction, "Correction over all tests that are printed."]
+_DIFFERENCE = Columns("difference", n=None)
+
+
+@metric("pairs", "cases", "mcq_rule", empty="No model has answers on vignettes and in another format.")
+def report_pairs(
+    asked: Asked,
+    by: By = None,
+    models: Annotated[str | None, "Only these models, with commas."] = None,
+    correction: _CORRECTED = "holm",
+) -> Iterator[Row]:
+    """Compare every format with the same model's vignette arm, paired by case (second minus first)."""
+    scores = _scores(asked)
+    if models is not None:
+        scores = chosen(scores, models=[name for one in models.split(",") for name in _held(one, scores)])
+    pairs = format_pairs(scores, by)
+    for pair, p in zip(pairs, adjusted_p([pair.result for pair in pairs], correction), strict=True):
+        arms: dict[str, Any] = {"model": pair.model, "question_type": pair.question_type} | _group(by, pair.group)
+        yield _difference({**arms, "first": "vignette", "second": pair.format}, pair.result, p)
+
+
+@metric("monitor", "cases", "mcq_rule", empty="These versions have no arm in common.")
+def report_monitor(
+    asked: Asked,
+    versions: Annotated[str, "Versions in order, with commas, such as mistral_v1_7b,mistral_v2_7b."],
+    by: By = None,
+    correction: _CORRECTED = "holm",
+) -> Iterator[Row]:
+    """Compare each version of a model with the one before it, arm by arm, paired by case."""
+    scores = _scores(asked)
+    held = [_held(name, scores) for name in versions.split(",")]
+    for found in (found for found in held if len(found) > 1):
+        others = "; ".join(found[1:])
+        asked.note(f"The newest condition is compared, {found[0]}; name another one for it: {others}.")
+    if len(held) < 2:
+        raise UsageError("--versions needs at least two, the older one first.")
+    for step in steps(scores, [found[0] for found in held], by, correction):
+        arm: dict[str, Any] = {"format": step.format, "question_type": step.question_type} | _group(by, step.group)
+        invalid = {"invalid_first": step.invalid_before, "invalid_second": step.invalid_after}
+        yield _difference(
+            {"first": step.before, "second": step.after, **arm}, step.result, step.adjusted_p,
+            {"change": step.verdict, **invalid},
+        )  # fmt: skip
+
+
+def _scores(asked: Asked) -> list[CaseScore]:
+    scores = read_scores(asked.store, asked.selection, asked.selection.mcq_rule)
+    if not scores:
+        raise AnamnesisError("There is nothing to report yet: run a campaign, or import the authors' release.")
+    return scores
+
+
+def _held(name: str, scores: Sequence[CaseScore]) -> list[str]:
+    """Return the conditions that a name stands for, the newest first: one of them, or all of a model or alias."""
+    held = dict.fromkeys(score.model for score in scores)
+    plain = name.strip()
+    full = {alias.lower(): target for alias, target in load_registry().aliases.items()}.get(plain.lower(), plain)
+    found = [one for one in held if one == plain] or [one for one in held if doctor_of(one) in (plain, full)]
+    if not found:
+        raise UsageError(f"The database holds no answers of {plain!r}; it holds {', '.join(sorted(held))}.")
+    return found
+
+
+def _group(by: Group | None, group: str | None) -> dict[str, Any]:
+    return {by: group} if by else {}
+
+
+def _difference(
+    label: dict[str, Any], found: Comparison, p: float, more: Mapping[str, Any] = MappingProxyType({})
+) -> Row:
+    means = {"first_mean": found.first_mean, "second_mean": found.second_mean}
+    counts = {"n_cases": found.n, "improved": found.improved, "regressed": found.regressed, "equal": found.equal}
+    return Row(
+        {**label, **means}, found.difference, found.ci_low, found.ci_high, found.n,
+        more={"p": found.p, "p_adjusted": p, **counts, **more}, columns=_DIFFERENCE,
+    )  # fmt: skip

@@ -1,7 +1,7 @@
-"""Which of a case's facts a conversation has uncovered, and at which turn.
+"""Which of a case's facts a conversation has brought to the doctor, and at which turn, by who holds them.
 
-A fact counts as uncovered by the first message of the patient that holds most of its telling words, in clinical
-or in lay wording. A rule on words, not a judgement: it misses free paraphrases.
+A fact counts as told by the first message that holds most of its telling words, in clinical or in lay wording. A rule
+on words, not a judgement: it misses free paraphrases.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import snowballstemmer
 
 from core.agents.base import Turn
-from core.case import Case, Fact, sentences
+from core.case import Case, Fact, Profile, sentences
 
 THRESHOLD = 0.6
 """Share of a fact's telling words that one message must hold."""
@@ -63,3 +63,36 @@ def _first(fact: Fact, said: Sequence[tuple[int, frozenset[str]]]) -> int | None
 def _telling(text: str) -> frozenset[str]:
     plain = text.lower().replace("n't", "").replace("’", "'")
     return frozenset(_stemmer.stemWord(word) for word in _WORD.findall(plain) if word not in _COMMON)
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """The facts of a profile; ``known`` to the doctor before it asks, the others with the turn that brought them."""
+
+    known: tuple[Fact, ...]
+    patient: tuple[Uncovered, ...]
+    staff: tuple[Uncovered, ...]
+
+    @property
+    def asked(self) -> tuple[Uncovered, ...]:
+        """All that the doctor had to ask for, of either."""
+        return self.patient + self.staff
+
+    @property
+    def brought(self) -> int:
+        """How many of these the conversation has brought."""
+        return sum(fact.turn is not None for fact in self.asked)
+
+
+def gathered(case: Case, dialogue: Sequence[Turn]) -> Gathered:
+    """Return what the dialogue has brought of a case's profile; nothing where it has none."""
+    profile = case.profile or Profile()
+    # each is asked about its own facts only: the rule reads one who tells, and knows that one as the patient
+    told = uncovered(_with(case, Profile(basic=profile.basic)), dialogue)
+    as_told = [Turn("patient" if turn.role == "staff" else "doctor", turn.text) for turn in dialogue]
+    shown = uncovered(_with(case, Profile(basic=profile.optional)), as_told)
+    return Gathered(profile.demographics, tuple(told), tuple(shown))
+
+
+def _with(case: Case, profile: Profile) -> Case:
+    return case.model_copy(update={"profile": profile})

@@ -1,20 +1,28 @@
-"""Why conversations ended and how long they were, by model.
+"""Why conversations ended and how long they were, and what accuracy other rules of stopping would give.
 
-From one row for each trial, as ``core.store.endings.conversation_endings`` reads them.
+Made of what ``core.store.queries.accuracy`` reads; no model is asked again. A rule leaves conversations out, or lets
+their answers count as no diagnosis, by how they ended; or it grades otherwise; or it lets answers that are excluded
+count as wrong. It is compared with the standard rule arm by arm, and on the cases that both rules keep.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import get_args
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from core.events import EndReason
+from core.events import FORMATS, QUESTION_TYPES, EndReason, Format, QuestionType
+from core.measures.accuracy import Invalid
+from core.measures.base import Asked, Columns, Listed, Row, counts_in_words, metric
 from core.stats.bootstrap import bootstrap_interval
-from core.stats.intervals import Interval
+from core.stats.differences import paired_difference
+from core.stats.intervals import NOTHING, Interval
+from core.store.queries.accuracy import conversation_endings, ending_outcomes
+from core.store.selection import McqRule
 
 END_REASONS: tuple[EndReason, ...] = get_args(EndReason)
 
@@ -104,3 +112,310 @@ def _ending(model: str, trials: pd.DataFrame) -> EndingRow:
         turns_median=float(np.median(turns)) if turns.size else float("nan"),
         turns_most=int(turns.max(initial=0)),
     )
+
+
+Floats = NDArray[np.float64]
+Arm = tuple[Format, QuestionType]
+
+AFTER_CONVERSATION: tuple[Format, ...] = ("multi_turn", "multi_turn_exam", "summarized")
+"""Formats in which the doctor is shown what the whole conversation brought: their answers depend on its end."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule of scoring in words and in parts.
+
+    ``unconcluded`` concerns conversations whose last message holds no final diagnosis, ``ended_by`` those that ended
+    for these reasons; ``becomes`` says what their answers count as. A rule without either concerns grading only.
+    ``wrong`` are excluded answers that count as not correct: those refused, or all but those to a question that the
+    case does not allow (not applicable), which nobody could answer.
+    """
+
+    key: str
+    label: str
+    words: str
+    unconcluded: bool = False
+    ended_by: tuple[EndReason, ...] = ()
+    becomes: Literal["excluded", "no_diagnosis"] = "excluded"
+    mcq_rule: McqRule = "mcq_loose"
+    invalid: Invalid = "exclude"
+    wrong: Literal["", "refused", "excluded"] = ""
+
+    @property
+    def on_endings(self) -> bool:
+        """Whether the rule concerns conversations by how they ended."""
+        return self.unconcluded or bool(self.ended_by)
+
+    def applies(self, arm: Arm) -> bool:
+        """Say whether the rule can change anything in an arm."""
+        if self.on_endings:
+            return arm[0] in AFTER_CONVERSATION
+        return self.mcq_rule == "mcq_loose" or arm[1].startswith("mcq")
+
+
+STANDARD = Rule(
+    "standard",
+    "Standard rule",
+    "Every conversation counts, however it ended. Multiple choice by the paper’s substring rule. Answers that were "
+    "refused, that a provider failed to give or that are not graded are excluded, and so is a case without any answer "
+    "that counts.",
+)
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "no_diagnosis_excluded",
+        "Without diagnosis: excluded",
+        "Conversations whose last message holds no final diagnosis are left out.",
+        unconcluded=True,
+    ),
+    Rule(
+        "no_diagnosis_wrong",
+        "Without diagnosis: not correct",
+        "Conversations whose last message holds no final diagnosis count as no diagnosis, whatever the doctor answered "
+        "when it was asked afterwards.",
+        unconcluded=True,
+        becomes="no_diagnosis",
+    ),
+    Rule(
+        "cap_excluded",
+        "At the cap: excluded",
+        "Conversations that reached the cap of messages are left out.",
+        ended_by=("turn_cap",),
+    ),
+    Rule(
+        "cap_wrong",
+        "At the cap: not correct",
+        "Conversations that reached the cap of messages count as no diagnosis.",
+        ended_by=("turn_cap",),
+        becomes="no_diagnosis",
+    ),
+    Rule(
+        "no_question_excluded",
+        "No question: excluded",
+        "Conversations that ended because the doctor’s message held neither a question nor a final diagnosis are left "
+        "out.",
+        ended_by=("no_question",),
+    ),
+    Rule(
+        "strict",
+        "Strict multiple choice",
+        "A choice counts only where the answer names exactly one of them; listing several is not correct.",
+        mcq_rule="mcq_strict",
+    ),
+    Rule(
+        "strict_refused_wrong",
+        "Strict, refused: not correct",
+        "The strict rule, with a refusal to choose among the options counted as not correct, as the paper has it.",
+        mcq_rule="mcq_strict",
+        wrong="refused",
+    ),
+    Rule(
+        "refused_wrong",
+        "Refused: not correct",
+        "A refusal to answer counts as not correct.",
+        wrong="refused",
+    ),
+    Rule(
+        "excluded_wrong",
+        "Excluded: not correct",
+        "Every excluded answer counts as not correct: refused, never given because a provider failed, unreadable to "
+        "the grader or not graded. The lowest accuracy that the excluded answers allow.",
+        wrong="excluded",
+    ),
+    Rule(
+        "zero",
+        "Invalid cases: zero",
+        "A case without any answer that counts scores 0 and stays in, as in the published tables.",
+        invalid="zero",
+    ),
+)
+"""The rules to compare with the standard one."""
+
+
+@dataclass(frozen=True)
+class Rescored:
+    """An arm of a model under a rule.
+
+    ``mean`` and ``interval`` (95 %, cases resampled) are accuracies between 0 and 1, ``mean`` is ``None`` where no
+    case counts. ``concerned`` answers fall under the rule, ``changed`` of them count otherwise than by the standard
+    rule. ``delta`` is the mean minus that of the standard rule; ``same_cases`` the same on the ``n_same`` cases that
+    both rules keep, with its interval: leaving conversations out also leaves out cases, and often the hard ones.
+    """
+
+    rule: str
+    model: str
+    format: Format
+    question_type: QuestionType
+    mean: float | None
+    interval: Interval
+    n_cases: int
+    n_answers: int
+    n_excluded: int
+    concerned: int
+    changed: int
+    delta: float | None
+    same_cases: float | None
+    same_cases_interval: Interval
+    n_same: int
+
+
+@dataclass(frozen=True)
+class _Cases:
+    """Correct and counted answers of each case of an arm, in one order for all rules."""
+
+    correct: Floats
+    counted: Floats
+    invalid: Invalid
+
+    @property
+    def kept(self) -> NDArray[np.bool_]:
+        return self.counted > 0 if self.invalid == "exclude" else np.ones(self.counted.size, dtype=bool)
+
+    @property
+    def scores(self) -> Floats:
+        return self.correct / np.maximum(self.counted, 1)
+
+
+def rescore(outcomes: pd.DataFrame, rules: Sequence[Rule], arms: Collection[Arm] | None = None) -> list[Rescored]:
+    """Return every model, arm and rule that applies to it, the standard rule first.
+
+    ``outcomes`` is what ``core.store.queries.accuracy.ending_outcomes`` reads; ``arms`` restricts to some. The
+    order is that of models, formats, question types and ``rules``.
+    """
+    found: list[Rescored] = []
+    for arm, model, rows in _arms(outcomes, arms):
+        case = pd.factorize(rows["case_key"].to_numpy())[0]
+        standard = _cases(rows, case, STANDARD)
+        for rule in (STANDARD, *(r for r in rules if r.key != STANDARD.key and r.applies(arm))):
+            found.append(_rescored(rule, model, arm, rows, _cases(rows, case, rule), standard))
+    return found
+
+
+def _arms(outcomes: pd.DataFrame, arms: Collection[Arm] | None) -> list[tuple[Arm, str, pd.DataFrame]]:
+    wanted = [(f, q) for f in FORMATS for q in QUESTION_TYPES if arms is None or (f, q) in arms]
+    groups = dict(list(outcomes.groupby(["model", "format", "question_type"], observed=True)))
+    models = sorted({str(model) for model, _, _ in groups})
+    return [(arm, model, groups[model, *arm]) for model in models for arm in wanted if (model, *arm) in groups]
+
+
+def _concerned(rows: pd.DataFrame, rule: Rule) -> NDArray[np.bool_]:
+    """Return which rows fall under a rule."""
+    if rule.invalid == "zero":
+        counted = rows.groupby("case_key", observed=True)["counted"].transform("sum")
+        return np.asarray(counted == 0, dtype=bool)
+    if not rule.on_endings:
+        return np.full(len(rows), rule.key != STANDARD.key)
+    ended = rows["end_reason"].isin(list(rule.ended_by)).to_numpy()
+    if rule.unconcluded:
+        ended = ended | (~rows["concluded"] & rows["end_reason"].notna()).to_numpy(dtype=bool)
+    return np.asarray(ended, dtype=bool)
+
+
+def _brought_in(rows: pd.DataFrame, rule: Rule) -> Floats:
+    """Return how many excluded answers of each row count as not correct under a rule."""
+    return rows[f"{_prefix(rule)}{rule.wrong}"].to_numpy(dtype=np.float64) if rule.wrong else np.zeros(len(rows))
+
+
+def _prefix(rule: Rule) -> str:
+    return "strict_" if rule.mcq_rule == "mcq_strict" else ""
+
+
+def _cases(rows: pd.DataFrame, case: NDArray[np.intp], rule: Rule) -> _Cases:
+    correct, counted = (rows[f"{_prefix(rule)}{name}"].to_numpy(dtype=np.float64) for name in ("correct", "counted"))
+    if rule.on_endings:
+        stays = ~_concerned(rows, rule)
+        correct = correct * stays
+        counted = counted * stays if rule.becomes == "excluded" else counted
+    counted = counted + _brought_in(rows, rule)
+    size = int(case.max()) + 1 if case.size else 0
+    totals = [np.bincount(case, values, size).astype(np.float64) for values in (correct, counted)]
+    return _Cases(totals[0], totals[1], rule.invalid)
+
+
+def _changed(rows: pd.DataFrame, rule: Rule) -> int:
+    """Return how many answers count otherwise than by the standard rule."""
+    if rule.key == STANDARD.key:
+        return 0
+    if rule.mcq_rule == "mcq_strict":
+        return int(rows["differ"].sum())
+    if rule.wrong:
+        return int(rows[rule.wrong].sum())
+    if not rule.on_endings:  # whole cases come in
+        return int(rows.loc[_concerned(rows, rule), "answers"].sum())
+    return int(rows.loc[_concerned(rows, rule), "counted" if rule.becomes == "excluded" else "correct"].sum())
+
+
+def _rescored(rule: Rule, model: str, arm: Arm, rows: pd.DataFrame, cases: _Cases, standard: _Cases) -> Rescored:
+    kept, usual = cases.kept, standard.kept
+    mean = float(cases.scores[kept].mean()) if kept.any() else None
+    before = float(standard.scores[usual].mean()) if usual.any() else None
+    both, changed = kept & usual, _changed(rows, rule)
+    same, interval = _difference(cases.scores[both], standard.scores[both])
+    return Rescored(
+        rule=rule.key,
+        model=model,
+        format=arm[0],
+        question_type=arm[1],
+        mean=mean,
+        interval=bootstrap_interval(cases.scores[kept]),
+        n_cases=int(kept.sum()),
+        n_answers=int(cases.counted.sum()),
+        n_excluded=int(rows["answers"].sum() - cases.counted.sum()),
+        concerned=changed
+        if rule.wrong and rule.mcq_rule == "mcq_loose"
+        else int(rows.loc[_concerned(rows, rule), "answers"].sum()),
+        changed=changed,
+        delta=None if mean is None or before is None else mean - before,
+        same_cases=same,
+        same_cases_interval=interval,
+        n_same=int(both.sum()),
+    )
+
+
+def _difference(scores: Floats, before: Floats) -> tuple[float | None, Interval]:
+    """Return the mean difference on the same cases with its interval."""
+    if not scores.size:
+        return None, NOTHING
+    if np.array_equal(scores, before):
+        return 0.0, Interval(0.0, 0.0)
+    compared = paired_difference(scores, before)
+    return compared.mean, compared.interval
+
+
+@metric("endings", "run", "models", "cases", empty="There is no conversation to report: run a campaign.")
+def report(
+    asked: Asked,
+    part: Annotated[
+        Literal["endings", "turns", "rules"],
+        "Why conversations ended, how long they were, or accuracy under other rules of stopping and grading.",
+    ] = "endings",
+) -> Iterator[Listed]:
+    """Report why conversations ended, how many without a diagnosis, and what other rules would make of them."""
+    with asked.store.read() as cursor:
+        table = (ending_outcomes if part == "rules" else conversation_endings)(cursor, asked.selection)
+    if part == "rules":
+        for r in rescore(table, RULES):
+            yield Row(
+                {"model": r.model, "format": r.format, "question_type": r.question_type, "rule": r.rule}, r.mean,
+                *r.interval, r.n_cases,
+                more={
+                    "n_answers": r.n_answers, "n_excluded": r.n_excluded, "concerned": r.concerned,
+                    "changed": r.changed, "same_cases": r.same_cases, "same_cases_low": r.same_cases_interval.low,
+                    "same_cases_high": r.same_cases_interval.high, "n_same": r.n_same,
+                },
+            )  # fmt: skip
+    elif part == "turns":
+        for t in turn_rows(table):
+            label = {"model": t.model, "turns": t.turns, "conversations": t.conversations}
+            yield {**label, "share": t.share}
+    else:
+        for e in endings(table):
+            yield Row(
+                {"model": e.model}, e.unconcluded_share, *e.unconcluded_interval, e.cases,
+                {"no conversation": e.without},
+                {
+                    "conversations": e.conversations, "without_diagnosis": e.unconcluded,
+                    "reasons": counts_in_words(e.reasons), "turns_mean": e.turns_mean,
+                    "turns_median": e.turns_median, "turns_most": e.turns_most,
+                },
+                columns=Columns("without_diagnosis_share", excluded="excluded"),
+            )  # fmt: skip

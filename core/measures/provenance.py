@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from core.persona import label, parse_persona
-from core.store.casts import RunCast
+from core.store.runs import Run
 
 _NOT_SETTINGS = frozenset({"folder", "prompts", "max_messages", "images"})
 """Notes of an import that are no choices of a run, the cap and the pictures, which have lines of their own."""
@@ -27,13 +27,13 @@ class Setting:
         return len(set(self.values)) <= 1
 
 
-def side_by_side(sides: Sequence[Sequence[RunCast]]) -> list[Setting]:
+def side_by_side(sides: Sequence[Sequence[Run]]) -> list[Setting]:
     """Return every setting with its value on each side, where a side is the runs behind a figure.
 
     The doctor is left out: it is what is compared. Of sampling settings only those that some run set are listed.
     """
     extra = sorted({name for runs in sides for run in runs for name, v in run.settings.items() if v is not None})
-    read: dict[str, Callable[[RunCast], str]] = {
+    read: dict[str, Callable[[Run], str]] = {
         **_SETTINGS,
         **{_words(name): _setting(name) for name in extra if name not in _NOT_SETTINGS},
         **({"Persona": _persona} if "persona" in extra else {}),
@@ -47,32 +47,32 @@ def differing(settings: Sequence[Setting]) -> list[Setting]:
     return [setting for setting in settings if not setting.same]
 
 
-def _joined(runs: Sequence[RunCast], value: Callable[[RunCast], str]) -> str:
+def _joined(runs: Sequence[Run], value: Callable[[Run], str]) -> str:
     return " / ".join(dict.fromkeys(value(run) for run in sorted(runs, key=lambda run: run.created_at))) or "no run"
 
 
-def _prompts(run: RunCast) -> str:
+def _prompts(run: Run) -> str:
     # a release held under several prompts has several hashes joined by plus signs
     hashes = " + ".join(part[:_HASH] for part in run.prompt_hash.split("+"))
     return f"{run.prompt_pack} {hashes}"
 
 
-def _cap(run: RunCast) -> str:
+def _cap(run: Run) -> str:
     if "max_messages" not in run.settings:
         return UNKNOWN
     cap = run.settings["max_messages"]
     return "none" if cap is None else f"{cap} messages"
 
 
-def _setting(name: str) -> Callable[[RunCast], str]:
+def _setting(name: str) -> Callable[[Run], str]:
     return lambda run: "default" if run.settings.get(name) is None else str(run.settings[name])
 
 
-def _persona(run: RunCast) -> str:
+def _persona(run: Run) -> str:
     return label(parse_persona(str(run.settings.get("persona") or "")))
 
 
-def _pictures(run: RunCast) -> str:
+def _pictures(run: Run) -> str:
     return "shown to the doctor" if run.settings.get("images") else "not shown"
 
 
@@ -80,7 +80,7 @@ def _words(name: str) -> str:
     return name.replace("_", " ").capitalize()
 
 
-_SETTINGS: dict[str, Callable[[RunCast], str]] = {
+_SETTINGS: dict[str, Callable[[Run], str]] = {
     "Prompts (name and hash)": _prompts,
     "Patient": lambda run: run.patient,
     "Grader": lambda run: run.grader,

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NotRequired, Protocol, TypedDict
 
+from pydantic import BaseModel
+
 from core.errors import FailureKind, ProviderError
 from core.images import Image
 
@@ -45,19 +47,28 @@ class Sampling:
     stop: tuple[str, ...] = ()
     effort: str | None = None
     """How much the model is to think before it replies: a word of the provider's own, such as low or high."""
+    limit: int | None = None
+    """Tokens that fit what is asked, where neither the call nor the model's settings say ``max_tokens``.
+
+    They bound what is said: a model that thinks first is given room for its thoughts besides.
+    """
+    form: type[BaseModel] | None = None
+    """What the reply is to be as JSON; a server that can hold its model to a schema is sent it."""
 
 
 @dataclass(frozen=True)
 class Usage:
     """Tokens of one call. ``estimated`` is true where the provider sent no figures and words were counted.
 
-    ``reasoning_tokens`` are those of ``completion_tokens`` that went into thinking, ``None`` where it is not told.
+    ``reasoning_tokens`` are those of ``completion_tokens`` that went into thinking, ``cached_tokens`` those of
+    ``prompt_tokens`` that the provider had read before; ``None`` where it is not told.
     """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     estimated: bool = False
     reasoning_tokens: int | None = None
+    cached_tokens: int | None = None
 
     @property
     def total_tokens(self) -> int:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from openai import AsyncOpenAI, AsyncStream
-from pydantic import SecretStr
+from pydantic import BaseModel, SecretStr
 
 from core.models.base import Completion, Message, OnlyThought, Piece, Restart, Sampling, StreamItem, Thought
 from core.models.classify import classify
@@ -24,8 +24,9 @@ from core.models.clients import ClientPool
 from core.models.failures import AttemptFailed, Failure, empty, malformed, only_thought, refused, timed_out
 from core.models.limits import RateLimiter, Sleep, Ticket, shared_limiter
 from core.models.pictures import check_takes, data_urls, pictures_of, with_parts
+from core.models.prices import cost
 from core.models.retry import Retries, RetryPolicy
-from core.models.spec import ModelSpec, cost
+from core.models.spec import THINKING_TOKENS, ModelSpec
 from core.models.thinking import Thinking
 from core.models.transport import openai_client
 from core.models.wire import Reply, effort_fields, expected_tokens, merged, request_body
@@ -34,6 +35,11 @@ log = logging.getLogger(__name__)
 
 _PATH = "/chat/completions"
 _AFTER_FINISH_S = 5.0
+_ABOUT_FORMS = re.compile(r"response_format|json|schema|grammar|structured|guided", re.IGNORECASE)
+_ABOUT_LENGTH = re.compile(r"max_(?:completion_|new_)?tokens|maximum context length", re.IGNORECASE)
+_NO_EFFORT = ("none", "off", "minimal")
+_formless: set[tuple[str, str]] = set()
+"""(Address, model) of servers that refused a form: they are asked in words alone for as long as the process lives."""
 
 Extras = Callable[[Sampling], Mapping[str, Any]]
 
@@ -70,6 +76,8 @@ class OpenAICompatibleModel:
         self._ask_for_usage = True
         self._takes_effort = True
         self._opens_thinking = spec.opens_thinking
+        self._thinks = spec.opens_thinking or spec.thinking_tokens is not None
+        self._takes_limit = True
 
     @property
     def name(self) -> str:
@@ -101,30 +109,66 @@ class OpenAICompatibleModel:
             except AttemptFailed as failed:
                 failure = failed.failure
             else:
-                yield self._completion(body, reply, retries.attempts)
+                done = self._completion(body, reply, retries.attempts)
+                self._thinks = self._thinks or bool(done.reasoning or done.usage.reasoning_tokens)
+                yield done
                 return
             wait = 0.0
-            if not self._drop_rejected_option(body, sampling, failure):
+            if not self._adapts(body, sampling, failure):
                 wait = self._wait_or_give_up(retries, failure, body, reply)
             if reply.shown:
                 yield Restart(failure.what, retries.attempts + 1)
             await self._sleep(wait)
 
     def _body(self, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
-        body = request_body(self.spec, messages, sampling if self._takes_effort else replace(sampling, effort=None))
+        if not self._takes_effort:
+            sampling = replace(sampling, effort=None)
+        if sampling.max_tokens is None and sampling.limit is not None and self._takes_limit:
+            sampling = replace(sampling, max_tokens=sampling.limit + self._room(sampling))
+        body = request_body(self.spec, messages, sampling)
+        if sampling.form is not None and (wanted := self._response_format(sampling.form)):
+            body["response_format"] = wanted
         if self._ask_for_usage:
             body["stream_options"] = {"include_usage": True}
         return body | dict(self._extras(sampling) if self._extras else {})
 
-    def _drop_rejected_option(self, body: Mapping[str, Any], sampling: Sampling, failure: Failure) -> bool:
-        """Note an option that the server does not know, so that the call is made again without it.
+    def _room(self, sampling: Sampling) -> int:
+        """Return the tokens for what the model thinks before it says anything."""
+        asked_to = sampling.effort is not None and sampling.effort.lower() not in _NO_EFFORT
+        if not self._thinks and not asked_to:
+            return 0
+        return THINKING_TOKENS if self.spec.thinking_tokens is None else self.spec.thinking_tokens
+
+    def _response_format(self, form: type[BaseModel]) -> dict[str, Any] | None:
+        way = "none" if (self._base_url, self.spec.model_id) in _formless else self.spec.structured or "json_schema"
+        if way == "json_schema":
+            return {"type": way, "json_schema": {"name": "reply", "schema": form.model_json_schema()}}
+        return {"type": way} if way == "json_object" else None
+
+    def _adapts(self, body: Mapping[str, Any], sampling: Sampling, failure: Failure) -> bool:
+        """Say whether a server, or a model that thinks, can be asked at once in another way, which is then kept to.
 
         An effort that it knows but not by this word is no such option: who asked for it has to choose another.
         """
+        limited = sampling.max_tokens is None and self.spec.max_tokens_field in body
+        if failure.kind == "thinking" and limited and not self._thinks:
+            self._thinks = True  # its thoughts took all that was meant for its words
+            return True
         if failure.kind != "bad_request":
             return False
         if "stream_options" in failure.detail and "stream_options" in body:
             self._ask_for_usage = False
+            return True
+        if "response_format" in body and (not failure.detail or _ABOUT_FORMS.search(failure.detail)):
+            log.info("%s takes no form of a reply: it is asked for JSON in words", self.name)
+            _formless.add((self._base_url, self.spec.model_id))
+            return True
+        if limited and _ABOUT_LENGTH.search(failure.detail):
+            if "max_completion_tokens" in failure.detail and self.spec.max_tokens_field == "max_tokens":
+                self.spec = replace(self.spec, max_tokens_field="max_completion_tokens")
+            else:
+                log.warning("%s refuses the length of a reply: it is asked without", self.name)
+                self._takes_limit = False
             return True
         names = effort_fields(self.spec) or ["reasoning_effort"]
         asked = sampling.effort and self._takes_effort and any(name in body for name in names)

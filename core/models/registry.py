@@ -17,10 +17,11 @@ from core.errors import UsageError
 from core.models.base import ChatModel, Sampling
 from core.models.clients import ClientPool
 from core.models.keys import find_key
+from core.models.prices import cost
 from core.models.resolve import resolve, with_base_url, with_sampling
 from core.models.retry import RetryPolicy
 from core.models.settings import ModelsFile, default_paths, read_settings
-from core.models.spec import ModelSpec, cost, is_loopback
+from core.models.spec import ModelSpec, is_loopback
 
 __all__ = ["ModelSpec", "Registry", "cost", "load_registry"]
 
@@ -61,8 +62,8 @@ class Registry:
         return dict(self._settings.aliases)
 
     def specs(self) -> Iterator[ModelSpec]:
-        """Yield the models that the files list; others of a known provider can be opened as well."""
-        return (self.spec(name) for name in self._settings.models)
+        """Yield the models that the files list and that are still served; others can be opened by name as well."""
+        return (self.spec(name) for name, model in self._settings.models.items() if not model.retired)
 
     def spec(self, name: str) -> ModelSpec:
         """Return what is known of a model, by full name or alias."""

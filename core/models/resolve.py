@@ -47,6 +47,9 @@ def resolve(settings: ModelsFile, provider: str, model_id: str, aliases: tuple[s
         serving=_serving(chosen),
         aliases=aliases,
         group=chosen.get("group", provider),
+        thinking_tokens=chosen.get("thinking_tokens"),
+        structured=chosen.get("structured"),
+        retired=own.retired,
         opens_thinking=chosen.get("opens_thinking", False),
         extra_body=chosen.get("extra_body", {}),
     )

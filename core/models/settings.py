@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError, field_validator
 
 from core.errors import UsageError
-from core.models.spec import MaxTokensField, ProviderKind, SystemRole, Unsupported
+from core.models.spec import MaxTokensField, ProviderKind, Structured, SystemRole, Unsupported
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 SHIPPED = DATA / "models.toml"
@@ -36,6 +36,7 @@ class PricesTable(_Table):
 
     input: float = Field(ge=0)
     output: float = Field(ge=0)
+    cached: float | None = Field(None, ge=0)
     as_of: Month | None = None
 
 
@@ -80,6 +81,8 @@ class CommonTable(_Table):
     group: str | None = Field(None, min_length=1)
     start_timeout_s: float | None = Field(None, gt=0)
     opens_thinking: bool | None = None
+    thinking_tokens: int | None = Field(None, ge=0)
+    structured: Structured | None = None
     extra_body: dict[str, JsonValue] | None = None
 
     @field_validator("extra_body")
@@ -121,6 +124,7 @@ class ModelTable(CommonTable):
     model_id: str | None = None
     prices: PricesTable | None = None
     context: int | None = Field(None, ge=1)
+    retired: bool = False
 
 
 class DefaultsTable(_Table):

@@ -11,24 +11,28 @@ from ipaddress import ip_address
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from core.models.base import Sampling, Usage
+from core.models.base import Sampling
 from core.models.limits import Limits
 
 ProviderKind = Literal["openai", "azure", "hf"]
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 SystemRole = Literal["system", "user", "before_user"]
 Unsupported = Literal["temperature", "max_tokens", "seed", "stop", "reasoning_effort", "images"]
+Structured = Literal["json_schema", "json_object", "none"]
 EFFORT = "{effort}"
 """Holds the place of the reasoning effort in a model's ``extra_body``."""
+THINKING_TOKENS = 16_384
+"""Room for the thoughts of a model that thinks, beside the limit of what it says."""
 
 
 @dataclass(frozen=True)
 class Prices:
-    """US dollars a million tokens, as listed in the month ``as_of``."""
+    """US dollars a million tokens, as listed in the month ``as_of``; without ``cached``, cached input costs as all."""
 
     input: float
     output: float
     as_of: str | None = None
+    cached: float | None = None
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,10 @@ class ModelSpec:
     left out, and ``images``: a model that takes none is not asked where it would be shown one. ``limits_scope`` says
     with whom the model shares its rate limits. ``group`` is the kind of model that figures by group put it under, such
     as open weights. ``opens_thinking`` says that its chat template begins every reply with a thought, so that only the
-    closing tag is in its text. ``extra_body`` goes into the body of every call as it is, with the reasoning effort
+    closing tag is in its text. ``retired`` models are no longer served: they are known for what is stored of them and
+    offered nowhere. ``thinking_tokens`` is the room that its thoughts are given beside the limit of a reply; ``None``
+    for what is not known to think. ``structured`` says how it is held to a form of JSON (``response_format``); ``None``
+    where only a try can tell. ``extra_body`` goes into the body of every call as it is, with the reasoning effort
     where ``{effort}`` stands; what holds nothing but an effort that is not set is left out.
     """
 
@@ -83,19 +90,15 @@ class ModelSpec:
     aliases: tuple[str, ...] = ()
     group: str = ""
     opens_thinking: bool = False
+    retired: bool = False
+    thinking_tokens: int | None = None
+    structured: Structured | None = None
     extra_body: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def served_locally(self) -> bool:
         """Whether a child process of ours serves the model."""
         return self.kind == "hf" and self.base_url is None
-
-
-def cost(spec: ModelSpec, usage: Usage) -> float | None:
-    """Return the US dollars a call took, or ``None`` where the model has no known price."""
-    if spec.prices is None:
-        return None
-    return (usage.prompt_tokens * spec.prices.input + usage.completion_tokens * spec.prices.output) / 1_000_000
 
 
 def is_loopback(url: str | None) -> bool:

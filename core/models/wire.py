@@ -14,6 +14,7 @@ from core.models.thinking import Thinking
 
 _TOKENS_PER_WORD = 4 / 3
 _ASSUMED_REPLY_TOKENS = 256
+_LONGEST_ASSUMED = 1_024
 
 
 class UnreadableChunk(ValueError):
@@ -96,9 +97,9 @@ def prompt_tokens(body: Mapping[str, Any]) -> int:
 
 
 def expected_tokens(body: Mapping[str, Any]) -> int:
-    """Guess what a call will be charged with: its prompt, and as much as it may answer."""
+    """Guess what a call will be charged with: its prompt, and what it may answer; few take all of a long limit."""
     reply = body.get("max_tokens") or body.get("max_completion_tokens") or _ASSUMED_REPLY_TOKENS
-    return prompt_tokens(body) + int(reply)
+    return prompt_tokens(body) + min(int(reply), _LONGEST_ASSUMED)
 
 
 @dataclass
@@ -138,10 +139,19 @@ class Reply:
 
     def _take_usage(self, usage: object) -> None:
         prompt, completion = _field(usage, "prompt_tokens"), _field(usage, "completion_tokens")
-        if isinstance(prompt, int) and isinstance(completion, int):
-            thought = _field(_field(usage, "completion_tokens_details"), "reasoning_tokens")
-            told = type(thought) is int and 0 <= thought <= completion
-            self.usage = Usage(prompt, completion, reasoning_tokens=thought if told else None)
+        if not isinstance(prompt, int) or not isinstance(completion, int):
+            return
+        thought = _count(_field(_field(usage, "completion_tokens_details"), "reasoning_tokens"))
+        if thought and _field(usage, "total_tokens") == prompt + completion + thought:
+            completion += thought  # some servers count what was thought beside the reply
+        cached = _count(_field(_field(usage, "prompt_tokens_details"), "cached_tokens"))
+        if cached is None:
+            cached = _count(_field(usage, "prompt_cache_hit_tokens"))
+        self.usage = Usage(
+            prompt, completion,
+            reasoning_tokens=thought if thought is not None and thought <= completion else None,
+            cached_tokens=cached if cached is not None and cached <= prompt else None,
+        )  # fmt: skip
 
     def _take_choice(self, choice: object) -> Iterator[Piece | Thought]:
         self.finish_reason = _text_in(choice, "finish_reason") or self.finish_reason
@@ -156,6 +166,10 @@ class Reply:
         """Return the provider's figures, or a guess from the words where it sent none."""
         words = f"{self.reasoning} {self.text}"
         return self.usage or Usage(prompt_tokens(body), estimated_tokens(words), estimated=True)
+
+
+def _count(value: object) -> int | None:
+    return value if type(value) is int and value >= 0 else None
 
 
 def _reasoning_in(delta: object) -> str:

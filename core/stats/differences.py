@@ -19,13 +19,12 @@ from core.stats.bootstrap import (
     RESAMPLES,
     SEED,
     Chance,
-    MeanDistribution,
     mean_distribution,
     resampled_means,
     tail_of,
 )
 from core.stats.intervals import NOTHING, Interval
-from core.stats.small_sample import Expansion, expansion_of_mean, expansion_of_unpaired
+from core.stats.small_sample import Expansion, expansion_of_mean
 
 Floats = NDArray[np.float64]
 Engine = Literal["auto", "exact", "resampled"]
@@ -34,8 +33,6 @@ FLOOR = 1e-10
 """Smallest exact p-value before the small-sample correction: the transform's rounding errors, summed over a tail, are
 2e-12 at 8,000 cases. A p-value at its floor means "at most this"."""
 _TIE = 1e-12
-_HALVINGS = 60
-_DECIMALS = 9
 
 
 @dataclass(frozen=True)
@@ -85,75 +82,6 @@ def paired_difference(
         return Difference(mean, distribution.interval(tail), p, n, n, "exact")
     _refuse_inexact(engine)
     return _from_resamples(mean, resampled_means(differences, resamples, seed), tail, expansion, (n, n))
-
-
-def unpaired_difference(
-    first: ArrayLike,
-    second: ArrayLike,
-    level: float = 0.95,
-    *,
-    engine: Engine = "auto",
-    expanded: bool = True,
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
-) -> Difference:
-    """Compare two arms that are resampled independently, as the preprint does; arguments as ``paired_difference``.
-
-    On the same cases this ignores that hard cases are hard for both arms, so it finds less than the paired test.
-    """
-    a, b = _scores(first), _scores(second)
-    if min(a.size, b.size) < 2:
-        means = [float(x.mean()) if x.size else float("nan") for x in (a, b)]
-        return Difference(means[0] - means[1], NOTHING, float("nan"), a.size, b.size, "exact")
-    mean = float(a.mean() - b.mean())
-    expansion = expansion_of_unpaired(a, b) if expanded else None
-    tail = expansion.tail(level) if expansion else (1 - level) / 2
-    pair = None if engine == "resampled" else _distributions(a, b)
-    if pair is not None:
-        p = _p(_chance_beyond(pair, mean), mean, expansion, FLOOR)
-        bounds = Interval(_quantile(pair, tail), _quantile(pair, 1 - tail))
-        return Difference(mean, bounds, p, a.size, b.size, "exact")
-    _refuse_inexact(engine)
-    resampled = resampled_means(a, resamples, seed) - resampled_means(b, resamples, seed + 1)
-    return _from_resamples(mean, resampled, tail, expansion, (a.size, b.size))
-
-
-_Pair = tuple[MeanDistribution, MeanDistribution]
-
-
-def _distributions(a: Floats, b: Floats) -> _Pair | None:
-    first, second = mean_distribution(a), mean_distribution(b)
-    return None if first is None or second is None else (first, second)
-
-
-def _chance_beyond(pair: _Pair, mean: float) -> Chance:
-    """Return the probability that |difference* − mean| of independent means exceeds, and equals, |mean|."""
-    low, high = mean - abs(mean), mean + abs(mean)
-    beyond = _chance_up_to(pair, low, ties=False) + 1 - _chance_up_to(pair, high)
-    reached = _chance_up_to(pair, low) + 1 - _chance_up_to(pair, high, ties=False)
-    return Chance(max(0.0, beyond), max(0.0, reached - beyond))
-
-
-def _chance_up_to(pair: _Pair, bound: float, *, ties: bool = True) -> float:
-    """Return P(first* − second* ≤ bound), or < bound without ties."""
-    first, second = pair
-    margin = _TIE if ties else -_TIE
-    at_least = np.searchsorted(second.means, first.means - bound - margin)
-    reversed_sums = np.append(np.cumsum(second.probabilities[::-1])[::-1], 0.0)
-    return float(first.probabilities @ reversed_sums[at_least])
-
-
-def _quantile(pair: _Pair, share: float) -> float:
-    """Return the smallest difference that resamples stay at or below with this probability, by halving."""
-    first, second = pair
-    low, high = first.means[0] - second.means[-1] - 1e-9, first.means[-1] - second.means[0]
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        if _chance_up_to(pair, middle) >= share - _TIE:
-            high = middle
-        else:
-            low = middle
-    return round(float(high), _DECIMALS) + 0.0  # a lattice point found by halving: -1e-12 is 0
 
 
 def _p(chance: Chance, mean: float, expansion: Expansion | None, floor: float) -> float:

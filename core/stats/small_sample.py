@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
 from scipy import special  # type: ignore[import-untyped]
 
 
@@ -36,14 +34,3 @@ class Expansion(NamedTuple):
 def expansion_of_mean(n: int) -> Expansion:
     """Return the correction for the mean of ``n`` ≥ 2 cases, and so for paired differences."""
     return Expansion(((n - 1) / n) ** 0.5, n - 1)
-
-
-def expansion_of_unpaired(first: NDArray[np.float64], second: NDArray[np.float64]) -> Expansion:
-    """Return the correction for a difference of two independent means, each of ≥ 2 cases; df by Welch."""
-    sizes = np.array([first.size, second.size])
-    plain = np.array([first.var(), second.var()]) / sizes
-    unbiased = plain * sizes / (sizes - 1)
-    if not unbiased.sum():
-        return expansion_of_mean(int(sizes.min()))
-    df = unbiased.sum() ** 2 / (unbiased**2 / (sizes - 1)).sum()
-    return Expansion(float((plain.sum() / unbiased.sum()) ** 0.5), float(df))

@@ -6,22 +6,28 @@ figure needs are left out, and their number comes with it.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.errors import UsageError
+from core.stats.bootstrap import RESAMPLES, SEED, bootstrap_interval
+from core.stats.intervals import NOTHING, Interval
+from core.stats.ratios import percentiles
+from core.stats.resampling import drawn_cases
 
 Floats = NDArray[np.float64]
 
 
 class Share(NamedTuple):
-    """A mean over cases, between 0 and 1 (NaN without cases), the cases in it and those left out."""
+    """A mean over cases, between 0 and 1 (NaN without cases), the cases in it, those left out, and its interval."""
 
     value: float
     n_cases: int
     n_left_out: int
+    interval: Interval
 
 
 class VarianceComponents(NamedTuple):
@@ -65,9 +71,21 @@ def flip_rate(correct: ArrayLike, counted: ArrayLike) -> Share:
     return _share(((right > 0) & (right < trials))[enough].astype(np.float64), trials)
 
 
-def intraclass_correlation(correct: ArrayLike, counted: ArrayLike) -> float:
-    """Return the one-way intraclass correlation of single trials; unequal numbers of trials are allowed."""
-    return variance_components(correct, counted).icc
+def icc_interval(correct: ArrayLike, counted: ArrayLike) -> Interval:
+    """Return the interval of the one-way intraclass correlation of single trials, resampled by case."""
+    right, trials = _counts(correct, counted)
+    used = trials > 0
+    right, trials = right[used], trials[used]
+    if not right.size or math.isnan(variance_components(right, trials).icc):
+        return NOTHING
+    columns = np.column_stack([np.ones(right.size), trials, trials**2, right, right**2 / trials])
+    drawn = np.concatenate([block @ columns for block in drawn_cases(right.size, RESAMPLES, SEED)])
+    k, n, squared, total, of_means = drawn.T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        within = (total - of_means) / (n - k)
+        per_case = (n - squared / n) / (k - 1)
+        between = ((of_means - total**2 / n) / (k - 1) - within) / per_case
+        return percentiles(between / (between + within), right.size)
 
 
 def variance_components(sums: ArrayLike, counted: ArrayLike, squares: ArrayLike | None = None) -> VarianceComponents:
@@ -99,4 +117,5 @@ def _counts(correct: ArrayLike, counted: ArrayLike, *, binary: bool = True) -> t
 
 
 def _share(values: Floats, trials: Floats) -> Share:
-    return Share(float(values.mean()) if values.size else float("nan"), values.size, trials.size - values.size)
+    mean = float(values.mean()) if values.size else float("nan")
+    return Share(mean, values.size, trials.size - values.size, bootstrap_interval(values))

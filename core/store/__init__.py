@@ -1,5 +1,6 @@
 """The store: one DuckDB file, leased for moments; the journals folded into it; the project's only SQL.
 
-Import from the modules: ``database.Store`` lends the file, ``fold.fold`` takes the journals in; runs, trials,
-conversations, cases, figures, annotations and exports hold the queries, functions of the cursor that a lease lends.
+Import from the modules: ``database.Store`` lends the file, which ``migrations`` keep up to date; ``fold.fold`` takes
+the journals in; ``selection`` says which answers are looked at, and which of them may stand behind one figure; ``runs``
+holds the records of runs; ``queries`` are functions of the cursor that a lease lends, by subject.
 """

@@ -6,6 +6,7 @@ by whoever opens it first.
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import re
@@ -20,19 +21,12 @@ import psutil
 
 from core import paths
 from core.errors import AnamnesisError
-from core.questions import asked_for
+from core.store import migrations
 from core.store.lease import DatabaseBusyError, Gate, gate_of
 
+log = logging.getLogger(__name__)
 TIMEOUT_S = 30.0
 """How long a lease waits for others by default."""
-
-MIGRATIONS: tuple[str, ...] = tuple(
-    Path(__file__).with_name(name).read_text(encoding="utf-8")
-    for name in ("schema.sql", *(f"schema_{version}.sql" for version in range(2, 10)))
-)
-"""The scripts that lead from version n to n + 1; a published one is never changed."""
-_ASKS_FOR = 8
-"""The version that brought ``cases.asks_for``, which a rule fills in for the cases that are there already."""
 
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
@@ -126,11 +120,13 @@ class Store:
             _create(self.path)
         connection = self._connect(deadline, read_only=read_only)
         try:
-            version = self._schema_version(connection)
-            if version == len(MIGRATIONS):
+            missing = migrations.missing(connection, self.path)
+            if not missing:
                 return connection
             if not read_only:
-                _migrate(connection, version)
+                with _transaction(connection):
+                    migrations.migrate(connection, missing)
+                log.warning("Brought the database %s up to date: %s.", self.path, ", ".join(missing))
                 return connection
         except BaseException:
             connection.close()
@@ -167,20 +163,6 @@ class Store:
                 "wait until it has finished, or stop it."
             )
 
-    def _schema_version(self, connection: duckdb.DuckDBPyConnection) -> int:
-        try:
-            (version,) = connection.execute("SELECT max(schema_version) FROM meta").fetchall()[0]
-        except duckdb.CatalogException as error:
-            raise AnamnesisError(
-                f"{self.path} is a DuckDB file, but not a database of Anamnesis: name another file in ANAMNESIS_DB."
-            ) from error
-        if version > len(MIGRATIONS):
-            raise AnamnesisError(
-                f"The database {self.path} was written by a newer Anamnesis (schema {version}; this one knows "
-                f"{len(MIGRATIONS)}): update Anamnesis, or name another file in ANAMNESIS_DB."
-            )
-        return int(version)
-
 
 @contextmanager
 def _transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
@@ -212,8 +194,8 @@ def _create(path: Path) -> None:
 
 
 def _make_empty(path: Path) -> None:
-    with duckdb.connect(str(path), config=_CONFIG) as connection:
-        _migrate(connection, 0)
+    with duckdb.connect(str(path), config=_CONFIG) as connection, _transaction(connection):
+        migrations.migrate(connection, list(migrations.MIGRATIONS))
 
 
 def _put_in_place(draft: Path, path: Path) -> None:
@@ -224,27 +206,6 @@ def _put_in_place(draft: Path, path: Path) -> None:
     except OSError:  # a file system without hard links
         if not path.exists():
             draft.rename(path)
-
-
-def _migrate(connection: duckdb.DuckDBPyConnection, version: int) -> None:
-    with _transaction(connection):
-        for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
-            connection.execute(script)
-            if number == _ASKS_FOR:
-                _fill_asks_for(connection)
-            connection.execute("INSERT INTO meta VALUES (?, ?)", [number, time.time()])
-
-
-def _fill_asks_for(connection: duckdb.DuckDBPyConnection) -> None:
-    """Note for every case what its question asks for; a few hundred wordings serve thousands of cases."""
-    questions = [question for (question,) in connection.execute("SELECT DISTINCT question FROM cases").fetchall()]
-    kinds = [asked_for(question) for question in questions]
-    connection.execute(
-        "UPDATE cases SET asks_for = read.kind "
-        "FROM (SELECT unnest($1::VARCHAR[]) AS question, unnest($2::VARCHAR[]) AS kind) AS read "
-        "WHERE cases.question = read.question",
-        [questions, kinds],
-    )
 
 
 def _describe_holder(message: str) -> str:

@@ -7,19 +7,29 @@ transaction with the positions that were reached. Killed at any point, the next 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import duckdb
 
 from core.errors import AnamnesisError
-from core.journal import DeletedLine, JudgedLine, Line, RunHeader, TrialLine, read_lines
+from core.journal import (
+    DeletedLine,
+    GradesLine,
+    Line,
+    ReplyLine,
+    RowLine,
+    RunHeader,
+    TrialLine,
+    append_shared,
+    read_lines,
+)
 from core.store import rows
-from core.store.cases import ADD_CASES
 from core.store.database import TIMEOUT_S, Store
-from core.store.figures import WATCHED
 from core.store.lease import DatabaseBusyError
+from core.store.queries.cases import ADD_CASES
+from core.store.runs import WATCHED
 from core.store.tables import OF_A_TRIAL, SCHEMAS, Row, insert
 
 CHUNK_TRIALS = 2_000
@@ -89,6 +99,12 @@ def fold_if_free(store: Store, folder: Path | None = None) -> FoldReport | None:
         return None
 
 
+def keep_lines(store: Store, job: str, lines: Sequence[Line]) -> None:
+    """Journal what came of a job that is done piece by piece now and then, and take it into the database."""
+    append_shared(store.journals / job / "journal.jsonl", lines)
+    fold(store)
+
+
 def _grown(store: Store, folder: Path, timeout: float) -> dict[Path, tuple[int, int]]:
     """Return journal → (where to read on, size now) for those with more than the database has of them."""
     journals = sorted(p.resolve() for p in folder.glob("*/journal.jsonl"))
@@ -137,18 +153,19 @@ def _take(chunk: _Chunk, line: Line) -> None:
                 chunk.add(name, new)
     elif isinstance(line, DeletedLine):
         chunk.add("deletions", [(line.trial_id,)])
-    elif isinstance(line, JudgedLine):
-        chunk.add(line.table, [tuple(line.row[name] for name in SCHEMAS[line.table].names)])
-    else:
+    elif isinstance(line, ReplyLine):
+        chunk.add("calls", [rows.reply_row(line)])
+    elif isinstance(line, GradesLine):
         chunk.add("grades", rows.grade_rows(line))
-        chunk.add("regrading calls", rows.regrading_call_rows(line))
+        chunk.add("calls", rows.regrading_call_rows(line))
+    elif isinstance(line, RowLine):
+        chunk.add(line.table, [tuple(line.row[name] for name in SCHEMAS[line.table].names)])
+        chunk.add("calls", rows.judging_call_rows(line))
 
 
 def _insert_chunk(connection: duckdb.DuckDBPyConnection, chunk: _Chunk) -> tuple[int, int, int]:
     """Insert what is not there yet and return the numbers of new runs, trials and grades."""
-    added = {
-        name: insert(connection, sql, name.split()[-1], chunk.rows.get(name, [])) for name, sql in _INSERTS.items()
-    }
+    added = {name: insert(connection, sql, name, chunk.rows.get(name, [])) for name, sql in _INSERTS.items()}
     _delete(connection, [trial_id for (trial_id,) in chunk.rows.get("deletions", [])])
     now = time.time()
     positions = [(str(path), *place, now) for path, place in chunk.positions.items()]
@@ -157,11 +174,14 @@ def _insert_chunk(connection: duckdb.DuckDBPyConnection, chunk: _Chunk) -> tuple
 
 
 def _delete(connection: duckdb.DuckDBPyConnection, trial_ids: list[str]) -> None:
-    """Take trials out of every table, and their runs where they were watched ones and nothing is left of them."""
+    """Take trials out of every table, and their runs where they were watched ones and nothing is left of them.
+
+    Their calls were paid for, and stay.
+    """
     if not trial_ids:
         return
     runs = [r for (r,) in connection.execute(_RUNS_OF, [trial_ids]).fetchall()]
-    for table in OF_A_TRIAL:
+    for table in (name for name in OF_A_TRIAL if name != "calls"):
         connection.execute(f"DELETE FROM {table} WHERE list_contains(?, trial_id)", [trial_ids])
     for table in ("run_cases", "runs"):
         connection.execute(f"DELETE FROM {table} WHERE run_id IN ({_EMPTIED})", [runs])
@@ -183,9 +203,6 @@ _ADD_POSITIONS = f"""
 
 _OF_NEW_TRIALS = "INSERT INTO {0} BY NAME SELECT * FROM incoming ANTI JOIN trials USING (trial_id)"
 
-_TABLES = {"regrading calls": "calls"}
-"""Where rows go that are not named after their table."""
-
 # The trials come last: the rows that hang on a trial go in where the trial is not there yet.
 _INSERTS = {
     "runs": "INSERT INTO runs BY NAME SELECT DISTINCT ON (run_id) * FROM incoming ANTI JOIN runs USING (run_id)",
@@ -193,7 +210,7 @@ _INSERTS = {
     "run_cases": """
         INSERT INTO run_cases BY NAME
         SELECT DISTINCT ON (run_id, case_key) * FROM incoming ANTI JOIN run_cases USING (run_id, case_key)""",
-    **{name: _OF_NEW_TRIALS.format(name) for name in rows.CHILDREN if name != "grades"},
+    **{name: _OF_NEW_TRIALS.format(name) for name in rows.CHILDREN if name not in ("grades", "calls")},
     "grades": """
         INSERT INTO grades BY NAME
         SELECT DISTINCT * FROM incoming
@@ -204,7 +221,17 @@ _INSERTS = {
         SELECT DISTINCT * FROM incoming ANTI JOIN {name} USING (trial_id, model, prompt_hash, judged_at)"""
         for name in ("patient_judgements", "fact_judgements")
     },
-    "regrading calls": """
+    "profiles": """
+        INSERT INTO profiles BY NAME
+        SELECT DISTINCT * FROM incoming ANTI JOIN profiles USING (case_key, content_hash, made_by, made_at)""",
+    "completions": """
+        INSERT INTO completions BY NAME
+        SELECT DISTINCT * FROM incoming
+        ANTI JOIN completions USING (case_key, content_hash, model, prompt_hash, made_at)""",
+    "variants": """
+        INSERT INTO variants BY NAME
+        SELECT DISTINCT ON (variant_id) * FROM incoming ANTI JOIN variants USING (variant_id)""",
+    "calls": """
         INSERT INTO calls BY NAME
         SELECT DISTINCT ON (trial_id, call_id) * FROM incoming ANTI JOIN calls USING (trial_id, call_id)""",
     "trials": """

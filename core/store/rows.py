@@ -27,7 +27,7 @@ from core.events import (
     Summarised,
     Utterance,
 )
-from core.journal import GradesLine, RunHeader, TrialLine
+from core.journal import GradesLine, ReplyLine, RowLine, RunHeader, TrialLine
 from core.store.tables import Row
 
 E = TypeVar("E")
@@ -37,6 +37,8 @@ _ASIDE = ("probe", "rating")
 """Where a failure breaks nothing of the trial: neither the conversation nor an answer depends on it."""
 _AFTER_THE_TRIAL = 1_000_000
 """Position of the first call of a re-grading: later than any event of a trial."""
+JUDGING = "judging"
+"""Where the calls of version 0.1's judgings are listed, whose journals do not say which judging it was."""
 
 
 def run_row(header: RunHeader) -> Row:
@@ -94,7 +96,7 @@ def child_rows(line: TrialLine) -> dict[str, list[Row]]:
                 rows["answers"].append(_answer_row(line.trial_id, event))
             case Graded():
                 rows["grades"].append(grade_row(line.trial_id, event))
-            case Called():
+            case Called() if event.call.call_id not in line.paid:
                 rows["calls"].append(_call_row(line.trial_id, position, event.call))
             case Probed():
                 ranked = enumerate(event.differential, start=1)
@@ -118,6 +120,20 @@ def grade_rows(line: GradesLine) -> list[Row]:
 def regrading_call_rows(line: GradesLine) -> list[Row]:
     """Return the rows of ``calls`` of a re-grading, behind those of the trial itself."""
     return [_call_row(line.trial_id, _AFTER_THE_TRIAL + n, call) for n, call in enumerate(line.calls)]
+
+
+def reply_row(line: ReplyLine) -> Row:
+    """Return the row of ``calls`` of a reply; what is asked about a trial when it is over lies behind its own calls."""
+    place = line.place if line.unit == line.trial_id else _AFTER_THE_TRIAL + line.place
+    return _call_row(line.trial_id, place, line.call)
+
+
+def judging_call_rows(line: RowLine) -> list[Row]:
+    """Return the rows of ``calls`` of a judgement of version 0.1, which had no reply lines."""
+    if line.type != "judged":
+        return []
+    calls = [CallRecord.model_validate(call) for call in orjson.loads(line.row["calls"])]
+    return [_call_row(JUDGING, n, call) for n, call in enumerate(calls)]
 
 
 def grade_row(trial_id: str, grade: Graded) -> Row:
@@ -157,7 +173,8 @@ def _call_row(trial_id: str, position: int, c: CallRecord) -> Row:
     return (
         trial_id, position, c.call_id, c.role, c.purpose, c.model, _json(c.request), c.response, c.finish_reason,
         c.served_by, c.prompt_tokens, c.completion_tokens, c.tokens_estimated, c.latency_s, c.first_token_s,
-        c.attempts, c.cost_usd, c.error, c.reasoning, c.reasoning_tokens,
+        c.attempts, c.cost_usd, c.error, c.reasoning, c.reasoning_tokens, c.cached_tokens,
+        _json([part.model_dump() for part in c.parts]),
     )  # fmt: skip
 
 

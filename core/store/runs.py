@@ -1,7 +1,8 @@
-"""Queries about runs: who played, how far a run is, what it used and cost."""
+"""Runs: who played and under which settings, how far a run is, what it used and cost."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -10,10 +11,55 @@ import orjson
 
 from core.case import Case
 from core.events import COUNTED, RoleName
-from core.store.cases import CASE_COLUMNS, case_from
-from core.store.records import records
+from core.journal import RunHeader
+from core.store.queries.cases import CASE_COLUMNS, case_from
+from core.store.tables import records
+
+CAMPAIGNS = ("local", "release")
+"""Sources of runs that count in figures unless runs are named: not single live conversations, not replays."""
+WATCHED = ("live", "bench", "fork")
+"""Sources of runs that somebody made to look at single cases."""
+
 
 State = Literal["complete", "partial"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: who plays and under which settings. ``trials`` is repetitions of a case.
+
+    ``cases`` is how many cases it has, 0 where its journal brought none.
+    """
+
+    run_id: str
+    protocol: str
+    doctor: str
+    patient: str
+    grader: str
+    summariser: str
+    prompt_pack: str
+    prompt_hash: str
+    case_set: str
+    case_set_hash: str
+    trials: int
+    seed: int
+    settings: dict[str, Any]
+    code_version: str
+    source: str
+    created_at: float
+    cases: int
+    arms: tuple[tuple[str, str], ...] = ()
+    fingerprint: str = ""
+
+    @property
+    def data_set(self) -> str:
+        """The data set that its cases are all or part of, which case keys begin with."""
+        return self.case_set.partition(":")[0].partition(" (")[0]
+
+    @property
+    def planned(self) -> int | None:
+        """Trials of the whole run, ``None`` where the number of its cases is not known."""
+        return self.cases * self.trials if self.cases else None
 
 
 @dataclass(frozen=True)
@@ -29,44 +75,20 @@ class RoleUse:
 
 
 @dataclass(frozen=True)
-class Run:
-    """One run with its progress. ``planned`` is cases × trials, ``None`` where the journal brought no cases.
+class RunProgress(Run):
+    """A run and how far it is.
 
     ``done`` trials are stored, ``failed`` of them broke off. ``excluded`` of ``answers`` do not count in figures,
     ``ungraded`` of these only because no grader has spoken yet. ``last_activity`` is when the last trial finished.
     """
 
-    run_id: str
-    fingerprint: str
-    protocol: str
-    doctor: str
-    patient: str
-    grader: str
-    summariser: str
-    prompt_pack: str
-    prompt_hash: str
-    case_set: str
-    case_set_hash: str
-    arms: tuple[tuple[str, str], ...]
-    trials: int
-    seed: int
-    settings: dict[str, Any]
-    code_version: str
-    source: str
-    created_at: float
-    cases: int | None
-    done: int
-    failed: int
-    last_activity: float | None
-    answers: int
-    excluded: int
-    ungraded: int
+    done: int = 0
+    failed: int = 0
+    last_activity: float | None = None
+    answers: int = 0
+    excluded: int = 0
+    ungraded: int = 0
     use: dict[RoleName, RoleUse] = field(default_factory=dict)
-
-    @property
-    def planned(self) -> int | None:
-        """Trials of the whole run."""
-        return None if self.cases is None else self.cases * self.trials
 
     @property
     def state(self) -> State:
@@ -80,18 +102,47 @@ class Run:
         return sum(c for c in costs if c is not None) if None not in costs else None
 
 
-def runs(cursor: duckdb.DuckDBPyConnection, run_ids: list[str] | None = None) -> list[Run]:
-    """Return the runs, the newest first; all, or those named."""
-    parameters = {"run_ids": run_ids}
+def run_records(
+    cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str] | None = None, sources: Sequence[str] | None = None
+) -> list[Run]:
+    """Return the runs named, or of some sources, or all, the newest first; ids of no run are left out."""
+    rows = records(cursor.execute(_RECORDS, {"run_ids": _list(run_ids), "sources": _list(sources)}))
+    return [
+        Run(**{
+            **row, "settings": orjson.loads(row["settings"]),
+            "arms": tuple((format_, kind) for format_, _, kind in (arm.partition(":") for arm in row["arms"])),
+        })
+        for row in rows
+    ]  # fmt: skip
+
+
+def run_record(cursor: duckdb.DuckDBPyConnection, run_id: str) -> Run | None:
+    """Return one run of any kind, or ``None`` where the database has none of this name."""
+    return next(iter(run_records(cursor, [run_id])), None)
+
+
+def header_of(cursor: duckdb.DuckDBPyConnection, run_id: str) -> RunHeader | None:
+    """Return what the database has of a run's header: not its cases, nor the choices of ``mcq_many``."""
+    held = run_record(cursor, run_id)
+    return RunHeader.model_validate({**vars(held), "cases": []}) if held else None
+
+
+def runs(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str] | None = None) -> list[RunProgress]:
+    """Return the runs with their progress, the newest first; all, or those named."""
+    named = {"run_ids": _list(run_ids)}
     use: dict[str, dict[RoleName, RoleUse]] = {}
-    for run_id, role, *numbers in cursor.execute(_USE, parameters).fetchall():
+    for run_id, role, *numbers in cursor.execute(_USE, named).fetchall():
         use.setdefault(run_id, {})[role] = RoleUse(*numbers)
-    rows = records(cursor.execute(_RUNS, {**parameters, "counting": list(COUNTED)}))
-    return [_run(row, use.get(row["run_id"], {})) for row in rows]
+    rows = records(cursor.execute(_PROGRESS, {**named, "counting": list(COUNTED)}))
+    progress = {row.pop("run_id"): row for row in rows}
+    return [
+        RunProgress(**vars(held), **progress.get(held.run_id, {}), use=use.get(held.run_id, {}))
+        for held in run_records(cursor, run_ids)
+    ]
 
 
-def run(cursor: duckdb.DuckDBPyConnection, run_id: str) -> Run | None:
-    """Return one run, or ``None`` where the database has none of this name."""
+def run(cursor: duckdb.DuckDBPyConnection, run_id: str) -> RunProgress | None:
+    """Return one run with its progress, or ``None`` where the database has none of this name."""
     return next(iter(runs(cursor, [run_id])), None)
 
 
@@ -115,36 +166,34 @@ def run_cases(cursor: duckdb.DuckDBPyConnection, run_id: str) -> list[Case]:
     return [case_from(row) for row in records(cursor.execute(sql, {"run_id": run_id}))]
 
 
-def _run(row: dict[str, Any], use: dict[RoleName, RoleUse]) -> Run:
-    arms = tuple((f, q) for f, _, q in (arm.partition(":") for arm in row["arms"]))
-    return Run(**{**row, "arms": arms, "settings": orjson.loads(row["settings"]), "use": use})
+def _list(names: Sequence[str] | None) -> list[str] | None:
+    return None if names is None else list(names)
 
 
-_STORED = ", ".join(
-    f"runs.{f.name}"
-    for f in fields(Run)
-    if f.name not in {"cases", "done", "failed", "last_activity", "answers", "excluded", "ungraded", "use"}
-)
+_RECORDS = f"""
+    SELECT {", ".join(f"runs.{f.name}" for f in fields(Run) if f.name != "cases")}, coalesce(held.cases, 0) AS cases
+    FROM runs LEFT JOIN (SELECT run_id, count(*) AS cases FROM run_cases GROUP BY run_id) AS held USING (run_id)
+    WHERE ($run_ids::VARCHAR[] IS NULL OR list_contains($run_ids, run_id))
+        AND ($sources::VARCHAR[] IS NULL OR list_contains($sources, source))
+    ORDER BY created_at DESC, run_id"""
 
 # Exclusion does not depend on the multiple-choice rule: both rules judge the same answers.
-_RUNS = f"""
-    WITH chosen AS (SELECT * FROM runs WHERE $run_ids::VARCHAR[] IS NULL OR list_contains($run_ids, run_id)),
-    planned AS (SELECT run_id, count(*) AS cases FROM run_cases GROUP BY run_id),
-    progress AS (
+_PROGRESS = """
+    WITH mine AS (
+        SELECT trial_id, run_id, status, finished_at FROM trials
+        WHERE $run_ids::VARCHAR[] IS NULL OR list_contains($run_ids, run_id)
+    ), progress AS (
         SELECT run_id, count(*) AS done, count(*) FILTER (status = 'failed') AS failed,
             max(finished_at) AS last_activity
-        FROM trials SEMI JOIN chosen USING (run_id) GROUP BY run_id
+        FROM mine GROUP BY run_id
     ), outcome AS (
         SELECT run_id, count(*) AS answers, count(*) FILTER (NOT list_contains($counting, verdict)) AS excluded,
             count(*) FILTER (verdict = 'ungraded') AS ungraded
-        FROM trials SEMI JOIN chosen USING (run_id) JOIN verdicts USING (trial_id)
-        WHERE rule <> 'mcq_strict' GROUP BY run_id
+        FROM mine JOIN verdicts USING (trial_id) WHERE rule <> 'mcq_strict' GROUP BY run_id
     )
-    SELECT {_STORED}, cases, coalesce(done, 0) AS done, coalesce(failed, 0) AS failed, last_activity,
-        coalesce(answers, 0) AS answers, coalesce(excluded, 0) AS excluded, coalesce(ungraded, 0) AS ungraded
-    FROM chosen AS runs
-    LEFT JOIN planned USING (run_id) LEFT JOIN progress USING (run_id) LEFT JOIN outcome USING (run_id)
-    ORDER BY created_at DESC, run_id"""
+    SELECT progress.*, coalesce(answers, 0) AS answers, coalesce(excluded, 0) AS excluded,
+        coalesce(ungraded, 0) AS ungraded
+    FROM progress LEFT JOIN outcome USING (run_id)"""
 
 _USE = """
     SELECT run_id, role, count(*), count(*) FILTER (error IS NOT NULL), sum(prompt_tokens)::BIGINT,

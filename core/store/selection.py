@@ -1,14 +1,15 @@
-"""Which answers may stand behind one figure: a condition, computed here and nowhere else.
+"""Which answers may stand behind one figure: selections as SQL, and conditions, computed here and nowhere else.
 
 Two answers are comparable when framework and version, case set, doctor (model, sampling, prompts, cap), patient (model,
 persona), other seats, pictures, and the grader who really judged (model, prompts) are equal. That tuple is a condition.
-``select`` puts two small tables beside the database's own, ``seated`` (run → condition) and ``judging`` (whose verdicts
-count where graders share a run), and every query of figures joins them: what it calls ``model`` is the name of a
-condition, which begins with the doctor's and says no more than what tells it from the doctor's other ones.
+``select`` puts three tables beside the database's own, ``seated`` (run → condition), ``judging`` (whose verdicts count
+where graders share a run) and ``chosen`` (the trials), and every query of figures joins them. What it calls ``model``
+is the name of a condition: it begins with the doctor's and says no more than what tells it from the other ones.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,14 +21,14 @@ import duckdb
 import pyarrow as pa
 
 from core.errors import AnamnesisError
-from core.events import Format, QuestionType, Rule
+from core.events import EndReason, Format, QuestionType, Rule, Speaker
 from core.frameworks.base import framework, frameworks, remarks, title_of
 from core.frameworks.casting import is_model
 from core.persona import label, parse_persona
 from core.prompts import grader_hash, load_pack
 from core.questions import AsksFor
-from core.store.casts import CAMPAIGNS, RunCast, casts, casts_of
 from core.store.database import Store
+from core.store.runs import CAMPAIGNS, Run, run_records
 
 Part = Literal[
     "data_set", "framework", "case_set", "doctor_prompt", "prompts", "sampling", "cap", "patient", "persona",
@@ -49,12 +50,23 @@ _HASH = 6
 
 @dataclass(frozen=True)
 class Selection:
-    """Which answers are looked at. ``None`` is no restriction.
+    """Which runs, cases, trials and answers are looked at: the one language of all pages and commands.
 
-    ``models`` are names of conditions, or of doctors, which stand for all their conditions. ``case_sets`` are data sets
-    as case keys begin with them; names of conditions do not repeat a data set or framework that all of them share.
-    ``single_diagnosis`` and ``asks_for``, what its question asks for, are properties of the case. ``mcq_rule`` judges
-    choices. ``pooled`` puts a doctor's conditions on one data set together on purpose, under a name that says so.
+    ``None`` is no restriction. ``models`` are doctors; where conditions are told apart (``select``) a doctor's name
+    stands for all its conditions, and names of conditions may be given too. ``case_sets`` are data sets as case keys
+    begin with them; names of conditions do not repeat a data set or framework that all of them share. ``sources`` are
+    campaigns and releases where figures are made, unless ``runs`` or ``trials`` are named. ``personas`` are in their
+    canonical form, the empty text for plain patients; ``packs`` are the prompts of a run; ``pictures`` says whether
+    doctors were shown them.
+
+    ``cases`` are keys; ``case`` is the id of a case, or else a part of ids or of right answers. ``single_diagnosis``
+    and ``asks_for``, what its question asks for, are properties of the case. ``text`` is looked for in the messages, in
+    any case of letters, of ``speaker`` where given; the tags in which a doctor speaks are no words.
+
+    ``formats`` and ``question_types`` restrict the answers, never which conversations are looked at. ``verdicts`` keep
+    the trials with these in the arm ``arm`` ("format:question_type"); ``rules_differ`` those whose answer in that arm
+    is right by one of the two multiple-choice rules only. ``mcq_rule`` judges choices. ``pooled`` puts a doctor's
+    conditions on one data set together on purpose, under a name that says so.
     """
 
     runs: Sequence[str] | None = None
@@ -70,42 +82,107 @@ class Selection:
     sources: Sequence[str] | None = None
     mcq_rule: McqRule = "mcq_loose"
     pooled: bool = False
+    patients: Sequence[str] | None = None
+    personas: Sequence[str] | None = None
+    packs: Sequence[str] | None = None
+    pictures: bool | None = None
+    trials: Sequence[str] | None = None
+    cases: Sequence[str] | None = None
+    case: str | None = None
+    statuses: Sequence[str] | None = None
+    end_reasons: Sequence[EndReason] | None = None
+    text: str | None = None
+    speaker: Speaker | None = None
+    verdicts: Sequence[str] | None = None
+    arm: str = "multi_turn:frq"
+    rules_differ: bool = False
 
     @property
     def rules(self) -> list[Rule]:
         """The rules whose verdicts count."""
         return [self.mcq_rule, *FREE_RULES]
 
-    def of_talks(self) -> Selection:
-        """Return the same without arms, for whoever looks at conversations."""
-        return replace(self, formats=None, question_types=None)
+    @property
+    def counted(self) -> Selection:
+        """The same, with campaigns and releases alone unless sources, runs or trials are named."""
+        named = self.sources is not None or self.runs is not None or self.trials is not None
+        return self if named else replace(self, sources=CAMPAIGNS)
 
-    def parameters(self) -> dict[str, object]:
-        """Return the values for ``SELECTED``."""
-        names = ("case_sets", "datasets", "specialties", "formats", "question_types", "single_diagnosis", "asks_for")
-        values = {name: getattr(self, name) for name in names}
-        return {name: list(v) if isinstance(v, (list, tuple)) else v for name, v in values.items()}
+    def where(self) -> str:
+        """Return the condition in SQL on a row of ``TRIALS``: what is no restriction costs nothing."""
+        asked = [sql for name, sql in _FILTERS.items() if getattr(self, name) != getattr(Selection, name)]
+        return (" AND ".join(asked) or "true").format(words=self.words)
+
+    @property
+    def words(self) -> str:
+        """The words of a message in SQL: without tags where the text asked for may lie in one, which costs its time."""
+        asked = (self.text or "").lower()
+        in_a_tag = bool(asked) and any(asked in tag for tag in _TAGS)
+        return f"regexp_replace(text, '{'|'.join(_TAGS)}', ' ', 'gi')" if in_a_tag else "text"
+
+    def parameters(self, sql: str) -> dict[str, Any]:
+        """Return the values of this selection that a query names."""
+        format_, _, question_type = self.arm.partition(":")
+        values = {**vars(self), "format": format_, "question_type": question_type}
+        named = {name: values[name] for name in _PARAMETER.findall(sql) if name in values}
+        return {k: list(v) if isinstance(v, (list, tuple)) else v for k, v in named.items()}
 
 
-NO_ARM = "CROSS JOIN (SELECT NULL::VARCHAR AS format, NULL::VARCHAR AS question_type) AS verdicts"
-"""Stands for the verdicts that ``SELECTED`` names where a row is a conversation, which belongs to no arm."""
-SELECTED = " AND ".join(
-    [
-        *(
-            f"(${name}::VARCHAR[] IS NULL OR list_contains(${name}, {column}))"
-            for name, column in (
-                ("case_sets", "split_part(trials.case_key, '/', 1)"),
-                ("datasets", "cases.dataset"),
-                ("specialties", "cases.specialty"),
-                ("formats", "verdicts.format"),
-                ("question_types", "verdicts.question_type"),
-                ("asks_for", "cases.asks_for"),
-            )
-        ),
-        "($single_diagnosis::BOOLEAN IS NULL OR cases.single_diagnosis = $single_diagnosis)",
-    ]
-)
-"""The condition of a ``Selection`` on cases and verdicts; that on runs is in ``seated``, which must be joined."""
+_PARAMETER = re.compile(r"\$(\w+)")
+_TAGS = ("<patient>", "</patient>", "<clinical>", "</clinical>", "</end>")
+# a pattern with every special character escaped: ignores case at a third of the price of lower()
+SAID = "($speaker::VARCHAR IS NULL OR role = $speaker) AND regexp_matches({words}, regexp_escape($text), 'i')"
+"""The condition on a message with a selection's ``text``; ``{words}`` are its ``words``."""
+_ARM = "format = $format AND question_type = $question_type"
+_IS_CASE = "lower($case) IN (lower(case_key), lower(split_part(case_key, '/', 2)))"
+_FILTERS = {
+    **{
+        name: f"list_contains(${name}, {column})"
+        for name, column in (
+            ("trials", "trials.trial_id"),
+            ("runs", "trials.run_id"),
+            ("models", "runs.doctor"),
+            ("sources", "runs.source"),
+            ("frameworks", "runs.protocol"),
+            ("patients", "runs.patient"),
+            ("packs", "runs.prompt_pack"),
+            ("personas", "coalesce(json_extract_string(runs.settings, '$.persona'), '')"),
+            ("cases", "trials.case_key"),
+            ("case_sets", "split_part(trials.case_key, '/', 1)"),
+            ("datasets", "cases.dataset"),
+            ("specialties", "cases.specialty"),
+            ("asks_for", "cases.asks_for"),
+            ("end_reasons", "trials.end_reason"),
+            ("statuses", "trials.status"),
+        )
+    },
+    "single_diagnosis": "cases.single_diagnosis = $single_diagnosis",
+    "pictures": "(coalesce(json_extract_string(runs.settings, '$.images'), '') <> '') = $pictures",
+    "case": f"""trials.case_key IN (
+        SELECT case_key FROM cases WHERE {_IS_CASE} OR (
+            NOT EXISTS (FROM cases WHERE {_IS_CASE})
+            AND (contains(lower(case_key), lower($case)) OR contains(lower(answer), lower($case)))))""",
+    "verdicts": f"""trials.trial_id IN (
+        SELECT trial_id FROM verdicts WHERE {_ARM} AND (NOT starts_with(rule, 'mcq') OR rule = $mcq_rule)
+            AND list_contains($verdicts, verdict))""",
+    "rules_differ": f"""trials.trial_id IN (
+        SELECT trial_id FROM verdicts WHERE {_ARM} GROUP BY trial_id
+        HAVING bool_or(verdict = 'correct') AND NOT bool_and(verdict = 'correct'))""",
+    "text": f"trials.trial_id IN (SELECT trial_id FROM utterances WHERE {SAID})",
+}
+"""Field of a selection → the condition on a row of ``TRIALS``."""
+TRIALS = """
+    FROM trials JOIN runs ON runs.run_id = trials.run_id
+    LEFT JOIN (
+        SELECT case_key, content_hash FROM cases
+        QUALIFY row_number() OVER (PARTITION BY case_key ORDER BY added_at DESC, rowid DESC) = 1
+    ) AS last_cases ON last_cases.case_key = trials.case_key
+    LEFT JOIN cases ON cases.case_key = trials.case_key
+        AND cases.content_hash = coalesce(trials.content_hash, last_cases.content_hash)"""
+"""Trials with their runs and cases; where a journal brought no cases, the case as it came in last stands for it."""
+IN_ARMS = """($formats::VARCHAR[] IS NULL OR list_contains($formats, verdicts.format))
+        AND ($question_types::VARCHAR[] IS NULL OR list_contains($question_types, verdicts.question_type))"""
+"""The condition of a selection on answers, or what stands for them under the name ``verdicts``."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +198,7 @@ class Condition:
     doctor: str
     parts: Mapping[Part, str]
     runs: tuple[str, ...]
-    newest: RunCast
+    newest: Run
     remarks: tuple[str, ...] = ()
     covered: int = 0
     answers: int = 0
@@ -159,7 +236,7 @@ class _Seat:
     and the grader of a re-grading that has covered only a part of the run.
     """
 
-    run: RunCast
+    run: Run
     parts: Mapping[Part, tuple[str, str]]
     covered: int
     answers: int
@@ -173,36 +250,81 @@ def select(
     *,
     without: Iterable[Part] = (),
 ) -> list[Condition]:
-    """Find the conditions of a selection and register ``seated`` and ``judging`` with the cursor.
+    """Find the conditions of a selection and put ``seated``, ``judging`` and ``chosen`` beside the database's tables.
 
     ``without`` leaves parts out, for figures that compare just these. Who read choices is a part also where the paper's
     rule is chosen, so that a condition has one name on every page. In the order of doctors, the newest of each first.
 
     ``seated``: run_id, model (the condition's name), place (its position). ``judging``, for the rules of a run that
-    graders share: run_id, rule, grader, prompt_hash, rule_version, model, place, whole.
+    graders share: run_id, rule, grader, prompt_hash, rule_version, model, place, whole. ``chosen``: see ``choose``.
     """
     chosen = selection or Selection()
-    runs = casts_of(cursor, chosen.runs) if chosen.runs is not None else casts(cursor, chosen.sources or CAMPAIGNS)
-    if chosen.case_sets is not None:
-        runs = [run for run in runs if run.data_set in chosen.case_sets]
-    if chosen.frameworks is not None:
-        runs = [run for run in runs if run.protocol in chosen.frameworks]
-    judges = _judges(cursor, runs)
-    seats = _completed([seat for run in runs for seat in _seats(run, judges.get(run.run_id, {}), frozenset(without))])
-    named = _pooled(seats) if chosen.pooled else _told_apart(seats)
-    found = [_condition(name, members) for name, members in named.items()]
-    if chosen.models is not None:
-        wanted = frozenset(chosen.models)
-        found = [one for one in found if one.doctor in wanted or one.name in wanted]
-    found.sort(key=lambda one: (one.doctor, -one.newest.created_at, one.name))
+    found, named, judges = _found(cursor, chosen, frozenset(without))
     _register(cursor, found, named, judges)
+    seated = "trials.run_id IN (SELECT run_id FROM seated UNION SELECT run_id FROM judging)"
+    choose(cursor, replace(chosen, models=None), seated)
     return found
+
+
+def choose(cursor: duckdb.DuckDBPyConnection, selection: Selection, more: str = "true") -> None:
+    """Put ``chosen``, the trials of a selection, beside the database's tables; ``more`` is a further condition in SQL.
+
+    Columns: trial_id, run_id, case_key; content_hash, dataset and specialty of the case; ``staffed``: whether clinical
+    staff answers beside the patient, which rules for two speakers do not know.
+    """
+    sql = _CHOOSE.format(where=selection.where(), more=more)
+    cursor.execute(sql, {**selection.parameters(sql), "staffed": staffed()})
+
+
+def staffed() -> list[str]:
+    """Return the frameworks in which clinical staff answers beside the patient."""
+    return [name for name, known in frameworks().items() if known.seat("staff")]
 
 
 def conditions(store: Store, selection: Selection | None = None, *, without: Iterable[Part] = ()) -> list[Condition]:
     """Return the conditions of a selection, by doctor, the newest first."""
     with store.read() as cursor:
-        return select(cursor, selection, without=without)
+        return _found(cursor, selection or Selection(), frozenset(without))[0]
+
+
+def _found(
+    cursor: duckdb.DuckDBPyConnection, chosen: Selection, without: frozenset[Part]
+) -> tuple[list[Condition], dict[str, list[_Seat]], dict[str, dict[Rule, list[_Judge]]]]:
+    """Return the conditions of a selection, their seats by name, and who judged their runs."""
+    runs = _runs_of(cursor, chosen)
+    judges = _judges(cursor, runs)
+    seats = _completed([seat for run in runs for seat in _seats(run, judges.get(run.run_id, {}), without)])
+    named = _pooled(seats) if chosen.pooled else _told_apart(seats)
+    found = [_condition(name, members) for name, members in named.items()]
+    if chosen.models is not None:
+        wanted = frozenset(chosen.models)
+        found = [one for one in found if one.doctor in wanted or one.name in wanted]
+    kept = {run.run_id for run in runs if _is_kept(run, chosen)}  # named first: others' names stay what they are
+    found = [one for one in found if not kept.isdisjoint(one.runs)]
+    found.sort(key=lambda one: (one.doctor, -one.newest.created_at, one.name))
+    return found, named, judges
+
+
+def _runs_of(cursor: duckdb.DuckDBPyConnection, chosen: Selection) -> list[Run]:
+    named = chosen.runs
+    if named is None and chosen.trials is not None:
+        sql = "SELECT DISTINCT run_id FROM trials WHERE list_contains(?, trial_id)"
+        named = [run_id for (run_id,) in cursor.execute(sql, [list(chosen.trials)]).fetchall()]
+    runs = run_records(cursor, named, None if named is not None else chosen.sources or CAMPAIGNS)
+    if chosen.case_sets is not None:
+        runs = [run for run in runs if run.data_set in chosen.case_sets]
+    if chosen.frameworks is not None:
+        runs = [run for run in runs if run.protocol in chosen.frameworks]
+    return runs
+
+
+def _is_kept(run: Run, chosen: Selection) -> bool:
+    return (
+        (chosen.patients is None or run.patient in chosen.patients)
+        and (chosen.packs is None or run.prompt_pack in chosen.packs)
+        and (chosen.personas is None or str(run.settings.get("persona") or "") in chosen.personas)
+        and (chosen.pictures is None or bool(run.settings.get("images")) == chosen.pictures)
+    )
 
 
 def case_sets_played(cursor: duckdb.DuckDBPyConnection) -> dict[str, int]:
@@ -210,7 +332,7 @@ def case_sets_played(cursor: duckdb.DuckDBPyConnection) -> dict[str, int]:
     return dict(cursor.execute(_PLAYED, {"sources": list(CAMPAIGNS)}).fetchall())
 
 
-def conditions_of(runs: Sequence[RunCast]) -> list[Condition]:
+def conditions_of(runs: Sequence[Run]) -> list[Condition]:
     """Return the conditions of runs by what is written of them, whoever judged their answers; the newest first."""
     seats = _completed([seat for run in runs for seat in _seats(run, {}, frozenset())])
     found = [_condition(name, members) for name, members in _told_apart(seats).items()]
@@ -222,7 +344,7 @@ def doctor_of(name: str) -> str:
     return name.partition(SEPARATOR)[0]
 
 
-def _judges(cursor: duckdb.DuckDBPyConnection, runs: Sequence[RunCast]) -> dict[str, dict[Rule, list[_Judge]]]:
+def _judges(cursor: duckdb.DuckDBPyConnection, runs: Sequence[Run]) -> dict[str, dict[Rule, list[_Judge]]]:
     """Return run → rule → who counts. Judgements are counted only where several judged under one rule."""
     of = {run.run_id: run for run in runs}
     stored: dict[tuple[str, Rule], dict[tuple[str, str], list[tuple[str, str, int]]]] = {}
@@ -247,7 +369,7 @@ def _counting(held: Sequence[_Judge]) -> list[_Judge]:
     return [whole, *sorted(later, key=lambda judge: -judge.newest_at)]
 
 
-def _who(run: RunCast, rule: Rule, grader: str, prompts: str, version: int) -> tuple[str, str]:
+def _who(run: Run, rule: Rule, grader: str, prompts: str, version: int) -> tuple[str, str]:
     """Return a grader and its prompts: the name of a pack behind a grader's makes no other one of equal prompts."""
     if rule == "mcq_strict":
         return "choice reader", str(version)
@@ -256,7 +378,7 @@ def _who(run: RunCast, rule: Rule, grader: str, prompts: str, version: int) -> t
     return grader.partition(" [")[0], prompts or _own_prompts(run)
 
 
-def _own_prompts(run: RunCast) -> str:
+def _own_prompts(run: Run) -> str:
     """Return the hash of what a run's own pack told its grader, or what stands for it where the pack has changed.
 
     Runs under different packs are told apart by these in any case.
@@ -275,7 +397,7 @@ def _told_to_grader(place: str, hash_: str) -> str | None:
         return None
 
 
-def _seats(run: RunCast, judges: Judges, without: frozenset[Part]) -> list[_Seat]:
+def _seats(run: Run, judges: Judges, without: frozenset[Part]) -> list[_Seat]:
     """Return a run under the graders that judged it whole, and once more for each that judged a part of it later."""
     whole = {rule: held[0] for rule, held in judges.items() if held}
     free = [whole[rule].answers for rule in FREE_RULES if rule in whole]
@@ -290,7 +412,7 @@ def _seats(run: RunCast, judges: Judges, without: frozenset[Part]) -> list[_Seat
     return seats
 
 
-def _parts(run: RunCast, judges: Mapping[Rule, _Judge], without: frozenset[Part]) -> dict[Part, tuple[str, str]]:
+def _parts(run: Run, judges: Mapping[Rule, _Judge], without: frozenset[Part]) -> dict[Part, tuple[str, str]]:
     graders = {f"{judges[rule].prompts} {judges[rule].grader}": judges[rule] for rule in FREE_RULES if rule in judges}
     reader = judges.get("mcq_strict")
     found = {
@@ -439,17 +561,17 @@ def _table(cursor: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, rows
 # ---------------------------------------------------------------- parts, read from a run
 
 
-def _seat(role: str) -> Callable[[RunCast], tuple[str, str]]:
+def _seat(role: str) -> Callable[[Run], tuple[str, str]]:
     """Read who sits beside the doctor; nobody where the run's arms give that seat nothing to do."""
 
-    def read(run: RunCast) -> tuple[str, str]:
+    def read(run: Run) -> tuple[str, str]:
         name = _beside(run).get(role, "")
         return name, f"{role} {name}" if name else ""
 
     return read
 
 
-def _beside(run: RunCast) -> dict[str, str]:
+def _beside(run: Run) -> dict[str, str]:
     """Return role → who plays it, of those that have anything to do in a run; the grader is whoever judged."""
     known = frameworks().get(run.protocol)
     seats = {
@@ -460,15 +582,15 @@ def _beside(run: RunCast) -> dict[str, str]:
     return {role: name for role, name in seats.items() if role in at_work and name}
 
 
-def _setting(name: str, words: str) -> Callable[[RunCast], tuple[str, str]]:
-    def read(run: RunCast) -> tuple[str, str]:
+def _setting(name: str, words: str) -> Callable[[Run], tuple[str, str]]:
+    def read(run: Run) -> tuple[str, str]:
         value = str(run.settings.get(name) or "")
         return value, words.format(value) if value else ""
 
     return read
 
 
-def _sampling(run: RunCast) -> tuple[str, str]:
+def _sampling(run: Run) -> tuple[str, str]:
     named = {"temperature": "temperature {}", "max_tokens": "at most {} tokens", "model_seed": "model seed {}",
              "reasoning_effort": "effort {}"}  # fmt: skip
     set_ = {name: run.settings.get(name) for name in named}
@@ -476,7 +598,7 @@ def _sampling(run: RunCast) -> tuple[str, str]:
     return words, words
 
 
-def _cap(run: RunCast) -> tuple[str, str]:
+def _cap(run: Run) -> tuple[str, str]:
     turns = run.settings.get("max_questions") or run.settings.get("max_turns")
     if turns:
         return str(turns), f"cap {turns}"
@@ -486,16 +608,16 @@ def _cap(run: RunCast) -> tuple[str, str]:
     return (str(messages), f"cap {messages}") if messages else ("none", "no cap")
 
 
-def _persona(run: RunCast) -> tuple[str, str]:
+def _persona(run: Run) -> tuple[str, str]:
     value = str(run.settings.get("persona") or "")
     return value, f"persona {label(parse_persona(value))}" if value else ""
 
 
-def _case_set(run: RunCast) -> tuple[str, str]:
+def _case_set(run: Run) -> tuple[str, str]:
     return run.case_set_hash, run.case_set if run.case_set != run.data_set else f"{run.cases:,} cases"
 
 
-_READ: dict[Part, Callable[[RunCast], tuple[str, str]]] = {
+_READ: dict[Part, Callable[[Run], tuple[str, str]]] = {
     "data_set": lambda run: (run.data_set, run.data_set),
     "framework": lambda run: (run.protocol, title_of(run.protocol)),
     "case_set": _case_set,
@@ -535,6 +657,11 @@ _JUDGED_BY = f"""
     SELECT judge, count(DISTINCT hash(trial_id, format, question_type)), max(graded_at)
     FROM grades JOIN trials USING (trial_id) JOIN judges ON {_BY} GROUP BY judge"""
 
+_CHOOSE = f"""
+    CREATE OR REPLACE TEMP TABLE chosen AS
+    SELECT trials.trial_id, trials.run_id, trials.case_key, cases.content_hash, cases.dataset, cases.specialty,
+        list_contains($staffed, runs.protocol) AS staffed
+    {TRIALS} WHERE {{where}} AND {{more}}"""
 _PLAYED = """
     SELECT split_part(case_key, '/', 1) AS data_set, count(DISTINCT case_key)
     FROM trials JOIN runs USING (run_id) WHERE list_contains($sources, source)

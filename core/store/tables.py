@@ -1,4 +1,4 @@
-"""The columns that go into the database as Arrow tables, and how rows become one: bulk inserts, never row by row."""
+"""Rows into the database and out of it: columns as Arrow tables, bulk inserts, what a query found by name."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ SCHEMAS: dict[str, pa.Schema] = {
     "calls": _schema(
         "trial_id:text position:int call_id:text role:text purpose:text model:text request:text response:text "
         "finish_reason:text served_by:text prompt_tokens:int completion_tokens:int tokens_estimated:bool "
-        "latency_s:real first_token_s:real attempts:int cost_usd:real error:text reasoning:text reasoning_tokens:int"
+        "latency_s:real first_token_s:real attempts:int cost_usd:real error:text reasoning:text reasoning_tokens:int "
+        "cached_tokens:int parts:text"
     ),
     "forks": _schema("trial_id:text parent_trial_id:text turn:int changes:texts"),
     "probes": _schema("trial_id:text turn:int rank:int diagnosis:text probability:real"),
@@ -66,6 +67,9 @@ SCHEMAS: dict[str, pa.Schema] = {
     "completions": _schema(
         "case_key:text content_hash:text model:text prompt_hash:text first_half:text second_half:text completion:text "
         "failure:text similarity:real request:text tokens:int cost_usd:real made_at:real"
+    ),
+    "variants": _schema(
+        "variant_id:text trial_id:text step:text messages:text model:text outcome:text note:text made_at:real"
     ),
     "journal_positions": _schema("path:text position:int size:int folded_at:real"),
     "annotations": _schema(
@@ -92,7 +96,7 @@ SCHEMAS: dict[str, pa.Schema] = {
 OF_A_TRIAL = (
     "utterances", "answers", "grades", "calls", "probes", "forks", "misuses", "ratings", "variants",
     "history_measures", "ledgers", "patient_marks", "patient_judgements",
-    "fact_judgements", "trials",
+    "fact_judgements", "scores", "trials",
 )  # fmt: skip
 """The tables that hold what belongs to one trial: whoever takes a trial away clears them all."""
 
@@ -115,3 +119,9 @@ def insert(connection: duckdb.DuckDBPyConnection, sql: str, name: str, rows: Seq
     finally:
         connection.unregister("incoming")
     return int(count)
+
+
+def records(cursor: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+    """Return the rows of an executed query as dictionaries by column name."""
+    names = [column[0] for column in cursor.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

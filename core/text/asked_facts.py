@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from core.case import Fact, sentences
-from core.knowledge.clauses import is_content, stem_of, tokens_of, words_in
-from core.knowledge.dialogue import Understanding
+from core.text.negation import is_content, stem_of, tokens_of, words_in
+from core.text.understanding import Understanding
+from core.vocabulary import DENIES, relatives, subject
 
 
 @dataclass(frozen=True)
@@ -23,12 +24,11 @@ class _Topic:
     told: str
 
 
-_FAMILY = re.compile(
-    r"\bfamil(?:y|ies)\b|\brelatives?\b|\b(?:your|either) (?:mother|father|parents?|siblings?)\b", re.IGNORECASE
-)
+_KIN = relatives("parents", "siblings", "grandparents", "wider")
+_FAMILY = re.compile(rf"\bfamil(?:y|ies)\b|\brelatives?\b|\b(?:your|either) (?:{_KIN})s?\b", re.IGNORECASE)
 _OF_FAMILY = (
-    r"\b(?:family (?:history|has)|in (?:the|my|his|her) family|(?:mother|father|brother|sister|parents?|aunt|uncle|"
-    r"grand\w+|cousin|sibling)s?\b.{0,20}\b(?:has|had|have|died|is healthy|are healthy|with|suffers?))"
+    rf"\b(?:family (?:history|has)|in (?:the|my|his|her) family|(?:{_KIN})s?\b.{{0,20}}\b(?:has|had|have|died|is "
+    r"healthy|are healthy|with|suffers?))"
 )
 _TOPICS = (
     _Topic(r"\bhow old\b|\bage\b", r"\bage\b", r"\d+[- ](?:year|month|week|day)s?[- ]old|\baged\b|\byears old"),
@@ -38,7 +38,7 @@ _TOPICS = (
     _Topic(
         r"symptoms that are absent",
         r"absent|^no ",
-        r"^(?:no\b|i (?:don't|haven't|have no)|(?:he|she) (?:has no|denies))",
+        rf"^(?:no\b|i (?:don't|haven't|have no)|(?:he|she) (?:has no|{DENIES}))",
     ),
     _Topic(
         _FAMILY.pattern,
@@ -46,9 +46,9 @@ _TOPICS = (
         _OF_FAMILY,
     ),
     _Topic(
-        r"recreational|street drugs?|illicit|drug use|use (?:any )?drugs",
+        rf"{subject('drugs')}|use (?:any )?drugs",
         r"^drugs|illicit",
-        r"illicit|recreational|cocaine|heroin|marijuana|cannabis|street drugs?|drug use",
+        subject("drugs"),
     ),
     _Topic(r"allerg", r"allerg", r"\ballergies\b|\ballergic to|\ballergy to"),
     _Topic(
@@ -56,24 +56,24 @@ _TOPICS = (
         r"medic(?:at|in)|tablet",
         r"\bmedic(?:at|in)|\b(?:takes?|taking)\b(?! (?:over|place|part|care))|\bprescribed\b|\binhaler\b",
     ),
-    _Topic(r"surger|operation|operated", r"surg|operat", r"surger|operation|operated|\w+ectomy\b"),
-    _Topic(r"vaccin|immuni[sz]|\bshots\b", r"vaccin|immuni", r"vaccin|immuni[sz]"),
-    _Topic(r"smok|cigarette|tobacco", r"smok|tobacco", r"smok|cigarette|tobacco"),
-    _Topic(r"alcohol|drink\b", r"alcohol", r"alcohol|\bbeers?\b|\bwine\b|\bvodka\b"),
+    _Topic(subject("surgery"), r"surg|operat", subject("surgery")),
+    _Topic(rf"{subject('vaccination')}|\bshots\b", subject("vaccination"), subject("vaccination")),
+    _Topic(subject("smoking"), subject("smoking"), subject("smoking")),
+    _Topic(rf"{subject('alcohol')}|drink\b", r"alcohol", subject("alcohol")),
     _Topic(
         r"\bwork\b|\bjob\b|occupation|for a living",
         r"occupation|job|work",
-        r"\b(?:works?|working) (?:as|at|in|for)\b|\bjob\b|occupation|employed|retired|\bstudent\b",
+        rf"\b(?:works?|working) (?:as|at|in|for)\b|{subject('work')}",
     ),
-    _Topic(r"sexual|condom|partners?\b", r"sexual", r"sexual|condom|partners?\b"),
+    _Topic(subject("sex"), r"sexual", subject("sex")),
     _Topic(r"\blive\b|at home|living situation|married", r"^home", r"\blives? (?:with|alone|in|at)|married|\bhome\b"),
-    _Topic(r"\bdiet\b|\beat\b|appetite", r"\bdiet\b|appetite", r"\bdiet\b|\beats?\b|appetite|vegan|vegetarian"),
-    _Topic(r"\bpets?\b|animals?\b", r"animal|\bpets?\b", r"\bpets?\b|\bdogs?\b|\bcats?\b|animal|birds?\b|farm"),
-    _Topic(r"travel|abroad|trip", r"travel|exposure", r"travel|\btrip\b|abroad|returned from|immigrat|emigrat"),
+    _Topic(r"\bdiet\b|\beat\b|appetite", r"\bdiet\b|appetite", rf"{subject('diet')}|appetite"),
+    _Topic(r"\bpets?\b|animals?\b", r"animal|\bpets?\b", rf"{subject('animals')}|farm"),
+    _Topic(subject("travel"), r"travel|exposure", subject("travel")),
     _Topic(
         r"around (?:anyone|you)|anyone (?:else|around|at home)|sick (?:people|contacts?)|contact with",
         r"contact",
-        r"contacts?\b|(?:brother|sister|friend|child|wife|husband)\w* .{0,20}(?:similar|same|sick|ill)\b|daycare",
+        rf"contacts?\b|(?:{relatives('siblings', 'partners')}|friend|child)\w* .{{0,20}}(?:similar|same|sick|ill)\b|daycare",
     ),
     _Topic(r"pregnan|children|given birth|periods?\b|menstru", r"pregnan|menstr|period", r"pregnan|periods?\b|menstru"),
     _Topic(

@@ -1,4 +1,4 @@
-"""When two disease names mean the same: normalised spelling, synonyms, and the subtype rule of CRAFT-MD.
+"""When two disease names mean the same: normalised spelling, synonyms, and the rule on subtypes.
 
 A broader name than the answer counts as the answer; a narrower one does not (Johri et al., Methods, grader).
 """

@@ -11,6 +11,7 @@ import functools
 import re
 
 from core.text.patient_terms import lexicon
+from core.vocabulary import DENIES
 
 _WORDS: tuple[tuple[str, str], ...] = (
     # whole phrases first
@@ -145,7 +146,7 @@ _EXAMINERS = re.compile(
     r"considers?|discusses)\b|"
     r"\bI'm I\b|\bbecause of (?:at|to|in|on|my (?:obstetrician|doctor|pediatrician))\b|\bdon't have ever\b|\bI add\b|"
     r"\b(?:he|she) (?:reports|states|admits|does notice)\b|"
-    r"\b(?:denies|diagnosis is|is diagnosed with|differential|presents to|presents with|presented|presentation|"
+    rf"\b(?:{DENIES}|diagnosis is|is diagnosed with|differential|presents to|presents with|presented|presentation|"
     r"clinically|etiology|treatment "
     r"with|patient['’]s|review of systems)\b",
     re.IGNORECASE,

@@ -1,7 +1,7 @@
 """A case's facts made ready to be compared with what is said, and whether a question asks for one.
 
 Words of a case's many facts weigh less than words of one fact. A question asks for a fact by its words, by its findings
-(data/knowledge), or by its topic. What tells a fact: ``core.measures.ledger.telling``.
+(data/knowledge), or by its topic. What tells a fact: ``core.measures.ledger.replies``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from core.case import Case, read_demographics
 from core.text.facts import AtomicFact
 from core.text.reading import Claim, Quantity, read
 from core.text.topics import Topic, is_open, topics_asked
+from core.vocabulary import people, relatives, subject
 
 _LABELS = frozenset(
     "allergi medication surgery diseas histori famili ill ill diagnos drink work home known vital sign rate".split()
@@ -47,18 +48,18 @@ _STEADY = re.compile(
     r"(?:\bno|\bnot|n['’]t) (?:\w+ ){0,3}?changes?\b",
     re.IGNORECASE,
 )
-MALE = r"man|male|boy|gentleman|guy|son|dad|father|husband|grandfather|grandpa"
-FEMALE = r"woman|female|girl|lady|daughter|mom|mum|mother|wife|grandmother|grandma"
+MALE = f"{people('male')}|{relatives(of='male')}"
+FEMALE = f"{people('female')}|{relatives(of='female')}"
 _HABITS = tuple(
     (name, re.compile(pattern, re.IGNORECASE))
     for name, pattern in (
-        ("smoking", r"smok|cigarette|tobacco|\bpacks?\b"),
-        ("drinking", r"alcohol|\bdrink(?:s|ing)?\b|beer|wine|whisk"),
-        ("drugs", r"recreational|illicit|drug use|cocaine|marijuana|heroin"),
-        ("work", r"\bworks?\b|\bjob\b|occupation|for a living|retired|employ"),
-        ("sex", r"sexual|condom|partner"),
-        ("living", r"\blives?\b|living|residence|married"),
-        ("diet", r"\bdiet\b|\beats?\b|vegetarian|exercis"),
+        ("smoking", rf"{subject('smoking')}|\bpacks?\b"),
+        ("drinking", rf"{subject('alcohol')}|\bdrink(?:s|ing)?\b"),
+        ("drugs", subject("drugs")),
+        ("work", rf"\bworks?\b|for a living|{subject('work')}"),
+        ("sex", subject("sex")),
+        ("living", rf"\blives?\b|living|{subject('home')}"),
+        ("diet", rf"{subject('diet')}|exercis"),
     )
 )
 

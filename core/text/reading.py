@@ -1,7 +1,7 @@
 """What a text says, in a form in which facts, questions and replies can be compared.
 
 Words become concepts (``core.text.lexicon``) with whether they are denied
-(``core.knowledge.clauses``); spans of time, ages, weights and counts become ranges of values; findings of
+(``core.text.negation``); spans of time, ages, weights and counts become ranges of values; findings of
 data/knowledge are recognised with their polarity. All of it is kept by text, for the same texts come again and again.
 """
 
@@ -13,15 +13,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from core.knowledge.base import knowledge
-from core.knowledge.clauses import stem_of, tokens_of, words_in
-from core.knowledge.dialogue import understanding
 from core.text.lexicon import CLAIMS, GROUPS, KINDS, plain
+from core.text.negation import stem_of, tokens_of, words_in
+from core.text.understanding import understanding
+from core.vocabulary import DAYS, DENIED, DENIES, DENY, NUMBERS, VAGUE, alternatives
 
 Claim = tuple[str, bool]
 """A concept, and whether it is denied."""
 
 _IGNORED = frozenset(
     stem_of(w) for w in (
+        f"{DENY} {DENIES} {DENIED} "
         "feel feels felt feeling notice noticed noticing have having present presents patient reports report "
         "year month "
         "week day hour old since about around kind sort type thing things something anything everything nothing like "
@@ -38,21 +40,13 @@ _IGNORED = frozenset(
         "please okay ok fine normal sure mind remember mention mentioned woman man male female boy girl person people "
         "early late half twice once "
         "over up but down out within through past become became becoming slowly similar into away only be "
-        "happen happened happens denies deny denied no-one myself where what which who how why notable"
+        "happen happened happens no-one myself where what which who how why notable"
     ).split()
 )  # fmt: skip
-_NUMBERS = {
-    "an": 1.0, "a": 1.0, "one": 1.0, "two": 2.0, "three": 3.0, "four": 4.0, "five": 5.0, "six": 6.0, "seven": 7.0,
-    "eight": 8.0, "nine": 9.0, "ten": 10.0, "eleven": 11.0, "twelve": 12.0, "fifteen": 15.0, "twenty": 20.0,
-    "thirty": 30.0, "forty": 40.0, "fifty": 50.0, "sixty": 60.0, "seventy": 70.0, "eighty": 80.0, "ninety": 90.0,
-}  # fmt: skip
-_VAGUE = {"couple": (1.5, 3.0), "few": (2.0, 6.0), "several": (2.0, 9.0), "some": (1.0, 9.0), "half": (0.5, 0.5)}
-_TENS = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
-_NUMBER = (
-    rf"(?:\d+(?:\.\d+)?|(?:{_TENS})[- ](?:one|two|three|four|five|six|seven|eight|nine)|{'|'.join(_NUMBERS)}|"
-    rf"{'|'.join(_VAGUE)})"
-)
-_DAYS = {"minute": 1 / 1440, "hour": 1 / 24, "day": 1.0, "night": 1.0, "week": 7.0, "month": 30.4, "year": 365.25}
+_NUMBERS = {"an": 1.0, "a": 1.0, **NUMBERS}
+_TENS = alternatives([word for word, value in NUMBERS.items() if value >= 20])
+_ONES = alternatives([word for word, value in NUMBERS.items() if value < 10])
+_NUMBER = rf"(?:\d+(?:\.\d+)?|(?:{_TENS})[- ](?:{_ONES})|{alternatives([*_NUMBERS, *VAGUE])})"
 _SPAN = re.compile(
     rf"\b({_NUMBER})(?: (?:of|or so|more|whole))?[- ](minute|hour|day|night|week|month|year)s?\b"
     r"(?![- ](?:old|of age))(?: ago| back| earlier)?", re.I)  # fmt: skip
@@ -131,11 +125,11 @@ def said_age(reply: str, asked: bool) -> Quantity | None:
     """Return the age that a reply gives of the patient, or ``None``; a bare number counts where age was asked for."""
     found = _AGE.search(reply)
     if found and not _EARLIER_LIFE.search(reply[: found.start()]):
-        return _quantity("age", found[1], _DAYS[found[2].lower()])
+        return _quantity("age", found[1], DAYS[found[2].lower()])
     bare = _SAID_AGE.search(reply.replace("’", "'"))
     if bare is None and asked:
         bare = re.search(rf"(?<!feel )(?<!feel like )\b({_NUMBER})\b(?! (?:minute|hour|day|week|month)s?)", reply, re.I)
-    if bare is None or bare[1].lower() in ("a", "an", *_VAGUE) or (bare[1].lower() == "one" and not asked):
+    if bare is None or bare[1].lower() in ("a", "an", *VAGUE) or (bare[1].lower() == "one" and not asked):
         return None
     return _quantity("age", bare[1], 365.25)
 
@@ -146,10 +140,10 @@ def _without_quantities(text: str) -> tuple[str, tuple[Quantity, ...]]:
     found: list[Quantity] = []
     for match in _AGE.finditer(text):
         if not _EARLIER_LIFE.search(text[: match.start()]):
-            found.append(_quantity("age", match[1], _DAYS[match[2].lower()]))
+            found.append(_quantity("age", match[1], DAYS[match[2].lower()]))
     text = _AGE.sub(" ", text)
     for match in _SPAN.finditer(text):
-        found.append(_quantity("time", match[1], _DAYS[match[2].lower()]))
+        found.append(_quantity("time", match[1], DAYS[match[2].lower()]))
     text = _SPAN.sub(" ", text)
     for match in _WEIGHT.finditer(text):
         found.append(_quantity("weight", match[1], 1.0 if match[2].lower().startswith("k") else 0.4536))
@@ -163,8 +157,8 @@ def _without_quantities(text: str) -> tuple[str, tuple[Quantity, ...]]:
 
 def _quantity(kind: str, number: str, unit: float) -> Quantity:
     word = number.lower()
-    if word in _VAGUE:
-        low, high = _VAGUE[word]
+    if word in VAGUE:
+        low, high = VAGUE[word]
         return Quantity(kind, low * unit, high * unit)
     parts = re.split(r"[- ]", word)
     value = sum(_NUMBERS.get(p) or float(p) for p in parts)
@@ -200,3 +194,15 @@ _ILLNESS = re.compile(r"\w{3,}(?:itis|oma|osis|emia|pathy|uria|penia|plasia)$")
 def any_agrees(quantity: Quantity, others: Iterable[Quantity]) -> bool:
     """Say whether any of the others can be the same value."""
     return any(quantity.agrees(other) for other in others)
+
+
+SUPPORTED = 0.7
+"""Share of a fact's concepts that the vignette must hold; endings and small words do not count."""
+_FIGURE = re.compile(r"\d+(?:\.\d+)?")
+
+
+def in_vignette(text: str, vignette: str) -> bool:
+    """Say whether a fact's concepts and all its numbers occur in the vignette."""
+    concepts, known = read(text).concepts, read(vignette).concepts
+    held = len(concepts & known) >= SUPPORTED * len(concepts)
+    return held and set(_FIGURE.findall(text)) <= set(_FIGURE.findall(vignette)) and bool(text.strip())

@@ -13,14 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from core.case import sentences
-from core.knowledge.dialogue import understanding
+from core.text.negation import DENIAL, INNER_DENIAL
 from core.text.topics import SHOWN, Topic, shown_topic, topic_by_words
+from core.text.understanding import understanding
+from core.vocabulary import DENIES, people, relatives
 
 _I = re.IGNORECASE
-_PERSON = (
-    r"(?:man|woman|boy|girl|male|female|patient|child|infant|student|gentleman|lady|newborn|neonate|toddler|teenager|"
-    r"\w+gravida|primigravid woman)"
-)
+_PERSON = rf"(?:{people('female', 'male', 'young', 'any')}|\w+gravida|primigravid woman)"
 _WHO = re.compile(
     rf"^(?:(?P<before>[^.;]{{3,80}}?),\s+)?(?:an?|the|this) (?P<who>(?:\w[\w-]* ){{0,4}}?(?:\d+|one|two|three|"
     rf"four|five|six)[- ](?:year|month|week|day|hour)s?"
@@ -51,18 +50,10 @@ _LASTING = re.compile(
 _CLAUSES = re.compile(
     r"\s*;\s*|\s*:\s+(?=[a-z])|,?\s+(?:but|however|although|though|whereas|while)\s+(?=\w)|"
     r",?\s+and\s+(?=(?:she|he|they|it|his|her|the|there)\s+\w+)|,\s+(?=(?:she|he|they|it|which|who|there)\s+\w+)|"
-    r",?\s+and\s+(?=(?:denies|takes|reports|has|had|is|was|does|drinks|smokes|works|lives|feels|uses|complains|vomited|"
-    r"noticed|lost|gained)\b)|,\s+(?=(?:denies|takes|except|without|with no)\b)",
+    rf",?\s+and\s+(?=(?:{DENIES}|takes|reports|has|had|is|was|does|drinks|smokes|works|lives|feels|uses|complains|vomited|"
+    rf"noticed|lost|gained)\b)|,\s+(?=(?:{DENIES}|takes|except|without|with no)\b)",
     _I,
 )
-_DENIAL = re.compile(
-    r"^(?:(?:and|or|she|he|they|the patient|patient|her|his|there|also|otherwise|review of systems|her mother|his "
-    r"mother)\s+)*(denies|denied|denying|no\b|without|negative for|(?:(?:has|have) had|has|have|had|is|was|are|"
-    r"were|does|did|do) "
-    r"(?:no|not(?: have| had| been)?|never(?: had| been)?)\b|never(?: had)?)\s*(?:any |having |recent )?",
-    _I,
-)
-_INNER_DENIAL = re.compile(r",?\s+(?:with no|without|and no|but no|and denies)\s+(?:any )?", _I)
 _LIST = re.compile(r",?\s+(?:and|or|nor)\s+|,\s+", _I)
 _VERBED = re.compile(
     r"\b(?:is|was|are|were|has|had|have|shows?|reveals?|eats?|drinks?|takes?|wakes?|feels?|began|started|when|that|who|"
@@ -70,7 +61,7 @@ _VERBED = re.compile(
     _I,
 )
 _LEAD = re.compile(
-    r"^(?:his|her|the) (?:mother|father|parents|wife|husband|daughter|son) (?:also )?(?:reports?|states?|says|"
+    rf"^(?:his|her|the) (?:{relatives('parents', 'partners', 'children')})s? (?:also )?(?:reports?|states?|says|"
     r"notes?|adds) "
     r"(?:that )?|^(?:and|or|then|also|she|he|they|the patient|patient|it|there)\s+(?=\w)|^(?:(?:she|he|they|the "
     r"patient|patient)\s+)?"
@@ -94,8 +85,8 @@ _HEADING = re.compile(
     _I,
 )
 _REPORTED = re.compile(
-    r"\b(?:reports?|denies|states?|says|complains|history|takes|mother|father|family|smokes|drinks|works|lives|notes|"
-    r"noticed|travel\w*|allerg\w*|ago|medications?)\b",
+    rf"\b(?:reports?|{DENIES}|states?|says|complains|history|takes|{relatives('parents')}|family|smokes|drinks|works|"
+    r"lives|notes|noticed|travel\w*|allerg\w*|ago|medications?)\b",
     _I,
 )
 _EMPTY = re.compile(
@@ -162,12 +153,12 @@ def _told(body: str, *, first: bool) -> Iterator[Piece]:
 
 
 def _clause(clause: str, *, first: bool) -> Iterator[Piece]:
-    inner = _INNER_DENIAL.search(clause)
+    inner = INNER_DENIAL.search(clause)
     if inner and inner.start() > 0:
         yield from _clause(clause[: inner.start()], first=first)
         yield from _clause("no " + clause[inner.end() :], first=False)
         return
-    denial = _DENIAL.match(clause.strip())
+    denial = DENIAL.match(clause.strip())
     if denial:
         yield from _denied(clause.strip()[denial.end() :], denial[1].lower())
         return

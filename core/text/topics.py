@@ -1,9 +1,8 @@
 """Topics of clinical history: what a fact is about, and what a doctor's question asks for.
 
 Rules on words, in the order of the tables: the first that fits a fact gives its topic; a question may fit several.
-The topics follow the parts of a medical history that the doctor's prompt of CRAFT-MD names (Johri et al. 2025, Methods)
-and what AutoMedic keeps for the clinical staff (Oh et al., profile generator: vital signs, examination, laboratory,
-imaging).
+The topics follow the parts of a medical history that a doctor is prompted for (Johri et al. 2025, Methods) and what
+the clinical staff tell (Oh et al., profile generator: vital signs, examination, laboratory, imaging).
 """
 
 from __future__ import annotations
@@ -13,6 +12,8 @@ import re
 from typing import Literal
 
 from core.case import Section
+from core.text.negation import is_negated
+from core.vocabulary import relatives, subject
 
 Topic = Literal[
     "demographics", "chief complaint", "onset", "character", "associated symptoms", "negatives", "past history",
@@ -40,13 +41,13 @@ SECTIONS: dict[Section, Topic] = {
 
 _I = re.IGNORECASE
 _PERIOD = r"(?:hour|day|week|month|year|night|evening|morning)s?"
-_RELATIVE = r"(?:mother|father|brother|sister|sibling|parent|aunt|uncle|grand\w+|cousin|son|daughter)s?"
+_KIN = relatives("parents", "siblings")
+_RELATIVE = f"(?:{relatives('parents', 'siblings', 'grandparents', 'wider', 'children')})s?"
 
 # searched in lower-case text, which takes a third of the time of a search that ignores case
 _SHOWN_RULES: tuple[tuple[Topic, re.Pattern[str]], ...] = (
     ("imaging", re.compile(
-        r"x-?rays?\b|radiograph|\bct\b|\bmri\b|ultraso|\becho\b|echocardiog|angiogra|\bimaging\b|tomograph|"
-        r"mammogra|doppler|endoscop|colonoscop|electrocardiog|\becg\b|\bekg\b|electroenceph|\bscan\b")),
+        rf"{subject('imaging', 'tracing')}|\becho\b|\bimaging\b|tomograph|endoscop|colonoscop")),
     ("laboratory", re.compile(
         r"laborator|\bserum\b|\bblood tests?\b|hemoglobin|haemoglobin|leukocyte|platelet|creatinine|urinalysis|"
         r"\bantibod|\bcultures?\b|biops|\bsmear\b|gram stain|\btiter|\bpcr\b|serolog|hematocrit|troponin|sodium|"
@@ -87,18 +88,16 @@ _TOLD_RULES: tuple[tuple[Topic, re.Pattern[str]], ...] = (
         r"acetaminophen|insulin|antibiotics?|antacids?|prednisone|levothyroxine|warfarin|\w{4,}(?:pril|statin|olol|"
         r"sartan|azole|cillin|mycin|oxacin|prazole))\b")),
     ("social history", re.compile(
-        r"\bsmok|cigarette|tobacco|\bpacks?\b|alcohol|\bdrinks?\b|\bbeers?\b|\bwine\b|illicit|recreational|"
-        r"drug (?:use|abuse)|cocaine|marijuana|cannabis|heroin|\bworks?\b(?! )|\bworks (?:as|at|in|for|with)\b|\bjob\b|"
-        r"occupation|retired|sexually active|sexual partner|condom|lives (?:with|alone|in|at)|\bdiet\b|exercis\w+ "
-        r"(?:regularly|daily)|\bmarried\b|\bstudent\b|residence|\bcaffeine|coffee|stress at")),
+        rf"{subject('smoking', 'alcohol', 'drugs', 'work', 'home')}|\bpacks?\b|\bdrinks?\b|\bworks?\b(?! )|"
+        r"\bworks (?:as|at|in|for|with)\b|sexually active|sexual partner|condom|lives (?:with|alone|in|at)|\bdiet\b|"
+        r"exercis\w+ (?:regularly|daily)|\bcaffeine|coffee|stress at")),
     ("exposure", re.compile(
-        r"travel|\btrip\b|abroad|returned from|visited|immigrat|emigrat|camping|hiking|\bticks?\b|\bbites?\b|bitten|"
-        r"\bpets?\b|\b(?:dog|cat|bird|rabbit|horse|parrot|chicken|goat|sheep|cattle)s?\b|sick contacts?|contact with|"
-        r"exposure|exposed|\bswam\b|raw (?:milk|fish|meat|oyster)|undercooked|unpasteuri|similar (?:symptoms|rash|"
-        r"illness)|at home (?:itch|is|are|has)|daycare|contacts")),
+        rf"{subject('travel', 'animals')}|visited|camping|hiking|\bticks?\b|\bbites?\b|bitten|sick contacts?|"
+        r"contact with|exposure|exposed|\bswam\b|raw (?:milk|fish|meat|oyster)|undercooked|unpasteuri|"
+        r"similar (?:symptoms|rash|illness)|at home (?:itch|is|are|has)|daycare|contacts")),
     ("past history", re.compile(
-        r"medical history|(?<!day )(?<!week )(?<!month )\bhistory of\b|diagnosed with|\bsurger|operation|operated|"
-        r"\w{4}ectomy\b|previous(?:ly)? |prior |in the past\b|hospitali[sz]|vaccin|immuni[sz]|born at|delivery|"
+        rf"medical history|(?<!day )(?<!week )(?<!month )\bhistory of\b|diagnosed with|"
+        rf"{subject('surgery', 'vaccination')}|previous(?:ly)? |prior |in the past\b|hospitali[sz]|born at|delivery|"
         r"pregnanc|gravid|\bbirth\b|\bpast history|hypertension|\bdiabetes\b|\basthma\b|childhood|years? ago|"
         r"menarche|\bas an? (?:baby|child|infant|teenager)\b|earlier episodes?|illness(?:es)? (?:before|as)|"
         r"transfus")),
@@ -124,8 +123,8 @@ _KEYS: tuple[tuple[Topic, re.Pattern[str]], ...] = (
     ("family history", re.compile(r"family", _I)),
     ("allergies", re.compile(r"allerg", _I)),
     ("medication", re.compile(r"medic(?:ation|ine)|drugs?\b|treatment", _I)),
-    ("social history", re.compile(r"smok|alcohol|occupation|social|\bdiet|sexual (?:hist|activ)|job|\bwork|"
-     r"habits", _I)),
+    ("social history", re.compile(
+        rf"{subject('smoking', 'alcohol', 'work')}|social|\bdiet|sexual (?:hist|activ)|\bwork|habits", _I)),
     ("exposure", re.compile(r"travel|exposure|contacts?\b|animals?|pets?\b|bites?\b|surroundings", _I)),
     ("past history", re.compile(r"\bpast\b|surg|history|vaccin|pregnanc|birth|earlier|previous|recent illness", _I)),
     ("onset", re.compile(r"onset|duration|^course$|time course|timing|start\b", _I)),
@@ -133,7 +132,6 @@ _KEYS: tuple[tuple[Topic, re.Pattern[str]], ...] = (
         r"character|radiation|effect of|relief|trigger|severity|pattern|appearance|spread|aggravat|quality|location|"
         r"pain on|timing", _I)),
 )  # fmt: skip
-_NEGATED = re.compile(r"^(?:no\b|not\b|never\b|denies|without|neither|nobody|has (?:not|never)|non-)", _I)
 
 _QUESTIONS: tuple[tuple[Topic, re.Pattern[str]], ...] = (
     ("demographics", re.compile(r"\bhow old\b|\bage\b|\bgender\b|\bsex\b(?!ual)|man or a woman|male or female", _I)),
@@ -156,17 +154,17 @@ _QUESTIONS: tuple[tuple[Topic, re.Pattern[str]], ...] = (
         r"medicat|medicine|drugs?\b(?! use)|tablets|pills|taking any|supplement|vitamin|treatments?\b|over-the-counter|"
         r"tried any", _I)),
     ("allergies", re.compile(r"allerg", _I)),
-    ("family history", re.compile(r"famil(?:y|ies)|relatives?\b|\bmother|\bfather|\bparents?\b|run in\b|siblings", _I)),
+    ("family history", re.compile(rf"famil(?:y|ies)|relatives?\b|\b(?:{_KIN})s?\b|run in\b", _I)),
     ("social history", re.compile(
-        r"\bsmok|cigarette|tobacco|alcohol|\bdrink\b|recreational|drug use|\bwork\b|\bjob\b|occupation|for a living|"
+        rf"{subject('smoking', 'alcohol', 'drugs', 'work')}|\bdrink\b|\bwork\b|for a living|"
         r"sexual|\bdiet\b|lifestyle|\blive\b|exercise|\bstress\b|living situation", _I)),
     ("exposure", re.compile(
-        r"travel|abroad|\btrip\b|\bpets?\b|animals?\b|expos|bite|bitten|contact with|around anyone|sick (?:people|"
+        rf"{subject('travel', 'animals')}|expos|bite|bitten|contact with|around anyone|sick (?:people|"
         r"person|contacts)|anyone (?:else|around|at home)|new (?:soap|product|food|detergent|place)s?", _I)),
     ("vital signs", re.compile(r"temperature\b|blood pressure (?:reading|been|today)|heart rate|pulse", _I)),
     ("examination", re.compile(r"physical exam|on examination|when (?:they|the doctor) examined", _I)),
     ("laboratory", re.compile(r"blood tests?|lab(?:oratory)? |tests? results?|biops|urine test|been tested", _I)),
-    ("imaging", re.compile(r"x-?rays?\b|\bscan|\bmri\b|\bct\b|ultrasound|imaging", _I)),
+    ("imaging", re.compile(rf"{subject('imaging')}|\bscans\b|imaging", _I)),
 )  # fmt: skip
 _OPEN = re.compile(
     r"anything else|tell me (?:more|about)|other symptoms?|what (?:symptoms|brings|brought|seems|is wrong|can i|is the "
@@ -182,7 +180,7 @@ def topic_by_words(text: str) -> Topic | None:
     for topic, pattern in (*_SHOWN_RULES, *_TOLD_RULES):
         if pattern.search(lowered):
             return topic
-    if _NEGATED.search(text):
+    if is_negated(text):
         return "negatives"
     if _ONSET.search(text):
         return "onset"
@@ -201,15 +199,10 @@ def topic_of_key(key: str, text: str) -> Topic:
     by_key = next((topic for topic, pattern in _KEYS if pattern.search(key)), None)
     if by_key is not None:
         return by_key
-    if _NEGATED.search(text):
+    if is_negated(text):
         return "negatives"
     found = topic_by_words(text)
     return "associated symptoms" if found is None or found in SHOWN else found
-
-
-def is_negated(text: str) -> bool:
-    """Say whether a fact opens with a word of denial ("no fever")."""
-    return bool(_NEGATED.search(text))
 
 
 @functools.lru_cache(maxsize=20_000)

@@ -6,9 +6,9 @@ import streamlit as st
 
 from core.case import SPECIALTIES
 from core.events import FORMATS, QUESTION_TYPES
-from core.measures.cells import Cell
-from core.store.conversations import Conversation
-from core.store.figures import CaseScore
+from core.measures.accuracy import Cell
+from core.store.queries.accuracy import CaseScore
+from core.store.queries.conversations import Conversation
 from pages.parts.accuracy_charts import key_of
 from pages.parts.accuracy_data import View, viewed_scores
 from pages.parts.accuracy_tables import cases_table, group_name

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from core.datasets.published import LeaderboardRow
 from core.events import FORMATS, Format
-from core.measures.cells import Cell
+from core.measures.accuracy import Cell
 from pages.parts.look import FORMAT
 
 INK = {False: "#1A2B2B", True: "#E3ECEB"}

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 import streamlit as st
 
 from core.datasets.published import inferred_single_diagnosis
-from core.jobs.regrade_rules import count_outdated
-from core.measures.cells import (
+from core.jobs.reread import count_outdated
+from core.measures.accuracy import (
     PUBLISHED_CASES,
     Cell,
     Split,
@@ -18,9 +18,9 @@ from core.measures.cells import (
 )
 from core.measures.compare import FormatPair, format_pairs
 from core.questions import AsksFor
-from core.store.cases import kinds_asked_for, single_diagnosis_keys
 from core.store.database import Store
-from core.store.figures import CaseScore
+from core.store.queries.accuracy import CaseScore
+from core.store.queries.cases import kinds_asked_for, single_diagnosis_keys
 from pages.parts.figure_controls import Statistics
 from pages.parts.figures import case_sets, label_of, scores
 

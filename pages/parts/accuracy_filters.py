@@ -7,7 +7,7 @@ import streamlit as st
 
 from core.case import SPECIALTIES
 from core.events import FORMATS, QUESTION_TYPES
-from core.measures.cells import PUBLISHED_CASES, Cell, Split
+from core.measures.accuracy import PUBLISHED_CASES, Cell, Split
 from core.store.selection import SEPARATOR
 from pages.parts.accuracy_data import View, kinds_asked, known_case_sets
 from pages.parts.figure_controls import ask_several, ask_statistics, dataset_name, keep_valid

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import pandas as pd
 
 from core.datasets.published import LeaderboardRow
-from core.measures.cells import Cell
+from core.measures.accuracy import Cell
 from core.measures.compare import FormatPair
 from core.stats.corrections import format_p, stars
-from core.store.figures import CaseScore
+from core.store.queries.accuracy import CaseScore
 from pages.parts.figure_controls import dataset_name
 from pages.parts.look import FORMAT, QUESTION_TYPE, VERDICT
 

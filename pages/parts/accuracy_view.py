@@ -8,7 +8,7 @@ import streamlit as st
 
 from core.case import SPECIALTIES
 from core.datasets.published import leaderboard
-from core.measures.cells import Cell
+from core.measures.accuracy import Cell
 from core.measures.compare import FormatPair, adjusted_p
 from core.stats.corrections import LABELS, stars
 from core.store.selection import Condition

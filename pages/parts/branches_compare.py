@@ -12,7 +12,7 @@ from core.events import FORMATS, QUESTION_TYPES, Answered, Ended, Event, Utteran
 from core.export.document import without_credentials
 from core.frameworks.base import framework_of
 from core.persona import label, parse_persona
-from core.store.forks import Node, Tree
+from core.store.queries.forks import Node, Tree
 from pages.parts.live_sessions import watched
 from pages.parts.look import END, ROLE_ICON, arm, plain
 from pages.parts.navigation import LIVE
@@ -57,7 +57,7 @@ def _draw_missing(node: Node, name: str) -> None:
 
 def differences(left: Node, right: Node) -> list[tuple[str, str, str]]:
     """Return (what, left, right) for all under which two conversations were held differently."""
-    if left.setup is None or right.setup is None:
+    if left.stored is None or right.stored is None:
         return []
     pairs = zip(_held(left), _held(right), strict=True)
     return [(what, before, after) for (what, before), (_, after) in pairs if before != after]
@@ -76,17 +76,17 @@ def _line(tree: Tree, node: Node | None) -> list[Node]:
 
 
 def _held(node: Node) -> Iterator[tuple[str, str]]:
-    setup = node.setup
-    assert setup is not None
-    yield from (("Doctor", setup.doctor), ("Patient", setup.patient))
-    yield from (("Grader", setup.grader), ("Summariser", setup.summariser))
-    yield "Persona", label(parse_persona(str(setup.settings.get("persona") or "")))
-    yield "Prompt pack", f"{setup.prompt_pack} ({setup.prompt_hash})"
-    yield "Cap of messages", str(setup.settings.get("max_messages") or "none")
-    yield "Temperature", str(setup.settings.get("temperature") or "the provider’s own")
-    yield "Longest reply in tokens", str(setup.settings.get("max_tokens") or "the provider’s own")
-    yield "Server address", without_credentials(str(setup.settings.get("base_url") or "")) or "the provider’s own"
-    yield "Seed", str(setup.seed)
+    stored = node.stored
+    assert stored is not None
+    yield from (("Doctor", stored.run.doctor), ("Patient", stored.run.patient))
+    yield from (("Grader", stored.run.grader), ("Summariser", stored.run.summariser))
+    yield "Persona", label(parse_persona(str(stored.run.settings.get("persona") or "")))
+    yield "Prompt pack", f"{stored.run.prompt_pack} ({stored.run.prompt_hash})"
+    yield "Cap of messages", str(stored.run.settings.get("max_messages") or "none")
+    yield "Temperature", str(stored.run.settings.get("temperature") or "the provider’s own")
+    yield "Longest reply in tokens", str(stored.run.settings.get("max_tokens") or "the provider’s own")
+    yield "Server address", without_credentials(str(stored.run.settings.get("base_url") or "")) or "the provider’s own"
+    yield "Seed", str(stored.seed)
 
 
 def common_messages(first: Sequence[str], second: Sequence[str]) -> int:

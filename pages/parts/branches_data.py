@@ -5,7 +5,7 @@ import streamlit as st
 from core.live.fork import Origin, stored_origin
 from core.store.database import Store
 from core.store.fold import fold_if_free
-from core.store.forks import Family, Tree, families, tree
+from core.store.queries.forks import Family, Tree, families, tree
 
 
 def family_of(trial_id: str) -> Tree | None:

@@ -3,7 +3,7 @@
 import pandas as pd
 import streamlit as st
 
-from core.store.forks import Family
+from core.store.queries.forks import Family
 from pages.parts.branches_data import newest_families
 from pages.parts.figures import model_name
 from pages.parts.navigation import LIVE, TRANSCRIPTS

@@ -6,8 +6,8 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from core.events import COUNTED, FORMATS, QUESTION_TYPES, Verdict
-from core.store.conversations import Conversation
-from core.store.forks import Node, Tree
+from core.store.queries.conversations import Conversation
+from core.store.queries.forks import Node, Tree
 from pages.parts.accuracy_charts import FAINT, INK
 from pages.parts.figure_controls import unique_names
 from pages.parts.figures import model_colours

@@ -7,7 +7,7 @@ import streamlit as st
 from core.errors import AnamnesisError
 from core.events import Utterance
 from core.frameworks.base import frameworks
-from core.store.forks import Node, Tree, delete_branch
+from core.store.queries.forks import Node, Tree, delete_branch
 from pages.parts.accuracy_view import is_dark
 from pages.parts.branches_compare import draw_comparison
 from pages.parts.branches_tree import changes_words, node_names, tree_chart, tree_table

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from core.store.conversations import Conversation
+from core.store.queries.conversations import Conversation
 from pages.parts.care_data import items
 from pages.parts.care_shown import Shown, choose_row
 from pages.parts.care_tables import items_table

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 import plotly.graph_objects as go
 
-from core.measures.care import Estimate, Fit, Point
+from core.measures.care.across import Fit, Point
+from core.measures.care.profile import Estimate
 from pages.parts.accuracy_charts import FAINT, INK
 
 _MARGIN = {"l": 8, "r": 12, "t": 8, "b": 8}

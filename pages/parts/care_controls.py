@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from core.store.care import RULES
+from core.store.queries.care import RULES
 from pages.parts.care_data import View, stored_trials
 from pages.parts.care_words import QUESTION
 from pages.parts.figure_controls import ask_several, dataset_name, keep_valid

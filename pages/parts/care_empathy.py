@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import streamlit as st
 
 from core.errors import AnamnesisError
-from core.measures.care import Habits, Rating
+from core.measures.care.profile import Habits
 from core.prompts import load_pack
+from core.store.queries.care import Rating
 from pages.parts.accuracy_view import is_dark
 from pages.parts.care_charts import Segment, stacked, two_lines
 from pages.parts.care_data import habits, rated

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from core.measures.care import CAUSES, FAILURES, CareProfile, Failure
+from core.measures.care.profile import CareProfile
+from core.store.queries.care import CAUSES, FAILURES, Failure
 from pages.parts.accuracy_view import is_dark
 from pages.parts.care_charts import Segment, stacked, two_lines
 from pages.parts.care_data import care_profiles, failed

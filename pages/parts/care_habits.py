@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from core.measures.care import Estimate, Habits
-from core.store.care import MISUSES
+from core.measures.care.profile import Estimate, Habits
+from core.store.queries.care import MISUSES
 from pages.parts.accuracy_view import is_dark
 from pages.parts.care_charts import Row, Segment, panel, stacked, two_lines
 from pages.parts.care_data import habits

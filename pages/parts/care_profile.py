@@ -6,7 +6,8 @@ from typing import Any
 
 import streamlit as st
 
-from core.measures.care import PARTS, CareProfile, Estimate, Part, normalised
+from core.measures.care.across import normalised
+from core.measures.care.profile import PARTS, CareProfile, Estimate, Part
 from pages.parts.accuracy_view import is_dark
 from pages.parts.care_charts import PRINTED, Row, panel
 from pages.parts.care_data import care_profiles

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from core.measures.care import Fit, Point, fit, fits, scatter
+from core.measures.care.across import Fit, Point, fit, fits, scatter
 from core.models.registry import load_registry
 from pages.parts.accuracy_view import is_dark
 from pages.parts.care_charts import scatter as scatter_chart

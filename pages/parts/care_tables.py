@@ -7,8 +7,9 @@ import pandas as pd
 
 from core.datasets import published
 from core.frameworks.base import publisher
-from core.measures.care import FAILURES, PARTS, CareProfile, Estimate, Failure, Fit, Habits, Normalised, Part, Rating
-from core.store.care import MISUSES
+from core.measures.care.across import Fit, Normalised
+from core.measures.care.profile import PARTS, CareProfile, Estimate, Habits, Part
+from core.store.queries.care import FAILURES, MISUSES, Failure, Rating
 from pages.parts.care_words import (
     CAUSE,
     ENDING,

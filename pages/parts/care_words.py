@@ -3,8 +3,8 @@
 from typing import Final
 
 from core.events import EndReason, TagMisuse
-from core.measures.care import CareQuestion, Part
-from core.store.care import Cause, FailureKind
+from core.measures.care.profile import Part
+from core.store.queries.care import CareQuestion, Cause, FailureKind
 from core.words import VERDICT
 from pages.parts.endings_charts import REASON, REASON_COLOUR
 

@@ -10,9 +10,9 @@ import streamlit as st
 from core.agents.base import Turn
 from core.case import Case
 from core.events import Event, Started, Utterance
-from core.measures.ledger import AtomicFact, FactMark, Ledger, Mark, coverage, ledger
-from core.measures.ledger.marks import MEASURED
-from core.text.judged import Fault, JudgedPatient
+from core.measures.ledger.marks import MEASURED, FactMark, Ledger, coverage, ledger
+from core.text.facts import AtomicFact
+from core.text.judged import Fault, JudgedPatient, Mark
 from pages.parts.accuracy_charts import FAINT
 from pages.parts.accuracy_view import is_dark
 from pages.parts.case_facts_edit import draw_fact_editor, facts_in_use

@@ -9,11 +9,12 @@ from core.agents.calls import Voice
 from core.agents.ledger_models import FactSplitter, SplitFacts
 from core.case import Case
 from core.errors import AnamnesisError
-from core.measures.ledger import TOPICS, AtomicFact, facts_of, with_ids
 from core.prompts import PromptPack
 from core.store.database import Store
-from core.store.fact_sets import FactSet, facts_saved, save_facts
-from pages.parts.debug_aside import draw_aside
+from core.store.queries.facts import FactSet, facts_saved, save_facts
+from core.text.facts import AtomicFact, facts_of, with_ids
+from core.text.topics import TOPICS
+from pages.parts.ask_model import draw_question
 from pages.parts.look import plain
 
 _BY_RULE = "rules"
@@ -70,7 +71,7 @@ def _proposed(case: Case, key: str) -> tuple[AtomicFact, ...] | None:
     def ask(voice: Voice, pack: PromptPack) -> object:
         return FactSplitter(voice, pack).split(case)
 
-    found = draw_aside(f"{key}_splitter", "Split with the model", ask, case.content_hash)  # type: ignore[arg-type]
+    found = draw_question(f"{key}_splitter", "Split with the model", ask, case.content_hash)  # type: ignore[arg-type]
     if not isinstance(found, SplitFacts):
         return None
     if found.unreadable:
@@ -83,7 +84,7 @@ def _proposed(case: Case, key: str) -> tuple[AtomicFact, ...] | None:
 
 def proposed_by(key: str) -> str:
     """Return the model that made the proposal."""
-    _, session = st.session_state.get("debug_asides", {}).get(f"{key}_splitter", ("", None))
+    _, session = st.session_state.get("model_questions", {}).get(f"{key}_splitter", ("", None))
     return session.title if session is not None else _BY_HAND
 
 

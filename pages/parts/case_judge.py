@@ -9,9 +9,10 @@ import streamlit as st
 from core.agents.base import Turn
 from core.agents.calls import Voice
 from core.agents.ledger_models import FactJudge
-from core.measures.ledger import Judged, Ledger, disagreements
+from core.measures.ledger.marks import Ledger, disagreements
 from core.prompts import PromptPack
-from pages.parts.debug_aside import draw_aside
+from core.text.judged import Judged
+from pages.parts.ask_model import draw_question
 from pages.parts.look import plain
 
 
@@ -24,7 +25,7 @@ def draw_judge(found: Ledger, dialogue: Sequence[Turn], words: Mapping[str, str]
             return FactJudge(voice, pack).judge(facts, tuple(dialogue))
 
         subject = hashlib.sha256(repr((facts, dialogue)).encode(errors="replace")).hexdigest()
-        judged = draw_aside(f"{key}_judge", "Ask for the marks", ask, subject)  # type: ignore[arg-type]
+        judged = draw_question(f"{key}_judge", "Ask for the marks", ask, subject)  # type: ignore[arg-type]
         if isinstance(judged, Judged):
             _draw_judged(found, judged, words)
 

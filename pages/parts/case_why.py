@@ -9,9 +9,9 @@ from core.case import Case
 from core.events import Answered, Ended, Event, Graded, Probed, Started, Utterance, Verdict
 from core.frameworks.base import Arm
 from core.measures.attribution import AFTER_TALK, APPLIES, Attribution, Cause, Evidence, attribute
-from core.measures.attribution_facts import in_short
 from core.measures.belief import trajectory
-from core.store.failures import FAILED, WrongAnswer
+from core.measures.ledger.marks import in_short
+from core.store.queries.failures import FAILED, WrongAnswer
 from pages.parts.case_facts import draw_patient, ledger_of, trial_of
 from pages.parts.facts_judging import judged_here
 from pages.parts.look import arm as arm_words

@@ -7,7 +7,7 @@ import streamlit as st
 
 from core.events import Answered, Event, Graded, Summarised, Utterance
 from core.measures.compare import PairedCase
-from core.store.conversations import Conversation
+from core.store.queries.conversations import Conversation
 from pages.parts.accuracy_cases import MOST_ROWS
 from pages.parts.compare_data import Scope, Side, case_pairs, runs_of
 from pages.parts.figure_controls import dataset_name, keep_valid, natural, three_decimals

@@ -7,13 +7,13 @@ from typing import Literal
 import streamlit as st
 
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
+from core.measures.accuracy import read_scores
 from core.measures.compare import Comparison, PairedCase, by_arm, compare_pairs, paired_cases
-from core.measures.scores import read_scores
 from core.persona import label, parse_persona
-from core.store.casts import RunCast
 from core.store.database import Store
-from core.store.figures import CaseScore, McqRule, Selection
-from core.store.selection import Condition
+from core.store.queries.accuracy import CaseScore
+from core.store.runs import Run
+from core.store.selection import Condition, McqRule, Selection
 from pages.parts.figure_controls import unique_names
 from pages.parts.figures import conditions, scores
 from pages.parts.stored import run_casts
@@ -58,7 +58,7 @@ def everyone() -> dict[Who, str]:
     return found
 
 
-def runs_of(who: Who) -> list[RunCast]:
+def runs_of(who: Who) -> list[Run]:
     """Return the runs behind a side."""
     held = next((one.runs for one in conditions() if one.name == who.model), ())
     return [run for run in run_casts() if run.run_id in held and who.run_id in (None, run.run_id)]

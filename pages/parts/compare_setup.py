@@ -8,7 +8,7 @@ import streamlit as st
 
 from core.case import SPECIALTIES
 from core.stats.corrections import Correction
-from core.store.figures import McqRule
+from core.store.selection import McqRule
 from pages.parts.compare_data import Arm, Scope, Side, Who, arms_of, case_sets_of, common_arms, persona_runs
 from pages.parts.figure_controls import Statistics, ask_statistics, dataset_name, keep_valid
 from pages.parts.figures import label_of, model_name

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from core.measures.provenance import differing, side_by_side
-from core.store.casts import RunCast
+from core.store.runs import Run
 from core.store.selection import PARTS, Condition, Part
 from pages.parts.figure_controls import dataset_name
 from pages.parts.figures import model_name
@@ -54,7 +54,7 @@ def draw_what_differs(names: Mapping[str, str], found: Sequence[Condition], what
         st.dataframe([{"": s.name, **dict(zip(heads, s.values, strict=True))} for s in apart], hide_index=True)
 
 
-def _runs(ids: Sequence[str]) -> list[RunCast]:
+def _runs(ids: Sequence[str]) -> list[Run]:
     return [run for run in run_casts() if run.run_id in ids]
 
 

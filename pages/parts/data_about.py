@@ -7,7 +7,7 @@ from core.datasets.imported import DatasetInfo
 from core.datasets.library import DATASET as LIBRARY
 from core.errors import AnamnesisError
 from core.store.database import Store
-from core.store.profiles import delete_profiles
+from core.store.queries.cases import delete_profiles
 from pages.parts.data_import import remarks_table
 from pages.parts.data_list import format_title, imported_at
 from pages.parts.data_sets import Overview, lines, saved_of

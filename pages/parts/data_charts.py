@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 import plotly.graph_objects as go
 
-from core.text.profile.fields import STATES, Coverage, Field, State
-from core.text.profile.profiles import Reason
+from core.text.profiles import STATES, Coverage, Field, Reason, State
 from pages.parts.accuracy_charts import FAINT, INK
 from pages.parts.data_words import FIELD, STATE, reason_words
 

@@ -8,7 +8,7 @@ import streamlit as st
 
 from core.case import SPECIALTIES
 from core.images import kept
-from core.text.profile.profiles import REASONS
+from core.text.profiles import REASONS
 from pages.parts.data_sets import Line
 from pages.parts.data_words import fault_words, maker_words, reason_words
 from pages.parts.figure_controls import ask_several

@@ -10,7 +10,7 @@ from core.errors import AnamnesisError
 from core.frameworks.casting import is_model
 from core.jobs.profiling import Made, begin_making, estimate, pending, work_key
 from core.store.database import Store
-from core.text.profile.rules import MADE_BY
+from core.text.profile_rules import MADE_BY
 from core.work import Work, work_at
 from pages.parts.data_sets import Line
 from pages.parts.data_words import counted, maker_words, reason_words

@@ -8,13 +8,13 @@ import streamlit as st
 from core.case import Case, Fact
 from core.errors import AnamnesisError
 from core.store.database import Store
-from core.store.profiles import StoredProfile, add_profiles
-from core.text.profile.profiles import OWN, Generated
-from core.text.profile.rules import profile_by_rule
+from core.store.queries.cases import StoredProfile, add_profiles
+from core.text.profile_rules import profile_by_rule
+from core.text.profiles import OWN, Generated
 from pages.parts.data_profile_edit import draw_editor
 from pages.parts.data_sets import Line, versions_of
 from pages.parts.data_words import PARTS, REASON_HELP, maker_words, reason_words
-from pages.parts.debug_case import SECTION
+from pages.parts.debug_setup import SECTION
 from pages.parts.look import plain
 
 

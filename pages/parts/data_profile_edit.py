@@ -9,9 +9,9 @@ import streamlit as st
 from core.case import Case, Fact, Profile, Section
 from core.errors import AnamnesisError
 from core.frameworks.base import frameworks
-from core.text.profile.profiles import Generated
+from core.text.profiles import Generated
 from pages.parts.data_words import PARTS
-from pages.parts.debug_case import SECTION
+from pages.parts.debug_setup import SECTION
 from pages.parts.look import plain
 
 SECTIONS: tuple[Section, ...] = get_args(Section)

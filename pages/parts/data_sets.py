@@ -15,9 +15,8 @@ from core.datasets.select import cases_of, datasets
 from core.errors import AnamnesisError
 from core.images import kept
 from core.store.database import Store
-from core.store.profiles import StoredProfile, newest_profiles, newest_versions, profile_versions
-from core.text.profile.fields import Coverage, coverage
-from core.text.profile.profiles import CaseId, Generated, own_profile
+from core.store.queries.cases import StoredProfile, newest_profiles, newest_versions, profile_versions
+from core.text.profiles import CaseId, Coverage, Generated, coverage, own_profile
 
 _FEW = 200
 """Profiles up to which they are read by their cases; more are read all together."""

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from core.text.profile.fields import Coverage
-from core.text.profile.profiles import Generated
+from core.text.profiles import Coverage, Generated
 from pages.parts.accuracy_view import is_dark
 from pages.parts.data_charts import coverage_chart, reasons_chart
 from pages.parts.data_make import draw_making

@@ -1,8 +1,7 @@
 """The Data page's words: reasons of the suitability filter, faults of the linter, who may know what, who made it."""
 
 from core.datasets.lint import Fault
-from core.text.profile.fields import FIELDS, Field, State
-from core.text.profile.profiles import OWN, Reason
+from core.text.profiles import FIELDS, OWN, Field, Reason, State
 from pages.parts.figures import model_name
 
 REASON: dict[Reason, str] = {

@@ -1,18 +1,22 @@
-"""Edit any message of a step and run the step again: every try is kept as a variant."""
+"""Edit any message of a step and run it again: every try is kept as a variant, and may become a prompt pack."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import streamlit as st
 
-from core.agents.parts import StepMessage
-from core.debugger.steps import Step, TrialRecord
+from core.agents.parts import Part
+from core.debugger.packs import pack_from_trial, save_pack, template_of
+from core.debugger.steps import Step, TrialRecord, by_rule_of
 from core.debugger.variants import Rerun, Variant, start_rerun
+from core.errors import AnamnesisError, UsageError
 from core.frameworks.casting import REFERENCE, CastNames, is_model
-from pages.parts.debug_messages import label_of
-from pages.parts.debug_packs import draw_packs
+from core.prompts import load_pack
+from core.words import ROLE
+from pages.parts.debug_step import label_of
 from pages.parts.look import plain
-from pages.parts.setup import Seats, ask_address, ask_seat, seat_problem
+from pages.parts.setup import Seats, ask_address, ask_seat, packs, seat_problem
 
 _REDRAW_S = 0.4
 _TALL = 1_200
@@ -34,6 +38,9 @@ def draw_edit(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> N
     failed = st.session_state.pop("debug_again_error", None)
     if failed:
         st.error(plain(failed))
+    if step.not_again:
+        st.info(plain(step.not_again), icon=":material/info:")
+        return
     if not step.messages:
         st.caption("What was sent in this step is not known, so that it cannot be sent again.")
         return
@@ -42,11 +49,11 @@ def draw_edit(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> N
         _draw_buttons(record, step, edited, _ask_player(record, step))
 
 
-def _ask_messages(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> tuple[StepMessage, ...]:
+def _ask_messages(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> tuple[Part, ...]:
     """Let every message be edited, beginning with the original or a variant; return them as they stand."""
     if step.would_be_sent:
         st.info(plain(step.note), icon=":material/info:")
-    bases: dict[str, Sequence[StepMessage]] = {
+    bases: dict[str, Sequence[Part]] = {
         "original": step.messages,
         **{v.variant_id: v.messages for v in variants},
     }
@@ -57,7 +64,7 @@ def _ask_messages(record: TrialRecord, step: Step, variants: Sequence[Variant]) 
             "Begin with", list(bases), key=f"debug_base_{record.trial_id}_{step.key}", format_func=names.__getitem__
         )
         base = chosen or "original"
-    edited: list[StepMessage] = []
+    edited: list[Part] = []
     for number, message in enumerate(bases[base]):
         text = st.text_area(
             label_of(message), message.content, key=f"debug_edit_{record.trial_id}_{step.key}_{base}_{number}",
@@ -91,26 +98,28 @@ class _Player:
 
 def _ask_player(record: TrialRecord, step: Step) -> _Player:
     known = step.call is not None or step.model in REFERENCE.values()
+    only_models = step.kind in _ONLY_MODELS or by_rule_of(record) is None
     other = known and st.toggle(
         "Another model", key="debug_again_other", help="Off: whoever played this step plays it again."
     )
     if known and not other:
-        if step.kind in _ONLY_MODELS and not is_model(step.model):
+        if only_models and not is_model(step.model):
             return _Player(problem="This step was done by rules: choose another model to run it.")
         return _Player()
     left, right = st.columns(2)
     with left:
-        model = ask_seat("debug_again", step.role)
+        kinds = (REFERENCE.get(step.role, f"reference/{step.role}"),)
+        model = ask_seat("debug_again", step.role, label=ROLE[step.role], kinds=kinds)
     with right:
         address = ask_address("debug_again")
-    if step.kind in _ONLY_MODELS and not is_model(model):
+    if only_models and not is_model(model):
         return _Player(model, address, "Choose a language model: the rules do not read what is sent in this step.")
     reached = address or record.header.settings.get("base_url")
-    seats = Seats(CastNames(**{**REFERENCE, step.role: model}), str(reached) if reached else None)
+    seats = Seats(CastNames(**{**REFERENCE, "doctor": model}), str(reached) if reached else None)
     return _Player(model, address, seat_problem(seats))
 
 
-def _draw_buttons(record: TrialRecord, step: Step, edited: tuple[StepMessage, ...], player: _Player) -> None:
+def _draw_buttons(record: TrialRecord, step: Step, edited: tuple[Part, ...], player: _Player) -> None:
     if player.problem:
         st.warning(plain(player.problem), icon=":material/key:")
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -151,3 +160,76 @@ def _draw_under_way(again: Rerun) -> None:
             st.rerun()
 
     live()
+
+
+def draw_packs(record: TrialRecord, step: Step, edited: Sequence[Part]) -> None:
+    """Draw the two ways to a pack: from these edits, or from this conversation's own prompts."""
+    with st.popover("Save as a prompt pack", icon=":material/bookmark_add:", key="debug_pack_save"):
+        _draw_save(record, step, edited)
+    with st.popover("Start a pack from this conversation", icon=":material/description:", key="debug_pack_own"):
+        _draw_own(record)
+    saved = st.session_state.pop("debug_pack_saved", None)
+    if saved:
+        st.toast(f"The prompt pack {saved} is saved; choose it under More settings.", icon=":material/bookmark_added:")
+
+
+def changed_prompts(original: Sequence[Part], edited: Sequence[Part]) -> dict[str, Part]:
+    """Return prompt → the edited message that it was rendered into, for every prompt that was changed."""
+    pairs = zip(original, edited, strict=False)
+    return {new.prompt: new for old, new in pairs if new.prompt and old.content != new.content}
+
+
+def _draw_save(record: TrialRecord, step: Step, edited: Sequence[Part]) -> None:
+    changed = changed_prompts(step.messages, edited)
+    if not changed:
+        st.caption(
+            "Edit a message that comes from a prompt of the pack first. What was said in the dialogue is no prompt."
+        )
+        return
+    sources = {str(Path(message.source).parent.name) for message in changed.values() if message.source}
+    base = sources.pop() if sources else record.header.prompt_pack
+    if sources:
+        st.caption("These edits belong to prompts of different packs: save those of one pack at a time.")
+        return
+    st.markdown(f"A copy of **{plain(base)}** in which {plain(_files(changed))}.")
+    name, overwrite = _ask_name("save")
+    if st.button("Save the pack", type="primary", key="debug_pack_save_go", disabled=not name):
+        try:
+            prompts = load_pack(base).prompts
+            edits = {p: template_of(m.content, prompts[p], m.values) for p, m in changed.items() if p in prompts}
+            save_pack(name, base, edits, overwrite=overwrite)
+        except AnamnesisError as error:
+            st.error(plain(str(error)))
+            return
+        _saved(name)
+
+
+def _files(changed: Mapping[str, Part]) -> str:
+    names = [f"{name}.md" for name in changed]
+    return f"{names[0]} changes" if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]} change"
+
+
+def _draw_own(record: TrialRecord) -> None:
+    st.markdown(
+        "A pack whose prompts are what this conversation was really held under, so that its exact wording can be run "
+        "again. Prompts of which no wording is known come from the framework's own pack."
+    )
+    name, overwrite = _ask_name("own")
+    if st.button("Make the pack", type="primary", key="debug_pack_own_go", disabled=not name):
+        try:
+            pack_from_trial(record.trial_id, name, overwrite=overwrite)
+        except (AnamnesisError, UsageError) as error:
+            st.error(plain(str(error)))
+            return
+        _saved(name)
+
+
+def _ask_name(which: str) -> tuple[str, bool]:
+    name = st.text_input("Name of the pack", key=f"debug_pack_{which}_name", placeholder="my-pack").strip()
+    overwrite = name in packs() and st.checkbox("Replace the pack of this name", key=f"debug_pack_{which}_replace")
+    return name, bool(overwrite)
+
+
+def _saved(name: str) -> None:
+    st.session_state["debug_pack_saved"] = name
+    st.rerun()

@@ -9,8 +9,7 @@ from core.debugger.run import BenchRun, Cell, Row
 from core.events import Called, Rule, Verdict
 from core.frameworks.base import Arm
 from pages.parts.accuracy_view import is_dark
-from pages.parts.debug_place import Place, cells_of, chosen_place
-from pages.parts.debug_runs import Shown, from_address, preset, to_address
+from pages.parts.debug_runs import Place, Shown, cells_of, chosen_place, from_address, preset, to_address
 from pages.parts.look import FORMAT, QUESTION_TYPE, RULE, VERDICT, arm, money
 
 _REDRAW_S = 0.7

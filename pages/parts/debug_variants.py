@@ -1,5 +1,6 @@
 """The variants of a step, and two of them beside each other: messages and responses word by word, verdicts, cost."""
 
+import html
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,18 +8,52 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
-from core.agents.parts import StepMessage
-from core.debugger.diff import MessageDiff, message_diff
+from core.agents.parts import Part
+from core.debugger.diff import MessageDiff, Op, Piece, message_diff, word_diff
 from core.debugger.steps import Step
 from core.debugger.variants import Variant
 from core.events import Rule, Verdict
-from pages.parts.debug_diff import draw_texts
 from pages.parts.debug_edit import variant_names
-from pages.parts.debug_messages import PART, ROLE, source_words, verdict_words
 from pages.parts.debug_runs import from_address, to_address
+from pages.parts.debug_step import PART, ROLE, source_words, verdict_words
 from pages.parts.figures import model_name
 from pages.parts.look import RULE_SHORT, badge, money, plain
 from pages.parts.transcript import draw_reasoning
+
+_MARKED: dict[Op, tuple[str, str]] = {
+    "delete": ("del", "background: rgba(213, 94, 0, .2); text-decoration: line-through"),
+    "insert": ("ins", "background: rgba(0, 114, 178, .2); text-decoration: underline"),
+}
+_TEXT = "white-space: pre-wrap; overflow-wrap: anywhere; line-height: 1.5; font-size: .93rem"
+
+
+def draw_texts(before: str | None, after: str | None, missing: str = "nothing") -> None:
+    """Draw two texts beside each other, word by word; ``None`` where a side has none."""
+    pieces = word_diff(before or "", after or "")
+    for column, text, op in zip(st.columns(2, gap="medium"), (before, after), ("delete", "insert"), strict=True):
+        with column, st.container(border=True):
+            if text is None:
+                st.caption(missing)
+            else:
+                st.html(one_side(pieces, op))
+
+
+def one_side(pieces: Sequence[Piece], op: Op) -> str:
+    """Return one side of a difference as HTML: every text is escaped, so that it stays a text.
+
+    Markdown has no underline and would swallow white space, which matters in a prompt.
+    """
+    shown = [piece for piece in pieces if piece.op in ("equal", op)]
+    return f'<div style="{_TEXT}">{"".join(_piece(piece) for piece in shown)}</div>'
+
+
+def _piece(piece: Piece) -> str:
+    text = html.escape(piece.text)
+    if piece.op == "equal":
+        return text
+    tag, style = _MARKED[piece.op]
+    return f'<{tag} style="{style}">{text}</{tag}>'
+
 
 ORIGINAL = "original"
 
@@ -29,7 +64,7 @@ class Side:
 
     name: str
     model: str
-    messages: tuple[StepMessage, ...]
+    messages: tuple[Part, ...]
     response: str | None
     extracted: str | None
     verdicts: tuple[tuple[Rule, Verdict], ...]

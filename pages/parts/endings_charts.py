@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 import plotly.graph_objects as go
 
 from core.events import EndReason
-from core.measures.endings import END_REASONS, EndingRow, TurnRow
-from core.measures.what_if import STANDARD, Rescored, Rule
+from core.measures.endings import END_REASONS, STANDARD, EndingRow, Rescored, Rule, TurnRow
 from pages.parts.accuracy_charts import FAINT
 
 REASON: dict[EndReason, str] = {

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
-from core.measures.endings import EndingRow, TurnRow, chosen_rows, endings, turn_rows
-from core.measures.what_if import RULES, Arm, Rescored, rescore
+from core.measures.endings import RULES, Arm, EndingRow, Rescored, TurnRow, chosen_rows, endings, rescore, turn_rows
 from core.store.database import Store
-from core.store.endings import conversation_endings, ending_outcomes
 from core.store.fold import fold_if_free
+from core.store.queries.accuracy import conversation_endings, ending_outcomes
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from core.measures.endings import END_REASONS, EndingRow, TurnRow
-from core.measures.what_if import RULES, STANDARD, Rescored
+from core.measures.endings import END_REASONS, RULES, STANDARD, EndingRow, Rescored, TurnRow
 from pages.parts.endings_charts import REASON
 from pages.parts.look import arm
 

@@ -7,8 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from core.events import FORMATS, QUESTION_TYPES
-from core.measures.endings import EndingRow
-from core.measures.what_if import RULES, STANDARD, Arm
+from core.measures.endings import RULES, STANDARD, Arm, EndingRow
 from pages.parts.conditions import draw_conditions, draw_what_differs
 from pages.parts.endings_charts import reasons_chart, turns_chart, what_if_chart
 from pages.parts.endings_data import Scope, arms_held, rescored, turns

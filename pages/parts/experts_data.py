@@ -10,15 +10,25 @@ import streamlit as st
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import Answered, Event
-from core.measures.experts.blinding import blinded_dialogue, hidden
-from core.measures.experts.deciding import Decision, decide
-from core.measures.experts.figures import Agreement, Pair, Share, agreement, pairs, shares
-from core.measures.experts.release import GraderOfRelease, grader_of_release, release_decisions
-from core.measures.experts.results import AgainstGrader, against_grader, decisions_of, imported_judgements
-from core.measures.experts.reviewing import ReviewState, states
+from core.measures.experts.figures import (
+    AgainstGrader,
+    Agreement,
+    Decision,
+    Pair,
+    Share,
+    against_grader,
+    agreement,
+    decide,
+    decisions_of,
+    imported_judgements,
+    pairs,
+    shares,
+)
+from core.measures.experts.reviewing import ReviewState, blinded_dialogue, hidden, states
+from core.measures.experts.workbooks import GraderOfRelease, grader_of_release, release_decisions
 from core.store.database import Store
 from core.store.fold import fold_if_free
-from core.store.graders import Flips, flips
+from core.store.queries.graders import Flips, flips
 from core.store.review_records import QUESTIONS, Question, parse_item
 from pages.parts.transcripts_data import on_offer, reading
 

@@ -5,8 +5,7 @@ import io
 import streamlit as st
 
 from core.errors import AnamnesisError
-from core.measures.experts.exporting import export_annotations
-from core.measures.experts.importing import COLUMNS, import_csv
+from core.measures.experts.workbooks import COLUMNS, export_annotations, import_csv
 from core.store.database import Store
 from core.store.review_records import QUESTIONS
 from pages.parts.look import plain

@@ -3,8 +3,7 @@
 import streamlit as st
 
 from core.errors import AnamnesisError
-from core.measures.experts.grader import JudgedAnswer, case_counts, confusion, count_agreement
-from core.measures.experts.results import corrected_accuracies
+from core.measures.experts.figures import JudgedAnswer, case_counts, confusion, corrected_accuracies, count_agreement
 from core.measures.experts.reviewing import ReviewState
 from core.store.database import Store
 from pages.parts.experts_data import beside_grader, grader_flips

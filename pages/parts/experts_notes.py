@@ -8,8 +8,8 @@ from core.errors import AnamnesisError
 from core.events import Event, Utterance
 from core.frameworks.base import Framework, framework_of
 from core.measures.experts.reviewing import COMMENT, HIGHLIGHT, ReviewState, comment, highlight, span_of
-from core.store.annotations import Span
 from core.store.database import Store
+from core.store.queries.reviews import Span
 from core.store.review_records import ReviewItem
 from pages.parts.experts_answer import TROUBLE
 from pages.parts.look import plain

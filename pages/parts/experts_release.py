@@ -3,7 +3,7 @@
 import streamlit as st
 
 from core.errors import AnamnesisError
-from core.measures.experts.importing import Imported, import_release_annotations
+from core.measures.experts.workbooks import Imported, import_release_annotations
 from core.store.database import Store
 from pages.parts.experts_data import RELEASE, Figures, figures_of, release_grader, release_is_here
 from pages.parts.experts_figures import draw_figures

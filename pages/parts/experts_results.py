@@ -4,8 +4,8 @@ import pandas as pd
 import streamlit as st
 
 from core.errors import AnamnesisError
+from core.measures.accuracy import accuracy_of, chosen
 from core.measures.experts.reviewing import ReviewState, unblind
-from core.measures.scores import accuracy_rows, chosen
 from core.store.database import Store
 from core.store.selection import doctor_of
 from pages.parts.experts_data import IMPORTED, figures_of, imported_are_here, reviews
@@ -99,7 +99,7 @@ def _draw_baseline(state: ReviewState) -> None:
     draw_progress([state], "experts_counts", ["Review", "About", "Names", "Ties waiting"])
     doctors = [f"human/{name}" for name in state.review.plan.annotators]
     held = [one for one in scores("mcq_strict") if doctor_of(one.model) in doctors]
-    found = accuracy_rows(chosen(held, formats=["vignette"]))
+    found = accuracy_of(chosen(held, formats=["vignette"]))
     if not found:
         st.info("No vignette is answered whole yet.")
         return

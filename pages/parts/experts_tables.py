@@ -5,12 +5,11 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from core.datasets import published
-from core.measures.experts.figures import Agreement, Pair, Share
-from core.measures.experts.grader import Confusion, Corrected
+from core.measures.experts.figures import Agreement, Confusion, Corrected, Pair, Share
 from core.measures.history.figures import Figure
 from core.stats.corrections import format_p
 from core.stats.intervals import Interval
-from core.store.graders import Flips
+from core.store.queries.graders import Flips
 from core.store.review_records import ASKED, Question
 from pages.parts.experts_words import MEASURE
 from pages.parts.figure_controls import RELEASED

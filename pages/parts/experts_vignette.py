@@ -5,8 +5,7 @@ import streamlit as st
 from core.case import Case
 from core.errors import AnamnesisError
 from core.frameworks.answering import question_of
-from core.measures.experts.reviewing import ReviewState
-from core.measures.experts.vignettes import answer_vignette, next_question, vignette_of
+from core.measures.experts.reviewing import ReviewState, answer_vignette, next_question, vignette_of
 from core.store.database import Store
 from core.store.review_records import ReviewItem
 from pages.parts.case_pictures import draw_pictures

@@ -6,18 +6,11 @@ import streamlit as st
 
 from core.errors import AnamnesisError
 from core.frameworks.casting import CastNames, is_model
-from core.jobs.fact_judging import (
-    BesidePeople,
-    FactsWanted,
-    begin_judging,
-    beside_people,
-    judging,
-    size_of_facts,
-)
-from core.jobs.judging import JudgingOutcome, JudgingSize
+from core.jobs.judging import FactsWanted, JudgingOutcome, JudgingSize, begin_judging, judging, size_of
+from core.measures.failures import BesidePeople, beside_people
 from core.models.registry import load_registry
 from core.store.database import Store
-from core.store.fact_judgements import Judge, JudgeKept, judged_of_trial, judges
+from core.store.queries.facts import Judge, JudgeKept, judged_of_trial, judges
 from core.text.judged import JudgedPatient, PatientVerdict
 from core.work import Work
 from pages.parts.figures import model_name
@@ -175,4 +168,4 @@ def _people(path: str, version: str, judge: Judge) -> list[BesidePeople]:
 
 @st.cache_resource(max_entries=16, show_spinner="Counting the conversations…")
 def _size(path: str, version: str, wanted: FactsWanted) -> JudgingSize:
-    return size_of_facts(Store(), wanted, load_registry())
+    return size_of(Store(), wanted, load_registry())

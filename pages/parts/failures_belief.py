@@ -5,9 +5,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 import streamlit as st
 
-from core.measures.belief import CLOSURE, SETTLED
-from core.measures.belief_calibration import Calibration, When
-from core.measures.belief_many import BeliefRow, CurvePoint, Mean
+from core.measures.belief import CLOSURE, SETTLED, BeliefRow, Calibration, CurvePoint, Mean, When
 from pages.parts.failures_belief_charts import curve_chart, reliability_chart
 from pages.parts.failures_data import beliefs
 from pages.parts.failures_filters import Scope

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from core.measures.belief_calibration import Calibration
-from core.measures.belief_many import CurvePoint
+from core.measures.belief import Calibration, CurvePoint
 from pages.parts.accuracy_charts import FAINT
 from pages.parts.failures_causes_charts import LEGEND, MARGIN
 

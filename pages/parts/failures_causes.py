@@ -7,10 +7,9 @@ import streamlit as st
 
 from core.events import QUESTION_TYPES
 from core.measures.attribution import AFTER_TALK
-from core.measures.attribution_run import Attributed
-from core.measures.attribution_shares import CauseShare, PatientEffect
-from core.store.fact_judgements import Judge
-from core.store.figures import McqRule
+from core.measures.failures import Attributed, CauseShare, PatientEffect
+from core.store.queries.facts import Judge
+from core.store.selection import McqRule
 from core.work import Work
 from pages.parts.case_facts import measured_words
 from pages.parts.case_why import CAUSE

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import plotly.graph_objects as go
 
 from core.measures.attribution import Cause
-from core.measures.attribution_shares import CauseShare, PatientEffect
+from core.measures.failures import CauseShare, PatientEffect
 from pages.parts.accuracy_charts import FAINT
 from pages.parts.case_why import CAUSE
 from pages.parts.look import arm

@@ -7,20 +7,17 @@ import pandas as pd
 import streamlit as st
 
 from core.events import Format
-from core.jobs.fact_judging import judging
+from core.jobs.judging import judging
 from core.measures.attribution import AFTER_TALK, APPLIES, Attribution
-from core.measures.attribution_run import Attributed, attributions
-from core.measures.attribution_shares import CauseShare, PatientEffect, cause_shares, patient_effects
-from core.measures.belief_calibration import Calibration, calibrations
-from core.measures.belief_many import BeliefRow, Course, CurvePoint, belief_rows, curves
-from core.measures.belief_run import courses
-from core.measures.ledger.keeping import RULES, mark_missing
-from core.measures.ledger.kept_figures import TalkRow, talk_rows, topic_rows
-from core.measures.ledger.overview import TopicRow
+from core.measures.belief import BeliefRow, Calibration, Course, CurvePoint, belief_rows, calibrations, courses, curves
+from core.measures.failures import Attributed, CauseShare, PatientEffect, attributions, cause_shares, patient_effects
+from core.measures.ledger.kept import LEDGER, TalkRow, talk_rows, topic_rows
+from core.measures.ledger.marks import TopicRow
+from core.measures.missing import measure_missing
 from core.store.database import Store
-from core.store.fact_judgements import Judge, judged_sums
-from core.store.figures import CaseScore, McqRule, Selection
-from core.store.ledgers import talk_sums, topic_sums
+from core.store.queries.accuracy import CaseScore
+from core.store.queries.facts import Judge, judged_sums, talk_sums, topic_sums
+from core.store.selection import McqRule, Selection
 from core.work import Work, begin, work_at
 from pages.parts.failures_filters import Scope
 from pages.parts.figures import scores
@@ -60,7 +57,7 @@ def marking() -> Work[object] | None:
 def begin_marking() -> None:
     """Start to mark every conversation that is not marked."""
     store = Store()
-    begin(("marking", str(store.path)), lambda tell, stop: mark_missing(store, on_progress=tell, stop=stop))
+    begin(("marking", str(store.path)), lambda tell, stop: measure_missing(store, LEDGER, progress=tell, stop=stop))
 
 
 def attributing(group: str, rule: McqRule, judge: Judge | None, *, again: bool = False) -> Work[Attributed]:
@@ -128,13 +125,13 @@ _LAST: dict[tuple[str, ...], str] = {}
 @st.cache_resource(max_entries=2, show_spinner="Reading the marks…")
 def _talks(path: str, version: str) -> pd.DataFrame:
     with Store().read() as cursor:
-        return talk_sums(cursor, RULES)
+        return talk_sums(cursor, LEDGER.version)
 
 
 @st.cache_resource(max_entries=2, show_spinner="Reading the marks…")
 def _topics(path: str, version: str) -> pd.DataFrame:
     with Store().read() as cursor:
-        return topic_sums(cursor, RULES)
+        return topic_sums(cursor, LEDGER.version)
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
-from core.measures.cells import case_set_of, case_sets
-from core.store.figures import CaseScore
+from core.measures.accuracy import case_set_of, case_sets
+from core.store.queries.accuracy import CaseScore
 from pages.parts.figure_controls import ask_several, dataset_name, keep_valid, unique_names
 
 

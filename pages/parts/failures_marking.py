@@ -2,7 +2,8 @@
 
 import streamlit as st
 
-from core.measures.ledger.keeping import seconds_for
+from core.measures.ledger.kept import LEDGER
+from core.measures.missing import seconds_for
 from pages.parts.failures_data import begin_marking, marking, talks
 from pages.parts.look import duration, plain
 from pages.parts.work_progress import draw_work
@@ -22,7 +23,7 @@ def draw_marking() -> None:
     with st.container(border=True, horizontal=True, vertical_alignment="center"):
         st.markdown(
             f"**{missing:,} conversations are not marked yet:** which facts were asked, volunteered or never "
-            f"elicited. That takes about {duration(seconds_for(missing))} once; it is kept. The figures "
+            f"elicited. That takes about {duration(seconds_for(LEDGER, missing))} once; it is kept. The figures "
             "below leave these conversations out.",
             width="stretch",
         )

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 import streamlit as st
 
-from core.measures.ledger.kept_figures import TalkRow
-from core.measures.ledger.overview import TopicRow
-from core.store.fact_judgements import Judge
+from core.measures.ledger.kept import TalkRow
+from core.measures.ledger.marks import TopicRow
+from core.store.queries.facts import Judge
 from pages.parts.case_facts import measured_words
 from pages.parts.facts_judging import ask_judge, judge_words, people_words
 from pages.parts.failures_data import talk_figures, topic_figures

@@ -5,8 +5,8 @@ from typing import Literal
 
 import plotly.graph_objects as go
 
-from core.measures.ledger.kept_figures import TalkRow
-from core.measures.ledger.overview import Share, TopicRow
+from core.measures.ledger.kept import TalkRow
+from core.measures.ledger.marks import Share, TopicRow
 from pages.parts.accuracy_charts import FAINT, INK
 from pages.parts.failures_causes_charts import LEGEND, MARGIN
 

@@ -11,8 +11,7 @@ import streamlit as st
 
 from core.frameworks.base import publisher
 from core.stats.corrections import LABELS, Correction
-from core.store.figures import McqRule
-from core.store.selection import SEPARATOR, doctor_of
+from core.store.selection import SEPARATOR, McqRule, doctor_of
 from pages.parts.figures import label_of, model_name
 from pages.parts.look import RULE
 

@@ -3,8 +3,7 @@
 import streamlit as st
 
 from core.events import FORMATS, QUESTION_TYPES
-from core.measures.graders.corrected import NEEDED
-from core.measures.graders.panel import JudgeAccuracy
+from core.measures.graders.accuracy import NEEDED, JudgeAccuracy
 from pages.parts.accuracy_view import is_dark
 from pages.parts.figure_controls import keep_valid, unique_names
 from pages.parts.graders_agreement import COUNTS

@@ -4,13 +4,10 @@ import streamlit as st
 
 from core.errors import AnamnesisError
 from core.frameworks.casting import CastNames, is_model
-from core.jobs.regrade import Regraded
-from core.jobs.regrade_estimate import RegradeEstimate, estimate_regrade
-from core.jobs.regrade_job import begin_regrading, regrading
-from core.jobs.regrade_plan import FREE, Regrading
+from core.jobs.regrade import FREE, Regraded, RegradeEstimate, Regrading, begin_regrading, estimate_regrade, regrading
 from core.models.registry import load_registry
-from core.store.casts import RunCast
 from core.store.database import Store
+from core.store.runs import Run
 from core.work import Work
 from pages.parts.figures import model_name
 from pages.parts.graders_data import View
@@ -131,5 +128,5 @@ def _tell_end(work: Work[Regraded]) -> None:
         (st.warning if done.failed or done.stopped else st.success)(plain(words), icon=":material/rule:")
 
 
-def _run_label(run: RunCast) -> str:
+def _run_label(run: Run) -> str:
     return f"{model_name(run.doctor)} · {run.run_id}"

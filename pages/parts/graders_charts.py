@@ -5,9 +5,8 @@ from typing import NamedTuple
 
 import plotly.graph_objects as go
 
-from core.measures.graders.agreement import GraderAgreement
-from core.measures.graders.flips import FlipRate
-from core.measures.graders.panel import JudgeAccuracy
+from core.measures.graders.accuracy import JudgeAccuracy
+from core.measures.graders.agreement import FlipRate, GraderAgreement
 from pages.parts.accuracy_charts import FAINT, INK
 
 _SCALE: dict[bool, tuple[str, str]] = {False: ("#FFFFFF", "#0B6E69"), True: ("#0E1718", "#5CC9C0")}

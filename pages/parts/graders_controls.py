@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 import streamlit as st
 
 from core.events import FORMATS, QUESTION_TYPES
-from core.measures.graders.panel import PANEL
-from core.store.graders import GraderHeld
+from core.measures.graders.accuracy import PANEL
+from core.store.queries.graders import GraderHeld
 from pages.parts.figure_controls import ask_several, dataset_name, keep_valid, unique_names
 from pages.parts.figures import model_colours
 from pages.parts.graders_data import View, answers_by_set, offer

@@ -6,23 +6,31 @@ from dataclasses import dataclass, field
 
 import streamlit as st
 
-from core.measures.graders.agreement import GraderAgreement, common_agreement, cross_table, pair_agreements
-from core.measures.graders.corrected import CorrectedAccuracy, corrected_by_judge
-from core.measures.graders.flips import FlipRate, flip_rates
-from core.measures.graders.judged import NOT_JUDGED, Judged, read_graders, read_judged
-from core.measures.graders.panel import JudgeAccuracy, accuracy_by_judge
+from core.measures.graders.accuracy import CorrectedAccuracy, JudgeAccuracy, accuracy_by_judge, corrected_by_judge
+from core.measures.graders.agreement import (
+    NOT_JUDGED,
+    FlipRate,
+    GraderAgreement,
+    Judged,
+    common_agreement,
+    cross_table,
+    flip_rates,
+    pair_agreements,
+    read_graders,
+    read_judged,
+)
 from core.store.database import Store
-from core.store.figures import Selection
 from core.store.fold import fold_if_free
-from core.store.grader_differences import (
+from core.store.queries.graders import (
     Difference,
     Direction,
+    GraderHeld,
     Wanted,
     count_differences,
     difference_at,
     differences,
 )
-from core.store.graders import GraderHeld
+from core.store.selection import Selection
 
 PAGE = 50
 """Differences on one page of the list."""
@@ -47,10 +55,10 @@ class View:
     def wanted(self, pair: tuple[str, str] | None, directions: Sequence[Direction]) -> Wanted:
         """Return which differences these are."""
         selection = Selection(
-            models=self.models or None, formats=self.formats or None,  # type: ignore[arg-type]
+            case_sets=(self.case_set,), models=self.models or None, formats=self.formats or None,  # type: ignore[arg-type]
             question_types=self.question_types or None,  # type: ignore[arg-type]
         )  # fmt: skip
-        return Wanted(pair, self.case_set, selection, tuple(directions))
+        return Wanted(pair, selection, tuple(directions))
 
 
 def graders() -> list[GraderHeld]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from core.store.grader_differences import Difference, Direction, Wanted
+from core.store.queries.graders import Difference, Direction, Wanted
 from pages.parts.figure_controls import keep_valid, unique_names
 from pages.parts.graders_data import PAGE, View, difference, every_difference, number_of, page_of
 from pages.parts.graders_tables import differences_table

@@ -5,12 +5,9 @@ from datetime import UTC, datetime
 
 import pandas as pd
 
-from core.measures.graders.agreement import GraderAgreement
-from core.measures.graders.corrected import CorrectedAccuracy
-from core.measures.graders.flips import FlipRate
-from core.measures.graders.panel import JudgeAccuracy
-from core.store.grader_differences import Difference
-from core.store.graders import GraderHeld
+from core.measures.graders.accuracy import CorrectedAccuracy, JudgeAccuracy
+from core.measures.graders.agreement import FlipRate, GraderAgreement
+from core.store.queries.graders import Difference, GraderHeld
 from pages.parts.accuracy_tables import reasons_text
 from pages.parts.look import FORMAT, QUESTION_TYPE, VERDICT, arm
 

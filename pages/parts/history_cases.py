@@ -8,12 +8,10 @@ import streamlit as st
 from core.agents.base import Turn
 from core.events import Utterance, Verdict
 from core.frameworks.consultation.items import ItemSet, items_by_rule
-from core.measures.history.measures import LENGTHS, Measures, measure, yardstick
-from core.measures.history.measuring import information_of, stored_items
-from core.store.conversations import Conversation
+from core.measures.history.measures import LENGTHS, Measures, information_of, measure, stored_items, yardstick
 from core.store.database import Store
-from core.store.figures import McqRule
-from core.store.selection import Condition
+from core.store.queries.conversations import Conversation
+from core.store.selection import Condition, McqRule
 from pages.parts.case_facts import draw_facts_ledger
 from pages.parts.figure_controls import keep_valid, three_decimals
 from pages.parts.history_data import scoped

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from core.measures.history.curves import CurvePoint
-from core.measures.history.figures import ComparisonRow, Figure, MeasureRow
+from core.measures.history.figures import ComparisonRow, CurvePoint, Figure, MeasureRow
 from core.measures.history.measures import LENGTHS
 from pages.parts.accuracy_charts import FAINT, INK
 from pages.parts.history_tables import PublishedRow

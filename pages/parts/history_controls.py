@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pandas as pd
 import streamlit as st
 
-from core.store.figures import McqRule
+from core.store.selection import McqRule
 from pages.parts.failures_filters import Scope
 from pages.parts.figure_controls import ask_several, dataset_name, keep_valid
 from pages.parts.history_data import View

@@ -6,23 +6,31 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
-from core.measures.history.curves import CurvePoint, OrderRow, curve_points, order_rows
-from core.measures.history.doctors import MEASURES, accuracy_counted, read_doctors
-from core.measures.history.figures import ComparisonRow, MeasureRow, compare_models, measure_rows
-from core.measures.history.groups import GroupRow, group_rows
-from core.measures.history.measuring import measure_missing
+from core.measures.history.figures import (
+    MEASURES,
+    ComparisonRow,
+    CurvePoint,
+    GroupRow,
+    MeasureRow,
+    OrderRow,
+    accuracy_counted,
+    compare_models,
+    curve_points,
+    group_rows,
+    measure_rows,
+    order_rows,
+    read_doctors,
+)
+from core.measures.history.measures import HISTORY
+from core.measures.missing import measure_missing
 from core.stats.corrections import Correction
 from core.store.database import Store
-from core.store.figures import McqRule, Selection
 from core.store.fold import fold_if_free
-from core.store.selection import Condition
+from core.store.selection import Condition, McqRule, Selection
 from core.work import Work, begin, work_at
 from pages.parts.failures_filters import Scope
 from pages.parts.figures import conditions
 from pages.parts.run_data import CARED_FOR
-
-SECONDS_EACH = 0.002
-"""Roughly what measuring one conversation takes."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +60,7 @@ def measuring() -> Work[object] | None:
 def begin_measuring() -> None:
     """Start to measure every conversation that is not measured."""
     store = Store()
-    begin(("history", str(store.path)), lambda tell, stop: measure_missing(store, None, tell, stop))
+    begin(("history", str(store.path)), lambda tell, stop: measure_missing(store, HISTORY, progress=tell, stop=stop))
 
 
 def scoped(view: View) -> pd.DataFrame:

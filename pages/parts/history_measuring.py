@@ -3,7 +3,9 @@
 import pandas as pd
 import streamlit as st
 
-from pages.parts.history_data import SECONDS_EACH, begin_measuring, measuring
+from core.measures.history.measures import HISTORY
+from core.measures.missing import seconds_for
+from pages.parts.history_data import begin_measuring, measuring
 from pages.parts.look import duration, plain
 from pages.parts.work_progress import draw_work
 
@@ -23,7 +25,7 @@ def draw_measuring(table: pd.DataFrame) -> None:
         st.caption(f"{_talks(lost)} not to be measured because the case is not stored: import the cases first.")
     if not missing:
         return
-    how_long = duration(max(2.0, missing * SECONDS_EACH))
+    how_long = duration(max(2.0, seconds_for(HISTORY, missing)))
     with st.container(border=True, horizontal=True, vertical_alignment="center"):
         st.markdown(
             f"**{_talks(missing)} not measured yet:** what of the case’s items was uncovered, turns, lengths, "

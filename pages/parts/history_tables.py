@@ -7,9 +7,7 @@ import pandas as pd
 
 from core.datasets import published
 from core.frameworks.base import publisher
-from core.measures.history.curves import CurvePoint, OrderRow
-from core.measures.history.figures import ComparisonRow, Figure, MeasureRow
-from core.measures.history.groups import GroupRow, ItemGroup
+from core.measures.history.figures import ComparisonRow, CurvePoint, Figure, GroupRow, ItemGroup, MeasureRow, OrderRow
 from core.measures.history.measures import LENGTHS
 from core.stats.corrections import LABELS, Correction, format_p, stars
 from core.store.selection import Condition

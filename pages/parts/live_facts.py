@@ -6,8 +6,7 @@ import streamlit as st
 
 from core.agents.base import Turn
 from core.case import Case, Fact
-from core.measures.coverage import Uncovered
-from core.measures.gathered import Gathered, gathered
+from core.measures.coverage import Gathered, Uncovered, gathered
 from pages.parts.data_words import PARTS
 from pages.parts.look import plain
 

@@ -6,8 +6,7 @@ import streamlit as st
 from core.agents.base import Turn
 from core.events import Answered, Called, Event, Graded, Rated, Utterance
 from core.frameworks.base import framework
-from core.measures.coverage import uncovered
-from core.measures.gathered import gathered
+from core.measures.coverage import gathered, uncovered
 from core.persona import label as persona_label
 from core.persona import parse_persona
 from pages.parts.figures import model_name

@@ -12,8 +12,6 @@ from core.journal import RunHeader
 from core.live.session import Session
 from core.live.start import start_replay
 from core.live.stored import load_setup, load_trial
-from core.store.casts import cast
-from core.store.database import Store
 from pages.parts.look import plain
 
 _MOST = 50
@@ -133,10 +131,8 @@ def _stored(trial: str, missing: str) -> Shown | None:
     session.started_at, session.finished_at = (min(times), max(times)) if times else (0.0, 0.0)
     if setup is None:
         return Shown(session, case, trial)
-    with Store().read() as cursor:
-        run = cast(cursor, setup.run_id)
-    persona = str(setup.settings.get("persona") or "")
-    return Shown(session, case, trial, setup.doctor, persona, run.protocol if run else "")
+    run = setup.run
+    return Shown(session, case, trial, run.doctor, str(run.settings.get("persona") or ""), run.protocol)
 
 
 def play_again(shown: Shown) -> None:

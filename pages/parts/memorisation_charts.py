@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from core.measures.memorisation.figures import BINS, ModelRow
-from core.measures.memorisation.halves import FLAG
+from core.measures.memorisation import BINS, FLAG, ModelRow
 
 _MARGIN = {"l": 8, "r": 8, "t": 8, "b": 8}
 _LEGEND = {"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0, "x": 0}

@@ -7,10 +7,10 @@ import streamlit as st
 
 from core.datasets.select import datasets, select
 from core.errors import AnamnesisError
-from core.jobs.completing import VARIANTS, Options, size_of
-from core.measures.memorisation.figures import ModelRow, flagged, with_and_without
+from core.jobs.completing import Options, size_of
+from core.measures.memorisation import VARIANTS, ModelRow, flagged, with_and_without
 from core.models.registry import load_registry
-from core.store.completions import StoredCompletion
+from core.store.queries.cases import StoredCompletion
 from pages.parts.figure_controls import three_decimals
 from pages.parts.figures import model_name
 from pages.parts.look import FORMAT, QUESTION_TYPE, money, plain

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from core.events import FORMATS, Format, QuestionType
-from core.measures.monitoring import Step
+from core.measures.compare import Step
 from pages.parts.look import FORMAT, QUESTION_TYPE
 
 _HATCH = {"fgcolor": "white", "size": 6, "fillmode": "overlay", "solidity": 0.25}

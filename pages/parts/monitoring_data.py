@@ -3,14 +3,12 @@
 import pandas as pd
 import streamlit as st
 
-from core.measures.accuracy import accuracy_of
-from core.measures.cells import PUBLISHED_CASES
-from core.measures.monitoring import Step, published_versions, recorrected, steps
-from core.measures.scores import chosen
+from core.measures.accuracy import PUBLISHED_CASES, accuracy_of, chosen
+from core.measures.compare import Step, published_versions, recorrected, steps
 from core.stats.corrections import LABELS, Correction, format_p, stars
 from core.store.database import Store
-from core.store.figures import McqRule, Selection
-from core.store.versions import Course, courses
+from core.store.queries.accuracy import Course, courses
+from core.store.selection import McqRule, Selection
 from pages.parts.figures import label_of, model_name, scores
 from pages.parts.look import END_SHORT, FORMAT, QUESTION_TYPE, arm
 from pages.parts.monitoring_charts import Bar

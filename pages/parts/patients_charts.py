@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import plotly.graph_objects as go
 
 from core.measures.patients.figures import PatientRate
-from core.measures.patients.kinds import ABOUT
+from core.measures.patients.rules import ABOUT
 from pages.parts.accuracy_charts import FAINT
 from pages.parts.failures_causes_charts import LEGEND, MARGIN
 from pages.parts.patients_tables import Group, group_of

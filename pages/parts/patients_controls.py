@@ -2,9 +2,10 @@
 
 import streamlit as st
 
-from core.measures.patients.kinds import ABOUT
+from core.measures.patients.rules import ABOUT
 from core.persona import label, parse_persona
-from core.store.patients import KINDS, Kind, PatientFilter, PatientOffer
+from core.store.queries.patients import KINDS, Kind, PatientOffer
+from core.store.selection import Selection
 from pages.parts.figure_controls import ask_several, dataset_name, keep_valid, unique_names
 from pages.parts.patients_data import View
 from pages.parts.patients_tables import read_right
@@ -18,11 +19,11 @@ def ask_view(held: PatientOffer) -> View:
     columns = iter(st.columns(6 if len(held.personas) > 1 else 5, vertical_alignment="bottom"))
     patients, doctors = unique_names(held.patients), unique_names(held.doctors)
     runs = {run: f"{doctors[doctor]} · {run}" for run, doctor in held.runs.items()}
-    wanted = PatientFilter(
+    wanted = Selection(
         patients=_ask(next(columns), "Patients", patients),
         personas=_ask(next(columns), "Personas", {p: persona_name(p) for p in held.personas})
         if len(held.personas) > 1 else None,
-        doctors=_ask(next(columns), "Doctors", doctors),
+        models=_ask(next(columns), "Doctors", doctors),
         runs=_ask(next(columns), "Runs", runs),
         datasets=_ask(next(columns), "Data sets", {name: dataset_name(name) for name in held.datasets}),
         specialties=_ask(next(columns), "Specialties", {name: name for name in held.specialties}),

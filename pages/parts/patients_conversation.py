@@ -6,8 +6,8 @@ import streamlit as st
 
 from core.events import Answered, Event, Utterance
 from core.frameworks.base import Framework, framework_of
-from core.measures.patients.kinds import ABOUT
-from core.store.patients import Mark
+from core.measures.patients.rules import ABOUT
+from core.store.queries.patients import Mark
 from pages.parts.care_transcript import around
 from pages.parts.look import ROLE_ICON, plain
 from pages.parts.navigation import TRANSCRIPTS

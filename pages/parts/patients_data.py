@@ -5,23 +5,21 @@ from typing import Any
 
 import streamlit as st
 
-from core.measures.patients.experts import TermsAgreement, terms_against_experts
-from core.measures.patients.figures import By, PatientRate, patient_rates, trial_marks
-from core.measures.patients.marking import count_unmarked, mark_patients
-from core.measures.patients.rules import rules_version
+from core.measures.missing import count_missing, measure_missing
+from core.measures.patients.figures import (
+    By,
+    PatientRate,
+    TermsAgreement,
+    patient_rates,
+    terms_against_experts,
+    trial_marks,
+)
+from core.measures.patients.rules import PATIENT_MARKS, rules_version
 from core.store.database import Store
 from core.store.fold import fold_if_free
-from core.store.patients import (
-    KINDS,
-    Hit,
-    Kind,
-    Mark,
-    PatientFilter,
-    PatientOffer,
-    hits,
-    offer,
-    trial_case,
-)
+from core.store.queries.patients import KINDS, Hit, Kind, Mark, PatientOffer, hits, offer
+from core.store.queries.transcripts import stored_trial
+from core.store.selection import Selection
 from core.work import Work, begin, work_at
 
 PAGE = 50
@@ -32,7 +30,7 @@ PAGE = 50
 class View:
     """Which conversations and kinds of hits are looked at; the names of models, doctors first, are the page's."""
 
-    wanted: PatientFilter
+    wanted: Selection
     kinds: tuple[Kind, ...] = KINDS
     patients: dict[str, str] = field(default_factory=dict, compare=False, hash=False)
     doctors: dict[str, str] = field(default_factory=dict, compare=False, hash=False)
@@ -58,7 +56,10 @@ def marking() -> Work[Any] | None:
 def begin_marking(view: View) -> None:
     """Start to mark what is not marked: the runs that are chosen, or every campaign and release."""
     store, wanted = Store(), _marked_together(view)
-    begin(("patients", str(store.path)), lambda tell, stop: mark_patients(store, wanted, on_progress=tell, stop=stop))
+    begin(
+        ("patients", str(store.path)),
+        lambda tell, stop: measure_missing(store, PATIENT_MARKS, wanted, progress=tell, stop=stop),
+    )
 
 
 def rates(view: View, by: By, *, pooled: bool = False) -> list[PatientRate]:
@@ -80,7 +81,7 @@ def every_hit(view: View, words: str) -> list[Hit]:
 def is_stored(trial_id: str) -> bool:
     """Say whether there is such a conversation."""
     with Store().read() as cursor:
-        return trial_case(cursor, trial_id) is not None
+        return stored_trial(cursor, trial_id) is not None
 
 
 def marks_of_trial(trial_id: str) -> tuple[Mark, ...]:
@@ -93,8 +94,8 @@ def against_experts() -> list[TermsAgreement]:
     return _against_experts(*_key())
 
 
-def _marked_together(view: View) -> PatientFilter:
-    return PatientFilter(runs=view.wanted.runs)
+def _marked_together(view: View) -> Selection:
+    return Selection(runs=view.wanted.runs)
 
 
 def _key() -> tuple[str, str]:
@@ -109,18 +110,18 @@ def _offer(path: str, version: str) -> PatientOffer:
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
-def _unmarked(path: str, version: str, wanted: PatientFilter) -> int:
-    return count_unmarked(Store(), wanted)
+def _unmarked(path: str, version: str, wanted: Selection) -> int:
+    return count_missing(Store(), PATIENT_MARKS, wanted)
 
 
 @st.cache_resource(max_entries=32, show_spinner="Resampling the cases…")
-def _rates(path: str, version: str, wanted: PatientFilter, by: By, pooled: bool) -> list[PatientRate]:
+def _rates(path: str, version: str, wanted: Selection, by: By, pooled: bool) -> list[PatientRate]:
     return patient_rates(Store(), by, wanted, pooled=pooled)
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
 def _page_of(
-    path: str, version: str, wanted: PatientFilter, kinds: tuple[Kind, ...], words: str, page: int
+    path: str, version: str, wanted: Selection, kinds: tuple[Kind, ...], words: str, page: int
 ) -> tuple[int, list[Hit]]:
     with Store().read() as cursor:
         return hits(cursor, rules_version(), kinds, wanted, words=words or None, limit=PAGE, offset=page * PAGE)

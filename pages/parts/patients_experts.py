@@ -3,7 +3,7 @@
 import streamlit as st
 
 from core.errors import AnamnesisError
-from core.measures.patients.experts import PAPER, TermsAgreement
+from core.measures.patients.figures import PAPER, TermsAgreement
 from core.stats.intervals import Interval
 from pages.parts.history_shown import draw_table
 from pages.parts.look import plain

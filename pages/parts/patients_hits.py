@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from core.measures.patients.kinds import ABOUT
-from core.store.patients import Hit
+from core.measures.patients.rules import ABOUT
+from core.store.queries.patients import Hit
 from pages.parts.patients_controls import PAGE_NAME, first_page
 from pages.parts.patients_conversation import draw_conversation
 from pages.parts.patients_data import PAGE, View, every_hit, page_of

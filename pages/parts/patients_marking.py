@@ -2,7 +2,8 @@
 
 import streamlit as st
 
-from core.measures.patients.marking import seconds_for
+from core.measures.missing import seconds_for
+from core.measures.patients.rules import PATIENT_MARKS
 from pages.parts.look import duration, plain
 from pages.parts.patients_data import View, begin_marking, marking, unmarked
 from pages.parts.work_progress import draw_work
@@ -22,7 +23,8 @@ def draw_marking(view: View) -> None:
     with st.container(border=True, horizontal=True, vertical_alignment="center"):
         st.markdown(
             f"**{missing:,} conversations are not marked yet** by the rules on patients’ replies. That takes about "
-            f"{duration(seconds_for(missing))} once; it is kept. The figures below leave these conversations out.",
+            f"{duration(seconds_for(PATIENT_MARKS, missing))} once; it is kept. The figures below "
+            "leave these conversations out.",
             width="stretch",
         )
         st.button("Mark them", icon=":material/rule:", type="primary", on_click=begin_marking, args=(view,),

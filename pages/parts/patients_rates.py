@@ -7,8 +7,8 @@ import streamlit as st
 
 from core.frameworks.base import title_of
 from core.measures.patients.figures import By, PatientRate
-from core.measures.patients.kinds import ABOUT, PRECISE
-from core.store.patients import Kind
+from core.measures.patients.rules import ABOUT, PRECISE
+from core.store.queries.patients import Kind
 from pages.parts.failures_show import is_dark
 from pages.parts.figure_controls import dataset_name, keep_valid, natural
 from pages.parts.figures import model_colours, model_name

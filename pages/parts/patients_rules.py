@@ -2,8 +2,7 @@
 
 import streamlit as st
 
-from core.measures.patients.kinds import ABOUT
-from core.measures.patients.rules import RULES
+from core.measures.patients.rules import ABOUT, RULES
 from pages.parts.history_shown import offer_csv
 from pages.parts.patients_data import View
 from pages.parts.patients_tables import read_right, rules_table

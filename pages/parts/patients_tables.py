@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from core.measures.patients.experts import ALL, TermsAgreement
-from core.measures.patients.figures import PatientRate
-from core.measures.patients.kinds import ABOUT, About
-from core.store.patients import Hit
+from core.measures.patients.figures import ALL, PatientRate, TermsAgreement
+from core.measures.patients.rules import ABOUT, About
+from core.store.queries.patients import Hit
 from pages.parts.figures import model_name
 
 Group = tuple[str, str, str, str]

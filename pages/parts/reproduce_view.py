@@ -3,8 +3,8 @@
 import pandas as pd
 import streamlit as st
 
-from core.measures.reproduce.cells import STATUSES, Cell, Reproduction, count
-from core.measures.reproduce.run import reproduce
+from core.measures.reproduce.release import STATUSES, Cell, Reproduction, count
+from core.measures.reproduce.remarks import reproduce
 from core.store.database import Store
 from pages.parts.figures import model_name
 from pages.parts.look import FORMAT, QUESTION_TYPE, plain

@@ -5,12 +5,12 @@ import streamlit as st
 from core.frameworks.base import frameworks
 from core.jobs.engine import is_running
 from core.measures.accuracy import AccuracyRow, accuracy
-from core.store.care import RULES, failures, trial_rows
-from core.store.conversations import Conversation, ConversationFilter, conversations
 from core.store.database import Store
-from core.store.figures import WATCHED, McqRule, Selection
 from core.store.fold import fold_if_free
-from core.store.runs import Run, runs
+from core.store.queries.care import RULES, failures, trial_rows
+from core.store.queries.conversations import Conversation, conversations
+from core.store.runs import WATCHED, RunProgress, runs
+from core.store.selection import McqRule, Selection
 from pages.parts.care_words import FAILURE
 
 PAGE = 50
@@ -22,14 +22,14 @@ CARED_FOR = frozenset(one.name for one in frameworks().values() if one.measure =
 """The frameworks that are reported under CARE, by name; how a history was taken is measured of the others."""
 
 
-def all_runs() -> list[Run]:
+def all_runs() -> list[RunProgress]:
     """Return the runs with what the journals hold by now."""
     store = Store()
     fold_if_free(store)
     return _runs(str(store.path), store.version)
 
 
-def campaigns() -> list[Run]:
+def campaigns() -> list[RunProgress]:
     """Return the runs that are campaigns, without single consultations, the bench's runs and branches."""
     return [run for run in all_runs() if run.source not in WATCHED]
 
@@ -41,7 +41,7 @@ def recent_consultations() -> list[Conversation]:
     return _recent(str(store.path), store.version)
 
 
-def accuracy_rows(run: Run) -> list[AccuracyRow]:
+def accuracy_rows(run: RunProgress) -> list[AccuracyRow]:
     """Return the accuracy of every arm of a run; choices by the rule that its protocol counts by."""
     store = Store()
     return _accuracy(str(store.path), store.version, run.run_id, rule_of(run.protocol))
@@ -59,13 +59,13 @@ def tagged_failures(run_id: str) -> dict[str, str]:
     return _failures(str(store.path), store.version, run_id)
 
 
-def run_conversations(run: Run, page: int) -> list[Conversation]:
+def run_conversations(run: RunProgress, page: int) -> list[Conversation]:
     """Return one page of a run's conversations."""
     store = Store()
     return _conversations(str(store.path), store.version, run.run_id, rule_of(run.protocol), page)
 
 
-def state_of(run: Run) -> str:
+def state_of(run: RunProgress) -> str:
     """Return ``running``, ``complete`` or ``stopped``."""
     if is_running(run.run_id):
         return "running"
@@ -73,7 +73,7 @@ def state_of(run: Run) -> str:
 
 
 @st.cache_data(max_entries=4, show_spinner=False)
-def _runs(path: str, version: str) -> list[Run]:
+def _runs(path: str, version: str) -> list[RunProgress]:
     with Store().read() as cursor:
         return runs(cursor)
 
@@ -98,7 +98,7 @@ def _failures(path: str, version: str, run_id: str) -> dict[str, str]:
 
 @st.cache_data(max_entries=32, show_spinner=False)
 def _conversations(path: str, version: str, run_id: str, rule: McqRule, page: int) -> list[Conversation]:
-    wanted = ConversationFilter(runs=[run_id], mcq_rule=rule)
+    wanted = Selection(runs=[run_id], mcq_rule=rule)
     with Store().read() as cursor:
         return conversations(cursor, wanted, limit=PAGE, offset=page * PAGE)
 
@@ -106,4 +106,4 @@ def _conversations(path: str, version: str, run_id: str, rule: McqRule, page: in
 @st.cache_data(max_entries=4, show_spinner=False)
 def _recent(path: str, version: str) -> list[Conversation]:
     with Store().read() as cursor:
-        return conversations(cursor, ConversationFilter(sources=["live"]), limit=_RECENT)
+        return conversations(cursor, Selection(sources=["live"]), limit=_RECENT)

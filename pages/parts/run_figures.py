@@ -10,7 +10,7 @@ from core.frameworks.casting import STORED_SEATS
 from core.jobs.plan import names_of, remarks_of
 from core.measures.accuracy import AccuracyRow
 from core.persona import PLAIN, label, parse_persona
-from core.store.runs import Run
+from core.store.runs import RunProgress
 from pages.parts.charts import accuracy_chart
 from pages.parts.figure_controls import dataset_name, unique_names
 from pages.parts.history_data import doctors
@@ -23,7 +23,7 @@ _FEW = 4
 _CHART = {"displaylogo": False, "toImageButtonOptions": {"format": "svg", "filename": "accuracy"}}
 
 
-def draw_facts(run: Run) -> None:
+def draw_facts(run: RunProgress) -> None:
     """Draw who plays under which settings, and what was used so far."""
     used = [f"{role}: {use.prompt_tokens + use.completion_tokens:,} tokens" for role, use in run.use.items()]
     columns = st.columns(4)
@@ -37,7 +37,7 @@ def _lines(facts: Iterator[tuple[str, str]]) -> str:
     return "  \n".join(f"**{name}** {words}" for name, words in facts)
 
 
-def _cast(run: Run) -> Iterator[tuple[str, str]]:
+def _cast(run: RunProgress) -> Iterator[tuple[str, str]]:
     known = frameworks().get(run.protocol)
     if known is None:
         yield "Patient", plain(run.patient)
@@ -57,7 +57,7 @@ def _cast(run: Run) -> Iterator[tuple[str, str]]:
         yield "Mind that", plain(" and that ".join(remarks))
 
 
-def _settings(run: Run) -> Iterator[tuple[str, str]]:
+def _settings(run: RunProgress) -> Iterator[tuple[str, str]]:
     yield "Protocol", plain(title_of(run.protocol))
     yield "Prompts", f"{plain(run.prompt_pack)} `{run.prompt_hash[:8]}`"
     if known := frameworks().get(run.protocol):
@@ -70,7 +70,7 @@ def _settings(run: Run) -> Iterator[tuple[str, str]]:
     yield "Seed", str(run.seed)
 
 
-def draw_figures(run: Run) -> None:
+def draw_figures(run: RunProgress) -> None:
     """Draw the accuracy of a run, what was excluded from it and why, and the way to what else is measured."""
     rows = accuracy_rows(run)
     if not rows:
@@ -92,7 +92,7 @@ def draw_figures(run: Run) -> None:
         )  # fmt: skip
 
 
-def _draw_few(run: Run, rows: list[AccuracyRow]) -> None:
+def _draw_few(run: RunProgress, rows: list[AccuracyRow]) -> None:
     """Draw the few figures of a framework with few arms, with the way to its own measures."""
     on_paper = any(format_ == "vignette" for format_, _ in run.arms)
     with st.container(horizontal=True, vertical_alignment="center", border=True, gap="medium"):
@@ -123,12 +123,12 @@ def _draw_accuracy(row: AccuracyRow, label: str, what: str) -> None:
         st.caption(_interval(row))
 
 
-def _data_set(run: Run) -> str:
+def _data_set(run: RunProgress) -> str:
     """Return the name of the data set that a run's cases are of, as filters show it."""
     return dataset_name(run.case_set.partition(":")[0].partition(" (")[0])
 
 
-def _history_of(run: Run) -> dict[str, str]:
+def _history_of(run: RunProgress) -> dict[str, str]:
     """Return the address on the History taking page of the doctor whose conversations a run holds."""
     names = {one.name: one.runs for one in doctors()}
     name = next((shown for key, shown in unique_names(names).items() if run.run_id in names[key]), None)

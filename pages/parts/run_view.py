@@ -11,8 +11,8 @@ from core.frameworks.base import extra_of, frameworks, options_of, title_of
 from core.jobs.engine import ask_to_stop
 from core.jobs.launch import go_on, last_words
 from core.jobs.plan import HUMAN
-from core.store.conversations import Conversation
-from core.store.runs import Run
+from core.store.queries.conversations import Conversation
+from core.store.runs import RunProgress
 from pages.parts.look import END_SHORT, STATE_ICON, VERDICT, arm, money, plain
 from pages.parts.navigation import LIVE
 from pages.parts.run_data import CARED_FOR, PAGE, run_conversations, state_of, tagged_failures
@@ -23,7 +23,7 @@ _LISTED = 8
 """Runs and conversations seen at once; more are reached by scrolling."""
 
 
-def runs_table(runs: list[Run]) -> pd.DataFrame:
+def runs_table(runs: list[RunProgress]) -> pd.DataFrame:
     """Return the runs as a table with plain heads."""
     return pd.DataFrame(
         [
@@ -44,7 +44,7 @@ def runs_table(runs: list[Run]) -> pd.DataFrame:
     )
 
 
-def draw_list(runs: list[Run], shown: Run) -> None:
+def draw_list(runs: list[RunProgress], shown: RunProgress) -> None:
     """Draw the list with the shown run marked; a click on another one puts that one into the address."""
 
     def choose() -> None:
@@ -68,7 +68,7 @@ def draw_list(runs: list[Run], shown: Run) -> None:
     )  # fmt: skip
 
 
-def draw_run(run: Run) -> None:
+def draw_run(run: RunProgress) -> None:
     """Draw one run."""
     state = state_of(run)
     st.subheader(f"{STATE_ICON[state]} {plain(run.doctor)} on {plain(run.case_set)}", anchor=False)
@@ -81,7 +81,7 @@ def draw_run(run: Run) -> None:
     _conversations(run)
 
 
-def _buttons(run: Run, state: str) -> None:
+def _buttons(run: RunProgress, state: str) -> None:
     # by callbacks: a redraw that comes between a click and its button would lose the click
     with st.container(horizontal=True, vertical_alignment="center"):
         if state == "running":
@@ -117,7 +117,7 @@ def _resume(run_id: str) -> None:
         st.session_state[f"refused_{run_id}"] = str(error)
 
 
-def _conversations(run: Run) -> None:
+def _conversations(run: RunProgress) -> None:
     st.subheader("Conversations", anchor=False)
     page = st.pagination(max(1, -(-run.done // PAGE)), key=f"page_{run.run_id}") if run.done > PAGE else 1
     found = run_conversations(run, (page or 1) - 1)

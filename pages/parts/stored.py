@@ -6,15 +6,15 @@ import streamlit as st
 
 from core.case import Case
 from core.events import Event
-from core.store.cases import case
-from core.store.casts import RunCast, casts
-from core.store.conversations import Conversation, ConversationFilter, conversations
 from core.store.database import Store
-from core.store.figures import CAMPAIGNS
-from core.store.trials import trial_events
+from core.store.queries.cases import case
+from core.store.queries.conversations import Conversation, conversations
+from core.store.queries.transcripts import trial_events
+from core.store.runs import CAMPAIGNS, Run, run_records
+from core.store.selection import Selection
 
 
-def run_casts() -> list[RunCast]:
+def run_casts() -> list[Run]:
     """Return cast and settings of every campaign and release, the newest first."""
     store = Store()
     return _casts(str(store.path), store.version)
@@ -39,14 +39,14 @@ def events_of(trial_id: str) -> list[Event]:
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
-def _casts(path: str, version: str) -> list[RunCast]:
+def _casts(path: str, version: str) -> list[Run]:
     with Store().read() as cursor:
-        return casts(cursor)
+        return run_records(cursor, sources=CAMPAIGNS)
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
 def _conversations(path: str, version: str, runs: tuple[str, ...], case_key: str) -> list[Conversation]:
-    wanted = ConversationFilter(runs=runs, cases=[case_key], sources=CAMPAIGNS)
+    wanted = Selection(runs=runs, cases=[case_key], sources=CAMPAIGNS)
     with Store().read() as cursor:
         found = conversations(cursor, wanted, limit=200)
     return sorted(found, key=lambda talk: (talk.run_id, talk.trial))

@@ -6,10 +6,11 @@ import streamlit as st
 
 from core.case import Case
 from core.events import Event, Graded
-from core.store.cases import case
-from core.store.conversations import (
+from core.store.database import Store
+from core.store.fold import fold_if_free
+from core.store.queries.cases import case
+from core.store.queries.conversations import (
     Conversation,
-    ConversationFilter,
     Offer,
     conversation_ids,
     conversations,
@@ -17,10 +18,8 @@ from core.store.conversations import (
     first_matches,
     offer,
 )
-from core.store.database import Store
-from core.store.fold import fold_if_free
-from core.store.forks import setups
-from core.store.trials import latest_grades, trial_events
+from core.store.queries.transcripts import latest_grades, stored_trial, trial_events
+from core.store.selection import Selection
 
 PAGE = 50
 """Conversations on one page of the list."""
@@ -57,12 +56,12 @@ def on_offer() -> Offer:
     return _offer(*_key())
 
 
-def found(wanted: ConversationFilter, page: int) -> Found:
+def found(wanted: Selection, page: int) -> Found:
     """Return a page (from 0) of the conversations that a filter leaves."""
     return _found(*_key(), wanted, page)
 
 
-def found_ids(wanted: ConversationFilter) -> dict[str, int]:
+def found_ids(wanted: Selection) -> dict[str, int]:
     """Return the trials that a filter leaves → their place, from 0, in order."""
     return _found_ids(*_key(), wanted)
 
@@ -77,7 +76,7 @@ def trials_of_case(case_key: str) -> list[Conversation]:
     return _trials_of_case(*_key(), case_key)
 
 
-def every_conversation(wanted: ConversationFilter) -> list[Conversation]:
+def every_conversation(wanted: Selection) -> list[Conversation]:
     """Return all that a filter leaves, for a download."""
     with Store().read() as cursor:
         return conversations(cursor, wanted, limit=None)
@@ -95,7 +94,7 @@ def _offer(path: str, version: str) -> Offer:
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
-def _found(path: str, version: str, wanted: ConversationFilter, page: int) -> Found:
+def _found(path: str, version: str, wanted: Selection, page: int) -> Found:
     with Store().read() as cursor:
         count, rows = counted_page(cursor, wanted, limit=PAGE, offset=page * PAGE)
         ids = [row.trial_id for row in rows]
@@ -104,7 +103,7 @@ def _found(path: str, version: str, wanted: ConversationFilter, page: int) -> Fo
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
-def _found_ids(path: str, version: str, wanted: ConversationFilter) -> dict[str, int]:
+def _found_ids(path: str, version: str, wanted: Selection) -> dict[str, int]:
     with Store().read() as cursor:
         return {trial_id: place for place, trial_id in enumerate(conversation_ids(cursor, wanted))}
 
@@ -112,16 +111,16 @@ def _found_ids(path: str, version: str, wanted: ConversationFilter) -> dict[str,
 @st.cache_resource(max_entries=64, show_spinner=False)
 def _reading(path: str, version: str, trial_id: str) -> Reading | None:
     with Store().read() as cursor:
-        held = conversations(cursor, ConversationFilter(trials=(trial_id,)))
+        held = conversations(cursor, Selection(trials=(trial_id,)))
         if not held:
             return None
-        setup = setups(cursor, [trial_id]).get(trial_id)
-        about = case(cursor, held[0].case_key, setup.content_hash if setup else None)
+        stored = stored_trial(cursor, trial_id)
+        about = case(cursor, held[0].case_key, stored.content_hash if stored else None)
         return Reading(held[0], about, trial_events(cursor, trial_id), latest_grades(cursor, trial_id))
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
 def _trials_of_case(path: str, version: str, case_key: str) -> list[Conversation]:
     with Store().read() as cursor:
-        found = conversations(cursor, ConversationFilter(cases=(case_key,)), limit=_MOST_TRIALS)
+        found = conversations(cursor, Selection(cases=(case_key,)), limit=_MOST_TRIALS)
     return sorted(found, key=lambda talk: (talk.doctor, talk.run_id, talk.trial))

@@ -6,8 +6,8 @@ import streamlit as st
 
 from core.case import SPECIALTIES
 from core.events import FORMATS, QUESTION_TYPES, EndReason, Speaker
-from core.store.conversations import ConversationFilter, Offer
-from core.store.figures import McqRule
+from core.store.queries.conversations import Offer
+from core.store.selection import McqRule, Selection
 from pages.parts.endings_charts import REASON
 from pages.parts.figure_controls import ask_several, dataset_name, keep_valid, unique_names
 from pages.parts.look import VERDICT, arm
@@ -27,7 +27,7 @@ def first_page() -> None:
     st.query_params.pop(PAGE_NAME, None)
 
 
-def ask_filter(held: Offer) -> ConversationFilter:
+def ask_filter(held: Offer) -> Selection:
     """Ask for the filter; what was chosen before and is gone now is forgotten."""
     names = unique_names(held.models)
     top = st.columns(4)
@@ -49,7 +49,7 @@ def ask_filter(held: Offer) -> ConversationFilter:
     runs = _several(
         low[3], "Runs", "runs", list(held.runs), {run: f"{names[model]} · {run}" for run, model in held.runs.items()}
     )
-    return ConversationFilter(
+    return Selection(
         runs=runs or None, models=models or None, case=(case or "").strip() or None, datasets=datasets or None,
         specialties=specialties or None, end_reasons=reasons or None, verdicts=verdicts, arm=arm_, mcq_rule=rule,
         rules_differ=differ, text=text or None, speaker=speaker,

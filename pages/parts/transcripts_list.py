@@ -8,7 +8,8 @@ import streamlit as st
 
 from core.events import COUNTED
 from core.frameworks.base import frameworks
-from core.store.conversations import Conversation, ConversationFilter
+from core.store.queries.conversations import Conversation
+from core.store.selection import Selection
 from pages.parts.endings_charts import REASON
 from pages.parts.figure_controls import dataset_name, unique_names
 from pages.parts.look import RULE_SHORT, VERDICT, arm
@@ -22,7 +23,7 @@ _AROUND = 60
 """Characters shown on either side of words that were found."""
 
 
-def draw_list(wanted: ConversationFilter, held: int) -> None:
+def draw_list(wanted: Selection, held: int) -> None:
     """Draw one page of what was found."""
     asked = st.query_params.get(PAGE_NAME, "1")
     page = max(1, int(asked)) if asked.isdecimal() and len(asked) < _DIGITS else 1
@@ -67,7 +68,7 @@ def _turn_pages(page: int, pages: int) -> None:
 
 
 def conversations_table(
-    talks: list[Conversation], wanted: ConversationFilter, said: Mapping[str, str] | None = None
+    talks: list[Conversation], wanted: Selection, said: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
     """Return conversations with what each came to: the chosen arm first; ``said`` adds where the words occur."""
     names = unique_names({talk.doctor for talk in talks})
@@ -122,7 +123,7 @@ def verdict_words(talk: Conversation, name: str) -> str:
     return f"{mark} {VERDICT[verdict][0].partition(',')[0]}"
 
 
-def _csv(wanted: ConversationFilter) -> str:
+def _csv(wanted: Selection) -> str:
     rows = [
         {**{k: v for k, v in vars(talk).items() if k != "verdicts"}, **talk.verdicts}
         for talk in every_conversation(wanted)
@@ -130,5 +131,5 @@ def _csv(wanted: ConversationFilter) -> str:
     return pd.DataFrame(rows).to_csv(index=False)
 
 
-def _rule_note(wanted: ConversationFilter) -> str:
+def _rule_note(wanted: Selection) -> str:
     return f" Multiple choice is judged by the {RULE_SHORT[wanted.mcq_rule]}."

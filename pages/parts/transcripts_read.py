@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from core.debugger.steps import why_not
 from core.events import FORMATS, QUESTION_TYPES, Answered, Graded, Summarised, reasoning_of
 from core.export.reading import was_shown
 from core.frameworks.base import Framework, framework, framework_of, title_of
-from core.store.conversations import Conversation, ConversationFilter
+from core.store.queries.conversations import Conversation
+from core.store.selection import Selection
 from pages.parts.branches_data import family_of
 from pages.parts.endings_charts import REASON
 from pages.parts.figure_controls import dataset_name, unique_names
@@ -30,7 +30,7 @@ _LONG = 240
 _CHAT = 640
 
 
-def draw_reading(trial_id: str, wanted: ConversationFilter) -> None:
+def draw_reading(trial_id: str, wanted: Selection) -> None:
     """Draw a conversation with the way to its neighbours in the found list."""
     shown = reading(trial_id)
     _steps(trial_id, wanted, shown)
@@ -54,7 +54,7 @@ def _known(shown: Reading) -> Framework | None:
     return framework_of(shown.events, shown.talk.protocol)
 
 
-def _steps(trial_id: str, wanted: ConversationFilter, shown: Reading | None) -> None:
+def _steps(trial_id: str, wanted: Selection, shown: Reading | None) -> None:
     places = found_ids(wanted)
     ids = list(places)
     place = places.get(trial_id)
@@ -73,11 +73,10 @@ def _steps(trial_id: str, wanted: ConversationFilter, shown: Reading | None) -> 
             st.page_link(
                 LIVE, label="Watch it again", icon=":material/smart_display:", query_params={"trial": trial_id}
             )  # fmt: skip
-            if why_not(shown.talk.protocol) is None:
-                st.page_link(
-                    DEBUGGER, label="Debug it", icon=":material/bug_report:", query_params={"trial": trial_id},
-                    help="Every step of this trial as it was sent; edit one and run it again.",
-                )  # fmt: skip
+            st.page_link(
+                DEBUGGER, label="Debug it", icon=":material/bug_report:", query_params={"trial": trial_id},
+                help="Every step of this trial as it was sent; edit one and run it again.",
+            )  # fmt: skip
             if not ((known := _known(shown)) and known.cannot_fork):
                 _branches(trial_id)
             draw_take_away([trial_id], key="read")

@@ -12,12 +12,12 @@ from core.cli.app import main
 from core.datasets.select import select
 from core.jobs.plan import find_header
 from core.store.database import Store
-from core.store.profiles import add_profiles
-from core.text.profile.profiles import Generated, Prepared
+from core.store.queries.cases import add_profiles
+from core.text.profiles import Generated, Prepared
 from pages.parts.run_prepared import left_out_words
 from tests.support.campaigns import metrics, run_ids, stop_all
 from tests.support.pages import button, has_button, run_until, trouble, words
-from tests.support.tagged import MISUSED, RUN, UNTAGGED, store_tagged
+from tests.support.tagged import MISUSED, RUN, STAFF_SAYS, UNTAGGED, store_tagged
 
 START = "Start the consultation"
 Open = Callable[..., AppTest]
@@ -99,13 +99,16 @@ def test_words_of_the_staff_are_found_and_shown_without_tags(stored: Store, open
     assert "What makes it :orange-background[better or worse]?" in words(opened)
 
 
-@pytest.mark.parametrize("address", [{"trial": MISUSED}, {"run": RUN}])
-def test_the_debugger_leads_to_the_transcript_instead(address: dict[str, str], stored: Store, open_page: Open) -> None:
-    app = open_page("debugger", **address)
+@pytest.mark.parametrize("address", [{"trial": MISUSED}, {"run": RUN, "cell": "1:multi_turn:mcq"}])
+def test_the_debugger_shows_its_steps_and_says_what_cannot_be_run_again(
+    address: dict[str, str], stored: Store, open_page: Open
+) -> None:
+    app = open_page("debugger", **address, step="reply:3", view="back")
     assert trouble(app) == []
-    assert "this one is AutoMedic" in words(app)
-    assert not app.dataframe
-    assert {link.proto.page for link in app.get("page_link")} == {"transcripts"}
+    assert [element.value for element in app.code] == [STAFF_SAYS]
+    assert app.selectbox(key="debug_step").value == "reply:3"
+    assert "No model played this step" in words(app)
+    assert not has_button(app, "Run this step again")
 
 
 def test_it_can_be_forked_at_any_message(stored: Store, open_page: Open) -> None:

@@ -13,7 +13,7 @@ from core.events import Event, Parent, Started, Utterance
 from core.live.session import Session
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.forks import Tree, tree
+from core.store.queries.forks import Tree, tree
 from pages.parts import live_sessions
 from pages.parts.branches_compare import common_messages, differences, edits, marked_text
 from pages.parts.branches_tree import changes_words, node_names, tree_chart, tree_table

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.events import Ended, Event, Misused, Rated, Started, Utterance
-from core.measures.care import Estimate, Fit, Point
+from core.measures.care.across import Fit, Point
+from core.measures.care.profile import Estimate
 from pages.parts.care_charts import Row, Segment, panel, scatter, stacked, two_lines
 from pages.parts.care_tables import published_profiles, published_r
 from pages.parts.care_transcript import around

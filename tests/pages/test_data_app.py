@@ -9,8 +9,8 @@ import pytest
 from core.datasets import imported
 from core.datasets.importing import import_file
 from core.store.database import Store
-from core.store.profiles import add_profiles, profile_versions
-from core.text.profile.profiles import Generated
+from core.store.queries.cases import add_profiles, profile_versions
+from core.text.profiles import Generated
 from tests.core.store.builders import a_case
 from tests.support.data_stage import Open, a_file, a_record, fill, listed, some_cases
 from tests.support.fake_provider import running
@@ -180,12 +180,12 @@ def test_profiles_by_rule_are_made_in_the_background_and_counted(filled: Store, 
     button(app, "Make profiles of 70 cases").click().run()
     run_until(app, lambda page: "70 of 70" in [metric.value for metric in page.metric] and page.success)
     assert trouble(app) == []
-    assert "Rules (rules-2): 70 cases looked at, 70 suitable." in words(app).replace("\\", "")
+    assert "Rules (rules-3): 70 cases looked at, 70 suitable." in words(app).replace("\\", "")
     assert "This maker has looked at every case." in words(app)
     assert button(app, "Make profiles of 0 cases").disabled
     with filled.read() as cursor:
         versions = profile_versions(cursor, some_cases()[0])
-    assert [one.generated.made_by for one in versions] == ["rules-2", "openai/a"]
+    assert [one.generated.made_by for one in versions] == ["rules-3", "openai/a"]
 
 
 def test_an_earlier_version_is_seen_and_counts_again_when_it_is_wanted(filled: Store, open_page: Open) -> None:

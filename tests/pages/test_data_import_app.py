@@ -11,7 +11,7 @@ from core.datasets import imported
 from core.datasets.importing import import_file
 from core.datasets.select import cases_of
 from core.store.database import Store
-from core.store.profiles import newest_profiles
+from core.store.queries.cases import newest_profiles
 from tests.support.data_stage import VIGNETTE, Open, a_file, a_record, fill
 from tests.support.pages import button, trouble, words
 

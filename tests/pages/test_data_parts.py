@@ -8,9 +8,8 @@ import pytest
 from core.case import Case, Fact, Profile
 from core.datasets.lint import Finding
 from core.datasets.reading import Reading
-from core.store.profiles import StoredProfile
-from core.text.profile.fields import coverage
-from core.text.profile.profiles import Generated
+from core.store.queries.cases import StoredProfile
+from core.text.profiles import Generated, coverage
 from pages.parts.data_cases import cases_table
 from pages.parts.data_charts import coverage_chart, reasons_chart
 from pages.parts.data_find import Wanted

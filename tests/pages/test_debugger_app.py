@@ -12,9 +12,11 @@ from streamlit.testing.v1 import AppTest
 from core.datasets.library import library
 from core.debugger.run import BenchRun, start_bench
 from core.debugger.variants import variants_of
-from core.frameworks.base import Arm, Campaign
+from core.frameworks.base import Arm, Campaign, framework
+from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import Settings
 from core.prompts import load_pack
+from core.words import PROTOCOL
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.pages import button, has_button, run_until, trouble, words
@@ -305,4 +307,36 @@ def test_a_run_can_be_stopped(open_page: Open, provider: FakeProvider) -> None:
     assert "0 of 72 answers · 0 of 3 trials" in words(app)
     button(app, "Stop").click().run()
     run_until(app, lambda a: not has_button(a, "Stop"))
+    assert trouble(app) == []
+
+
+@pytest.mark.parametrize("protocol", ["consultation", "automedic"])
+def test_a_trial_of_another_framework_is_shown_edited_and_sent_again(
+    open_page: Open, provider: FakeProvider, protocol: str
+) -> None:
+    """Every seat is one model, which says the same thing whatever it is asked."""
+    provider.script = lambda body: "<patient>Where does it hurt?</patient>"
+    names = CastNames(MODEL, MODEL, MODEL, **({"solver": MODEL} if protocol == "consultation" else {"staff": MODEL}))
+    cap = {"max_questions": 2} if protocol == "consultation" else {"max_turns": 2}
+    settings = framework(protocol).settings(base_url=provider.base_url, **cap)
+    campaign = Campaign(
+        names, (CASE,), "library:cardiology-1", (("multi_turn", "frq"),), trials=1,
+        protocol=protocol, prompts=protocol, settings=settings,
+    )  # fmt: skip
+    run = start_bench(campaign)
+    run.join(60)
+    assert run.error is None
+    step = "reply:2" if protocol == "consultation" else "reply:1"
+    app = open_page("debugger", trial=run.trials[0].trial_id, step=step)
+    assert trouble(app) == []
+    assert PROTOCOL[protocol] in words(app)
+    labels = [expander.label for expander in app.expander]
+    assert rf"System · Instructions :gray[· prompts\/{protocol}\/patient\.md]" in labels
+    assert ("Facts" in app.segmented_control(key="debug_view").options) == (protocol == "consultation")
+
+    edit(app, "System · Instructions", "Say nothing at all.")
+    before = len(provider.bodies)
+    button(app, AGAIN).click().run()
+    run_until(app, lambda a: len(variants_of(run.trials[0].trial_id)) == 1 and not has_button(a, "Stop"))
+    assert provider.bodies[before]["messages"][0] == {"role": "system", "content": "Say nothing at all."}
     assert trouble(app) == []

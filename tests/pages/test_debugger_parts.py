@@ -12,26 +12,25 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from core.agents.parts import StepMessage
+from core.agents.parts import Part
 from core.case import Case, Fact, Profile
 from core.debugger.diff import word_diff
-from core.debugger.matrix import matrix
-from core.debugger.run import start_bench
+from core.debugger.run import matrix, start_bench
 from core.events import Ended, Event, Probed, Started, Utterance
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
 from core.measures.belief import trajectory
-from core.measures.ledger import facts_of
 from core.store.database import Store
-from core.store.fact_sets import facts_saved
+from core.store.queries.facts import facts_saved
+from core.text.facts import facts_of
 from pages.parts.case_belief import belief_chart, belief_frame, belief_sentences
 from pages.parts.case_facts import facts_frame, ledger_of
 from pages.parts.case_facts_edit import facts_from, facts_table
 from pages.parts.case_why import attribution_of, wrong_in
-from pages.parts.debug_diff import one_side
+from pages.parts.debug_edit import changed_prompts
 from pages.parts.debug_matrix import MARK, cells_frame, matrix_frame
-from pages.parts.debug_packs import changed_prompts
-from pages.parts.debug_place import Place, place_of
+from pages.parts.debug_runs import Place, place_of
+from pages.parts.debug_variants import one_side
 from pages.parts.look import VERDICT
 from tests.core.store.builders import answered, graded, invalid
 from tests.support.fake_provider import running
@@ -114,9 +113,9 @@ def test_a_difference_is_marked_on_its_side_and_stays_a_text() -> None:
 
 
 def test_only_prompts_that_were_edited_change_a_pack() -> None:
-    system = StepMessage("system", "Be a doctor.", "system", prompt="doctor")
-    said = StepMessage("user", "It hurts.", "dialogue")
-    asked = StepMessage("user", "What is it?", "question", prompt="answer_frq")
+    system = Part("system", "Be a doctor.", "system", prompt="doctor")
+    said = Part("user", "It hurts.", "dialogue")
+    asked = Part("user", "What is it?", "question", prompt="answer_frq")
     edited = (replace(system, content="Be kind."), replace(said, content="It aches."), asked)
     assert list(changed_prompts((system, said, asked), edited)) == ["doctor"]
 

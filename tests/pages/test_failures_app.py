@@ -12,8 +12,8 @@ from streamlit.testing.v1 import AppTest
 
 from core import work
 from core.case import Fact, Profile
-from core.measures.ledger import keeping
-from core.measures.ledger.keeping import mark_missing
+from core.measures.ledger.kept import LEDGER, FactsLedger
+from core.measures.missing import measure_missing
 from core.store.database import Store
 from core.store.fold import fold
 from pages.parts.failures_topics_charts import ink_on
@@ -113,7 +113,7 @@ def test_conversations_are_marked_by_a_button(filled: Store, open_page: Open) ->
 
 
 def test_each_wrong_answer_has_its_cause(filled: Store, open_page: Open) -> None:
-    mark_missing(filled)
+    measure_missing(filled, LEDGER)
     app = settled(open_page("failures"))
     shares = {(r["Model"], r["Cause"]): (r["Answers"], r["Wrong in all"], r["Excluded"])
               for r in table(app, "Wrong in all").to_dict("records")}  # fmt: skip
@@ -131,13 +131,13 @@ def test_each_wrong_answer_has_its_cause(filled: Store, open_page: Open) -> None
 
 
 def test_accuracy_without_the_patients(filled: Store, open_page: Open) -> None:
-    mark_missing(filled)
+    measure_missing(filled, LEDGER)
     row = table(settled(open_page("failures")), "Without").to_dict("records")
     assert [(r["Model"], r["Accuracy"], r["Without"], r["Answers left out"]) for r in row] == [("openai/a", 0, 0, 1)]
 
 
 def test_an_answer_is_shown_with_the_message_to_look_at(filled: Store, open_page: Open) -> None:
-    mark_missing(filled)
+    measure_missing(filled, LEDGER)
     app = settled(open_page("failures", failures_cause="Patient, suspected", failures_answer="a/2|multi_turn:frq"))
     assert trouble(app) == []
     listed = table(app, "Why")
@@ -155,8 +155,9 @@ def test_an_answer_is_shown_with_the_message_to_look_at(filled: Store, open_page
 def test_accuracy_without_the_patients_waits_for_all_marks(
     filled: Store, open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeping, "PARCEL", 1)
-    mark_missing(filled, stop=lambda: True)
+    monkeypatch.setattr(FactsLedger, "parcel", 1)
+    heard: list[int] = []
+    measure_missing(filled, LEDGER, progress=lambda at, of: heard.append(at), stop=lambda: bool(heard))
     app = settled(open_page("failures"))
     assert trouble(app) == []
     assert "Shown once every conversation in view is marked: 3 are not." in words(app)
@@ -165,7 +166,7 @@ def test_accuracy_without_the_patients_waits_for_all_marks(
 
 
 def test_without_a_judge_what_is_not_judged_is_said(filled: Store, open_page: Open) -> None:
-    mark_missing(filled)
+    measure_missing(filled, LEDGER)
     shown = words(settled(open_page("failures"))).replace("\\", "")
     assert "**Not judged: what patients withheld or invented** in these 3 conversations." in shown
     assert "0 wrong answers are *not judged*; 1 more are put down to the doctor on grounds of its own" in shown
@@ -181,7 +182,7 @@ def test_a_model_judges_by_a_button_with_an_estimate(filled: Store, open_page: O
         invented = [{"turn": 3, "words": "No, doctor", "contradicts": None}] if "No, doctor" in asked else []
         return json.dumps({"withheld": [], "invented": invented})
 
-    mark_missing(filled)
+    measure_missing(filled, LEDGER)
     app = settled(open_page("failures"))
     with running(script) as provider:
         app.selectbox(key="failures_facts_grader").set_value("another model…").run()
@@ -215,7 +216,7 @@ def open_answers(open_page: Open) -> AppTest:
 
 
 def test_an_old_address_of_a_quantity_that_is_gone_still_opens(filled: Store, open_page: Open) -> None:
-    mark_missing(filled)
+    measure_missing(filled, LEDGER)
     app = open_page("failures", failures_tab="Never asked", failures_facts="Withheld")
     assert trouble(app) == []
     assert rows_of_topics(app)
@@ -232,13 +233,13 @@ def test_answers_to_the_vignette_are_asked_for(filled: Store, open_page: Open) -
 
 
 def test_filters_stand_in_the_address(filled: Store, open_page: Open) -> None:
-    mark_missing(filled)
+    measure_missing(filled, LEDGER)
     app = settled(open_page("failures", failures_specialties="Cardiology", failures_models="openai/a"))
     assert {r["Cause"] for r in table(app, "Wrong in all").to_dict("records") if r["Answers"]} == {"Patient"}
 
 
 def test_topics_that_never_came_up(filled: Store, open_page: Open) -> None:
-    mark_missing(filled)
+    measure_missing(filled, LEDGER)
     app = open_page("failures", failures_tab="Never asked", failures_specialties="Dermatology")
     assert trouble(app) == []
     rows = {(r["Topic"], r["Model"]): r for r in table(app, "Topic").to_dict("records")}

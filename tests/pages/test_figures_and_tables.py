@@ -7,7 +7,7 @@ import time
 import pytest
 
 from core.measures.accuracy import AccuracyRow
-from core.store.conversations import Conversation
+from core.store.queries.conversations import Conversation
 from pages.parts import run_view
 from pages.parts.charts import accuracy_chart
 from pages.parts.look import QUESTION_COLOUR

@@ -13,7 +13,8 @@ from streamlit.testing.v1 import AppTest
 from core.agents.base import Turn
 from core.case import Case
 from core.frameworks.consultation.items import ItemSet
-from core.measures.history.measuring import measure_missing, save_items
+from core.measures.history.measures import HISTORY, save_items
+from core.measures.missing import measure_missing
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.measures.history.dialogues import COUGH, COUGH_ITEMS, HASTY
@@ -66,7 +67,7 @@ def stored(database: Path) -> Store:
 
 @pytest.fixture
 def filled(stored: Store) -> Store:
-    measure_missing(stored)
+    measure_missing(stored, HISTORY)
     return stored
 
 
@@ -154,7 +155,7 @@ def test_two_protocols_of_one_doctor_are_two_rows_and_the_upper_bound_has_no_con
         trials = [a_talk(run, case, said, right=True) for case in CASES]
         write_journal(filled.journals, run, header, *trials)
     fold(filled)
-    measure_missing(filled)
+    measure_missing(filled, HISTORY)
     app = open_page("history")
     table = rows_of(app, "Accuracy")
     assert list(table.index[:4]) == ["openai/a · CRAFT-MD", "openai/a · Consultation", "openai/b", "Upper bound"]

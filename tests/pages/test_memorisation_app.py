@@ -12,8 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.datasets.select import select
 from core.jobs.completing import Options, complete_cases
-from core.measures.memorisation.figures import ModelRow
-from core.measures.memorisation.halves import halves
+from core.measures.memorisation import ModelRow, halves
 from core.models.registry import load_registry
 from core.stats.intervals import NOTHING
 from core.store.database import Store

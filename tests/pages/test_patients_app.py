@@ -11,12 +11,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.measures.experts.workbooks import FILES
+from core.measures.missing import measure_missing
 from core.measures.patients.figures import PatientRate, patient_rates
-from core.measures.patients.kinds import ABOUT
-from core.measures.patients.marking import mark_patients
+from core.measures.patients.rules import ABOUT, PATIENT_MARKS
 from core.stats.intervals import Interval
 from core.store.database import Store
-from core.store.patients import Mark
+from core.store.queries.patients import Mark
 from pages.parts.patients_charts import rates_chart
 from pages.parts.patients_conversation import marked_at
 from tests.core.measures.patients.patient_talks import stored
@@ -29,7 +29,7 @@ Open = Callable[..., AppTest]
 @pytest.fixture
 def store(database: Path) -> Store:
     held = stored(database, persona="terse")
-    mark_patients(held, processes=0)
+    measure_missing(held, PATIENT_MARKS, processes=0)
     return held
 
 

@@ -16,9 +16,8 @@ from core.frameworks.base import Campaign
 from core.frameworks.casting import REFERENCE, CastNames
 from core.frameworks.craftmd import Settings
 from core.live.session import Session
-from core.store.bench import header_of
 from core.store.database import Store
-from core.store.runs import runs
+from core.store.runs import header_of, runs
 from pages.parts import live_sessions
 from pages.parts.live_sessions import Shown
 from tests.core.store.builders import a_call, a_stream

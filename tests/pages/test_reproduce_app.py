@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.cli.app import main
-from core.measures.reproduce.cells import Cell, Reproduction
+from core.measures.reproduce.release import Cell, Reproduction
 from pages.parts.reproduce_view import cells_table, overview
 from tests.support.pages import trouble, words
 

@@ -18,8 +18,9 @@ from core.frameworks.consultation.items import consultation_case
 from core.jobs.plan import find_header, header_of
 from core.jobs.run import begin
 from core.models.registry import load_registry
-from core.store.conversations import ConversationFilter, conversations
 from core.store.database import Store
+from core.store.queries.conversations import conversations
+from core.store.selection import Selection
 from tests.support.campaigns import metrics, run_ids, stop_all
 from tests.support.pages import button, has_button, run_until, trouble, words
 
@@ -137,7 +138,7 @@ def _the_history_page_opens_on_this_doctor(app: AppTest, open_page: Open) -> Non
 
 def _the_conversation_is_said_to_be_what_it_was(run_id: str, open_page: Open) -> None:
     with Store().read() as cursor:
-        (first, _) = conversations(cursor, ConversationFilter(runs=[run_id]))
+        (first, _) = conversations(cursor, Selection(runs=[run_id]))
     (case,) = (case for case in select("library", 2) if case.case_key == first.case_key)
     spoke = len(consultation_case(case).items) + 1
     ended = (

@@ -9,7 +9,7 @@ from core.jobs.craftmd_release.importing import import_release
 from core.jobs.craftmd_release.layout import chosen, find
 from core.jobs.craftmd_release.report import ImportReport
 from core.store.database import Store
-from core.store.runs import Run, run
+from core.store.runs import RunProgress, run
 
 
 def import_all(root: Path, models: list[str] | None = None) -> ImportReport:
@@ -25,7 +25,7 @@ def dump() -> dict[str, list[Any]]:
         return {name: sorted(cursor.execute(f"SELECT * FROM {name}").fetchall(), key=repr) for name in names}
 
 
-def a_run(run_id: str) -> Run:
+def a_run(run_id: str) -> RunProgress:
     """Return a run that is stored."""
     with Store().read() as cursor:
         found = run(cursor, run_id)

@@ -18,7 +18,6 @@ from core.agents.base import Dialogue, Held, Said, Saying, Scene, token
 from core.agents.reference.persona_rules import Manner, is_evasion, manner_of
 from core.agents.reference.persona_words import FORGOTTEN
 from core.case import Case, Fact
-from core.knowledge.dialogue import Understanding, understanding
 from core.persona import PLAIN
 from core.text.asked_facts import (
     Asked,
@@ -32,8 +31,9 @@ from core.text.asked_facts import (
     plain_question,
 )
 from core.text.lay_words import is_sayable
-from core.text.profile.rules import vignette_profile
-from core.text.profile.speaking import speaking_of
+from core.text.persons import speaking_of
+from core.text.profile_rules import vignette_profile
+from core.text.understanding import Understanding, understanding
 
 _DO_NOT_KNOW = (
     "I'm not sure about that.",

@@ -32,8 +32,8 @@ from core.agents.reference.persona_words import (
 )
 from core.case import Sex, read_demographics
 from core.persona import Persona, caregiver_speaks
-from core.text.first_person import first_person
-from core.text.third_person import third_person
+from core.text.persons import first_person, third_person
+from core.vocabulary import relatives
 
 HELD_BACK = 0.5
 """Probability that a distrustful patient evades a fact when first asked for it."""
@@ -66,7 +66,7 @@ EVASIONS = (
     "What has that got to do with it?",
 )
 NO_FUSS = "I wouldn't make a fuss about it."
-_RELATIVE = r"(?:son|daughter|baby|child|wife|husband|mother|father|mum|mom|dad|parents|partner|little (?:boy|girl))"
+_RELATIVE = f"(?:{relatives('parents', 'children', 'partners')}|parents|baby|child|little (?:boy|girl))"
 _RELATION = re.compile(rf"\bmy {_RELATIVE}\b", re.IGNORECASE)
 """How a caregiver calls the patient."""
 _INFORMANT = re.compile(

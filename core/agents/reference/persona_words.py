@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import re
 
+from core.text.negation import denies_something
+from core.vocabulary import DAYS, NUMBERS, alternatives
+
 _SUBJECT = r"(?:I|he|she|it|they|we|there|my|his|her|their|the|this|these|an?)\b"
 _BOUNDARY = re.compile(
     rf"(?<=[.!?])\s+(?=[A-Z])|;\s+|,? but (?={_SUBJECT})|, (?:and|so) (?={_SUBJECT})|"
@@ -50,11 +53,8 @@ def _like(original: str, word: str) -> str:
     return word[:1].upper() + word[1:] if original[:1].isupper() else word
 
 
-_NUMBER = (
-    r"(?:\d+(?:[.,]\d+)?|half an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|"
-    r"fifteen|sixteen|eighteen|twenty(?:-\w+)?|thirty|forty|fifty|sixty|several|a few|a couple of|some)"
-)
-_UNIT = r"(?:seconds?|minutes?|hours?|days?|nights?|weeks?|months?|years?)"
+_NUMBER = rf"(?:\d+(?:[.,]\d+)?|half an?|(?:{alternatives(list(NUMBERS))})(?:-\w+)?|several|a few|a couple of|some)"
+_UNIT = f"(?:second|{alternatives(list(DAYS))})s?"
 _ROUGHLY = r"(?:(?:about|around|almost|nearly|at least|more than|less than|only|just|over) )*"
 _LONG = r"(?: (?:and a half|(?:or|to) \w+))?"
 _SPAN = rf"{_ROUGHLY}{_NUMBER}{_LONG} {_UNIT}(?: and a half)?(?! (?:old|of age|pregnant|of pregnancy)|['’-])"
@@ -88,7 +88,6 @@ def asks_amount(question: str) -> bool:
     return bool(_ASKS_AMOUNT.search(question))
 
 
-_DENIES = re.compile(r"\b(?:no|not|never|nothing)\b|n't\b", re.IGNORECASE)
 _STRONG = r"(?:severe|terrible|awful|dreadful|horrible|excruciating|unbearable|intense|violent|massive)"
 
 
@@ -99,4 +98,4 @@ def played_down(text: str) -> str:
     degree = r"(?:very|extremely|terribly|awfully|really|completely|so)"
     state = r"(?:tired|weak|sick|ill|sore|stiff|dizzy|itchy|swollen|painful|exhausted|thirsty|hot|cold|short of breath)"
     text = re.sub(rf"\b(?<!not )(?<!the ){degree} (?={state}\b)", "a bit ", text, flags=re.IGNORECASE)
-    return text if _DENIES.search(text) else re.sub(r"\b(hurts?|aches?|itches|burns?)\b(?! a)", r"\1 a bit", text)
+    return text if denies_something(text) else re.sub(r"\b(hurts?|aches?|itches|burns?)\b(?! a)", r"\1 a bit", text)

@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass
 
 from core.case import Fact, Sex
-from core.text.first_person import first_person
-from core.text.third_person import third_person
+from core.text.persons import first_person, third_person
+from core.vocabulary import verbs
 
 _NO_SUBJECT = re.compile(
-    r"^(?:also )?(?:denies|reports|experiences|takes|drinks|smokes|works|lives|has|is|mentions|presents|notes|"
-    r"complains|uses|admits|consumes|attends|enjoys|does|exercises|states)\b",
+    rf"^(?:also )?(?:{verbs('reporting', 's')}|{verbs('habits', 's')}|experiences|has|is|presents|consumes|attends|"
+    r"enjoys|does|exercises)\b",
     re.IGNORECASE,
 )
 _PATIENT = re.compile(r"^Patient\b(?!['’]| (?:details|history|information|data)\b)")

@@ -54,8 +54,8 @@ from core.frameworks.base import (
 from core.frameworks.casting import Casting, CastNames, is_model
 from core.frameworks.conversation import Talk
 from core.models.base import Sampling
-from core.text.profile.profiles import CaseId, Generated, Prepared, prepare
-from core.text.profile.rules import profile_by_rule
+from core.text.profile_rules import profile_by_rule
+from core.text.profiles import CaseId, Generated, Prepared, prepare
 
 ARMS: tuple[Arm, ...] = (("vignette", "mcq"), ("multi_turn", "mcq"), ("vignette", "frq"), ("multi_turn", "frq"))
 """The static question and the answer after the conversation, with choices and, for cases without any, free."""

@@ -6,19 +6,19 @@ Each is sent its own briefing and its own view of the dialogue, nothing else of 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
-from core.agents.base import Dialogue, Held, Material, Question, Said, Saying, Scene, Turn
+from core.agents.ask import Asked, Request, ask
+from core.agents.base import Dialogue, Held, Material, Question, Saying, Scene
 from core.agents.calls import Voice, call
-from core.agents.parts import messages_of, picture_parts, question_part
+from core.agents.parts import Part, dialogue_parts, instruction_part, picture_parts, prompt_part, question_part
 from core.case import Fact, Section
 from core.events import Speaker
-from core.frameworks.automedic.rating import UnreadableRating, read_rating
+from core.frameworks.automedic.rating import read_rating
 from core.frameworks.automedic.roles import Facts, Rating
-from core.models.base import Message
 from core.prompts import PromptPack
 
-ASKS = 3
-"""How often one rating is asked for in all: a reply that cannot be read is asked for again."""
+_RATING = "two lines, the first beginning with Rating: and a whole number from 1 to 5, the second with Reason:"
 _SECTION: dict[Section, str] = {
     "vital_signs": "Vital signs",
     "examination": "Physical examination",
@@ -32,7 +32,7 @@ class LLMTagDoctor:
     """The model under test; it is told how many turns it has."""
 
     def __init__(self, voice: Voice, pack: PromptPack, max_turns: int) -> None:
-        self._voice, self._pack, self._max_turns = voice, pack, max_turns
+        self._voice, self._pack, self._max_turns = voice.within(pack.prompts["doctor"]), pack, max_turns
 
     @property
     def name(self) -> str:
@@ -41,36 +41,37 @@ class LLMTagDoctor:
 
     def ask(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Say the next message, seeing demographics and the whole dialogue."""
-        messages = self._consultation(scene, demographics, dialogue)
-        return call(self._voice, messages, "doctor", "dialogue", scene.seed)
+        parts = self._consultation(scene, demographics, dialogue)
+        return call(self._voice, parts, "doctor", "dialogue", scene.seed)
 
     def answer(
         self, scene: Scene, demographics: Facts, material: Material, question: Question
     ) -> AsyncIterator[Saying]:
         """Answer after the dialogue, or on the vignette alone."""
         if material.text is not None:
-            written = _user(self._pack.render("static", vignette=material.text))
-            shown: list[Message] = [*messages_of(picture_parts(self._pack, scene)), written]
+            written = prompt_part(self._pack, "static", "user", "case", vignette=material.text)
+            shown = [*picture_parts(self._pack, scene), written]
         else:
             shown = self._consultation(scene, demographics, material.dialogue)
-        messages = [*shown, _user(question_part(self._pack, question).content)]
-        return call(self._voice, messages, "doctor", "answer", scene.seed)
+        part = question_part(self._pack, question)
+        voice = self._voice.within(self._pack.prompts[f"answer_{question.question_type}"])
+        return call(voice, [*shown, part], "doctor", "answer", scene.seed)
 
     def differential(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> None:
         """Return nothing: a language model's belief costs a call."""
 
-    def _consultation(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> list[Message]:
-        system = self._pack.render("doctor", max_turns=self._max_turns, caregiver=scene.caregiver)
-        opening = self._pack.render("opening", demographics=_pairs(demographics))
-        pictures = messages_of(picture_parts(self._pack, scene))
-        return [_system(system), *pictures, _user(opening), *_heard(dialogue)]
+    def _consultation(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> list[Part]:
+        told = {"max_turns": self._max_turns, "caregiver": scene.caregiver}
+        system = prompt_part(self._pack, "doctor", "system", "system", **told)
+        opening = prompt_part(self._pack, "opening", "user", "case", demographics=_pairs(demographics))
+        return [system, *picture_parts(self._pack, scene), opening, *_heard(dialogue)]
 
 
 class LLMAutoMedicPatient:
     """The simulated patient: holds demographics and basic facts in lay words."""
 
     def __init__(self, voice: Voice, pack: PromptPack) -> None:
-        self._voice, self._pack = voice, pack
+        self._voice, self._pack = voice.within(pack.prompts["patient"]), pack
 
     @property
     def name(self) -> str:
@@ -82,35 +83,26 @@ class LLMAutoMedicPatient:
         return call(self._voice, self._spoken(held, dialogue), "patient", "dialogue", scene.seed)
 
     async def rate(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying | Rating]:
-        """Rate the doctor from 1 to 5; a reply that cannot be read is asked for again, and in the end rates nothing."""
-        fault, last = "", Said("")
-        for _ in range(ASKS):
-            asked = _user(self._pack.render("empathy", fault=fault))
-            async for item in call(self._voice, [*self._spoken(held, dialogue), asked], "patient", "rate", scene.seed):
-                if isinstance(item, Said):
-                    last = item
-                else:
-                    yield item
-            try:
-                rating, words = read_rating(last.text)
-            except UnreadableRating as unreadable:
-                fault = str(unreadable)
+        """Rate the doctor from 1 to 5; one that cannot be read rates nothing."""
+        parts = [*self._spoken(held, dialogue), instruction_part(self._pack, "empathy")]
+        request = Request("empathy", parts, "patient", "rate", read_rating, _RATING, seed=scene.seed)
+        async for item in ask(self._voice, self._pack, request):
+            if isinstance(item, Asked):
+                rating, words = item.value or (None, f"The rating could not be read: {item.fault}.")
+                yield Rating(rating, words, item.call_ids[-1] if item.call_ids else None)
             else:
-                yield Rating(rating, words, last.call_id)
-                return
-        yield Rating(None, f"The rating could not be read: {fault}.", last.call_id)
+                yield item
 
-    def _spoken(self, held: Held, dialogue: Dialogue) -> list[Message]:
-        facts = [fact.lay for fact in held.told]
-        system = self._pack.render("patient", facts=facts, caregiver=held.caregiver)
-        return [_system(system), *_said(dialogue, "patient")]
+    def _spoken(self, held: Held, dialogue: Dialogue) -> list[Part]:
+        told = {"facts": [fact.lay for fact in held.told], "caregiver": held.caregiver}
+        return [prompt_part(self._pack, "patient", "system", "system", **told), *_view(dialogue, "patient")]
 
 
 class LLMStaff:
     """The clinical staff: holds the results."""
 
     def __init__(self, voice: Voice, pack: PromptPack) -> None:
-        self._voice, self._pack = voice, pack
+        self._voice, self._pack = voice.within(pack.prompts["staff"]), pack
 
     @property
     def name(self) -> str:
@@ -119,8 +111,8 @@ class LLMStaff:
 
     def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Answer the last query."""
-        system = self._pack.render("staff", sections=_by_section(results))
-        return call(self._voice, [_system(system), *_said(dialogue, "staff")], "staff", "dialogue", scene.seed)
+        system = prompt_part(self._pack, "staff", "system", "system", sections=_by_section(results))
+        return call(self._voice, [system, *_view(dialogue, "staff")], "staff", "dialogue", scene.seed)
 
 
 def _by_section(results: Facts) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -135,37 +127,19 @@ def _pairs(facts: Sequence[Fact]) -> list[tuple[str, str]]:
     return [(fact.key, fact.value) for fact in facts]
 
 
-def _heard(dialogue: Dialogue) -> list[Message]:
-    """Return the dialogue as the doctor sees it; several replies to one message are one message that says who spoke."""
-    found: list[Message] = []
-    replies: list[Turn] = []
-    for turn in [*dialogue, None]:
-        if turn is not None and turn.role != "doctor":
-            replies.append(turn)
-            continue
-        if len(replies) == 1:
-            found.append(_user(replies[0].text))
-        elif replies:
-            found.append(_user("\n\n".join(f"{_SPEAKS[reply.role]}: {reply.text}" for reply in replies)))
-        replies = []
-        if turn is not None:
-            found += _said((turn,), "doctor")
-    return found
+def _heard(dialogue: Dialogue) -> list[Part]:
+    """Return the dialogue as the doctor sees it; several replies to one message each say who spoke."""
+    parts = dialogue_parts(dialogue, "doctor")
+    for number, turn in enumerate(dialogue):
+        beside = [*dialogue[max(number - 1, 0) : number], *dialogue[number + 1 : number + 2]]
+        if turn.role != "doctor" and any(other.role != "doctor" for other in beside):
+            parts[number] = replace(parts[number], content=f"{_SPEAKS[turn.role]}: {turn.text}")
+    return parts
 
 
 _SPEAKS: dict[Speaker, str] = {"patient": "Patient", "staff": "Clinical staff"}
 
 
-def _said(dialogue: Dialogue, speaking: Speaker) -> list[Message]:
-    """Return a view of the dialogue as the one who speaks next sees it."""
-    return [
-        {"role": "assistant", "content": turn.text} if turn.role == speaking else _user(turn.text) for turn in dialogue
-    ]
-
-
-def _system(content: str) -> Message:
-    return {"role": "system", "content": content}
-
-
-def _user(content: str) -> Message:
-    return {"role": "user", "content": content}
+def _view(dialogue: Dialogue, speaking: Speaker) -> list[Part]:
+    """Return a view of the dialogue as the one who speaks next sees it; its messages are not the dialogue's own."""
+    return [replace(part, turn=None) for part in dialogue_parts(dialogue, speaking)]

@@ -18,18 +18,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from core.agents.ledger_models import in_vignette
 from core.case import Case, Fact, Profile, sentences
 from core.errors import UsageError
 from core.knowledge.base import normalise_name
-from core.knowledge.clauses import stem_of, words_in
 from core.sections import divided
-from core.text.profile.fields import presence
-from core.text.profile.imputing import says_how_long
-from core.text.profile.profiles import Generated
-from core.text.profile.rules import demographics_of
-from core.text.profile.speaking import Speaking, speaking_of
-from core.text.reading import clinical_concepts, read
+from core.text.negation import stem_of, words_in
+from core.text.persons import Speaking, speaking_of
+from core.text.profile_rules import demographics_of, says_how_long
+from core.text.profiles import Generated, presence
+from core.text.reading import clinical_concepts, in_vignette, read
 from core.text.topics import Topic, topic_of_key
 
 Part = Literal["demographics", "basic", "optional"]

@@ -1,7 +1,7 @@
 """Profiles by a language model (Oh et al., profile generator): a filter first, then the profile, each checked.
 
-Both replies are JSON. What cannot be used is asked for again with what was wrong, at most ``MAX_ASKS`` times; then
-``ProfilingError`` says so. A provider's failure is ``CallFailed``, and no word on the case.
+Both replies are JSON (``core.agents.ask``); where none can be used, ``ProfilingError`` says so. A provider's failure is
+``CallFailed``, and no word on the case.
 
 The filter sees question, choices and answer, for three of its reasons are about them. The profile prompt is not shown
 question and choices, which would tempt a model to write what tells them apart; it is told the answer, because what it
@@ -11,26 +11,23 @@ is not left to the model: ``core.frameworks.automedic.profile_check`` drops it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from core.agents.base import Said
-from core.agents.calls import Voice, call
-from core.agents.ledger_models import fault_of
+from core.agents.ask import MAX_ASKS, Asked, Request, ask, read_json, reader
+from core.agents.calls import Voice
 from core.case import Case, Fact, Profile, Section
 from core.events import Called, Token
 from core.frameworks.automedic.profile_check import Checked, Dropped, check_profile, has_complaint
 from core.frameworks.consultation.items_model import ProfilingError
+from core.models.base import message
 from core.prompts import PromptPack
-from core.text.profile.profiles import Generated, Reason
-from core.text.profile.speaking import Speaking, speaking_of
+from core.text.persons import Speaking, speaking_of
+from core.text.profiles import Generated, Reason
 
-MAX_ASKS = 3
-"""A reply that cannot be used is asked for again at most twice."""
 PROMPTS = ("filter", "profile")
 """The prompts that a pack must have."""
 REASON_MEANINGS: dict[Reason, str] = {
@@ -89,12 +86,6 @@ class Profiled:
     call_ids: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class _Read:
-    value: Any
-    call_ids: tuple[str, ...]
-
-
 class LLMProfiler:
     """Filters cases and writes their profiles by a chat model under the pack's prompts ``filter`` and ``profile``."""
 
@@ -112,24 +103,23 @@ class LLMProfiler:
         Raises ``ProfilingError`` where no reply can be used, ``CallFailed`` where the provider fails.
         """
         calls: tuple[str, ...] = ()
-        filtered = None
-        async for item in self._ask(case, "filter", self._filter_values(case), _read_filter):
-            if not isinstance(item, _Read):
+        filtered: _Filtered | None = None
+        async for item in self._ask(case, "filter", self._filter_values(case), _Filtered, reader(_Filtered)):
+            if not isinstance(item, Asked):
                 yield item
                 continue
             filtered, calls = item.value, item.call_ids
-        assert isinstance(filtered, _Filtered)
+        assert filtered is not None
         if not filtered.suitable:
             word = Generated(suitable=False, reason=filtered.reason, note=filtered.note.strip(), made_by=self.name)
             yield Profiled(word, (), calls)
             return
         values = {"vignette": case.vignette, "answer": case.answer, "sections": get_args(Section)}
-        async for item in self._ask(case, "profile", values, lambda text: _read_profile(text, case)):
-            if not isinstance(item, _Read):
-                yield item
-                continue
-            speaker, checked = item.value
-            yield self._profiled(filtered.note.strip(), speaker, checked, calls + item.call_ids)
+        async for found in self._ask(case, "profile", values, _Proposed, lambda text: _read_profile(text, case)):
+            if not isinstance(found, Asked):
+                yield found
+            elif found.value is not None:
+                yield self._profiled(filtered.note.strip(), *found.value, calls + found.call_ids)
 
     def _filter_values(self, case: Case) -> dict[str, Any]:
         return {
@@ -146,30 +136,18 @@ class LLMProfiler:
         return Profiled(word, checked.dropped, calls)
 
     async def _ask(
-        self, case: Case, prompt: str, values: dict[str, Any], parse: Callable[[str], T]
-    ) -> AsyncIterator[Token | Called | _Read]:
-        """Ask until the reply can be used, telling what was wrong with the last one; ``_Read`` comes last."""
-        calls: list[str] = []
-        problem = ""
-        for _ in range(MAX_ASKS):
-            content = self._pack.render(prompt, **values, problem=problem)
-            async for item in call(self._voice, [{"role": "user", "content": content}], "profiler", "profile"):
-                if isinstance(item, Token | Called):
-                    yield item
-                if not isinstance(item, Said):
-                    continue
-                calls += [item.call_id] if item.call_id else []
-                try:
-                    value = parse(item.text)
-                except (ValueError, RecursionError) as error:  # pydantic's and json's errors are ValueErrors
-                    problem = fault_of(error)
-                    continue
-                yield _Read(value, tuple(calls))
-                return
-        raise ProfilingError(
-            f"{self.name} gave no {prompt} that can be used for {case.case_key} in {MAX_ASKS} replies ({problem}): use "
-            "another model, or make the profile by rule."
-        )
+        self, case: Case, prompt: str, values: dict[str, Any], form: type[BaseModel], read: Callable[[str], T]
+    ) -> AsyncIterator[Token | Called | Asked[T]]:
+        """Ask until the reply can be used; ``Asked`` with a value comes last."""
+        messages = [message("user", self._pack.render(prompt, **values))]
+        request = Request(prompt, messages, "profiler", "profile", read, form=form)
+        async for item in ask(self._voice, self._pack, request):
+            if isinstance(item, Asked) and item.value is None:
+                raise ProfilingError(
+                    f"{self.name} gave no {prompt} that can be used for {case.case_key} in {MAX_ASKS} replies "
+                    f"({item.fault}): use another model, or make the profile by rule."
+                )
+            yield item
 
 
 def _lost_words(dropped: int) -> str:
@@ -180,13 +158,9 @@ def _lost_words(dropped: int) -> str:
     )  # fmt: skip
 
 
-def _read_filter(text: str) -> _Filtered:
-    return _Filtered.model_validate(_object_in(text))
-
-
 def _read_profile(text: str, case: Case) -> tuple[Literal["patient", "caregiver"], Checked]:
     """Read and check a profile; what has no chief complaint that holds cannot be used."""
-    proposed = _Proposed.model_validate(_object_in(text))
+    proposed = read_json(text, _Proposed)
     by_rule = speaking_of(case)
     caregiver = by_rule.caregiver or proposed.speaker == "caregiver"
     speaking = Speaking(by_rule.sex, caregiver, by_rule.young)
@@ -208,17 +182,3 @@ def _as_profile(proposed: _Proposed) -> Profile:
 
 def _facts(told: Sequence[_Told]) -> tuple[Fact, ...]:
     return tuple(Fact(key=f.key, value=f.value, lay=f.lay.strip(), imputed=f.imputed) for f in told)
-
-
-def _object_in(text: str) -> Any:
-    """Return the last JSON object of a reply that is not within another; prose and code fences may stand around it."""
-    decoder, at, found = json.JSONDecoder(), text.find("{"), None
-    while at >= 0:
-        try:
-            found, end = decoder.raw_decode(text, at)
-        except json.JSONDecodeError:
-            end = at + 1
-        at = text.find("{", end)
-    if not isinstance(found, dict):
-        raise ValueError("it holds no JSON object that is whole")
-    return found

@@ -12,26 +12,22 @@ _LONGEST = 500
 """Characters of the rater's words that are kept."""
 
 
-class UnreadableRating(Exception):
-    """A reply holds no rating; says why, to be told to the model."""
-
-
 def read_rating(reply: str) -> tuple[int, str]:
-    """Return rating and words; raise ``UnreadableRating`` where there is no such number, or several.
+    """Return rating and words; raise ``ValueError`` where there is no such number, or several.
 
     The number follows the word "Rating", or stands alone at the beginning.
     """
     text = reply.strip()
     if not text:
-        raise UnreadableRating("it was empty")
+        raise ValueError("it was empty")
     labelled = list(_LABELLED.finditer(text))
     first = labelled[0] if labelled else _ALONE.match(text)
     if first is None:
-        raise UnreadableRating("it held no line that begins with Rating")
+        raise ValueError("it held no line that begins with Rating")
     if len({found[1] for found in labelled}) > 1:
-        raise UnreadableRating("it held several ratings")
+        raise ValueError("it held several ratings")
     if first[2] or first[1] not in ("1", "2", "3", "4", "5"):
-        raise UnreadableRating(f"{first[0].strip()!r} is no whole number from 1 to 5")
+        raise ValueError(f"{first[0].strip()!r} is no whole number from 1 to 5")
     return int(first[1]), _words(text, first)
 
 

@@ -15,8 +15,8 @@ from collections.abc import AsyncIterator, Sequence
 from core.agents.base import Dialogue, Said, Saying, Scene, token
 from core.case import Fact, Section
 from core.frameworks.automedic.roles import NOT_AVAILABLE, Facts
-from core.knowledge.clauses import is_content, stem_of, words_in
-from core.knowledge.dialogue import Understanding, understanding
+from core.text.negation import is_content, stem_of, words_in
+from core.text.understanding import Understanding, understanding
 
 MOST_PARTICULAR = 6
 """Results that a query for something particular is answered with at most."""

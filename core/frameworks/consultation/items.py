@@ -13,10 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from core.case import Case
 from core.frameworks.consultation.opening import opening_of
-from core.text.items_rules import RULES, grouped_facts
+from core.text.facts import GROUPING_RULES, grouped_facts
 from core.text.topics import Topic
 
-BY_RULE = {maker: f"{maker}-{RULES}" for maker in ("profile", "rules")}
+BY_RULE = {maker: f"{maker}-{GROUPING_RULES}" for maker in ("profile", "rules")}
 """``made_by`` of items by rule, from a profile or a vignette: it changes with the rules, so that old ones are known."""
 
 

@@ -5,25 +5,21 @@ A value with a word that M does not hold is rejected and counted: what a patient
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from core.agents.base import Said
-from core.agents.calls import Voice, call
+from core.agents.ask import MAX_ASKS, Asked, Request, ask, read_json
+from core.agents.calls import Voice
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import Called, Token
 from core.frameworks.consultation.items import Item, ItemSet
+from core.models.base import message
 from core.prompts import PromptPack
-from core.text.items_rules import words_of
+from core.text.facts import words_of
 from core.text.topics import topic_of_key
-
-MAX_ASKS = 3
-"""An unreadable reply is asked for again at most twice."""
-_OBJECT = re.compile(r"[\[{].*[\]}]", re.DOTALL)
 
 
 class ProfilingError(AnamnesisError):
@@ -61,9 +57,6 @@ class _Reply(BaseModel):
     items: list[_Proposed] = Field(min_length=1)
 
 
-_LIST = TypeAdapter(list[_Proposed])
-
-
 class LLMProfiler:
     """Splits cases into items by a chat model under the pack's prompt ``profiler``."""
 
@@ -82,23 +75,17 @@ class LLMProfiler:
         provider fails.
         """
         prompt = self._pack.render("profiler", information=case.vignette)
-        calls: list[str] = []
-        for _ in range(MAX_ASKS):
-            # the ledger of calls knows no profiler; what it does is closest to a summary
-            async for spoken in call(self._voice, [{"role": "user", "content": prompt}], "profiler", "profile"):
-                if isinstance(spoken, Token | Called):
-                    yield spoken
-                if not isinstance(spoken, Said):
-                    continue
-                calls += [spoken.call_id] if spoken.call_id else []
-                proposed = read_items(spoken.text)
-                if proposed:
-                    yield self._checked(case, proposed, tuple(calls))
-                    return
-        raise ProfilingError(
-            f"{self.name} gave no readable items for {case.case_key} in {MAX_ASKS} replies: use another model, or the "
-            "items by rule."
-        )
+        request = Request("profiler", [message("user", prompt)], "profiler", "profile", read_items, form=_Reply)
+        async for item in ask(self._voice, self._pack, request):
+            if not isinstance(item, Asked):
+                yield item
+            elif item.value is not None:
+                yield self._checked(case, item.value, item.call_ids)
+            else:
+                raise ProfilingError(
+                    f"{self.name} gave no readable items for {case.case_key} in {MAX_ASKS} replies ({item.fault}): use "
+                    "another model, or the items by rule."
+                )
 
     def _checked(self, case: Case, proposed: Sequence[tuple[str, str]], calls: tuple[str, ...]) -> Profiled:
         items, rejected = check_items(case.vignette, proposed)
@@ -111,16 +98,8 @@ class LLMProfiler:
 
 
 def read_items(text: str) -> list[tuple[str, str]]:
-    """Return the (key, value) pairs of a reply, whatever prose stands around its JSON; empty where there are none."""
-    found = _OBJECT.search(text)
-    if found is None:
-        return []
-    for read in (lambda t: _Reply.model_validate_json(t).items, _LIST.validate_json):
-        try:
-            return [(item.key, item.value) for item in read(found[0])]
-        except ValidationError:
-            continue
-    return []
+    """Return the (key, value) pairs of a reply; raise ``ValueError`` where it holds none."""
+    return [(item.key, item.value) for item in read_json(text, _Reply).items]
 
 
 def check_items(information: str, proposed: Sequence[tuple[str, str]]) -> tuple[tuple[Item, ...], tuple[Rejected, ...]]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 
 from core.case import Case, read_demographics, sentences
-from core.text.facts import facts_of
-from core.text.first_person import first_person
-from core.text.items_rules import NO_NOUN, complaint_noun
+from core.text.facts import NO_NOUN, complaint_noun, facts_of
+from core.text.persons import first_person
+from core.vocabulary import verbs
 
 PLEA = "Can you help me?"
 UNWELL = "I don't feel well"
@@ -43,8 +43,8 @@ _LASTING = re.compile(
 )
 _CLAUSE = re.compile(
     r"(?:(?:also|additionally|currently|initially) )?(?:is|was|are|were|has|had|does|did|presents?|presented|comes|"
-    r"came|reports?|says|states|denies|mentions|notes|takes|works|lives|becomes?|collapsed|began|started|uses|when|although|if|at|on|upon|"
-    r"for|that|during)\b",
+    rf"came|{verbs('reporting', 's')}|{verbs('habits', 's')}|becomes?|collapsed|began|started|"
+    r"when|although|if|at|on|upon|for|that|during)\b",
     re.IGNORECASE,
 )
 """How a piece begins that is part of a sentence and no name of a complaint."""

@@ -15,7 +15,7 @@ from core.agents.base import Dialogue, Held, Material, Question, Saying, Scene, 
 from core.case import read_demographics
 from core.frameworks.consultation.items import BY_RULE, ConsultationCase, Item
 from core.text.facts import facts_of
-from core.text.first_person import first_person
+from core.text.persons import first_person
 
 _NAMES = {
     "female": ("Anna Becker", "Grace Osei", "Maria Lopez", "Nora Haddad", "Susan Clarke", "Yuki Tanaka"),

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from core.agents.base import Material, Question, Saying, Scene
 from core.agents.calls import Voice, call
+from core.agents.parts import prompt_part
 from core.agents.reference.doctor import ReferenceDoctor
 from core.events import Token
 from core.frameworks.consultation.oracle import greeted
@@ -38,7 +39,7 @@ class LLMSolver:
     """A language model under the pack's prompt ``solver``."""
 
     def __init__(self, voice: Voice, pack: PromptPack) -> None:
-        self._voice, self._pack = voice, pack
+        self._voice, self._pack = voice.within(pack.prompts["solver"]), pack
 
     @property
     def name(self) -> str:
@@ -47,12 +48,15 @@ class LLMSolver:
 
     def solve(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
         """Answer from the dialogue or the text, in one message."""
-        prompt = self._pack.render(
+        task = prompt_part(
+            self._pack,
             "solver",
+            "user",
+            "question",
             dialogue=[(_SPEAKERS[turn.role], turn.text) for turn in material.dialogue],
             text=material.text or "",
             question=question.text,
             choices=list(zip(_LETTERS, question.choices, strict=False)),
             asks_for=question.asks_for,
         )
-        return call(self._voice, [{"role": "user", "content": prompt}], "solver", "answer", scene.seed)
+        return call(self._voice, [task], "solver", "answer", scene.seed)

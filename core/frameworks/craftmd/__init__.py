@@ -41,6 +41,8 @@ from core.frameworks.base import (
 )
 from core.frameworks.casting import Casting, CastNames, is_model
 from core.frameworks.conversation import Talk, concluded
+from core.frameworks.craftmd.by_rule import ByRule
+from core.journal import RunHeader
 from core.models.base import Sampling
 from core.persona import PLAIN, label, parse_persona, persona_prompt
 from core.prompts import PromptPack
@@ -113,6 +115,10 @@ class CraftMD(Framework):
         GRADER.rules[0]: "Reference grader (names and synonyms)",
         ReferenceSummariser.name: "Reference summariser (quotes the patient)",
     }
+
+    def by_rule(self, case: Case, header: RunHeader, seed: int, pack: PromptPack) -> ByRule:
+        """Return the rules of a trial."""
+        return ByRule(case, header, seed, pack)
 
     def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> Cast:
         """Return the cast; the doctor's model is probed where that is set, the reference doctor tells by itself."""

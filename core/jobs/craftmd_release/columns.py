@@ -17,7 +17,7 @@ from core.agents.mcq import STRICT_VERSION
 from core.jobs.craftmd_release.case_file import McqVerdicts, ReleaseTrial
 from core.jobs.craftmd_release.fields import ARMS, Fault
 from core.jobs.craftmd_release.prompts import prompt_hash, template_of
-from core.store.release import FROM_TABLES
+from core.store.queries.release import FROM_TABLES
 from core.store.tables import SCHEMAS
 
 GRADER = "gpt_4"

@@ -21,7 +21,7 @@ from core.jobs.craftmd_release.report import ImportReport
 from core.journal import RunHeader
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.release import OWN_CASES, ReleaseBatch, ReleaseRun, documents, known_files, write_release
+from core.store.queries.release import OWN_CASES, ReleaseBatch, ReleaseRun, documents, known_files, write_release
 
 DATASET = "craftmd"
 PATIENT, SUMMARISER = "gpt_4", "gpt_3_5"

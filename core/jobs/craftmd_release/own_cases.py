@@ -17,7 +17,7 @@ from core.datasets.readers.formats.craftmd import SOURCE
 from core.errors import UsageError
 from core.images import Image
 from core.jobs.craftmd_release.case_file import TRIAL_NAMES, BadFileError, stored_object
-from core.store.release import OWN_CASES
+from core.store.queries.release import OWN_CASES
 
 SAMPLE = 5
 """Files of an unknown folder that are looked at to tell whether its results bring their own cases."""

@@ -22,7 +22,7 @@ from core.jobs.craftmd_release.columns import Columns
 from core.jobs.craftmd_release.layout import MODELS, ModelFolder, number_of
 from core.jobs.craftmd_release.own_cases import SAMPLE, OwnCase, bring_own_cases, own_case
 from core.jobs.craftmd_release.report import ModelReport
-from core.store.release import ReleaseFile
+from core.store.queries.release import ReleaseFile
 
 LARGEST_FILE = 64_000_000
 """Bytes of a case file; the release's have some ten thousand."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from core.store.release import ReleaseFile
+from core.store.queries.release import ReleaseFile
 
 
 @dataclass

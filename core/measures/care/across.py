@@ -1,17 +1,29 @@
-"""CARE across data sets: parts normalised within each, and accuracy in conversation against that on the whole question.
+"""CARE across data sets: parts normalised within each, the fall from the whole question, and suitable cases.
 
-Source: Oh, Park, Kim, arXiv 2512.10195, results across data sets.
+Source: Oh, Park, Kim, arXiv 2512.10195, results across data sets and suitability of data sets: which cases pass the
+filter and can be played as consultations, and what their profiles hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Annotated, Literal
 
 import numpy as np
 
-from core.measures.care.profile import PARTS, CareProfile, Part
+from core.case import Case
+from core.datasets.select import cases_of, datasets
+from core.errors import AnamnesisError
+from core.measures.base import Asked, Columns, Listed, Positional, Row, counts_in_words, metric
+from core.measures.care.profile import PARTS, CareProfile, Part, Slice, habits_of, profiles, read_care
+from core.models.registry import load_registry
+from core.store.queries.care import CareQuestion, failures, ratings
+from core.store.queries.cases import newest_profiles
+from core.text.profile_rules import profile_by_rule
+from core.text.profiles import CaseId, Coverage, Generated, coverage, own_profile
 
 _LEAST_FOR_INTERVAL = 4
 _SAME = 1e-12
@@ -122,3 +134,133 @@ def _scaled(profiles: Sequence[CareProfile], part: Part) -> dict[str, float]:
         return {}
     least, most = min(values.values()), max(values.values())
     return {seat: (value - least) / (most - least) for seat, value in values.items()} if most - least > _SAME else {}
+
+
+@dataclass(frozen=True)
+class DatasetSuitability:
+    """``coverage`` is over the cases that somebody has judged, ``made_by`` who judged how many; ``unjudged`` are left.
+
+    A profile that came with its case is a judgement too: the case is suitable.
+    """
+
+    dataset: str
+    cases: int
+    unjudged: int
+    coverage: Coverage
+    made_by: dict[str, int]
+
+
+def dataset_suitability(
+    dataset: str,
+    cases: Sequence[Case],
+    stored: Mapping[CaseId, Generated],
+    by_rule: Callable[[Case], Generated] | None = None,
+) -> DatasetSuitability:
+    """Return the suitability of a data set: by a stored profile, else the case's own, else ``by_rule`` where given."""
+    words = [stored.get((case.case_key, case.content_hash)) or own_profile(case) for case in cases]
+    if by_rule is not None:
+        words = [word or by_rule(case) for word, case in zip(words, cases, strict=True)]
+    judged = [word for word in words if word is not None]
+    made_by = dict(Counter(word.made_by for word in judged).most_common())
+    return DatasetSuitability(dataset, len(words), len(words) - len(judged), coverage(judged), made_by)
+
+
+CarePart = Literal["parts", "kinds", "failures", "habits", "ratings", "normalised", "fit"]
+_VALUE = Columns("value", n="n_items")
+_HABITS = ("items", "conversations", "queries", "turns", "words_per_turn", "to_staff", "repeated")
+
+
+@metric("care", "run", "models", empty="These trials have nothing of this part to list.")
+def report(
+    asked: Asked,
+    by: Annotated[Literal["dataset", "all"], "Each data set by itself, or all items together."] = "dataset",
+    question_type: Annotated[CareQuestion, "Answers with choices (exactly one named), or free ones."] = "mcq",
+    part: Annotated[
+        CarePart,
+        "The four parts with both accuracies; kinds of failures, or each; habits; ratings with their words; parts "
+        "normalised over data sets; static against conversational accuracy.",
+    ] = "parts",
+) -> Iterator[Listed]:
+    """Report accuracy, conversational efficiency and strategy, empathy and robustness of AutoMedic's doctors.
+
+    The accuracy is Acc_conv × min(1, Acc_conv / Acc_static); the formula printed in the paper is not known to us.
+    """
+    trials = read_care(asked.store, question_type, asked.selection)
+    if trials.empty:
+        raise AnamnesisError(
+            f"There is no AutoMedic trial with {question_type} answers to report: run `python -m core run --protocol "
+            "automedic --doctor reference/bayes`, or choose another --question-type."
+        )
+    slice_: Slice | None = "dataset" if by == "dataset" else None
+    if part == "parts":
+        yield from (row for one in profiles(trials, slice_) for row in _part_rows(one))
+    elif part == "kinds":
+        yield from (row for one in profiles(trials, slice_) for row in _kind_rows(one))
+    elif part in ("failures", "ratings"):
+        with asked.store.read() as cursor:
+            yield from [vars(one) for one in (failures if part == "failures" else ratings)(cursor, trials)]
+    elif part == "habits":
+        for h in habits_of(trials, slice_):
+            counts = {name: counts_in_words(getattr(h, name)) for name in ("misuses", "endings", "ratings")}
+            yield {**_head(h.seat, h.group), **{name: getattr(h, name) for name in _HABITS}, **counts}
+    elif part == "normalised":
+        for n in normalised(profiles(trials, "dataset")):
+            yield {"model": n.seat, "measure": n.part, "value": n.value, "n_datasets": n.n_datasets, **n.by_dataset}
+    else:
+        points = scatter(profiles(trials, "dataset"), load_registry().group)
+        yield from ({"group": name, **vars(f)} for name, f in {"all": fit(points), **fits(points)}.items())
+
+
+@metric(
+    "suitability",
+    empty="None of these cases has a profile: make some with `python -m core profile DATASET`, or add --by-rule.",
+)
+def report_suitability(
+    asked: Asked,
+    dataset: Annotated[list[str] | None, Positional("Data sets; all that have profiles by default.")] = None,
+    by_rule: Annotated[bool, "Judge by rule the cases that have no profile."] = False,
+    part: Annotated[Literal["reasons", "fields"], "Share of suitable cases and reasons, or fields."] = "reasons",
+) -> Iterator[Listed]:
+    """Report how many cases of a data set can be played as consultations, and which fields their profiles fill."""
+    with asked.store.read() as cursor:
+        stored = {known: found.generated for known, found in newest_profiles(cursor).items()}
+    rule = profile_by_rule if by_rule else None
+    for name in dataset or datasets():
+        one = dataset_suitability(name, cases_of(name), stored, rule)
+        found = one.coverage
+        if found.n and part == "reasons":
+            counts = {"unjudged": one.unjudged, "judged": found.n, "suitable": found.suitable}
+            words = {"reasons": counts_in_words(dict(found.reasons)), "made_by": counts_in_words(one.made_by)}
+            yield Row(
+                {"dataset": one.dataset, "cases": one.cases, **counts}, found.share, *found.interval, found.n,
+                more=words, columns=Columns("share", n=None),
+            )  # fmt: skip
+        elif found.n:
+            for shares in found.fields:
+                rest = {"imputed": shares.share("imputed"), "absent": shares.share("absent"), "n_suitable": shares.n}
+                yield {"dataset": one.dataset, "field": shares.field, "present": shares.share("present"), **rest}
+
+
+def _head(seat: str, group: str | None) -> dict[str, str]:
+    return {"model": seat, "dataset": "all" if group is None else group}
+
+
+def _part_rows(profile: CareProfile) -> Iterator[Row]:
+    found = {name: profile.part(name) for name in PARTS}
+    for name, one in (*found.items(), ("acc_conv", profile.acc_conv), ("acc_static", profile.acc_static)):
+        yield Row(
+            {**_head(profile.seat, profile.group), "measure": name}, one.value, one.low, one.high, one.n,
+            more={
+                "n_without": profile.items - one.n, "trials": profile.trials,
+                "excluded": counts_in_words(profile.excluded),
+                "excluded_static": counts_in_words(profile.excluded_static),
+            },
+            unit="items", columns=_VALUE,
+        )  # fmt: skip
+
+
+def _kind_rows(profile: CareProfile) -> Iterator[Listed]:
+    counted = profile.trials - sum(profile.excluded.values())
+    for (kind, cause), n in profile.causes.items():
+        shares = {"trials": n, "counted": counted, "share": n / counted if counted else None}
+        yield {**_head(profile.seat, profile.group), "kind": kind, "cause": cause, **shares}

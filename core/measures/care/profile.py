@@ -1,8 +1,8 @@
-"""The four parts of CARE for each seat: accuracy, conversational efficiency and strategy, empathy, robustness.
+"""CARE of each seat: accuracy, conversational efficiency and strategy, empathy, robustness; and how it converses.
 
-Source: Oh, Park, Kim, arXiv 2512.10195, CARE. All figures are means over items; intervals resample items (95 %
-percentile bootstrap, expanded for few items as everywhere; Wilson's where all are alike). What a provider broke is in
-no figure and is counted.
+Source: Oh, Park, Kim, arXiv 2512.10195, CARE. An item is one question of one seat, each figure of it the mean over its
+trials; all figures are means over items. Intervals resample items (95 % percentile bootstrap, expanded for few items as
+everywhere; Wilson's where all are alike). What a provider broke is in no figure and is counted.
 """
 
 from __future__ import annotations
@@ -16,15 +16,59 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from core.events import COUNTED
-from core.measures.care.items import item_rows
-from core.measures.history.resampling import column_intervals
+from core.events import COUNTED, EndReason, TagMisuse
 from core.stats.bootstrap import RESAMPLES, SEED, bootstrap_interval, resampled_interval
 from core.stats.intervals import NOTHING, Interval
 from core.stats.proportions import wilson, wilson_if_alike
 from core.stats.ratios import percentiles
-from core.store.care import CAUSES, Cause, FailureKind
-from core.store.selection import doctor_of
+from core.stats.resampling import column_intervals
+from core.store.database import Store
+from core.store.queries.care import CAUSES, MISUSES, CareQuestion, Cause, FailureKind, trial_rows
+from core.store.selection import Selection, doctor_of
+
+BEST_RATING = 5
+
+
+def read_care(store: Store, question_type: CareQuestion = "mcq", selection: Selection | None = None) -> pd.DataFrame:
+    """Return ``core.store.queries.care.trial_rows`` of a selection, its condition in ``seat`` as well."""
+    with store.read() as cursor:
+        table = trial_rows(cursor, selection, question_type)
+    names = table["model"].astype(str)
+    return table.assign(seat=pd.Categorical(names, categories=list(dict.fromkeys(names))))
+
+
+def item_rows(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each seat and case of ``read_care``'s table, in their order.
+
+    Columns: ``seat``, ``model``, ``dataset``, ``specialty``, ``case_key``, ``trials``, and means over those trials that
+    have the figure (NaN where none has):
+    ``conv``, ``static``: 1 where the answer is right and else 0, over answers that count;
+    ``per_word``: queries over words in them, over counted trials; ``efficiency``: the same where the answer is right
+    and else 0;
+    ``empathy``: rating over 5; ``failed``: 1 where a counted trial has any failure and else 0;
+    ``turns``: queries of a whole conversation; ``words_per_turn``: of those with any query.
+    """
+    counted, whole = trials["counted"], trials["whole"]
+    right = (trials["conv"] == "correct").astype(float)
+    failed = trials["role_breaking"] | trials["abrupt"].notna() | trials["invalid"].notna()
+    per_word = (trials["turns"] / trials["words"].where(trials["words"] > 0)).fillna(0.0)
+    figures = pd.DataFrame(
+        {
+            "conv": right.where(counted),
+            "static": (trials["static"] == "correct").astype(float).where(trials["static"].isin(COUNTED)),
+            "per_word": per_word.where(counted),
+            "efficiency": (right * per_word).where(counted),
+            "empathy": trials["rating"].astype(float) / BEST_RATING,
+            "failed": failed.astype(float).where(counted),
+            "turns": trials["turns"].astype(float).where(whole),
+            "words_per_turn": (trials["words"] / trials["turns"].where(trials["turns"] > 0)).where(whole),
+        }
+    )
+    names = ["seat", "case_key"]
+    groups = pd.concat([trials[names], figures], axis=1).groupby(names, observed=True, sort=True)
+    told = trials.groupby(names, observed=True, sort=True)[["model", "dataset", "specialty"]].first()
+    return told.assign(trials=groups.size()).join(groups.mean()).reset_index()
+
 
 Floats = NDArray[np.float64]
 Part = Literal["accuracy", "efficiency", "empathy", "robustness"]
@@ -109,16 +153,6 @@ def profiles(trials: pd.DataFrame, by: Slice | None = None) -> list[CareProfile]
         for seat, own in items.groupby("seat", observed=True, sort=True):
             found.append(_profile(group, parts[str(seat)], own, efficiency[str(seat)]))
     return found
-
-
-def profile_of(trials: pd.DataFrame) -> CareProfile | None:
-    """Return the profile of one seat's trials, however they were chosen; ``None`` where there are none.
-
-    Raises ``ValueError`` for trials of several seats: they must not be pooled.
-    """
-    if trials["seat"].nunique() > 1:
-        raise ValueError(f"a profile is of one seat, not of {trials['seat'].nunique()}")
-    return next(iter(profiles(trials)), None)
 
 
 def penalty(conv: float, static: float) -> float:
@@ -239,3 +273,71 @@ def _mean(values: Floats) -> Estimate:
 
 def _estimate(values: Floats, bounds: Interval) -> Estimate:
     return Estimate(float(values.mean()), bounds.low, bounds.high, values.size) if values.size else Estimate()
+
+
+_MISUSED = [f"misused_{kind}" for kind in MISUSES]
+_USED = [*USED, "end_reason", "to_staff", "repeated", *_MISUSED]
+
+
+@dataclass(frozen=True)
+class Habits:
+    """One seat's conversations that came to an end of their own, over all or those of one group.
+
+    ``turns`` (queries that were answered) and ``words_per_turn`` are means over items; ``to_staff`` is the share of all
+    queries that went to the clinical staff, ``repeated`` that of those asked before in the same conversation; ``None``
+    where there is nothing to divide by. ``misuses`` counts messages, ``endings`` conversations, ``ratings`` how often
+    each rating from 1 to 5 was given.
+    """
+
+    seat: str
+    doctor: str
+    group: str | None
+    items: int
+    conversations: int
+    queries: int
+    turns: float | None
+    words_per_turn: float | None
+    to_staff: float | None
+    repeated: float | None
+    misuses: dict[TagMisuse, int]
+    endings: dict[EndReason, int]
+    ratings: dict[int, int]
+
+
+def habits_of(trials: pd.DataFrame, by: Slice | None = None) -> list[Habits]:
+    """Return the habits of each seat of ``read_care``'s table, and each group if asked, by group and seat."""
+    found: list[Habits] = []
+    for group, members in slices(trials[_USED], by):
+        items = {str(seat): own for seat, own in item_rows(members).groupby("seat", observed=True)}
+        for seat, own in members.groupby("seat", observed=True, sort=True):
+            found.append(_habits(group, own, items[str(seat)]))
+    return found
+
+
+def _habits(group: str | None, trials: pd.DataFrame, items: pd.DataFrame) -> Habits:
+    whole = trials[trials["whole"]]
+    given = Counter(int(rating) for rating in whole["rating"].dropna())
+    sums = whole[["turns", "to_staff", "repeated", *_MISUSED]].sum()
+    return Habits(
+        seat=str(trials["seat"].iat[0]),
+        doctor=doctor_of(str(trials["seat"].iat[0])),
+        group=group,
+        items=int(items["turns"].notna().sum()),
+        conversations=len(whole),
+        queries=int(sums["turns"]),
+        turns=_number(items["turns"].mean()),
+        words_per_turn=_number(items["words_per_turn"].mean()),
+        to_staff=_share(sums["to_staff"], sums["turns"]),
+        repeated=_share(sums["repeated"], sums["turns"]),
+        misuses={kind: int(sums[name]) for kind, name in zip(MISUSES, _MISUSED, strict=True)},
+        endings=dict(Counter(whole["end_reason"].astype(str)).most_common()),  # type: ignore[arg-type]
+        ratings={rating: given[rating] for rating in range(1, BEST_RATING + 1)},
+    )
+
+
+def _share(part: float, whole: float) -> float | None:
+    return float(part / whole) if whole else None
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)

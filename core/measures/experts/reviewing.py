@@ -1,25 +1,226 @@
-"""A review under way: whose turn what is, what was said, ties for a third, and when the models' names may be shown.
+"""Reviews by experts: items drawn and dealt out by a seed, whose turn what is, ties for a third, unblinding.
 
 Every answer is a row of its own, saved at once; a changed one says why. Until a review is unblinded nobody is told
-whose items they are, and afterwards no answer can be changed.
+whose items they are, a model's name is kept out of what annotators read (also where the model names itself), and
+afterwards no answer can be changed.
+
+Experts also answer vignettes themselves: a run for each of them whose doctor is ``human/NAME`` and whose arms are the
+vignette's, stored through the journal and graded as a model's. A trial is written once all its questions are answered;
+what is answered up to then is kept as annotations, so that nothing is lost.
 """
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import random
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import combinations
+from pathlib import Path
 
 import duckdb
 
+from core import __version__
+from core.agents.reference.grader import ReferenceGrader
+from core.case import Case, case_set_hash
+from core.datasets.select import cases_of
 from core.errors import UsageError
-from core.measures.experts.baseline import baseline_pool, begin_baseline
-from core.measures.experts.drawing import draw, own_order
-from core.store import reviews as rows
-from core.store.annotations import Annotation, Span, add_annotations, annotations_of
+from core.events import Answered, Ended, Event, Finished, Misused, QuestionType, Started, Utterance
+from core.frameworks.answering import grade_answer
+from core.frameworks.casting import REFERENCE, is_model
+from core.journal import JournalWriter, RunHeader, TrialLine, seed_of, trial_id
 from core.store.database import Store
-from core.store.review_records import ANSWERS, Question, Review, ReviewItem, ReviewPlan, Unblinding
+from core.store.fold import fold
+from core.store.queries import reviews as rows
+from core.store.queries.reviews import Annotation, Span, add_annotations, annotations_of
+from core.store.review_records import ANSWERS, Candidate, Item, Question, Review, ReviewItem, ReviewPlan, Unblinding
+from core.store.runs import done_trial_ids, run_cases
+
+
+def draw(pool: Sequence[Candidate], plan: ReviewPlan) -> list[ReviewItem]:
+    """Return the plan's items, shuffled and dealt out; raise ``UsageError`` where there are not enough.
+
+    The same pool, in any order, and the same plan give the same items.
+    """
+    rng = random.Random(plan.seed)
+    ordered = sorted(pool, key=lambda one: one.item)
+    if plan.sampling == "disagreement":
+        ordered = [one for one in ordered if one.disagreement]
+    if len(ordered) < plan.number:
+        what = "on which graders or rules disagree" if plan.sampling == "disagreement" else "that fit"
+        raise UsageError(f"There are {len(ordered):,} items {what}, and {plan.number:,} are asked for: ask for fewer.")
+    if plan.sampling in ("specialty", "dataset"):
+        chosen = _by_stratum(ordered, plan, rng)
+    else:
+        chosen = rng.sample(ordered, plan.number)
+    rng.shuffle(chosen)
+    return _dealt([one.item for one in chosen], plan, rng)
+
+
+def own_order(items: Sequence[ReviewItem], annotator: str, seed: int) -> list[ReviewItem]:
+    """Return an annotator's items in the order in which this annotator sees them."""
+    mine = sorted((one for one in items if annotator in one.annotators), key=lambda one: one.number)
+    random.Random(f"{seed} {annotator}").shuffle(mine)
+    return mine
+
+
+def _by_stratum(pool: Sequence[Candidate], plan: ReviewPlan, rng: random.Random) -> list[Candidate]:
+    """Return as many of each model and group as there are places, one more of the first where they do not divide.
+
+    The cases of a group come in one order for all models, so that models are judged on the same cases as far as
+    they have them; of several trials of a case one is drawn, and another only once there is no other case.
+    """
+    cases = sorted({one.case_key for one in pool})
+    rng.shuffle(cases)
+    place = {key: number for number, key in enumerate(cases)}
+    strata: dict[tuple[str, str], list[Candidate]] = {}
+    for one in pool:
+        group = one.specialty if plan.sampling == "specialty" else one.dataset
+        strata.setdefault((group, one.model), []).append(one)
+    queues = [_queue(members, place, rng) for _, members in sorted(strata.items())]
+    chosen: list[Candidate] = []
+    while len(chosen) < plan.number:
+        for queue in queues:
+            if queue and len(chosen) < plan.number:
+                chosen.append(queue.pop(0))
+    return chosen
+
+
+def _queue(members: Sequence[Candidate], place: dict[str, int], rng: random.Random) -> list[Candidate]:
+    """Return a stratum's candidates: one trial of every case first, then a second one, and so on."""
+    shuffled = rng.sample(list(members), len(members))
+    seen: dict[str, int] = {}
+    ranked: list[tuple[int, int, Candidate]] = []
+    for one in shuffled:
+        ranked.append((seen.get(one.case_key, 0), place[one.case_key], one))
+        seen[one.case_key] = seen.get(one.case_key, 0) + 1
+    return [one for _, _, one in sorted(ranked, key=lambda entry: entry[:2])]
+
+
+def _dealt(items: Sequence[str], plan: ReviewPlan, rng: random.Random) -> list[ReviewItem]:
+    """Give the shared items to pairs of annotators in turn, the others to whoever has the fewest."""
+    people = plan.annotators
+    pairs = list(combinations(people, 2))
+    shared = min(len(items), round(plan.shared * len(items))) if pairs else 0
+    load = dict.fromkeys(people, 0)
+    dealt: list[tuple[str, tuple[str, ...]]] = []
+    for number, item in enumerate(items):
+        who = pairs[number % len(pairs)] if number < shared else (min(people, key=lambda name: load[name]),)
+        for name in who:
+            load[name] += 1
+        dealt.append((item, who))
+    rng.shuffle(dealt)  # what is shared does not come first
+    return [ReviewItem(item, number, who) for number, (item, who) in enumerate(dealt, start=1)]
+
+
+NO_PROMPT = "none"
+"""The prompt pack of a run in which nobody was prompted."""
+
+
+def baseline_pool(plan: ReviewPlan) -> list[Candidate]:
+    """Return the vignettes that a plan may draw from; with ``mcq`` only those that have choices."""
+    return [
+        Candidate(str(Item("case", case_key=case.case_key)), "", case.case_key, case.dataset, case.specialty)
+        for case in cases_of(plan.case_set)
+        if (not plan.specialties or case.specialty in plan.specialties)
+        and (not plan.datasets or case.dataset in plan.datasets)
+        and (case.choices or "mcq" not in plan.question_types)
+    ]
+
+
+def baseline_run(review: Review, annotator: str) -> str:
+    """Return the id of the run that holds an expert's answers."""
+    if annotator not in review.plan.annotators:
+        raise UsageError(f"{annotator} has no part in the review {review.name}.")
+    return f"human-{review.review_id}-{review.plan.annotators.index(annotator) + 1}"
+
+
+def begin_baseline(store: Store, review: Review, items: Sequence[ReviewItem]) -> None:
+    """Write the header of every expert's run, which holds the cases as they are now."""
+    cases = {str(Item("case", case_key=case.case_key)): case for case in cases_of(review.plan.case_set)}
+    for annotator in review.plan.annotators:
+        mine = [cases[one.item] for one in own_order(items, annotator, review.plan.seed)]
+        if mine:
+            with JournalWriter(_journal(store, baseline_run(review, annotator))) as journal:
+                journal.append(_header(review, annotator, mine))
+    fold(store)
+
+
+def baseline_cases(store: Store, review: Review, annotator: str) -> dict[str, Case]:
+    """Return item → case as the expert's run holds it."""
+    with store.read() as cursor:
+        held = run_cases(cursor, baseline_run(review, annotator))
+    return {str(Item("case", case_key=case.case_key)): case for case in held}
+
+
+def write_trials(store: Store, review: Review, annotator: str, said: Mapping[tuple[str, str, str], Annotation]) -> int:
+    """Write the trials that are answered whole and not stored yet, graded by the reference grader; return how many."""
+    run_id = baseline_run(review, annotator)
+    with store.read() as cursor:
+        stored = done_trial_ids(cursor, run_id)
+    lines = []
+    for item, case in baseline_cases(store, review, annotator).items():
+        answers = [said.get((item, annotator, question)) for question in review.plan.question_types]
+        if trial_id(run_id, case.case_key, 0) not in stored and all(answers):
+            lines.append(_trial(run_id, review, case, [one for one in answers if one is not None]))
+    if lines:
+        with JournalWriter(_journal(store, run_id)) as journal:
+            for line in lines:
+                journal.append(line)
+        fold(store)
+    return len(lines)
+
+
+def _trial(run_id: str, review: Review, case: Case, answers: Sequence[Annotation]) -> TrialLine:
+    trial, seed = trial_id(run_id, case.case_key, 0), seed_of(review.plan.seed, case.case_key, 0)
+    first, last = min(one.annotated_at for one in answers), max(one.annotated_at for one in answers)
+    events: list[Event] = [Started(trial_id=trial, case_key=case.case_key, trial=0, seed=seed, at=first)]
+    for one in answers:
+        events += asyncio.run(_graded(case, one.question, one.value or ""))  # type: ignore[arg-type]
+    events.append(Finished(at=last))
+    return TrialLine(
+        run_id=run_id, trial_id=trial, case_key=case.case_key, trial=0, seed=seed, events=events, finished_at=last
+    )
+
+
+async def _graded(case: Case, question_type: QuestionType, response: str) -> list[Event]:
+    answered = Answered(format="vignette", question_type=question_type, response=response)
+    grades = grade_answer(case, ReferenceGrader(), ("vignette", question_type), response, ())
+    return [answered, *[event async for event in grades]]
+
+
+def _header(review: Review, annotator: str, cases: list[Case]) -> RunHeader:
+    plan, run_id = review.plan, baseline_run(review, annotator)
+    return RunHeader(
+        run_id=run_id,
+        fingerprint=hashlib.sha256(run_id.encode()).hexdigest(),
+        protocol="craftmd",
+        doctor=f"human/{annotator}",
+        patient=REFERENCE["patient"],
+        grader=ReferenceGrader.name,
+        summariser=REFERENCE["summariser"],
+        prompt_pack=NO_PROMPT,
+        prompt_hash=NO_PROMPT,
+        case_set=plan.case_set,
+        case_set_hash=case_set_hash(cases),
+        arms=[("vignette", question_type) for question_type in plan.question_types],
+        trials=1,
+        seed=plan.seed,
+        settings={"review": review.name},
+        code_version=__version__,
+        source="local",
+        created_at=review.created_at,
+        cases=cases,
+    )
+
+
+def _journal(store: Store, run_id: str) -> Path:
+    return store.journals / run_id / "journal.jsonl"
+
 
 COMMENT, HIGHLIGHT = "comment", "highlight"
 """What an annotation is about that answers no question."""
@@ -242,3 +443,68 @@ def _asked(state: ReviewState, number: int, annotator: str, question: str | None
 
 def _save(connection: duckdb.DuckDBPyConnection, state: ReviewState, new: Annotation) -> None:
     add_annotations(connection, [replace(new, review_id=state.review.review_id)])
+
+
+def next_question(state: ReviewState, item: str, annotator: str) -> str | None:
+    """Return the question type of a vignette that the expert is to answer next, ``None`` where all are answered."""
+    return next((q for q in state.questions if state.value(item, annotator, q) is None), None)
+
+
+def vignette_of(store: Store, state: ReviewState, item: str, annotator: str) -> Case:
+    """Return the case behind an item as the expert's run holds it."""
+    cases = baseline_cases(store, state.review, annotator)
+    if item not in cases:
+        raise UsageError(f"This vignette is not among those of {annotator}.")
+    return cases[item]
+
+
+def answer_vignette(store: Store, review: str, number: int, annotator: str, question_type: str, response: str) -> None:
+    """Save an expert's answer; once all questions of the vignette are answered, the trial is graded and stored.
+
+    An answer is final: raises ``UsageError`` for a second one, an empty one, and one out of turn.
+    """
+    state = state_of(store, review)
+    item = state.by_number.get(number)
+    if item is None or annotator not in item.annotators:
+        raise UsageError(f"{annotator} is not asked about vignette {number} of the review {state.review.name}.")
+    if not response.strip():
+        raise UsageError("The answer is empty: write a diagnosis, or choose one.")
+    if next_question(state, item.item, annotator) != question_type:
+        raise UsageError("This question was answered before, or is not the next one: an answer is final.")
+    new = Annotation(item.item, annotator, question_type, response.strip(), review_id=state.review.review_id)
+    with store.write() as connection:
+        add_annotations(connection, [new])
+    write_trials(store, state.review, annotator, {**state.said, (item.item, annotator, question_type): new})
+
+
+_FAMILIES = (
+    r"chat ?gpt", r"gpt[-‑ ]?\d[\w.-]*", r"gpt", r"open ?ai", r"mi[sx]tral", r"llama[-‑ ]?\d*", r"meta ai", r"claude",
+    r"anthropic", r"gemini", r"gemma", r"deepseek", r"qwen",
+)  # fmt: skip
+_ANY = re.compile(rf"\b(?:{'|'.join(_FAMILIES)})\b", re.IGNORECASE)
+_BLOCK = "█"
+_TELLING = 3
+"""Letters that a model's name must have to be looked for."""
+
+
+def hidden(text: str, models: Iterable[str] = ()) -> str:
+    """Return a text with the names of model families, and of ``models``, blacked out; every letter keeps its place."""
+    shown = _ANY.sub(_blacked_out, text)
+    for name in (part for model in models for part in (model, model.rpartition("/")[2])):
+        if is_model(name) and len(name) >= _TELLING:
+            shown = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", _blacked_out, shown, flags=re.IGNORECASE)
+    return shown
+
+
+def blinded_dialogue(events: Sequence[Event], models: Sequence[str] = ()) -> list[Event]:
+    """Return the dialogue alone, names blacked out: answers, verdicts, calls and failures would tell whose it is."""
+    kept = [event for event in events if isinstance(event, Utterance | Misused | Ended)]
+    return [
+        event.model_copy(update={"text": hidden(event.text, models)}) if isinstance(event, Utterance)
+        else event.model_copy(update={"detail": ""})
+        for event in kept
+    ]  # fmt: skip
+
+
+def _blacked_out(found: re.Match[str]) -> str:
+    return _BLOCK * len(found[0])

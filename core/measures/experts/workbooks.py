@@ -1,19 +1,52 @@
-"""Reads the experts' workbooks of the CRAFT-MD release: one sheet a model, one row a conversation, three questions.
+"""Annotations in and out: the workbooks of the CRAFT-MD release, and plain CSV with the history of every answer.
 
-Two annotators have a workbook each, some conversations stand in both, and a third workbook holds what a third annotator
-said where those two differ. The questions are the columns that begin with Q1, Q2 and Q3.
+In the release two annotators have a workbook each, some conversations stand in both, and a third workbook holds what a
+third annotator said where those two differ. A sheet is a model, a row a conversation; the questions are the columns
+that begin with Q1, Q2 and Q3. The grader's file holds, for 317 cases, the diagnoses that the grader read out of GPT-4's
+five answers to the whole vignette, and how many of them the experts call right. Its first 200 columns are the data
+set's cases 0 to 199, the rest the MedQA dermatology cases in the order of the data set.
+
+What stands in the database already is not taken twice. Of a blinded review no export says whose items they are.
 """
 
 from __future__ import annotations
 
+import csv
 import io
+import re
+import time
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, TextIO
 
-from core.errors import AnamnesisError
-from core.store.review_records import Answer, Judgement, Question
+import orjson
+
+from core.datasets.published import RELEASE_DATASETS
+from core.errors import AnamnesisError, UsageError
+from core.measures.experts.figures import (
+    IMPORTED,
+    RELEASE,
+    CaseCount,
+    CountAgreement,
+    Decision,
+    count_agreement,
+    decide,
+)
+from core.measures.experts.reviewing import states
+from core.store.database import Store
+from core.store.queries.release import Arm, ReleasedRun, document, released_runs
+from core.store.queries.reviews import (
+    Annotation,
+    Span,
+    add_annotations,
+    annotation_history,
+    annotations_of,
+    conversations_on,
+    subjects,
+)
+from core.store.review_records import ANSWERS, QUESTIONS, Answer, Item, Judgement, Question, parse_item
 
 FOLDER = "results/expert_annotations"
 FILES = {
@@ -101,3 +134,313 @@ def _answer(cell: Any, where: str) -> Answer:
     if answer is None:
         raise AnamnesisError(f"{where}: {str(cell)[:40]!r} is neither yes nor no.")
     return answer
+
+
+GRADER_FILE = f"{FOLDER}/validation_graderai.csv"
+GRADED_MODEL = "gpt_4"
+_ARM: Arm = ("vignette", "frq")
+_OWN_ID = 200
+"""Columns before this one name cases of the data set."""
+_IMPORT = "import the authors' release with `python -m core import craftmd PATH`"
+
+
+@dataclass(frozen=True)
+class GradedCase:
+    """A column of the grader's file: how many trials the experts call right, ``None`` where they left it open."""
+
+    number: int
+    trials: int
+    right: int | None
+
+
+@dataclass(frozen=True)
+class GraderOfRelease:
+    """The release's grader against its experts: ``lacking`` says why the comparison cannot be computed."""
+
+    annotated: int
+    counted: int
+    found: CountAgreement | None
+    lacking: str = ""
+
+
+def release_decisions(store: Store) -> list[Decision]:
+    """Return what the experts of the release decided; raises ``AnamnesisError`` where no workbook was imported."""
+    contents = _documents(store, FILES)
+    return decide(
+        judgement for annotator, content in contents.items() for judgement in read_workbook(content, annotator)
+    )
+
+
+def workbooks_of(store: Store) -> dict[str, bytes]:
+    """Return annotator → the workbook that was imported; raises ``AnamnesisError`` where one is missing."""
+    return _documents(store, FILES)
+
+
+def grader_of_release(store: Store) -> GraderOfRelease:
+    """Compare the release's grader with its experts by counts of right trials, where its GPT-4 results are at hand."""
+    cases = read_grader_file(_documents(store, {"grader": GRADER_FILE})["grader"])
+    with store.read() as cursor:
+        run = next((run for run in released_runs(cursor) if run.model == GRADED_MODEL), None)
+    counted = [case for case in cases if case.right is not None]
+    if run is None:
+        return GraderOfRelease(
+            len(cases), len(counted), None,
+            "The experts judged GPT-4’s answers, and this part of the release lacks GPT-4’s results: the printed "
+            "figure cannot be computed from it.",
+        )  # fmt: skip
+    return GraderOfRelease(len(cases), len(counted), count_agreement(counts_beside(counted, run)))
+
+
+def counts_beside(cases: Sequence[GradedCase], run: ReleasedRun) -> list[CaseCount]:
+    """Return the counts of experts and grader on the cases that both have."""
+    by_id = {case.case_key.rpartition("_")[2]: case.case_key for case in run.cases}
+    rest = [
+        case.case_key for case in sorted(run.cases, key=lambda case: case.position)
+        if case.dataset == RELEASE_DATASETS["medqa_usmle"] and case.specialty == "Dermatology"
+    ]  # fmt: skip
+    found = []
+    for case in cases:
+        place = case.number - _OWN_ID
+        key = by_id.get(str(case.number)) if place < 0 else rest[place] if place < len(rest) else None
+        counts = run.counts.get((_ARM, key)) if key else None
+        if key and counts and case.right is not None:
+            found.append(CaseCount(key, case.right, counts[0], case.trials))
+    return found
+
+
+def read_grader_file(content: bytes) -> list[GradedCase]:
+    """Return the columns of the grader's file; raises ``AnamnesisError`` where it is laid out otherwise."""
+    rows = {row[0]: row for row in csv.reader(io.StringIO(content.decode("utf-8-sig"))) if row and row[0]}
+    heads = next((row for row in csv.reader(io.StringIO(content.decode("utf-8-sig"))) if "case_0" in row), None)
+    right = rows.get("dermatologist_accuracy")
+    if heads is None or right is None:
+        raise AnamnesisError(f"{GRADER_FILE} has no rows case_… and dermatologist_accuracy: import the release anew.")
+    trials = sum(name.startswith("trial_") for name in rows)
+    return [
+        GradedCase(int(head.removeprefix("case_")), trials, _count(cell, head))
+        for head, cell in zip(heads, right, strict=True)
+        if head.startswith("case_")
+    ]  # fmt: skip
+
+
+def _count(cell: str, head: str) -> int | None:
+    if not cell.strip():
+        return None
+    try:
+        return int(float(cell))
+    except ValueError as error:
+        raise AnamnesisError(f"{GRADER_FILE}, column {head}: {cell[:40]!r} is no number of trials.") from error
+
+
+def _documents(store: Store, wanted: Mapping[str, str]) -> dict[str, bytes]:
+    with store.read() as cursor:
+        found = {name: document(cursor, path) for name, path in wanted.items()}
+    missing = [wanted[name] for name, content in found.items() if content is None]
+    if missing:
+        raise AnamnesisError(f"The experts' files are not here ({', '.join(missing)}): {_IMPORT}.")
+    return {name: content for name, content in found.items() if content is not None}
+
+
+EXPORTED = (
+    "item", "model", "case", "annotator", "question", "value", "comment", "reason", "highlights", "review", "at"
+)  # fmt: skip
+HIDDEN = "hidden until unblinded"
+
+
+def export_annotations(store: Store, out: TextIO) -> int:
+    """Write every annotation, the oldest first, and return how many; times are UTC."""
+    reviews = states(store)
+    held = {state.review.review_id: state.review for state in reviews}
+    numbers = {(state.review.review_id, one.item): one.number for state in reviews for one in state.items}
+    with store.read() as cursor:
+        rows = annotation_history(cursor)
+        items = {one.item: parse_item(one.item) for one in rows}
+        known = subjects(cursor, [item.trial_id for item in items.values() if item.trial_id])
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(EXPORTED)
+    for one in rows:
+        item, review, name = items[one.item], held.get(one.review_id), one.item
+        subject = known.get(item.trial_id)
+        model, case = (subject.model, subject.case_key) if subject else (item.model, item.case_key)
+        if review and not review.unblinded and review.plan.kind != "baseline":
+            # a trial's name would lead to its model
+            model, name = HIDDEN, f"item {numbers.get((one.review_id, one.item), '?')}"
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(one.annotated_at))
+        writer.writerow(
+            [name, model, case, one.annotator, one.question, one.value or "", one.comment, one.reason,
+             _highlights(one.spans), review.name if review else one.review_id, at]
+        )  # fmt: skip
+    return len(rows)
+
+
+def _highlights(spans: tuple[Span, ...]) -> str:
+    return orjson.dumps([vars(span) for span in spans]).decode() if spans else ""
+
+
+DATASET = "craftmd"
+"""The data set that the cases of the release's workbooks belong to."""
+COLUMNS = ("item", "model", "case", "annotator", "question", "value", "comment")
+_SPEAKER = re.compile(r"\b(?:Doctor|Patient)-AI\s*:")
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What came in: ``added`` annotations, ``known`` that stood there already, and (line, reason) of rejected rows.
+
+    ``matched`` of the ``items`` are conversations that are stored here.
+    """
+
+    added: int = 0
+    known: int = 0
+    items: int = 0
+    matched: int = 0
+    rejected: tuple[tuple[int, str], ...] = ()
+
+
+def import_release_annotations(store: Store) -> Imported:
+    """Take in what the experts of the imported CRAFT-MD release said."""
+    return _import_rows(store, [row for who, content in workbooks_of(store).items() for row in read_rows(content, who)])
+
+
+def import_file(store: Store, path: Path, annotator: str | None = None) -> Imported:
+    """Take in a CSV file, or a workbook as the release has them, whose annotator its name or ``annotator`` tells."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read ({error.strerror}): name a .csv or .xlsx file.") from error
+    if path.suffix.lower() == ".csv":
+        return import_csv(store, content)
+    if path.suffix.lower() != ".xlsx":
+        raise UsageError(f"{path} is neither .csv nor .xlsx: annotations come as CSV or as the release's workbooks.")
+    known = {Path(name).name: who for who, name in FILES.items()}
+    who = annotator or known.get(path.name)
+    if who is None:
+        raise UsageError(f"{path.name} is none of the release's workbooks: say whose it is with --annotator.")
+    return _import_rows(store, read_rows(content, who))
+
+
+def import_csv(store: Store, content: bytes) -> Imported:
+    """Take in a CSV with the columns item (or model and case), annotator, question, value and perhaps comment.
+
+    A row that cannot be used is rejected by its line, the others go in. ``model`` and ``case`` name a stored
+    conversation where there is exactly one, else one held elsewhere.
+    """
+    try:
+        reader = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""))
+        rows = list(enumerate(reader, start=2))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise AnamnesisError(f"The file is no CSV in UTF-8 ({error}): save it as such.") from error
+    heads = set(reader.fieldnames or ())
+    if not {"annotator", "question", "value"} <= heads or not ("item" in heads or {"model", "case"} <= heads):
+        raise AnamnesisError(
+            "The CSV lacks columns: it needs item (or model and case), annotator, question and value; comment may "
+            "stand beside them."
+        )
+    talks = _single_talks(store, [row for _, row in rows])
+    taken: list[Annotation] = []
+    rejected: list[tuple[int, str]] = []
+    for line, row in rows:
+        try:
+            taken.append(_annotation(row, talks))
+        except UsageError as error:
+            rejected.append((line, str(error)))
+    kept, gone = _with_known_trials(store, taken)
+    lines = {id(one): line for one, line in zip(taken, _taken_lines(rows, rejected), strict=True)}
+    rejected += [(lines[id(one)], f"There is no stored trial for {one.item}.") for one in gone]
+    return _add(store, kept, tuple(sorted(rejected)))
+
+
+def _taken_lines(rows: Sequence[tuple[int, object]], rejected: Sequence[tuple[int, str]]) -> list[int]:
+    refused = {line for line, _ in rejected}
+    return [line for line, _ in rows if line not in refused]
+
+
+def _single_talks(store: Store, rows: Iterable[Mapping[str, str | None]]) -> dict[tuple[str, str], list[str]]:
+    """Return (model, case) → the stored conversations on it, for the rows that name no item."""
+    pairs = [(_cell(row, "model"), _cell(row, "case")) for row in rows if not _cell(row, "item")]
+    with store.read() as cursor:
+        return {pair: list(talks) for pair, talks in conversations_on(cursor, pairs).items()}
+
+
+def _annotation(row: Mapping[str, str | None], talks: Mapping[tuple[str, str], Sequence[str]]) -> Annotation:
+    question, value = _cell(row, "question"), _cell(row, "value").lower()
+    if question not in QUESTIONS:
+        raise UsageError(f"question {question[:40]!r} is none of {', '.join(QUESTIONS)}.")
+    if value not in ANSWERS:
+        raise UsageError(f"value {value[:40]!r} is neither yes nor no.")
+    if not _cell(row, "annotator"):
+        raise UsageError("annotator is empty.")
+    item = _item(row, talks)
+    return Annotation(str(item), _cell(row, "annotator"), question, value, _cell(row, "comment"), review_id=IMPORTED)
+
+
+def _item(row: Mapping[str, str | None], talks: Mapping[tuple[str, str], Sequence[str]]) -> Item:
+    if _cell(row, "item"):
+        return parse_item(_cell(row, "item"))
+    model, case = _cell(row, "model"), _cell(row, "case")
+    if not (model and case):
+        raise UsageError("neither item nor model and case are given.")
+    held = talks.get((model, case), [])
+    return Item("talk", trial_id=held[0]) if len(held) == 1 else Item("release", model=model, case_key=case)
+
+
+def _with_known_trials(store: Store, new: Sequence[Annotation]) -> tuple[list[Annotation], list[Annotation]]:
+    """Part annotations into those whose trial is stored, or that need none, and the others."""
+    trials = {one.item: parse_item(one.item).trial_id for one in new}
+    with store.read() as cursor:
+        known = subjects(cursor, [trial for trial in trials.values() if trial])
+    there = [one for one in new if not trials[one.item] or trials[one.item] in known]
+    return there, [one for one in new if trials[one.item] and trials[one.item] not in known]
+
+
+def _import_rows(store: Store, rows: Sequence[WorkbookRow]) -> Imported:
+    pairs = [(row.model, f"{DATASET}/{row.case}") for row in rows]
+    with store.read() as cursor:
+        talks = conversations_on(cursor, pairs)
+    new = [
+        Annotation(
+            str(matching_item(row, pair, talks.get(pair, {}))), f"release {row.annotator}", question, answer,
+            review_id=RELEASE,
+        )
+        for row, pair in zip(rows, pairs, strict=True)
+        for question, answer in row.answers.items()
+    ]  # fmt: skip
+    return _add(store, new, ())
+
+
+def matching_item(row: WorkbookRow, pair: tuple[str, str], talks: Mapping[str, Sequence[str]]) -> Item:
+    """Return the stored conversation with the same words, up to its last message, or one held elsewhere.
+
+    Of several, which then differ in nothing but the diagnosis, the one with the workbook's diagnosis.
+    """
+    said = _words(_SPEAKER.sub(" ", row.conversation))
+    same = [trial for trial, texts in talks.items() if said and _words(" ".join(texts[:-1])) == said]
+    same += [trial for trial, texts in talks.items() if said and _words(" ".join(texts)) == said]
+    closing = [trial for trial in same if _words(row.diagnosis) and _words(talks[trial][-1]) == _words(row.diagnosis)]
+    found = next(iter([*closing, *same]), None)
+    return Item("talk", trial_id=found) if found else Item("release", model=pair[0], case_key=pair[1])
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(text)]
+
+
+def _add(store: Store, new: Sequence[Annotation], rejected: tuple[tuple[int, str], ...]) -> Imported:
+    with store.write() as connection:
+        held = {
+            (one.review_id, one.item, one.annotator, one.question): (one.value, one.comment)
+            for one in annotations_of(connection)
+        }  # fmt: skip
+        fresh = [
+            one for one in new
+            if held.get((one.review_id, one.item, one.annotator, one.question)) != (one.value, one.comment)
+        ]  # fmt: skip
+        added = add_annotations(connection, fresh)
+    items = {one.item for one in new}
+    stored = sum(parse_item(item).kind in ("talk", "answer") for item in items)
+    return Imported(added, len(new) - added, len(items), stored, rejected)
+
+
+def _cell(row: Mapping[str, str | None], name: str) -> str:
+    return (row.get(name) or "").strip()

@@ -1,22 +1,101 @@
-"""How far graders agree on the answers that they judged alike: every two of them, and all together.
+"""How far graders of the same free responses agree, by pairs and all together, and contradict themselves.
 
 Percent agreement, Cohen's kappa (Fleiss' for three and more) and Gwet's AC1, on verdicts as right or not right and as
-all kinds that count. Intervals resample cases with all their answers, since those to one case hang together.
+all kinds that count. Intervals resample cases with all their answers, since those to one case hang together. A grader
+contradicts itself on the same words in several answers, or on one answer judged again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from core.errors import UsageError
 from core.events import COUNTED
-from core.measures.graders.judged import NOT_JUDGED, Judged
 from core.stats.agreement_resampled import Estimate, agreement_by_case, many_judges_by_case
+from core.stats.intervals import Interval
+from core.stats.ratios import ratio_intervals
+from core.store.database import Store
+from core.store.queries.graders import FlipCount, GraderHeld, VerdictCount, flip_counts, graders_held, verdict_counts
+from core.store.selection import Selection
+
+NOT_JUDGED = -1
+"""Code of an answer that a grader has not judged, or not with a verdict that counts."""
+_CODE = {verdict: code for code, verdict in enumerate(COUNTED)}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What ``graders`` say now of the same answers; ``counts`` hold their verdicts in this order."""
+
+    graders: tuple[str, ...]
+    counts: Sequence[VerdictCount]
+
+    @cached_property
+    def cases(self) -> NDArray[np.int64]:
+        """Of each count the number of its case, from 0; answers to one case hang together."""
+        numbers: dict[str, int] = {}
+        return np.array([numbers.setdefault(one.case_key, len(numbers)) for one in self.counts], dtype=np.int64)
+
+    @cached_property
+    def codes(self) -> NDArray[np.int64]:
+        """Count × grader: the place of its verdict among ``COUNTED``, or ``NOT_JUDGED``."""
+        rows = [[_CODE.get(v, NOT_JUDGED) if v else NOT_JUDGED for v in one.verdicts] for one in self.counts]
+        return np.array(rows, dtype=np.int64).reshape(len(rows), len(self.graders))
+
+    @cached_property
+    def answers(self) -> NDArray[np.int64]:
+        """How many answers each count stands for."""
+        return np.array([one.n for one in self.counts], dtype=np.int64)
+
+    def of(self, graders: Sequence[str]) -> Judged:
+        """Return the same with these graders only, in their order; raise ``UsageError`` for one that judged nothing."""
+        places = [self.place(name) for name in graders]
+        if tuple(graders) == self.graders:
+            return self
+        counts = [replace(one, verdicts=tuple(one.verdicts[p] for p in places)) for one in self.counts]
+        return Judged(tuple(graders), counts)
+
+    def narrowed(
+        self, case_set: str = "", models: Sequence[str] = (), formats: Sequence[str] = (),
+        question_types: Sequence[str] = (),
+    ) -> Judged:  # fmt: skip
+        """Return the answers to a case set by these models in these formats and question types; none named is all."""
+        prefix = f"{case_set}/" if case_set else ""
+        counts = [
+            one for one in self.counts
+            if one.case_key.startswith(prefix) and (not models or one.model in models)
+            and (not formats or one.format in formats) and (not question_types or one.question_type in question_types)
+        ]  # fmt: skip
+        return Judged(self.graders, counts)
+
+    def place(self, name: str) -> int:
+        """Return where a grader stands among the others; raise ``UsageError`` for one that judged nothing."""
+        if name not in self.graders:
+            known = ", ".join(self.graders) or "nobody"
+            raise UsageError(f"No grader {name!r} has judged these answers, only {known}: grade them with `regrade`.")
+        return self.graders.index(name)
+
+
+def read_graders(store: Store, selection: Selection | None = None) -> list[GraderHeld]:
+    """Return who judged free responses of a selection (all campaigns and releases by default)."""
+    with store.read() as cursor:
+        return graders_held(cursor, selection)
+
+
+def read_judged(store: Store, graders: Sequence[str] | None = None, selection: Selection | None = None) -> Judged:
+    """Return the newest verdict of each grader (all by default) on every free response of a selection."""
+    if graders is None:
+        graders = [one.grader for one in read_graders(store, selection)]
+    with store.read() as cursor:
+        return Judged(tuple(graders), verdict_counts(cursor, graders, selection))
+
 
 Kinds = Literal["right or not", "all kinds"]
 KINDS: tuple[Kinds, ...] = ("right or not", "all kinds")
@@ -134,3 +213,50 @@ def _common(said: _Said, kinds: Kinds) -> GraderAgreement:
     held = np.zeros((said.n_cases, len(patterns)))
     np.add.at(held, (said.cases, which.reshape(-1)), said.answers)
     return said.result(kinds, many_judges_by_case(patterns, held), OF_MANY)
+
+
+@dataclass(frozen=True)
+class FlipRate:
+    """``both`` of ``pairs`` that a grader met more than once were judged right at one time and not at another.
+
+    ``same`` is what was met again: the ``response``, the ``diagnosis`` read out of it, or the ``answer`` itself, under
+    the same prompts. The interval resamples right answers with all their pairs.
+    """
+
+    grader: str
+    same: str
+    pairs: int
+    both: int
+    verdicts: int
+    interval: Interval
+
+    @property
+    def share(self) -> float:
+        """The share of pairs that got both verdicts, 0 to 1."""
+        return self.both / self.pairs
+
+
+def flip_rates(store: Store, runs: Sequence[str] | None = None) -> list[FlipRate]:
+    """Return the flip rates of every grader that met anything again, in all runs or in some."""
+    with store.read() as cursor:
+        counts = flip_counts(cursor, runs)
+    kinds = sorted({(one.grader, one.same) for one in counts})
+    by_answer: dict[int, dict[tuple[str, str], FlipCount]] = {}
+    for one in counts:
+        by_answer.setdefault(one.right_answer, {})[one.grader, one.same] = one
+    both, pairs = (_flip_table(by_answer.values(), kinds, name) for name in ("both", "pairs"))
+    intervals = ratio_intervals(both, pairs) if kinds else []
+    return [_rate(kind, counts, interval) for kind, interval in zip(kinds, intervals, strict=True)]
+
+
+def _rate(kind: tuple[str, str], counts: Sequence[FlipCount], interval: Interval) -> FlipRate:
+    mine = [one for one in counts if (one.grader, one.same) == kind]
+    pairs, both, verdicts = (sum(getattr(one, name) for one in mine) for name in ("pairs", "both", "verdicts"))
+    return FlipRate(*kind, pairs=pairs, both=both, verdicts=verdicts, interval=interval)
+
+
+def _flip_table(
+    by_answer: Iterable[Mapping[tuple[str, str], FlipCount]], kinds: Sequence[tuple[str, str]], name: str
+) -> list[list[int]]:
+    """Return right answer × kind: how many pairs, or how many judged both ways."""
+    return [[getattr(held[kind], name) if kind in held else 0 for kind in kinds] for held in by_answer]

@@ -1,26 +1,38 @@
-"""Figures of history taking by model: the mean over a case's conversations, then over cases, with an interval.
+"""Figures of history taking by condition: the mean over a case's conversations, then over cases, with an interval.
 
 Intervals resample cases (95 %, expanded for few cases as everywhere). Conversations that broke off are excluded and
-counted; a case counts in a figure where any of its conversations has the measure.
+counted; a case counts in a figure where any of its conversations has the measure. The task's accuracy stands beside.
+
+Curves show measures against the share of the dialogue done (Liao et al., arXiv 2309.02077, analyses): 0 % is the
+opening alone; after k of n exchanges k/n is done. Orders say when which topic comes up, and three equal groups of cases
+by their number of items whether longer histories go worse.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
 
 from core.errors import UsageError
-from core.measures.history.measures import LENGTHS, SCALARS, structure
-from core.measures.history.measuring import VERSION
-from core.measures.history.resampling import Floats, column_intervals
+from core.frameworks.consultation.oracle import Bound
+from core.measures.accuracy import By
+from core.measures.base import Asked, Row, metric
+from core.measures.history.measures import CURVES, HISTORY, LENGTHS, SCALARS, SHARES, structure
+from core.measures.missing import measure_missing
 from core.stats.corrections import Correction, adjusted
 from core.stats.differences import Difference, paired_difference
+from core.stats.resampling import Floats, column_intervals
 from core.store.database import Store
-from core.store.figures import Selection
-from core.store.history import case_means
+from core.store.queries.accuracy import case_scores
+from core.store.queries.history import case_means
+from core.store.selection import Selection, doctor_of
+from core.text.topics import TOPICS, Topic
 
 
 @dataclass(frozen=True)
@@ -62,13 +74,13 @@ class ComparisonRow:
 
 
 def read_history(store: Store, selection: Selection | None = None) -> pd.DataFrame:
-    """Return the table of ``core.store.history.case_means``: a row for each model and case.
+    """Return the table of ``core.store.queries.history.case_means``: a row for each model and case.
 
     What is not measured yet is counted in ``missing``: ``measure_missing`` first. Formats and question types of the
     selection have no bearing on conversations.
     """
     with store.read() as cursor:
-        return case_means(cursor, VERSION, structure(), selection)
+        return case_means(cursor, HISTORY.version, structure(), selection)
 
 
 def figures_of(table: pd.DataFrame, columns: Sequence[str]) -> dict[tuple[str, str], Figure]:
@@ -133,3 +145,195 @@ def _compared(one: Floats, other: Floats) -> tuple[float, float, Difference]:
 def _figure(values: Floats, low: float, high: float) -> Figure:
     held = values[~np.isnan(values)]
     return Figure(float(held.mean()), low, high, held.size) if held.size else Figure(None, None, None, 0)
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """One measure of one model when ``share`` per cent of the dialogue is done."""
+
+    model: str
+    measure: str
+    share: int
+    figure: Figure
+
+
+@dataclass(frozen=True)
+class OrderRow:
+    """One topic in one model's conversations, over the cases whose items have it.
+
+    ``position``: mean share (0–1) of the dialogue at which the patient first tells it, over the conversations where
+    that happens; ``told``: the share of conversations where it does.
+    """
+
+    model: str
+    topic: Topic
+    position: Figure
+    told: Figure
+
+
+def curve_points(table: pd.DataFrame, measures: Sequence[str] = CURVES) -> list[CurvePoint]:
+    """Return the curves of every model (``read_history``'s table), in the order of models, measures and shares.
+
+    A doctor's precision begins with its first query: conversations without one yet do not count at that share.
+    """
+    wanted = [(m, share, f"{m}_at_{i}") for m in measures for i, share in enumerate(SHARES)]
+    figures = figures_of(table, [column for _, _, column in wanted])
+    return [
+        CurvePoint(model, measure, share, figures[model, column])
+        for model in _models(table)
+        for measure, share, column in wanted
+    ]
+
+
+def order_rows(table: pd.DataFrame) -> list[OrderRow]:
+    """Return the topics of every model, by the mean position; topics that no case has are left out."""
+    columns = [f"{kind}_{topic}" for kind in ("order", "told") for topic in TOPICS]
+    figures = figures_of(table, columns)
+    rows = [
+        OrderRow(model, topic, figures[model, f"order_{topic}"], figures[model, f"told_{topic}"])
+        for model in _models(table)
+        for topic in TOPICS
+        if figures[model, f"told_{topic}"].n_cases
+    ]
+    return sorted(rows, key=lambda r: (r.model, r.position.mean is None, r.position.mean or 0.0))
+
+
+def _models(table: pd.DataFrame) -> list[str]:
+    return sorted(table["model"].unique())
+
+
+GROUPS = 3
+
+
+@dataclass(frozen=True)
+class ItemGroup:
+    """A third of the cases: its number (0 has the fewest items), least and most items of its cases, and the cases."""
+
+    number: int
+    least: int
+    most: int
+    cases: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class GroupRow:
+    """One measure of one model in one group of cases."""
+
+    model: str
+    group: ItemGroup
+    measure: str
+    figure: Figure
+
+
+def item_groups(table: pd.DataFrame) -> list[ItemGroup]:
+    """Divide the cases of ``read_history``'s table into three groups of equal size (but for one case).
+
+    Cases are ranked by their number of items, those with as many by their keys: neighbouring groups may share a number.
+    """
+    counts = table.dropna(subset=["n_items"]).groupby("case_key")["n_items"].max()
+    ranked = [(int(n), str(key)) for key, n in counts.items()]
+    ranked.sort()
+    bounds = [len(ranked) * i // GROUPS for i in range(GROUPS + 1)]
+    parts = [ranked[low:high] for low, high in pairwise(bounds)]
+    return [ItemGroup(i, p[0][0], p[-1][0], tuple(key for _, key in p)) for i, p in enumerate(parts) if p]
+
+
+def group_rows(table: pd.DataFrame, measures: Sequence[str] = SCALARS) -> list[GroupRow]:
+    """Return the measures of every model in each group, in the order of groups, models and measures."""
+    rows = []
+    for group in item_groups(table):
+        part = table[table["case_key"].isin(group.cases)]
+        figures = figures_of(part, measures)
+        rows += [
+            GroupRow(model, group, measure, figures[model, measure])
+            for model in sorted(part["model"].unique())
+            for measure in measures
+        ]
+    return rows
+
+
+MEASURES = (*SCALARS, "accuracy")
+"""What is figured of each case: the measures of its conversations, and the accuracy of the task's answers."""
+TASK = Selection(formats=("multi_turn",), question_types=("mcq",))
+"""The arm whose accuracy stands beside the history: the task T with its choices, after the conversation."""
+
+
+def read_doctors(store: Store, selection: Selection | None = None) -> pd.DataFrame:
+    """Return ``read_history``'s table with ``case_set`` and the task's accuracy, judged by the selection's rule.
+
+    ``accuracy`` is the share of a case's counted answers that are right (NaN where none counts), ``n_accuracy`` their
+    number, ``uncounted`` that of the answers that do not count. The upper bound holds no conversation by design, so
+    none of it is excluded.
+    """
+    chosen = selection or Selection()
+    table = read_history(store, chosen)
+    task = replace(chosen, formats=TASK.formats, question_types=TASK.question_types)
+    with store.read() as cursor:
+        scores = case_scores(cursor, task, chosen.mcq_rule)
+    answers = pd.DataFrame(
+        [(s.model, s.case_key, s.score, s.counted, sum(s.excluded.values())) for s in scores],
+        columns=["model", "case_key", "accuracy", "n_accuracy", "uncounted"],
+    )
+    table = table.merge(answers, how="left", on=["model", "case_key"])
+    counts = ["n_accuracy", "uncounted"]
+    bound = Bound("upper").name
+    return table.assign(
+        accuracy=table["accuracy"].astype(np.float64),
+        **{name: table[name].fillna(0).astype(int) for name in counts},
+        excluded=table["excluded"].where(table["model"].map(doctor_of) != bound, 0),
+        case_set=table["case_key"].str.split("/", n=1).str[0],
+    )
+
+
+def accuracy_counted(row: MeasureRow, table: pd.DataFrame) -> MeasureRow:
+    """Return a row of the accuracy with its own numbers: answers that count, and those that do not."""
+    if row.measure != "accuracy":
+        return row
+    own = table[table["model"] == row.model]
+    return replace(row, n_without=0, n_excluded=int(own["uncounted"].sum()), n_missing=0)
+
+
+HistoryPart = Literal["measures", "curves", "order", "groups"]
+
+
+@metric(
+    "history", "run", "models", "mcq_rule",
+    empty="There is no conversation to report: run a campaign, such as `python -m core run --protocol consultation "
+    "--doctor reference/bayes`, or import the authors' release.",
+)  # fmt: skip
+def report(
+    asked: Asked,
+    by: By = None,
+    part: Annotated[
+        HistoryPart, "Measures, their curves over the dialogue, order of inquiry, groups by items."
+    ] = "measures",
+) -> Iterator[Row]:  # fmt: skip
+    """Report ROUGE-1 against the items of cases, turns, lengths, repetition, the patient's virtues, and accuracy."""
+    with asked.progress("conversations") as show:
+        measure_missing(asked.store, HISTORY, asked.selection, progress=show)
+    table = read_doctors(asked.store, asked.selection)
+    for case_set, members in table.groupby("case_set", sort=True):
+        for group, found in members.groupby(by, sort=True) if by else [("", members)]:
+            yield from _rows({"cases": str(case_set), **({by: str(group)} if by else {})}, found, part)
+
+
+def _rows(label: dict[str, object], table: pd.DataFrame, part: HistoryPart) -> Iterator[Row]:
+    if part == "measures":
+        for row in (accuracy_counted(row, table) for row in measure_rows(table, MEASURES)):
+            counts = {name: getattr(row, name) for name in ("n_conversations", "n_without", "n_excluded")}
+            yield _figure_row({**label, "model": row.model, "measure": row.measure}, row.figure, counts)
+    elif part == "curves":
+        for p in curve_points(table):
+            yield _figure_row({**label, "model": p.model, "measure": p.measure, "per_cent": p.share}, p.figure)
+    elif part == "order":
+        for r in order_rows(table):
+            told = {f"told_{name}": value for name, value in vars(r.told).items()}
+            yield _figure_row({**label, "model": r.model, "topic": r.topic}, r.position, told)
+    else:
+        for g in group_rows(table, MEASURES):
+            place = {"group": g.group.number + 1, "least_items": g.group.least, "most_items": g.group.most}
+            yield _figure_row({**label, "model": g.model, **place, "measure": g.measure}, g.figure)
+
+
+def _figure_row(label: dict[str, object], figure: Figure, more: Mapping[str, object] = MappingProxyType({})) -> Row:
+    return Row(label, figure.mean, figure.ci_low, figure.ci_high, figure.n_cases, more=more)

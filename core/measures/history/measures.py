@@ -1,24 +1,192 @@
-"""What is measured of one conversation against its case (Liao et al., arXiv 2309.02077, metrics).
+"""How a history was taken: what is measured of one conversation against its case (Liao et al., arXiv 2309.02077).
 
-Patient measures compare all of the patient's words with the values of the items (how much was uncovered), doctor
-measures the words of the queries with their keys. Greeting and closing message are no queries (``inquiry``).
+Patient measures compare all of the patient's words with the values of the case's items (how much was uncovered), doctor
+measures the words of the queries with their keys. A doctor's message before the patient's first one is the greeting and
+no query. The last message is no query where it is the doctor's and closes (it holds "final diagnosis" or asks nothing);
+a last question that nobody answered (a message cap) is one.
+
+Honesty, strictness and colloquialism say how good a simulated patient is. Their rules cannot judge meaning: a free
+paraphrase looks unsupported, as does the denial of a thing that M is silent on; a denial of what M affirms looks
+supported. They compare patients on average; for one conversation there is the ledger.
 """
 
 from __future__ import annotations
 
+import re
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, NamedTuple
 
+import duckdb
 import orjson
 
 from core.agents.base import Turn
-from core.frameworks.consultation.items import Item
-from core.measures.history.inquiry import Inquiry, inquiry_of
-from core.measures.history.virtues import Telltale, colloquialism, honesty, strictness, telltales
+from core.case import Case, sentences
+from core.errors import UsageError
+from core.frameworks.consultation.items import (
+    BY_RULE,
+    Item,
+    ItemSet,
+    items_by_rule,
+    items_from_json,
+    items_to_json,
+)
+from core.frameworks.consultation.mediq import match_cases, read_mediq
+from core.frameworks.conversation import FINAL_DIAGNOSIS
+from core.measures.base import Measure, Record
+from core.store.database import Store
+from core.store.queries.failures import CaseKey
+from core.store.queries.history import (
+    StoredItems,
+    StoredMeasures,
+    add_items,
+    add_measures,
+    cases_without_items,
+    newest_items,
+    unmeasured,
+)
+from core.store.scores import ToMeasure
+from core.store.selection import Selection
 from core.text.rouge import Score, repetition, score, tokens
-from core.text.technical import telling
-from core.text.topics import TOPICS, Topic
+from core.text.technical import is_technical, telling, words
+from core.text.topics import TOPICS, Topic, is_open
+from core.work import Stop
+
+
+class Exchange(NamedTuple):
+    """A query of the doctor and what the patient replied; the reply is empty where none came."""
+
+    query: str
+    reply: str
+
+
+@dataclass(frozen=True)
+class Inquiry:
+    """``opening`` is the patient's reply to the greeting, or P0; empty where the patient said nothing.
+
+    ``doctor_turns`` counts the doctor's messages after the greeting, a closing one included; ``patient_turns`` all
+    messages of the patient.
+    """
+
+    opening: str
+    exchanges: tuple[Exchange, ...]
+    doctor_turns: int
+    patient_turns: int
+
+    @property
+    def queries(self) -> list[str]:
+        """The doctor's queries in order."""
+        return [exchange.query for exchange in self.exchanges]
+
+
+def inquiry_of(dialogue: Sequence[Turn]) -> Inquiry:
+    """Return the inquiry of a dialogue."""
+    opening: list[str] = []
+    exchanges: list[Exchange] = []
+    doctor_turns = patient_turns = 0
+    for turn in dialogue:
+        if turn.role == "patient":
+            patient_turns += 1
+            if exchanges:
+                query, reply = exchanges[-1]
+                exchanges[-1] = Exchange(query, f"{reply}\n{turn.text}" if reply else turn.text)
+            else:
+                opening.append(turn.text)
+        elif patient_turns:
+            doctor_turns += 1
+            exchanges.append(Exchange(turn.text, ""))
+    if dialogue and dialogue[-1].role == "doctor" and exchanges and closes(dialogue[-1].text):
+        exchanges.pop()
+    return Inquiry("\n".join(opening), tuple(exchanges), doctor_turns, patient_turns)
+
+
+def closes(message: str) -> bool:
+    """Say whether a doctor's last message ends the consultation: a diagnosis, or no question at all (CRAFT-MD)."""
+    return FINAL_DIAGNOSIS.lower() in message.lower() or "?" not in message
+
+
+SUPPORTED = 0.5
+"""A statement is supported where M holds this share of its telling words."""
+TOLD = 0.5
+"""A reply tells an item where it holds this share of the item's telling words, or ``ENOUGH`` of them."""
+ENOUGH = 3
+_UNKNOWN = re.compile(
+    r"not sure|unsure|no idea|mention|vignette|n['’]t (?:know|recall|remember|say|specify|tell)\b|"
+    r"(?:do|does|did) not (?:know|recall|remember|say|specify)|cannot say|(?:no|any|provided) (?:information|details)",
+    re.IGNORECASE,
+)
+"""A sentence that says nothing of the patient: not known, or about what was "mentioned"."""
+_BARE = re.compile(r"^\W*(?:yes|yeah|no|nope|i do|i have|i don['’]t|i haven['’]t|not really|never)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Telltale:
+    """An item with the words by which it is told (of its value) and asked for (of key and value)."""
+
+    item: Item
+    told_by: frozenset[str]
+    asked_by: frozenset[str]
+
+    def told(self, said: frozenset[str]) -> bool:
+        """Say whether these words tell the item."""
+        common = len(said & self.told_by)
+        return common > 0 and (common >= ENOUGH or common >= TOLD * len(self.told_by))
+
+
+def telltales(items: Sequence[Item]) -> tuple[Telltale, ...]:
+    """Return the items with their words; an item without a telling word can never be told and is left out."""
+    made = (Telltale(i, telling(i.value), telling(i.key) | telling(i.value)) for i in items)
+    return tuple(t for t in made if t.told_by)
+
+
+def honesty(inquiry: Inquiry, known: frozenset[str]) -> float | None:
+    """Return the share of the patient's statements that M supports; ``None`` without statements.
+
+    ``known`` are the telling words of M. A statement is a sentence of the patient that says something: not "I don't
+    know", not a courtesy. A bare yes or no states what was asked.
+    """
+    judged = [len(said & known) >= SUPPORTED * len(said) for said in _statements(inquiry)]
+    return sum(judged) / len(judged) if judged else None
+
+
+def _statements(inquiry: Inquiry) -> Iterator[frozenset[str]]:
+    for query, reply in (Exchange("", inquiry.opening), *inquiry.exchanges):
+        for sentence in sentences(reply):
+            if "?" in sentence or _UNKNOWN.search(sentence):
+                continue
+            said = telling(sentence)
+            if not said and _BARE.match(sentence):
+                said = telling(query)
+            if said:
+                yield said
+
+
+def strictness(inquiry: Inquiry, items: Sequence[Telltale]) -> float | None:
+    """Return the share of replies that bring no item that was not asked for; ``None`` where nothing narrow was asked.
+
+    A reply brings an item that it is the first to tell. An item is asked for where the query shares a telling word
+    with its key or value. Replies to open queries ("anything else?") do not count.
+    """
+    brought = {t.item.key for t in items if t.told(telling(inquiry.opening))}
+    strict = narrow = 0
+    for query, reply in inquiry.exchanges:
+        said, asked = telling(reply), telling(query)
+        fresh = [t for t in items if t.item.key not in brought and t.told(said)]
+        brought.update(t.item.key for t in fresh)
+        if reply and not is_open(query):
+            narrow += 1
+            strict += all(asked & t.asked_by for t in fresh)
+    return strict / narrow if narrow else None
+
+
+def colloquialism(texts: Sequence[str]) -> float | None:
+    """Return the share of words that are everyday ones, numbers aside; ``None`` without words."""
+    spoken = [word for text in texts for word in words(text)]
+    return sum(not is_technical(word) for word in spoken) / len(spoken) if spoken else None
+
 
 SHARES = tuple(range(0, 101, 10))
 """Per cent of the dialogue done at which the curves are read."""
@@ -186,3 +354,96 @@ def _rounded(value: object) -> object:
     if isinstance(value, dict):
         return {k: _rounded(v) for k, v in value.items()}
     return [_rounded(v) for v in value] if isinstance(value, list | tuple) else value
+
+
+class HistoryTaking(Measure):
+    """How much of a case a doctor uncovered and how it asked, against the items of the case."""
+
+    name = "history_taking"
+    version: ClassVar[str] = "1-stem"
+    parcel = 500
+    seconds_each = 0.002
+
+    def prepare(self, store: Store, wanted: Selection | None, stop: Stop) -> bool:
+        """Make items by rule for the cases that have none."""
+        return make_items(store, wanted, stop)
+
+    def missing(self, cursor: duckdb.DuckDBPyConnection, wanted: Selection | None) -> list[ToMeasure]:
+        """Return the selected conversations that have no measures by their case's newest items."""
+        return [ToMeasure(*one) for one in unmeasured(cursor, self.version, wanted)]
+
+    def against(
+        self, cursor: duckdb.DuckDBPyConnection, cases: Mapping[CaseKey, Case]
+    ) -> Mapping[CaseKey, Yardstick]:  # fmt: skip
+        """Return the yardsticks of cases."""
+        items: dict[CaseKey, str] = {
+            (s.case_key, s.content_hash): s.items for s in newest_items(cursor, [key for key, _ in cases])
+        }
+        return {key: yardstick(information_of(case), items_from_json(items[key])) for key, case in cases.items()}
+
+    def read(self, record: Record) -> str:
+        """Return the measures of a conversation as JSON."""
+        return to_json(measure(record.dialogue, record.against))
+
+    def keep(self, connection: duckdb.DuckDBPyConnection, found: Sequence[tuple[ToMeasure, str]]) -> None:
+        """Store measures."""
+        now = time.time()
+        add_measures(connection, [StoredMeasures(one.trial_id, one.against, text, now) for one, text in found])
+
+
+HISTORY = HistoryTaking()
+
+
+def save_items(store: Store, case: Case, items: ItemSet) -> None:
+    """Store items of a case; its conversations are then to be measured again."""
+    with store.write() as connection:
+        add_items(connection, [_stored(case, items)])
+
+
+def save_items_of_facts(store: Store, path: Path, cases: Iterable[Case]) -> tuple[int, int, int]:
+    """Store the atomic facts of a MediQ file as the items of the cases whose vignettes it tells.
+
+    Returns how many cases have items now, and how many records fit no case and cannot be read. Raises ``UsageError``
+    where the file is none of MediQ's kind or fits no case.
+    """
+    reading, held = read_mediq(path), {case.case_key: case for case in cases}
+    found = match_cases(reading.records, held.values())
+    if not found.items:
+        raise UsageError(
+            f"No vignette in {path} is that of one of these {len(held):,} cases: choose others by --cases."
+        )
+    with store.write() as connection:
+        add_items(connection, [_stored(held[key], items) for key, items in found.items.items()])
+    return len(found.items), found.unmatched, len(reading.rejected)
+
+
+def stored_items(store: Store, case: Case) -> ItemSet | None:
+    """Return the items that count for a case, or ``None`` where none were stored for this content of it."""
+    with store.read() as cursor:
+        found = [s for s in newest_items(cursor, [case.case_key]) if s.content_hash == case.content_hash]
+    return ItemSet(items_from_json(found[0].items), found[0].made_by) if found else None
+
+
+def make_items(store: Store, selection: Selection | None = None, stop: Stop = lambda: False) -> bool:
+    """Make items by rule for the cases of selected trials that have none; say whether all have some now."""
+    with store.read() as cursor:
+        cases = cases_without_items(cursor, selection, tuple(BY_RULE.values()))
+    made: list[StoredItems] = []
+    for case in cases:
+        if stop():
+            break
+        made.append(_stored(case, items_by_rule(case)))
+    if made:
+        with store.write() as connection:
+            add_items(connection, made)
+    return len(made) == len(cases)
+
+
+def information_of(case: Case) -> str:
+    """Return what a patient may truly tell: M, and a profile's facts in their clinical and lay words."""
+    facts = case.profile.facts if case.profile else ()
+    return "\n".join([case.vignette, *(f"{f.key}: {f.value}. {f.lay}" for f in facts)])
+
+
+def _stored(case: Case, items: ItemSet) -> StoredItems:
+    return StoredItems(case.case_key, case.content_hash, items_to_json(items.items), items.made_by, time.time())

@@ -7,27 +7,33 @@ Rules, all on words and therefore reproducible:
   tells a fact counts. How often these are right: ``MEASURED``.
 - A fact that never came up may have been asked for: the first question that names it, or asks for its topic alone, is
   kept with it. Whether the patient withheld it then is not decided here, nor what the patient invented: rules on words
-  were right too seldom, and a model judges both (``core.jobs.fact_judge``).
+  were right too seldom, and a model judges both (``core.jobs.judges``).
 - *leaked*: the patient names the answer (or a synonym) though the vignette does not.
 
-Which words tell a fact: ``core.measures.ledger.telling``. Comparable to Consultation's recall of information (Liao et
-al., section on metrics).
+Which words tell a fact: ``core.measures.ledger.replies``. Comparable to Consultation's share of information
+uncovered (Liao et al., arXiv 2309.02077, metrics), which counts words; here facts are counted. What is kept of a ledger
+is a summary: enough for every figure over many conversations and for the attribution of a wrong answer.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import orjson
 
 from core.agents.base import Turn
 from core.case import Case
 from core.knowledge.base import knowledge, words_of_name
-from core.measures.ledger.replies import Reply, reply_to, without_notes
-from core.measures.ledger.telling import tells
+from core.measures.ledger.replies import Reply, reply_to, tells, without_notes
+from core.stats.intervals import Interval
 from core.text.facts import AtomicFact, facts_of
 from core.text.judged import Judged, Mark
 from core.text.matching import Known, Pool, asks_by_name, asks_for, pool_of
+from core.text.topics import TOPICS, Topic
 
 
 @dataclass(frozen=True)
@@ -173,3 +179,98 @@ def disagreements(of: Ledger, judged: Judged) -> list[Disagreement]:
             turn = mark.turn if mark.turn is not None else theirs.turn if theirs else None
             found.append(Disagreement(mark.fact.id, turn, mark.mark, theirs.mark if theirs else "no mark"))
     return found
+
+
+@dataclass(frozen=True)
+class Share:
+    """A mean over cases with its 95 % interval; ``value`` is NaN where there is no case."""
+
+    value: float
+    interval: Interval
+
+
+@dataclass(frozen=True)
+class TopicRow:
+    """What became of the facts of a topic; shares are means over cases of the share within a case."""
+
+    topic: Topic
+    cases: int
+    facts: int
+    """Facts of the topic over all conversations."""
+    asked: Share
+    volunteered: Share
+    never_elicited: Share
+
+
+def coverage(of: Ledger, told_only: bool = True) -> list[tuple[int, float]]:
+    """Return (turn, share of the facts told up to it), one point a message; empty where there is no fact.
+
+    ``told_only`` leaves out what only examination and tests show.
+    """
+    turns = [mark.turn for mark in of.marks if mark.fact.told or not told_only]
+    if not turns:
+        return []
+    told = [turn for turn in turns if turn is not None]
+    return [(number, sum(turn <= number for turn in told) / len(turns)) for number in range(of.turns)]
+
+
+@dataclass(frozen=True)
+class LedgerFacts:
+    """The ledger of a conversation in short; turns are numbers of messages, 0 is the greeting.
+
+    ``never``: facts that the patient could tell and that never came up; ``unasked`` of them no question asked for,
+    neither by name nor by their topic alone. ``leaked``: turns at which the patient named the diagnosis. ``coverage``:
+    share (0 to 1) of the facts that the patient could tell that came up; 1 where there are none. ``turns``: messages in
+    all.
+    """
+
+    never: int = 0
+    unasked: int = 0
+    leaked: tuple[int, ...] = ()
+    coverage: float = 1.0
+    turns: int = 0
+
+
+def ledger_facts(case: Case, dialogue: Sequence[Turn], facts: Sequence[AtomicFact] | None = None) -> LedgerFacts:
+    """Return what the attribution needs of a dialogue; ``facts`` replaces the case's own list."""
+    return in_short(ledger(case, dialogue, facts))
+
+
+def in_short(found: Ledger) -> LedgerFacts:
+    """Return what the attribution needs of a ledger."""
+    tellable = [mark for mark in found.marks if mark.fact.told]
+    hidden = [mark for mark in tellable if mark.mark == "never_elicited"]
+    return LedgerFacts(
+        never=len(hidden),
+        unasked=sum(mark.question_turn is None for mark in hidden),
+        leaked=found.leaked,
+        coverage=1 - len(hidden) / len(tellable) if tellable else 1.0,
+        turns=found.turns,
+    )
+
+
+def to_json(found: Ledger) -> str:
+    """Return the summary of a ledger.
+
+    ``topics``: by topic, the facts that the patient could tell and what became of them. ``facts``: what ``LedgerFacts``
+    holds.
+    """
+    topics = list(_topics([mark for mark in found.marks if mark.fact.told]))
+    return orjson.dumps({"topics": topics, "facts": asdict(in_short(found))}).decode()
+
+
+def facts_from_json(summary: str) -> LedgerFacts:
+    """Return what the attribution needs of a summary."""
+    kept: dict[str, Any] = orjson.loads(summary)["facts"]
+    return LedgerFacts(**{**kept, "leaked": tuple(kept["leaked"])})
+
+
+def _topics(marks: list[FactMark]) -> Iterator[dict[str, Any]]:
+    for topic in TOPICS:
+        held = [mark for mark in marks if mark.fact.topic == topic]
+        if held:
+            counts = Counter(mark.mark for mark in held)
+            yield {
+                "topic": topic, "facts": len(held), "asked": counts["asked"], "volunteered": counts["volunteered"],
+                "never_elicited": counts["never_elicited"],
+            }  # fmt: skip

@@ -1,8 +1,14 @@
-"""How a patient's reply answers the question before it.
+"""How a patient's reply answers the question before it, and whether it tells a fact.
 
-Rules. A reply that says it does not know answers nothing. A bare yes or no (also "both", "nope", "don't think so",
-"none of that") is taken for what the question named, member by member of its list; "my joints are fine" denies the
+Rules for replies. One that says it does not know answers nothing. A bare yes or no (also "both", "nope", "don't think
+so", "none of that") is taken for what the question named, member by member of its list; "my joints are fine" denies the
 member that speaks of joints. Thanks, greetings and questions of the patient's own say nothing.
+
+Rules for facts. A fact is told when the reply holds at least ``TOLD`` of its weighted words in clinical or in lay
+wording, with the same polarity, or states the findings of data/knowledge that the fact states. Words of the question
+count as said where the reply is yes or no; else they only complete a fact of which the reply itself holds something of
+its own. Times, ages and weights are compared as values. A fact that denies a whole topic ("no medication") is told by a
+denial of that topic; one that calls something normal, by a reply that calls the same normal or unchanged.
 """
 
 from __future__ import annotations
@@ -13,44 +19,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from core.case import sentences
-from core.text.reading import Claim, Quantity, Reading, read, said_age
+from core.text.matching import FEMALE, MALE, TIME_WEIGHT, Known, Wording, is_steady, says_little_else
+from core.text.negation import NO, UNKNOWN, YES
+from core.text.reading import Claim, Quantity, Reading, any_agrees, read, said_age
+from core.text.topics import topics_asked
 
 Polarity = Literal["yes", "no", "unknown"]
 
 _I = re.IGNORECASE
-_UNKNOWN = re.compile(
-    r"can only tell|(?:does|did)(?: not|n['’]t) (?:provide|specify|say)|not (?:really )?(?:sure|certain)|"
-    r"(?:don['’]?t|do not|didn['’]?t|doesn['’]?t|does not|did not|can['’]?t|cannot|couldn['’]?t) "
-    r"(?:really |"
-    r"exactly )?(?:know|remember|recall|say|tell|have (?:that|any|enough|this|the) (?:information|details))|no "
-    r"idea|unsure|"
-    r"hard to say|(?:not|n['’]t|never) (?:been |specifically |explicitly )?(?:mention|specif|stated|provided|"
-    r"told|discuss|"
-    r"said anything|aware of that|given)\w*|"
-    r"nothing (?:is |was |has been )?(?:mentioned|stated)|nothing about|"
-    r"no (?:mention|information)\b|wasn['’]?t mentioned|haven['’]?t "
-    r"(?:checked|been told)",
-    _I,
-)
-_NO = re.compile(
-    r"^\W*(?:(?:well|oh|um|hmm|uh|honestly|actually)\W+)*(?:no(?=\s*[,.!;–—-]|\s*$|\s+(?:i|he|she|we|they|my|it|"
-    r"there|not|"
-    r"none|neither|nothing|the|doctor|change|other|unusual)\b)|nope|nah|not (?:really|that|at all|lately|"
-    r"recently|yet|so "
-    r"far|any|a thing|one)\b|never\b(?! mind)|none\b|nothing\b|neither\b|nobody\b|no one\b|i don['’]?t think so|"
-    r"don['’]?t "
-    r"think so|i (?:don['’]?t|do not|haven['’]?t|have not|have no|have never|never|didn['’]?t|did not)\b|i['’]ve "
-    r"(?:not|no|"
-    r"never)\b|(?:he|she) (?:hasn['’]?t|doesn['’]?t|didn['’]?t|has not|has never|does not)\b|(?:definitely|absolutely) "
-    r"not)|\bno, i (?:don['’]?t|do not)\b",
-    _I,
-)
-_YES = re.compile(
-    r"^\W*(?:(?:well|oh|um|hmm|uh|honestly|actually)\W+)*(?:yes|yeah|yep|yup|both|i do\b|i have\b|that['’]?s "
-    r"right|correct|"
-    r"exactly|a little|a bit|sometimes|definitely|sure|indeed|all of)\b|\b(?:yes|yeah)\W*$|,\s*(?:yes|yeah)\b",
-    _I,
-)
 _MISSED = re.compile(r"\b(?:missed|skipped|behind (?:on|with))\b", _I)
 _FINE = re.compile(
     r"\b(?:is|are|feels?|looks?|seems?|(?:has|have) (?:been|stayed|remained)) (?:all |just |perfectly |completely )?"
@@ -128,16 +104,16 @@ def reply_to(question: str, text: str) -> Reply:
 
 def polarity_of(text: str) -> Polarity | None:
     """Return whether a reply says yes, no, or that it does not know; ``None`` where it just tells."""
-    if _UNKNOWN.search(text) and not _tells_besides(text):
+    if UNKNOWN.search(text) and not _tells_besides(text):
         return "unknown"
-    if _NO.search(text) or _MISSED.search(text):
+    if NO.search(text) or _MISSED.search(text):
         return "no"
-    return "yes" if _YES.search(text) else None
+    return "yes" if YES.search(text) else None
 
 
 def _tells_besides(text: str) -> bool:
     """Say whether a message with "I don't know" in it tells something in another sentence."""
-    rest = [s for s in statements_of(text) if not _UNKNOWN.search(s)]
+    rest = [s for s in statements_of(text) if not UNKNOWN.search(s)]
     return any(read(s).concepts or read(s).quantities for s in rest)
 
 
@@ -161,7 +137,7 @@ def without_notes(question: str) -> str:
 
 def does_not_know(statement: str) -> bool:
     """Say whether a statement says that something is not known."""
-    return bool(_UNKNOWN.search(statement))
+    return bool(UNKNOWN.search(statement))
 
 
 @functools.lru_cache(maxsize=50_000)
@@ -203,3 +179,72 @@ def _denied_members(question: str, own: frozenset[Claim], stated: set[str]) -> s
         if concepts & denied:
             added |= {(concept, True) for concept in concepts - stated}
     return added
+
+
+TOLD = 0.5
+"""Share of a fact's weighted words that a reply must hold."""
+TOLD_IF_SHOWN = 0.75
+"""The same for what only examination and tests show: a patient's symptom is not the sign."""
+_STEADY_WORDS = frozenset("chang normal regular unchang".split())
+_SELF = re.compile(rf"\bi(?:'|’| a)?m an?\b(?: [\w-]+){{0,3}}? ({MALE}|{FEMALE})\b|^\W*({MALE}|{FEMALE})\W*$", re.I)
+_CARED_FOR = re.compile(rf"\b(?:my|our|an?|the) (?:[\w-]+ ){{0,2}}?({MALE}|{FEMALE})\b", re.I)
+
+
+def tells(reply: Reply, question: str, known: Known, text: str, cared_for: bool) -> bool:
+    """Say whether a reply tells a fact."""
+    if known.age is not None:
+        return any(q.kind == "age" and q.agrees(known.age) for q in reply.quantities)
+    if known.fact.topic == "demographics" and known.sex is not None:
+        return said_sex(text, cared_for) == known.sex
+    if reply.polarity == "unknown":
+        return False
+    if known.blank and known.fact.topic in topics_asked(question) and _denies_topic(reply, known):
+        return True
+    if known.steady and is_steady(text) and _speaks_of(reply, known):
+        return True
+    return _has_findings(reply, question, known) or any(_holds(reply, w, known) for w in known.wordings)
+
+
+def said_sex(text: str, cared_for: bool) -> str | None:
+    """Return the patient's sex where a reply says it; relatives count only where they are who is cared for."""
+    found = _SELF.search(text) or (_CARED_FOR.search(text) if cared_for else None)
+    if found is None:
+        return None
+    word = next(group for group in found.groups() if group)
+    return "male" if re.fullmatch(MALE, word, re.I) else "female"
+
+
+def _speaks_of(reply: Reply, known: Known) -> bool:
+    """Say whether a reply names what a fact calls normal."""
+    named = {concept for concept, _ in reply.claims}
+    subjects = [{concept for concept, _ in w.weights} - _STEADY_WORDS for w in known.wordings]
+    return known.fact.told and any(subject and subject <= named for subject in subjects)
+
+
+def _denies_topic(reply: Reply, known: Known) -> bool:
+    healthy = ("healthi", False) in reply.own
+    return healthy or (reply.polarity == "no" and not any(not denied for c, denied in reply.own if c in known.concepts))
+
+
+def _has_findings(reply: Reply, question: str, known: Known) -> bool:
+    """Say whether the reply states all findings of a fact that says little beside them."""
+    if not known.findings or known.quantities or not known.fact.told:
+        return False
+    said = dict(reply.reading.findings)
+    if not says_little_else(known):
+        return False
+    return all(said.get(finding) is present for finding, present in known.findings.items())
+
+
+def _holds(reply: Reply, wording: Wording, known: Known) -> bool:
+    own = sum(weight for claim, weight in wording.weights.items() if claim in reply.own)
+    said = sum(weight for claim, weight in wording.weights.items() if claim in reply.claims)
+    timed = any(any_agrees(q, reply.quantities) for q in wording.quantities)
+    if timed and not wording.weights:
+        return True
+    least = TOLD if known.fact.told else TOLD_IF_SHOWN
+    rest = {c: w for c, w in wording.weights.items() if c not in reply.claims and c[0] in reply.context}
+    if own or (timed and rest):
+        denied = {concept for concept, no in reply.own if no}
+        said += sum(weight for (concept, no), weight in rest.items() if concept not in denied or no)
+    return said + TIME_WEIGHT * timed >= least * wording.total - 1e-9 and bool(said)

@@ -1,22 +1,170 @@
-"""The released models as arrays of case scores under the paper's rules, and the groups of cases its tables show.
+"""What the printed tables are made of: the released models' scores under the paper's rules, and a table's cells.
 
 A case's score is the mean of its trials that are not missing; a case without any scores 0 and stays in n.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
 from core.datasets.published import RELEASE_DATASETS, SPECIALTY_NAMES, inferred_single_diagnosis
-from core.measures.reproduce.words import lacks_models
-from core.store.paper import Arm, ReleasedCase, ReleasedRun, released_runs
+from core.store.queries.release import Arm, ReleasedCase, ReleasedRun, released_runs
+
+TITLES: dict[int, str] = {
+    1: "Accuracy, multiple choice",
+    2: "Tests between formats, multiple choice",
+    3: "Tests between multiple choice and free response",
+    4: "Accuracy, free response",
+    5: "Tests between formats, free response",
+    6: "Accuracy by specialty, multiple choice",
+    7: "Tests between formats by specialty, multiple choice",
+    8: "Accuracy by specialty, free response",
+    9: "Tests between formats by specialty, free response",
+    10: "Dermatology by data set, multiple choice",
+    11: "Tests on dermatology by data set, multiple choice",
+    12: "Dermatology by data set, free response",
+    13: "Tests on dermatology by data set, free response",
+    14: "Dermatology with one single diagnosis, multiple choice",
+    15: "Tests on dermatology with one single diagnosis, multiple choice",
+    16: "Dermatology with one single diagnosis, free response",
+    17: "Tests on dermatology with one single diagnosis, free response",
+    18: "Experts' judgements of the conversations, McNemar",
+    19: "Accuracy of GPT-4V with and without image",
+    20: "Tests between formats, GPT-4V with and without image",
+    21: "Tests between GPT-4V with and without image",
+    22: "Mistral 7B, version 1 and 2",
+    23: "Tests between formats, Mistral 7B version 1",
+}
+"""Supplementary tables of Johri et al. 2025."""
+
+UNIDENTIFIED_SUBSET = (
+    "the free responses of tables 22 and 23 were counted on some of the cases only, and the paper does not say on which"
+)
+IMAGE_MODELS = ("gpt_4v", "gpt_4v_without_image")
+PICTURES = (
+    "results on pictures bring cases of their own, and it cannot be told from a release whether they are all those "
+    "that the paper counted in both arms"
+)
+EXPERTS = "the experts' judgements come in workbooks that are kept as they are and not counted here"
+
+
+def lacks_models(models: Iterable[str]) -> str:
+    """Say that results of these models are missing, or why those on pictures are not counted."""
+    models = list(models)
+    if models and set(models) <= set(IMAGE_MODELS):
+        return PICTURES
+    return f"the import holds no results of {' and '.join(models)}"
+
+
+def lacks_family(size: int, why: str) -> str:
+    """Say that a p-value cannot be adjusted for want of the tests that it is adjusted with."""
+    return f"it is adjusted together with {size - 1} other tests, and {why}"
+
+
+Status = Literal["match", "misprint", "differs", "not_attempted"]
+STATUSES: tuple[Status, ...] = ("match", "misprint", "differs", "not_attempted")
+Quantity = Literal["mean", "ci_low", "ci_high", "p_value", "p_adjusted"]
+DIGITS: dict[Quantity, int] = {"mean": 3, "ci_low": 3, "ci_high": 3, "p_value": 4, "p_adjusted": 4}
+"""Decimals to which the tables print."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One printed number and its recomputed one, both rounded as printed; labels as in data/published.
+
+    ``recomputed`` is ``None`` where nothing was attempted. ``reason`` says why not, or what is wrong with the print.
+    """
+
+    table: int
+    quantity: Quantity
+    model: str | None
+    question_type: str | None
+    format: str | None
+    specialty: str | None
+    dataset: str | None
+    arm_a: str | None
+    arm_b: str | None
+    published: float | None
+    printed: str
+    recomputed: float | None = None
+    status: Status = "not_attempted"
+    reason: str | None = None
+
+    def with_value(self, value: float, misprint: str | None = None) -> Cell:
+        """Return the cell with its recomputed value; ``misprint`` says what is known to be wrong with the print."""
+        rounded = as_printed(value, self.quantity)
+        status: Status = "misprint" if misprint else ("match" if self.agrees(rounded) else "differs")
+        agree = "; here the two agree all the same" if misprint and self.agrees(rounded) else ""
+        return replace(self, recomputed=rounded, status=status, reason=misprint and misprint + agree)
+
+    def left_out(self, reason: str) -> Cell:
+        """Return the cell as not attempted, for this reason."""
+        return replace(self, recomputed=None, status="not_attempted", reason=reason)
+
+    def agrees(self, value: float) -> bool:
+        """Say whether a value is the printed one once it is rounded as printed."""
+        return self.published is not None and abs(as_printed(value, self.quantity) - self.published) < 1e-9
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something about a table that the reader should know: a ``misprint``, something ``unclear``, or a ``note``.
+
+    Each sentence of ``evidence`` was computed just now, from the printed tables and the release.
+    """
+
+    table: int
+    kind: Literal["misprint", "unclear", "note"]
+    title: str
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ModelData:
+    """What is at hand of a released model; ``missing`` are cases that other models have and this one has not."""
+
+    run_id: str
+    cases: int
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """Every cell of every table, the remarks, and the models that were at hand."""
+
+    models: dict[str, ModelData]
+    cells: tuple[Cell, ...]
+    remarks: tuple[Remark, ...]
+    titles: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> dict[Status, int]:
+        """How many cells have each status."""
+        return count(self.cells)
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether something was attempted and all of it matches or is a listed misprint."""
+        counts = self.counts
+        return counts["differs"] == 0 and counts["match"] > 0
+
+
+def as_printed(value: float, quantity: Quantity) -> float:
+    """Return a value rounded as the tables are: by numpy, which takes 0.00045 to 0.0004 (table 11)."""
+    return float(np.round(value, DIGITS[quantity]))
+
+
+def count(cells: tuple[Cell, ...] | list[Cell]) -> dict[Status, int]:
+    """Return how many cells have each status, in the order of ``STATUSES``."""
+    return {status: sum(cell.status == status for cell in cells) for status in STATUSES}
+
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -1,4 +1,7 @@
-"""Where the printed tables are wrong or unclear, each with evidence counted anew from the tables and the release."""
+"""Recomputes every table of the paper from the authors' release, and says where one is wrong or unclear.
+
+Each remark comes with evidence counted anew from the tables and the release.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,36 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from core.datasets.published import AccuracyFigure, PublishedTest, accuracy_figures, leaderboard, published_tests
-from core.measures.reproduce.accuracy_tables import UNIDENTIFIED, interval_misprint, values_of
-from core.measures.reproduce.cells import Remark, as_printed
-from core.measures.reproduce.p_tables import COPIED_TABLE, SOURCE_TABLE, Recomputed, copied_table, twin_of
-from core.measures.reproduce.printed_tests import family_of
-from core.measures.reproduce.release import Group, Lacking, ModelScores
+from core.errors import AnamnesisError
+from core.measures.reproduce.release import (
+    TITLES,
+    Group,
+    Lacking,
+    ModelData,
+    ModelScores,
+    Remark,
+    Reproduction,
+    as_printed,
+    missing_cases,
+    read_release,
+)
+from core.measures.reproduce.tables import (
+    COPIED_TABLE,
+    SOURCE_TABLE,
+    UNIDENTIFIED,
+    Recomputed,
+    accuracy_cells,
+    copied_table,
+    family_of,
+    interval_misprint,
+    p_cells,
+    recompute,
+    twin_of,
+    values_of,
+)
 from core.stats.corrections import benjamini_hochberg, holm
-from core.store.paper import Overlooked
+from core.store.database import Store
+from core.store.queries.release import Overlooked, overlooked_answers
 
 Release = Mapping[str, ModelScores]
 Correct = Callable[[Iterable[float]], list[float]]
@@ -178,3 +204,21 @@ def _hits(rows: list[PublishedTest], correct: Correct) -> int:
             values = correct([math.nan if t.p_value is None else t.p_value for t in family])
             adjusted.update(zip(family, values, strict=True))
     return sum(as_printed(adjusted[row], "p_adjusted") == row.p_adjusted for row in rows)
+
+
+def reproduce(store: Store) -> Reproduction:
+    """Return all cells of the CRAFT-MD tables, table by table; takes some seconds.
+
+    Raises ``AnamnesisError`` where no release was imported.
+    """
+    with store.read() as cursor:
+        release, overlooked = read_release(cursor), overlooked_answers(cursor)
+    if not release:
+        raise AnamnesisError("No release is in the database: import it with `python -m core import craftmd PATH`.")
+    recomputed = recompute(release)
+    cells = sorted([*accuracy_cells(release), *p_cells(recomputed)], key=lambda cell: cell.table)
+    missing = missing_cases(release)
+    models = {
+        label: ModelData(scores.run_id, len(scores.cases), missing[label]) for label, scores in sorted(release.items())
+    }
+    return Reproduction(models, tuple(cells), remarks(release, recomputed, overlooked), TITLES)

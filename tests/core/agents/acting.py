@@ -41,6 +41,10 @@ def case_with(answer: str = "Psoriasis", **changes: object) -> Case:
     return Case.model_validate({**fields, **changes})
 
 
+class Cut(str):
+    """A reply that was stopped by its limit."""
+
+
 @dataclass
 class Script:
     """A chat model that answers from a script, and remembers what it was sent."""
@@ -62,7 +66,13 @@ class Script:
         else:
             text = self.replies[min(len(self.sent), len(self.replies)) - 1]
         yield Piece(text)
-        yield Completion(text, "stop", Usage(3, 2), self.name, request={"messages": list(messages)})
+        yield Completion(
+            text,
+            "length" if isinstance(text, Cut) else "stop",
+            Usage(3, 2),
+            self.name,
+            request={"messages": list(messages)},
+        )
 
     async def aclose(self) -> None:
         """Nothing to close."""

@@ -18,7 +18,7 @@ from core.frameworks.casting import Casting, CastNames
 from core.frameworks.craftmd import FRAMEWORK, Settings
 from core.models.base import Message, Sampling
 from core.models.registry import load_registry
-from tests.core.agents.acting import GREETING, SCENE, Script, Turn, hear
+from tests.core.agents.acting import GREETING, SCENE, Cut, Script, Turn, hear
 
 PACK = default_pack()
 DIALOGUE = (GREETING, Turn("patient", "My toe hurts."), Turn("doctor", "Since when?"), Turn("patient", "Last night."))
@@ -43,7 +43,7 @@ def test_the_question_follows_what_the_doctor_itself_is_sent() -> None:
     called, probed = listen(probing(probe), DIALOGUE)
 
     (seen,), (sent,) = doctor.sent, probe.sent
-    asked = PACK.render("belief", fault="")
+    asked = PACK.render("belief")
     assert sent == [*seen[:-1], {"role": "user", "content": f"Last night.\n\n{asked}"}]
     assert isinstance(called, Called)
     assert (called.call.role, called.call.purpose) == ("doctor", "probe")
@@ -51,7 +51,7 @@ def test_the_question_follows_what_the_doctor_itself_is_sent() -> None:
 
 
 def test_it_asks_for_five_with_probabilities_as_json_and_not_for_a_last_word() -> None:
-    asked = PACK.render("belief", fault="")
+    asked = PACK.render("belief")
     assert all(words in asked for words in ("five", "JSON", "probability", "from 0 to 1"))
     assert "Final Diagnosis" not in asked
 
@@ -80,23 +80,29 @@ def test_trials_that_stand_at_the_same_dialogue_at_once_share_one_call() -> None
     assert all(events[-1] == Probed(turn=3, differential=READ) for events in heard)
 
 
-def test_an_unreadable_reply_is_asked_for_once_more_with_the_reason() -> None:
+def test_an_unreadable_reply_is_repaired_with_the_reason() -> None:
     script = Script(["Gout, I think.", GOUT])
     events = listen(probing(script), DIALOGUE)
     assert [type(e).__name__ for e in events] == ["Called", "Called", "Probed"]
-    first, second = (messages[-1]["content"] for messages in script.sent)
-    assert "no JSON" not in first
-    assert "no JSON" in second
-    assert script.sent[0][:-1] == script.sent[1][:-1], "the reply that could not be read is not sent back"
+    first, second = script.sent
+    assert "no JSON" not in first[-1]["content"]
+    assert second[: len(first) + 1] == [*first, {"role": "assistant", "content": "Gout, I think."}]
+    assert "no JSON" in second[-1]["content"]
 
 
-def test_two_unreadable_replies_are_a_gap_and_not_remembered() -> None:
-    script = Script(["Gout.", "Gout!", GOUT])
+def test_three_unreadable_replies_are_a_gap_and_not_remembered() -> None:
+    script = Script(["Gout.", "Gout!", "Gout?", GOUT])
     probe = probing(script)
     events = listen(probe, DIALOGUE)
-    assert [type(e).__name__ for e in events] == ["Called", "Called", "Failed"]
+    assert [type(e).__name__ for e in events] == ["Called", "Called", "Called", "Failed"]
     assert (events[-1].where, events[-1].failure) == ("probe", "unreadable")  # type: ignore[union-attr]
     assert listen(probe, DIALOGUE)[-1] == Probed(turn=3, differential=READ)
+
+
+def test_a_belief_that_was_cut_off_is_a_gap_of_that_name() -> None:
+    events = listen(probing(Script([Cut('{"diagnoses": [{"diagn')])), DIALOGUE)
+    assert events[-1].failure == "cut"  # type: ignore[union-attr]
+    assert "cut off at its limit" in events[-1].message  # type: ignore[union-attr]
 
 
 def test_a_provider_that_fails_is_recorded_and_breaks_nothing() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.agents.belief_reply import Unreadable, read_belief
+from core.agents.belief_reply import read_belief
 
 FIVE = (
     '{"diagnoses": [{"diagnosis": "Gout", "probability": 0.5}, {"diagnosis": "Cellulitis", "probability": 0.2}, '
@@ -75,5 +75,5 @@ def test_a_name_counts_once_and_other_is_no_diagnosis() -> None:
     ],
 )
 def test_what_states_no_belief_is_refused_with_a_reason(reply: str, why: str) -> None:
-    with pytest.raises(Unreadable, match=why):
+    with pytest.raises(ValueError, match=why):
         read_belief(reply)

@@ -8,13 +8,17 @@ from typing import Any
 
 import pytest
 
+from core.agents.ask import MAX_ASKS, json_in
 from core.agents.base import CallFailed
-from core.agents.ledger_models import MAX_ASKS, FactJudge, FactSplitter, SplitFacts, in_vignette, json_of
+from core.agents.ledger_models import FactJudge, FactSplitter, SplitFacts
 from core.case import Case
 from core.errors import ProviderError
 from core.events import Called
-from core.measures.ledger import Disagreement, Judged, disagreements, facts_of, ledger
+from core.measures.ledger.marks import Disagreement, disagreements, ledger
 from core.prompts import load_pack
+from core.text.facts import facts_of
+from core.text.judged import Judged
+from core.text.reading import in_vignette
 from tests.core.agents.acting import Script
 from tests.core.measures.ledger.hand_marked import talk
 
@@ -76,7 +80,7 @@ def test_facts_that_the_vignette_does_not_hold_are_rejected_and_counted() -> Non
 
 @pytest.mark.parametrize("reply", ["```json\n[1, 2]\n```", "Here you are: [1, 2] I hope it helps."])
 def test_json_is_found_among_words(reply: str) -> None:
-    assert json_of(reply) == [1, 2]
+    assert json_in(reply) == [[1, 2]]
 
 
 def test_what_cannot_be_read_is_asked_for_again() -> None:

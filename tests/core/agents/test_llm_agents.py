@@ -6,10 +6,11 @@ import asyncio
 
 import pytest
 
+from core.agents.ask import MAX_ASKS
 from core.agents.base import CallFailed, Material, Question, Scene, Turn, what_patient_holds
-from core.agents.calls import wire
-from core.agents.grader import MAX_ASKS, LLMGrader, read_extracted
+from core.agents.grader import LLMGrader, read_extracted, read_yes_no
 from core.agents.llm import LLMDoctor, LLMPatient, LLMSummariser
+from core.agents.parts import wire
 from core.errors import ProviderError
 from core.frameworks.base import default_pack
 from core.models.base import Message
@@ -236,14 +237,34 @@ def test_multiple_myeloma_is_a_diagnosis() -> None:
     assert len(script.sent) == 2
 
 
-def test_an_unreadable_verdict_is_asked_for_again_ten_times_and_then_given_up() -> None:
+def test_an_unreadable_verdict_is_repaired_twice_and_then_given_up() -> None:
     script = Script(("Wart", "Perhaps"))
 
     found = judge(grader(script), case_with("Wart"), "Wart")
 
     assert found.verdict == "ungradable"
-    assert len(script.sent) == 1 + MAX_ASKS == 11
-    assert len(found.call_ids) == 11
+    assert len(script.sent) == 1 + MAX_ASKS == 4
+    assert len(found.call_ids) == 4
+    judging = [str(sent) for sent in script.sent[1:]]
+    assert len(set(judging)) == 3, "no request twice word for word"
+    assert [m["role"] for m in script.sent[2]] == ["user", "assistant", "user"]
+    assert script.sent[2][1]["content"] == "Perhaps"
+    assert "neither Yes nor No" in script.sent[2][2]["content"]
+    assert "one word, Yes or No" in script.sent[2][2]["content"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "verdict"),
+    [
+        ("→ Yes", "correct"), ("The correct answer is Yes.", "correct"), ("The diagnosis is Multiple.", "multiple"),
+        ("**No**, because", "incorrect"), ("1: wart | 2: verruca → Yes", "correct"), ('{"answer": "No"}', "incorrect"),
+        ("They are the same disease.\n\nYes.", "correct"), ("**Answer:** No", "incorrect"),
+        ("1: eczema | 2: eczema → Yes\n1: eczema | 2: gout → No", None), ("The answer is no longer clear.", None),
+        ("The answer is not yes", None), ("Perhaps", None), ("", None), ("Not sure", None), ("I know that", None),
+    ],
+)  # fmt: skip
+def test_yes_and_no_are_read_in_the_ways_models_write_them(reply: str, verdict: str | None) -> None:
+    assert read_yes_no(reply) == verdict
 
 
 def test_the_first_readable_verdict_counts() -> None:

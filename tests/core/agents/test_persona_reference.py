@@ -14,8 +14,8 @@ from core.agents.reference.persona_rules import EVASIONS, NO_FUSS, SMALL_TALK, W
 from core.agents.reference.persona_words import FORGOTTEN, blurred, clauses, plain_words, played_down
 from core.case import Case, Fact, read_demographics
 from core.datasets.library import library
-from core.knowledge.dialogue import understanding
 from core.persona import PLAIN, parse_persona
+from core.text.understanding import understanding
 from tests.core.agents.acting import GREETING, case_with, consult, hear
 from tests.core.agents.test_reference_patient import UNSURE
 

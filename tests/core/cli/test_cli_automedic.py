@@ -9,9 +9,9 @@ import pytest
 from core.cli.app import main
 from core.datasets.library import library
 from core.store.database import Store
-from core.store.profiles import add_profiles
+from core.store.queries.cases import add_profiles
 from core.store.runs import runs
-from core.text.profile.profiles import Generated
+from core.text.profiles import Generated
 from tests.support.campaigns import BESIDE_RULES
 
 RUN = ("run", "--protocol", "automedic", "--cases", "library:Cardiology", "--trials", "1", "--doctor")

@@ -10,6 +10,8 @@ import pytest
 from core.cli.app import main
 from core.datasets.imported import load, names
 from core.datasets.library import library
+from core.measures.history.measures import stored_items
+from core.store.database import Store
 from tests.core.jobs.workshop import core
 
 HEADER = "case_vignette,choice_1,choice_2,choice_3,choice_4,answer,category,dataset,case_id"
@@ -154,3 +156,23 @@ def test_check_tells_which_keys_are_set_and_never_their_values(db: Path) -> None
 def test_check_is_well_without_any_key(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check"]) == 0
     assert f"library {len(library())}" in capsys.readouterr().out
+
+
+def test_facts_of_mediq_become_the_items_of_a_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bring_in(tmp_path, table(), capsys)
+    gout, *_ = load("mine")
+    facts = {"context": [gout.vignette], "facts": ["The man is 50 years old.", "The man has a swollen big toe."]}
+    other = {"context": ["A woman has asthma."], "facts": ["The woman has asthma."]}
+    path = tmp_path / "facts.jsonl"
+    path.write_text("\n".join(json.dumps(record) for record in (facts, other)))
+    assert main(["import", "items", str(path), "--cases", "mine"]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("Items of 1 cases.")
+    assert said.err == "1 records fit none of these cases; 0 cannot be read.\n"
+    items = stored_items(Store(), gout)
+    assert items is not None
+    assert items.made_by == "mediq"
+    assert "swollen big toe" in {item.value for item in items.items}
+    path.write_text(json.dumps(other))
+    assert main(["import", "items", str(path), "--cases", "mine"]) == 2
+    assert "No vignette in" in capsys.readouterr().err

@@ -11,7 +11,7 @@ import pytest
 
 from core.cli.app import main
 from core.datasets.select import select
-from core.measures.memorisation.halves import halves
+from core.measures.memorisation import halves
 from tests.support.fake_provider import running
 
 CARDIOLOGY = select("library:Cardiology")

@@ -12,10 +12,11 @@ import pytest
 from core.cli.app import main
 from core.datasets.library import library
 from core.frameworks.consultation.items import consultation_case
-from core.measures.history.doctors import read_doctors
-from core.measures.history.measuring import measure_missing
-from core.store.casts import casts
+from core.measures.history.figures import read_doctors
+from core.measures.history.measures import HISTORY
+from core.measures.missing import measure_missing
 from core.store.database import Store
+from core.store.runs import CAMPAIGNS, run_records
 from core.store.selection import Condition, conditions
 
 
@@ -79,14 +80,14 @@ def test_parts_groups_and_ways_to_print(run_both: None, capsys: pytest.CaptureFi
 
 def test_one_run_alone(run_both: None, capsys: pytest.CaptureFixture[str]) -> None:
     with Store().read() as cursor:
-        (run_id,) = [run.run_id for run in casts(cursor) if run.protocol == "craftmd"]
+        (run_id,) = [run.run_id for run in run_records(cursor, sources=CAMPAIGNS) if run.protocol == "craftmd"]
     assert main(["report", "history", "--run", run_id, "--format", "csv"]) == 0
     assert {row["model"] for row in csv_rows(capsys.readouterr().out)} == {"reference/bayes"}
 
 
 def test_two_conditions_of_a_doctor_are_read_apart(run_both: None) -> None:
     store = Store()
-    measure_missing(store)
+    measure_missing(store, HISTORY)
     table = read_doctors(store)
     counted = table.groupby("model")["conversations"].sum().to_dict()
     assert counted == {

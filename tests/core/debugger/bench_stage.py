@@ -16,8 +16,8 @@ from core.jobs.craftmd_release.importing import import_release
 from core.jobs.craftmd_release.layout import chosen, find
 from core.models.registry import load_registry
 from core.prompts import own_packs_folder
-from core.store.bench import places_of_run
 from core.store.database import Store
+from core.store.queries.transcripts import trials_about
 from tests.core.frameworks.stage import CASE, NAMES, QUICK
 from tests.support.release import write_release
 
@@ -53,7 +53,7 @@ def import_release_of(root: Path, files: dict[str, Any], rows: list[dict[str, st
     import_release(Store(), layout, chosen(layout, None))
     with Store().read() as cursor:
         keys = [f"craftmd/{case_id}" for case_id in files]
-        return {key: [p.trial_id for p in places_of_run(cursor, "craftmd-mistral-v1", key)] for key in keys}
+        return {key: [p.trial_id for p in trials_about(cursor, "craftmd-mistral-v1", key)] for key in keys}
 
 
 def a_pack(name: str, **replaced: str) -> Path:

@@ -7,7 +7,7 @@ import time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.agents.parts import StepMessage
+from core.agents.parts import Part
 from core.debugger.diff import Piece, message_diff, word_diff
 
 TEXTS = st.one_of(st.text(), st.lists(st.sampled_from(["a", "b ", " ", "\n", "über", "{{ x }}", "."])).map("".join))
@@ -40,9 +40,9 @@ def test_long_texts_take_no_time() -> None:
 
 
 def test_messages_are_compared_in_their_order_and_a_missing_one_is_named() -> None:
-    system, question = StepMessage("system", "Be brief.", "system"), StepMessage("user", "Why?", "question")
+    system, question = Part("system", "Be brief.", "system"), Part("user", "Why?", "question")
     same, longer = message_diff([system], [system, question])
     assert not same.changed
     assert (longer.before, longer.after, longer.changed) == (None, question, True)
-    (role,) = message_diff([system], [StepMessage("user", "Be brief.", "system")])
+    (role,) = message_diff([system], [Part("user", "Be brief.", "system")])
     assert role.changed

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from core.agents.parts import StepMessage
+from core.agents.parts import Part
 from core.datasets.select import cases_of
 from core.debugger.steps import TrialRecord
 from core.debugger.variants import Rerun, Variant, rerun, start_rerun, variants_of
 from core.errors import UsageError
 from core.models.registry import load_registry
 from core.store.database import Store
-from core.store.variants import add_variants
+from core.store.queries.variants import keep_variant
 from tests.core.debugger.bench_stage import REFERENCE, bench, steps
 from tests.core.frameworks.stage import Actors, is_answer, role_of
 from tests.support.fake_provider import FakeProvider
@@ -34,13 +34,13 @@ def trial(fake_provider_thread: FakeProvider) -> TrialRecord:
     return run.record(0)
 
 
-def edited(trial: TrialRecord, key: str, part: str, text: str) -> tuple[StepMessage, ...]:
+def edited(trial: TrialRecord, key: str, part: str, text: str) -> tuple[Part, ...]:
     messages = steps(trial)[key].messages
     assert any(m.part == part for m in messages)
     return tuple(replace(m, content=text) if m.part == part else m for m in messages)
 
 
-def again(trial: TrialRecord, key: str, messages: tuple[StepMessage, ...], **options: Any) -> Variant:
+def again(trial: TrialRecord, key: str, messages: tuple[Part, ...], **options: Any) -> Variant:
     """Run a step again in its thread, and return the variant."""
     started = start_rerun(steps(trial)[key], messages, trial, **options)
     started.join(60)
@@ -239,8 +239,7 @@ def test_variants_survive_a_restart_and_are_read_back_whole(trial: TrialRecord, 
     assert count == 1
     assert variants_of(trial.trial_id) == [variant]
     second = replace(variant, variant_id="second", made_at=variant.made_at + 1, note="later")
-    with Store().write() as connection:
-        assert add_variants(connection, [second]) == 1
+    keep_variant(Store(), second)
     assert variants_of(trial.trial_id, step.key) == [variant, second]
 
 

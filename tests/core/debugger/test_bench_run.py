@@ -161,7 +161,7 @@ def test_a_providers_failure_in_one_arm_is_excluded_and_the_others_go_on(fake_pr
         ({"names": CastNames("human")}, "human"),
         ({"names": CastNames("openai/gpt-4o")}, "OPENAI_API_KEY"),
         ({"names": CastNames("nobody/x")}, "No model is called"),
-        ({"protocol": "consultation"}, "runs the protocol craftmd"),
+        ({"protocol": "consultation"}, "does not ask vignette:mcq"),
         ({"prompts": "no-such-pack"}, "There is no prompt pack"),
     ],
 )

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from core import paths
+from core.agents.parts import sent_messages
 from core.case import Case
-from core.debugger.steps import Step, TrialRecord, sent_messages, steps_of, steps_of_trial
+from core.debugger.steps import Step, TrialRecord, steps_of_trial
 from core.debugger.stored import load_record
-from core.errors import UsageError
-from core.events import Parent, Started, Utterance
+from core.events import Called, Parent, Started, Utterance
 from core.frameworks.base import ALL_ARMS
 from tests.core.debugger.bench_stage import REFERENCE, a_pack, bench, import_release_of, steps
 from tests.core.frameworks.stage import CASE, EXAMINATION, Actors, is_extraction, role_of
@@ -78,10 +78,10 @@ def test_what_was_asked_for_is_traced_in_every_step(fake_provider_thread: FakePr
 
 def test_each_part_names_the_prompt_file_with_its_hash_or_the_message_it_is(watched: Watched) -> None:
     ask = steps(watched.trial)["ask:2"]
-    assert [(m.role, m.part, m.source) for m in ask.messages] == [
-        ("system", "system", "prompts/craftmd/doctor.md"),
-        ("assistant", "dialogue", "message 0"),
-        ("user", "dialogue", "message 1"),
+    assert [(m.role, m.part, m.source, m.turn) for m in ask.messages] == [
+        ("system", "system", "prompts/craftmd/doctor.md", None),
+        ("assistant", "dialogue", None, 0),
+        ("user", "dialogue", None, 1),
     ]
     assert ask.messages[0].source_hash == file_hash("doctor")
     assert ask.messages[0].values == {"specialty": "Dermatology"}
@@ -93,7 +93,7 @@ def test_each_part_names_the_prompt_file_with_its_hash_or_the_message_it_is(watc
     assert [(m.part, m.source, m.joined) for m in reply.messages][:3] == [
         ("system", "prompts/craftmd/patient.md", False),
         ("persona", "prompts/craftmd/persona.md", True),
-        ("dialogue", "message 0", False),
+        ("dialogue", None, False),
     ]
 
 
@@ -140,21 +140,12 @@ def test_a_failed_call_is_a_step_with_its_reason(fake_provider_thread: FakeProvi
     assert told["answer:multi_turn:mcq"].reason == "provider_error"
 
 
-@pytest.mark.parametrize(("protocol", "whose"), [("consultation", "Consultation's"), ("automedic", "AutoMedic's")])
-def test_a_trial_of_another_protocol_is_not_taken_apart_as_if_it_were_this_one(
-    watched: Watched, protocol: str, whose: str
-) -> None:
-    header = watched.trial.header.model_copy(update={"protocol": protocol, "prompt_pack": protocol})
-    with pytest.raises(UsageError, match=f"this one is {whose}.*read it under Transcripts"):
-        steps_of(watched.trial.case, header, watched.trial.events)
-
-
 def test_the_steps_of_a_trial_under_way_are_those_so_far(watched: Watched) -> None:
     record = watched.trial
     whole = steps_of_trial(record)
     keys: list[str] = []
     for count in range(0, len(record.events) + 1, 4):
-        part = [step.key for step in steps_of(record.case, record.header, record.events[:count])]
+        part = [step.key for step in steps_of_trial(replace(record, events=record.events[:count]))]
         assert part[: len(keys)] == keys
         keys = part
     assert keys == [step.key for step in whole][: len(keys)]
@@ -186,7 +177,7 @@ def test_the_reference_cast_shows_what_a_model_would_be_sent_in_its_place(fake_p
     assert ruled["ask:2"].note.startswith("The reference doctor reads the case and the dialogue in these messages")
 
 
-def test_after_the_pack_has_changed_no_file_is_named_and_what_was_sent_still_stands(
+def test_after_the_pack_has_changed_what_was_sent_still_stands_with_the_prompts_of_then(
     fake_provider_thread: FakeProvider,
 ) -> None:
     fake_provider_thread.script = Actors()
@@ -195,12 +186,12 @@ def test_after_the_pack_has_changed_no_file_is_named_and_what_was_sent_still_sta
     before = steps(run.record(0))
     assert before["ask:2"].messages[0].source == "prompts/mine/doctor.md"
     a_pack("mine", patient="Changed, {{ vignette }}")  # one file is enough: the run's pack is another one
-    assert steps(run.record(0))["ask:2"].messages[0].source is None
+    assert "the files named here are as they were then" in steps(run.record(0))["ask:2"].note
     a_pack("mine", doctor="Something else, {{ specialty }}.")
     after = steps(run.record(0))
     assert after["ask:2"].messages[0].content == "Ask as a Dermatology doctor."
-    assert after["ask:2"].messages[0].source is None
-    assert [m.source for m in after["ask:2"].messages[1:]] == ["message 0", "message 1"]
+    assert after["ask:2"].messages == before["ask:2"].messages  # with the file's hash of then
+    assert [m.turn for m in after["ask:2"].messages[1:]] == [0, 1]
     assert "has changed since this run" in after["ask:2"].note
     assert {key: step.sent for key, step in after.items() if step.call} == {
         key: step.sent for key, step in before.items() if step.call
@@ -214,7 +205,9 @@ def test_messages_that_a_branch_brought_along_are_no_steps_of_it(watched: Watche
     parent = Parent(trial_id="p", turn=3, changes=("message 3 edited",))
     events = [e.model_copy(update={"parent": parent}) if isinstance(e, Started) else e for e in record.events]
     edited = [e.model_copy(update={"call_id": None}) if isinstance(e, Utterance) and e.turn == 3 else e for e in events]
-    keys = [s.key for s in steps_of(record.case, record.header, edited) if s.kind in ("ask", "reply")]
+    brought = [e for e in edited if isinstance(e, Called) and e.call.purpose == "dialogue"][:3]
+    edited = [e for e in edited if e not in brought and not (isinstance(e, Called) and e.call.purpose == "probe")]
+    keys = [s.key for s in steps_of_trial(replace(record, events=tuple(edited))) if s.kind in ("ask", "reply")]
     assert keys == ["ask:4", "reply:5", "ask:6"]
 
 
@@ -252,5 +245,5 @@ def test_an_unknown_trial_has_no_record() -> None:
 
 def test_steps_have_titles_for_people(watched: Watched) -> None:
     told: dict[str, Step] = steps(watched.trial)
-    assert told["ask:2"].title == "Doctor's message 2"
+    assert told["ask:2"].title == "Doctor, message 3"
     assert "_" not in "".join(step.title for step in told.values())

@@ -44,7 +44,7 @@ def is_answer(body: dict[str, Any]) -> bool:
 
 
 def is_rating(body: dict[str, Any]) -> bool:
-    return "How much empathy" in last(body)
+    return any("How much empathy" in message["content"] for message in body["messages"])
 
 
 def is_static(body: dict[str, Any]) -> bool:

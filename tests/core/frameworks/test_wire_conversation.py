@@ -7,15 +7,15 @@ from itertools import pairwise
 import pytest
 
 from core.agents.base import Cast
-from core.agents.human import HumanDoctor, HumanPatient
+from core.agents.human import Human
 from core.agents.reference.grader import ReferenceGrader, ReferenceSummariser
 from core.case import Case
 from core.datasets.library import library
 from core.events import FORMATS, QUESTION_TYPES, Speaker, Utterance
 from core.frameworks.base import scene_of
 from core.frameworks.casting import CastNames
-from core.frameworks.conversation import converse
-from core.frameworks.craftmd import PAPER_ARMS
+from core.frameworks.conversation import Talk
+from core.frameworks.craftmd import PAPER_ARMS, converse
 from core.models.base import Sampling
 from tests.core.frameworks.stage import (
     CASE,
@@ -162,9 +162,9 @@ async def test_sampling_and_seed_are_passed_on_and_recorded(fake_provider: FakeP
     seen = {role: {tuple(b.get(s) for s in settings) for b in sent_to(fake_provider, role)} for role in ROLES}
     assert seen == {
         "doctor": {(0.7, 99, SEED)},
-        "patient": {(None, None, SEED)},  # the doctor's settings are not the others'
-        "grader": {(0.0, None, None)},
-        "summariser": {(None, None, None)},
+        "patient": {(None, 200, SEED)},  # the doctor's settings are not the others'
+        "grader": {(0.0, 100, None), (0.0, 16, None)},
+        "summariser": {(None, 400, None)},
     }
     recorded = calls(events)
     assert [c.request for c in recorded] == fake_provider.bodies
@@ -235,8 +235,10 @@ async def test_without_a_cap_an_endless_doctor_is_stopped_all_the_same() -> None
     async def never_sure(role: Speaker) -> str:
         return "And what else?" if role == "doctor" else "Nothing."
 
-    cast = Cast(HumanDoctor(never_sure), HumanPatient(never_sure), ReferenceGrader(), ReferenceSummariser())
-    events = [event async for event in converse(CASE, scene_of(CASE, SEED), cast, GREETING, max_messages=None)]
+    people = Human("doctor", never_sure), Human("patient", never_sure)
+    cast = Cast(*people, ReferenceGrader(), ReferenceSummariser(), greeting=GREETING)
+    talk = Talk((), lambda dialogue: sum(turn.role == "doctor" for turn in dialogue) - 1)
+    events = [event async for event in converse(talk, CASE, scene_of(CASE, SEED), cast, None)]
     assert 1 + len(said(events)) == 400
     assert (ended(events).reason, ended(events).doctor_turns) == ("turn_cap", 199)
 

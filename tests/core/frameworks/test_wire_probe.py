@@ -16,17 +16,17 @@ from core.models.base import Sampling
 from core.models.registry import load_registry
 from core.models.settings import SHIPPED
 from core.store.rows import child_rows, trial_row
-from tests.core.frameworks.stage import CASE, NAMES, QUICK, SEED, Actors, Rules, last, of, played, verdicts
+from tests.core.frameworks.stage import CASE, NAMES, QUICK, SEED, Actors, Rules, of, played, verdicts
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, failing
 
 ALL = Rules(arms=tuple((f, q) for f in FORMATS for q in QUESTION_TYPES), many_choices=("Gout", CASE.answer))
-ASKED = default_pack().render("belief", fault="")
+ASKED = default_pack().render("belief")
 BELIEF = '```json\n{"Scabies": 0.6, "Allergic contact dermatitis": 0.3}\n```'
 
 
 def is_probe(body: dict[str, Any]) -> bool:
-    return "from the examiner" in last(body)
+    return any("from the examiner" in message["content"] for message in body["messages"])
 
 
 def acting(belief: Reply | str) -> Actors:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from core.jobs.estimate import estimate
 
 from core.case import Case, Fact, Profile
 from core.errors import UsageError
@@ -22,8 +21,8 @@ from core.jobs.run import Options, check_startable
 from core.journal import journal_path
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.profiles import add_profiles
-from core.text.profile.profiles import Generated, Prepared
+from core.store.queries.cases import add_profiles
+from core.text.profiles import Generated, Prepared
 from tests.core.jobs.workshop import begun, go, plan, registry, small_cases, story, trial_lines
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider
@@ -144,7 +143,7 @@ def test_arms_by_word_are_the_protocols_own() -> None:
 
 
 def test_the_staff_is_a_model_like_the_others() -> None:
-    campaign = in_full(automedic(names=MODELS, settings=STAFF), registry())
+    campaign = in_full(automedic(names=MODELS.but(staff="openai/staff")), registry())
     assert list(models_of(campaign).values()) == ["openai/doctor", "openai/patient", "openai/staff"]
     with pytest.raises(UsageError, match=r"none is known for openai/doctor, openai/patient, openai/staff"):
         check_startable(campaign, registry(), Options(budget_usd=1.0))
@@ -155,11 +154,13 @@ def test_cases_are_prepared_by_what_is_stored_else_their_own_else_by_rule() -> N
     plain = small_cases(4)
     cases = (plain[0], plain[1], plain[2].model_copy(update={"profile": PROFILE}), plain[3])
     store = Store()
-    assert [case.profile is not None for case in prepared_cases(cases, store).cases] == [True] * 4
+    assert [case.profile is not None for case in prepared_cases(cases, framework("automedic"), store).cases] == [
+        True
+    ] * 4
     assert not store.path.exists()  # looking needs no database
     with store.write() as connection:
         add_profiles(connection, [(cases[0], MADE), (cases[1], REFUSED)])
-    prepared = prepared_cases(cases, store)
+    prepared = prepared_cases(cases, framework("automedic"), store)
     assert [case.case_key for case in prepared.cases] == ["small/0", "small/2", "small/3"]
     made = [case.profile.made_by for case in prepared.cases if case.profile]
     assert made[:2] == ["openai/profiler", ""]
@@ -173,9 +174,9 @@ def test_cases_are_prepared_by_what_is_stored_else_their_own_else_by_rule() -> N
 def test_where_no_case_is_left_the_reason_is_said() -> None:
     case = small_cases(1)[0]
     with pytest.raises(UsageError, match=r"No case can be played under AutoMedic\. 1 of 1 cases are left out"):
-        playable_cases(Prepared((), ((case, REFUSED),)))
+        playable_cases(Prepared((), ((case, REFUSED),)), framework("automedic"))
     with pytest.raises(UsageError, match=r"No case can be played under AutoMedic\.$"):
-        playable_cases(Prepared((), ()))
+        playable_cases(Prepared((), ()), framework("automedic"))
     assert left_out_words(Prepared((case,), ())) == ""
 
 
@@ -208,8 +209,9 @@ def test_a_campaign_of_models_counts_what_was_answered(fake_provider_thread: Fak
     cases = list(with_profiles(3))
     odd = PROFILE.model_copy(update={"optional": (Fact(key="uric acid", value="41 mg/dL", lay=""),)})
     cases[1] = cases[1].model_copy(update={"profile": odd})
-    settings = replace(STAFF, base_url=fake_provider_thread.base_url)
-    outcome = go(begun(automedic(3, cases=tuple(cases), names=MODELS, settings=settings)))
+    settings = Settings(base_url=fake_provider_thread.base_url)
+    names = MODELS.but(staff="openai/staff")
+    outcome = go(begun(automedic(3, cases=tuple(cases), names=names, settings=settings)))
     assert outcome.progress.verdicts == {"correct": 10, "provider_error": 1}
     lines = {line.case_key: line for line in trial_lines(outcome.header.run_id)}
     ends = {key: (e.reason, e.doctor_turns) for key, t in lines.items() for e in t.events if isinstance(e, Ended)}

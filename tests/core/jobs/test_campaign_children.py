@@ -152,7 +152,8 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(
     slow_provider.script = ["**Final Diagnosis:** Gout"]
     slow_provider.requests.clear()
     assert go(find_header(run_id), concurrency=8).progress.done_here == 60 - len(kept)
-    assert len(asked_about(slow_provider)) == len(set(asked_about(slow_provider))) == 60 - len(kept)
+    again = asked_about(slow_provider)
+    assert 57 - len(kept) <= len(again) == len(set(again)) <= 60 - len(kept), "replies that were there count"
     after = raw_trials(run_id)
     assert {trial: after[trial] for trial in kept} == kept
     assert len(after) == 60

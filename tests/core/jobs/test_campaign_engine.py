@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from core.errors import AnamnesisError, UsageError
-from core.frameworks.base import default_pack, Trial, framework
+from core.events import Event
+from core.frameworks.base import Trial, default_pack, framework
 from core.frameworks.casting import Casting, CastNames
 from core.frameworks.craftmd import Settings
 from core.jobs import engine as engine_module
@@ -193,10 +196,12 @@ def test_resuming_runs_only_what_is_missing(provider: FakeProvider) -> None:
     header = begun(plan(6, trials=2, base_url=provider.base_url))
     go(header)
     lines = journal_path(header.run_id).read_bytes().splitlines(keepends=True)
-    assert len(lines) == 13
-    keep = [lines[0], *lines[2:5], *lines[8:12]]  # without four trials; one of them torn
-    journal_path(header.run_id).write_bytes(b"".join(keep) + lines[5][:50])
-    missing = {trial_of(lines[n]) for n in (1, 5, 6, 7, 12)}
+    assert len(lines) == 1 + 12 * 2  # of each trial, the reply and what came of it
+    pairs = [lines[n : n + 2] for n in range(1, 25, 2)]
+    keep = [lines[0], *(line for n in (1, 2, 3, 7, 8, 9, 10) for line in pairs[n])]  # without five; one of them torn
+    journal_path(header.run_id).write_bytes(b"".join(keep) + pairs[4][0][:50])
+    gone = {orjson.loads(pairs[n][1])["trial_id"] for n in (0, 4, 5, 6, 11)}
+    missing = {(trial.case.case_key, trial.number) for trial in trials_of(header) if trial.trial_id in gone}
     before = raw_trials(header.run_id)
     provider.requests.clear()
     outcome = go(header)
@@ -334,19 +339,19 @@ async def test_a_journal_that_cannot_be_written_ends_the_run_in_one_sentence(
     reference: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     header = begun(plan(6, names=CastNames("reference/bayes")))
-    append = JournalWriter.append
+    append = JournalWriter.append_all
     written: list[int] = []
 
-    def fail_later(self: JournalWriter, line: Any) -> None:
-        written.append(1)
-        if len(written) > 2:
+    def fail_later(self: JournalWriter, lines: Any) -> None:
+        written.append(len(lines))
+        if len(written) > 1:
             raise AnamnesisError("The journal cannot be written.")
-        append(self, line)
+        append(self, lines)
 
-    monkeypatch.setattr(JournalWriter, "append", fail_later)
+    monkeypatch.setattr(JournalWriter, "append_all", fail_later)
     with pytest.raises(AnamnesisError, match="cannot be written"):
         await run_engine(header, reference)
-    assert len(trial_lines(header.run_id)) == 2
+    assert len(trial_lines(header.run_id)) == written[0] < 6
 
 
 def test_settings_reach_the_wire_and_the_journal(provider: FakeProvider) -> None:
@@ -365,10 +370,3 @@ def test_the_cases_are_those_of_the_journal_not_of_today(provider: FakeProvider)
     header = header_of(plan(2, base_url=provider.base_url), registry())
     assert header.cases == list(small_cases(2))
     assert campaign_of(RunHeader.model_validate_json(header.model_dump_json())).cases == small_cases(2)
-
-
-def trial_of(line: bytes) -> tuple[str, int]:
-    from core.journal import TrialLine
-
-    read = TrialLine.model_validate_json(line)
-    return read.case_key, read.trial

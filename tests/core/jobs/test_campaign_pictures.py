@@ -30,12 +30,12 @@ from core.live.fork import ForkPlan, start_fork
 from core.live.start import start_consultation
 from core.measures.provenance import differing, side_by_side
 from core.models.pictures import TOKENS_A_PICTURE
-from core.store.cases import case as stored_case
-from core.store.casts import casts
 from core.store.database import Store
-from core.store.figures import Selection, case_scores
 from core.store.fold import fold
-from core.store.selection import conditions_of
+from core.store.queries.accuracy import case_scores
+from core.store.queries.cases import case as stored_case
+from core.store.runs import CAMPAIGNS, run_records
+from core.store.selection import Selection, conditions_of
 from tests.core.jobs.test_automedic_campaign import automedic
 from tests.core.jobs.workshop import begun, go, plan, registry, small_cases, trial_lines
 from tests.support.campaigns import beside_rules
@@ -224,7 +224,7 @@ def test_runs_with_pictures_are_never_pooled_with_others(told: Told) -> None:
     with Store().read() as cursor:
         pooled = case_scores(cursor)
         apart = case_scores(cursor, Selection(runs=[told.shown]))
-        runs = {run.run_id: run for run in casts(cursor)}
+        runs = {run.run_id: run for run in run_records(cursor, sources=CAMPAIGNS)}
     bare, shown = "openai/doctor", "openai/doctor · with pictures"
     assert [(s.model, s.case_key, s.correct, s.counted) for s in sorted(pooled, key=lambda s: s.model)] == [
         (bare, "small/0", 0, 1), (bare, "small/1", 0, 1), (shown, "small/0", 1, 1), (shown, "small/1", 1, 1),

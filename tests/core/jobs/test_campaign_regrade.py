@@ -10,7 +10,7 @@ import pytest
 from core import paths
 from core.errors import UsageError
 from core.jobs.regrade import Regraded
-from core.journal import GradesLine, RunHeader, journal_path, read_lines
+from core.journal import GradesLine, ReplyLine, RunHeader, journal_path, read_lines
 from core.store.database import Store
 from tests.core.jobs.regrading import ANSWERS, CALLS, Judges, a_run, again, grades, means
 from tests.core.jobs.workshop import raw_trials
@@ -49,9 +49,12 @@ def test_equal_responses_are_asked_about_once_also_at_the_same_time(
     outcome = again(graded, provider, "openai/kind")
     assert (len(provider.requests), outcome.calls, outcome.saved) == (CALLS, CALLS, ANSWERS - 2)
     lines = [line for _, line in read_lines(journal_path(graded.run_id)) if isinstance(line, GradesLine)]
-    assert len(lines) == 4
-    asking = {tuple(call.call_id for call in line.calls) for line in lines if line.calls}
-    assert {grade.call_ids for line in lines for grade in line.grades if grade.rule == "frq"} == asking
+    assert len(lines) == ANSWERS
+    replies = [line for _, line in read_lines(journal_path(graded.run_id)) if isinstance(line, ReplyLine)]
+    asked = {line.call.call_id for line in replies}
+    assert {frozenset(grade.call_ids) for line in lines for grade in line.grades if grade.rule == "frq"} == {
+        frozenset(asked)
+    }
 
 
 def test_what_was_asked_for_one_run_serves_another(graded: RunHeader, provider: FakeProvider) -> None:

@@ -14,8 +14,8 @@ from core.cli.app import main
 from core.datasets.select import select
 from core.errors import UsageError
 from core.events import Called
-from core.frameworks.base import Arm, Campaign, FrameworkSettings, framework
-from core.frameworks.casting import CastNames, remarks
+from core.frameworks.base import Arm, Campaign, FrameworkSettings, framework, remarks
+from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import Settings
 from core.jobs.estimate import estimate
 from core.jobs.plan import campaign_of, header_of, in_full, seats_of, who_sits

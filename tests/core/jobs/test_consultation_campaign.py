@@ -9,7 +9,6 @@ from typing import Any
 
 import orjson
 import pytest
-from core.jobs.estimate import estimate
 
 from core import __version__
 from core.case import case_set_hash
@@ -19,6 +18,7 @@ from core.frameworks.base import ALL_ARMS, Campaign, default_pack, framework
 from core.frameworks.casting import CastNames
 from core.frameworks.consultation import Settings
 from core.frameworks.consultation.items import consultation_case
+from core.jobs.estimate import estimate
 from core.jobs.plan import campaign_of, header_of, in_full, parse_arms
 from core.jobs.run import Options, check_startable
 from core.journal import journal_path
@@ -58,7 +58,7 @@ def test_a_craftmd_campaign_is_what_it_was_before_there_was_another_protocol() -
 
 
 def test_a_temperature_and_a_seed_of_zero_are_kept() -> None:
-    settings = Settings(temperature=0.0, model_seed=0)
+    settings = framework().read_settings({"temperature": 0.0, "model_seed": 0})
     header = header_of(plan(1, settings=settings), registry())
     assert campaign_of(header).settings == settings
 

@@ -8,11 +8,8 @@ from typing import Any
 import pytest
 
 from core.errors import AnamnesisError, UsageError
-from core.jobs.engine import Stop, ask_to_stop, is_running, running
-from core.jobs.regrade import GIVE_UP, regrade
-from core.jobs.regrade_estimate import estimate_regrade
-from core.jobs.regrade_job import begin_regrading, regrading
-from core.jobs.regrade_plan import Regrading
+from core.jobs.engine import GIVE_UP, Stop, ask_to_stop, is_running, running
+from core.jobs.regrade import Regrading, begin_regrading, estimate_regrade, regrade, regrading
 from core.jobs.run import Options
 from core.journal import RunHeader, journal_path
 from core.store.database import Store

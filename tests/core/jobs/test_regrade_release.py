@@ -14,17 +14,14 @@ from core.events import Graded
 from core.jobs.craftmd_release.importing import import_release
 from core.jobs.craftmd_release.layout import chosen, find
 from core.jobs.plan import campaign_of, find_header, unfinished_twin
-from core.jobs.regrade import Regraded, regrade
-from core.jobs.regrade_plan import Regrading
+from core.jobs.regrade import Regraded, Regrading, regrade
 from core.journal import GradesLine, RunHeader, journal_path, read_header, read_lines
 from core.measures.accuracy import accuracy
-from core.store.bench import header_of
 from core.store.database import Store
-from core.store.exports import results
-from core.store.figures import Selection
 from core.store.fold import fold
-from core.store.runs import run, run_ids
-from core.store.trials import grade_history
+from core.store.queries.transcripts import grade_history, results
+from core.store.runs import header_of, run, run_ids
+from core.store.selection import Selection
 from tests.core.jobs.regrading import again
 from tests.core.jobs.workshop import registry
 from tests.support.fake_provider import FakeProvider
@@ -92,9 +89,9 @@ def test_its_journal_is_the_description_and_the_verdicts_alone(release: Path) ->
     header, *lines = [line for _, line in read_lines(journal_path(RUN))]
     assert header == read_header(journal_path(RUN)) == find_header(RUN[:12])
     assert (header.source, header.doctor, header.cases, header.prompt_hash != "") == ("release", "gpt_3_5", [], True)  # type: ignore[union-attr]
-    assert [type(line) for line in lines] == [GradesLine] * 10
+    assert [type(line) for line in lines] == [GradesLine] * 40
     assert by_names(limit=3, fresh=True).answers == 3
-    assert len(list(read_lines(journal_path(RUN)))) == 12
+    assert len(list(read_lines(journal_path(RUN)))) == 44
     assert fold(Store()).journals == 0
 
 

@@ -17,13 +17,13 @@ from core.frameworks.base import Arm
 from core.jobs.craftmd_release.importing import import_release
 from core.jobs.craftmd_release.layout import chosen, find
 from core.jobs.plan import trials_of
-from core.jobs.regrade_rules import count_outdated, reread
+from core.jobs.reread import count_outdated, reread
 from core.journal import GradesLine, JournalWriter, RunHeader, TrialLine, journal_path, read_lines
 from core.measures.accuracy import accuracy
 from core.store.database import Store
-from core.store.figures import Selection
 from core.store.fold import fold
-from core.store.trials import grade_history, latest_grades
+from core.store.queries.transcripts import grade_history, latest_grades
+from core.store.selection import Selection
 from tests.core.jobs.workshop import begun, plan
 from tests.support.release import a_file, a_trial, write_file, write_release
 

@@ -106,9 +106,10 @@ def test_it_cannot_be_forked_while_it_runs_nor_afterwards(case: Case) -> None:
             start_fork(plan, origin)
 
 
-def test_the_debugger_does_not_take_it_apart() -> None:
+def test_the_debugger_shows_every_message_of_it() -> None:
     store_tagged()
     record = load_record(MISUSED)
     assert record is not None
-    with pytest.raises(UsageError, match=r"this one is AutoMedic's.*Transcripts"):
-        steps_of_trial(record)
+    said = [event for event in record.events if isinstance(event, Utterance) and event.turn > 0]
+    told = [step for step in steps_of_trial(record) if step.kind in ("ask", "reply")]
+    assert [(step.role, step.response) for step in told] == [(event.role, event.text) for event in said]

@@ -121,5 +121,5 @@ def test_a_stored_trial_comes_with_the_case_as_its_run_held_it_and_with_its_cast
     assert loaded is not None
     assert loaded[0] == held
     assert setup is not None
-    assert (setup.doctor, setup.settings) == ("openai/a", {"persona": "terse"})
+    assert (setup.run.doctor, setup.run.settings) == ("openai/a", {"persona": "terse"})
     assert load_setup("nobody") is None

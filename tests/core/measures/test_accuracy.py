@@ -11,8 +11,9 @@ from core.journal import TrialLine
 from core.measures.accuracy import AccuracyRow, accuracy, interval_of
 from core.stats.bootstrap import exact_interval
 from core.store.database import Store
-from core.store.figures import Selection, case_scores
 from core.store.fold import fold
+from core.store.queries.accuracy import case_scores
+from core.store.selection import Selection
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, grades, invalid, write_journal
 
 FRQ = ("multi_turn", "frq")

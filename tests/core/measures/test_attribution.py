@@ -10,9 +10,9 @@ from core.agents.base import Turn
 from core.case import Case
 from core.events import Probed
 from core.measures.attribution import Evidence, OnVignette, attribute
-from core.measures.attribution_facts import LedgerFacts, ledger_facts
 from core.measures.belief import trajectory
-from core.store.failures import WrongAnswer
+from core.measures.ledger.marks import LedgerFacts, ledger_facts
+from core.store.queries.failures import WrongAnswer
 from core.text.judged import JudgedPatient, PatientVerdict
 from tests.core.store.builders import a_case
 

@@ -9,19 +9,20 @@ from typing import Any
 import pytest
 
 from core.events import Utterance
-from core.jobs.judging import journaled
-from core.measures import attribution_run
+from core.journal import RowLine
+from core.measures import failures
 from core.measures.attribution import CAUSES, Attribution, Cause
-from core.measures.attribution_run import attributions
-from core.measures.attribution_shares import cause_shares, patient_effects
-from core.measures.belief_run import courses
-from core.measures.ledger.keeping import mark_missing
+from core.measures.belief import courses
+from core.measures.failures import attributions, cause_shares, patient_effects
+from core.measures.ledger import kept
+from core.measures.ledger.kept import LEDGER
+from core.measures.missing import measure_missing
 from core.store.database import Store
-from core.store.fact_judgements import Judge, row_of, talks_to_judge
-from core.store.fact_sets import save_facts
-from core.store.failures import WrongAnswer
-from core.store.figures import CaseScore, Selection
-from core.store.fold import fold
+from core.store.fold import fold, keep_lines
+from core.store.queries.accuracy import CaseScore
+from core.store.queries.facts import Judge, fact_judgement_row, save_facts, talks_to_judge
+from core.store.queries.failures import WrongAnswer
+from core.store.selection import Selection
 from core.text.facts import AtomicFact
 from core.text.judged import PatientVerdict
 from tests.core.measures.test_attribution import wrong
@@ -93,8 +94,8 @@ def judge(
     with store.read() as cursor:
         (talk,) = talks_to_judge(cursor, by, trials=[trial])
     kept = {"trial_id": trial, "dropped": 0, "failure": failure, "calls": "[]", "tokens": 1, "cost_usd": None}
-    row = row_of(by, talk.facts_hash, None if failure else verdicts, {**kept, "judged_at": at})
-    journaled(store, "fact_judgements")([row])
+    row = fact_judgement_row(by, talk.facts_hash, None if failure else verdicts, {**kept, "judged_at": at})
+    keep_lines(store, "judging", [RowLine(table="fact_judgements", row=row)])
 
 
 def causes_of(store: Store, **how: Any) -> dict[str, tuple[str, int | None]]:
@@ -141,7 +142,7 @@ def test_all_formats_that_can_be_attributed_by_default(filled: Store) -> None:
 
 
 def test_progress_stop_and_cache(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attribution_run, "CHUNK", 2)
+    monkeypatch.setattr(failures, "CHUNK", 2)
     chosen, seen = Selection(formats=["multi_turn"]), []
     stopped = attributions(filled, chosen, on_progress=lambda *at: seen.append(at), stop=lambda: len(seen) == 1)
     assert (stopped.done, stopped.planned, stopped.complete, len(stopped.answers)) == (2, 5, False, 2)
@@ -152,7 +153,7 @@ def test_progress_stop_and_cache(filled: Store, monkeypatch: pytest.MonkeyPatch)
     def refuse(*_: object) -> None:
         raise AssertionError("what is known was read again")
 
-    monkeypatch.setattr(attribution_run, "wrong_answers", refuse)
+    monkeypatch.setattr(failures, "wrong_answers", refuse)
     assert attributions(filled, chosen) is whole
     write_journal(filled.journals, "more", a_header("more", cases=[a_case(9)]))
     fold(filled)
@@ -162,13 +163,13 @@ def test_progress_stop_and_cache(filled: Store, monkeypatch: pytest.MonkeyPatch)
 
 def test_kept_ledgers_are_used_and_say_the_same(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     made = attributions(filled).answers
-    assert mark_missing(filled).marked == 4
+    assert measure_missing(filled, LEDGER).measured == 4
 
     def refuse(*_: object) -> None:
         raise AssertionError("a kept ledger was made again")
 
-    monkeypatch.setattr(attribution_run, "ledger_facts", refuse)
-    attribution_run._made.cache_clear()
+    monkeypatch.setattr(kept, "ledger_facts", refuse)
+    kept._made.cache_clear()
     assert attributions(filled).answers == made
 
 

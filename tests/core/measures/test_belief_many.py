@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from core.events import Probed
-from core.measures.belief import trajectory
-from core.measures.belief_calibration import bin_of, calibration, calibrations
-from core.measures.belief_many import Course, at_share, belief_rows, curves
+from core.measures.belief import Course, at_share, belief_rows, bin_of, calibration, calibrations, curves, trajectory
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.ratios import ratio, ratio_intervals, resampled_sums
 from tests.core.store.builders import a_case

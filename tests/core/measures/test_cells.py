@@ -7,14 +7,7 @@ import csv
 import pytest
 
 from core.datasets.published import FOLDER
-from core.measures.cells import (
-    Cell,
-    case_sets,
-    own_cells,
-    published_cells,
-    scores_of,
-    with_published,
-)
+from core.measures.accuracy import Cell, case_sets, own_cells, published_cells, scores_of, with_published
 from tests.core.measures.test_compare import score
 
 

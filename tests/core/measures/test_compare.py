@@ -11,7 +11,7 @@ import pytest
 from core.measures.compare import adjusted_p, by_arm, compare, format_pairs, is_right, paired_cases
 from core.stats.differences import paired_difference
 from core.stats.mcnemar import PairedCounts, mcnemar
-from core.store.figures import CaseScore
+from core.store.queries.accuracy import CaseScore
 
 
 def score(case: int | str, correct: int, counted: int = 5, **changes: Any) -> CaseScore:

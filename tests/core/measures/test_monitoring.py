@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.events import Format, QuestionType
-from core.measures.monitoring import published_versions, recorrected, steps
-from core.store.figures import CaseScore
+from core.measures.compare import published_versions, recorrected, steps
+from core.store.queries.accuracy import CaseScore
 
 
 def scores(

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from core.measures.provenance import differing, side_by_side
-from core.store.casts import RunCast, casts
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.runs import CAMPAIGNS, Run, run_records
 from tests.core.store.builders import a_case, a_header, write_journal
 
 
 @pytest.fixture
-def stored(tmp_path: Path) -> dict[str, RunCast]:
+def stored(tmp_path: Path) -> dict[str, Run]:
     store = Store(tmp_path / "a.duckdb")
     case = a_case(1)
     headers = [
@@ -29,10 +29,10 @@ def stored(tmp_path: Path) -> dict[str, RunCast]:
         write_journal(store.journals, header.run_id, header)
     fold(store)
     with store.read() as cursor:
-        return {cast.run_id: cast for cast in casts(cursor)}
+        return {cast.run_id: cast for cast in run_records(cursor, sources=CAMPAIGNS)}
 
 
-def test_casts_are_the_campaigns_newest_first(stored: dict[str, RunCast]) -> None:
+def test_casts_are_the_campaigns_newest_first(stored: dict[str, Run]) -> None:
     assert list(stored) == ["three", "two", "one"]
     assert (stored["two"].cases, stored["two"].patient, stored["two"].settings["temperature"]) == (
         2,
@@ -41,7 +41,7 @@ def test_casts_are_the_campaigns_newest_first(stored: dict[str, RunCast]) -> Non
     )
 
 
-def test_every_difference_is_named_with_both_values(stored: dict[str, RunCast]) -> None:
+def test_every_difference_is_named_with_both_values(stored: dict[str, Run]) -> None:
     found = {s.name: s.values for s in differing(side_by_side([[stored["one"]], [stored["two"]]]))}
     assert found == {
         "Prompts (name and hash)": ("default h", "default gggggggg"),
@@ -52,13 +52,13 @@ def test_every_difference_is_named_with_both_values(stored: dict[str, RunCast]) 
     }
 
 
-def test_the_same_settings_are_no_difference(stored: dict[str, RunCast]) -> None:
+def test_the_same_settings_are_no_difference(stored: dict[str, Run]) -> None:
     found = side_by_side([[stored["one"]], [stored["three"]]])
     assert [s.name for s in differing(found)] == ["Trials of a case"]
     assert {s.name for s in found if s.same} >= {"Patient", "Grader", "Seed", "Cap of the conversation"}
 
 
-def test_runs_of_one_side_that_disagree_are_all_named(stored: dict[str, RunCast]) -> None:
+def test_runs_of_one_side_that_disagree_are_all_named(stored: dict[str, Run]) -> None:
     (side,) = [s for s in side_by_side([list(stored.values()), []]) if s.name == "Patient"]
     assert side.values == ("openai/p / openai/other", "no run")
     assert not side.same
@@ -67,5 +67,5 @@ def test_runs_of_one_side_that_disagree_are_all_named(stored: dict[str, RunCast]
 @pytest.mark.parametrize(
     "case_set", ["ours", "ours (first 20)", "ours:Cardiology", "ours:Cardiology (first 5)", "ours:1,2,7"]
 )
-def test_a_run_on_part_of_the_cases_belongs_to_their_data_set(stored: dict[str, RunCast], case_set: str) -> None:
+def test_a_run_on_part_of_the_cases_belongs_to_their_data_set(stored: dict[str, Run], case_set: str) -> None:
     assert replace(stored["one"], case_set=case_set).data_set == "ours"

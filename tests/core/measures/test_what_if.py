@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from core.measures.what_if import RULES, STANDARD, Rescored, rescore
+from core.measures.endings import RULES, STANDARD, Rescored, rescore
 from core.store.database import Store
-from core.store.endings import ending_outcomes
 from core.store.fold import fold
+from core.store.queries.accuracy import ending_outcomes
 from tests.core.store.builders import (
     Ended,
     Finished,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
@@ -12,6 +13,7 @@ from core.models import keys
 from core.models.base import Sampling, Usage
 from core.models.local import LocalModel
 from core.models.openai_compatible import OpenAICompatibleModel
+from core.models.prices import source
 from core.models.registry import Registry, cost
 from core.models.spec import is_loopback
 from tests.support.fake_provider import FakeProvider
@@ -47,9 +49,10 @@ def test_every_model_of_the_leaderboard_has_a_name(registry: Registry, model: st
 def test_every_alias_and_listed_model_resolves(registry: Registry) -> None:
     listed = {spec.name for spec in registry.specs()}
     assert len(listed) > 20
-    assert set(registry.aliases.values()) <= listed
-    assert all(spec.prices is None for spec in registry.specs() if spec.provider == "hf")
-    assert all(spec.prices.as_of for spec in registry.specs() if spec.prices)
+    of_the_papers = {registry.spec(name) for name in registry.aliases.values()}
+    assert all(spec.retired for spec in of_the_papers if spec.name not in listed)
+    assert not any(registry.spec(name).retired for name in listed)
+    assert all(source(spec) == "genai-prices " + version("genai-prices") for spec in registry.specs() if spec.base_url)
 
 
 def test_an_unlisted_model_of_a_known_provider_is_fine(registry: Registry) -> None:

@@ -43,7 +43,7 @@ async def test_a_users_file_defines_a_model_of_its_own(
     assert (fake_provider.bodies[0]["model"], fake_provider.bodies[0]["max_tokens"]) == ("llama-3-8b", 12)
     assert fake_provider.requests[0].key == "local-key-1"
     shipped = registry.spec("openai/gpt-4o")
-    assert (shipped.display, shipped.prices.input) == ("Four-o", 2.5), "what is not overridden stays"
+    assert (shipped.display, shipped.context) == ("Four-o", 128_000), "what is not overridden stays"
 
 
 def test_settings_go_from_provider_to_family_to_model(own_file: OwnFile) -> None:

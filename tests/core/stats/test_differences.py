@@ -1,4 +1,4 @@
-"""Paired and unpaired comparisons: against every resample there is, and exact against resampled."""
+"""Paired comparisons: against every resample there is, and exact against resampled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy import stats
 
 from core.errors import UsageError
 from core.stats.bootstrap import mean_distribution
-from core.stats.differences import FLOOR, Difference, paired_difference, unpaired_difference
+from core.stats.differences import FLOOR, Difference, paired_difference
 
 SMALL = [
     ([1.0, 0.2, 0.4], [0.0, 0.4, 0.4]),
@@ -43,21 +43,6 @@ def test_paired_is_the_enumeration_of_all_resamples(first: list[float], second: 
     assert got.interval == pytest.approx((quantile(means, 0.1), quantile(means, 0.9)))
 
 
-@pytest.mark.parametrize(("first", "second"), [*SMALL, ([1.0, 0.2], [0.0, 0.4, 0.4, 0.2])])
-def test_unpaired_is_the_enumeration_of_all_pairs_of_resamples(first: list[float], second: list[float]) -> None:
-    one, two = ([sum(draw) / len(x) for draw in itertools.product(x, repeat=len(x))] for x in (first, second))
-    one, two = (np.unique(np.round(x, 12), return_counts=True) for x in (one, two))
-    pairs = np.subtract.outer(one[0], two[0]).ravel()
-    weights = np.outer(one[1], two[1]).ravel() / (one[1].sum() * two[1].sum())
-    mean = np.mean(first) - np.mean(second)
-    got = unpaired_difference(first, second, 0.8, engine="exact", expanded=False)
-    assert (got.n_first, got.n_second) == (len(first), len(second))
-    assert got.p == pytest.approx(weights[np.abs(pairs - mean) >= abs(mean) - 1e-9].sum())
-    order = np.argsort(pairs)
-    cumulated = np.cumsum(weights[order])
-    assert got.interval == pytest.approx([pairs[order][np.searchsorted(cumulated, q - 1e-9)] for q in (0.1, 0.9)])
-
-
 def test_one_case_differs_by_hand() -> None:
     # d = (1, 0, 0): the mean 1/3 lies 1/3 from resamples with sum 0 (8 of 27) and sum 2 (6) and 2/3 from sum 3 (1)
     first, second = [1, 1, 0], [0, 1, 0]
@@ -67,30 +52,27 @@ def test_one_case_differs_by_hand() -> None:
     assert paired_difference(first, second).p == pytest.approx(2 * stats.t.sf(z * (2 / 3) ** 0.5, 2))
 
 
-@pytest.mark.parametrize("compare", [paired_difference, unpaired_difference])
-def test_equal_arms_do_not_differ(compare) -> None:
-    got = compare([0.2, 0.4, 1.0], [0.2, 0.4, 1.0])
+def test_equal_arms_do_not_differ() -> None:
+    got = paired_difference([0.2, 0.4, 1.0], [0.2, 0.4, 1.0])
     assert (got.mean, got.p) == (0, 1)
     assert got.interval.low <= 0 <= got.interval.high
 
 
-@pytest.mark.parametrize("compare", [paired_difference, unpaired_difference])
-def test_exchanging_the_arms_changes_the_sign_only(compare) -> None:
+def test_exchanging_the_arms_changes_the_sign_only() -> None:
     first, second = random_arms(np.random.default_rng(3), 40, 5)
-    one, other = compare(first, second), compare(second, first)
+    one, other = paired_difference(first, second), paired_difference(second, first)
     assert one.p == pytest.approx(other.p, rel=1e-9)
     assert one.mean == -other.mean
     # on a lattice the two quantiles can differ by one step
     assert one.interval.low == pytest.approx(-other.interval.high, abs=2 / (5 * 40))
 
 
-@pytest.mark.parametrize("compare", [paired_difference, unpaired_difference])
-def test_tiny_p_values_stop_at_the_floor(compare) -> None:
+def test_tiny_p_values_stop_at_the_floor() -> None:
     rng = np.random.default_rng(4)
     first, second = rng.binomial(5, 0.9, 2_004) / 5, rng.binomial(5, 0.2, 2_004) / 5
-    assert compare(first, second, expanded=False).p == FLOOR
-    assert FLOOR <= compare(first, second).p < 1e-9
-    assert compare(first, second, engine="resampled", expanded=False).p == pytest.approx(1 / 10_001)
+    assert paired_difference(first, second, expanded=False).p == FLOOR
+    assert FLOOR <= paired_difference(first, second).p < 1e-9
+    assert paired_difference(first, second, engine="resampled", expanded=False).p == pytest.approx(1 / 10_001)
 
 
 def test_few_equal_differences_are_no_proof() -> None:
@@ -101,7 +83,7 @@ def test_few_equal_differences_are_no_proof() -> None:
 
 
 def test_too_few_cases_say_nothing() -> None:
-    for got in (paired_difference([1], [0]), unpaired_difference([1], [0, 1]), paired_difference([], [])):
+    for got in (paired_difference([1], [0]), paired_difference([], [])):
         assert isinstance(got, Difference)
         assert all(map(math.isnan, (got.p, *got.interval)))
 
@@ -112,10 +94,9 @@ def test_what_cannot_be_compared_is_refused_in_a_sentence() -> None:
     with pytest.raises(UsageError, match="without gaps"):
         paired_difference([0.2, math.nan], [0.2, 0.4])
     continuous = np.random.default_rng(1).random((2, 30))
-    for compare in (paired_difference, unpaired_difference):
-        assert compare(*continuous).engine == "resampled"
-        with pytest.raises(UsageError, match="use resampling"):
-            compare(*continuous, engine="exact")
+    assert paired_difference(*continuous).engine == "resampled"
+    with pytest.raises(UsageError, match="use resampling"):
+        paired_difference(*continuous, engine="exact")
 
 
 def random_arms(rng: np.random.Generator, n: int, trials: int) -> tuple[np.ndarray, np.ndarray]:
@@ -126,24 +107,17 @@ def random_arms(rng: np.random.Generator, n: int, trials: int) -> tuple[np.ndarr
     return rng.binomial(trials, hardness, n) / trials, rng.binomial(trials, (other + shift).clip(0, 1), n) / trials
 
 
-@pytest.mark.parametrize("compare", [paired_difference, unpaired_difference])
-def test_exact_and_seeded_agree_within_resampling_error(compare) -> None:
+def test_exact_and_seeded_agree_within_resampling_error() -> None:
     rng = np.random.default_rng(8)
     for _ in range(30):
         first, second = random_arms(rng, int(rng.integers(15, 600)), int(rng.integers(1, 6)))
-        exact, seeded = (compare(first, second, engine=e, expanded=False) for e in ("exact", "resampled"))
+        exact, seeded = (paired_difference(first, second, engine=e, expanded=False) for e in ("exact", "resampled"))
         noise = (exact.p * (1 - exact.p) / 10_000) ** 0.5
         assert abs(exact.p - seeded.p) < 4.5 * noise + 2e-4
         # a bound at 2.5 % has a resampling error of about 2.7 % of a standard error, and 4.5 times that at worst
         error = (np.diff(exact.interval) / 3.92).item()
         step = 1 / (60 * min(first.size, second.size))
         assert np.abs(np.subtract(exact.interval, seeded.interval)).max() < 0.12 * error + 13 * step
-
-
-def test_pairing_sees_more_than_independent_resampling() -> None:
-    hardness = np.linspace(0, 1, 101).round(1)
-    better = (hardness + 0.1 * (np.arange(101) % 2)).clip(0, 1)
-    assert paired_difference(better, hardness).p < 0.001 < 0.1 < unpaired_difference(better, hardness).p
 
 
 def test_p_of_a_mean_is_the_tail_of_its_distribution() -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from scipy import stats
 
-from core.stats.small_sample import expansion_of_mean, expansion_of_unpaired
+from core.stats.small_sample import expansion_of_mean
 
 
 def test_tails_of_twenty_cases_by_the_tables() -> None:
@@ -27,16 +26,3 @@ def test_p_is_that_of_t_and_never_smaller(p: float) -> None:
     z = stats.norm.isf(p / 2)
     assert expansion_of_mean(20).p(p) == pytest.approx(2 * stats.t.sf(z * (19 / 20) ** 0.5, 19))
     assert expansion_of_mean(20).p(p) >= p
-
-
-def test_unpaired_degrees_of_freedom_are_welchs() -> None:
-    rng = np.random.default_rng(1)
-    first, second = rng.normal(size=12), rng.normal(scale=3, size=30)
-    expansion = expansion_of_unpaired(first, second)
-    assert expansion.df == pytest.approx(stats.ttest_ind(first, second, equal_var=False).df)
-    plain = (first.var() / 12 + second.var() / 30) ** 0.5
-    assert plain / expansion.shrinkage == pytest.approx((first.var(ddof=1) / 12 + second.var(ddof=1) / 30) ** 0.5)
-
-
-def test_arms_without_variance_are_corrected_by_the_smaller_one() -> None:
-    assert expansion_of_unpaired(np.ones(5), np.zeros(9)) == expansion_of_mean(5)

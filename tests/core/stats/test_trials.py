@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from core.errors import UsageError
-from core.stats.trials import flip_rate, intraclass_correlation, pass_hat_k, variance_components
+from core.stats.bootstrap import bootstrap_interval
+from core.stats.trials import flip_rate, icc_interval, pass_hat_k, variance_components
 
 CORRECT = [5, 3, 0, 1, 2]
 COUNTED = [5, 5, 5, 1, 4]
@@ -40,15 +41,15 @@ def test_pass_hat_k_is_unbiased() -> None:
 
 def test_flip_rate_by_hand() -> None:
     # cases 2 and 5 disagree; case 4 has one trial only
-    assert flip_rate(CORRECT, COUNTED) == (0.5, 4, 1)
+    assert flip_rate(CORRECT, COUNTED)[:3] == (0.5, 4, 1)
 
 
 def test_nothing_to_go_by_is_said_so() -> None:
     assert math.isnan(pass_hat_k([1], [1], 2).value)
     assert math.isnan(flip_rate([], []).value)
-    assert math.isnan(intraclass_correlation([1, 0], [1, 1]))
-    assert math.isnan(intraclass_correlation([3], [5]))
-    assert math.isnan(intraclass_correlation([5, 5], [5, 5]))
+    assert math.isnan(variance_components([1, 0], [1, 1]).icc)
+    assert math.isnan(variance_components([3], [5]).icc)
+    assert math.isnan(variance_components([5, 5], [5, 5]).icc)
 
 
 def test_impossible_counts_are_refused() -> None:
@@ -80,9 +81,9 @@ def test_unequal_numbers_of_trials_by_hand() -> None:
 
 
 def test_trials_that_always_agree_and_that_agree_by_chance() -> None:
-    assert intraclass_correlation([5, 0, 5, 0], [5, 5, 5, 5]) == 1
+    assert variance_components([5, 0, 5, 0], [5, 5, 5, 5]).icc == 1
     by_chance = np.random.default_rng(3).binomial(5, 0.6, 20_000)
-    assert intraclass_correlation(by_chance, np.full(20_000, 5)) == pytest.approx(0, abs=0.02)
+    assert variance_components(by_chance, np.full(20_000, 5)).icc == pytest.approx(0, abs=0.02)
 
 
 def test_components_are_those_that_made_the_data() -> None:
@@ -93,3 +94,15 @@ def test_components_are_those_that_made_the_data() -> None:
     got = variance_components(correct, counted)
     assert got.between == pytest.approx(1 / 18, rel=0.05)
     assert got.within == pytest.approx(1 / 6, rel=0.05)
+
+
+def test_the_interval_of_the_icc_holds_it_and_resamples_cases() -> None:
+    correct, counted = [5, 4, 0, 1, 5, 0, 3, 5], [5] * 8
+    found = icc_interval(correct, counted)
+    assert found.low < variance_components(correct, counted).icc < found.high <= 1
+    assert icc_interval([5, 0, 5, 0, 5], [5] * 5) == (1, 1), "trials of a case always agree, however cases are drawn"
+    assert all(map(math.isnan, icc_interval([1, 0], [1, 1])))
+
+
+def test_intervals_come_with_the_shares() -> None:
+    assert pass_hat_k([5, 0, 5, 0], [5] * 4, 2).interval == bootstrap_interval([1.0, 0.0, 1.0, 0.0])

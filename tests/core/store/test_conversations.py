@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from core.store.conversations import (
-    ConversationFilter,
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.queries.conversations import (
     Offer,
     conversation_ids,
     conversations,
@@ -14,8 +15,7 @@ from core.store.conversations import (
     first_matches,
     offer,
 )
-from core.store.database import Store
-from core.store.fold import fold
+from core.store.selection import Selection
 from tests.core.store.builders import (
     Ended,
     Utterance,
@@ -63,7 +63,7 @@ def filled(store: Store) -> Store:
 
 def ids(store: Store, **wanted: object) -> list[str]:
     with store.read() as cursor:
-        asked = ConversationFilter(**wanted)  # type: ignore[arg-type]
+        asked = Selection(**wanted)  # type: ignore[arg-type]
         found = conversation_ids(cursor, asked)
         assert [c.trial_id for c in conversations(cursor, asked)] == found
         assert count_conversations(cursor, asked) == len(found)
@@ -121,7 +121,7 @@ def test_verdicts_are_those_of_the_chosen_rule(filled: Store) -> None:
 def test_the_list_shows_the_verdict_of_the_chosen_rule_and_the_newest(filled: Store) -> None:
     def listed(**wanted) -> list[dict[str, str]]:
         with filled.read() as cursor:
-            return [c.verdicts for c in conversations(cursor, ConversationFilter(**wanted))]
+            return [c.verdicts for c in conversations(cursor, Selection(**wanted))]
 
     assert [v[MCQ] for v in listed()] == ["correct", "refused", "correct", "incorrect"]
     assert [v[MCQ] for v in listed(mcq_rule="mcq_strict")] == ["correct", "refused", "multiple", "incorrect"]

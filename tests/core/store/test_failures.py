@@ -6,11 +6,10 @@ import pytest
 
 from core.agents.base import Turn
 from core.events import Graded, Probed
-from core.store.beliefs import believed, probes_of_trials
 from core.store.database import Store
-from core.store.failures import WrongAnswer, cases_of, dialogues, wrong_answers
-from core.store.figures import McqRule, Selection
 from core.store.fold import fold
+from core.store.queries.failures import WrongAnswer, believed, cases_of, dialogues, probes_of_trials, wrong_answers
+from core.store.selection import McqRule, Selection
 from tests.core.store.builders import (
     Ended,
     Finished,

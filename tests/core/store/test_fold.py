@@ -12,8 +12,8 @@ import pytest
 from core.journal import JournalWriter, journal_path
 from core.store.database import Store
 from core.store.fold import FoldReport, fold, fold_if_free
+from core.store.queries.transcripts import calls_of, grade_history, latest_grades
 from core.store.runs import done_trial_ids, run
-from core.store.trials import calls_of, grade_history, latest_grades
 from tests.core.store.builders import (
     a_call,
     a_case,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from core.measures.graders.flips import flip_rates
+from core.measures.graders.agreement import flip_rates
 from core.store.database import Store
-from core.store.figures import Selection
 from core.store.fold import fold
-from core.store.grader_differences import Wanted, count_differences, difference_at, differences
-from core.store.graders import flips, graders_held
+from core.store.queries.graders import Wanted, count_differences, difference_at, differences, flips, graders_held
+from core.store.selection import Selection
 from tests.core.measures.graders.graded import OTHER, OWN, THIRD, judge_again, three_graders
 from tests.core.store.builders import graded, grades, write_journal
 
@@ -79,8 +78,8 @@ def test_where_two_graders_differ(store: Store) -> None:
         assert (one.second_grader, one.second_verdict, one.second_extracted) == (OTHER, "correct", "Eczema")
         assert differences(cursor, wanted, 1, 1) == found[1:]
         assert differences(cursor, Wanted((OWN, OTHER), directions=("first",))) == found[1:]
-        assert differences(cursor, Wanted((OWN, OTHER), "elsewhere")) == []
-        assert differences(cursor, Wanted((OWN, OTHER), "ours", Selection(models=["openai/b"]))) == []
+        assert differences(cursor, Wanted((OWN, OTHER), Selection(case_sets=["elsewhere"]))) == []
+        assert differences(cursor, Wanted((OWN, OTHER), Selection(case_sets=["ours"], models=["openai/b"]))) == []
         assert difference_at(cursor, wanted, "t011", "multi_turn", "frq") == found[1]
         assert difference_at(cursor, wanted, "t000", "multi_turn", "frq") is None
 

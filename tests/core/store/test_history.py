@@ -8,9 +8,8 @@ import pytest
 
 from core.events import Ended, EndReason, Event, Finished, Started, Utterance
 from core.store.database import Store
-from core.store.figures import Selection
 from core.store.fold import fold
-from core.store.history import (
+from core.store.queries.history import (
     StoredItems,
     StoredMeasures,
     add_items,
@@ -21,6 +20,7 @@ from core.store.history import (
     newest_items,
     unmeasured,
 )
+from core.store.selection import Selection
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal
 
 ITEMS = '[{"key":"lump","value":"nodule","topic":"other"}]'

@@ -12,7 +12,6 @@ import duckdb
 import pytest
 
 from core.errors import AnamnesisError
-from core.store import database
 from core.store.database import Store
 from core.store.lease import DatabaseBusyError
 from tests.core.store.leasing import NOTE, count, note
@@ -115,22 +114,6 @@ def test_a_thread_that_gives_up_says_that_this_program_is_busy(store: Store) -> 
     leave.set()
     holder.join()
     note(store, "x")
-
-
-def test_a_newer_database_is_refused_in_words(store: Store) -> None:
-    with store.write() as connection:
-        connection.execute("INSERT INTO meta VALUES (99, 0)")
-    with pytest.raises(AnamnesisError, match="newer Anamnesis"), store.read():
-        pass
-
-
-def test_an_older_database_is_brought_up_to_date(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    note(store, "x")
-    added = (*database.MIGRATIONS, "ALTER TABLE annotations ADD COLUMN colour VARCHAR")
-    monkeypatch.setattr(database, "MIGRATIONS", added)
-    with store.read() as cursor:
-        assert cursor.execute("SELECT colour FROM annotations").fetchall() == [(None,)]
-        assert cursor.execute("SELECT max(schema_version) FROM meta").fetchall() == [(len(added),)]
 
 
 @pytest.mark.parametrize("content", [b"", b"not a database"])

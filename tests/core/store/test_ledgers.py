@@ -6,9 +6,9 @@ import orjson
 import pytest
 
 from core.store.database import Store
-from core.store.figures import Selection
 from core.store.fold import fold
-from core.store.ledgers import StoredLedger, add_ledgers, summaries, talk_sums, topic_sums, unmarked
+from core.store.queries.facts import StoredLedger, add_ledgers, summaries, talk_sums, topic_sums, unmarked
+from core.store.selection import Selection
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
 
 

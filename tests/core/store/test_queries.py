@@ -6,16 +6,23 @@ import pytest
 
 from core.events import Called, CallRecord
 from core.questions import ASKS_FOR
-from core.store import database
-from core.store.annotations import Annotation, add_annotations, annotations_of
-from core.store.cases import add_cases, case, cases
-from core.store.conversations import ConversationFilter, conversations, count_conversations
 from core.store.database import Store
-from core.store.exports import results, transcripts
-from core.store.figures import Selection, case_scores
 from core.store.fold import fold
+from core.store.queries.accuracy import case_scores
+from core.store.queries.cases import add_cases, case, cases
+from core.store.queries.conversations import conversations, count_conversations
+from core.store.queries.reviews import Annotation, add_annotations, annotations_of
+from core.store.queries.transcripts import (
+    calls_of,
+    latest_grades,
+    probes_of,
+    results,
+    transcripts,
+    trial_events,
+    utterances_of,
+)
 from core.store.runs import run, run_cases, runs
-from core.store.trials import calls_of, latest_grades, probes_of, trial_events, utterances_of
+from core.store.selection import Selection
 from tests.core.store.builders import (
     a_call,
     a_case,
@@ -26,6 +33,7 @@ from tests.core.store.builders import (
     invalid,
     write_journal,
 )
+from tests.core.store.old import made_by_steps
 
 TRIAL = "run/1/0"
 
@@ -123,20 +131,20 @@ def test_conversations_are_listed_with_their_verdicts(filled: Store) -> None:
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [
-        (ConversationFilter(runs=["run"]), ["run/1/0", "run/2/0"]),
-        (ConversationFilter(models=["openai/b"]), ["later/1/0"]),
-        (ConversationFilter(specialties=["Cardiology"]), ["run/2/0"]),
-        (ConversationFilter(datasets=["ours"]), ["run/1/0"]),
-        (ConversationFilter(statuses=["failed"]), ["later/1/0"]),
-        (ConversationFilter(end_reasons=["final_diagnosis"], cases=["ours/1"]), ["run/1/0"]),
-        (ConversationFilter(verdicts=["refused"], arm="vignette:frq"), ["run/2/0"]),
-        (ConversationFilter(verdicts=["correct"]), []),
-        (ConversationFilter(text="Lump on my neck", runs=["run"]), ["run/1/0", "run/2/0"]),
-        (ConversationFilter(text="lump", speaker="doctor"), []),
-        (ConversationFilter(text="100%_'; DROP TABLE trials"), []),
+        (Selection(runs=["run"]), ["run/1/0", "run/2/0"]),
+        (Selection(models=["openai/b"]), ["later/1/0"]),
+        (Selection(specialties=["Cardiology"]), ["run/2/0"]),
+        (Selection(datasets=["ours"]), ["later/1/0", "run/1/0"]),  # the case as it came in last
+        (Selection(statuses=["failed"]), ["later/1/0"]),
+        (Selection(end_reasons=["final_diagnosis"], cases=["ours/1"]), ["run/1/0"]),
+        (Selection(verdicts=["refused"], arm="vignette:frq"), ["run/2/0"]),
+        (Selection(verdicts=["correct"]), []),
+        (Selection(text="Lump on my neck", runs=["run"]), ["run/1/0", "run/2/0"]),
+        (Selection(text="lump", speaker="doctor"), []),
+        (Selection(text="100%_'; DROP TABLE trials"), []),
     ],
 )
-def test_conversations_are_found(filled: Store, wanted: ConversationFilter, found: list[str]) -> None:
+def test_conversations_are_found(filled: Store, wanted: Selection, found: list[str]) -> None:
     with filled.read() as cursor:
         assert [c.trial_id for c in conversations(cursor, wanted)] == found
         assert count_conversations(cursor, wanted) == len(found)
@@ -209,21 +217,15 @@ def test_a_selection_may_want_what_the_question_asks_for(store: Store) -> None:
     }  # fmt: skip
 
 
-def test_cases_stored_before_can_be_selected_by_what_their_question_asks_for(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(database, "MIGRATIONS", database.MIGRATIONS[:7])
-        with store.write() as connection:
-            connection.executemany(
-                "INSERT INTO cases BY NAME SELECT ? AS case_key, 'h' AS content_hash, 'd' AS dataset, 'Other' AS "
-                "specialty, 'A man.' AS vignette, ? AS question, ['x', 'y'] AS choices, 'x' AS answer, []::VARCHAR[] "
-                "AS synonyms, []::VARCHAR[] AS supertypes, []::VARCHAR[] AS subtypes, 'patient' AS speaker, '' AS "
-                "source, '' AS licence, 1.0 AS added_at",
-                [("d/1", "What is the diagnosis?"), ("d/2", "What is the treatment?"), ("d/3", "What is it?")],
-            )
+def test_cases_stored_before_can_be_selected_by_what_their_question_asks_for(store: Store) -> None:
+    case_row = (
+        "INSERT INTO cases BY NAME SELECT '{}' AS case_key, 'h' AS content_hash, 'd' AS dataset, 'Other' AS "
+        "specialty, 'A man.' AS vignette, '{}' AS question, ['x', 'y'] AS choices, 'x' AS answer, []::VARCHAR[] "
+        "AS synonyms, []::VARCHAR[] AS supertypes, []::VARCHAR[] AS subtypes, 'patient' AS speaker, '' AS "
+        "source, '' AS licence, 1.0 AS added_at"
+    )
+    held = (("d/1", "What is the diagnosis?"), ("d/2", "What is the treatment?"), ("d/3", "What is it?"))
+    made_by_steps(store.path, 7, *(case_row.format(*one) for one in held))
     with store.read() as cursor:
         rows = cursor.execute("SELECT case_key, asks_for FROM cases ORDER BY 1").fetchall()
-        versions = cursor.execute("SELECT max(schema_version) FROM meta").fetchall()
     assert rows == [("d/1", "diagnosis"), ("d/2", "treatment"), ("d/3", "diagnosis")]
-    assert versions == [(len(database.MIGRATIONS),)]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from core.errors import AnamnesisError
-from core.store.cases import add_cases
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.regrading import AnswerToGrade, answers_to_grade, campaign_ids, cases_answered, given_verdicts
+from core.store.queries.cases import add_cases
+from core.store.queries.regrading import AnswerToGrade, answers_to_grade, campaign_ids, cases_answered, given_verdicts
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, grades, invalid, write_journal
 
 FRQ = ("frq", "frq_top3")

@@ -10,9 +10,10 @@ import pytest
 from core.errors import AnamnesisError
 from core.jobs.craftmd_release.importing import import_release
 from core.jobs.craftmd_release.layout import find
-from core.store import database, release
 from core.store.database import Store
-from core.store.trials import latest_grades
+from core.store.queries import release
+from core.store.queries.transcripts import latest_grades
+from tests.core.store.old import made_by_steps
 from tests.support import release as files
 
 
@@ -60,27 +61,19 @@ def test_a_replacement_that_fails_leaves_what_was_there(tmp_path: Path, monkeypa
     assert [count(table) for table in ("trials", "utterances", "answers", "grades")] == before
 
 
-def test_a_database_of_the_first_version_is_brought_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(database, "MIGRATIONS", database.MIGRATIONS[:1])
-        store = Store()
-        with store.write() as connection:  # what the first version kept of a trial and its verdict
-            connection.execute(
-                "INSERT INTO trials (trial_id, run_id, case_key, trial, seed, status, finished_at, events) "
-                "VALUES ('old', 'run', 'library/1', 0, 1, 'finished', 5.0, '[]')"
-            )
-            connection.execute(
-                "INSERT INTO answers VALUES ('old', 'vignette', 'frq', 'Gout', 'answered', NULL, '', NULL)"
-            )
-            connection.execute(
-                "INSERT INTO grades VALUES ('old', 'vignette', 'frq', 'frq', 'g', 'Gout', 'correct', [], 6.0)"
-            )
+def test_a_database_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> None:
+    made_by_steps(  # what the first version kept of a trial and its verdict
+        Store().path,
+        1,
+        "INSERT INTO trials (trial_id, run_id, case_key, trial, seed, status, finished_at, events) "
+        "VALUES ('old', 'run', 'library/1', 0, 1, 'finished', 5.0, '[]')",
+        "INSERT INTO answers VALUES ('old', 'vignette', 'frq', 'Gout', 'answered', NULL, '', NULL)",
+        "INSERT INTO grades VALUES ('old', 'vignette', 'frq', 'frq', 'g', 'Gout', 'correct', [], 6.0)",
+    )
     put_in(files.write_release(tmp_path / "release"))
     assert count("trials") == 21
     with Store().read() as cursor:
-        versions = cursor.execute("SELECT schema_version FROM meta ORDER BY 1").fetchall()
         old = latest_grades(cursor, "old")
-    assert versions == [(n + 1,) for n in range(len(database.MIGRATIONS))]
     assert [(grade.verdict, grade.extracted, grade.at, grade.prompt_hash) for grade in old] == [
         ("correct", "Gout", 6.0, "")
     ]

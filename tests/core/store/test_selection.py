@@ -8,23 +8,23 @@ import pytest
 
 from core.events import Answered, Event, Finished, Graded, Started
 from core.measures.accuracy import accuracy
-from core.store.casts import RunCast
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.runs import Run
 from core.store.selection import Selection, conditions, conditions_of
 from tests.core.store.builders import a_case, a_header, a_trial, grades, write_journal
 
 
-def a_run(run_id: str, **changes: Any) -> RunCast:
+def a_run(run_id: str, **changes: Any) -> Run:
     given: dict[str, Any] = {
         "run_id": run_id, "protocol": "craftmd", "doctor": "openai/a", "patient": "openai/p", "grader": "g",
         "summariser": "s", "prompt_pack": "craftmd", "prompt_hash": "h", "case_set": "library", "case_set_hash": "c",
         "trials": 1, "seed": 20, "settings": {}, "code_version": "1", "source": "local", "created_at": 1.0, "cases": 1,
     }  # fmt: skip
-    return RunCast(**{**given, **changes})
+    return Run(**{**given, **changes})
 
 
-def names(*runs: RunCast) -> dict[str, tuple[str, ...]]:
+def names(*runs: Run) -> dict[str, tuple[str, ...]]:
     return {one.name: one.runs for one in conditions_of(runs)}
 
 
@@ -230,3 +230,23 @@ def test_a_doctors_name_selects_all_its_conditions_and_a_conditions_name_that_on
     assert len(both) == 2
     assert set(means(store, models=["openai/a"])) == both
     assert means(store, models=["openai/a · prompts mine"]) == {"openai/a · prompts mine": (0.0, 1)}
+
+
+def test_every_filter_narrows_the_figures_and_leaves_the_names_as_they_are(store: Store) -> None:
+    store_run(store, "r", ["correct", "incorrect"])
+    settings = {"max_messages": 30, "persona": "terse"}
+    store_run(store, "s", ["incorrect", "incorrect"], prompt_pack="mine", prompt_hash="other", settings=settings)
+    plain, terse = "openai/a · prompts default", "openai/a · prompts mine · persona terse"
+    assert means(store) == {plain: (0.5, 2), terse: (0.0, 2)}
+    assert means(store, packs=["mine"]) == means(store, personas=["terse"]) == {terse: (0.0, 2)}
+    assert means(store, personas=[""]) == means(store, patients=["openai/p"], packs=["default"]) == {plain: (0.5, 2)}
+    assert means(store, cases=["ours/0"]) == means(store, case="0") == {plain: (1.0, 1), terse: (0.0, 1)}
+    assert means(store, verdicts=["correct"], arm="vignette:frq") == {plain: (1.0, 1)}
+    assert means(store, pictures=False) == means(store, statuses=["finished"]) == means(store)
+    assert means(store, pictures=True) == means(store, text="fever") == means(store, patients=["nobody"]) == {}
+
+
+def test_trials_that_are_named_count_whatever_the_source_of_their_run(store: Store) -> None:
+    store_run(store, "r", ["correct", "incorrect"], source="live")
+    assert means(store) == {}
+    assert means(store, trials=["r/1"]) == {"openai/a": (0.0, 1)}

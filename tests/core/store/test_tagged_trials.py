@@ -5,15 +5,14 @@ from __future__ import annotations
 import pytest
 
 from core.events import Failed
-from core.measures.history.doctors import read_doctors
-from core.store.beliefs import believed
-from core.store.conversations import ConversationFilter, conversation_ids, conversations, first_matches
+from core.measures.history.figures import read_doctors
 from core.store.database import Store
-from core.store.failures import wrong_answers
-from core.store.figures import Selection
 from core.store.fold import fold
-from core.store.history import cases_of_trials, unmeasured
-from core.store.ledgers import talk_sums, unmarked
+from core.store.queries.conversations import conversation_ids, conversations, first_matches
+from core.store.queries.facts import talk_sums, unmarked
+from core.store.queries.failures import believed, wrong_answers
+from core.store.queries.history import cases_of_trials, unmeasured
+from core.store.selection import Selection
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
 from tests.support.tagged import MISUSED, RUN, STAFF_SAYS, UNTAGGED, store_tagged
 
@@ -34,7 +33,7 @@ def held(store: Store) -> Store:
 
 def found(store: Store, **wanted: object) -> set[str]:
     with store.read() as cursor:
-        return set(conversation_ids(cursor, ConversationFilter(**wanted)))
+        return set(conversation_ids(cursor, Selection(**wanted)))
 
 
 def test_words_are_found_by_speaker_and_a_tag_is_no_word(held: Store) -> None:
@@ -85,7 +84,7 @@ def test_a_rating_that_failed_is_no_failure_of_the_trial(store: Store) -> None:
     write_journal(store.journals, "run", header, a_trial(talk, trial_id="run/1/0"))
     fold(store)
     with store.read() as cursor:
-        (one,) = conversations(cursor, ConversationFilter(runs=["run"]))
+        (one,) = conversations(cursor, Selection(runs=["run"]))
         kept = cursor.execute("SELECT failure FROM trials").fetchall()
     assert one.end_reason == "turn_cap"
     assert kept == [(None,)]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.agents.parts import StepMessage
+from core.agents.parts import Part
 from core.events import CallRecord
 from core.journal import DeletedLine
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.variants import Variant, add_variants, variants_of
+from core.store.queries.variants import Variant, keep_variant, variants_of
 from tests.core.store.builders import a_header, a_trial, write_journal
 
 MESSAGES = (
-    StepMessage("system", "Be “brief”.\n", "system", "prompts/craftmd/doctor.md", "0a", "doctor", {"specialty": "x"}),
-    StepMessage("user", "A. Gout", "question", prompt="answer_mcq", values={"choices": [["A", "Gout"]]}, joined=True),
+    Part("system", "Be “brief”.\n", "system", "prompts/craftmd/doctor.md", "0a", "doctor", {"specialty": "x"}),
+    Part("user", "A. Gout", "question", prompt="answer_mcq", values={"choices": [["A", "Gout"]]}, joined=True),
 )
 
 
@@ -37,8 +37,8 @@ def test_a_variant_is_read_back_whole_and_the_oldest_comes_first(tmp_path: Path)
     )  # fmt: skip
     failed = a_variant(reason="refused", detail="no", made_at=5.0)
     other = a_variant("answer:vignette:mcq", made_at=7.0)
-    with store.write() as connection:
-        assert add_variants(connection, [later, failed, other]) == 3
+    for one in (later, failed, other):
+        keep_variant(store, one)
     with store.read() as cursor:
         assert variants_of(cursor, "run/1/0") == [failed, other, later]
         assert variants_of(cursor, "run/1/0", "ask:2") == [failed, later]
@@ -57,8 +57,7 @@ def test_the_variants_of_a_deleted_trial_go_with_it(tmp_path: Path) -> None:
     store = Store(tmp_path / "x.duckdb")
     write_journal(store.journals, "run", a_header(), a_trial())
     fold(store)
-    with store.write() as connection:
-        add_variants(connection, [a_variant()])
+    keep_variant(store, a_variant())
     write_journal(store.journals, "run", DeletedLine(run_id="run", trial_id="run/1/0"))
     fold(store)
     with store.read() as cursor:

@@ -9,8 +9,7 @@ from core.datasets.library import library
 from core.frameworks.consultation.items import Item, ItemSet, consultation_case
 from core.frameworks.consultation.patient import named_item
 from core.frameworks.consultation.roles import briefing_of
-from core.measures.history.inquiry import closes
-from core.measures.history.measures import measure, yardstick
+from core.measures.history.measures import closes, measure, yardstick
 from core.training.dialogue import golden_dialogue
 from core.training.phrases import QUESTIONS
 from tests.core.training.golden_cases import PROFILE, a_case

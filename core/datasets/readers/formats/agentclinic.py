@@ -1,7 +1,7 @@
 """AgentClinic, MedQA layout: one ``OSCE_Examination`` a record, already parted by who may know what.
 
 The profile is the record's own structure, value by value as it stands there; only what the patient tells is put into
-the first person (``core.text.first_person``). The vignette joins the same parts. What the doctor of AgentClinic is
+the first person (``core.text.persons``). The vignette joins the same parts. What the doctor of AgentClinic is
 told beforehand (``Objective_for_Doctor``) is left out of both. ``agentclinic_nejm`` reads the other layout.
 """
 

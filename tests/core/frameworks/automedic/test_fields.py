@@ -7,8 +7,7 @@ import math
 import pytest
 
 from core.case import Fact, Profile
-from core.text.profile.fields import FIELDS, coverage, presence
-from core.text.profile.profiles import Generated
+from core.text.profiles import FIELDS, Generated, coverage, presence
 
 
 def fact(key: str, value: str = "as it is", **more: object) -> Fact:

@@ -11,13 +11,13 @@ import pytest
 
 from core.case import Case, Fact, Profile
 from core.errors import UsageError
-from core.jobs import profiling as making
-from core.jobs.profiling import GIVE_UP, begin_making, estimate, make_profiles, pending, work_key
+from core.jobs.engine import GIVE_UP
+from core.jobs.profiling import begin_making, estimate, make_profiles, pending, work_key
 from core.models import keys
 from core.models.registry import load_registry
 from core.store.database import Store
-from core.store.profiles import newest_profiles
-from core.text.profile.rules import MADE_BY
+from core.store.queries.cases import newest_profiles
+from core.text.profile_rules import MADE_BY
 from core.work import work_at
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.replies import Reply, failing
@@ -94,8 +94,7 @@ def test_by_rule_a_case_that_came_with_a_profile_is_left_alone(store: Store) -> 
     assert pending(store, [with_own], MODEL) == [with_own]
 
 
-def test_a_stop_keeps_what_was_made_and_the_next_call_goes_on(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(making, "BY_RULE_AT_ONCE", 2)
+def test_a_stop_keeps_what_was_made_and_the_next_call_goes_on(store: Store) -> None:
     done = 0
 
     def count(now: int, planned: int) -> None:
@@ -113,7 +112,7 @@ def test_a_model_makes_them_and_what_did_not_hold_is_counted(store: Store, provi
     made = make_profiles(store, CASES, MODEL, base_url=provider.base_url)
 
     assert (made.made_by, made.made, made.suitable, made.calls, made.dropped) == (MODEL, 5, 5, 10, 5)
-    assert made.cost_usd is None
+    assert made.cost_usd == 0.0, "the server is on this machine"
     assert set(saved(store).values()) == {MODEL}
     assert make_profiles(store, CASES, MODEL, base_url=provider.base_url).calls == 0
 
@@ -136,6 +135,26 @@ def test_useless_replies_are_a_failure_of_the_case_not_a_rejection(store: Store)
     assert [f.case_key for f in made.failures] == ["t/1"]
     assert "in 3 replies" in made.failures[0].why
     assert made.gave_up is None
+
+
+def test_what_was_no_use_is_asked_for_anew_and_what_was_is_not(store: Store) -> None:
+    """The first case is broken off after its filter; the second never gets a profile."""
+    asked: list[str] = []
+
+    def failing_later(body: dict[str, Any]) -> Any:
+        text = body["messages"][0]["content"]
+        asked.append("filter" if "Decide whether" in text else "profile")
+        if "No 1." in text:
+            return Reply(text="I would rather not.")
+        return failing(400, "too long") if asked[-1] == "profile" else answering(body)
+
+    with running(failing_later) as provider:
+        made = make_profiles(store, CASES[:2], MODEL, base_url=provider.base_url, concurrency=1)
+    assert (made.made, [f.case_key for f in made.failures]) == (0, ["t/0", "t/1"])
+    assert asked == ["filter", "profile", "filter", "filter", "filter"]
+    with running(answering) as provider:
+        again = make_profiles(store, CASES[:2], MODEL, base_url=provider.base_url)
+        assert (again.made, again.calls, len(provider.requests)) == (2, 3, 3)
 
 
 def test_a_provider_that_always_fails_ends_the_work(store: Store) -> None:

@@ -14,7 +14,7 @@ from core.frameworks.automedic.messages import (
     speaks_in_tags,
     without_tags,
 )
-from core.measures.gathered import gathered
+from core.measures.coverage import gathered
 from tests.core.store.builders import a_case, a_stream
 from tests.support.tagged import misused_events, the_case, untagged_events
 

@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
+from core.agents.ask import MAX_ASKS
 from core.agents.base import CallFailed
 from core.agents.calls import Voice
 from core.case import Case
 from core.events import Called
-from core.frameworks.automedic.profile_model import MAX_ASKS, PROMPTS, REASON_MEANINGS, LLMProfiler, Profiled
+from core.frameworks.automedic.profile_model import PROMPTS, REASON_MEANINGS, LLMProfiler, Profiled
 from core.frameworks.consultation.items_model import ProfilingError
 from core.prompts import load_pack
-from core.text.profile.profiles import REASONS
+from core.text.profiles import REASONS
 from tests.support.fake_provider import running
 from tests.support.replies import Reply, failing
 from tests.support.talking import make_model, make_spec
@@ -48,7 +49,7 @@ def without(part: str) -> str:
 
 
 def generate(*replies: str | Reply) -> tuple[Profiled, list[str]]:
-    """Return the profiler's last word, and the prompts that the provider got."""
+    """Return the profiler's last word, and the last message of each request."""
     with running(list(replies)) as provider:
 
         async def listen() -> list[Any]:
@@ -62,7 +63,7 @@ def generate(*replies: str | Reply) -> tuple[Profiled, list[str]]:
         last = items[-1]
         assert isinstance(last, Profiled)
         assert tuple(i.call.call_id for i in items if isinstance(i, Called)) == last.call_ids
-        return last, [body["messages"][0]["content"] for body in provider.bodies]
+        return last, [body["messages"][-1]["content"] for body in provider.bodies]
 
 
 def test_the_filter_sees_the_whole_item_and_the_profile_prompt_only_vignette_and_answer() -> None:
@@ -131,8 +132,8 @@ def test_what_cannot_be_used_is_asked_for_again_with_what_was_wrong(bad: str, to
 
     assert last.generated.profile is not None
     assert len(prompts) == 4
-    assert "could not be used" not in prompts[1]
-    assert re.search(rf"could not be used: .*(?:{told})", prompts[2])
+    assert "cannot be used" not in prompts[1]
+    assert re.search(rf"cannot be used: .*(?:{told})", prompts[2])
 
 
 def test_a_filter_reply_without_a_reason_is_asked_for_again() -> None:

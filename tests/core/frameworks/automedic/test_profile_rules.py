@@ -10,8 +10,8 @@ import pytest
 from core.case import FINAL_QUESTION, Case, Fact, Profile
 from core.datasets.craftmd_csv import read_craftmd_csv
 from core.datasets.library import library
-from core.text.profile.rules import MADE_BY, profile_by_rule
-from core.text.profile.suitability import suitability
+from core.text.profile_rules import MADE_BY, profile_by_rule
+from core.text.suitability import suitability
 
 VIGNETTE = (
     "A 52-year-old bus driver comes to the clinic because of a burning pain in his left foot for 3 weeks. The pain is "

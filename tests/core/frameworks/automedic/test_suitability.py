@@ -6,9 +6,9 @@ import pytest
 
 from core.case import FINAL_QUESTION, Case
 from core.datasets.library import library
-from core.text.profile.profiles import REASONS
-from core.text.profile.rules import MADE_BY, profile_by_rule
-from core.text.profile.suitability import has_patient, speaks_of_picture, suitability
+from core.text.profile_rules import MADE_BY, profile_by_rule
+from core.text.profiles import REASONS
+from core.text.suitability import has_patient, speaks_of_picture, suitability
 
 
 def question(

@@ -98,7 +98,8 @@ def test_a_failing_provider_is_reported_as_such() -> None:
     "text", ["", "{}", '{"items": []}', '{"items": [{"key": "", "value": "x"}]}', "[1, 2]", '{"items": "a"}', "}{"]
 )
 def test_what_is_no_list_of_items_is_not_read(text: str) -> None:
-    assert read_items(text) == []
+    with pytest.raises(ValueError, match=r"JSON|items"):
+        read_items(text)
 
 
 def test_a_bare_list_is_read_too() -> None:

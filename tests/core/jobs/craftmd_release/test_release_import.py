@@ -15,12 +15,13 @@ from core.events import Answered, Ended, Failed, Finished, Graded, Started, Summ
 from core.jobs.craftmd_release.layout import find
 from core.live.stored import load_trial
 from core.measures.accuracy import accuracy
-from core.store.conversations import ConversationFilter, conversations
 from core.store.database import Store
-from core.store.figures import case_scores
-from core.store.release import document, quarantined
+from core.store.queries.accuracy import case_scores
+from core.store.queries.conversations import conversations
+from core.store.queries.release import document, quarantined
+from core.store.queries.transcripts import latest_grades, trial_events
 from core.store.runs import run_cases, runs
-from core.store.trials import latest_grades, trial_events
+from core.store.selection import Selection
 from tests.support.importing import a_run, dump, import_all
 from tests.support.release import PROMPT, a_conversation, a_file, a_row, a_trial, write_cases, write_file, write_release
 
@@ -41,7 +42,7 @@ def release(tmp_path: Path) -> Path:
 
 def trial_ids(run_id: str) -> dict[tuple[str, int], str]:
     with Store().read() as cursor:
-        listed = conversations(cursor, ConversationFilter(runs=[run_id]))
+        listed = conversations(cursor, Selection(runs=[run_id]))
     return {(talk.case_key, talk.trial): talk.trial_id for talk in listed}
 
 
@@ -230,7 +231,7 @@ def test_nothing_usable_is_an_error_and_nothing_is_stored(tmp_path: Path) -> Non
     with pytest.raises(AnamnesisError, match=r"None of the 2 case files can be used \(results/gpt3_1106/case_0"):
         import_all(root)
     rows = dump()
-    assert {name for name, found in rows.items() if found} == {"meta"}
+    assert {name for name, found in rows.items() if found} == {"meta", "migrations"}
     assert imported.names() == []
 
 
@@ -310,7 +311,7 @@ def test_a_wrong_header_is_named(release: Path) -> None:
     write_cases(release, [a_row("case_0")], columns=("case_vignette", "choice_1", "answer", "case_id"))
     with pytest.raises(AnamnesisError, match=r"line 1: the columns choice_2, choice_3, choice_4, category, dataset"):
         import_all(release)
-    assert not any(found for name, found in dump().items() if name != "meta")
+    assert not any(found for name, found in dump().items() if name not in ("meta", "migrations"))
 
 
 def test_links_out_of_the_folder_are_not_followed(release: Path, tmp_path: Path) -> None:

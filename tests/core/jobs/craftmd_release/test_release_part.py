@@ -20,8 +20,8 @@ from core.jobs.craftmd_release.importing import import_release
 from core.jobs.craftmd_release.layout import find
 from core.jobs.craftmd_release.report import ImportReport
 from core.store.database import Store
+from core.store.queries.transcripts import trial_events
 from core.store.runs import runs
-from core.store.trials import trial_events
 
 RELEASE = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE", "")
 pytestmark = [

@@ -16,9 +16,9 @@ from core.cli.app import main
 from core.datasets import imported
 from core.jobs.pictures import WITH
 from core.measures.accuracy import accuracy
-from core.measures.reproduce.run import reproduce
-from core.store.conversations import ConversationFilter, conversations
+from core.measures.reproduce.remarks import reproduce
 from core.store.database import Store
+from core.store.queries.conversations import conversations
 from core.store.runs import run_cases
 from core.store.selection import Selection
 from tests.support.importing import a_run, dump, import_all
@@ -123,7 +123,7 @@ def test_lists_of_parts_are_reduced_to_their_text(release: Path) -> None:
     write_file(release, "gpt4v", "case_0", changed)
     import_all(release)
     with Store().read() as cursor:
-        listed = conversations(cursor, ConversationFilter(runs=[SEEN], cases=["craftmd-images/case_0"]))
+        listed = conversations(cursor, Selection(runs=[SEEN], cases=["craftmd-images/case_0"]))
         first = next(c.trial_id for c in listed if c.trial == 0)
         texts = [text for (text,) in cursor.execute(
             "SELECT text FROM utterances WHERE trial_id = ? ORDER BY turn", [first]).fetchall()]  # fmt: skip

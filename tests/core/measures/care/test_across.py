@@ -9,20 +9,12 @@ import numpy as np
 import pytest
 
 from core.case import Profile
-from core.measures.care import (
-    CareProfile,
-    Estimate,
-    Point,
-    dataset_suitability,
-    fit,
-    fits,
-    normalised,
-    scatter,
-)
+from core.measures.care.across import Point, dataset_suitability, fit, fits, normalised, scatter
+from core.measures.care.profile import CareProfile, Estimate
 from core.models.registry import load_registry
-from core.store.casts import RunCast
+from core.store.runs import Run
 from core.store.selection import conditions_of
-from core.text.profile.profiles import Generated
+from core.text.profiles import Generated
 from tests.core.store.builders import a_case
 
 NONE = Estimate()
@@ -120,9 +112,9 @@ def test_groups_of_models(name: str, group: str) -> None:
     assert load_registry().group(name) == group
 
 
-def a_run(run_id: str, **changes: Any) -> RunCast:
+def a_run(run_id: str, **changes: Any) -> Run:
     settings = {"staff": "reference/staff", "max_turns": 20}
-    given = RunCast(
+    given = Run(
         run_id=run_id, protocol="automedic", doctor="openai/a", patient="openai/p", grader="g", summariser="s",
         prompt_pack="/packs/automedic", prompt_hash="abcdef999", case_set="library", case_set_hash="c", trials=1,
         seed=20, settings=settings, code_version="1", source="local", created_at=1.0, cases=1,
@@ -130,7 +122,7 @@ def a_run(run_id: str, **changes: Any) -> RunCast:
     return replace(given, **changes)
 
 
-def keys(*runs: RunCast) -> dict[str, tuple[str, ...]]:
+def keys(*runs: Run) -> dict[str, tuple[str, ...]]:
     return {one.name: one.runs for one in conditions_of(runs)}
 
 

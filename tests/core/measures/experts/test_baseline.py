@@ -9,12 +9,19 @@ import pytest
 from core.errors import UsageError
 from core.jobs.plan import campaign_of
 from core.journal import read_header
-from core.measures.experts.baseline import baseline_cases, baseline_run, write_trials
-from core.measures.experts.reviewing import plan_review, state_of
-from core.measures.experts.vignettes import answer_vignette, next_question, vignette_of
-from core.store.annotations import Annotation, add_annotations
+from core.measures.experts.reviewing import (
+    answer_vignette,
+    baseline_cases,
+    baseline_run,
+    next_question,
+    plan_review,
+    state_of,
+    vignette_of,
+    write_trials,
+)
 from core.store.database import Store
-from core.store.figures import case_scores
+from core.store.queries.accuracy import case_scores
+from core.store.queries.reviews import Annotation, add_annotations
 from core.store.review_records import Review
 from core.store.runs import run
 from tests.core.measures.experts.reviews import a_plan

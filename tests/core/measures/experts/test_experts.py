@@ -12,8 +12,7 @@ import pytest
 
 from core.datasets.published import rows
 from core.errors import AnamnesisError
-from core.measures.experts.deciding import Decision, decide
-from core.measures.experts.figures import agreement, pairs, shares
+from core.measures.experts.figures import Decision, agreement, decide, pairs, shares
 from core.measures.experts.workbooks import FILES, read_workbook
 from core.store.review_records import Answer, Judgement
 

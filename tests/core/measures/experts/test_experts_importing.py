@@ -10,14 +10,20 @@ from pathlib import Path
 import pytest
 
 from core.errors import AnamnesisError, UsageError
-from core.measures.experts.deciding import decide
-from core.measures.experts.exporting import HIDDEN, export_annotations
-from core.measures.experts.importing import import_csv, import_file, import_release_annotations, matching_item
-from core.measures.experts.results import imported_judgements
+from core.measures.experts.figures import decide, imported_judgements
 from core.measures.experts.reviewing import unblind
-from core.measures.experts.workbooks import FILES, WorkbookRow
-from core.store.annotations import annotations_of
+from core.measures.experts.workbooks import (
+    FILES,
+    HIDDEN,
+    WorkbookRow,
+    export_annotations,
+    import_csv,
+    import_file,
+    import_release_annotations,
+    matching_item,
+)
 from core.store.database import Store
+from core.store.queries.reviews import annotations_of
 from tests.core.measures.experts.reviews import MODELS, a_review, answer_all
 from tests.core.measures.experts.test_experts import workbook
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from core.errors import AnamnesisError
-from core.measures.experts.grader import (
+from core.measures.experts.figures import (
     CaseCount,
     JudgedAnswer,
     case_counts,
@@ -16,11 +16,11 @@ from core.measures.experts.grader import (
     count_agreement,
     rogan_gladen,
 )
-from core.measures.experts.release import GradedCase, counts_beside, read_grader_file
+from core.measures.experts.workbooks import GradedCase, counts_beside, read_grader_file
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.graders import flips
-from core.store.paper import ReleasedCase, ReleasedRun
+from core.store.queries.graders import flips
+from core.store.queries.release import ReleasedCase, ReleasedRun
 from tests.core.store.builders import graded, grades, write_journal
 
 

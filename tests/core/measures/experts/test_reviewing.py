@@ -5,16 +5,23 @@ from __future__ import annotations
 import pytest
 
 from core.errors import UsageError
-from core.measures.experts.blinding import blinded_dialogue, hidden
-from core.measures.experts.figures import agreement, shares
-from core.measures.experts.results import against_grader, decisions_of
-from core.measures.experts.reviewing import comment, highlight, record, span_of, state_of, states, unblind
-from core.store.annotations import annotation_history
+from core.measures.experts.figures import against_grader, agreement, decisions_of, shares
+from core.measures.experts.reviewing import (
+    blinded_dialogue,
+    comment,
+    hidden,
+    highlight,
+    record,
+    span_of,
+    state_of,
+    states,
+    unblind,
+)
 from core.store.database import Store
 from core.store.fold import fold
+from core.store.queries.reviews import annotation_history, candidates
+from core.store.queries.transcripts import trial_events
 from core.store.review_records import Item, parse_item
-from core.store.reviews import candidates
-from core.store.trials import trial_events
 from tests.core.measures.experts.reviews import FIVE, MODELS, a_plan, a_review, answer_all
 from tests.core.store.builders import (
     Finished,

@@ -6,8 +6,7 @@ import pytest
 
 from core.errors import UsageError
 from core.events import COUNTED
-from core.measures.graders.agreement import common_agreement, cross_table, pair_agreements
-from core.measures.graders.judged import read_judged
+from core.measures.graders.agreement import common_agreement, cross_table, pair_agreements, read_judged
 from core.store.database import Store
 from tests.core.measures.graders.graded import OTHER, OWN, THIRD, judge_again
 

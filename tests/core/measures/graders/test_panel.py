@@ -6,9 +6,8 @@ import pytest
 
 from core.errors import UsageError
 from core.measures.accuracy import accuracy
-from core.measures.graders.corrected import corrected_by_judge
-from core.measures.graders.judged import read_judged
-from core.measures.graders.panel import PANEL, accuracy_by_judge, majority, members
+from core.measures.graders.accuracy import PANEL, accuracy_by_judge, corrected_by_judge, majority, members
+from core.measures.graders.agreement import read_judged
 from core.store.database import Store
 from tests.core.measures.graders.graded import DOCTORS, OTHER, OWN, THIRD, store_graded
 

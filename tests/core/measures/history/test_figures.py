@@ -9,13 +9,19 @@ import pandas as pd
 import pytest
 
 from core.errors import UsageError
-from core.measures.history.curves import curve_points, order_rows
-from core.measures.history.figures import compare_models, figures_of, measure_rows
-from core.measures.history.groups import group_rows, item_groups
+from core.measures.history.figures import (
+    compare_models,
+    curve_points,
+    figures_of,
+    group_rows,
+    item_groups,
+    measure_rows,
+    order_rows,
+)
 from core.measures.history.measures import CURVES
-from core.measures.history.resampling import column_intervals
 from core.stats.bootstrap import resampled_interval
 from core.stats.differences import paired_difference
+from core.stats.resampling import column_intervals
 from core.text.topics import TOPICS
 
 NAN = float("nan")

@@ -8,8 +8,7 @@ from rouge_score.rouge_scorer import RougeScorer
 
 from core.agents.base import Turn
 from core.frameworks.consultation.items import Item
-from core.measures.history.inquiry import inquiry_of
-from core.measures.history.measures import SCALARS, Measures, measure, structure, to_json, yardstick
+from core.measures.history.measures import SCALARS, Measures, inquiry_of, measure, structure, to_json, yardstick
 from tests.core.measures.history import dialogues as d
 
 

@@ -10,12 +10,12 @@ import pytest
 from core.case import Case
 from core.events import Ended, Finished, Started, Utterance
 from core.frameworks.consultation.items import ItemSet
-from core.measures.history import measuring
 from core.measures.history.figures import measure_rows, read_history
-from core.measures.history.measuring import Measured, count_missing, measure_missing, save_items, stored_items
+from core.measures.history.measures import HISTORY, HistoryTaking, save_items, stored_items
+from core.measures.missing import Measured, count_missing, measure_missing
 from core.store.database import Store
-from core.store.figures import Selection
 from core.store.fold import fold
+from core.store.selection import Selection
 from tests.core.measures.history.dialogues import COUGH, COUGH_ITEMS, HASTY, an_item
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal
 
@@ -50,15 +50,15 @@ def the_case(number: int) -> Case:
 
 def test_all_is_measured_once(store: Store) -> None:
     heard: list[tuple[int, int]] = []
-    assert measure_missing(store, progress=lambda done, of: heard.append((done, of))) == Measured(4, 0)
+    assert measure_missing(store, HISTORY, progress=lambda done, of: heard.append((done, of))) == Measured(4, 0)
     assert heard == [(4, 4)]
-    assert measure_missing(store) == Measured(0, 0)
-    assert count_missing(store) == 0
+    assert measure_missing(store, HISTORY) == Measured(0, 0)
+    assert count_missing(store, HISTORY) == 0
 
 
 def test_the_figures_are_those_of_the_conversations(store: Store) -> None:
     save_items(store, the_case(1), ItemSet(COUGH_ITEMS, "openai/p"))
-    measure_missing(store, Selection(models=["openai/a"]))
+    measure_missing(store, HISTORY, Selection(models=["openai/a"]))
 
     rows = {r.measure: r for r in measure_rows(read_history(store))}
 
@@ -75,27 +75,27 @@ def test_the_figures_are_those_of_the_conversations(store: Store) -> None:
 def test_a_stop_keeps_what_was_measured_and_the_next_call_goes_on(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measuring, "CHUNK", 1)
+    monkeypatch.setattr(HistoryTaking, "parcel", 1)
     heard: list[int] = []
-    found = measure_missing(store, progress=lambda done, of: heard.append(done), stop=lambda: len(heard) == 3)
+    found = measure_missing(store, HISTORY, progress=lambda done, of: heard.append(done), stop=lambda: len(heard) == 3)
     assert (found, heard) == (Measured(3, 1), [1, 2, 3])
-    assert count_missing(store) == 1
-    assert measure_missing(store) == Measured(1, 0)
+    assert count_missing(store, HISTORY) == 1
+    assert measure_missing(store, HISTORY) == Measured(1, 0)
 
 
 def test_a_stop_before_the_beginning_measures_nothing(store: Store) -> None:
-    assert measure_missing(store, stop=lambda: True).measured == 0
+    assert measure_missing(store, HISTORY, stop=lambda: True).measured == 0
     assert set(read_history(store)["missing"]) == {2}
 
 
 def test_new_items_of_a_case_make_its_conversations_missing(store: Store) -> None:
-    measure_missing(store)
+    measure_missing(store, HISTORY)
     by_rule = stored_items(store, the_case(1))
     assert by_rule is not None
     assert by_rule.made_by.startswith("rules-")
     save_items(store, the_case(1), ItemSet((an_item("cough", "a cough"),), "openai/p"))
     assert stored_items(store, the_case(1)) == ItemSet((an_item("cough", "a cough"),), "openai/p")
-    assert measure_missing(store) == Measured(2, 0)
+    assert measure_missing(store, HISTORY) == Measured(2, 0)
     # values: a cough; the patient of "cough" says one of the two words, that of "hasty" none
     assert read_history(store).set_index("case_key").loc["ours/1", "patient_recall"] == pytest.approx((1 / 2 + 0) / 2)
 
@@ -108,7 +108,7 @@ def test_items_of_another_content_of_the_case_do_not_count(store: Store) -> None
 
 
 def test_measures_lie_in_the_database_as_json(store: Store) -> None:
-    measure_missing(store)
+    measure_missing(store, HISTORY)
     with store.read() as cursor:
         rows = cursor.execute("SELECT measures FROM history_measures").fetchall()
     assert len(rows) == 4

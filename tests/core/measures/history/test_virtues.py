@@ -7,8 +7,7 @@ import tomllib
 import pytest
 
 from core import paths
-from core.measures.history.inquiry import inquiry_of
-from core.measures.history.virtues import colloquialism, honesty, strictness, telltales
+from core.measures.history.measures import colloquialism, honesty, inquiry_of, strictness, telltales
 from core.text.technical import is_technical, telling
 from tests.core.measures.history.dialogues import an_item, dialogue
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from core.case import Case
-from core.jobs.fact_judge import facts_pack, found_in, task_of
-from core.measures.ledger import facts_of
+from core.jobs.judges import facts_in, facts_pack, facts_task
+from core.text.facts import facts_of
 from core.text.judged import PatientVerdict
 from tests.core.measures.ledger.hand_marked import talk
 
@@ -40,7 +40,7 @@ def made_up(turn: Any = 5, words: str = "my left knee has hurt for years", contr
 
 
 def test_it_is_shown_the_case_facts_with_ids_and_numbered_messages_and_never_the_diagnosis() -> None:
-    prompt = task_of(facts_pack(), "t", CASE, FACTS, TALK).prompt
+    prompt = facts_task(facts_pack(), "t", CASE, FACTS, TALK).prompt
     assert CASE.vignette in prompt
     assert f"\n{METFORMIN}: takes metformin\n" in prompt
     assert "\n[5] Patient: Yes, my left knee has hurt for years.\n" in prompt
@@ -68,7 +68,7 @@ def test_it_is_shown_the_case_facts_with_ids_and_numbered_messages_and_never_the
     ],
 )  # fmt: skip
 def test_verdicts_are_read_with_anything_around_them(text: str, verdicts: tuple[PatientVerdict, ...]) -> None:
-    found = found_in(text, FACTS, TALK)
+    found = facts_in(text, FACTS, TALK)
     assert (found.things, found.dropped) == (verdicts, 0)
 
 
@@ -92,7 +92,7 @@ def test_verdicts_are_read_with_anything_around_them(text: str, verdicts: tuple[
 )
 def test_what_does_not_stand_in_the_conversation_is_dropped_and_counted(bad: dict[str, Any]) -> None:
     held = {"withheld": [kept_back()], "invented": [made_up()]}
-    found = found_in(json.dumps({name: [*held[name], *bad.get(name, [])] for name in held}), FACTS, TALK)
+    found = facts_in(json.dumps({name: [*held[name], *bad.get(name, [])] for name in held}), FACTS, TALK)
     assert (found.things, found.dropped) == ((WITHHELD, INVENTED), 1)
 
 
@@ -108,4 +108,4 @@ def test_what_does_not_stand_in_the_conversation_is_dropped_and_counted(bad: dic
 )
 def test_what_has_not_the_form_is_unreadable_and_not_nothing_found(text: str, fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
-        found_in(text, FACTS, TALK)
+        facts_in(text, FACTS, TALK)

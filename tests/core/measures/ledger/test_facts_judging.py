@@ -11,17 +11,17 @@ import pytest
 
 from core.errors import AnamnesisError, UsageError
 from core.jobs.engine import Stop
-from core.jobs.fact_judging import BesidePeople, FactsWanted, beside_people, judge_facts, size_of_facts
-from core.jobs.judging import JudgingOutcome
+from core.jobs.judging import FactsWanted, JudgingOutcome, judge, size_of
 from core.jobs.run import Options
+from core.measures.failures import BesidePeople, beside_people
 from core.models.registry import Registry, load_registry
 from core.models.retry import RetryPolicy
 from core.models.settings import default_paths
-from core.store.annotations import Annotation, add_annotations
 from core.store.database import Store
-from core.store.fact_judgements import judged_of_trial, judged_patients, judged_sums, judges
-from core.store.figures import Selection
 from core.store.fold import fold
+from core.store.queries.facts import judged_of_trial, judged_patients, judged_sums, judges
+from core.store.queries.reviews import Annotation, add_annotations
+from core.store.selection import Selection
 from core.text.judged import PatientVerdict
 from tests.core.store.builders import (
     Ended,
@@ -92,7 +92,7 @@ def judged(
 ) -> tuple[JudgingOutcome, int]:
     with running(script) as provider:
         chosen = FactsWanted("openai/fake", base_url=provider.base_url, **wanted)
-        outcome = judge_facts(store, chosen, registry(), Options(concurrency), stop)
+        outcome = judge(store, chosen, registry(), Options(concurrency), stop)
         return outcome, len(provider.bodies)
 
 
@@ -159,15 +159,15 @@ def test_everything_paid_for_survives_a_lost_database(store: Store) -> None:
 
 
 def test_size_and_what_cannot_be_done(store: Store, tmp_path: Path) -> None:
-    size = size_of_facts(store, FactsWanted("openai/fake"), registry())
+    size = size_of(store, FactsWanted("openai/fake"), registry())
     assert (size.conversations, size.kept, size.role.calls) == (2, 0, 2)
     assert size.role.prompt_tokens > 2 * 420
-    assert size_of_facts(store, FactsWanted("openai/fake", which="all"), registry()).conversations == 3
-    assert size_of_facts(store, FactsWanted("openai/fake", limit=1), registry()).conversations == 1
+    assert size_of(store, FactsWanted("openai/fake", which="all"), registry()).conversations == 3
+    assert size_of(store, FactsWanted("openai/fake", limit=1), registry()).conversations == 1
     with pytest.raises(UsageError, match="budget needs prices"):
-        judge_facts(store, FactsWanted("openai/fake"), registry(), Options(1, 1.0))
+        judge(store, FactsWanted("openai/fake"), registry(), Options(1, 1.0))
     with pytest.raises(AnamnesisError, match="nothing to judge"):
-        size_of_facts(Store(tmp_path / "empty.duckdb"), FactsWanted("openai/fake"), registry())
+        size_of(Store(tmp_path / "empty.duckdb"), FactsWanted("openai/fake"), registry())
 
 
 def test_people_who_reviewed_the_same_conversations_stand_beside_the_judge(store: Store) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from core.measures.ledger import Ledger, facts_of, ledger
+from core.measures.ledger.marks import Ledger, ledger
+from core.text.facts import facts_of
 from tests.core.measures.ledger.hand_marked import HandMarked, hand_marked
 
 DIALOGUES = hand_marked()

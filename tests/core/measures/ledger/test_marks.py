@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.case import Case
-from core.measures.ledger import FactMark, Ledger, ledger
+from core.measures.ledger.marks import FactMark, Ledger, ledger
 from tests.core.measures.ledger.hand_marked import talk
 
 VIGNETTE = (

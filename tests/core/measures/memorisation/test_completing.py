@@ -13,14 +13,13 @@ import pytest
 from core import paths
 from core.case import Case
 from core.errors import ProviderError
-from core.jobs.completing import Asked, Options, complete_cases, completing_pack, variant_of
-from core.measures.memorisation.figures import model_rows, with_and_without
-from core.measures.memorisation.halves import halves
+from core.jobs.completing import Asked, Options, complete_cases
+from core.measures.memorisation import completing_pack, halves, model_rows, variant_of, with_and_without
 from core.models.registry import load_registry
 from core.models.retry import RetryPolicy
-from core.store.completions import StoredCompletion, completions
 from core.store.database import Store
-from core.store.figures import CaseScore
+from core.store.queries.accuracy import CaseScore
+from core.store.queries.cases import StoredCompletion, completions
 from tests.support.fake_provider import running
 from tests.support.replies import Reply, failing
 from tests.support.thinking_aloud import aloud

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.errors import UsageError
-from core.measures.memorisation.halves import FLAG, halves, similarity
+from core.measures.memorisation import FLAG, halves, similarity
 
 
 @pytest.mark.parametrize(

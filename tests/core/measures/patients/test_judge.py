@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from core.agents.base import Turn
-from core.jobs.patient_judge import found_in, judging_pack, shown
-from core.store.patient_judgements import JudgedTerm
+from core.jobs.judges import shown, terms_in, terms_pack
+from core.store.queries.patients import JudgedTerm
 from tests.core.measures.patients.patient_talks import DIAGNOSIS, LATIN, OPENING, dialogue
 
 TALK = (*dialogue(OPENING, LATIN), Turn("doctor", DIAGNOSIS))
@@ -25,7 +25,7 @@ def test_only_replies_are_numbered_and_the_diagnosis_is_not_shown() -> None:
     assert shown(TALK) == [
         (None, "Doctor", OPENING[0]), (1, "Patient", OPENING[1]), (None, "Doctor", LATIN[0]), (3, "Patient", LATIN[1]),
     ]  # fmt: skip
-    prompt = judging_pack().render("judge", dialogue=shown(TALK))
+    prompt = terms_pack().render("judge", dialogue=shown(TALK))
     assert f"[3] Patient: {LATIN[1]}\n" in prompt
     assert f"\nDoctor: {LATIN[0]}\n" in prompt
     assert DIAGNOSIS not in prompt
@@ -43,7 +43,7 @@ def test_only_replies_are_numbered_and_the_diagnosis_is_not_shown() -> None:
     ],
 )
 def test_terms_are_read_from_an_answer_with_anything_around_it(text: str, terms: tuple[JudgedTerm, ...]) -> None:
-    found = found_in(text, TALK)
+    found = terms_in(text, TALK)
     assert (found.things, found.dropped) == (terms, 0)
 
 
@@ -59,7 +59,7 @@ def test_terms_are_read_from_an_answer_with_anything_around_it(text: str, terms:
     ],
 )
 def test_words_that_are_not_in_the_reply_are_dropped_and_counted(turn: int, words: str) -> None:
-    found = found_in(answer((turn, words), (3, "pruritus")), TALK)
+    found = terms_in(answer((turn, words), (3, "pruritus")), TALK)
     assert (found.things, found.dropped) == ((PRURITUS,), 1)
 
 
@@ -77,4 +77,4 @@ def test_words_that_are_not_in_the_reply_are_dropped_and_counted(turn: int, word
 )
 def test_what_has_not_the_form_is_unreadable_and_not_no_terms(text: str, fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
-        found_in(text, TALK)
+        terms_in(text, TALK)

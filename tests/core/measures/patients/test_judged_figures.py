@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from core.jobs.judging import journaled
-from core.measures.patients.judged_figures import judge_against_rule
-from core.measures.patients.marking import mark_patients
+from core.journal import RowLine
+from core.measures.missing import measure_missing
+from core.measures.patients.figures import judge_against_rule
+from core.measures.patients.rules import PATIENT_MARKS
 from core.store.database import Store
-from core.store.patient_judgements import JudgedTerm, row_of
-from core.store.patients import PatientFilter
+from core.store.fold import keep_lines
+from core.store.queries.patients import JudgedTerm, patient_judgement_row
+from core.store.selection import Selection
 from tests.core.measures.patients.patient_talks import stored
 
 TERM = JudgedTerm(5, "papules", 13, 20)
@@ -23,18 +25,22 @@ FOUND = {"m1/1/0": (TERM,), "m1/1/1": (), "m1/2/0": (), "m2/1/0": (TERM,)}
 
 def judgement(trial: str, terms: tuple[JudgedTerm, ...] | None, dropped: int = 0) -> dict[str, Any]:
     kept = {"dropped": dropped, "failure": "" if terms is not None else "late", "calls": "[]", "tokens": 1}
-    return row_of("m", "p", terms, {"trial_id": trial, **kept, "cost_usd": None, "judged_at": 1.0})
+    return patient_judgement_row("m", "p", terms, {"trial_id": trial, **kept, "cost_usd": None, "judged_at": 1.0})
+
+
+def keep(store: Store, rows: list[dict[str, Any]]) -> None:
+    keep_lines(store, "judging", [RowLine(table="patient_judgements", row=row) for row in rows])
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     store = stored(tmp_path / "db.duckdb")
-    journaled(store, "patient_judgements")([judgement(trial, terms, dropped=2) for trial, terms in FOUND.items()])
+    keep(store, [judgement(trial, terms, dropped=2) for trial, terms in FOUND.items()])
     return store
 
 
 def test_by_hand(store: Store) -> None:
-    mark_patients(store, processes=0)
+    measure_missing(store, PATIENT_MARKS, processes=0)
     (row,) = judge_against_rule(store)
     assert (row.model, row.prompt_hash, row.n, row.cases, row.dropped, row.failed, row.unmarked) == (
         "m", "p", 4, 2, 8, 0, 0,
@@ -49,25 +55,25 @@ def test_by_hand(store: Store) -> None:
 
 
 def test_one_conversation_a_case_has_wilsons_interval(store: Store) -> None:
-    mark_patients(store, processes=0)
-    (row,) = judge_against_rule(store, PatientFilter(trials=["m1/1/0", "m1/2/0"]))
+    measure_missing(store, PATIENT_MARKS, processes=0)
+    (row,) = judge_against_rule(store, Selection(trials=["m1/1/0", "m1/2/0"]))
     assert (row.n, row.judge, row.kappa) == (2, 0.5, 1.0)
     # z = 1.96: middle 0.5, half 1.96 / 5.8415 × √(0.5 + 0.9604) = 0.4055
     assert (row.judge_interval.low, row.judge_interval.high) == pytest.approx((0.0945, 0.9055), abs=1e-4)
 
 
 def test_failures_and_unmarked_conversations_count_nowhere(store: Store) -> None:
-    mark_patients(store, PatientFilter(trials=["m1/1/0", "m1/2/0", "m2/1/0"]), processes=0)
+    measure_missing(store, PATIENT_MARKS, Selection(trials=["m1/1/0", "m1/2/0", "m2/1/0"]), processes=0)
     with store.write() as connection:
         connection.execute("DELETE FROM patient_judgements WHERE trial_id = 'm2/1/0'")
-    journaled(store, "patient_judgements")([judgement("m2/1/0", None)])
+    keep(store, [judgement("m2/1/0", None)])
     (row,) = judge_against_rule(store)
     assert (row.n, row.failed, row.unmarked) == (2, 1, 1)
     assert (row.both, row.judge_only, row.rule_only, row.neither) == (1, 0, 0, 1)
 
 
 def test_nothing_judged_and_nothing_that_counts(store: Store) -> None:
-    assert judge_against_rule(store, PatientFilter(trials=["none"])) == []
+    assert judge_against_rule(store, Selection(trials=["none"])) == []
     (row,) = judge_against_rule(store)  # no conversation is marked
     assert (row.n, row.unmarked) == (0, 4)
     assert all(math.isnan(one) for one in (row.judge, row.rule, row.kappa, row.agreement))

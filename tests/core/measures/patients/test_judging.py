@@ -12,16 +12,15 @@ import pytest
 
 from core.errors import AnamnesisError, UsageError
 from core.jobs.engine import Progress, Stop
-from core.jobs.judging import JudgingOutcome
-from core.jobs.patient_judge import judging_pack
-from core.jobs.patient_judging import Wanted, judge_patients, size_of
+from core.jobs.judges import terms_pack
+from core.jobs.judging import JudgingOutcome, TermsWanted, judge, size_of
 from core.jobs.run import Options
 from core.models.registry import Registry, load_registry
 from core.models.retry import RetryPolicy
 from core.models.settings import default_paths
 from core.store.database import Store
-from core.store.patient_judgements import JudgedTerm, Judgement, judgements
-from core.store.patients import PatientFilter
+from core.store.queries.patients import JudgedTerm, Judgement, judgements
+from core.store.selection import Selection
 from tests.core.measures.patients.patient_talks import stored
 from tests.support.fake_provider import running
 from tests.support.replies import Reply, Script, failing
@@ -46,14 +45,14 @@ def judged(
     store: Store, script: Script, *, limit: int | None = None, stop: Stop | None = None, **options: Any
 ) -> tuple[JudgingOutcome, list[dict[str, Any]]]:
     with running(script) as provider:
-        wanted = Wanted("openai/fake", limit=limit, base_url=provider.base_url)
-        outcome = judge_patients(store, wanted, registry(), Options(**{"concurrency": 1, **options}), stop)
+        wanted = TermsWanted("openai/fake", limit=limit, base_url=provider.base_url)
+        outcome = judge(store, wanted, registry(), Options(**{"concurrency": 1, **options}), stop)
         return outcome, provider.bodies
 
 
 def kept(store: Store) -> dict[str, Judgement]:
     with store.read() as cursor:
-        return {one.trial_id: one for one in judgements(cursor, PatientFilter())}
+        return {one.trial_id: one for one in judgements(cursor, Selection())}
 
 
 @pytest.fixture
@@ -150,8 +149,8 @@ def test_a_budget_ends_it_and_keeps_what_was_paid_for(store: Store, tmp_path: Pa
     prices = tmp_path / "models.toml"
     prices.write_text('[models."openai/fake"]\nprices = { input = 1000.0, output = 1000.0 }\n')
     with running([NONE]) as provider:
-        wanted = Wanted("openai/fake", base_url=provider.base_url)
-        outcome = judge_patients(store, wanted, registry(prices), Options(1, 0.03))
+        wanted = TermsWanted("openai/fake", base_url=provider.base_url)
+        outcome = judge(store, wanted, registry(prices), Options(1, 0.03))
     assert (outcome.judged, outcome.remaining, outcome.stopped) == (2, 2, "The budget of $0.03 is used up.")
     assert outcome.cost_usd == pytest.approx(0.036)
     assert len(kept(store)) == 2
@@ -160,28 +159,28 @@ def test_a_budget_ends_it_and_keeps_what_was_paid_for(store: Store, tmp_path: Pa
 def test_a_refused_key_ends_it_and_a_broken_provider_too(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AnamnesisError, match="key"):
         judged(store, [failing(401, "no such key")])
-    monkeypatch.setattr("core.jobs.judging.GIVE_UP", 2)
+    monkeypatch.setattr("core.jobs.engine.GIVE_UP", 2)
     outcome, _ = judged(store, [failing(500)])
     assert (outcome.failed, outcome.remaining) == (2, 2)
     assert "2 times in a row" in str(outcome.stopped)
 
 
 def test_size_before_it_starts_and_what_cannot_be_done(store: Store, tmp_path: Path) -> None:
-    size = size_of(store, Wanted("openai/fake"), registry())
+    size = size_of(store, TermsWanted("openai/fake"), registry())
     assert (size.conversations, size.kept, size.role.calls, size.role.cost_usd) == (4, 0, 4, None)
     judged(store, latin, limit=3)
-    assert size_of(store, Wanted("openai/fake"), registry()).conversations == 1
-    assert size_of(store, Wanted("openai/other"), registry()).conversations == 4
+    assert size_of(store, TermsWanted("openai/fake"), registry()).conversations == 1
+    assert size_of(store, TermsWanted("openai/other"), registry()).conversations == 4
     with pytest.raises(UsageError, match="budget needs prices"):
         judged(store, latin, budget_usd=1.0)
     with pytest.raises(AnamnesisError, match="no conversation is stored"):
-        size_of(Store(tmp_path / "empty.duckdb"), Wanted("openai/fake"), registry())
+        size_of(Store(tmp_path / "empty.duckdb"), TermsWanted("openai/fake"), registry())
 
 
 def test_another_prompt_judges_anew(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     judged(store, latin)
-    other = replace(judging_pack(), hash="another")
-    monkeypatch.setattr("core.jobs.patient_judging.judging_pack", lambda: other)
+    other = replace(terms_pack(), hash="another")
+    monkeypatch.setattr("core.jobs.judging.terms_pack", lambda: other)
     assert judged(store, latin)[0].judged == 4
 
 

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from core.errors import UsageError
-from core.measures.patients import marking, rules
+from core.measures.missing import Measured, count_missing, measure_missing
+from core.measures.patients import rules
 from core.measures.patients.figures import PatientRate, hit_sample, patient_hits, patient_rates, trial_marks
-from core.measures.patients.marking import Marked, count_unmarked, mark_patients
-from core.measures.patients.rules import rules_version
+from core.measures.patients.rules import PATIENT_MARKS, PatientMarks, rules_version
 from core.stats.proportions import wilson
 from core.store.database import Store
-from core.store.patients import KINDS, Kind, PatientFilter, marks_of, offer
+from core.store.queries.patients import KINDS, Kind, marks_of, offer
+from core.store.selection import Selection
 from tests.core.measures.patients.patient_talks import stored
 
 
@@ -23,21 +24,21 @@ def store(tmp_path: Path) -> Store:
 
 
 def rates(store: Store, kind: Kind, **chosen: str) -> dict[str, PatientRate]:
-    found = patient_rates(store, "doctor", PatientFilter(), [kind])
+    found = patient_rates(store, "doctor", Selection(), [kind])
     return {row.group: row for row in found if all(getattr(row, name) == value for name, value in chosen.items())}
 
 
 def test_everything_is_marked_once_and_told(store: Store) -> None:
     told: list[tuple[int, int]] = []
-    assert count_unmarked(store) == 4
-    assert mark_patients(store, on_progress=lambda *done: told.append(done)) == Marked(4, 0)
+    assert count_missing(store, PATIENT_MARKS) == 4
+    assert measure_missing(store, PATIENT_MARKS, progress=lambda *done: told.append(done)) == Measured(4, 0)
     assert told[-1] == (4, 4)
-    assert count_unmarked(store) == 0
-    assert mark_patients(store) == Marked(0, 0)
+    assert count_missing(store, PATIENT_MARKS) == 0
+    assert measure_missing(store, PATIENT_MARKS) == Measured(0, 0)
 
 
 def test_processes_mark_the_same(store: Store) -> None:
-    mark_patients(store, processes=1)
+    measure_missing(store, PATIENT_MARKS, processes=1)
     with store.read() as cursor:
         assert [mark.words for mark in marks_of(cursor, "m1/1/0", rules_version()) or ()] == [
             "vignette", "papules", "pruritus",
@@ -45,22 +46,24 @@ def test_processes_mark_the_same(store: Store) -> None:
 
 
 def test_a_stop_keeps_what_was_done(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(marking, "MANY", 1)
-    assert mark_patients(store, stop=lambda: True) == Marked(1, 3)
-    assert count_unmarked(store) == 3
-    assert mark_patients(store) == Marked(3, 0)
+    monkeypatch.setattr(PatientMarks, "parcel", 1)
+    heard: list[int] = []
+    found = measure_missing(store, PATIENT_MARKS, progress=lambda at, of: heard.append(at), stop=lambda: bool(heard))
+    assert found == Measured(1, 3)
+    assert count_missing(store, PATIENT_MARKS) == 3
+    assert measure_missing(store, PATIENT_MARKS) == Measured(3, 0)
 
 
 def test_other_rules_mark_anew(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    mark_patients(store)
+    measure_missing(store, PATIENT_MARKS)
     monkeypatch.setattr(rules, "RULES", "2")
-    assert count_unmarked(store) == 4
+    assert count_missing(store, PATIENT_MARKS) == 4
     with store.read() as cursor:
         assert marks_of(cursor, "m1/1/0", rules_version()) is None
 
 
 def test_rates_are_shares_of_conversations_and_hits_of_replies(store: Store) -> None:
-    mark_patients(store)
+    measure_missing(store, PATIENT_MARKS)
     # m1: three conversations with 3 + 2 + 4 replies, one of them with two terms
     terms = rates(store, "medical_term")["m1"]
     assert (terms.n, terms.n_hit, terms.cases, terms.hits, terms.replies) == (3, 1, 2, 2, 9)
@@ -74,7 +77,7 @@ def test_rates_are_shares_of_conversations_and_hits_of_replies(store: Store) -> 
 
 
 def test_no_hit_at_all_is_no_certainty(store: Store) -> None:
-    mark_patients(store)
+    measure_missing(store, PATIENT_MARKS)
     leaks = rates(store, "leak")["m1"]
     assert leaks.rate == 0
     assert leaks.interval.low == 0
@@ -82,14 +85,14 @@ def test_no_hit_at_all_is_no_certainty(store: Store) -> None:
 
 
 def test_plain_patients_and_personas_are_apart(store: Store) -> None:
-    mark_patients(store)
+    measure_missing(store, PATIENT_MARKS)
     found = patient_rates(store, "patient", kinds=["mentions_text"])
     assert {(row.group, row.persona): row.n for row in found} == {("openai/p", ""): 3, ("openai/p", "terse"): 1}
 
 
 def test_marks_of_facts_ledgers_in_an_older_database_are_not_read(store: Store) -> None:
     """They were kept under the rules' version and “:facts”."""
-    mark_patients(store)
+    measure_missing(store, PATIENT_MARKS)
     before = [rates(store, kind) for kind in KINDS]
     with store.write() as connection:
         connection.execute(
@@ -104,10 +107,10 @@ def test_marks_of_facts_ledgers_in_an_older_database_are_not_read(store: Store) 
 
 
 def test_hits_come_with_question_reply_and_place(store: Store) -> None:
-    mark_patients(store)
+    measure_missing(store, PATIENT_MARKS)
     total, found = patient_hits(store, "mentions_text", limit=2, offset=1)
     assert (total, len(found)) == (3, 2)
-    (hit,) = patient_hits(store, "mentions_text", PatientFilter(doctors=["m1"]))[1]
+    (hit,) = patient_hits(store, "mentions_text", Selection(models=["m1"]))[1]
     assert (hit.trial_id, hit.mark.turn, hit.question) == ("m1/1/0", 3, "Do you smoke?")
     assert hit.text[hit.mark.start : hit.mark.end] == hit.mark.words == "vignette"
     assert patient_hits(store, "medical_term", words="PRUR")[0] == 1
@@ -115,17 +118,17 @@ def test_hits_come_with_question_reply_and_place(store: Store) -> None:
 
 
 def test_filters_name_runs_personas_and_specialties(store: Store) -> None:
-    mark_patients(store)
-    assert patient_hits(store, "mentions_text", PatientFilter(personas=[""]))[0] == 1
-    assert patient_hits(store, "mentions_text", PatientFilter(runs=["m2"]))[0] == 2
-    assert patient_hits(store, "mentions_text", PatientFilter(specialties=["Cardiology"]))[0] == 0
+    measure_missing(store, PATIENT_MARKS)
+    assert patient_hits(store, "mentions_text", Selection(personas=[""]))[0] == 1
+    assert patient_hits(store, "mentions_text", Selection(runs=["m2"]))[0] == 2
+    assert patient_hits(store, "mentions_text", Selection(specialties=["Cardiology"]))[0] == 0
     with store.read() as cursor:
         held = offer(cursor)
     assert (held.personas, held.doctors) == (("", "terse"), ("m1", "m2"))
 
 
 def test_a_sample_is_drawn_by_its_seed(store: Store) -> None:
-    mark_patients(store)
+    measure_missing(store, PATIENT_MARKS)
     assert hit_sample(store, "mentions_text", 2, seed=1) == hit_sample(store, "mentions_text", 2, seed=1)
     assert len(hit_sample(store, "mentions_text", 20)) == 3
 
@@ -138,6 +141,6 @@ def test_one_conversation_is_marked_at_once(store: Store) -> None:
 
 def test_without_conversations_there_are_no_figures(tmp_path: Path) -> None:
     empty = Store(tmp_path / "empty.duckdb")
-    assert mark_patients(empty) == Marked(0, 0)
+    assert measure_missing(empty, PATIENT_MARKS) == Measured(0, 0)
     assert patient_rates(empty) == []
     assert all(patient_hits(empty, kind) == (0, []) for kind in KINDS)

@@ -16,7 +16,7 @@ from core.jobs.craftmd_release.importing import import_release
 from core.jobs.craftmd_release.layout import find
 from core.measures.reproduce.release import ModelScores
 from core.store.database import Store
-from core.store.paper import ReleasedCase
+from core.store.queries.release import ReleasedCase
 
 HEADER = ["case_vignette", "choice_1", "choice_2", "choice_3", "choice_4", "answer", "category", "dataset", "case_id"]
 FORMATS = ("vignette", "multiturn", "singleturn", "summarized")

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from core.cli.app import main
-from core.measures.reproduce.cells import Cell, Reproduction
-from core.measures.reproduce.run import reproduce
+from core.measures.reproduce.release import Cell, Reproduction
+from core.measures.reproduce.remarks import reproduce
 from core.store.database import Store
 from tests.core.measures.reproduce.small_release import import_folder
 

@@ -6,11 +6,8 @@ import numpy as np
 import pytest
 
 from core.datasets.published import PublishedTest, published_tests
-from core.measures.reproduce.cells import Cell, as_printed
-from core.measures.reproduce.p_tables import copied_table, p_cells, recompute
-from core.measures.reproduce.printed_tests import family_of, pair_of
-from core.measures.reproduce.release import ModelScores
-from core.measures.reproduce.ties import tie_band
+from core.measures.reproduce.release import Cell, ModelScores, as_printed
+from core.measures.reproduce.tables import copied_table, family_of, p_cells, pair_of, recompute, tie_band
 from core.stats.paper import RESAMPLES, paper_p_by_loop
 from tests.core.measures.reproduce.small_release import random_model
 

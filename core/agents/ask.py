@@ -1,0 +1,163 @@
+"""Asks a model for a reply in a form that can be read: held to a schema where its server can, repaired where it cannot.
+
+A reply that cannot be read is never asked for again in the same words: the model is shown what it wrote, what is wrong
+with it and the form that is wanted, at most twice. What stays unreadable is said so, with the calls that led there.
+What a model writes is data: JSON is looked for in it, with or without prose and code fences around it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from core.agents.base import Said
+from core.agents.calls import Voice, call
+from core.agents.parts import Part
+from core.events import Called, Purpose, RoleName, Token
+from core.models.base import Message
+from core.prompts import Prompt, PromptPack, load_pack
+
+MAX_ASKS = 3
+"""The question, and two repairs."""
+_QUOTED = 4_000
+"""Characters of an unreadable reply that the model is shown of it."""
+_MOST_OPENINGS = 2_000
+"""Brackets of a reply that are looked at: a text of nothing else would take minutes."""
+_OPENING = re.compile(r"[\[{]")
+_TRAILING_COMMA = re.compile(r",(?=\s*[\]}])")
+
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Request(Generic[T]):
+    """What is asked, and how the reply is read.
+
+    ``prompt`` is the prompt in ``messages`` whose limit holds. ``read`` raises ``ValueError``, in words that can be
+    said to the model, for a reply that it cannot read; ``wanted`` names the form after "Reply again with". ``form`` is
+    that form as JSON, for a server that can hold its model to it.
+    """
+
+    prompt: str
+    messages: Sequence[Part | Message]
+    role: RoleName
+    purpose: Purpose
+    read: Callable[[str], T]
+    wanted: str = "the JSON that was asked for"
+    form: type[BaseModel] | None = None
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class Asked(Generic[T]):
+    """What came of a request: ``value``, or ``fault`` in words where no reply could be read, and the calls of both.
+
+    ``cut`` says that the last reply was stopped by its limit.
+    """
+
+    value: T | None
+    fault: str
+    call_ids: tuple[str, ...]
+    cut: bool = False
+
+
+async def ask(voice: Voice, pack: PromptPack, request: Request[T]) -> AsyncIterator[Token | Called | Asked[T]]:
+    """Yield the calls, at most ``MAX_ASKS``, and at last ``Asked``; raises ``CallFailed`` where the provider fails."""
+    voice = voice.within(pack.prompts[request.prompt], request.form)
+    messages, calls = list[Part | Message](request.messages), list[str]()
+    said, fault = Said(""), ""
+    for _ in range(MAX_ASKS):
+        limit = None
+        async for item in call(voice, messages, request.role, request.purpose, request.seed):
+            if isinstance(item, Said):
+                said = item
+                calls += [item.call_id] if item.call_id else []
+                continue
+            if isinstance(item, Called):
+                limit = item.call.request.get("max_tokens") or item.call.request.get("max_completion_tokens")
+            if isinstance(item, Token | Called):
+                yield item
+        try:
+            yield Asked(request.read(said.text), "", tuple(calls), said.cut)
+            return
+        except ValueError as error:  # pydantic's and json's errors are ValueErrors
+            fault = fault_of(error)
+        if said.cut:
+            fault += f"; it was cut off at its limit of {limit or 'so many'} tokens"
+        messages += [
+            {"role": "assistant", "content": said.text.strip()[:_QUOTED] or "(nothing)"},
+            {"role": "user", "content": _repair(pack).render(fault=fault, wanted=request.wanted)},
+        ]
+    yield Asked(None, fault, tuple(calls), said.cut)
+
+
+def unreadable(voice: Voice, asked: Asked[Any]) -> str:
+    """Say in a sentence that no reply could be read, and why."""
+    return f"{voice.model.name} gave no readable answer in {MAX_ASKS} tries: {asked.fault}."
+
+
+def _repair(pack: PromptPack) -> Prompt:
+    return pack.prompts.get("repair") or _shared().prompts["repair"]
+
+
+@cache
+def _shared() -> PromptPack:
+    return load_pack("shared", ("repair",))
+
+
+def fault_of(error: Exception) -> str:
+    """Return what makes a reply unreadable, in a few words for the user and for the model that is asked again."""
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the reply"
+        return f"{where}: {first['msg']}"
+    return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+
+
+def reader(form: type[M]) -> Callable[[str], M]:
+    """Return what reads the last JSON of that form in a reply; it raises ``ValueError`` where there is none.
+
+    A bare list is taken for the one field of a form that has but one.
+    """
+    return lambda text: read_json(text, form)
+
+
+def read_json(text: str, form: type[M]) -> M:
+    """Return the last JSON of that form in a text: what comes before it may be thought aloud."""
+    fault: ValueError = ValueError("it holds no JSON object that is whole")
+    first = _OPENING.search(text)
+    # a list within an object that was cut off is not all of it
+    wrapped = next(iter(form.model_fields)) if len(form.model_fields) == 1 and first and first[0] == "[" else None
+    for tried in (text, _TRAILING_COMMA.sub("", text)):
+        for value in reversed(json_in(tried)):
+            if isinstance(value, list) and not wrapped:
+                continue
+            try:
+                return form.model_validate({wrapped: value} if isinstance(value, list) else value)
+            except ValidationError as error:
+                fault = error
+    raise fault
+
+
+def json_in(text: str) -> list[Any]:
+    """Return the outermost JSON objects and lists of a text, in their order."""
+    decoder, values, at = json.JSONDecoder(), list[Any](), 0
+    for _ in range(_MOST_OPENINGS):
+        found = _OPENING.search(text, at)
+        if found is None:
+            break
+        try:
+            value, at = decoder.raw_decode(text, found.start())
+            values.append(value)
+        except RecursionError:
+            raise ValueError("its JSON is nested too deeply") from None
+        except ValueError:
+            at = found.end()
+    return values

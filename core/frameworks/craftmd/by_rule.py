@@ -1,0 +1,174 @@
+"""CRAFT-MD's reference cast at the debugger: what models would be sent in its place, and the rules played on that.
+
+The rules do not read instructions. Of edited messages they take what stands where a value was filled in: the dialogue,
+the case, the choices, the names to compare.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from core.agents.base import Dialogue, Judgement, Material, Question, Said, Saying, Scene, Turn, what_patient_holds
+from core.agents.parts import (
+    Part,
+    answer_parts,
+    consultation_parts,
+    instruction_part,
+    patient_parts,
+    summary_part,
+)
+from core.agents.reference.doctor import ReferenceDoctor
+from core.agents.reference.grader import ReferenceGrader, ReferenceSummariser
+from core.agents.reference.patient import ReferencePatient
+from core.case import Case
+from core.errors import UsageError
+from core.events import Format, Speaker
+from core.frameworks.answering import question_of, shown
+from core.frameworks.base import Arm, scene_of
+from core.journal import RunHeader
+from core.persona import PLAIN, parse_persona
+from core.prompts import PromptPack
+
+_MARK = "\ue000"
+"""A character for private use, which no text holds: stands for a value to find where it is filled in."""
+_LISTED = re.compile(r"^[ \t]*(?:[A-Z][.)]|[-*•])[ \t]+(.+?)[ \t]*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class ByRule:
+    """The rules of one trial (``core.agents.parts.Rules``), under the prompts that models would have been sent."""
+
+    case: Case
+    header: RunHeader
+    seed: int
+    pack: PromptPack
+
+    def parts(
+        self, kind: str, dialogue: Dialogue, arm: Arm | None = None, summary: str = "", response: str = "",
+        extracted: str = "",
+    ) -> list[Part]:  # fmt: skip
+        """Return what a model would be sent in a step; nothing where there is nothing to ask."""
+        case, pack = self.case, self.pack
+        match kind:
+            case "ask":
+                return consultation_parts(pack, self._scene, dialogue)
+            case "reply":
+                held, scene = replace(what_patient_holds(case), caregiver=self._scene.caregiver), self._scene
+                try:
+                    return patient_parts(pack, held, scene, dialogue)
+                except UsageError:  # the pack cannot say the persona, which rules need not read
+                    return patient_parts(pack, held, replace(scene, persona=PLAIN), dialogue)
+            case "summarise":
+                return [summary_part(pack, [turn.text for turn in dialogue if turn.role == "patient"])]
+            case "answer" if arm is not None:
+                question = question_of(case, arm[1], self.header.many_choices)
+                material = self._material(arm[0], dialogue, summary)
+                return answer_parts(pack, self._scene, material, question) if material else []
+            case "extract":
+                return [instruction_part(pack, "grader_extract", response=response, asks_for=case.asks_for)]
+            case "judge":
+                names = {"answer": case.answer, "extracted": extracted}
+                return [instruction_part(pack, "grader_judge", asks_for=case.asks_for, **names)]
+        return []
+
+    def play(self, kind: str, arm: Arm | None, parts: Sequence[Part], lines: Sequence[str]) -> AsyncIterator[Saying]:
+        """Play a step on parts as they stand."""
+        case, scene = self.case, self._scene.without_pictures()
+        match kind:
+            case "ask":
+                return ReferenceDoctor().ask(scene, _dialogue_in(parts, "doctor"))
+            case "answer" if arm is not None:
+                original = question_of(case, arm[1], self.header.many_choices)
+                material = _material_in(parts, arm[0], self.pack)
+                return ReferenceDoctor().answer(scene, material, _question_in(parts, original, self.pack))
+            case "reply":
+                held = replace(what_patient_holds(case), caregiver=scene.caregiver)
+                return ReferencePatient().reply(held, scene, _dialogue_in(parts, "patient"))
+            case "summarise":
+                joined = _value_in(parts[0], "lines", self.pack)
+                return ReferenceSummariser().summarise(lines if " ".join(lines) == joined else [joined])
+            case "extract":
+                return _extract(case, _value_in(parts[0], "response", self.pack))
+            case "judge":
+                answer, extracted = (_value_in(parts[0], name, self.pack) for name in ("answer", "extracted"))
+                return _compare(case, answer, extracted)
+        raise UsageError("The reference doctor is not asked for its belief: it tells it by itself.")
+
+    @property
+    def _scene(self) -> Scene:
+        settings = self.header.settings
+        persona = parse_persona(str(settings.get("persona", "")))
+        return scene_of(self.case, self.seed, persona, pictures=bool(settings.get("images")))
+
+    def _material(self, format_: Format, dialogue: Dialogue, summary: str) -> Material | None:
+        if format_ == "summarized":
+            return Material(format_, text=summary) if summary else None
+        if format_ not in ("vignette", "exam_only") and not dialogue:
+            return None
+        return shown(format_, self.case, dialogue)
+
+
+def _dialogue_in(parts: Sequence[Part], speaking: Speaker) -> Dialogue:
+    """Return the dialogue as the one who speaks next (the assistant) was shown it."""
+    other: Speaker = "patient" if speaking == "doctor" else "doctor"
+    said = [part for part in parts if part.part == "dialogue" and part.content.strip()]
+    return tuple(Turn(speaking if part.role == "assistant" else other, part.content) for part in said)
+
+
+def _material_in(parts: Sequence[Part], format_: Format, pack: PromptPack) -> Material:
+    """Return what an answer was to be based on."""
+    written = [_value_in(part, "text", pack) for part in parts if part.part == "case"]
+    if written:
+        return Material(format_, text="\n\n".join(written))
+    seen = [_value_in(part, "examination", pack) for part in parts if part.part == "examination"]
+    return Material(format_, _dialogue_in(parts, "doctor"), examination="\n\n".join(seen) if seen else None)
+
+
+def _question_in(parts: Sequence[Part], original: Question, pack: PromptPack) -> Question:
+    """Return the question with the choices that the edited one lists; those of ``original`` where it lists none."""
+    asked = next((part for part in parts if part.part == "question"), None)
+    if asked is None or not original.choices or _filled_in(asked, pack) == asked.content:
+        return original
+    listed = tuple(found[1] for found in _LISTED.finditer(asked.content))
+    return replace(original, choices=listed or original.choices)
+
+
+def _value_in(part: Part, name: str, pack: PromptPack) -> str:
+    """Return what stands in place of the prompt's input ``name``, or the whole text where that cannot be told."""
+    if name not in part.values or _filled_in(part, pack) is None:
+        return part.content
+    marks = {key: f"{_MARK}{key}{_MARK}" for key, value in part.values.items() if isinstance(value, str)}
+    there = {key: mark for key, mark in marks.items() if mark in (_filled_in(part, pack, **{key: mark}) or "")}
+    pattern = re.escape(_filled_in(part, pack, **there) or "")
+    for key, mark in there.items():
+        pattern = pattern.replace(re.escape(mark), f"(?P<{key}>.*)", 1)
+    found = re.fullmatch(pattern, part.content.strip(), re.DOTALL)
+    return str(found[name]) if found and name in there else part.content
+
+
+def _filled_in(part: Part, pack: PromptPack, **instead: str) -> str | None:
+    """Return the part's prompt with its values, some of them replaced; ``None`` where the pack has no such prompt."""
+    prompt = pack.prompts.get(part.prompt or "")
+    if prompt is None or set(part.values) != set(prompt.inputs):
+        return None
+    values: dict[str, Any] = {**part.values, **instead}
+    return prompt.render(**values)
+
+
+async def _extract(case: Case, response: str) -> AsyncIterator[Saying]:
+    async for item in ReferenceGrader().grade(case, response):
+        if isinstance(item, Judgement):
+            yield Said(item.extracted or "None")
+
+
+async def _compare(case: Case, answer: str, extracted: str) -> AsyncIterator[Saying]:
+    """Say yes or no, as the grader's model is asked to; the names that go with an answer go with it alone."""
+    if answer != case.answer:
+        alone: dict[str, object] = {"synonyms": (), "supertypes": (), "subtypes": ()}
+        case = case.model_copy(update={"answer": answer, **alone})
+    async for item in ReferenceGrader().grade(case, f"**Final Diagnosis:** {extracted}"):
+        if isinstance(item, Judgement):
+            yield Said("Yes" if item.verdict == "correct" else "No")

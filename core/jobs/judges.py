@@ -1,0 +1,229 @@
+"""What a model is asked about a patient in one conversation, and how what it says is checked.
+
+*Medical terms*: words that lay persons would not use. *Withheld*: the doctor asked for a fact that the patient could
+tell, or for its topic, and the patient denied it, did not know it or did not answer, and told it nowhere. *Invented*: a
+statement that the case does not support or that it contradicts. Rules on words were right in 6 of 17 and 22 of 75 of
+such marks when they were read, and judge neither.
+
+A finding counts only with its words: a term and an invention stand in the reply that is named, a withheld fact is named
+by its id and quoted by the doctor's question before the reply. What is quoted and does not stand there, a fact that the
+case does not have or that only examination and tests show, and a message that is no reply, are dropped and counted.
+What a model writes is data: JSON is looked for in it, also between other words. What cannot be read is asked for again
+with what was wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from core.agents.ask import Asked, Request, ask, unreadable
+from core.agents.base import Dialogue
+from core.agents.calls import Voice
+from core.case import Case
+from core.events import Called
+from core.measures.patients.rules import replies_of
+from core.models.base import message
+from core.prompts import PromptPack, load_pack
+from core.store.queries.patients import JudgedTerm
+from core.text.facts import AtomicFact
+from core.text.judged import PatientVerdict
+
+_SHORTEST = 3
+"""Letters and digits that a quotation has at least; a name of one letter quotes nothing."""
+_QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"'})
+
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Found(Generic[T]):
+    """What a model found in a conversation, in order; ``dropped`` findings are not where it says that they are."""
+
+    things: tuple[T, ...] = ()
+    dropped: int = 0
+
+
+@dataclass(frozen=True)
+class Task(Generic[T]):
+    """A conversation to judge: what is asked, and what an answer holds; ``read`` raises ``ValueError`` for none."""
+
+    trial_id: str
+    asks: str
+    """The pack's prompt that ``prompt`` is rendered from."""
+    prompt: str
+    read: Callable[[str], Found[T]]
+
+
+class _Named(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    turn: int
+    words: str
+
+
+class _Terms(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    terms: list[_Named]
+
+
+def terms_pack(name_or_folder: str = "patients") -> PromptPack:
+    """Load the prompt pack."""
+    return load_pack(name_or_folder, ("judge",))
+
+
+def terms_task(pack: PromptPack, trial_id: str, dialogue: Dialogue) -> Task[JudgedTerm]:
+    """Return what is asked about a conversation."""
+    prompt = pack.render("judge", dialogue=shown(dialogue))
+    return Task(trial_id, "judge", prompt, lambda text: terms_in(text, dialogue))
+
+
+def shown(dialogue: Dialogue) -> list[tuple[int | None, str, str]]:
+    """Return what a model is shown: messages up to the last reply, and a number where one is to be judged."""
+    replies = set(replies_of(dialogue))
+    until = max(replies, default=-1) + 1
+    return [(n if n in replies else None, turn.role.capitalize(), turn.text) for n, turn in enumerate(dialogue[:until])]
+
+
+def terms_in(text: str, dialogue: Dialogue) -> Found[JudgedTerm]:
+    """Return the terms that a model's text names and that are in the replies; raises ``ValueError`` without JSON."""
+    replies = {number: dialogue[number].text for number in replies_of(dialogue)}
+    placed = [_placed(one, replies) for one in last_object(text, _Terms).terms]
+    terms = dict.fromkeys(term for term in placed if term is not None)
+    return Found(tuple(sorted(terms, key=lambda term: (term.turn, term.start, term.end))), placed.count(None))
+
+
+def _placed(one: _Named, replies: dict[int, str]) -> JudgedTerm | None:
+    """Return where the words stand in the reply, as they are written there; ``None`` where they do not."""
+    words, reply = one.words.strip(), replies.get(one.turn)
+    if not words or reply is None:
+        return None
+    match = re.search(rf"(?<!\w){re.escape(words)}(?!\w)", reply, re.IGNORECASE)
+    return JudgedTerm(one.turn, match[0], match.start(), match.end()) if match else None
+
+
+class _Withheld(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    fact: str
+    turn: int
+    question: str
+
+
+class _Invented(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    turn: int
+    words: str
+    contradicts: str | None = None
+
+
+class _Facts(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    withheld: list[_Withheld]
+    invented: list[_Invented]
+
+
+def facts_pack(name_or_folder: str = "facts") -> PromptPack:
+    """Load the prompt pack."""
+    return load_pack(name_or_folder, ("patient",))
+
+
+def facts_task(
+    pack: PromptPack, trial_id: str, case: Case, facts: Sequence[AtomicFact], dialogue: Dialogue
+) -> Task[PatientVerdict]:
+    """Return what is asked about a conversation; messages after the patient's last are not shown."""
+    until = max((number for number, turn in enumerate(dialogue) if turn.role == "patient"), default=-1) + 1
+    prompt = pack.render(
+        "patient", case=case.vignette, facts=[(fact.id, fact.text) for fact in facts if fact.told],
+        shown=[fact.text for fact in facts if not fact.told],
+        dialogue=[(number, turn.role.capitalize(), turn.text) for number, turn in enumerate(dialogue[:until])],
+    )  # fmt: skip
+    return Task(trial_id, "patient", prompt, lambda text: facts_in(text, facts, dialogue))
+
+
+def facts_in(text: str, facts: Sequence[AtomicFact], dialogue: Dialogue) -> Found[PatientVerdict]:
+    """Return the verdicts of a model's text that hold, by message; raises ``ValueError`` where it cannot be read."""
+    told = {fact.id: fact for fact in facts if fact.told}
+    said = last_object(text, _Facts)
+    placed = [_withheld(one, told, dialogue) for one in said.withheld]
+    placed += [_invented(one, {fact.id: fact for fact in facts}, dialogue) for one in said.invented]
+    kept = dict.fromkeys(one for one in placed if one is not None)
+    return Found(tuple(sorted(kept, key=lambda one: (one.turn, one.kind))), placed.count(None))
+
+
+def _withheld(one: _Withheld, told: dict[str, AtomicFact], dialogue: Dialogue) -> PatientVerdict | None:
+    fact = told.get(one.fact)
+    if fact is None or not _is_reply(one.turn, dialogue):
+        return None
+    before = [turn.text for turn in dialogue[: one.turn] if turn.role == "doctor"]
+    words = _quoted(one.question, before[-1]) if before else None
+    return PatientVerdict("withheld", one.turn, words, fact.id, fact.text) if words else None
+
+
+def _invented(one: _Invented, facts: dict[str, AtomicFact], dialogue: Dialogue) -> PatientVerdict | None:
+    words = _quoted(one.words, dialogue[one.turn].text) if _is_reply(one.turn, dialogue) else None
+    against = facts.get(one.contradicts or "")
+    if words is None:
+        return None
+    return PatientVerdict("invented", one.turn, words, against.id if against else None, against.text if against else "")
+
+
+def _is_reply(turn: int, dialogue: Dialogue) -> bool:
+    return 0 <= turn < len(dialogue) and dialogue[turn].role == "patient"
+
+
+def _quoted(words: str, text: str) -> str | None:
+    """Return the words as they stand in a text, whatever their quotes, spaces and case of letters; else ``None``."""
+    parts = words.translate(_QUOTES).strip(" \n\"'….").split()
+    if sum(map(str.isalnum, "".join(parts))) < _SHORTEST:
+        return None
+    pattern = r"\s+".join(re.escape(part) for part in parts)
+    match = re.search(rf"(?<!\w){pattern}(?!\w)", text.translate(_QUOTES), re.IGNORECASE)
+    return text[match.start() : match.end()] if match else None
+
+
+async def judged(voice: Voice, pack: PromptPack, task: Task[T]) -> AsyncIterator[Called | Found[T] | str]:
+    """Yield the calls and what was found, or why nothing could be read; ``CallFailed`` where the provider fails."""
+    request = Request(task.asks, [message("user", task.prompt)], "grader", "judge", task.read)
+    async for item in ask(voice, pack, request):
+        if isinstance(item, Called):
+            yield item
+        elif isinstance(item, Asked):
+            yield unreadable(voice, item) if item.value is None else item.value
+
+
+def last_object(text: str, form: type[M]) -> M:
+    """Return the last JSON object of the form that was asked for: what comes before it may be thought aloud.
+
+    Raises ``ValueError`` where there is none.
+    """
+    fault: ValueError = ValueError("it holds no JSON object")
+    for piece in reversed(list(_objects(text))):
+        try:
+            return form.model_validate(piece)
+        except ValidationError as error:
+            fault = error
+    raise fault
+
+
+def _objects(text: str) -> Iterable[object]:
+    """Yield the outermost JSON objects of a text."""
+    position = text.find("{")
+    while position >= 0:
+        try:
+            piece, position = json.JSONDecoder().raw_decode(text, position)
+            yield piece
+        except RecursionError:
+            raise ValueError("its JSON is nested too deeply") from None
+        except json.JSONDecodeError:
+            position += 1
+        position = text.find("{", position)

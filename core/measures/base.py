@@ -1,0 +1,220 @@
+"""What a measure and a metric are.
+
+A *measure* reads the record of one trial and gives scores with their evidence; scores are kept under its name and
+version (``core.measures.missing`` computes what is not kept yet). A *metric* reduces what is kept to rows: an estimate
+with its interval, the number behind it, what was excluded and why. ``core.measures.registry`` finds both.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import duckdb
+
+import core.measures
+from core.agents.base import Dialogue
+from core.case import Case
+from core.paths import extensions
+from core.store.database import Store
+from core.store.queries.failures import CaseKey
+from core.store.scores import KeptScore, ToMeasure, add_scores, unmeasured
+from core.store.selection import Selection
+from core.work import Progress, Stop
+
+Part = Literal["answers", "calls"]
+Filter = Literal["run", "models", "cases", "asks_for", "mcq_rule", "pool"]
+"""What of a ``Selection`` a metric lets one choose."""
+
+
+class Positional(str):
+    """The help of an option that is given by its place instead of its name."""
+
+
+class Evidence(NamedTuple):
+    """What a score rests on: words of a message, ``turn`` counted from 0 (``None``: of no message)."""
+
+    turn: int | None
+    words: str
+
+
+class Score(NamedTuple):
+    """What a measure says of a trial under one name; ``value`` is ``None`` where there was nothing to measure."""
+
+    name: str
+    value: float | None
+    evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True)
+class Record:
+    """One trial as a measure reads it; the case brings its profile.
+
+    ``answers`` hold format, question_type, response and ``verdicts`` by rule, ``calls`` what was asked of models, both
+    empty unless the measure ``needs`` them. ``against`` is what ``Measure.against`` read for the case.
+    """
+
+    trial_id: str
+    case: Case
+    dialogue: Dialogue = ()
+    answers: tuple[Mapping[str, Any], ...] = ()
+    calls: tuple[Mapping[str, Any], ...] = ()
+    against: Any = None
+
+
+class Measure:
+    """Reads records of trials. Subclasses give ``name``, ``version`` and ``scores``; their docstring is the help.
+
+    Records are read in other processes, so that a measure holds no state. Another ``version`` makes all of its scores
+    missing. Measures that keep something else than scores override the four methods at the end.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[str] = "1"
+    needs: ClassVar[tuple[Part, ...]] = ()
+    parcel: ClassVar[int] = 200
+    """Trials that are read between two looks at whether to stop."""
+    seconds_each: ClassVar[float] = 0.005
+    """Roughly what one trial takes on one core."""
+
+    def scores(self, record: Record) -> Iterable[Score]:
+        """Yield the scores of a trial; none where the measure has nothing to say of it."""
+        raise NotImplementedError
+
+    def prepare(self, store: Store, wanted: Any, stop: Stop) -> bool:
+        """Make what all trials need first, and say whether it is there."""
+        return True
+
+    def missing(self, cursor: duckdb.DuckDBPyConnection, wanted: Any) -> list[ToMeasure]:
+        """Return the trials that are not measured by this version, those about one case together."""
+        return unmeasured(cursor, self.name, self.version, wanted)
+
+    def against(self, cursor: duckdb.DuckDBPyConnection, cases: Mapping[CaseKey, Case]) -> Mapping[CaseKey, Any]:
+        """Return what else the records of some cases need."""
+        return {}
+
+    def read(self, record: Record) -> Any:
+        """Return what is kept of a record; done in another process, so that it must be possible to pickle."""
+        return list(self.scores(record))
+
+    def keep(self, connection: duckdb.DuckDBPyConnection, found: Sequence[tuple[ToMeasure, Any]]) -> None:
+        """Store what ``read`` returned. Has a write lease."""
+        kept = {t.trial_id: [KeptScore(t.trial_id, s.name, s.value, s.evidence) for s in of] for t, of in found}
+        add_scores(connection, self.name, self.version, kept)
+
+
+class Columns(NamedTuple):
+    """Under which names a row's numbers are printed; ``None`` where they are not, or stand among the label's."""
+
+    estimate: str = "mean"
+    low: str = "ci_low"
+    high: str = "ci_high"
+    n: str | None = "n_cases"
+    excluded: str | None = None
+
+
+MEAN = Columns()
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure: what it is of, the estimate with its 95 % interval, and what it rests on.
+
+    ``label`` begins with the condition where there is one. ``n`` counts ``unit``; ``excluded`` says why so many others
+    are not in it; ``more`` is what else belongs to the figure.
+    """
+
+    label: Mapping[str, Any]
+    estimate: float | None
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+    excluded: Mapping[str, int] = field(default_factory=dict)
+    more: Mapping[str, Any] = field(default_factory=dict)
+    unit: str = "cases"
+    columns: Columns = MEAN
+    by: str = ""
+
+    def cells(self, *, plain: bool = False) -> dict[str, Any]:
+        """Return the row as columns → values, in the order in which they are printed.
+
+        ``plain`` is for programs: reasons of exclusion are a mapping, not words, and the label's ``group`` is called so
+        whatever it was split ``by``.
+        """
+        names = self.columns
+        label = {self.by if name == "group" and self.by and not plain else name: v for name, v in self.label.items()}
+        found = {**label, names.estimate: self.estimate, names.low: self.low, names.high: self.high}
+        if names.n is not None:
+            found[names.n] = self.n
+        found |= self.more
+        if names.excluded is not None:
+            found[names.excluded] = dict(self.excluded) if plain else counts_in_words(self.excluded)
+        return found
+
+
+def counts_in_words(counts: Mapping[Any, int]) -> str:
+    """Return counts as "reason=n other=m", those of 0 left out."""
+    return " ".join(f"{name}={n}" for name, n in counts.items() if n)
+
+
+Listed = Row | Mapping[str, Any]
+"""A figure, or one line of a list (a hit, an answer) that is none."""
+
+
+def _unwatched(what: str) -> AbstractContextManager[Progress]:
+    return nullcontext(lambda done, planned: None)
+
+
+@dataclass
+class Asked:
+    """What a metric is asked for: of which trials, where to show progress, and ``notes`` that stand beside the rows."""
+
+    store: Store
+    selection: Selection = field(default_factory=Selection)
+    progress: Callable[[str], AbstractContextManager[Progress]] = _unwatched
+    notes: list[str] = field(default_factory=list)
+    short: bool = False
+    """Whether long words may be cut, as a table needs it."""
+
+    def note(self, words: str) -> None:
+        """Say something beside the rows."""
+        self.notes.append(words)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Reduces what is stored to rows.
+
+    ``rows`` is called with what is ``Asked`` and has its options as further parameters, ``Annotated[type, "help"]``
+    with a default. ``empty`` is said where there are no rows.
+    """
+
+    name: str
+    rows: Callable[..., Iterable[Listed]]
+    filters: tuple[Filter, ...]
+    empty: str
+    help: str
+    decimals: str = ".6g"
+    """How CSV prints numbers."""
+
+    def options(self) -> list[inspect.Parameter]:
+        """Return the metric's own options."""
+        return list(inspect.signature(self.rows, eval_str=True).parameters.values())[1:]
+
+
+def metric(
+    name: str, *filters: Filter, empty: str, decimals: str = ".6g"
+) -> Callable[[Callable[..., Iterable[Listed]]], Metric]:
+    """Make a metric of a function; its docstring is the help of ``report NAME``."""
+    return lambda rows: Metric(name, rows, filters, empty, inspect.cleandoc(rows.__doc__ or ""), decimals)
+
+
+def add_extensions() -> None:
+    """Let ``core.measures`` be looked for in extension folders, too."""
+    for folder in extensions():
+        place = str(folder / "measures")
+        if place not in core.measures.__path__:
+            core.measures.__path__.append(place)

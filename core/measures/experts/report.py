@@ -1,0 +1,126 @@
+"""``report experts``: what experts said, by model, how far they agree, and the grader beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Literal
+
+from core.errors import AnamnesisError, UsageError
+from core.measures.base import Asked, Columns, Listed, Row, metric
+from core.measures.experts.figures import (
+    Confusion,
+    CountAgreement,
+    JudgedAnswer,
+    against_grader,
+    agreement,
+    case_counts,
+    confusion,
+    corrected_accuracies,
+    count_agreement,
+    decisions_of,
+    pairs,
+    shares,
+)
+from core.measures.experts.reviewing import ReviewState, state_of
+from core.measures.experts.workbooks import grader_of_release, release_decisions
+from core.stats.intervals import Interval
+from core.store.queries.graders import flips
+from core.store.review_records import ASKED, QUESTIONS
+
+_VALUE = Columns("value", "low", "high", "n")
+
+
+@metric("experts", empty="There is nothing to report: nobody has answered yet, or only one model was judged.")
+def report(
+    asked: Asked,
+    part: Annotated[
+        Literal["shares", "pairs", "agreement", "grader"],
+        "Shares by model, McNemar between models, the experts' agreement, or the grader.",
+    ] = "shares",
+    review: Annotated[str | None, "An unblinded review by name; without it what the release's experts said."] = None,
+) -> Iterator[Listed]:
+    """Report what experts said of conversations and free responses, ties broken by a third."""
+    state = state_of(asked.store, review) if review else None
+    if part == "grader":
+        yield from _review_grader(asked, state) if state else _release_grader(asked)
+        return
+    decisions = decisions_of(asked.store, state) if state else release_decisions(asked.store)
+    questions = [q for q in QUESTIONS if any(one.question == q for one in decisions)]
+    if part == "shares":
+        for one in shares(decisions):
+            yield Row(
+                {"question": ASKED[one.question], "model": one.model, "yes": one.yes, "n": one.n, "open": one.open},
+                one.yes / one.n if one.n else None, *one.interval, one.n, unit="items",
+                columns=Columns("share", "low", "high", None),
+            )  # fmt: skip
+    elif part == "pairs":
+        for pair in pairs(decisions, questions):
+            counts = pair.test.counts
+            yield {
+                "question": ASKED[pair.question], "first": pair.first, "second": pair.second,
+                "first_only": counts.first_only, "second_only": counts.second_only, "n": sum(counts),
+                "p": pair.test.p,
+            }  # fmt: skip
+    else:
+        for found in agreement(decisions, questions):
+            label = {"question": ASKED[found.question], "measure": found.measure}
+            yield Row(label, found.value, *found.interval, found.n, unit="items", columns=_VALUE)
+
+
+def _release_grader(asked: Asked) -> Iterator[Row]:
+    with asked.store.read() as cursor:
+        twice = flips(cursor)
+    for one in twice:
+        yield _row(one.grader, f"judged the same {one.same} both ways", one.both / one.pairs, one.pairs)
+    try:
+        release = grader_of_release(asked.store)
+    except AnamnesisError as error:  # the release's files are not here: what is known of graders is shown all the same
+        asked.note(str(error))
+        return
+    if release.found is None:
+        asked.note(release.lacking)
+        return
+    yield from _count_rows("gpt_4", release.found)
+
+
+def _review_grader(asked: Asked, state: ReviewState) -> Iterator[Row]:
+    if state.review.plan.kind != "answers":
+        raise UsageError(f"The review {state.review.name} is not about free responses: no grader stands beside it.")
+    beside = against_grader(asked.store, decisions_of(asked.store, state))
+    for grader in dict.fromkeys(one.grader for one in beside.judged):
+        judged = [one for one in beside.judged if one.grader == grader]
+        yield from _confusion_rows(grader, confusion(judged))
+        yield from _count_rows(grader, count_agreement(case_counts(judged)))
+        yield from _corrected_rows(asked, state, grader, judged)
+
+
+def _confusion_rows(grader: str, table: Confusion) -> Iterator[Row]:
+    counts = {"both say right": table.both, "grader alone": table.grader_only, "experts alone": table.expert_only,
+              "both say wrong": table.neither}  # fmt: skip
+    figures = {"agreement": table.agreement, "sensitivity": table.sensitivity, "specificity": table.specificity}
+    yield from (_row(grader, name, count, table.n) for name, count in counts.items())
+    yield from (_row(grader, name, one.value, one.n, one.interval) for name, one in figures.items())
+
+
+def _count_rows(grader: str, found: CountAgreement) -> Iterator[Row]:
+    figures = {"agreement of counts": found.agreement, "same count": found.whole, "Spearman of counts": found.spearman}
+    return (_row(grader, name, value, found.n_cases) for name, value in figures.items())
+
+
+def _corrected_rows(
+    asked: Asked, state: ReviewState, grader: str, judged: Iterable[JudgedAnswer]
+) -> Iterator[Row]:  # fmt: skip
+    try:
+        found = corrected_accuracies(asked.store, state, list(judged))
+    except UsageError as error:
+        asked.note(str(error))
+        return
+    for one in found:
+        clipped = " (clipped)" if one.clipped else ""
+        yield _row(grader, f"accuracy of {one.model}", one.apparent, one.n_cases)
+        yield _row(grader, f"the same, corrected{clipped}", one.value, one.n_items, one.interval)
+
+
+def _row(grader: str, figure: str, value: float | None, n: int, interval: Interval | None = None) -> Row:
+    low, high = interval or (None, None)
+    return Row({"grader": grader, "figure": figure}, value, low, high, n, unit="items", columns=_VALUE)

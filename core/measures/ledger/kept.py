@@ -1,0 +1,232 @@
+"""Ledgers of stored conversations, kept in short: the measure that marks them, and figures from what is kept.
+
+A conversation is marked anew where its case's content, the list of facts saved for the case or the measure's version
+changed. The unit of figures is the case, whose conversations are joined first; intervals (95 %) resample cases, all of
+them at once for every model and topic.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Literal
+
+import duckdb
+import numpy as np
+import pandas as pd
+
+from core.agents.base import Dialogue
+from core.case import Case
+from core.measures.base import Asked, Columns, Measure, Record, Row, metric
+from core.measures.ledger.marks import LedgerFacts, Share, TopicRow, facts_from_json, ledger, ledger_facts, to_json
+from core.measures.missing import measure_missing
+from core.stats.intervals import NOTHING
+from core.stats.resampling import column_intervals
+from core.store.database import Store
+from core.store.queries.facts import (
+    StoredLedger,
+    add_ledgers,
+    all_facts_saved,
+    summaries,
+    talk_sums,
+    topic_sums,
+    unmarked,
+)
+from core.store.queries.failures import CaseKey, WrongAnswer, dialogues
+from core.store.scores import ToMeasure
+from core.store.selection import Selection
+from core.text.facts import AtomicFact
+from core.text.topics import TOPICS
+
+_KEPT_LEDGERS = 20_000
+RESAMPLES = 2_000
+_MARKS = ("asked", "volunteered", "never_elicited")
+
+
+class FactsLedger(Measure):
+    """What became of each fact of the case in a conversation: asked, volunteered, never elicited."""
+
+    name = "ledger"
+    version: ClassVar[str] = "4"
+    parcel = 60
+    seconds_each = 0.03
+
+    def missing(self, cursor: duckdb.DuckDBPyConnection, wanted: Selection | None) -> list[ToMeasure]:
+        """Return the selected conversations without a summary by the present facts and rules."""
+        return [ToMeasure(*one) for one in unmarked(cursor, self.version, wanted)]
+
+    def against(
+        self, cursor: duckdb.DuckDBPyConnection, cases: Mapping[CaseKey, Case]
+    ) -> Mapping[CaseKey, tuple[AtomicFact, ...]]:
+        """Return the lists of facts that were saved for cases and replace their own."""
+        saved = all_facts_saved(cursor, [key for key, _ in cases])
+        return {(key, content): facts for (key, content), facts in saved.items()}
+
+    def read(self, record: Record) -> str:
+        """Return the summary of a ledger."""
+        return to_json(ledger(record.case, record.dialogue, record.against))
+
+    def keep(self, connection: duckdb.DuckDBPyConnection, found: Sequence[tuple[ToMeasure, str]]) -> None:
+        """Store summaries."""
+        now = time.time()
+        add_ledgers(connection, [StoredLedger(one.trial_id, one.against, text, now) for one, text in found])
+
+
+LEDGER = FactsLedger()
+
+
+def kept_facts(store: Store, selection: Selection | None = None) -> dict[str, LedgerFacts]:
+    """Return trial → its ledger in short, for the selected conversations that are marked."""
+    with store.read() as cursor:
+        return {trial: facts_from_json(summary) for trial, summary in summaries(cursor, LEDGER.version, selection)}
+
+
+class Facts:
+    """The ledgers in short of stored conversations, read or made in chunks: those that are kept, and all others."""
+
+    def __init__(self, store: Store, selection: Selection, cases: Mapping[CaseKey, Case]) -> None:
+        self._store, self._cases = store, cases
+        self._kept = kept_facts(store, replace(selection, formats=None, question_types=None))
+        with store.read() as cursor:
+            self._saved = all_facts_saved(cursor)
+
+    def lacks(self, answer: WrongAnswer) -> bool:
+        """Say whether the conversation before an answer can be marked and is not."""
+        followed = answer.end_reason is not None and answer.case in self._cases
+        return followed and answer.trial_id not in self._kept
+
+    def of(self, trials: Mapping[str, CaseKey]) -> dict[str, LedgerFacts]:
+        """Return trial → its ledger in short; trials without a conversation or without a stored case are left out."""
+        found = {trial: self._kept[trial] for trial in trials if trial in self._kept}
+        missing = [trial for trial in trials if trial not in found and trials[trial] in self._cases]
+        with self._store.read() as cursor:
+            talks = dialogues(cursor, missing)
+        return found | {trial: self._made(self._cases[trials[trial]], talk) for trial, talk in talks.items()}
+
+    def _made(self, case: Case, dialogue: Dialogue) -> LedgerFacts:
+        return _made(case, dialogue, self._saved.get((case.case_key, case.content_hash)))
+
+
+@functools.lru_cache(maxsize=_KEPT_LEDGERS)
+def _made(case: Case, dialogue: Dialogue, saved: tuple[AtomicFact, ...] | None) -> LedgerFacts:
+    return ledger_facts(case, dialogue, saved)
+
+
+@dataclass(frozen=True)
+class TalkRow:
+    """The marked conversations of a model; ``missing`` ones are not marked yet, ``broken`` ones broke off.
+
+    ``with_leaked``: share (0 to 1) of the marked ones in which the patient named the diagnosis, by rule. ``judged``
+    conversations have been judged by a model, ``with_invented`` and ``with_withheld`` are shares of these. All are
+    means over a case's conversations, then over cases; NaN where there is none.
+    """
+
+    model: str
+    cases: int
+    conversations: int
+    missing: int
+    broken: int
+    with_leaked: Share
+    judged: int
+    with_invented: Share
+    with_withheld: Share
+
+
+def topic_rows(sums: pd.DataFrame) -> dict[str, list[TopicRow]]:
+    """Return model → a row for each of its topics in the order of a history, from ``topic_sums``."""
+    if sums.empty:
+        return {}
+    shares = sums[["model", "topic", "case_key"]].copy()
+    for mark in _MARKS:
+        shares[mark] = sums[mark] / sums["facts"]
+    figures = _figures(shares.pivot(index="case_key", columns=["model", "topic"], values=list(_MARKS)))
+    totals = sums.groupby(["model", "topic"])["facts"].agg(["size", "sum"])
+    return {
+        model: [
+            TopicRow(
+                topic, int(totals.loc[(model, topic), "size"]), int(totals.loc[(model, topic), "sum"]),
+                *(figures[mark, model, topic] for mark in _MARKS),
+            )
+            for topic in TOPICS if (model, topic) in totals.index
+        ]
+        for model in sorted(sums["model"].unique())
+    }  # fmt: skip
+
+
+def talk_rows(sums: pd.DataFrame, judged: pd.DataFrame | None = None) -> list[TalkRow]:
+    """Return a row for each model that has a conversation, from ``core.store.queries.facts.talk_sums``.
+
+    ``judged`` holds one judge's sums (``core.store.queries.facts.judged_sums``), ``None`` where nobody judged.
+    """
+    leaks = _shares(sums, "marked", ("with_leaked",))
+    faults = _shares(judged, "judged", ("with_invented", "with_withheld")) if judged is not None else {}
+    looked = {} if judged is None else {str(m): int(n) for m, n in judged.groupby("model")["judged"].sum().items()}
+    groups = ((str(model), held) for model, held in sums.groupby("model", sort=False))
+    return [_talk_row(model, held, looked.get(model, 0), leaks | faults) for model, held in groups]
+
+
+def _talk_row(model: str, held: pd.DataFrame, judged: int, shares: Mapping[tuple[str, ...], Share]) -> TalkRow:
+    counts = held[["marked", "missing", "broken"]].sum()
+    leaked, invented, withheld = (
+        shares.get((name, model), _NOTHING) for name in ("with_leaked", "with_invented", "with_withheld")
+    )
+    return TalkRow(
+        model, int((held["marked"] > 0).sum()), int(counts["marked"]), int(counts["missing"]), int(counts["broken"]),
+        leaked, judged, invented, withheld,
+    )  # fmt: skip
+
+
+def _shares(sums: pd.DataFrame, of: str, names: Sequence[str]) -> dict[tuple[str, ...], Share]:
+    """Return (name, model) → mean over cases of the share of a case's conversations."""
+    held = sums[sums[of] > 0]
+    means = held[["model", "case_key"]].copy()
+    for name in names:
+        means[name] = held[name] / held[of]
+    return _figures(means.pivot(index="case_key", columns=["model"], values=list(names))) if len(means) else {}
+
+
+def _figures(wide: pd.DataFrame) -> dict[tuple[str, ...], Share]:
+    """Return column → mean over the cases that have it, with its interval."""
+    matrix = wide.to_numpy(dtype=np.float64, na_value=np.nan)
+    bounds = column_intervals(matrix, shares=[True] * len(wide.columns), resamples=RESAMPLES)
+    means = np.nanmean(matrix, axis=0) if matrix.size else np.zeros(0)
+    return {
+        tuple(column): Share(float(mean), interval)
+        for column, mean, interval in zip(wide.columns, means, bounds, strict=True)
+    }
+
+
+_NOTHING = Share(float("nan"), NOTHING)
+
+
+@metric(
+    "ledger", "run", "models", "cases",
+    empty="There is no conversation whose facts can be marked: run a campaign with a multi-turn arm.",
+)  # fmt: skip
+def report(
+    asked: Asked,
+    part: Annotated[
+        Literal["topics", "conversations"], "What became of the facts of each topic, or of patients by model."
+    ] = "topics",
+) -> Iterator[Row]:
+    """Report which facts of the case doctors asked for, were told unasked, and never elicited, by rule."""
+    with asked.progress("conversations") as show:
+        measure_missing(asked.store, LEDGER, asked.selection, progress=show)
+    with asked.store.read() as cursor:
+        sums = (topic_sums if part == "topics" else talk_sums)(cursor, LEDGER.version, asked.selection)
+    if part == "conversations":
+        for talk in talk_rows(sums):
+            yield Row(
+                {"model": talk.model}, talk.with_leaked.value, *talk.with_leaked.interval, talk.cases,
+                {"broken off": talk.broken, "not marked": talk.missing}, {"n_conversations": talk.conversations},
+                columns=Columns("with_leaked", excluded="excluded"),
+            )  # fmt: skip
+        return
+    for model, rows in topic_rows(sums).items():
+        for row in rows:
+            for mark in _MARKS:
+                share: Share = getattr(row, mark)
+                label = {"model": model, "topic": row.topic, "mark": mark}
+                yield Row(label, share.value, *share.interval, row.cases, more={"n_facts": row.facts})

@@ -1,1 +1,0 @@
-"""Memorisation: how well a model continues, or recalls, a question it was shown half of."""

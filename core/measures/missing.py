@@ -1,0 +1,203 @@
+"""Measures what is missing: whatever a measure has not read yet, in processes, kept as it comes, with a stop.
+
+Not a pool of ``multiprocessing``: that runs the main program again in each process, which under Streamlit is the
+dashboard. These processes read parcels from a pipe and end with whoever started them, because their input ends then.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any
+
+from core import paths
+from core.errors import AnamnesisError
+from core.measures.base import Measure, Record, add_extensions
+from core.store.database import Store
+from core.store.queries.failures import cases_of, dialogues
+from core.store.scores import ToMeasure, answers_of, calls_of
+from core.work import Progress, Stop
+
+WRITTEN = 1_200
+"""Trials between two writes: how much a crash loses."""
+FEW = 150
+"""Up to so many trials, starting processes takes longer than reading them here."""
+_NICE = 5
+"""The dashboard goes first."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """How many trials were measured now, and how many are still to be (after a stop)."""
+
+    measured: int
+    remaining: int
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """Records for a measure to read."""
+
+    measure: Measure
+    records: tuple[Record, ...]
+
+    def read(self) -> list[Any]:
+        """Return what is to be kept of each record."""
+        return [self.measure.read(record) for record in self.records]
+
+
+def count_missing(store: Store, measure: Measure, wanted: Any = None) -> int:
+    """Return how many trials are still to be measured."""
+    with store.read() as cursor:
+        return len(measure.missing(cursor, wanted))
+
+
+def default_processes(trials: int) -> int:
+    """Return how many processes read so many trials: none for few, else one a core, at most four."""
+    return 0 if trials <= FEW else min(4, os.cpu_count() or 1)
+
+
+def seconds_for(measure: Measure, trials: int) -> float:
+    """Return roughly how long measuring so many trials takes."""
+    return trials * measure.seconds_each / max(1, default_processes(trials))
+
+
+def measure_missing(
+    store: Store,
+    measure: Measure,
+    wanted: Any = None,
+    *,
+    progress: Progress = lambda done, planned: None,
+    stop: Stop = lambda: False,
+    processes: int | None = None,
+) -> Measured:
+    """Measure the trials under a filter (``Selection``, or what the measure takes) that are not, and keep the result.
+
+    Stopped or killed, the next call goes on where this one was. ``processes``: ``None`` for as many as pay, 0 to do it
+    here. Raises ``AnamnesisError`` where a process breaks off or the database stays busy.
+    """
+    ready = measure.prepare(store, wanted, stop)
+    with store.read() as cursor:
+        todo = measure.missing(cursor, wanted)
+    if not ready or stop():
+        return Measured(0, len(todo))
+    chunks = [todo[start : start + measure.parcel] for start in range(0, len(todo), measure.parcel)]
+    number = default_processes(len(todo)) if processes is None else processes
+    done, new = 0, list[tuple[ToMeasure, Any]]()
+    try:
+        with closing(read_by(number, _parcels(store, measure, chunks))) as found:
+            for chunk, made in zip(chunks, found, strict=False):
+                new += zip(chunk, made, strict=True)
+                done += len(chunk)
+                if len(new) >= WRITTEN:
+                    new = _write(store, measure, new)
+                progress(done, len(todo))
+                if stop():
+                    break
+    finally:
+        _write(store, measure, new)
+    return Measured(done, len(todo) - done)
+
+
+def _parcels(store: Store, measure: Measure, chunks: Iterable[Sequence[ToMeasure]]) -> Iterator[Parcel]:
+    """Read what each chunk needs, when it is asked for."""
+    for chunk in chunks:
+        trials = [one.trial_id for one in chunk]
+        with store.read() as cursor:
+            cases = cases_of(cursor, {(one.case_key, one.content_hash) for one in chunk})
+            said = dialogues(cursor, trials)
+            answers = answers_of(cursor, trials) if "answers" in measure.needs else {}
+            calls = calls_of(cursor, trials) if "calls" in measure.needs else {}
+            against = measure.against(cursor, cases)
+        yield Parcel(
+            measure,
+            tuple(
+                Record(
+                    one.trial_id, cases[key], said.get(one.trial_id, ()), tuple(answers.get(one.trial_id, ())),
+                    tuple(calls.get(one.trial_id, ())), against.get(key),
+                )
+                for one in chunk for key in [(one.case_key, one.content_hash)]
+            ),
+        )  # fmt: skip
+
+
+def _write(store: Store, measure: Measure, new: list[tuple[ToMeasure, Any]]) -> list[tuple[ToMeasure, Any]]:
+    if new:
+        with store.write() as connection:
+            measure.keep(connection, new)
+    return []
+
+
+def read_by(processes: int, parcels: Iterable[Parcel]) -> Generator[list[Any], None, None]:
+    """Yield what is read of each parcel in their order, by so many processes, or here where there are none.
+
+    Parcels are taken as they are needed. Closing the generator ends the processes. Raises ``AnamnesisError`` where one
+    of them breaks off.
+    """
+    if not processes:
+        yield from (parcel.read() for parcel in parcels)
+        return
+    workers = [_start() for _ in range(processes)]
+    free: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
+    for worker in workers:
+        free.put(worker)
+    threads = ThreadPoolExecutor(processes)
+    ahead: deque[Future[list[Any]]] = deque()
+    try:
+        for parcel in parcels:
+            ahead.append(threads.submit(_send, free, parcel))
+            if len(ahead) > processes:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
+    finally:
+        for worker in workers:
+            worker.kill()
+        threads.shutdown(cancel_futures=True)
+        for worker in workers:
+            worker.communicate()
+
+
+def _start() -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", "from core.measures.missing import work; work()"]
+    return subprocess.Popen(command, cwd=paths.ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def _send(free: SimpleQueue[subprocess.Popen[bytes]], parcel: Parcel) -> list[Any]:
+    """Have a process that is free read a parcel."""
+    worker = free.get()
+    try:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        pickle.dump(parcel, worker.stdin)
+        worker.stdin.flush()
+        found: list[Any] = pickle.load(worker.stdout)
+        return found
+    except (EOFError, OSError, pickle.UnpicklingError) as error:
+        raise AnamnesisError(
+            f"A process that measures broke off (status {worker.poll()}): what was measured is kept; start it again."
+        ) from error
+    finally:
+        free.put(worker)
+
+
+def work() -> None:
+    """Read parcels from the standard input until it ends."""
+    add_extensions()
+    if hasattr(os, "nice"):
+        os.nice(_NICE)
+    while True:
+        try:
+            parcel: Parcel = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        pickle.dump(parcel.read(), sys.stdout.buffer)
+        sys.stdout.buffer.flush()

@@ -1,0 +1,115 @@
+"""What repeated trials say: how reliable a doctor is, and how many cases and trials it takes to see a difference.
+
+From the counted and correct trials of each case of an arm; cases with fewer trials than a figure needs are left out of
+it and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import UsageError
+from core.measures.accuracy import read_scores
+from core.measures.base import Asked, Columns, Listed, Row, metric
+from core.measures.compare import ArmOf, Cases, by_arm
+from core.stats.power import components_of_pair, components_of_run, detectable_difference, plans
+from core.stats.trials import Share, flip_rate, icc_interval, pass_hat_k, variance_components
+from core.store.queries.accuracy import CaseScore
+from core.store.selection import doctor_of
+
+_TRIALS = (1, 2, 3, 5, 10)
+_COLUMNS = Columns("value", excluded="excluded")
+Counts = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+@metric(
+    "repeatability", "run", "models", "cases", "mcq_rule",
+    empty="There is nothing to report yet: run a campaign with several trials of each case (--trials).",
+)  # fmt: skip
+def report(asked: Asked) -> Iterator[Row]:
+    """Report pass^k, flip rate, intraclass correlation and variance of repeated trials.
+
+    pass^k: the chance that k trials of a case are all right (k = 1 is accuracy). Flip rate: cases whose trials
+    disagree. ICC: the share of the variance that lies between cases; 1 where trials of a case always agree.
+    """
+    for arm, cases in _arms(asked).items():
+        correct, counted = _counts(cases)
+        label = dict(zip(("model", "format", "question_type"), arm, strict=True))
+        most = int(counted.max(initial=0))
+        for k in range(1, most + 1):
+            yield _share(label, f"pass^{k}", pass_hat_k(correct, counted, k))
+        if most < 2:
+            continue
+        yield _share(label, "flip rate", flip_rate(correct, counted))
+        found = variance_components(correct, counted)
+        without = {"no counted trial": int((counted == 0).sum())}
+        low, high = icc_interval(correct, counted)
+        yield Row({**label, "figure": "ICC"}, found.icc, low, high, found.n_cases, without, columns=_COLUMNS)
+        for name, value in (("variance between cases", found.between), ("variance within cases", found.within)):
+            yield Row({**label, "figure": name}, value, n=found.n_cases, excluded=without, columns=_COLUMNS)
+
+
+@metric(
+    "power", "run", "models", "cases", "mcq_rule",
+    empty="Planning needs the variance of repeated trials: run a campaign with two trials or more of each case.",
+)  # fmt: skip
+def report_power(
+    asked: Asked,
+    difference: Annotated[float, "The difference in accuracy to be found, between 0 and 1."] = 0.05,
+    target: Annotated[float, "The power: the chance to find it."] = 0.8,
+    correlation: Annotated[float, "Expected between the two models' true scores on a case."] = 0.5,
+    beside: Annotated[
+        str | None, "A second model, on the same cases: its variance and correlation are measured, not expected."
+    ] = None,
+    planned: Annotated[int | None, "Say instead which difference so many cases would find."] = None,
+) -> Iterator[Listed]:
+    """Report how many cases and trials it takes to see a difference between two models.
+
+    From the variance of the stored trials of each arm; the test is the paired t-test over cases, two-sided at 5 %.
+    """
+    arms = _arms(asked)
+    if beside is not None and not any(beside in (arm[0], doctor_of(arm[0])) for arm in arms):
+        raise UsageError(f"The database holds no answers of {beside!r} here: choose other --models or --run.")
+    for (model, format_, question_type), cases in arms.items():
+        label: dict[str, object] = {"model": model, "format": format_, "question_type": question_type}
+        if beside is None:
+            components = components_of_run(variance_components(*_counts(cases)), correlation)
+        else:
+            others = [
+                held for (name, *arm), held in arms.items()
+                if name != model and beside in (name, doctor_of(name)) and arm == [format_, question_type]
+            ]  # fmt: skip
+            if not others:
+                continue
+            shared = sorted(cases.keys() & others[0].keys())
+            sides = (_counts({key: held[key] for key in shared}) for held in (cases, others[0]))
+            components = components_of_pair(*next(sides), *next(sides))
+            label["beside"] = beside
+        if np.isnan(components.within):
+            continue
+        if planned is not None:
+            for trials in _TRIALS:
+                found = detectable_difference(components, planned, trials, target)
+                yield {**label, "cases": planned, "trials": trials, "power": target, "detectable_difference": found}
+            continue
+        for plan in plans(components, difference, _TRIALS, target):
+            yield {**label, "difference": difference, "power": target, **plan._asdict()}
+
+
+def _arms(asked: Asked) -> dict[ArmOf, dict[str, CaseScore]]:
+    return by_arm(read_scores(asked.store, asked.selection, asked.selection.mcq_rule))
+
+
+def _counts(cases: Cases) -> Counts:
+    """Return how many trials of each case were right, and how many count."""
+    table = np.array([(one.correct, one.counted) for one in cases.values()], dtype=np.float64).reshape(-1, 2)
+    return table[:, 0], table[:, 1]
+
+
+def _share(label: dict[str, str], figure: str, found: Share) -> Row:
+    left_out = {"too few trials": found.n_left_out} if found.n_left_out else {}
+    return Row({**label, "figure": figure}, found.value, *found.interval, found.n_cases, left_out, columns=_COLUMNS)

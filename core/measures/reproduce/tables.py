@@ -1,0 +1,324 @@
+"""The printed tables computed anew: means with intervals, and p-values.
+
+Means over trials, then over cases, ± t(n − 1) · sd / √n; the paper's bootstrap test digit for digit (Johri et al.
+2025), and Benjamini–Hochberg over each family: the paper names Holm–Bonferroni, its tables hold Benjamini–Hochberg.
+Exact ties leave a p-value open: whether a resample that ties counts is up to rounding errors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from core.datasets.published import AccuracyFigure, PublishedTest, accuracy_figures, published_tests
+from core.events import Format, QuestionType
+from core.measures.reproduce.release import (
+    EXPERTS,
+    IMAGE_MODELS,
+    SINGLE_DIAGNOSIS_TABLES,
+    UNIDENTIFIED_SUBSET,
+    Cell,
+    Floats,
+    Group,
+    Lacking,
+    ModelScores,
+    Quantity,
+    lacks_family,
+    lacks_models,
+)
+from core.stats.corrections import benjamini_hochberg
+from core.stats.intervals import t_interval
+from core.stats.paper import DIGITS, RESAMPLES, paper_p_values, resamples_of
+from core.store.queries.release import Arm
+
+_NEAR = 1e-9
+_BLOCK = 500
+
+
+class Band(NamedTuple):
+    """The p-value if no tie counts, and if every one does."""
+
+    low: float
+    high: float
+
+
+def tie_band(first: ArrayLike, second: ArrayLike) -> Band:
+    """Return the smallest and the largest p-value that the paper's resamples allow, rounded as printed."""
+    differences = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
+    observed = differences.mean()
+    excess = np.abs(_means(differences) - observed) - abs(observed)
+    return Band(*(round((int(np.sum(excess > bound)) + 1) / (RESAMPLES + 1), DIGITS) for bound in (_NEAR, -_NEAR)))
+
+
+def _means(differences: NDArray[np.float64]) -> NDArray[np.float64]:
+    counts = resamples_of(differences.size).counts
+    blocks = (counts[start : start + _BLOCK].astype(np.float64) for start in range(0, RESAMPLES, _BLOCK))
+    return np.concatenate([block @ differences for block in blocks]) / differences.size
+
+
+EXPERT_TABLE = 18
+_BY_QUESTION_TYPE = frozenset({20, 21, 23})
+"""Tables whose multiple choice and free response are adjusted apart."""
+_MONITORING_TABLE = 23
+_OTHER_VERSION = "mistral_v2_7b"
+_FORMAT_TABLES = {"mcq": 2, "frq": 5}
+
+
+def models_of(test: PublishedTest) -> tuple[str, ...]:
+    """Return the models whose answers a test compares."""
+    if test.model:
+        return (test.model,)
+    return (test.arm_a, test.arm_b) if test.table == EXPERT_TABLE else IMAGE_MODELS
+
+
+def pair_of(test: PublishedTest, release: Mapping[str, ModelScores]) -> tuple[Floats, Floats]:
+    """Return the scores of a test's arms, case by case; raises ``Lacking`` where they are not at hand."""
+    if test.table == EXPERT_TABLE:
+        raise Lacking(EXPERTS)
+    absent = [model for model in models_of(test) if model not in release]
+    if absent or test.model is None:
+        raise Lacking(models=absent)
+    group = Group(test.specialty, test.dataset, test.table in SINGLE_DIAGNOSIS_TABLES)
+    first, second = (release[test.model].of(_arm(test, name), group) for name in (test.arm_a, test.arm_b))
+    return first, second
+
+
+def family_of(test: PublishedTest) -> list[PublishedTest]:
+    """Return the tests that are adjusted with a test, itself among them.
+
+    All rows of its table; in tables 20, 21 and 23 those of its question type, and in 23 those of the other version of
+    the model besides. Found on the release: the paper does not say.
+    """
+    family = [t for t in published_tests() if t.table == test.table]
+    if test.table in _BY_QUESTION_TYPE:
+        family = [t for t in family if t.question_type == test.question_type]
+    if test.table == _MONITORING_TABLE:
+        table = _FORMAT_TABLES[test.question_type or ""]
+        family += [t for t in published_tests() if t.table == table and t.model == _OTHER_VERSION]
+    return family
+
+
+def _arm(test: PublishedTest, name: str) -> Arm:
+    """Return the arm that a table calls by this name: a format, or question type and format in table 3."""
+    if test.question_type:
+        return cast(Format, name), cast(QuestionType, test.question_type)
+    question_type, _, format_ = name.partition("_")
+    return cast(Format, format_), cast(QuestionType, question_type)
+
+
+QUANTITIES: tuple[Quantity, ...] = ("mean", "ci_low", "ci_high")
+UNIDENTIFIED = frozenset({(22, "frq"), (23, "frq")})
+"""(table, question type) computed on cases that the paper does not name."""
+
+
+def accuracy_cells(release: Mapping[str, ModelScores]) -> list[Cell]:
+    """Return the cells of all tables of accuracy, in printed order."""
+    return [cell for figure in accuracy_figures() for cell in _cells(figure, release)]
+
+
+def interval_misprint(figure: AccuracyFigure) -> str | None:
+    """Say what is wrong with a printed interval: another table's, and without its own mean; ``None`` if nothing is."""
+    if figure.ci_low <= figure.mean <= figure.ci_high:
+        return None
+    twin = next((f for f in accuracy_figures() if f.table != figure.table and _same_interval(f, figure)), None)
+    if twin is None:
+        return None
+    return (
+        f"the printed interval {figure.ci_low:.3f} to {figure.ci_high:.3f} is that of table {twin.table} and does not "
+        f"contain the printed mean {figure.mean:.3f}"
+    )
+
+
+def values_of(figure: AccuracyFigure, release: Mapping[str, ModelScores]) -> tuple[float, float, float]:
+    """Return mean and bounds of a figure; raises ``Lacking`` where the release does not have what it needs."""
+    if figure.model not in release:
+        raise Lacking(models=[figure.model])
+    group = Group(figure.specialty, figure.dataset, figure.table in SINGLE_DIAGNOSIS_TABLES)
+    scores = release[figure.model].of((figure.format, figure.question_type), group)
+    return (float(scores.mean()), *t_interval(scores))
+
+
+def _cells(figure: AccuracyFigure, release: Mapping[str, ModelScores]) -> list[Cell]:
+    blank = [_blank(figure, quantity) for quantity in QUANTITIES]
+    try:
+        values = values_of(figure, release)
+    except Lacking as lacking:
+        return [cell.left_out(str(lacking)) for cell in blank]
+    if (figure.table, figure.question_type) in UNIDENTIFIED:
+        return [cell.left_out(UNIDENTIFIED_SUBSET) for cell in blank]
+    return [_filled(cell, value, figure) for cell, value in zip(blank, values, strict=True)]
+
+
+def _filled(cell: Cell, value: float, figure: AccuracyFigure) -> Cell:
+    if math.isnan(value):
+        return cell.left_out("an interval needs at least two cases")
+    return cell.with_value(value, None if cell.quantity == "mean" else interval_misprint(figure))
+
+
+def _blank(figure: AccuracyFigure, quantity: Quantity) -> Cell:
+    printed: float = getattr(figure, quantity)
+    return Cell(
+        table=figure.table,
+        quantity=quantity,
+        model=figure.model,
+        question_type=figure.question_type,
+        format=figure.format,
+        specialty=figure.specialty,
+        dataset=figure.dataset,
+        arm_a=None,
+        arm_b=None,
+        published=printed,
+        printed=f"{printed:.3f}",
+    )
+
+
+def _same_interval(one: AccuracyFigure, other: AccuracyFigure) -> bool:
+    return (one.scope, one.model, one.format, one.specialty, one.dataset, one.ci_low, one.ci_high) == (
+        other.scope, other.model, other.format, other.specialty, other.dataset, other.ci_low, other.ci_high
+    )  # fmt: skip
+
+
+COPIED_TABLE, SOURCE_TABLE = 15, 11
+TIES_OPEN = frozenset({23})
+"""Tables whose order of arithmetic is not identified, so that a p-value with exact ties is not determined."""
+
+
+@dataclass(frozen=True)
+class Recomputed:
+    """The raw p-values that could be computed, and why tests have none or one that cannot be compared."""
+
+    p: dict[PublishedTest, float]
+    lacking: dict[PublishedTest, Lacking]
+
+
+def recompute(release: Mapping[str, ModelScores]) -> Recomputed:
+    """Compute every test that the release has the data for."""
+    pairs, lacking = {}, {}
+    for test in published_tests():
+        try:
+            pair = pair_of(test, release)
+            if (test.table, test.question_type) in UNIDENTIFIED:
+                raise Lacking(UNIDENTIFIED_SUBSET)
+            pairs[test] = pair
+        except Lacking as reason:
+            lacking[test] = reason
+    found = dict(zip(pairs, paper_p_values(list(pairs.values())), strict=True))
+    for test in [t for t in found if t.table in TIES_OPEN and found[t] != t.p_value]:
+        band = tie_band(*pairs[test])
+        if test.p_value is not None and band.low <= test.p_value <= band.high:
+            lacking[test] = Lacking(_undecided(test, found[test], band))
+    return Recomputed(found, lacking)
+
+
+def _undecided(test: PublishedTest, p: float, band: Band) -> str:
+    return (
+        f"exact ties between resamples leave {band.low:.4f} to {band.high:.4f} open ({p:.4f} in the order of "
+        f"arithmetic of the other tables), and the order used for table {test.table} is not known"
+    )
+
+
+def p_cells(recomputed: Recomputed) -> list[Cell]:
+    """Return the cells of all tables of tests, in printed order: p-value, then adjusted p-value where there is one."""
+    adjusted = _Adjusted(recomputed)
+    copied = copied_table(recomputed)
+    cells = []
+    for test in published_tests():
+        wrong = copied if test.table == COPIED_TABLE else None
+        cells.append(_raw_cell(test, recomputed, wrong))
+        if test.p_adjusted is not None:
+            cells.append(_adjusted_cell(test, recomputed, adjusted, wrong))
+    return cells
+
+
+def copied_table(recomputed: Recomputed) -> str | None:
+    """Say that table 15 is table 11 once more; ``None`` unless every row is, and the data give something else."""
+    differing = [t for t, p in recomputed.p.items() if t.table == COPIED_TABLE and p != t.p_value]
+    if not differing or any(twin_of(t) is None for t in published_tests() if t.table == COPIED_TABLE):
+        return None
+    return f"table {COPIED_TABLE} repeats table {SOURCE_TABLE} row by row; its own cases give other p-values"
+
+
+@lru_cache
+def _printed(table: int) -> dict[tuple[object, ...], PublishedTest]:
+    return {_row(t): t for t in published_tests() if t.table == table}
+
+
+def twin_of(test: PublishedTest) -> PublishedTest | None:
+    """Return the row of table 11 that a row of table 15 repeats: same place, same numbers."""
+    twin = _printed(SOURCE_TABLE).get(_row(test))
+    same = twin is not None and (twin.p_value, twin.p_adjusted) == (test.p_value, test.p_adjusted)
+    return twin if same else None
+
+
+def _row(test: PublishedTest) -> tuple[object, ...]:
+    return test.model, test.question_type, test.specialty, test.dataset, test.arm_a, test.arm_b
+
+
+def _raw_cell(test: PublishedTest, recomputed: Recomputed, wrong: str | None) -> Cell:
+    blank = _blank_test(test, "p_value")
+    if test in recomputed.lacking:
+        return blank.left_out(str(recomputed.lacking[test]))
+    return blank.with_value(recomputed.p[test], wrong)
+
+
+def _adjusted_cell(test: PublishedTest, recomputed: Recomputed, adjusted: _Adjusted, wrong: str | None) -> Cell:
+    blank = _blank_test(test, "p_adjusted")
+    if test in recomputed.lacking:
+        return blank.left_out(str(recomputed.lacking[test]))
+    try:
+        return blank.with_value(adjusted.of(test), wrong)
+    except Lacking as lacking:
+        return blank.left_out(str(lacking))
+
+
+class _Adjusted:
+    """Adjusted p-values, each family computed once."""
+
+    def __init__(self, recomputed: Recomputed) -> None:
+        self._p, self._reasons = recomputed.p, recomputed.lacking
+        self._known: dict[PublishedTest, float] = {}
+        self._lacking: dict[PublishedTest, Lacking] = {}
+
+    def of(self, test: PublishedTest) -> float:
+        """Return a test's adjusted p-value; raises ``Lacking`` where its family is not complete."""
+        if test not in self._known and test not in self._lacking:
+            self._adjust(test)
+        if test in self._lacking:
+            raise self._lacking[test]
+        return self._known[test]
+
+    def _adjust(self, test: PublishedTest) -> None:
+        family = family_of(test)
+        absent = [t for t in family if t not in self._p]
+        members = [t for t in family if t.table == test.table]
+        if absent:
+            models = tuple(dict.fromkeys(model for t in absent for model in self._reasons[t].models))
+            why = lacks_models(models) if models else str(self._reasons[absent[0]])
+            self._lacking.update(dict.fromkeys(members, Lacking(lacks_family(len(family), why), models)))
+            return
+        values = benjamini_hochberg([self._p[t] for t in family])
+        self._known.update({t: p for t, p in zip(family, values, strict=True) if t.table == test.table})
+
+
+def _blank_test(test: PublishedTest, quantity: Quantity) -> Cell:
+    raw = quantity == "p_value"
+    published = test.p_value if raw else test.p_adjusted
+    return Cell(
+        table=test.table,
+        quantity=quantity,
+        model=test.model,
+        question_type=test.question_type,
+        format=None,
+        specialty=test.specialty,
+        dataset=test.dataset,
+        arm_a=test.arm_a,
+        arm_b=test.arm_b,
+        published=published,
+        printed=test.p_text if raw else f"{published:.4f}",
+    )

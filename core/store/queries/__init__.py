@@ -1,0 +1,1 @@
+"""Queries by subject: functions of the cursor that a lease lends."""

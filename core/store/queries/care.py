@@ -1,0 +1,286 @@
+"""What CARE is figured from: trials with clinical staff row by row, what failed in them, how patients rated the doctor.
+
+A query is what stands inside the tags of a doctor's message and was answered; a turn is one of them. Words outside the
+tags count among those of the turns. Nearly all messages are nothing but one query in its tags and are read in SQL; any
+other is read by the rules of the protocol itself (``core.frameworks.automedic.tags``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import duckdb
+import pandas as pd
+import pyarrow as pa
+
+from core.events import COUNTED, Rule, TagMisuse
+from core.frameworks.automedic.tags import plain_words, read_tags
+from core.store.selection import OUTCOMES, Selection, select, staffed
+from core.store.tables import records
+
+CareQuestion = Literal["mcq", "frq"]
+RULES: dict[CareQuestion, Rule] = {"mcq": "mcq_strict", "frq": "frq"}
+"""The rule that judges the answers in CARE: with choices, exactly one has to be named."""
+ABRUPT_TURNS = 3
+"""A conversation that ends by the doctor's own message after at most so many turns has ended abruptly."""
+MISUSES: tuple[TagMisuse, ...] = get_args(TagMisuse)
+FailureKind = Literal["role_breaking", "abrupt_termination", "invalid_answer"]
+FAILURES: tuple[FailureKind, ...] = get_args(FailureKind)
+Cause = Literal["speaks_for_others", "no_tag", "misplaced_end", "early_end", "no_diagnosis", "multiple"]
+CAUSES: dict[FailureKind, tuple[Cause, ...]] = {
+    "role_breaking": ("speaks_for_others",),
+    "abrupt_termination": ("no_tag", "misplaced_end", "early_end"),
+    "invalid_answer": ("no_diagnosis", "multiple"),
+}
+"""What each kind of failure can come from (Oh et al., CARE, robustness)."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One failure of one trial, and what shows it.
+
+    ``turn`` is the number of the message (from 0), ``None`` for the answer after the conversation; ``quote`` holds
+    words of that message or answer. ``model`` is the doctor.
+    """
+
+    trial_id: str
+    run_id: str
+    case_key: str
+    dataset: str | None
+    model: str
+    kind: FailureKind
+    cause: Cause
+    turn: int | None
+    quote: str
+
+
+@dataclass(frozen=True)
+class Rating:
+    """How the patient rated a doctor's empathy, 1 (worst) to 5, in its own words; ``None`` could not be read."""
+
+    trial_id: str
+    run_id: str
+    case_key: str
+    dataset: str | None
+    model: str
+    rater: str
+    rating: int | None
+    words: str
+
+
+def trial_rows(
+    cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None, question_type: CareQuestion = "mcq"
+) -> pd.DataFrame:
+    """Return a row for each trial with clinical staff of runs that ask this question type, by condition and case.
+
+    Choices are judged by the strict rule, whatever rule the selection names.
+
+    Columns:
+    ``run_id``, ``trial_id``, ``model`` (the condition), ``case_key``, ``dataset``, ``specialty``, ``question_type``,
+    ``end_reason``;
+    ``whole``: the conversation came to an end of its own, no provider failed in it;
+    ``conv``, ``static``: verdict on the answer after the conversation and on that to the whole question, missing where
+    the run does not ask it (``ungraded`` where nobody has judged it; a conversation that broke off is
+    ``provider_error`` or ``refused``);
+    ``counted``: the conversation is whole and its answer counts: efficiency and robustness rest on these trials;
+    ``turns``: queries that were answered, ``to_staff`` of them by the clinical staff, ``repeated`` of them asked before
+    (same addressee, same words but for case, white space, full stops and question marks), ``words`` of the messages
+    that held them, inside the tags and outside, without reasoning;
+    ``rating``: 1 to 5, missing where the conversation is not whole or no rating could be read;
+    ``role_breaking`` (bool), ``abrupt`` and ``invalid`` (the cause, or missing): the failures of a counted trial;
+    ``misused_KIND``: messages that broke the tag protocol in that way.
+    """
+    chosen = replace(selection or Selection(), frameworks=staffed(), mcq_rule="mcq_strict")
+    select(cursor, chosen)
+    asked = {"question_type": question_type, "conv": f"multi_turn:{question_type}"}
+    cursor.execute(_PICK, asked)
+    cursor.execute(_ASK, {"clean": _CLEAN})
+    _read_the_rest(cursor)
+    cursor.execute(_TALK)
+    parameters = {
+        "question_type": question_type, "rules": [RULES[question_type]], "counting": list(COUNTED),
+        "abrupt_turns": ABRUPT_TURNS,
+    }  # fmt: skip
+    table = cursor.execute(_ROWS, parameters).df()
+    return table.astype({name: "category" for name in _NAMES})
+
+
+def failures(cursor: duckdb.DuckDBPyConnection, trials: pd.DataFrame) -> list[Failure]:
+    """Return the failures of a table of ``trial_rows``, or of part of it, with the words that show each."""
+    failed = trials[trials["role_breaking"] | trials["abrupt"].notna() | trials["invalid"].notna()]
+    if failed.empty:
+        return []
+    parameters = {"trials": failed["trial_id"].tolist(), "question_type": str(failed["question_type"].iat[0])}
+    shown = {row["trial_id"]: row for row in records(cursor.execute(_SHOWN, parameters))}
+    found: list[Failure] = []
+    columns = ["trial_id", "run_id", "case_key", "dataset", "model", "role_breaking", "abrupt", "invalid"]
+    for values in failed[columns].itertuples(index=False):
+        row = {name: None if pd.isna(value) else value for name, value in zip(columns, values, strict=True)}
+        found += _failures(row, shown[row["trial_id"]])
+    return found
+
+
+def ratings(cursor: duckdb.DuckDBPyConnection, trials: pd.DataFrame) -> list[Rating]:
+    """Return the ratings of the whole conversations in a table of ``trial_rows``, the worst first."""
+    whole = trials[trials["whole"]]
+    values = {"trials": whole["trial_id"].tolist(), "models": whole["model"].astype(str).tolist()}
+    rows = records(cursor.execute(_RATINGS, values))
+    return [Rating(**row) for row in rows]
+
+
+def _read_the_rest(cursor: duckdb.DuckDBPyConnection) -> None:
+    """Read the messages that are more than their tags by the rules of the protocol.
+
+    Each reply after a message makes one of its queries a turn; where today's rules find fewer of them, the message
+    counts as it stands. Its words are counted once.
+    """
+    odd = cursor.execute("SELECT trial_id, turn, replies, text FROM care_asked WHERE query IS NULL").fetchall()
+    read: list[tuple[str, int, int, str, int]] = []
+    for trial_id, turn, replies, text in odd:
+        queries = [query.text for query in read_tags(text).queries]
+        for number in range(replies):
+            query = queries[number] if number < len(queries) else " ".join(text.split())
+            read.append((trial_id, turn, number, query, 0 if number else len(plain_words(text))))
+    columns = list(zip(*read, strict=True)) or [(), (), (), (), ()]
+    kinds = (pa.string(), pa.int64(), pa.int64(), pa.string(), pa.int64())
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
+    names = ["trial_id", "turn", "number", "query", "words"]
+    cursor.register("care_read", pa.Table.from_arrays(arrays, names=names))
+
+
+def _failures(row: dict[str, Any], shown: dict[str, Any]) -> list[Failure]:
+    head = {name: row[name] for name in ("trial_id", "run_id", "case_key", "dataset", "model")}
+    found: list[Failure] = []
+    if row["role_breaking"]:
+        turn, quote = shown["broken_turn"], _clipped(shown["broken"])
+        found.append(Failure(**head, kind="role_breaking", cause="speaks_for_others", turn=turn, quote=quote))
+    if row["abrupt"]:
+        turn, quote = shown["last_turn"], _clipped(shown["last"])
+        found.append(Failure(**head, kind="abrupt_termination", cause=row["abrupt"], turn=turn, quote=quote))
+    if row["invalid"]:
+        quote = _clipped(shown["response"] or "")
+        found.append(Failure(**head, kind="invalid_answer", cause=row["invalid"], turn=None, quote=quote))
+    return found
+
+
+def _clipped(text: str) -> str:
+    plain = " ".join(text.split())
+    return plain if len(plain) <= _QUOTED else f"{plain[:_QUOTED]}…"
+
+
+_QUOTED = 300
+_NAMES = ("run_id", "model", "case_key", "dataset", "specialty", "question_type", "end_reason", "conv", "static",
+          "abrupt", "invalid")  # fmt: skip
+
+# A message that is one tag and nothing else, but for reasoning before it, and in it words with single spaces between
+# them. All else, and white space that only Python takes for such, is left to Python.
+_CLEAN = (
+    r"^\s*(?:<think>[^<>]*</think>\s*)?<(patient|clinical)>\s*"
+    r"([^<>\s\x{0B}\x{1C}-\x{1F}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}]"
+    r"[^<>\t\n\f\r\x{0B}\x{1C}-\x{1F}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}]*)"
+    r"\s*</(patient|clinical)>\s*$"
+)
+
+_PICK = """
+    CREATE OR REPLACE TEMP TABLE care_trials AS
+    SELECT chosen.run_id, chosen.trial_id, model, place, chosen.case_key, trials.trial,
+        coalesce(chosen.dataset, split_part(chosen.case_key, '/', 1)) AS dataset, chosen.specialty,
+        trials.end_reason, list_contains(runs.arms, $conv) AS asks_conv, $question_type AS question_type,
+        coalesce(trials.end_reason NOT IN ('error', 'refusal'), false) AS whole
+    FROM chosen JOIN seated USING (run_id) JOIN runs USING (run_id) JOIN trials USING (trial_id)
+    WHERE list_has_any(runs.arms, [$conv, 'vignette:' || $question_type])"""
+
+# The doctor's messages that somebody answered, with how many replies came. A misused one is not clean, nor is one with
+# several queries.
+_ASK = """
+    CREATE OR REPLACE TEMP TABLE care_asked AS
+    WITH spoken AS (
+        SELECT trial_id, turn, role, text FROM utterances SEMI JOIN care_trials USING (trial_id)
+    ), lasts AS (
+        SELECT trial_id, max(turn) AS last FROM spoken GROUP BY trial_id
+    ), doctors AS (
+        SELECT trial_id, turn, text,
+            coalesce(lead(turn) OVER (PARTITION BY trial_id ORDER BY turn), last + 1) - turn - 1 AS replies
+        FROM spoken JOIN lasts USING (trial_id) WHERE role = 'doctor'
+    ), asked AS (
+        SELECT trial_id, turn, text, replies, regexp_extract(text, $clean, ['opened', 'query', 'closed']) AS read,
+            odd.trial_id IS NOT NULL AS misused
+        FROM doctors LEFT JOIN (SELECT DISTINCT trial_id, turn FROM misuses) AS odd USING (trial_id, turn)
+        WHERE replies > 0
+    )
+    SELECT trial_id, turn, text, replies,
+        CASE WHEN replies = 1 AND NOT misused AND read.opened = read.closed AND read.query <> ''
+            AND NOT contains(read.query, '  ') THEN trim(read.query) END AS query
+    FROM asked"""
+
+# The words of a query have single spaces between them, so that there is one word more than there are spaces.
+_TALK = """
+    CREATE OR REPLACE TEMP TABLE care_talks AS
+    WITH queries AS (
+        SELECT trial_id, turn, 0 AS number, query, strlen(query) - strlen(replace(query, ' ', '')) + 1 AS words
+        FROM care_asked WHERE query IS NOT NULL
+        UNION ALL SELECT trial_id, turn, number, query, words FROM care_read
+    ), replies AS (
+        SELECT trial_id, turn, role FROM utterances SEMI JOIN care_trials USING (trial_id) WHERE role <> 'doctor'
+    )
+    SELECT queries.trial_id, count(*) AS turns, count(*) FILTER (role = 'staff') AS to_staff,
+        count(*) - count(DISTINCT hash(role, trim(replace(replace(lower(query), '.', ''), '?', '')))) AS repeated,
+        sum(words) AS words
+    FROM queries LEFT JOIN replies
+        ON replies.trial_id = queries.trial_id AND replies.turn = queries.turn + 1 + queries.number
+    GROUP BY queries.trial_id"""
+
+_ROWS = f"""
+    WITH {OUTCOMES}, judged AS (
+        SELECT trial_id, any_value(verdict) FILTER (format = 'multi_turn') AS conv,
+            any_value(verdict) FILTER (format = 'vignette') AS static
+        FROM outcomes SEMI JOIN care_trials USING (trial_id, model) WHERE question_type = $question_type
+        GROUP BY trial_id
+    ), misused AS (
+        SELECT trial_id, {", ".join(f"count(*) FILTER (list_contains(kinds, '{k}')) AS misused_{k}" for k in MISUSES)}
+        FROM misuses SEMI JOIN care_trials USING (trial_id) GROUP BY trial_id
+    ), rated AS (
+        SELECT trial_id, arg_max_null(rating, rowid) AS rating FROM ratings WHERE quality = 'empathy' GROUP BY trial_id
+    ), told AS (
+        SELECT care_trials.* EXCLUDE (asks_conv), judged.static,
+            CASE WHEN NOT asks_conv THEN NULL
+                WHEN whole THEN conv WHEN end_reason = 'refusal' THEN 'refused' ELSE 'provider_error' END AS conv,
+            coalesce(turns, 0)::BIGINT AS turns, coalesce(to_staff, 0)::BIGINT AS to_staff,
+            coalesce(repeated, 0)::BIGINT AS repeated, coalesce(words, 0)::BIGINT AS words,
+            CASE WHEN whole THEN rated.rating END AS rating,
+            {", ".join(f"coalesce(misused_{kind}, 0)::BIGINT AS misused_{kind}" for kind in MISUSES)}
+        FROM care_trials LEFT JOIN judged USING (trial_id) LEFT JOIN care_talks USING (trial_id)
+        LEFT JOIN misused USING (trial_id) LEFT JOIN rated USING (trial_id)
+    )
+    SELECT * EXCLUDE (place), coalesce(whole AND list_contains($counting, conv), false) AS counted,
+        counted AND misused_speaks_for_others > 0 AS role_breaking,
+        CASE WHEN NOT counted OR turns > $abrupt_turns THEN NULL
+            WHEN end_reason = 'no_tag' THEN 'no_tag'
+            WHEN end_reason = 'end_tag' AND misused_end_with_query > 0 THEN 'misplaced_end'
+            WHEN end_reason = 'end_tag' THEN 'early_end' END AS abrupt,
+        CASE WHEN counted AND conv IN ('no_diagnosis', 'multiple') THEN conv END AS invalid
+    FROM told ORDER BY place, case_key, trial, trial_id"""
+
+_SHOWN = """
+    WITH wanted AS (SELECT unnest($trials::VARCHAR[]) AS trial_id),
+    broken AS (
+        SELECT trial_id, min(turn) AS broken_turn, arg_min(detail, turn) AS broken FROM misuses
+        SEMI JOIN wanted USING (trial_id) WHERE list_contains(kinds, 'speaks_for_others') GROUP BY trial_id
+    ), lasts AS (
+        SELECT trial_id, max(turn) AS last_turn, arg_max(text, turn) AS last FROM utterances
+        SEMI JOIN wanted USING (trial_id) WHERE role = 'doctor' GROUP BY trial_id
+    )
+    SELECT trial_id, broken_turn, broken, last_turn, last, answers.response
+    FROM wanted LEFT JOIN broken USING (trial_id) LEFT JOIN lasts USING (trial_id)
+    LEFT JOIN answers ON answers.trial_id = wanted.trial_id AND answers.format = 'multi_turn'
+        AND answers.question_type = $question_type"""
+
+_RATINGS = """
+    WITH wanted AS (SELECT unnest($trials::VARCHAR[]) AS trial_id, unnest($models::VARCHAR[]) AS model)
+    SELECT trial_id, trials.run_id, trials.case_key, cases.dataset, model, rater, rating, words
+    FROM ratings JOIN wanted USING (trial_id) JOIN trials USING (trial_id)
+    LEFT JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
+    WHERE quality = 'empathy'
+    QUALIFY row_number() OVER (PARTITION BY trial_id ORDER BY ratings.rowid DESC) = 1
+    ORDER BY rating, model, trials.case_key, trial_id"""

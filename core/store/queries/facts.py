@@ -1,0 +1,364 @@
+"""Facts of cases, what became of them in conversations, and what models say that patients withheld and invented.
+
+The newest list of facts of a case counts. A ledger's summary and a judgement are known by their trial and a hash of the
+facts they were made against: the case's content, the list that somebody saved for it, and for summaries the version of
+the rules. Where any of these changed, the conversation counts as not marked, or not judged; what there was stays. Of
+several judgements of a conversation by one model under one prompt the newest that did not fail counts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import duckdb
+import orjson
+import pandas as pd
+import pyarrow as pa
+from pydantic import TypeAdapter, ValidationError
+
+from core.case import Case
+from core.errors import AnamnesisError
+from core.events import COUNTED
+from core.store.selection import Selection, select
+from core.store.tables import records
+from core.text.facts import AtomicFact
+from core.text.judged import JudgedPatient, PatientVerdict
+
+_FACTS: TypeAdapter[tuple[AtomicFact, ...]] = TypeAdapter(tuple[AtomicFact, ...])
+
+
+@dataclass(frozen=True)
+class FactSet:
+    """A case's facts as they were saved: by whom ("rules", a person, a model's name) and when (seconds since 1970)."""
+
+    case_key: str
+    content_hash: str
+    facts: tuple[AtomicFact, ...]
+    made_by: str
+    made_at: float
+
+
+def save_facts(connection: duckdb.DuckDBPyConnection, case: Case, facts: Sequence[AtomicFact], made_by: str) -> FactSet:
+    """Add a list of facts for a case; earlier ones stay as history. Needs a write lease.
+
+    Raises ``AnamnesisError`` where two facts have one id.
+    """
+    ids = [fact.id for fact in facts]
+    twice = next((id_ for id_ in ids if ids.count(id_) > 1), None)
+    if twice is not None:
+        raise AnamnesisError(f"Two facts of {case.case_key} have the id {twice!r}: give each its own.")
+    saved = FactSet(case.case_key, case.content_hash, tuple(facts), made_by, time.time())
+    connection.execute(
+        "INSERT INTO fact_sets (case_key, content_hash, facts, made_by, made_at) VALUES (?, ?, ?, ?, ?)",
+        [saved.case_key, saved.content_hash, _FACTS.dump_json(saved.facts).decode(), made_by, saved.made_at],
+    )
+    return saved
+
+
+def facts_saved(cursor: duckdb.DuckDBPyConnection, case: Case) -> FactSet | None:
+    """Return the newest list saved for a case as it is now, or ``None``; one for an older content does not count."""
+    sql = """
+        SELECT case_key, content_hash, facts, made_by, made_at FROM fact_sets
+        WHERE case_key = ? AND content_hash = ? ORDER BY made_at DESC, rowid DESC LIMIT 1"""
+    found = records(cursor.execute(sql, [case.case_key, case.content_hash]))
+    return _fact_set(found[0]) if found else None
+
+
+def all_facts_saved(
+    cursor: duckdb.DuckDBPyConnection, case_keys: Sequence[str] | None = None
+) -> dict[tuple[str, str], tuple[AtomicFact, ...]]:
+    """Return the newest lists of some cases or all by (case_key, content_hash)."""
+    sql = """
+        SELECT case_key, content_hash, facts, made_by, made_at FROM fact_sets
+        WHERE $keys::VARCHAR[] IS NULL OR list_contains($keys, case_key)
+        QUALIFY row_number() OVER (PARTITION BY case_key, content_hash ORDER BY made_at DESC, rowid DESC) = 1"""
+    keys = None if case_keys is None else list(case_keys)
+    sets = [_fact_set(row) for row in records(cursor.execute(sql, {"keys": keys}))]
+    return {(one.case_key, one.content_hash): one.facts for one in sets}
+
+
+def _fact_set(row: dict[str, Any]) -> FactSet:
+    try:
+        facts = _FACTS.validate_json(str(row["facts"]))
+    except ValidationError as error:
+        raise AnamnesisError(
+            f"The facts saved for {row['case_key']} cannot be read ({error.errors()[0]['msg']}): save them anew."
+        ) from error
+    return FactSet(
+        str(row["case_key"]), str(row["content_hash"]), facts, str(row["made_by"]), float(str(row["made_at"]))
+    )
+
+
+class Unmarked(NamedTuple):
+    """A conversation without a summary by the present facts and rules."""
+
+    trial_id: str
+    case_key: str
+    content_hash: str
+    facts_hash: str
+
+
+class StoredLedger(NamedTuple):
+    """The summary of one conversation as JSON; ``marked_at`` in seconds since 1970."""
+
+    trial_id: str
+    facts_hash: str
+    summary: str
+    marked_at: float
+
+
+def unmarked(cursor: duckdb.DuckDBPyConnection, version: str, selection: Selection | None = None) -> list[Unmarked]:
+    """Return the selected conversations without a summary, those about one case together."""
+    sql = f"""
+        WITH {_MARKED} SELECT trial_id, case_key, content_hash, facts_hash FROM marked
+        WHERE summary IS NULL ORDER BY case_key, content_hash, trial_id"""
+    select(cursor, selection)
+    return [Unmarked(*row) for row in cursor.execute(sql, {"version": version}).fetchall()]
+
+
+def add_ledgers(connection: duckdb.DuckDBPyConnection, new: Sequence[StoredLedger]) -> int:
+    """Append the summaries that are not there yet and return how many. Needs a write lease."""
+    if not new:
+        return 0
+    columns = (list(column) for column in zip(*new, strict=True))
+    connection.register("incoming", pa.table(dict(zip(StoredLedger._fields, columns, strict=True))))
+    try:
+        select = "SELECT * FROM incoming ANTI JOIN ledgers USING (trial_id, facts_hash)"
+        (count,) = connection.execute(f"INSERT INTO ledgers BY NAME {select}").fetchall()[0]
+    finally:
+        connection.unregister("incoming")
+    return int(count)
+
+
+def summaries(
+    cursor: duckdb.DuckDBPyConnection, version: str, selection: Selection | None = None
+) -> list[tuple[str, str]]:
+    """Return (trial, summary) of the selected conversations that have one."""
+    sql = f"WITH {_MARKED} SELECT trial_id, summary FROM marked WHERE summary IS NOT NULL ORDER BY trial_id"
+    select(cursor, selection)
+    return cursor.execute(sql, {"version": version}).fetchall()
+
+
+def talk_sums(cursor: duckdb.DuckDBPyConnection, version: str, selection: Selection | None = None) -> pd.DataFrame:
+    """Return a row for each model and case: its conversations, and what the marked ones hold.
+
+    Columns: model, case_key, dataset, specialty; of the conversations that did not break off, ``marked`` and
+    ``missing``; ``broken`` ones; ``unmarked`` of both; ``with_leaked`` of the marked ones.
+    """
+    sql = f"""
+        WITH {_MARKED}, read AS (SELECT *, from_json(summary, '{_TALK}') AS s FROM marked)
+        SELECT model, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty,
+            count(*) FILTER (whole AND s IS NOT NULL) AS marked, count(*) FILTER (whole AND s IS NULL) AS missing,
+            count(*) FILTER (NOT whole) AS broken, count(*) FILTER (s IS NULL) AS unmarked,
+            count(*) FILTER (whole AND len(s.facts.leaked) > 0) AS with_leaked
+        FROM read GROUP BY model, place, case_key ORDER BY place, case_key"""
+    select(cursor, selection)
+    return cursor.execute(sql, {"version": version}).df()
+
+
+def topic_sums(cursor: duckdb.DuckDBPyConnection, version: str, selection: Selection | None = None) -> pd.DataFrame:
+    """Return a row for each model, case and topic: facts over its marked whole conversations, and what became of them.
+
+    Columns: model, case_key, dataset, specialty, topic, ``facts``, ``asked``, ``volunteered``, ``never_elicited``:
+    numbers of facts that the patient could tell, summed over conversations.
+    """
+    sql = f"""
+        WITH {_MARKED}, read AS (
+            SELECT model, place, case_key, dataset, specialty, unnest(from_json(summary, '{_TOPICS}').topics) AS t
+            FROM marked WHERE whole AND summary IS NOT NULL
+        )
+        SELECT model, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty, t.topic AS topic,
+            {", ".join(f"sum(t.{name})::BIGINT AS {name}" for name in COUNTS)}
+        FROM read GROUP BY model, place, case_key, t.topic ORDER BY place, case_key, topic"""
+    select(cursor, selection)
+    return cursor.execute(sql, {"version": version}).df()
+
+
+COUNTS = ("facts", "asked", "volunteered", "never_elicited")
+"""What a summary counts in each topic."""
+_TALK = '{"facts": {"leaked": ["BIGINT"]}}'
+_TOPICS = '{"topics": [{"topic": "VARCHAR", ' + ", ".join(f'"{name}": "BIGINT"' for name in COUNTS) + "}]}"
+
+FACTS_HASH = "md5(held.facts)"
+"""Of the facts of a row of ``held``: the case's content and the list that somebody saved for it."""
+# With clinical staff there is no ledger: its rules know a doctor and a patient only, also where runs are named.
+HELD = """newest_facts AS (
+        SELECT case_key, content_hash, facts FROM fact_sets
+        QUALIFY row_number() OVER (PARTITION BY case_key, content_hash ORDER BY made_at DESC, rowid DESC) = 1
+    ), held AS (
+        SELECT chosen.* EXCLUDE (staffed), model, place,
+            end_reason IN ('final_diagnosis', 'no_question', 'turn_cap') AS whole,
+            chosen.content_hash || ':' || coalesce(newest_facts.facts::VARCHAR, '') AS facts,
+            length(vignette) + coalesce(length(newest_facts.facts::VARCHAR), length(vignette)) AS characters
+        FROM chosen JOIN seated USING (run_id) JOIN trials USING (trial_id)
+        JOIN cases ON cases.case_key = chosen.case_key AND cases.content_hash = chosen.content_hash
+        LEFT JOIN newest_facts ON newest_facts.case_key = chosen.case_key
+            AND newest_facts.content_hash = chosen.content_hash
+        WHERE end_reason IS NOT NULL AND NOT staffed
+    )"""
+"""Queries up to ``held``: the selected conversations with their case and its facts."""
+_MARKED = f"""{HELD}, hashed AS (SELECT *, md5($version || ':' || facts) AS facts_hash FROM held), marked AS (
+        SELECT hashed.*, ledgers.summary FROM hashed
+        LEFT JOIN ledgers ON ledgers.trial_id = hashed.trial_id AND ledgers.facts_hash = hashed.facts_hash
+    )"""
+
+
+Which = Literal["wrong", "all"]
+"""Conversations with a wrong answer after them, whose cause may be the patient's, or every one."""
+
+
+class Judge(NamedTuple):
+    """Who judges: a model under a prompt pack, known by its hash."""
+
+    model: str
+    prompt_hash: str
+
+
+@dataclass(frozen=True)
+class JudgeKept:
+    """A judge with the conversations that it judged against the present facts, and when it was last at work."""
+
+    judge: Judge
+    judged: int
+    failed: int
+    newest: float
+
+
+class TalkToJudge(NamedTuple):
+    """A conversation that can be judged: what is sent of it in characters, and whether this judge has judged it."""
+
+    trial_id: str
+    case_key: str
+    content_hash: str
+    facts_hash: str
+    characters: int
+    judged: bool
+
+
+def talks_to_judge(
+    cursor: duckdb.DuckDBPyConnection, judge: Judge, selection: Selection | None = None, *, which: Which = "wrong",
+    trials: Sequence[str] | None = None, limit: int | None = None,
+) -> list[TalkToJudge]:  # fmt: skip
+    """Return the selected conversations in an order as if shuffled, always the same; only the first ``limit``.
+
+    So the first N are a random sample of them, and more go on with it. ``trials`` names some, whatever ``which`` and
+    the selection say.
+    """
+    select(cursor, selection if trials is None else Selection(trials=trials))
+    values = {
+        **judge._asdict(), "limit": limit,
+        "every": which == "all" or trials is not None, "wrong": [one for one in COUNTED if one != "correct"],
+    }  # fmt: skip
+    return [TalkToJudge(*row) for row in cursor.execute(_TO_JUDGE, values).fetchall()]
+
+
+def judges(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> list[JudgeKept]:
+    """Return who judged selected conversations against their present facts, who was last at work first."""
+    select(cursor, selection)
+    rows = cursor.execute(_JUDGES).fetchall()
+    return [JudgeKept(Judge(model, prompt_hash), *rest) for model, prompt_hash, *rest in rows]
+
+
+def judged_patients(
+    cursor: duckdb.DuckDBPyConnection, judge: Judge, selection: Selection | None = None
+) -> dict[str, JudgedPatient]:
+    """Return trial → what a judge says of its patient, for the selected conversations that it judged."""
+    select(cursor, selection)
+    rows = cursor.execute(_VERDICTS, judge._asdict()).fetchall()
+    return {trial: JudgedPatient(*judge, _verdicts(verdicts), dropped) for trial, verdicts, dropped in rows}
+
+
+def judged_of_trial(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[JudgedPatient]:
+    """Return what each judge says of one conversation, who was last at work first."""
+    select(cursor, Selection(trials=[trial_id]))
+    rows = cursor.execute(_OF_TRIAL).fetchall()
+    return [JudgedPatient(model, hash_, _verdicts(verdicts), dropped) for model, hash_, verdicts, dropped in rows]
+
+
+def judged_sums(cursor: duckdb.DuckDBPyConnection, judge: Judge, selection: Selection | None = None) -> pd.DataFrame:
+    """Return a row for each model and case: conversations that did not break off, those judged, and what they hold.
+
+    Columns: model, case_key, dataset, specialty, ``whole``, ``judged``, and of the judged ones ``with_withheld`` and
+    ``with_invented`` (conversations with any).
+    """
+    select(cursor, selection)
+    return cursor.execute(_SUMS, judge._asdict()).df()
+
+
+def people_beside(cursor: duckdb.DuckDBPyConnection, judge: Judge) -> list[dict[str, Any]]:
+    """Return what annotators said of conversations that a judge judged; the newest word of each counts.
+
+    Columns: trial_id, question, annotator, value, and whether the judge found anything ``invented`` or ``withheld``.
+    """
+    select(cursor)
+    return records(cursor.execute(_PEOPLE, judge._asdict()))
+
+
+def fact_judgement_row(
+    judge: Judge, facts_hash: str, verdicts: Sequence[PatientVerdict] | None, kept: Mapping[str, Any]
+) -> dict[str, Any]:  # fmt: skip
+    """Return a row of the table; ``verdicts`` is ``None`` where the judging failed.
+
+    ``kept`` holds trial_id, dropped, failure, calls, tokens, cost_usd and judged_at.
+    """
+    given = None if verdicts is None else orjson.dumps([vars(one) for one in verdicts]).decode()
+    return {"facts_hash": facts_hash, **judge._asdict(), "verdicts": given, **kept}
+
+
+def _verdicts(kept: str) -> tuple[PatientVerdict, ...]:
+    return tuple(PatientVerdict(**one) for one in orjson.loads(kept))
+
+
+_PRESENT = f"""{HELD}, present AS (
+        SELECT held.trial_id, fact_judgements.model, prompt_hash, verdicts, dropped, judged_at
+        FROM fact_judgements JOIN held ON held.trial_id = fact_judgements.trial_id
+            AND {FACTS_HASH} = fact_judgements.facts_hash
+        QUALIFY row_number() OVER (
+            PARTITION BY held.trial_id, fact_judgements.model, prompt_hash
+            ORDER BY (verdicts IS NOT NULL) DESC, judged_at DESC) = 1
+    )"""
+_ONE = "present.model = $model AND prompt_hash = $prompt_hash AND verdicts IS NOT NULL"
+_JUDGES = f"""
+    WITH {_PRESENT} SELECT model, prompt_hash, count(verdicts), count(*) - count(verdicts), max(judged_at)
+    FROM present GROUP BY model, prompt_hash ORDER BY max(judged_at) DESC, model, prompt_hash"""
+_VERDICTS = f"WITH {_PRESENT} SELECT trial_id, verdicts, dropped FROM present WHERE {_ONE} ORDER BY trial_id"
+_OF_TRIAL = f"""
+    WITH {_PRESENT} SELECT model, prompt_hash, verdicts, dropped FROM present
+    WHERE verdicts IS NOT NULL ORDER BY judged_at DESC, model"""
+_HOLDS = "list_contains(json_extract_string(verdicts, '$[*].kind'), '{}')"
+_SUMS = f"""
+    WITH {_PRESENT}, one AS (FROM present WHERE {_ONE})
+    SELECT held.model, held.case_key, any_value(held.dataset) AS dataset, any_value(held.specialty) AS specialty,
+        count(*) FILTER (held.whole) AS whole, count(one.trial_id) FILTER (held.whole) AS judged,
+        count(*) FILTER (held.whole AND {_HOLDS.format("withheld")}) AS with_withheld,
+        count(*) FILTER (held.whole AND {_HOLDS.format("invented")}) AS with_invented
+    FROM held LEFT JOIN one ON one.trial_id = held.trial_id
+    GROUP BY held.model, held.place, held.case_key ORDER BY held.place, held.case_key"""
+_TO_JUDGE = f"""
+    WITH {_PRESENT}, wanted AS (
+        SELECT trial_id, case_key, content_hash, {FACTS_HASH} AS facts_hash, characters FROM held
+        WHERE $every OR trial_id IN (
+            SELECT trial_id FROM verdicts
+            WHERE format IN ('multi_turn', 'multi_turn_exam') AND list_contains($wrong, verdict))
+    ), replied AS (
+        SELECT trial_id, sum(length(text)) AS said FROM utterances GROUP BY trial_id
+        HAVING count(*) FILTER (role = 'patient') > 0
+    ), drawn AS (
+        SELECT wanted.*, said FROM wanted JOIN replied USING (trial_id) ORDER BY md5(trial_id), trial_id LIMIT $limit
+    ), done AS (SELECT trial_id FROM present WHERE {_ONE})
+    SELECT trial_id, case_key, content_hash, facts_hash, (characters + said)::BIGINT, done.trial_id IS NOT NULL
+    FROM drawn LEFT JOIN done USING (trial_id) ORDER BY md5(trial_id), trial_id"""
+_PEOPLE = f"""
+    WITH {_PRESENT}, said AS (
+        SELECT item, question, annotator, value FROM annotations
+        WHERE question IN ('in_vignette', 'complete_answers') AND value IN ('yes', 'no')
+        QUALIFY row_number() OVER (
+            PARTITION BY item, question, annotator ORDER BY annotated_at DESC, annotations.rowid DESC) = 1
+    )
+    SELECT trial_id, question, annotator, value, {_HOLDS.format("invented")} AS invented,
+        {_HOLDS.format("withheld")} AS withheld
+    FROM present JOIN said ON said.item = 'talk:' || present.trial_id WHERE {_ONE}
+    ORDER BY trial_id, question, annotator"""

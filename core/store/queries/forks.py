@@ -1,0 +1,180 @@
+"""Conversations that branch off others: a family as a tree, the newest families, what a branch begins with, deleting.
+
+A family is a conversation with all that branched off it. The first one may be known by name only: a consultation that
+was stopped, or whose branches came here without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import duckdb
+
+from core.errors import UsageError
+from core.journal import DeletedLine, JournalWriter
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.queries.conversations import Conversation, conversations
+from core.store.queries.transcripts import StoredTrial, stored_trials
+from core.store.selection import Selection
+from core.store.tables import records
+
+
+@dataclass(frozen=True)
+class Node:
+    """One conversation of a family. ``turn`` is the first message that may differ from the parent's, from 0.
+
+    ``parent`` and ``turn`` are ``None`` for the first of the family; ``talk`` and ``stored`` where it is not stored.
+    """
+
+    trial_id: str
+    parent: str | None = None
+    turn: int | None = None
+    changes: tuple[str, ...] = ()
+    talk: Conversation | None = None
+    stored: StoredTrial | None = None
+
+    @property
+    def messages(self) -> int:
+        """How many messages the dialogue has; of one that is not stored, 0."""
+        return self.stored.messages if self.stored else 0
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A family: the first conversation, then every branch behind its parent, earlier ones first."""
+
+    nodes: tuple[Node, ...]
+
+    @property
+    def root(self) -> Node:
+        """The conversation that is no branch."""
+        return self.nodes[0]
+
+    def node(self, trial_id: str) -> Node | None:
+        """Return one conversation of the family, or ``None``."""
+        return self._by_id.get(trial_id)
+
+    def children(self, trial_id: str) -> list[Node]:
+        """Return what branched off a conversation directly."""
+        return [node for node in self.nodes if node.parent == trial_id]
+
+    def descendants(self, trial_id: str) -> list[Node]:
+        """Return all that hangs on a conversation, parents before children."""
+        return [n for child in self.children(trial_id) for n in (child, *self.descendants(child.trial_id))]
+
+    @cached_property
+    def _by_id(self) -> dict[str, Node]:
+        return {node.trial_id: node for node in self.nodes}
+
+
+@dataclass(frozen=True)
+class Family:
+    """One family in a list: its first conversation, how many branches it has, and when the newest one ended."""
+
+    root: str
+    newest: str
+    case_key: str
+    doctor: str | None
+    branches: int
+    finished_at: float
+
+
+def tree(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> Tree | None:
+    """Return the family of a conversation; ``None`` where it is neither stored nor named as a parent."""
+    edges = _edges(cursor)
+    root = _root(edges, trial_id)
+    children: dict[str, list[str]] = {}
+    for child, edge in edges.items():
+        children.setdefault(edge["parent_trial_id"], []).append(child)
+    members = list(_walk(root, children))
+    held = stored_trials(cursor, members)
+    if len(members) == 1 and root not in held:
+        return None
+    talks = {t.trial_id: t for t in conversations(cursor, Selection(trials=members), limit=None)}
+    edges.pop(root, None)  # in a circle there is no first one: this is where it is cut
+    return Tree(tuple(_node(member, edges.get(member), talks.get(member), held.get(member)) for member in members))
+
+
+def families(cursor: duckdb.DuckDBPyConnection, limit: int = 50) -> list[Family]:
+    """Return the families with branches, the one with the newest branch first."""
+    edges = _edges(cursor)
+    newest: dict[str, list[str]] = {}
+    for child in edges:  # oldest first, so that the last one is the newest
+        newest.setdefault(_root(edges, child), []).append(child)
+    chosen = sorted(newest.items(), key=lambda item: edges[item[1][-1]]["finished_at"], reverse=True)[:limit]
+    held = stored_trials(cursor, [root for root, _ in chosen])
+    return [_family(root, branches, held.get(root), edges[branches[-1]]) for root, branches in chosen]
+
+
+def _family(root: str, branches: list[str], first: StoredTrial | None, newest: Mapping[str, Any]) -> Family:
+    doctor = first.run.doctor if first else None
+    return Family(root, branches[-1], newest["case_key"], doctor, len(branches), newest["finished_at"])
+
+
+def delete_branch(trial_id: str, store: Store | None = None) -> int:
+    """Take a branch and all that branched off it out of the database, for good, and return how many that were.
+
+    The journals say so too, each its own, so that a database rebuilt from them lacks the branch as well. Parents stay
+    as they are. Raises ``UsageError`` for what is no branch.
+    """
+    store = store or Store()
+    fold(store)
+    with store.read() as cursor:
+        family = tree(cursor, trial_id)
+    branch = family.node(trial_id) if family else None
+    if family is None or branch is None or branch.parent is None:
+        raise UsageError(
+            f"The conversation {trial_id} is no branch that is stored here, so it cannot be deleted: choose a branch."
+        )
+    # the outermost first: stopped halfway, no branch is left without its parent
+    doomed = [node for node in (branch, *family.descendants(trial_id)) if node.talk][::-1]
+    for node in doomed:
+        _journal_deletion(store, node)
+    fold(store)
+    return len(doomed)
+
+
+def _journal_deletion(store: Store, node: Node) -> None:
+    assert node.talk is not None
+    with JournalWriter(store.journals / node.talk.run_id / "journal.jsonl") as journal:
+        journal.append(DeletedLine(run_id=node.talk.run_id, trial_id=node.trial_id))
+
+
+def _edges(cursor: duckdb.DuckDBPyConnection) -> dict[str, dict[str, Any]]:
+    """Return branch → where it left its parent, the oldest first."""
+    return {row["trial_id"]: row for row in records(cursor.execute(_EDGES))}
+
+
+def _root(edges: Mapping[str, Mapping[str, Any]], trial_id: str) -> str:
+    """Return the first of a family; a damaged journal may hold a circle, which is broken."""
+    seen = {trial_id}
+    while (edge := edges.get(trial_id)) and edge["parent_trial_id"] not in seen:
+        trial_id = edge["parent_trial_id"]
+        seen.add(trial_id)
+    return trial_id
+
+
+def _walk(root: str, children: Mapping[str, list[str]]) -> Iterator[str]:
+    """Yield a family, every branch behind its parent; each conversation once."""
+    waiting, seen = [root], set[str]()
+    while waiting:
+        member = waiting.pop()
+        if member not in seen:
+            seen.add(member)
+            yield member
+            waiting.extend(reversed(children.get(member, ())))
+
+
+def _node(trial_id: str, edge: Mapping[str, Any] | None, talk: Conversation | None, stored: StoredTrial | None) -> Node:
+    if edge is None:
+        return Node(trial_id, talk=talk, stored=stored)
+    return Node(trial_id, edge["parent_trial_id"], edge["turn"], tuple(edge["changes"]), talk, stored)
+
+
+_EDGES = """
+    SELECT trial_id, parent_trial_id, turn, changes, case_key, finished_at
+    FROM forks JOIN trials USING (trial_id) ORDER BY finished_at, trial_id"""

@@ -1,0 +1,264 @@
+"""A release of other people's results: put in whole or not at all, and read for the tables of the CRAFT-MD paper.
+
+Each release file is known by its digest: the same file is not taken twice, a changed one replaces its trials.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import duckdb
+import orjson
+import pyarrow as pa
+
+from core.case import Case
+from core.events import COUNTED, Format, QuestionType
+from core.journal import RunHeader
+from core.store.queries.cases import add_cases
+from core.store.rows import run_row
+from core.store.tables import OF_A_TRIAL, Row, insert
+
+OWN_CASES = "craftmd-images"
+"""The data set of the cases that results bring themselves, as those on pictures do."""
+FROM_TABLES = "[]"
+"""The stream of a trial whose events are what the tables hold: nothing is stored twice."""
+
+
+@dataclass(frozen=True)
+class ReleaseFile:
+    """A file of a release that was looked at; ``fault`` says why nothing of it was taken."""
+
+    run_id: str
+    path: str
+    case_key: str
+    digest: str
+    prompts: Sequence[str] = ()
+    fault: str | None = None
+
+
+@dataclass(frozen=True)
+class ReleaseRun:
+    """A run that has new trials, and their cases: (case, position in the data set's file)."""
+
+    header: RunHeader
+    cases: Sequence[tuple[Case, int]]
+
+
+@dataclass(frozen=True)
+class ReleaseBatch:
+    """All that one import adds; ``tables`` are the rows of trials, utterances, answers and grades of all its runs."""
+
+    runs: Sequence[ReleaseRun] = ()
+    tables: dict[str, pa.Table] = field(default_factory=dict)
+    files: Sequence[ReleaseFile] = ()
+    templates: dict[str, str] = field(default_factory=dict)
+    documents: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    """Path → (digest, contents) of files that are kept as they are."""
+
+
+def known_files(cursor: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], ReleaseFile]:
+    """Return (run, path) → the file as it was last looked at."""
+    sql = "SELECT run_id, path, case_key, digest, prompts, fault FROM release_files"
+    return {(row[0], row[1]): ReleaseFile(*row) for row in cursor.execute(sql).fetchall()}
+
+
+def quarantined(cursor: duckdb.DuckDBPyConnection) -> list[ReleaseFile]:
+    """Return the files of which nothing was taken, with the reason."""
+    return sorted((f for f in known_files(cursor).values() if f.fault), key=lambda f: (f.run_id, f.path))
+
+
+def document(cursor: duckdb.DuckDBPyConnection, path: str) -> bytes | None:
+    """Return a kept document of the release by its path (``results/expert_annotations/…``), or ``None``."""
+    found = cursor.execute("SELECT content FROM release_documents WHERE path = ?", [path]).fetchall()
+    return bytes(found[0][0]) if found else None
+
+
+def documents(cursor: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    """Return path → digest of the kept documents."""
+    return dict(cursor.execute("SELECT path, digest FROM release_documents ORDER BY path").fetchall())
+
+
+def write_release(connection: duckdb.DuckDBPyConnection, batch: ReleaseBatch) -> None:
+    """Insert a batch; the earlier trials of files that are in it without a fault are replaced. Needs a write lease."""
+    now = time.time()
+    _remove_replaced(connection, batch)
+    _insert_runs(connection, batch.runs)
+    for name, table in batch.tables.items():
+        _insert_table(connection, name, table)
+    for path, (digest, content) in batch.documents.items():
+        connection.execute("DELETE FROM release_documents WHERE path = ?", [path])
+        connection.execute(_ADD_DOCUMENT, [path, digest, content, now])
+    insert(connection, _ADD_PROMPTS, "release_prompts", list(batch.templates.items()))
+    rows = [(f.run_id, f.path, f.case_key, f.digest, list(f.prompts), f.fault, now) for f in batch.files]
+    insert(connection, "INSERT INTO release_files BY NAME SELECT * FROM incoming", "release_files", rows)
+    for run in batch.runs:
+        _describe_prompts(connection, run.header.run_id)
+
+
+def _remove_replaced(connection: duckdb.DuckDBPyConnection, batch: ReleaseBatch) -> None:
+    """Forget the files of a batch, and the trials of those that come in anew."""
+    if not connection.execute("SELECT 1 FROM release_files LIMIT 1").fetchall():
+        return
+    rows: list[Row] = [(f.run_id, f.path, f.case_key, f.digest, [], f.fault, 0.0) for f in batch.files]
+    if not rows:
+        return
+    connection.execute(_REPLACED)
+    insert(connection, "INSERT INTO replaced SELECT run_id, path, case_key, fault FROM incoming", "release_files", rows)
+    for statement in _REMOVE:
+        connection.execute(statement)
+
+
+def _insert_runs(connection: duckdb.DuckDBPyConnection, runs: Sequence[ReleaseRun]) -> None:
+    add_cases(connection, {id(case): case for run in runs for case, _ in run.cases}.values())
+    insert(connection, _ADD_RUN, "runs", [run_row(run.header) for run in runs])
+    rows = [(run.header.run_id, case.case_key, case.content_hash, n) for run in runs for case, n in run.cases]
+    insert(connection, _ADD_RUN_CASES, "run_cases", rows)
+
+
+def _insert_table(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
+    connection.register("incoming", table)
+    try:
+        connection.execute(_ADD[name])
+    finally:
+        connection.unregister("incoming")
+
+
+def _describe_prompts(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
+    """Write into a run which prompts its stored conversations were held under."""
+    found = connection.execute(_PROMPTS_OF_RUN, [run_id]).fetchall()
+    (settings,) = connection.execute("SELECT settings FROM runs WHERE run_id = ?", [run_id]).fetchall()[0]
+    prompts = {hash_: {"conversations": count, "template": template} for hash_, template, count in found}
+    described = orjson.dumps({**orjson.loads(settings), "prompts": prompts}).decode()
+    joined = _joint_hash(prompts)
+    connection.execute("UPDATE runs SET settings = ?, prompt_hash = ? WHERE run_id = ?", [described, joined, run_id])
+
+
+def _joint_hash(hashes: Iterable[str]) -> str:
+    """Return the hash of the one prompt of a run; of several, all of them, so that no page takes them for one."""
+    return "+".join(sorted(hashes))
+
+
+_REPLACED = "CREATE OR REPLACE TEMP TABLE replaced (run_id VARCHAR, path VARCHAR, case_key VARCHAR, fault VARCHAR)"
+
+_REMOVE = (
+    "DELETE FROM release_files USING replaced "
+    "WHERE release_files.run_id = replaced.run_id AND release_files.path = replaced.path",
+    """CREATE OR REPLACE TEMP TABLE gone AS
+        SELECT trial_id FROM trials SEMI JOIN (FROM replaced WHERE fault IS NULL) AS anew USING (run_id, case_key)""",
+    *(f"DELETE FROM {name} WHERE trial_id IN (FROM gone)" for name in OF_A_TRIAL),
+    """DELETE FROM run_cases USING replaced
+        WHERE run_cases.run_id = replaced.run_id AND run_cases.case_key = replaced.case_key AND fault IS NULL""",
+)
+
+_ADD_DOCUMENT = "INSERT INTO release_documents (path, digest, content, imported_at) VALUES (?, ?, ?, ?)"
+_ADD_RUN = "INSERT INTO runs BY NAME SELECT * FROM incoming ANTI JOIN runs USING (run_id)"
+_ADD_RUN_CASES = "INSERT INTO run_cases BY NAME SELECT * FROM incoming ANTI JOIN run_cases USING (run_id, case_key)"
+_ADD_PROMPTS = """
+    INSERT INTO release_prompts BY NAME SELECT * FROM incoming ANTI JOIN release_prompts USING (prompt_hash)"""
+# Where a database is made anew, re-gradings come from the journals before the release comes again: its own grades are
+# the older ones all the same.
+_ADD = {
+    "trials": "INSERT INTO trials BY NAME SELECT * FROM incoming",
+    "utterances": "INSERT INTO utterances BY NAME SELECT * FROM incoming",
+    "answers": "INSERT INTO answers BY NAME SELECT * FROM incoming",
+    "grades": """
+        INSERT INTO grades BY NAME
+        SELECT incoming.* REPLACE (least(graded_at, later.first - 1) AS graded_at), []::VARCHAR[] AS call_ids
+        FROM incoming
+        LEFT JOIN (SELECT trial_id, min(graded_at) AS first FROM grades GROUP BY trial_id) AS later USING (trial_id)""",
+}
+
+_PROMPTS_OF_RUN = """
+    WITH held AS (SELECT unnest(prompts) AS prompt_hash FROM release_files WHERE run_id = ? AND fault IS NULL)
+    SELECT prompt_hash, any_value(template), count(*) AS n FROM held JOIN release_prompts USING (prompt_hash)
+    GROUP BY prompt_hash ORDER BY n DESC, prompt_hash"""
+
+
+Arm = tuple[Format, QuestionType]
+
+
+@dataclass(frozen=True)
+class ReleasedCase:
+    """A case of a released run; ``position`` is its place in the data set's file, from 0."""
+
+    case_key: str
+    position: int
+    dataset: str
+    specialty: str
+    single_diagnosis: bool | None
+
+
+@dataclass(frozen=True)
+class ReleasedRun:
+    """A released model: its cases in order, and (arm, case key) → (correct trials, trials that are not missing)."""
+
+    run_id: str
+    model: str
+    cases: list[ReleasedCase]
+    counts: dict[tuple[Arm, str], tuple[int, int]]
+
+
+def released_runs(cursor: duckdb.DuckDBPyConnection) -> list[ReleasedRun]:
+    """Return the runs that were imported from a release, those with the most cases last.
+
+    Those on cases that the results brought themselves (pictures) are left out: they are about other cases.
+    ``mcq`` by the paper's rule, ``frq`` as the release's own grader judged: what came with the release, however
+    it was graded later. A trial without
+    a response or with an unreadable evaluation is missing.
+    """
+    cases: dict[tuple[str, str], list[ReleasedCase]] = {}
+    for run_id, model, *fields in cursor.execute(_CASES).fetchall():
+        cases.setdefault((run_id, model), []).append(ReleasedCase(*fields))
+    counts: dict[str, dict[tuple[Arm, str], tuple[int, int]]] = {}
+    for run_id, format_, question_type, key, *pair in cursor.execute(_COUNTS, {"counting": list(COUNTED)}).fetchall():
+        counts.setdefault(run_id, {})[(format_, question_type), key] = (pair[0], pair[1])
+    found = [ReleasedRun(run_id, model, held, counts.get(run_id, {})) for (run_id, model), held in cases.items()]
+    return sorted(found, key=lambda run: len(run.cases))
+
+
+class Overlooked(NamedTuple):
+    """Answers that name the right choice and were judged wrong all the same, and on how many cases."""
+
+    answers: int
+    cases: int
+
+
+def overlooked_answers(cursor: duckdb.DuckDBPyConnection) -> Overlooked:
+    """Count what the paper's rule misses because of spaces around an answer in the release's files."""
+    return Overlooked(*cursor.execute(_OVERLOOKED).fetchall()[0])
+
+
+_RELEASED = f"runs.source = 'release' AND runs.case_set <> '{OWN_CASES}'"
+
+_CASES = f"""
+    SELECT run_id, doctor, run_cases.case_key, position, cases.dataset, specialty, single_diagnosis
+    FROM runs JOIN run_cases USING (run_id) JOIN cases USING (case_key, content_hash)
+    WHERE {_RELEASED}
+    ORDER BY run_id, position, run_cases.case_key"""
+
+_COUNTS = f"""
+    WITH judged AS (
+        SELECT trials.run_id, trials.case_key, grades.trial_id, grades.format, grades.question_type, grades.verdict
+        FROM grades JOIN trials USING (trial_id) JOIN runs USING (run_id)
+        WHERE {_RELEASED}
+            AND (grades.rule = 'mcq_loose' OR grades.rule = 'frq' AND grades.grader = runs.grader)
+        QUALIFY row_number() OVER (
+            PARTITION BY grades.trial_id, grades.format, grades.question_type
+            ORDER BY grades.graded_at, grades.rowid) = 1
+    )
+    SELECT run_id, judged.format, judged.question_type, case_key,
+        count(*) FILTER (verdict = 'correct'), count(*) FILTER (list_contains($counting, verdict))
+    FROM judged JOIN answers USING (trial_id, format, question_type)
+    WHERE answers.status = 'answered'
+    GROUP BY ALL"""
+
+_OVERLOOKED = f"""
+    SELECT count(*), count(DISTINCT trials.case_key)
+    FROM grades JOIN answers USING (trial_id, format, question_type)
+    JOIN trials ON trials.trial_id = grades.trial_id JOIN runs USING (run_id)
+    JOIN cases ON cases.case_key = trials.case_key AND cases.content_hash = trials.content_hash
+    WHERE {_RELEASED} AND rule = 'mcq_loose' AND verdict = 'incorrect'
+        AND contains(lower(answers.response), lower(cases.answer))"""

@@ -1,0 +1,124 @@
+"""Variants of steps: what was sent instead, and what came back. Rows are added, never changed."""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import duckdb
+import orjson
+
+from core.agents.parts import Part
+from core.events import CallRecord, Rule, Verdict
+from core.images import Image
+from core.journal import ReplyLine, RowLine
+from core.store.database import Store
+from core.store.fold import keep_lines
+from core.store.tables import records
+
+JOURNAL = "variants"
+"""The journal of all variants, and where their calls are listed: they are not the trial's own."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A step of a stored trial run again.
+
+    ``verdicts`` and ``extracted`` are what the grader said of a new answer; ``reason`` and ``detail`` say why there
+    is nothing to judge (``provider_error``, ``refused``). ``made_at`` is in seconds since 1970 (UTC).
+    """
+
+    trial_id: str
+    step_key: str
+    messages: tuple[Part, ...]
+    model: str
+    response: str | None = None
+    extracted: str | None = None
+    verdicts: tuple[tuple[Rule, Verdict], ...] = ()
+    reason: Verdict | None = None
+    detail: str = ""
+    grader: str | None = None
+    calls: tuple[CallRecord, ...] = ()
+    note: str = ""
+    variant_id: str = field(default_factory=lambda: uuid.uuid4().hex[:16])
+    made_at: float = field(default_factory=time.time)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """US dollars of all its calls, ``None`` where a price is unknown, 0 where no model was called."""
+        costs = [call.cost_usd for call in self.calls if call.error is None]
+        return None if None in costs else sum(cost for cost in costs if cost is not None)
+
+    @property
+    def tokens(self) -> int:
+        """Prompt and completion tokens of all its calls."""
+        return sum(call.prompt_tokens + call.completion_tokens for call in self.calls)
+
+    @property
+    def latency_s(self) -> float:
+        """Seconds of all its calls together."""
+        return sum(call.latency_s for call in self.calls)
+
+
+def keep_variant(store: Store, variant: Variant) -> None:
+    """Journal a variant and what its calls cost, and take both into the database."""
+    replies = [
+        ReplyLine(
+            run_id=JOURNAL, trial_id=JOURNAL, unit=f"{JOURNAL} {variant.variant_id}", key="", number=n, place=n,
+            call=call,
+        )
+        for n, call in enumerate(variant.calls)
+    ]  # fmt: skip
+    row = {
+        "variant_id": variant.variant_id, "trial_id": variant.trial_id, "step": variant.step_key,
+        "messages": _json([_kept(message) for message in variant.messages]), "model": variant.model,
+        "outcome": _outcome(variant), "note": variant.note, "made_at": variant.made_at,
+    }  # fmt: skip
+    keep_lines(store, JOURNAL, [*replies, RowLine(table="variants", row=row)])
+
+
+def variants_of(cursor: duckdb.DuckDBPyConnection, trial_id: str, step_key: str | None = None) -> list[Variant]:
+    """Return the variants of a trial, or of one of its steps, the oldest first."""
+    sql = """
+        SELECT * FROM variants WHERE trial_id = $trial_id AND ($step::VARCHAR IS NULL OR step = $step)
+        ORDER BY made_at, rowid"""
+    return [_variant(row) for row in records(cursor.execute(sql, {"trial_id": trial_id, "step": step_key}))]
+
+
+def _outcome(v: Variant) -> str:
+    return _json({
+        "response": v.response, "extracted": v.extracted, "verdicts": v.verdicts, "reason": v.reason,
+        "detail": v.detail, "grader": v.grader, "calls": [call.model_dump(mode="json") for call in v.calls],
+    })  # fmt: skip
+
+
+def _variant(row: Mapping[str, Any]) -> Variant:
+    outcome: dict[str, Any] = orjson.loads(row["outcome"])
+    verdicts = tuple((rule, verdict) for rule, verdict in outcome.pop("verdicts"))
+    calls = tuple(CallRecord(**call) for call in outcome.pop("calls"))
+    messages = tuple(_read(message) for message in orjson.loads(row["messages"]))
+    return Variant(
+        row["trial_id"], row["step"], messages, row["model"], verdicts=verdicts, calls=calls, note=row["note"],
+        variant_id=row["variant_id"], made_at=row["made_at"], **outcome,
+    )  # fmt: skip
+
+
+def _kept(message: Part) -> dict[str, Any]:
+    images = [image.model_dump(exclude_defaults=True) for image in message.images]
+    plain = asdict(replace(message, images=()))
+    return {**plain, "images": images} if images else {k: v for k, v in plain.items() if k != "images"}
+
+
+def _read(kept: Mapping[str, Any]) -> Part:
+    images = tuple(Image(**image) for image in kept.get("images", ()))
+    said = re.fullmatch(r"message (\d+)", kept.get("source") or "")  # how a message of the dialogue was named once
+    place = {"source": None, "turn": int(said[1])} if said else {}
+    return Part(**{**kept, **place, "images": images})
+
+
+def _json(value: object) -> str:
+    return orjson.dumps(value).decode()

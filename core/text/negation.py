@@ -1,0 +1,238 @@
+"""Negation: what a text denies, how far a denial reaches, and whether a reply says yes or no.
+
+Three questions are asked. Of the words of a sentence: what negates each, in which clause it stands and whether a
+relative is meant (``tokens_of``, which follows a denial through a clause after the idea of NegEx). Of a clause: whether
+it opens with a denial, and of what list. Of a reply: yes, no, or not known.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import snowballstemmer
+
+from core.vocabulary import ABSENT, BESIDE, DENIED, DENIES, DENY, DENYING, alternatives, relatives, verbs
+
+_WORD = re.compile(r"[a-z]*\d+\.\d+|[a-z0-9]+|[,;:]")
+_STOP = frozenset(
+    "a an the my his her our your their its of in on with and or is are was were be been being has have had i he she "
+    "it they we you me him them to for at this that these those some any very also do does did can could would will "
+    "just really there as from by am get gets got im ive s m ve re d ll quite bit little much lot so when "
+    "during".split()
+)
+NEGATORS = frozenset((*DENYING, *ABSENT, DENY, DENIES, DENIED))
+_STATES = frozenset(ABSENT) - {"lacks"}
+"""Negators that end at "with" ("absent reflexes with marked weakness")."""
+_BREAKS = frozenset(
+    "but however except although though which who because since until after before while then except only despite "
+    "due yet unless than positive ; :".split()
+)
+_SUBJECTS = frozenset("he she i it they we his her my".split())
+_VERBS = frozenset(
+    (*verbs("habits", "s").split("|"), *verbs("reporting", "s").split("|"), "shows", "reveals", "appears")
+) | frozenset("has is was had were".split())
+_NO_EFFECT = frozenset("improve improved improving improvement respond responded relieve relieved relief".split()) | (
+    frozenset("response resolve resolved help helped better subside subsided".split())
+)
+"""After "not improve with ibuprofen" the ibuprofen itself is not denied."""
+AFTERWARDS_ABSENT = frozenset(BESIDE) | _STATES - {"absence"}
+QUALIFIED = frozenset("a an and or with the but".split())
+"""A word for absence after one of these speaks of what follows it ("and a normal blood count")."""
+_RELATIVES = frozenset(
+    relative + s for relative in relatives("parents", "siblings", "grandparents", "wider").split("|") for s in ("", "s")
+)
+_HOLDING = frozenset(
+    "has had have having died dies with suffers suffered developed was is were are takes gets got underwent also both "
+    "who".split()
+)
+_REPORTING = frozenset(verbs("reporting", "s", "past").split("|")) | frozenset(
+    "noticed notices brings brought worried concerned thinks gave feels afraid physician doctor friend friends "
+    "members".split()
+)
+
+
+@dataclass(frozen=True)
+class Token:
+    """A content word: ``negated_by`` is the position of what negates it, ``before`` the word before it."""
+
+    stem: str
+    negated_by: int | None
+    relative: bool
+    position: int
+    clause: int
+    before: str
+
+
+_stemmer = snowballstemmer.stemmer("english")
+
+
+@functools.lru_cache(maxsize=50_000)
+def stem_of(word: str) -> str:
+    """Return the stem of a word (Snowball English)."""
+    return str(_stemmer.stemWord(word))
+
+
+def words_in(text: str) -> list[str]:
+    """Return lower-case words, numbers and commas, contractions spelt out."""
+    plain = text.lower().replace("’", "'").replace("cannot", "can not").replace("can't", "can not")
+    plain = plain.replace("won't", "will not").replace("n't", " not").replace("'s", "")
+    return _WORD.findall(plain)
+
+
+def is_content(word: str) -> bool:
+    """Say whether a word counts in matching."""
+    return word not in _STOP and word[0] not in ",;:"
+
+
+def tokens_of(words: list[str]) -> Iterator[Token]:
+    """Yield content words with what negates them, whether a relative is spoken of, and their clause."""
+    of_relatives = _said_of_relatives(words)
+    negator: int | None = None
+    stating = False
+    position = clause = 0
+    for index, word in enumerate(words):
+        before = words[index - 1] if index else ""
+        joined = before in (",", "and", "or")
+        if word in _BREAKS or (joined and word in _SUBJECTS | _VERBS) or (stating and word == "with"):
+            negator = None
+        if word in _BREAKS - {":"} or word in (",", "with"):
+            clause += 1
+        hyphenated = before == "non"  # "non-tender" denies this one word
+        if is_content(word):
+            negated_by = position - 1 if hyphenated else negator
+            stem = "" if _brings(words, index) else stem_of(word)
+            yield Token(stem, negated_by, of_relatives[index], position, clause, before)
+            if negator is not None and word in _NO_EFFECT and position - negator <= 2:
+                negator = None
+        follows = words[index + 1] if index + 1 < len(words) else ""
+        if word in NEGATORS and not (word in ("not", "no") and follows in ("only", ",")):
+            negator, stating = position, word in _STATES
+        if is_content(word):
+            position += 1
+
+
+def _said_of_relatives(words: list[str]) -> list[bool]:
+    """Say of each word whether it is said of a relative of the patient.
+
+    That is what follows "his father had", "family history" or "run in the family" up to the next subject, and what
+    stands before "in his mother". Relatives who only report or bring the patient do not count.
+    """
+    said = [False] * len(words)
+    holding = False
+    for index, word in enumerate(words):
+        before = words[index - 1] if index else ""
+        if word in ("but", "however", ";", "because", "although", "presents", "comes") or (
+            word in _SUBJECTS - {"his", "her", "my"} and before in (",", "and", "that", "but")
+        ):
+            holding = False
+        nearby = words[index + 1 : index + 5]
+        if word in _RELATIVES and not _REPORTING.intersection(nearby):
+            holding = holding or _holds(words, index)
+            if _mentioned_in(words, index):
+                holding = True
+                for earlier in range(index - 1, -1, -1):
+                    if words[earlier] in _SUBJECTS - {"his", "her", "my"} or words[earlier] in _BREAKS:
+                        break
+                    said[earlier] = True
+        elif word == "family" and not _REPORTING.intersection(nearby[:2]):
+            holding = True
+        said[index] = holding
+    return said
+
+
+def _brings(words: list[str], index: int) -> bool:
+    """Say whether a relative is only the one by whom the patient is brought: nothing is told of them."""
+    return words[index] in _RELATIVES and "by" in words[max(0, index - 2) : index]
+
+
+def _holds(words: list[str], index: int) -> bool:
+    """Say whether the relative is the one who has what follows."""
+    following = [w for w in words[index + 1 : index + 9] if w not in _RELATIVES and w not in _LINKS]
+    first = following[0] if following else ""
+    return first in _HOLDING or words[index - 1 : index] == ["a"]
+
+
+_LINKS = frozenset(", and or his her my the maternal paternal older younger".split())
+
+
+def _mentioned_in(words: list[str], index: int) -> bool:
+    """Say whether the relative stands after "in", as in "colon cancer in his father"."""
+    earlier = [w for w in words[max(0, index - 5) : index] if w not in _RELATIVES and w not in _LINKS]
+    return bool(earlier) and earlier[-1] == "in"
+
+
+_I = re.IGNORECASE
+_SPOKEN = re.compile(r"\b(?:no|not|never|nothing)\b|n't\b", _I)
+_OPENS = re.compile(rf"^(?:(?:{alternatives(DENYING)})\b|{DENIES}|has (?:not|never)|non-)", _I)
+DENIAL_WORDS = ("no", DENIES, DENIED, "denying", "not", "without", "never", "negative", "neither", "absent")
+"""What a joined denial may be written with, the plainest first."""
+FIRST_DENIAL = re.compile(
+    rf"^(?:(?:has|have|had|is|was|are|were|does|did|do) )?(?:no|not|never|without|{DENIES}|{DENIED}|neither)\b"
+    r"(?: (?:have|had|having|any|an?)\b)* ?",
+    _I,
+)
+"""The denial with which a fact begins, up to what is denied."""
+DENIAL = re.compile(
+    r"^(?:(?:and|or|she|he|they|the patient|patient|her|his|there|also|otherwise|review of systems|"
+    rf"(?:her|his) (?:{relatives('parents')}))\s+)*({DENIES}|{DENIED}|denying|no\b|without|negative for|"
+    r"(?:(?:has|have) had|has|have|had|is|was|are|"
+    r"were|does|did|do) "
+    r"(?:no|not(?: have| had| been)?|never(?: had| been)?)\b|never(?: had)?)\s*(?:any |having |recent )?",
+    _I,
+)
+INNER_DENIAL = re.compile(rf",?\s+(?:with no|without|and no|but no|and {DENIES})\s+(?:any )?", _I)
+"""How a clause of a vignette begins and goes on that denies a list; what follows is what is denied."""
+PLAIN_DENIAL = re.compile(
+    rf"^(?:(?:he|she|the patient|patient|they) )?(?:(?:also|otherwise|further|currently) )?(?:{DENIES}|{DENIED}|"
+    r"has not had|has had no|has no|had no|does not have|did not have|reports no|there (?:is|was) no|no)\s+(?:having |"
+    r"having had )?(?:any |recent )?(?P<listed>.+)$",
+    _I,
+)
+"""Stricter: a denial of the patient's that is sure to reach over the whole list (``listed``)."""
+# How a reply answers: UNKNOWN is looked for first, then NO.
+UNKNOWN = re.compile(
+    r"can only tell|(?:does|did)(?: not|n['’]t) (?:provide|specify|say)|not (?:really )?(?:sure|certain)|"
+    r"(?:don['’]?t|do not|didn['’]?t|doesn['’]?t|does not|did not|can['’]?t|cannot|couldn['’]?t) "
+    r"(?:really |"
+    r"exactly )?(?:know|remember|recall|say|tell|have (?:that|any|enough|this|the) (?:information|details))|no "
+    r"idea|unsure|"
+    r"hard to say|(?:not|n['’]t|never) (?:been |specifically |explicitly )?(?:mention|specif|stated|provided|"
+    r"told|discuss|"
+    r"said anything|aware of that|given)\w*|"
+    r"nothing (?:is |was |has been )?(?:mentioned|stated)|nothing about|"
+    r"no (?:mention|information)\b|wasn['’]?t mentioned|haven['’]?t "
+    r"(?:checked|been told)",
+    _I,
+)
+NO = re.compile(
+    r"^\W*(?:(?:well|oh|um|hmm|uh|honestly|actually)\W+)*(?:no(?=\s*[,.!;–—-]|\s*$|\s+(?:i|he|she|we|they|my|it|"
+    r"there|not|"
+    r"none|neither|nothing|the|doctor|change|other|unusual)\b)|nope|nah|not (?:really|that|at all|lately|"
+    r"recently|yet|so "
+    r"far|any|a thing|one)\b|never\b(?! mind)|none\b|nothing\b|neither\b|nobody\b|no one\b|i don['’]?t think so|"
+    r"don['’]?t "
+    r"think so|i (?:don['’]?t|do not|haven['’]?t|have not|have no|have never|never|didn['’]?t|did not)\b|i['’]ve "
+    r"(?:not|no|"
+    r"never)\b|(?:he|she) (?:hasn['’]?t|doesn['’]?t|didn['’]?t|has not|has never|does not)\b|(?:definitely|absolutely) "
+    r"not)|\bno, i (?:don['’]?t|do not)\b",
+    _I,
+)
+YES = re.compile(
+    r"^\W*(?:(?:well|oh|um|hmm|uh|honestly|actually)\W+)*(?:yes|yeah|yep|yup|both|i do\b|i have\b|that['’]?s "
+    r"right|correct|"
+    r"exactly|a little|a bit|sometimes|definitely|sure|indeed|all of)\b|\b(?:yes|yeah)\W*$|,\s*(?:yes|yeah)\b",
+    _I,
+)
+
+
+def is_negated(text: str) -> bool:
+    """Say whether a fact opens with a word of denial ("no fever")."""
+    return bool(_OPENS.search(text))
+
+
+def denies_something(text: str) -> bool:
+    """Say whether something is denied anywhere in what a patient says."""
+    return bool(_SPOKEN.search(text))

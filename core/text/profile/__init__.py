@@ -1,1 +1,0 @@
-"""Profiles by rule: a vignette as facts that a patient, or the clinical staff, can tell."""

@@ -1,0 +1,417 @@
+"""A vignette's sentences as the facts of a profile: what the patient tells, and what the clinical staff can.
+
+What the patient tells: the first sentence says who comes and why (cut by ``core.text.split``). The others are cut only
+where a new clause with its own subject or verb begins, so that every fact stays true and can be said with the person
+changed; a plain list of denials becomes one fact for each thing denied.
+
+What examination and tests show: each result in the vignette's own words, under a short name; lists of vital signs and
+laboratory values are cut into one value each. Sentences that only announce results, or refer to a picture, are left
+out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from core.case import Fact, Section
+from core.text.facts import NO_NOUN, complaint_noun
+from core.text.negation import PLAIN_DENIAL, is_negated
+from core.text.persons import Speaking
+from core.text.split import told_pieces
+from core.text.suitability import speaks_of_picture
+from core.text.topics import SHOWN, Topic, shown_topic, topic_by_words
+from core.vocabulary import relatives, subject, verbs
+
+_I = re.IGNORECASE
+_VERB = (
+    f"(?:is|was|has|had|does|did|took|worked|felt|{verbs('habits', 's')}|{verbs('reporting', 's')}|"
+    "vomited|noticed|lost|gained|started|stopped|received|underwent|emigrated|returned|traveled|visited|sleeps|"
+    "cannot|can|recently)"
+)
+_NEW_SUBJECT = (
+    r"\s*;\s+|,?\s+but\s+(?=(?:he|she|it|they|his|her|the|there)\b)|,?\s+and\s+(?=(?:he|she|it|they|there)\s+\w+)|"
+    r",?\s+and\s+(?=(?:his|her|the)\s[^,;]{2,40}?\b(?:is|are|was|were|has|have|had)\b)"
+)
+_OWN_SUBJECTS = re.compile(_NEW_SUBJECT, _I)
+_CLAUSES = re.compile(rf"{_NEW_SUBJECT}|,?\s+(?:and|but)\s+(?={_VERB}\b)", _I)
+_OF_PATIENT = re.compile(
+    r"(?:[\w ]{1,40}, )?(?:(?:also|currently|recently) )?(?:he|she|(?:the )?(?:patient|boy|girl|man|woman|infant|"
+    r"child))\b(?!['’])",
+    _I,
+)
+"""How a sentence begins whose verbs all speak of the patient."""
+_PREDICATE = re.compile(rf"^(?:(?:also|currently|now|often|never|only|still) )?{_VERB}\b", _I)
+_MEMBER = re.compile(r",\s+(?:and|or|nor)\s+|,\s+|\s+(?:and|or|nor)\s+", _I)
+_NO_MEMBER = re.compile(
+    rf"^(?:{_VERB}|he|she|it|they|there|but|except|that|which|who|when|if|other)\b|\b(?:is|was|are|were|has|had|"
+    rf"except|other than|"
+    r"who|which|that|when|but|because|since|if|although|until)\b",
+    _I,
+)
+_MOST_MEMBER_WORDS = 5
+_NO_ANY = re.compile(r"^(?:any|other|any other) ", _I)
+_SUBSTANCES = ("alcohol", "drug", "tobacco", "illicit drug", "cigarette")
+_REASON = re.compile(
+    r"\b(?:because(?: of)?|due to|complain\w* of|complaints? of|evaluation of|concerns? (?:about|of|for)|"
+    r"for(?: (?:the |further )?(?:evaluation|management|treatment) of)?|with|after)\s+(?P<why>(?:an? |the |his |"
+    rf"her )?(?!h(?:is|er) (?:{relatives('parents', 'partners')})).+)$",
+    _I,
+)
+_ARRIVES = re.compile(r"(?:presents?|presented|comes?|came|(?:is|was) (?:brought|seen|referred|admitted))\b", _I)
+_RELATIVE = re.compile(
+    rf"^(?:(?:his|her|the|the patient['’]s) )?(?:(?P<female>{relatives(of='female')})|"
+    rf"(?P<male>{relatives(of='male')}))\b",
+    _I,
+)
+_HABITS = (
+    ("smoking", rf"{subject('smoking')}|\bpacks? (?:of|per|a|daily)|\bpack-|\bvap"),
+    ("alcohol", rf"{subject('alcohol')}|\bdrinks?\b"),
+    ("drugs", subject("drugs")),
+    ("sexual history", rf"{subject('sex')}|intercourse"),
+    ("occupation", rf"\bworks?\b|\bworked\b|{subject('work')}"),
+    ("home", rf"\blives?\b|{subject('home')}"),
+    ("diet", rf"{subject('diet')}|caffeine|coffee"),
+)
+_EXPOSURES = (
+    ("travel", rf"{subject('travel')}|visited"),
+    ("animals", rf"{subject('animals')}|farm"),
+    ("bites", r"\bbit|\btick"),
+    ("sick contacts", r"contact|similar|daycare|at home"),
+)
+_PASTS = (
+    ("surgery", rf"{subject('surgery')}|surgical|transplant"),
+    ("vaccinations", subject("vaccination")),
+    ("birth and development", r"\bborn\b|gestation|birth weight|delivered|milestone"),
+    ("pregnancies", rf"{subject('pregnancy')}|\bG\dP\d"),
+)
+_TOPIC_NAMES: dict[Topic, tuple[str, tuple[tuple[str, str], ...]]] = {
+    "social history": ("lifestyle", _HABITS), "exposure": ("exposure", _EXPOSURES),
+    "past history": ("past history", _PASTS),
+}  # fmt: skip
+_NAMED = {
+    topic: (otherwise, tuple((name, re.compile(pattern, _I)) for name, pattern in table))
+    for topic, (otherwise, table) in _TOPIC_NAMES.items()
+}
+_PLAIN: dict[Topic, str] = {
+    "onset": "duration", "character": "course and character", "medication": "medication", "allergies": "allergies",
+    "family history": "family history",
+}  # fmt: skip
+_ILLNESS = re.compile(
+    r"^(?:(?:he|she|the patient|patient) (?:also )?(?:has|had) )?(?:(?:an?|his|her|the) )?(?:(?:past|"
+    r"significant) )?(?:medical history|history of|(?:was |been )?diagnosed)\b",
+    _I,
+)
+_MOST_COMPLAINTS = 3
+
+
+@dataclass(frozen=True)
+class _Said:
+    """A finding with the sentence it was cut from."""
+
+    text: str
+    topic: Topic
+    sentence: str
+
+
+def told_facts(told: Sequence[str], speaking: Speaking) -> Iterator[Fact]:
+    """Yield the facts of a history's sentences, the chief complaint first; without age and sex."""
+    if not told:
+        return
+    first = [said for said in _opening(told[0]) if said.topic != "demographics"]
+    complaints = [said for said in first if said.topic == "chief complaint"][:_MOST_COMPLAINTS]
+    if not complaints or _ARRIVES.match(complaints[0].text):
+        complaints = [_reason(told[0])]
+        first = [
+            said
+            for said in first
+            if said.topic != "chief complaint" and said.text.split()[-1] not in complaints[0].text
+        ]
+    yield _complaint(complaints, speaking)
+    seen = {said.text for said in complaints}
+    for said in (*first, *(said for sentence in told[1:] for said in _clauses(sentence))):
+        if said.text not in seen:
+            seen.add(said.text)
+            yield Fact(key=_told_key(said), value=said.text, lay=_lay(said, speaking, of_opening=said in first))
+
+
+def described(told: Sequence[str]) -> str:
+    """Return what a history's first sentence says of who comes ("38-year-old homeless man"), or nothing."""
+    pieces = told_pieces(told[0], first=True) if told else ()
+    return next((piece.text for piece in pieces if piece.topic == "demographics"), "")
+
+
+def _opening(sentence: str) -> list[_Said]:
+    """Cut the first sentence; of its denials only one is sure to be what it says."""
+    found: list[_Said] = []
+    for piece in told_pieces(sentence, first=True):
+        if is_negated(piece.text) and any(is_negated(said.text) for said in found):
+            continue
+        found.append(_Said(piece.text, "chief complaint" if piece.topic in SHOWN else piece.topic, sentence))
+    return found
+
+
+def _reason(sentence: str) -> _Said:
+    """Return why somebody comes where the cut did not find it: what follows "because" or "for", or the sentence."""
+    plain = " ".join(sentence.split()).rstrip(" .?!")
+    why = _REASON.search(plain)
+    return _Said(why["why"] if why else plain, "chief complaint", sentence)
+
+
+def _clauses(sentence: str) -> Iterator[_Said]:
+    """Cut a later sentence where a clause with its own subject or verb begins."""
+    plain = " ".join(sentence.split()).rstrip(" .?!")
+    for clause in (_CLAUSES if _OF_PATIENT.match(plain) else _OWN_SUBJECTS).split(plain):
+        text = clause.strip(" ,;")
+        if len(text) < 3:
+            continue
+        denied = _denied(text)
+        if denied:
+            for one in denied:
+                yield _Said(f"no {one}", _topic(f"no {one}"), sentence)
+        else:
+            yield _Said(text, _topic(text), sentence)
+
+
+def _denied(clause: str) -> list[str]:
+    """Return the members of a plain list of denials, or nothing where it is not sure to be one."""
+    found = PLAIN_DENIAL.match(clause)
+    if found is None:
+        return []
+    members = [_NO_ANY.sub("", member.strip(" ,.")) for member in _MEMBER.split(found["listed"])]
+    if members[-1].endswith(" use"):  # "alcohol or drug use"
+        members = [f"{member} use" if member.lower() in _SUBSTANCES else member for member in members]
+    sure = all(m and len(m.split()) <= _MOST_MEMBER_WORDS and not _NO_MEMBER.search(m) for m in members)
+    return members if sure else []
+
+
+def _topic(text: str) -> Topic:
+    if _ILLNESS.match(text):
+        return "past history"
+    found = topic_by_words(text)
+    return "associated symptoms" if found is None or found in SHOWN else found
+
+
+def _told_key(said: _Said) -> str:
+    if said.topic in _PLAIN:
+        return _PLAIN[said.topic]
+    if said.topic in _NAMED:
+        otherwise, table = _NAMED[said.topic]
+        return next((name for name, pattern in table if pattern.search(said.text)), otherwise)
+    noun = complaint_noun(said.text)
+    if noun != NO_NOUN:
+        return noun
+    return "absent symptoms" if said.topic == "negatives" else "associated symptoms"
+
+
+def _complaint(complaints: Sequence[_Said], speaking: Speaking) -> Fact:
+    *others, last = [said.text for said in complaints]
+    value = f"{', '.join(others)} and {last}" if others else last
+    if _PREDICATE.match(value):
+        lay = speaking.does(value)
+    elif value[:1].isupper():
+        lay = speaking.says(value)
+    elif re.match(r"(?:he|she|they|it)\b", value, _I):
+        lay = speaking.because(value)
+    else:
+        lay = speaking.because(f"of {_article(complaints[0])}{value}")
+    return Fact(key="chief complaint", value=value, lay=lay)
+
+
+def _lay(said: _Said, speaking: Speaking, *, of_opening: bool) -> str:
+    text = said.text
+    if of_opening and said.topic == "onset":
+        return speaking.says(f"It has been going on {_span(text)}")
+    if _PREDICATE.match(text):
+        return speaking.does(text)
+    if is_negated(text):
+        return speaking.says(text)
+    if of_opening and not re.match(r"[A-Z]|(?:he|she|it|they|there)\b", text):
+        return speaking.has(f"{_article(said) or _own_article(text)}{text}")
+    relative = _RELATIVE.match(said.sentence)
+    if relative and speaking.sex and relative[speaking.sex]:
+        return speaking.quotes(text)  # of two women, "she" could be either
+    return speaking.says(text)
+
+
+def _article(said: _Said) -> str:
+    """Return the article that stood before a finding, with a space, or nothing."""
+    plain = " ".join(said.sentence.split())
+    found = re.search(r"\b(an?|the|some|his|her) $", plain[: max(plain.find(said.text), 0)], _I)
+    return f"{found[1]} " if found else ""
+
+
+def _own_article(text: str) -> str:
+    return "a " if re.match(r"(?:past medical )?history\b|\d+[- ]pack", text, _I) else ""
+
+
+def _span(text: str) -> str:
+    """Return how long something has lasted as it is said: "3-month" becomes "for 3 months"."""
+    if re.match(r"(?:for|since|over|during|that|which|has|have)\b", text, _I) or text.endswith("ago"):
+        return text
+    number = re.fullmatch(r"((?:about |approximately )?[\w-]+)[- ](hour|day|week|month|year)", text, _I)
+    if number is None:
+        return f"for {text}"
+    return f"for {number[1]} {number[2]}{'' if number[1].lower() in ('1', 'one', 'a', 'an') else 's'}"
+
+
+_VITALS: tuple[tuple[str, str], ...] = (
+    ("temperature", r"temperature|\btemp\b|afebrile|febrile|°"),
+    ("blood pressure", r"blood pressure|\bbp\b|mm ?hg"),
+    ("pulse", r"\bpulse|heart rate|\bhr\b"),
+    ("respirations", r"respirat|\brr\b"),
+    ("oxygen saturation", r"saturation|\bs[pa]o2\b|\bo2 sat"),
+    ("body mass index", r"\bbmi\b|body mass"),
+    ("height and weight", r"percentile|\bweighs?\b|\bheight\b|\d ?kg\b|\btall\b"),
+)
+_REGIONS: tuple[tuple[str, str], ...] = (
+    ("general appearance", r"\bappears?\b|distress|well[- ]nourished|lethargic|ill[- ]appearing|^(?:he|she) looks"),
+    ("mental status", r"mental status|\boriented\b|\balert\b|\bmood\b|\baffect\b|speech|glasgow"),
+    ("eyes", r"\beyes?\b|conjunctiv|scler|pupil|fundus|fundoscop|visual|vision|retina|cornea|extraocular|eyelid"),
+    ("ears, nose and throat",
+     r"\bears?\b|tympanic|\bnose\b|nasal|throat|pharyn|tonsil|oral|mouth|tongue|mucosa|gums|otoscop"),
+    ("lymph nodes", r"lymph"),
+    ("neck", r"\bneck\b|thyroid|jugular|goiter|meningism"),
+    ("heart", r"heart|cardiac|cardiovascular|murmur|gallop|\bs[1-4]\b|systolic|friction rub|precordi"),
+    ("lungs", r"lung|breath sounds|crackle|wheez|rales|rhonchi|percussion|pulmonary|chest|respiratory"),
+    ("breasts", r"breast|nipple"),
+    ("abdomen", r"abdom|bowel sounds|liver|spleen|hepat|organomegaly|quadrant|epigastr|suprapubic|fundal|flank"),
+    ("pelvis and genitals", r"pelvic|vagin|cervix|cervical os|uter|adnex|testic|testis|scrot|peni|genital|inguinal|"
+                            r"rectal|"
+     r"prostate|perine|speculum|vulva"),
+    ("nervous system", r"neurolog|reflex|strength|sensation|cranial nerve|gait|romberg|babinski|tremor|rigid|clonus|"
+                       r"ataxia|"
+     r"weakness|muscle (?:tone|bulk)|hemipar|proprioception|vibration"),
+    ("joints and limbs", r"joint|knee|\bhips?\b|shoulder|wrist|finger|\btoes?\b|\bfoot\b|\bfeet\b|ankle|elbow|"
+                         r"extremit|\blegs?\b|"
+     r"\barms?\b|\bhands?\b|spine|spinal|range of motion|edema|calf|thigh|\bback\b|limb"),
+    ("skin", r"skin|rash|papul|plaque|macul|vesic|nodul|erythem|lesion|ulcer|petechi|purpur|bulla|scal[ey]|nails?\b|"
+             r"hair|"
+     r"jaundice|pallor|scalp|bruis|ecchymos|diaphor"),
+)  # fmt: skip
+_IMAGING: tuple[tuple[str, str], ...] = (
+    ("echocardiogram", r"echocardio"),
+    (
+        "chest x-ray",
+        r"(?:chest|thora\w*)[^.]{0,20}(?:x-?ray|radiogra|film)|(?:x-?ray|radiogra\w+) of (?:the|his|her) chest",
+    ),
+    ("x-ray", r"x-?ray|radiogra"),
+    ("CT scan", r"\bct\b|computed tomogra|computerized tomogra"),
+    ("MRI", r"\bmri\b|magnetic resonance"),
+    ("ultrasound", r"ultraso|sonogra|doppler"),
+    ("angiogram", r"angiogra"),
+    ("mammogram", r"mammogra"),
+)
+_OTHER: tuple[tuple[str, str], ...] = (
+    ("electrocardiogram", r"electrocardiogra|\becg\b|\bekg\b"),
+    ("electroencephalogram", r"electroencephal|\beeg\b"),
+    ("nerve conduction and muscle tests", r"electromyo|nerve conduction"),
+    ("biopsy", r"biops|histolog|histopath|patholog|immunofluoresc"),
+    ("lumbar puncture", r"lumbar puncture|cerebrospinal|\bcsf\b"),
+    ("lung function", r"spirometr|pulmonary function|\bfev"),
+    ("endoscopy", r"scopy|scopic"),
+    ("skin test", r"skin (?:prick|test)|patch test|tuberculin|purified protein"),
+    ("hearing test", r"audiometr"),
+    ("microscopy", r"microscop|smear|stain"),
+)
+_GENERAL: dict[Section, str] = {
+    "vital_signs": "vital signs", "examination": "physical examination", "laboratory": "laboratory tests",
+    "imaging": "imaging", "other_tests": "other tests",
+}  # fmt: skip
+_TABLES: dict[Section, tuple[tuple[str, str], ...]] = {
+    "vital_signs": _VITALS, "examination": _REGIONS, "imaging": _IMAGING, "other_tests": _OTHER,
+}  # fmt: skip
+_NAMES = {section: tuple((name, re.compile(pattern)) for name, pattern in table) for section, table in _TABLES.items()}
+_NEXT_VITAL = re.compile(
+    r"(?:,\s+(?:and\s+)?|\s+and\s+)(?:with\s+)?(?=(?:an?\s+|the\s+|his\s+|her\s+)?(?:heart rate|pulse|blood pressure|"
+    r"respirat\w+(?: rate)?|oxygen saturation|body temperature|temperature|bmi|body mass index|o2 saturation|spo2|"
+    r"weighs)\b)",
+    _I,
+)
+_NEXT_VALUE = re.compile(
+    r";\s+|,\s+(?:and\s+)?(?=(?:an?\s|the\s|his\s|her\s)?[A-Za-z][\w/()\- ]{1,45}?\s(?:(?:level|count|concentration|"
+    r"activity) )?(?:is|are|was|were|of|shows|show)\s+\S)|,\s+(?:and\s+)?(?=[A-Za-z][\w/() +-]{0,30}(?::\s*|"
+    r"\s)[<>]?\d)",
+)
+_NEXT_CLAUSE = re.compile(
+    r";\s+|,?\s+and\s+(?=(?:there|the|his|her|no|an?)\s[^,;]{2,60}?\b(?:is|are|was|were|has|have|shows?|reveals?)\b)|"
+    r",\s+(?=(?:there|his|her|the)\s[^,;]{2,60}?\b(?:is|are|was|were|has|have|shows?|reveals?)\b)",
+    _I,
+)
+_VALUE = re.compile(
+    r"^(?:(?:\w+ )?(?:laboratory |blood |serum |urine )?(?:studies|tests?|results?|findings|work|values) (?:show|"
+    r"reveal|demonstrate|include|are|is)(?:s|d|ed)?(?: notable| significant| remarkable)?(?: for)? )?(?:and |an? |"
+    r"the |his |her |also |serum:? )?(?P<name>[A-Za-z][\w/()+'’\- ]{0,45}?)\s*(?:(?:level|concentration|activity|"
+    r"values?)\s+)?(?::|\b(?:is|are|was|were|of|shows?|reveals?|demonstrates?|positive|negative)\b|(?=[<>]?\s?\d))",
+    _I,
+)
+_ANNOUNCES = re.compile(
+    r"(?:as follows|shown below|seen below|given below|below|the following(?: \w+){0,3}|obtained|ordered|performed|"
+    r"drawn|pending|are shown)\s*[:.]?$|:$",
+    _I,
+)
+_MOST_NAME_WORDS = 5
+_LATER = "further course"
+"""Name of what follows results and is none."""
+_BARE = re.compile(r"^(?:and|also)\s+(?=\w)", _I)
+
+
+_RESULT = re.compile(
+    r"^(?:up)?on (?:physical )?exam(?:ination)?\b|\b(?:vitals?|vital signs|exams?|examinations?|urinalysis|"
+    r"toxicology|labs|laboratory|blood count|blood tests?|cultures?)\b(?: \w+){0,3} (?:is|are|was|were|shows?|showed|"
+    r"reveals?|revealed)\b(?: \w+){0,4} (?:normal|within|negative|positive|unremarkable|stable|benign)\b",
+    _I,
+)
+"""What says a result wherever it stands, also among what somebody tells."""
+
+
+def is_result(text: str) -> bool:
+    """Say whether a piece of a history is a result, which the staff tell, and not the patient."""
+    return bool(_RESULT.search(text))
+
+
+def result_fact(text: str) -> Fact:
+    """Return a result that stood among the history as the staff's."""
+    topic = shown_topic(text)
+    section: Section = "laboratory" if topic == "laboratory" else "imaging" if topic == "imaging" else "examination"
+    return Fact(key=_shown_key(section, text, ""), value=text, lay=text, section=section)
+
+
+def shown_facts(shown: Iterable[tuple[Section, str]]) -> Iterator[Fact]:
+    """Yield the results of sorted sentences in their order."""
+    under = ""
+    for section, sentence in shown:
+        body = " ".join(sentence.split()).rstrip(" .;,")
+        if speaks_of_picture(sentence) or _announces(body):
+            under = body.rstrip(":").lower() if body.endswith(":") and len(body.split()) <= 2 else ""
+            continue
+        for piece in _pieces(section, body):
+            own: Section = "laboratory" if section == "imaging" and shown_topic(piece) == "laboratory" else section
+            yield Fact(key=_shown_key(own, piece, under), value=piece, lay=piece, section=own)
+
+
+def _announces(body: str) -> bool:
+    return bool(_ANNOUNCES.search(body)) and not re.search(r"\d", body)
+
+
+def _pieces(section: Section, body: str) -> Iterator[str]:
+    cut = {"vital_signs": _NEXT_VITAL, "laboratory": _NEXT_VALUE}.get(section, _NEXT_CLAUSE)
+    for piece in cut.split(body):
+        text = _BARE.sub("", piece.strip(" ,.;"))
+        if len(text) >= 3 and re.search(r"[A-Za-z]{2}", text):
+            yield text
+
+
+def _shown_key(section: Section, piece: str, under: str) -> str:
+    if section == "laboratory":
+        found = _VALUE.match(piece)
+        name = found["name"].strip().lower() if found else ""
+        if name and len(name.split()) <= _MOST_NAME_WORDS:
+            return f"{under} {name}" if under and under not in name else name
+        return _GENERAL[section]
+    lowered = piece.lower()
+    at = {name: found.start() for name, pattern in _NAMES[section] if (found := pattern.search(lowered))}
+    if at:
+        return min(at, key=lambda name: at[name])
+    return _GENERAL[section] if section in ("vital_signs", "examination") or shown_topic(piece) else _LATER

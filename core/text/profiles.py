@@ -1,0 +1,217 @@
+"""What a profile generator makes of a case, and which fields of a history a profile fills.
+
+Source: Oh, Park, Kim, arXiv 2512.10195, profile generator. A question that cannot be played as a conversation is
+rejected with the reason; of the others the vignette is divided by who may know what. A field is present where the
+source says it, imputed where the generator made it up, else absent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import pydantic
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from core.case import Case, Fact, Profile, Section
+from core.stats.intervals import Interval
+from core.stats.proportions import wilson
+from core.text.topics import Topic, topic_of_key
+
+Reason = Literal["research_setting", "abstract_concept", "general_knowledge", "image_dependent", "details_in_choices"]
+REASONS: tuple[Reason, ...] = get_args(Reason)
+"""Why a question cannot become a patient (SPEC of the profile generator's filter)."""
+OWN = "case"
+"""``made_by`` of a profile that came with its case."""
+
+
+class Generated(BaseModel):
+    """The generator's word on one case.
+
+    ``profile`` is there exactly where the case is suitable, ``reason`` where it is not; ``note`` says in a sentence
+    what the verdict rests on; ``speaker`` is who talks to the doctor; ``made_by`` the generator with its version.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    suitable: bool
+    reason: Reason | None = None
+    note: str = ""
+    speaker: Literal["patient", "caregiver"] = "patient"
+    profile: Profile | None = None
+    made_by: str = pydantic.Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _either_profile_or_reason(self) -> Generated:
+        if self.suitable != (self.profile is not None) or self.suitable == (self.reason is not None):
+            raise ValueError("a suitable case has a profile and no reason, an unsuitable one a reason and no profile")
+        return self
+
+
+CaseId = tuple[str, str]
+"""(case_key, content_hash)."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Cases that can be played, each with its profile, and those left out with the generator's word on them."""
+
+    cases: tuple[Case, ...]
+    left_out: tuple[tuple[Case, Generated], ...]
+
+
+def own_profile(case: Case) -> Generated | None:
+    """Return the profile that came with a case, as the generator's word on it; ``None`` where it has none."""
+    if case.profile is None:
+        return None
+    return Generated(suitable=True, speaker=case.speaker, profile=case.profile, made_by=case.profile.made_by or OWN)
+
+
+def with_profile(case: Case, generated: Generated) -> Case:
+    """Return the case as it is played: its profile and who speaks are the generator's."""
+    if generated.profile is None:
+        raise ValueError(f"{case.case_key} has no profile: {generated.note}")
+    profile = generated.profile
+    if generated.made_by != OWN:
+        profile = profile.model_copy(update={"made_by": generated.made_by})
+    return case.model_copy(update={"profile": profile, "speaker": generated.speaker})
+
+
+def prepare(
+    cases: Iterable[Case], stored: Mapping[CaseId, Generated], by_rule: Callable[[Case], Generated]
+) -> Prepared:
+    """Return the cases with the profiles they are played with: a stored one first, else their own, else by rule."""
+    ready: list[Case] = []
+    left_out: list[tuple[Case, Generated]] = []
+    for case in cases:
+        generated = stored.get((case.case_key, case.content_hash)) or own_profile(case) or by_rule(case)
+        if generated.profile is None:
+            left_out.append((case, generated))
+        else:
+            ready.append(with_profile(case, generated))
+    return Prepared(tuple(ready), tuple(left_out))
+
+
+Field = Literal[
+    "age", "sex", "chief complaint", "duration", "past history", "family history", "lifestyle", "vital signs",
+    "physical examination", "laboratory", "imaging",
+]  # fmt: skip
+FIELDS: tuple[Field, ...] = get_args(Field)
+"""In the order in which a history is taken, then what examination and tests show."""
+State = Literal["present", "imputed", "absent"]
+STATES: tuple[State, ...] = get_args(State)
+
+_SECTIONS: Mapping[Section | None, Field] = {
+    "vital_signs": "vital signs", "examination": "physical examination", "laboratory": "laboratory",
+    "imaging": "imaging",
+}  # fmt: skip
+"""Fields by a fact's section; other tests (an ECG, a biopsy) are no field of their own."""
+_TOPICS: Mapping[Topic, Field] = {
+    "chief complaint": "chief complaint", "onset": "duration", "past history": "past history",
+    "family history": "family history", "social history": "lifestyle",
+}  # fmt: skip
+_PEOPLE: tuple[tuple[Field, re.Pattern[str]], ...] = (
+    ("age", re.compile(r"\bage\b", re.IGNORECASE)),
+    ("sex", re.compile(r"\b(?:sex|gender)\b", re.IGNORECASE)),
+    ("lifestyle", re.compile(r"occupation|\bjob\b|\bwork\b", re.IGNORECASE)),
+)
+_OTHER_KEYS: tuple[tuple[Field, re.Pattern[str]], ...] = (
+    ("lifestyle", re.compile(r"lifestyle", re.IGNORECASE)),
+    ("past history", re.compile(r"\bpast\b|medical history|surg|allerg|vaccin", re.IGNORECASE)),
+)
+"""Keys of basic facts that topics do not know, or know as something narrower."""
+_SPAN = re.compile(
+    r"\b(?:for|since|over|during|past|last|lasting|lasted|began|started)\b[^.;]{0,30}\b(?:minute|hour|day|week|month|"
+    r"year|morning|night|evening|yesterday|childhood|birth)s?\b|\b[\w-]+[- ](?:hour|day|week|month|year)s?\b(?= (?:of|"
+    r"history|ago|earlier|before|prior))",
+    re.IGNORECASE,
+)
+_PAST = re.compile(r"\bmedical history\b|\bhistory of\b|diagnosed with|no other illness", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class FieldShares:
+    """Of how many of the suitable cases a field is present, imputed or absent; the counts add up to their number."""
+
+    field: Field
+    present: int
+    imputed: int
+    absent: int
+
+    @property
+    def n(self) -> int:
+        """Number of suitable cases."""
+        return self.present + self.imputed + self.absent
+
+    def share(self, state: State) -> float:
+        """Return the share of a state, 0 to 1; NaN without a suitable case."""
+        return getattr(self, state) / self.n if self.n else float("nan")
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Suitability of a set of cases: ``suitable`` of ``n`` pass the filter; the others by reason.
+
+    ``interval`` is Wilson's of the share, 95 per cent; ``fields`` count the suitable cases only.
+    """
+
+    n: int
+    suitable: int
+    interval: Interval
+    reasons: Mapping[Reason, int]
+    fields: tuple[FieldShares, ...]
+
+    @property
+    def share(self) -> float:
+        """Share of suitable cases, 0 to 1; NaN where there are no cases."""
+        return self.suitable / self.n if self.n else float("nan")
+
+    def of(self, field: Field) -> FieldShares:
+        """Return the counts of one field."""
+        return next(shares for shares in self.fields if shares.field == field)
+
+
+def presence(profile: Profile) -> dict[Field, State]:
+    """Return for every field whether the source says it, the generator made it up, or nobody says it."""
+    found: dict[Field, bool] = {}
+    for part, facts in (("people", profile.demographics), ("basic", profile.basic), ("optional", profile.optional)):
+        for fact in facts:
+            for field in _fields_of(fact, part):
+                found[field] = found.get(field, False) or not fact.imputed
+    return {f: "absent" if f not in found else "present" if found[f] else "imputed" for f in FIELDS}
+
+
+def coverage(generated: Sequence[Generated]) -> Coverage:
+    """Count suitability, reasons and fields over the generator's word on some cases."""
+    profiles = [g.profile for g in generated if g.profile is not None]
+    reasons = Counter(g.reason for g in generated if g.reason is not None)
+    states = [presence(profile) for profile in profiles]
+    fields = tuple(_shares(field, (s[field] for s in states)) for field in FIELDS)
+    kept = {reason: reasons[reason] for reason in REASONS if reasons[reason]}
+    return Coverage(len(generated), len(profiles), wilson(len(profiles), len(generated)), kept, fields)
+
+
+def _shares(field: Field, states: Iterable[State]) -> FieldShares:
+    counts = Counter(states)
+    return FieldShares(field, counts["present"], counts["imputed"], counts["absent"])
+
+
+def _fields_of(fact: Fact, part: str) -> set[Field]:
+    if part == "people":
+        return {field for field, pattern in _PEOPLE if pattern.search(fact.key)}
+    if part == "optional":
+        return {_SECTIONS[fact.section]} if fact.section in _SECTIONS else set()
+    fields = {field for field, pattern in _OTHER_KEYS if pattern.search(fact.key)}
+    topic = topic_of_key(fact.key, fact.value)
+    if topic in _TOPICS:
+        fields.add(_TOPICS[topic])
+    if topic in ("chief complaint", "associated symptoms", "character") and _SPAN.search(f"{fact.value}. {fact.lay}"):
+        fields.add("duration")
+    if topic in ("medication", "negatives", "social history") and _PAST.search(fact.value):
+        fields.add("past history")  # "history of asthma, for which she takes salbutamol"
+    if topic == "family history" and "medical history" in fact.value.lower():
+        fields.add("past history")  # "medical history is negative and family history is irrelevant"
+    return fields

@@ -1,0 +1,66 @@
+"""Every request of every seat has a limit that fits it; an answer that is cut off before it is one is never wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.events import COUNTED, Answered, Graded
+from core.frameworks.base import ALL_ARMS
+from tests.core.frameworks import test_automedic_wire as automedic
+from tests.core.frameworks import test_consultation_wire as consultation
+from tests.core.frameworks.stage import CASE, Actors, Rules, calls, of, play
+from tests.support.fake_provider import FakeProvider
+from tests.support.replies import Reply
+
+
+def limits(provider: FakeProvider) -> dict[str, set[int]]:
+    """Seat → the limits of its requests; a request without one fails."""
+    return {
+        body["model"]: {b["max_tokens"] for b in provider.bodies if b["model"] == body["model"]}
+        for body in provider.bodies
+    }
+
+
+async def test_every_seat_of_craft_md_has_its_limit(fake_provider: FakeProvider) -> None:
+    fake_provider.script = Actors()
+    events = await play(fake_provider, Rules(arms=ALL_ARMS, many_choices=CASE.choices))
+    assert limits(fake_provider) == {"doctor": {1_024}, "patient": {200}, "summariser": {400}, "grader": {100, 16}}
+    assert [call.request["max_tokens"] for call in calls(events)] == [
+        body["max_tokens"] for body in fake_provider.bodies
+    ]
+
+
+async def test_every_seat_of_consultation_has_its_limit(fake_provider: FakeProvider) -> None:
+    fake_provider.script = consultation.acting()
+    await consultation.play(fake_provider)
+    assert limits(fake_provider) == {"doctor": {1_024}, "patient": {100}, "solver": {256}}
+
+
+async def test_every_seat_of_automedic_has_its_limit(fake_provider: FakeProvider) -> None:
+    fake_provider.script = automedic.acting(automedic.COMPLAINT, automedic.PULSE, "</end>")
+    await automedic.play(fake_provider)
+    assert limits(fake_provider) == {"doctor": {1_024}, "patient": {200}, "staff": {400}}
+
+
+RAMBLING = Reply("Let us first consider what could be behind an itchy rash", finish_reason="length")
+
+
+@pytest.mark.parametrize("question_type", ["mcq", "frq", "frq_top3"])
+async def test_an_answer_cut_off_before_it_says_one_is_excluded_by_name(
+    fake_provider: FakeProvider, question_type: str
+) -> None:
+    fake_provider.script = Actors(answer=RAMBLING, extract="None", judge="No")
+    events = await play(fake_provider, Rules(arms=(("vignette", question_type),)))  # type: ignore[arg-type]
+    (answer,) = of(events, Answered)
+    assert (answer.status, answer.reason, answer.response) == ("invalid", "provider_error", None)
+    assert not [grade for grade in of(events, Graded) if grade.verdict in COUNTED]
+    assert answer.detail.startswith("cut: ")
+    assert [call.finish_reason for call in calls(events) if call.role == "doctor"] == ["length"]
+
+
+async def test_an_answer_that_was_said_before_the_cut_counts(fake_provider: FakeProvider) -> None:
+    said = Reply("**Final Diagnosis:** Allergic contact dermatitis. This is because", finish_reason="length")
+    fake_provider.script = Actors(answer=said)
+    events = await play(fake_provider, Rules(arms=(("vignette", "frq"), ("vignette", "mcq"))))
+    assert {grade.verdict for grade in of(events, Graded)} == {"correct"}
+    assert all(answer.status == "answered" for answer in of(events, Answered))

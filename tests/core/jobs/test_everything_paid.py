@@ -1,0 +1,245 @@
+"""The database is lost after all that can be paid for was paid for: the journals bring back every result and cent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.cli.progress import progress_bar
+from core.debugger.steps import steps_of_trial
+from core.debugger.stored import load_record
+from core.debugger.variants import rerun, variants_of
+from core.jobs.completing import Options as Completing
+from core.jobs.completing import complete_cases
+from core.jobs.engine import ask_to_stop, status
+from core.jobs.judging import FactsWanted, TermsWanted, judge, size_of
+from core.jobs.profiling import make_profiles
+from core.jobs.regrade import Regrading, regrade
+from core.jobs.run import Options
+from core.journal import GradesLine, RowLine, RunHeader, TrialLine, read_lines
+from core.live.start import one_case, start_consultation
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.queries.cases import completions, profile_versions
+from tests.core.jobs.test_paid_once import TOKENS, a_campaign, everybody
+from tests.core.jobs.workshop import begun, go, plan, registry, trial_lines
+from tests.support.campaigns import beside_rules
+from tests.support.fake_provider import FakeProvider
+from tests.support.replies import Reply
+
+FORMER = Path(__file__).parent / "journals_of_0_1"
+RESULTS = (
+    "runs", "trials", "utterances", "answers", "grades", "calls", "patient_judgements", "fact_judgements", "profiles",
+    "completions", "variants",
+)  # fmt: skip
+
+
+def world(body: dict[str, Any]) -> str:
+    """Answer whoever asks: the seats of a campaign, judges, the profiler, and who completes a vignette."""
+    asked = str(body["messages"][0]["content"])
+    match body["model"]:
+        case "judge":
+            return '{"withheld": [], "invented": []}' if "invented" in asked else '{"terms": []}'
+        case "profiler" if "Decide whether" in asked:
+            return json.dumps({"suitable": True, "reason": None, "note": "Fine."})
+        case "profiler":
+            basic = [{"key": "chief complaint", "value": "swollen big toe", "lay": "My toe is swollen."}]
+            return json.dumps({"basic": basic, "optional": []})
+        case "completer":
+            return "toe since last night."
+        case _:
+            return everybody(body)
+
+
+@pytest.fixture
+def paying(fake_provider_thread: FakeProvider) -> FakeProvider:
+    fake_provider_thread.script = world
+    return fake_provider_thread
+
+
+def results(store: Store) -> dict[str, Any]:
+    with store.read() as cursor:
+        rows = {name: sorted(cursor.execute(f"SELECT * FROM {name}").fetchall(), key=repr) for name in RESULTS}
+    return {**rows, "calls": sorted(row[2] for row in rows["calls"])}
+
+
+def spent(store: Store) -> tuple[int, int]:
+    with store.read() as cursor:
+        sql = "SELECT count(*), sum(prompt_tokens + completion_tokens)::INT FROM calls"
+        return cursor.execute(sql).fetchall()[0]
+
+
+def test_every_result_and_every_token_comes_back(paying: FakeProvider) -> None:
+    url, store, models = paying.base_url, Store(), registry()
+    header = a_campaign(paying)
+    go(header)
+    assert regrade(Regrading((header.run_id,), "openai/strict", base_url=url), models).answers == 6
+    assert judge(store, TermsWanted("openai/judge", base_url=url), models).judged == 3
+    assert judge(store, FactsWanted("openai/judge", which="all", base_url=url), models).judged == 3
+    for again in (False, True):
+        assert make_profiles(store, header.cases, "openai/profiler", base_url=url, again=again).made == 3
+    assert make_profiles(store, header.cases).made == 3
+    assert complete_cases(header.cases, "openai/completer", models, store, Completing(url)).completed == 3
+    trial = load_record(trial_lines(header.run_id)[0].trial_id)
+    assert trial is not None
+    step = next(step for step in steps_of_trial(trial) if step.kind == "answer")
+    variant = asyncio.run(rerun(step, step.messages, trial, base_url=url))
+    fold(store)
+    before = results(store)
+    assert {name: len(rows) for name, rows in before.items() if name in RESULTS[6:]} == {
+        "patient_judgements": 3, "fact_judgements": 3, "profiles": 9, "completions": 3, "variants": 1,
+    }  # fmt: skip
+    assert spent(store) == (len(paying.requests), len(paying.requests) * TOKENS)
+    with store.read() as cursor:
+        roles = dict(cursor.execute("SELECT model, any_value(role) FROM calls GROUP BY model").fetchall())
+    assert roles["openai/judge"] == roles["openai/strict"] == "grader"
+    assert (roles["openai/profiler"], roles["openai/completer"]) == ("profiler", "doctor")
+
+    store.path.unlink()
+    fold(store)
+    assert results(store) == before
+    assert spent(store) == (len(paying.requests), len(paying.requests) * TOKENS)
+    assert variants_of(trial.trial_id) == [variant]
+    with store.read() as cursor:
+        versions = profile_versions(cursor, header.cases[0])
+        assert [one.version for one in versions] == [3, 2, 1]
+        assert [one.generated.made_by for one in versions][1:] == ["openai/profiler"] * 2
+        assert len(completions(cursor)) == 3
+    asked = len(paying.requests)
+    assert size_of(store, TermsWanted("openai/judge"), models).conversations == 0
+    assert make_profiles(store, header.cases, "openai/profiler", base_url=url).skipped == 3
+    assert len(paying.requests) == asked
+    fold(store)
+    assert results(store) == before, "folding again adds nothing"
+
+
+def test_a_judgement_that_broke_off_is_given_what_it_was_given(
+    paying: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The judge answers unreadably first; then the program breaks, before its second answer is there."""
+    header = a_campaign(paying)
+    go(header)
+    store, wanted = Store(), TermsWanted("openai/judge", limit=1, base_url=paying.base_url)
+    given = iter(["None that I see."])
+
+    def unsure(body: dict[str, Any]) -> Reply | str:
+        return next(given, None) or Reply('{"terms": []}', delay_s=60)
+
+    paying.requests.clear()
+    paying.script = unsure
+    stopped = judge(store, wanted, registry(), Options(1, on_progress=lambda p: _stop_at_the_second(p, paying)))
+    assert (stopped.judged, stopped.remaining, len(paying.requests)) == (0, 1, 2)
+    paying.script = world
+    again = judge(store, wanted, registry())
+    assert (again.judged, again.calls, len(paying.requests)) == (1, 1, 3)
+    second = paying.bodies[-1]["messages"]
+    assert second[1]["content"] == "None that I see.", "it is told what it said, and not asked for that again"
+
+
+def _stop_at_the_second(progress: Any, provider: FakeProvider) -> None:
+
+    if len(provider.requests) == 2 and progress.replies is not None:
+        ask_to_stop(progress.replies.run_id)
+
+
+def test_a_watched_consultation_that_is_stopped_has_cost_what_it_cost(paying: FakeProvider) -> None:
+    names = beside_rules("openai/doctor", patient="openai/patient")
+    campaign = plan(1, names=names, arms=(("multi_turn", "mcq"),), base_url=paying.base_url)
+    answered = iter(range(3))
+    paying.script = lambda body: Reply(world(body), delay_s=0.0 if next(answered, None) is not None else 60.0)
+    session = start_consultation(one_case(campaign, campaign.cases[0]))
+    session.speed = 1000.0
+    while len(paying.requests) < 4:
+        session.join(0.01)
+    session.stop()
+    session.join(30)
+    fold(Store())
+    assert spent(Store()) == (3, 3 * TOKENS)
+    paying.script = world
+    whole = start_consultation(one_case(campaign, campaign.cases[0]))
+    whole.speed = 1000.0
+    whole.join(60)
+    fold(Store())
+    assert whole.error is None
+    made = len(paying.requests) - 1
+    assert spent(Store()) == (made, made * TOKENS)
+    run_id = whole.meta["header"].run_id  # type: ignore[attr-defined]
+    (line,) = trial_lines(run_id)
+    assert [event.model_dump() for event in line.events] == [event.model_dump() for event in whole.snapshot()]
+
+
+def test_journals_of_version_0_1_still_read(db: Path) -> None:
+    store = Store()
+    shutil.copytree(FORMER, store.journals)
+    lines = {path.parent.name: [line for _, line in read_lines(path)] for path in store.journals.glob("*/*.jsonl")}
+    (run,) = (found for found in lines.values() if isinstance(found[0], RunHeader))
+    assert [type(line) for line in run] == [RunHeader, TrialLine, TrialLine, GradesLine, GradesLine]
+    assert [type(line) for found in lines.values() if found is not run for line in found] == [RowLine] * 4
+    report = fold(store)
+    assert (report.runs, report.trials, report.grades, report.damaged) == (1, 2, 8, ())
+    found = results(store)
+    assert {name: len(rows) for name, rows in found.items()} == {
+        "runs": 1, "trials": 2, "utterances": 14, "answers": 4, "grades": 8, "calls": 25, "patient_judgements": 2,
+        "fact_judgements": 2, "profiles": 0, "completions": 0, "variants": 0,
+    }  # fmt: skip
+    assert spent(store) == (25, 25 * TOKENS), "all that the provider of then was asked, judges too"
+    store.path.unlink()
+    fold(store)
+    assert results(store) == found
+
+
+def test_a_run_of_version_0_1_goes_on_under_its_budget(paying: FakeProvider, tmp_path: Path) -> None:
+    """A finished trial of then says itself what it cost: 10 doctor's calls of $0.018 in two trials."""
+    store = Store()
+    shutil.copytree(FORMER, store.journals)
+    (name,) = (path.name for path in store.journals.iterdir() if not path.name.startswith("judging"))
+    path = store.journals / name / "journal.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:2], *lines[3:]]))  # as if the second trial had been cut off
+    header = next(line for _, line in read_lines(path) if isinstance(line, RunHeader))
+    settings = {**header.settings, "base_url": paying.base_url}
+    moved = header.model_copy(update={"settings": settings})
+    path.write_bytes(moved.model_dump_json().encode() + b"\n" + b"".join([lines[1], *lines[3:]]))
+    own = tmp_path / "models.toml"
+    priced = '[models."openai/{}"]\nprices = {{ input = 1000.0, output = 1000.0 }}\n'
+    own.write_text("".join(priced.format(seat) for seat in ("doctor", "patient", "grader")))
+    stopped = go(moved, own, budget_usd=0.05)
+    assert stopped.stopped == "The budget of $0.05 is used up."
+    assert paying.requests == []
+    assert go(moved, own).progress.done == 2
+
+
+def test_a_line_a_minute_says_what_is_waited_for(
+    paying: FakeProvider, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("core.cli.progress._LINE_EVERY_S", 0.0)
+    paying.script = lambda body: Reply(world(body), delay_s=0.5)
+    header = begun(plan(2, base_url=paying.base_url))
+    with progress_bar("Run") as show:
+        go(header, on_progress=show, concurrency=2)
+    said = capsys.readouterr().err.splitlines()
+    waiting = [line for line in said if "waiting for 2 doctor, up to 0 s; 2 under way at call 1 to 1" in line]
+    assert waiting
+    assert said[-1] == "Run: 2 of 2 trials; 2 calls, 36 tokens"
+
+
+def test_other_processes_are_told_how_far_a_run_is(paying: FakeProvider) -> None:
+    header = begun(plan(2, base_url=paying.base_url))
+    assert status(header.run_id) is None
+    seen: list[dict[str, Any]] = []
+    paying.script = lambda body: Reply(world(body), delay_s=0.6)
+
+    def look(_: object) -> None:
+        if (told := status(header.run_id)) is not None:
+            seen.append(told)
+
+    go(header, on_progress=look, concurrency=2)
+    first = seen[0]
+    assert (first["done"], first["planned"], first["calls"]) == (0, 2, 0)
+    assert [waiting[:2] for waiting in first["waiting"]] == [["doctor", "answer"]] * 2
+    assert sorted(first["under_way"].values()) == [1, 1]

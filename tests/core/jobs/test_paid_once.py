@@ -1,0 +1,276 @@
+"""A reply is paid for once: killed or broken off anywhere, a job goes on with what it was given, and ends the same."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.agents.replies import Memory
+from core.errors import AnamnesisError
+from core.events import Called, Graded
+from core.frameworks.base import Arm
+from core.jobs.engine import REGRADING
+from core.jobs.regrade import Regrading, regrade
+from core.jobs.run import Options
+from core.journal import DeletedLine, Journal, JournalWriter, ReplyLine, RunHeader, journal_path, read_lines
+from core.store.database import Store
+from core.store.fold import fold
+from tests.core.jobs.workshop import (
+    PRICED,
+    begun,
+    environment,
+    go,
+    plan,
+    raw_trials,
+    registry,
+    run_ids,
+    spawn,
+    story,
+    trial_lines,
+    wait_until,
+)
+from tests.support.campaigns import beside_rules
+from tests.support.fake_provider import FakeProvider
+from tests.support.replies import Reply
+
+ARMS: tuple[Arm, ...] = (("vignette", "mcq"), ("multi_turn", "mcq"), ("multi_turn", "frq"), ("summarized", "frq"))
+TOKENS = 18
+"""Of every call: 11 of the prompt and 7 of the reply."""
+
+
+def everybody(body: dict[str, Any]) -> str:
+    """Play every seat, always the same way: a patient of an even age is told of gout, one of an odd age of a bunion."""
+    asked, said = str(body["messages"]), str(body["messages"][-1]["content"])
+    if body["model"] == "grader":
+        if "doctor wrote" in said:
+            return "Bunion" if "Bunion" in said else "Podagra"
+        return "No" if "Bunion" in said else "Yes"
+    if body["model"] == "doctor":
+        if "Final Diagnosis:** or" in said or len(body["messages"]) > 5 or "case" in said.lower():
+            return f"**Final Diagnosis:** {'Bunion' if 'odd' in asked else 'Podagra'}"
+        return "Does it hurt?"
+    age = re.search(r"A (\d+)-year-old", asked)
+    return "My toe is hot, that is odd." if age and int(age[1]) % 2 else "My toe is hot."
+
+
+class Breaks(Exception):
+    """A fault of ours, at a chosen moment."""
+
+
+@pytest.fixture
+def all_seats(fake_provider_thread: FakeProvider) -> FakeProvider:
+    fake_provider_thread.script = everybody
+    return fake_provider_thread
+
+
+@pytest.fixture
+def priced(tmp_path: Path) -> Path:
+    path = tmp_path / "models.local.toml"
+    path.write_text(PRICED)
+    return path
+
+
+def a_campaign(provider: FakeProvider, *own: Path, cases: int = 3, seed: int = 20) -> RunHeader:
+    names = beside_rules("openai/doctor", patient="openai/patient", grader="openai/grader", summariser="openai/patient")
+    return begun(plan(cases, names=names, arms=ARMS, seed=seed, base_url=provider.base_url), *own)
+
+
+def replies(header: RunHeader) -> list[ReplyLine]:
+    return [line for _, line in read_lines(journal_path(header.run_id)) if isinstance(line, ReplyLine)]
+
+
+def verdicts(header: RunHeader) -> dict[str, list[tuple[str, str, str]]]:
+    return {
+        line.case_key: [(e.format, e.rule, e.verdict) for e in line.events if isinstance(e, Graded)]
+        for line in trial_lines(header.run_id)
+    }
+
+
+def spent() -> tuple[int, int]:
+    """Return the calls in the database, and their tokens."""
+    fold(Store())
+    with Store().read() as cursor:
+        sql = "SELECT count(*), coalesce(sum(prompt_tokens + completion_tokens), 0) FROM calls"
+        return cursor.execute(sql).fetchall()[0]
+
+
+def breaking_at(number: int) -> Callable[[Journal, Any], Any]:
+    """Return an append that breaks as if the process had died before so many lines were written."""
+    append, seen = Journal.append, Counter[str]()
+
+    async def broken(self: Journal, *lines: Any) -> None:
+        seen["lines"] += 1
+        if seen["lines"] > number:
+            raise Breaks
+        await append(self, *lines)
+
+    return broken
+
+
+def test_a_run_that_breaks_off_anywhere_asks_again_for_what_was_in_the_air_only(
+    all_seats: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = a_campaign(all_seats)
+    go(whole)
+    unbroken, right = len(all_seats.requests), verdicts(whole)
+    assert {verdict for said in right.values() for *_, verdict in said} >= {"correct", "incorrect"}
+    for number in (1, 4, 9, unbroken // 2, unbroken - 1):
+        header = a_campaign(all_seats, seed=number)
+        all_seats.requests.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(Journal, "append", breaking_at(number))
+            with pytest.raises(Breaks):
+                go(header)
+        assert len(replies(header)) <= number
+        outcome = go(header)
+        assert outcome.progress.unused == 0
+        assert len(all_seats.requests) == unbroken + 1, "one reply was in the air when it broke"
+        assert len(replies(header)) == unbroken
+        assert verdicts(header) == right
+        # what it was graded by is what it was graded by: also what a finished trial's grader had said
+        assert [len(story(line)) for line in trial_lines(header.run_id)] == [
+            len(story(line)) for line in trial_lines(whole.run_id)
+        ]
+
+
+def test_killed_at_any_moment_a_run_pays_for_nothing_twice(all_seats: FakeProvider, db: Path) -> None:
+    whole = a_campaign(all_seats, cases=4)
+    go(whole)
+    unbroken, right = len(all_seats.requests), verdicts(whole)
+    header = a_campaign(all_seats, cases=4, seed=21)
+    all_seats.script = lambda body: Reply(everybody(body), delay_s=0.03)
+    all_seats.requests.clear()
+    kills = 0
+    for asked in (7, 19, 33):
+        child = spawn(db, "resume", header.run_id, "--concurrency", "2")
+        wait_until(lambda asked=asked, child=child: len(all_seats.requests) >= asked or child.poll() is not None)  # type: ignore[misc]
+        if child.poll() is None:
+            child.send_signal(signal.SIGKILL)
+            kills += 1
+        child.communicate()
+    all_seats.script = everybody
+    outcome = go(header, concurrency=2)
+    assert kills == 3
+    assert outcome.stopped is None
+    assert len(all_seats.requests) <= unbroken + 2 * kills, "two calls at most were in the air at each kill"
+    assert verdicts(header) == right
+    assert len(raw_trials(header.run_id)) == 4
+    assert header.run_id in run_ids(db)
+    assert environment(db)["ANAMNESIS_DB"] == str(db)
+
+
+def test_what_an_unfinished_trial_cost_is_counted_and_is_not_counted_twice_when_it_is_finished(
+    all_seats: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    header = a_campaign(all_seats)
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "append", breaking_at(10))
+        with pytest.raises(Breaks):
+            go(header)
+    paid = len(replies(header))
+    assert spent() == (paid, paid * TOKENS)
+    Store().path.unlink()
+    assert spent() == (paid, paid * TOKENS)
+    go(header)
+    made = len(replies(header))
+    assert made > paid
+    assert spent() == (made, made * TOKENS)
+    Store().path.unlink()
+    assert spent() == (made, made * TOKENS)
+    records = [e.call for line in trial_lines(header.run_id) for e in line.events if isinstance(e, Called)]
+    assert sorted(call.call_id for call in records) == sorted(line.call.call_id for line in replies(header))
+    assert all(call.response and call.request for call in records), "a trial has its calls whole again"
+    with JournalWriter(journal_path(header.run_id)) as journal:
+        journal.append(DeletedLine(run_id=header.run_id, trial_id=trial_lines(header.run_id)[0].trial_id))
+    assert spent() == (made, made * TOKENS)
+
+
+def test_a_call_stands_in_the_journal_once(all_seats: FakeProvider) -> None:
+    header = a_campaign(all_seats)
+    go(header)
+    data = journal_path(header.run_id).read_bytes()
+    assert data.count(b'"finish_reason"') == len(all_seats.requests)
+
+
+def test_a_budget_holds_across_resumes(all_seats: FakeProvider, priced: Path) -> None:
+    """The doctor's calls cost $0.018 each; the others have no price that this run knows."""
+    price = '\n[models."openai/{}"]\nprices = {{ input = 1000.0, output = 1000.0 }}\n'
+    priced.write_text(PRICED + price.format("patient") + price.format("grader"))
+    header = a_campaign(all_seats, priced)
+    first = go(header, priced, budget_usd=0.10)
+    assert first.stopped == "The budget of $0.10 is used up."
+    assert len(all_seats.requests) == 6
+    second = go(header, priced, budget_usd=0.10)
+    assert second.stopped == "The budget of $0.10 is used up."
+    assert len(all_seats.requests) == 6, "what was spent before counts"
+    third = go(header, priced, budget_usd=0.15)
+    assert (third.stopped, len(all_seats.requests)) == ("The budget of $0.15 is used up.", 9)
+    assert (third.progress.spent_usd, third.progress.cost_usd) == (pytest.approx(0.108), pytest.approx(0.054))
+
+
+def test_what_the_program_no_longer_asks_for_is_left_out_and_said(
+    all_seats: FakeProvider, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    header = a_campaign(all_seats, cases=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "append", breaking_at(6))
+        with pytest.raises(Breaks):
+            go(header)
+    path = journal_path(header.run_id)
+    path.write_bytes(path.read_bytes().replace(b'"key":"', b'"key":"other', 2))
+    outcome = go(header)
+    assert (outcome.progress.done, outcome.progress.unused, outcome.progress.remembered) == (1, 2, 4)
+    assert "2 paid replies are no longer asked for" in caplog.text
+
+
+def test_a_regrading_that_breaks_off_goes_on_with_what_the_grader_said(
+    all_seats: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    header = a_campaign(all_seats, cases=4)
+    go(header)
+    wanted = Regrading((header.run_id,), "openai/grader", base_url=all_seats.base_url, fresh=True)
+    all_seats.requests.clear()
+    regrade(wanted, registry(), Options(1))
+    unbroken = len(all_seats.requests)
+    all_seats.requests.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "append", breaking_at(5))
+        with pytest.raises(Breaks):
+            regrade(wanted, registry(), Options(1))
+    kept = [unit for unit in Memory.of(journal_path(header.run_id)).units if unit.startswith(REGRADING)]
+    assert len(kept) == 1, "an answer was half graded"
+    regrade(wanted, registry(), Options(1))
+    # two answers of two calls each, and the line that ends the second is lost: of it, nothing is asked again; of all
+    # others everything is, for that is what a fresh one is for
+    assert len(all_seats.requests) == 4 + (unbroken - 2)
+
+
+async def test_many_appends_share_a_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import asyncio
+    import os
+
+    syncs: list[int] = []
+    sync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda number: (syncs.append(number), sync(number))[1])
+    path = tmp_path / "run" / "journal.jsonl"
+    async with Journal(path) as journal:
+        assert not path.exists(), "nothing is made before there is something to keep"
+        await asyncio.gather(*(journal.append(DeletedLine(run_id="r", trial_id=str(n))) for n in range(128)))
+        assert [line.trial_id for _, line in read_lines(path)] == [str(n) for n in range(128)]  # type: ignore[union-attr]
+        assert len(syncs) <= 3
+
+
+async def test_a_disk_that_is_full_fails_whoever_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: JournalWriter, lines: Any) -> None:
+        raise AnamnesisError("The disk is full.")
+
+    monkeypatch.setattr(JournalWriter, "append_all", full)
+    async with Journal(tmp_path / "run" / "journal.jsonl") as journal:
+        with pytest.raises(AnamnesisError, match="full"):
+            await journal.append(DeletedLine(run_id="r", trial_id="t"))

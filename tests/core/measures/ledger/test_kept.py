@@ -1,0 +1,185 @@
+"""Marking stored conversations once: what is kept, what is made anew, and the figures that follow from it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import orjson
+import pytest
+
+from core.agents.base import Turn
+from core.case import Fact, Profile
+from core.errors import AnamnesisError
+from core.measures import missing
+from core.measures.base import Record
+from core.measures.ledger.kept import LEDGER, FactsLedger, kept_facts, talk_rows, topic_rows
+from core.measures.ledger.marks import Ledger, ledger, ledger_facts
+from core.measures.missing import Measured, Parcel, count_missing, measure_missing, read_by
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.queries.facts import StoredLedger, add_ledgers, save_facts, talk_sums, topic_sums
+from core.text.facts import facts_of
+from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
+
+COUGH = Profile(
+    basic=(
+        Fact(key="chief complaint", value="cough", lay="I have a cough"),
+        Fact(key="fever", value="fever", lay="I have a fever"),
+        Fact(key="smoking", value="smokes 20 cigarettes a day", lay="I smoke 20 cigarettes a day"),
+    )
+)
+CASES = [a_case(n, profile=COUGH, vignette="A man with a cough and fever. He smokes.", answer="Pneumonia", synonyms=())
+         for n in (1, 2)]  # fmt: skip
+ASKS = ("Do you have a fever?", "Yes, I have a fever.")
+SILENT = ("Is there anything else?", "No, doctor.")
+
+
+def talk(*exchange: str) -> tuple[Turn, ...]:
+    said = ("Hello, what brings you in?", "I have a cough.", *exchange, "**Final Diagnosis:** Flu")
+    return tuple(Turn("patient" if n % 2 else "doctor", text) for n, text in enumerate(said))
+
+
+TALKS = {("m1", 1): talk(*ASKS), ("m1", 2): talk(*SILENT), ("m2", 1): talk(*SILENT), ("m2", 2): talk(*SILENT)}
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Store:
+    """Two models, each in one conversation about each of two cases; the first asks for the fever in one."""
+    store = Store(tmp_path / "results.duckdb")
+    for model in ("m1", "m2"):
+        lines = [
+            a_trial(
+                [*(Utterance(turn=n, role=t.role, text=t.text) for n, t in enumerate(TALKS[model, n_case])),
+                 Ended(reason="final_diagnosis", doctor_turns=2), Finished()],
+                trial_id=f"{model}/{n_case}", run_id=model, case_key=f"ours/{n_case}",
+            )
+            for n_case in (1, 2)
+        ]  # fmt: skip
+        write_journal(store.journals, model, a_header(model, CASES, doctor=model), *lines)
+    fold(store)
+    return store
+
+
+def ledgers(model: str) -> list[Ledger]:
+    return [ledger(CASES[n - 1], TALKS[model, n]) for n in (1, 2)]
+
+
+def marks(store: Store) -> int:
+    with store.read() as cursor:
+        return int(cursor.execute("SELECT count(*) FROM ledgers").fetchall()[0][0])
+
+
+def test_everything_is_marked_once_and_told(filled: Store) -> None:
+    told: list[tuple[int, int]] = []
+    assert count_missing(filled, LEDGER) == 4
+    assert measure_missing(filled, LEDGER, progress=lambda *at: told.append(at)) == Measured(4, 0)
+    assert told[-1] == (4, 4)
+    assert count_missing(filled, LEDGER) == 0
+    assert measure_missing(filled, LEDGER) == Measured(0, 0)
+    assert marks(filled) == 4
+
+
+def test_what_the_attribution_reads_is_what_the_ledger_says(filled: Store) -> None:
+    measure_missing(filled, LEDGER)
+    kept = kept_facts(filled)
+    assert kept == {f"{m}/{n}": ledger_facts(CASES[n - 1], said) for (m, n), said in TALKS.items()}
+    assert kept["m1/1"].never == 1, "only the smoking never came up"
+    assert kept["m1/2"].never == 2
+
+
+def test_stopped_it_goes_on_where_it_was(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FactsLedger, "parcel", 1)
+    heard: list[int] = []
+    found = measure_missing(filled, LEDGER, progress=lambda at, of: heard.append(at), stop=lambda: bool(heard))
+    assert found == Measured(1, 3)
+    assert marks(filled) == 1
+    done: list[int] = []
+    assert measure_missing(filled, LEDGER, progress=lambda at, of: done.append(of)) == Measured(3, 0)
+    assert done == [3, 3, 3]
+
+
+def test_broken_off_what_was_written_is_kept(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FactsLedger, "parcel", 1)
+
+    def fail(done: int, planned: int) -> None:
+        if done == 2:
+            raise AnamnesisError("the power went")
+
+    with pytest.raises(AnamnesisError, match="power"):
+        measure_missing(filled, LEDGER, progress=fail)
+    assert marks(filled) == 2
+    assert count_missing(filled, LEDGER) == 2
+
+
+def test_new_facts_of_a_case_mark_its_conversations_anew(filled: Store) -> None:
+    measure_missing(filled, LEDGER)
+    with filled.write() as connection:
+        save_facts(connection, CASES[0], facts_of(CASES[0])[:2], "a person")
+    assert count_missing(filled, LEDGER) == 2
+    assert set(kept_facts(filled)) == {"m1/2", "m2/2"}
+    measure_missing(filled, LEDGER)
+    assert kept_facts(filled)["m1/1"].never == 0, "the smoking is no fact any more"
+
+
+def test_new_rules_mark_everything_anew(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    measure_missing(filled, LEDGER)
+    monkeypatch.setattr(FactsLedger, "version", "other")
+    assert count_missing(filled, LEDGER) == 4
+    assert kept_facts(filled) == {}
+
+
+def test_processes_give_the_same_and_end(filled: Store) -> None:
+    parcels = [Parcel(LEDGER, (Record(str(at), CASES[0], said),)) for at, said in TALKS.items()] * 3
+    found = read_by(2, iter(parcels))
+    assert list(found) == [parcel.read() for parcel in parcels]
+
+
+def test_a_process_that_dies_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(missing, "_start", lambda: missing.subprocess.Popen(
+        ["true"], stdin=missing.subprocess.PIPE, stdout=missing.subprocess.PIPE))  # fmt: skip
+    with pytest.raises(AnamnesisError, match="broke off"):
+        list(read_by(1, [Parcel(LEDGER, (Record("t", CASES[0], talk()),))]))
+
+
+def test_figures_of_topics_are_those_of_the_ledgers(filled: Store) -> None:
+    measure_missing(filled, LEDGER)
+    with filled.read() as cursor:
+        rows = topic_rows(topic_sums(cursor, LEDGER.version))
+    assert set(rows) == {"m1", "m2"}
+    for model, found in rows.items():
+        for row in found:
+            of = [[m.mark for m in one.marks if m.fact.told and m.fact.topic == row.topic] for one in ledgers(model)]
+            assert (row.cases, row.facts) == (len(of), sum(map(len, of)))
+            for mark in ("asked", "volunteered", "never_elicited"):
+                assert getattr(row, mark).value == sum(marks.count(mark) / len(marks) for marks in of) / len(of)
+    social = {model: {r.topic: r for r in found}["social history"] for model, found in rows.items()}
+    assert social["m1"].never_elicited.value == 1.0
+
+
+def test_figures_of_talks_count_what_is_left_out(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FactsLedger, "parcel", 1)
+    heard: list[int] = []
+    measure_missing(filled, LEDGER, progress=lambda at, of: heard.append(at), stop=lambda: bool(heard))
+    with filled.read() as cursor:
+        rows = {row.model: row for row in talk_rows(talk_sums(cursor, LEDGER.version))}
+    assert {m: (r.conversations, r.missing, r.broken) for m, r in rows.items()} == {"m1": (1, 1, 0), "m2": (0, 2, 0)}
+    measure_missing(filled, LEDGER)
+    with filled.read() as cursor:
+        rows = {row.model: row for row in talk_rows(talk_sums(cursor, LEDGER.version))}
+    assert {m: (r.conversations, r.missing, r.with_leaked.value) for m, r in rows.items()} == {
+        "m1": (2, 0, 0.0), "m2": (2, 0, 0.0),
+    }  # fmt: skip
+    assert {(r.judged, math.isnan(r.with_invented.value)) for r in rows.values()} == {(0, True)}, "nobody judged"
+
+
+def test_summaries_of_older_rules_are_left_alone_and_marked_anew(filled: Store) -> None:
+    """As version 2 kept them, with what rules then called withheld and invented."""
+    facts = {"never": 1, "withheld": [3], "invented": [5], "leaked": [], "coverage": 0.5, "turns": 6}
+    old = {"topics": [], "invented": 2, "denials": 1, "facts": facts}
+    with filled.write() as connection:
+        add_ledgers(connection, [StoredLedger("m1/1", "of version 2", orjson.dumps(old).decode(), 1.0)])
+    assert count_missing(filled, LEDGER) == 4
+    assert kept_facts(filled) == {}
+    assert measure_missing(filled, LEDGER).measured == 4
+    assert marks(filled) == 5

@@ -1,0 +1,147 @@
+"""A measure is one file in a folder of extensions: it is found, measured, kept with its evidence, and reported."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import core.measures
+from core import paths
+from core.errors import UsageError
+from core.measures.missing import Measured, count_missing, measure_missing
+from core.measures.registry import measures, metrics
+from core.store.database import Store
+from core.store.fold import fold
+from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
+
+TOY = '''
+"""How long the doctor's questions are."""
+
+from core.measures.base import Evidence, Measure, Record, Score
+
+
+class QuestionLength(Measure):
+    """Mean number of words in the doctor's questions."""
+
+    name = "question_length"
+
+    def scores(self, record: Record):
+        asked = [(n, turn.text) for n, turn in enumerate(record.dialogue) if turn.role == "doctor" and "?" in turn.text]
+        if asked:
+            longest = max(asked, key=lambda one: len(one[1].split()))
+            yield Score("words", sum(len(text.split()) for _, text in asked) / len(asked), (Evidence(*longest),))
+'''
+COUNTING = '''
+from typing import Annotated
+
+from core.measures.base import Columns, Row, metric
+
+
+@metric("trials", empty="There is no trial.")
+def report(asked, least: Annotated[int, "Cases with fewer trials are left out."] = 1):
+    """Count the trials of each case."""
+    with asked.store.read() as cursor:
+        rows = cursor.execute("SELECT case_key, count(*) FROM trials GROUP BY case_key ORDER BY case_key").fetchall()
+    for case, n in rows:
+        if n >= least:
+            yield Row({"case": case}, n, columns=Columns("trials", n=None))
+'''
+SAID = {
+    "run/1/0": ("Fever?", "No.", "Since when do you cough?", "Monday."),  # 1 and 5 words
+    "run/1/1": ("Any pain in your chest?", "No.", "Thank you.", "Bye."),  # 5 words
+    "run/2/0": ("Do you smoke at all now?", "No.", "I see.", "Yes."),  # 6 words
+    "run/2/1": ("Hello.", "I cough.", "I see.", "Yes."),  # no question
+}
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """Two cases with two trials each, and the folder of extensions with the measure in it."""
+    folder = tmp_path / "extensions"
+    (folder / "measures").mkdir(parents=True)
+    (folder / "measures" / "question_length.py").write_text(TOY)
+    monkeypatch.setenv("ANAMNESIS_EXTENSIONS", f"{tmp_path / 'none'}{os.pathsep}{folder}")
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "results.duckdb"))
+    monkeypatch.setattr(core.measures, "__path__", list(core.measures.__path__))
+    monkeypatch.delitem(sys.modules, "core.measures.question_length", raising=False)
+    store = Store()
+    lines = [
+        a_trial(
+            [*(Utterance(turn=n, role="patient" if n % 2 else "doctor", text=text) for n, text in enumerate(texts)),
+             Ended(reason="no_question", doctor_turns=1), Finished()],
+            trial_id=trial, case_key=f"ours/{trial[4]}", trial=int(trial[-1]),
+        )
+        for trial, texts in SAID.items()
+    ]  # fmt: skip
+    write_journal(store.journals, "run", a_header(cases=[a_case(1), a_case(2)]), *lines)
+    return store
+
+
+def report(*options: str) -> str:
+    """Run ``python -m core report`` in a process of its own."""
+    command = [sys.executable, "-m", "core", "report", *options]
+    done = subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_it_is_reported_with_interval_number_and_evidence(store: Store) -> None:
+    (row,) = json.loads(report("question_length", "--format", "json"))
+    # case 1: (3 + 5) / 2, case 2: 6; two cases drawn again and again have means between 4 and 6
+    assert (row["model"], row["score"], row["mean"]) == ("openai/a", "words", 5.0)
+    assert (row["ci_low"], row["ci_high"]) == (4.0, 6.0)
+    assert (row["n_cases"], row["n_trials"], row["excluded"]) == (2, 3, {"nothing to measure": 1})
+    evidence = json.loads(report("question_length", "--part", "evidence", "--format", "json"))
+    assert [(e["trial_id"], e["value"], e["turn"], e["words"]) for e in evidence] == [
+        ("run/1/0", 3.0, 2, "Since when do you cough?"),
+        ("run/1/1", 5.0, 0, "Any pain in your chest?"),
+        ("run/2/0", 6.0, 0, "Do you smoke at all now?"),
+    ]
+    assert "Mean number of words in the doctor's questions." in report("--help")
+
+
+def test_it_is_measured_in_processes_and_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    fold(store)
+    toy = measures()["question_length"]
+    assert count_missing(store, toy) == 4
+    assert measure_missing(store, toy, processes=1) == Measured(4, 0)
+    assert measure_missing(store, toy) == Measured(0, 0)
+    with store.read() as cursor:
+        kept = cursor.execute(
+            "SELECT trial_id, name, value, evidence FROM scores WHERE name <> '' ORDER BY trial_id"
+        ).fetchall()
+    assert [(trial, name, value) for trial, name, value, _ in kept] == [
+        ("run/1/0", "words", 3.0), ("run/1/1", "words", 5.0), ("run/2/0", "words", 6.0),
+    ]  # fmt: skip
+    assert json.loads(kept[0][3]) == [{"turn": 2, "words": "Since when do you cough?"}]
+    monkeypatch.setattr(type(toy), "version", "2")
+    assert count_missing(store, toy) == 4
+
+
+def test_a_file_that_cannot_be_read_is_named(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "extensions" / "measures"
+    (folder / "broken.py").write_text("import nothing_of_this_name")
+    with pytest.raises(UsageError, match=f"The measures in {folder / 'broken'} cannot be read: ModuleNotFoundError"):
+        metrics()
+
+
+def test_a_metric_of_its_own_has_its_own_rows_and_options(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "extensions" / "measures" / "trials.py").write_text(COUNTING)
+    assert json.loads(report("trials", "--least", "2", "--format", "json")) == [
+        {"case": "ours/1", "trials": 2, "ci_low": None, "ci_high": None},
+        {"case": "ours/2", "trials": 2, "ci_low": None, "ci_high": None},
+    ]
+    out = tmp_path / "trials.csv"
+    assert report("trials", "--format", "csv", "--out", str(out)) == f"Wrote 2 rows to {out}.\n"
+    assert out.read_text().splitlines() == ["case,trials,ci_low,ci_high", "ours/1,2,,", "ours/2,2,,"]
+    assert "Cases with fewer trials are left out." in report("trials", "--help")
+
+
+def test_every_metric_has_help_and_every_measure_is_known() -> None:
+    assert {"ledger", "history_taking", "patient_marks"} <= set(measures())
+    assert all(one.help.splitlines()[0].endswith(".") and one.empty.endswith(".") for one in metrics().values())
