@@ -395,13 +395,6 @@ class Framework(ABC):
         """Return a message as a reader is shown it; by default to everybody, as it was said."""
         return (Shown("", text),)
 
-    def by_rule(self, case: Case, header: RunHeader, seed: int, pack: PromptPack) -> Rules | None:
-        """Return what shows what models would be sent in place of a trial's rules, and plays these on that edited.
-
-        Without it, steps played by rule are shown with what was said before them and cannot be edited.
-        """
-        return None
-
     def spoken(self, role: str, text: str) -> str:
         """Return the words of a message alone, also of one that is still being said."""
         return text
@@ -421,6 +414,13 @@ class Framework(ABC):
     def invitation(self, role: str) -> str:
         """Return what a person in a seat is invited to say."""
         return "Ask the patient one question" if role == self.tested.role else "Answer the doctor"
+
+    def by_rule(self, case: Case, header: RunHeader, seed: int, pack: PromptPack) -> Rules | None:
+        """Return what shows what models would be sent in place of a trial's rules, and plays these on that edited.
+
+        Without it, steps played by rule are shown with what was said before them and cannot be edited.
+        """
+        return None
 
     def written(self, role: str, text: str) -> str:
         """Return what a person wrote in a seat's place as a message of the framework."""

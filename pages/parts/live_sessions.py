@@ -131,8 +131,8 @@ def _stored(trial: str, missing: str) -> Shown | None:
     session.started_at, session.finished_at = (min(times), max(times)) if times else (0.0, 0.0)
     if setup is None:
         return Shown(session, case, trial)
-    persona = str(setup.run.settings.get("persona") or "")
-    return Shown(session, case, trial, setup.run.doctor, persona, setup.run.protocol)
+    run = setup.run
+    return Shown(session, case, trial, run.doctor, str(run.settings.get("persona") or ""), run.protocol)
 
 
 def play_again(shown: Shown) -> None:

@@ -67,7 +67,6 @@ def test_a_conversation_is_read_with_addressees_staff_misuses_and_rating(
     assert "The doctor answers twice" in text
     assert ":orange-badge[:material/stacks: Several diagnoses]" in text
     assert [m.name for m in app.chat_message].count("user") == 2, "the staff stands on the doctor's side"
-    assert ("Debug it" in links(app)) == (page == "transcripts")
     assert "Fork from here" in links(app)
     assert "The vignette, which was shown to nobody here" in [e.label for e in app.expander]
 
