@@ -126,7 +126,7 @@ def pack_places(needed: tuple[str, ...] = ()) -> list[PackPlace]:
 
     A folder of the user that has the name of one of the project's packs is left out.
     """
-    shipped = [PackPlace(path.name, path, own=False) for path in _folders(paths.PROMPTS)]
+    shipped = [PackPlace(path.name, path, own=False) for folder in _shipped() for path in _folders(folder)]
     taken = {place.name for place in shipped}
     own = [PackPlace(path.name, path, own=True) for path in _folders(own_packs_folder()) if path.name not in taken]
     return [place for place in shipped + own if all((place.folder / f"{name}.md").is_file() for name in needed)]
@@ -234,8 +234,10 @@ def _compiled(source: str) -> jinja2.Template:
 
 def _folder_of(name_or_folder: str) -> Path:
     """Return the folder that is meant, which need not exist: the project's, the user's own, or a path."""
-    shipped, own = paths.PROMPTS / name_or_folder, own_packs_folder() / name_or_folder
+    own = own_packs_folder() / name_or_folder
     named = bool(_NAME.fullmatch(name_or_folder))
+    places = [folder / name_or_folder for folder in _shipped()]
+    shipped = next((place for place in places if named and place.is_dir()), places[0])
     if named and shipped.is_dir() and own.is_dir():
         raise UsageError(
             f"Your prompt pack {own} has the name of a pack of the project: rename its folder, so that it is clear "
@@ -244,6 +246,11 @@ def _folder_of(name_or_folder: str) -> Path:
     if shipped.is_dir():
         return shipped
     return own if named and own.is_dir() else Path(name_or_folder).expanduser()
+
+
+def _shipped() -> list[Path]:
+    """Return where packs lie that come with the program and its extensions."""
+    return [paths.PROMPTS, *(folder / "prompts" for folder in paths.extensions())]
 
 
 def _folders(parent: Path) -> list[Path]:

@@ -40,7 +40,6 @@ VERDICT: dict[Verdict, str] = {
     "provider_error": "Provider error, excluded",
     "not_applicable": "Not applicable",
 }
-PROTOCOL: dict[str, str] = {"craftmd": "CRAFT-MD", "consultation": "Consultation", "automedic": "AutoMedic"}
 END: dict[EndReason, str] = {
     "final_diagnosis": "the doctor gave a final diagnosis",
     "no_question": "the doctor’s message held no question",

@@ -5,10 +5,10 @@ import streamlit as st
 from core.debugger.steps import steps_of_trial
 from core.debugger.variants import variants_of
 from core.errors import AnamnesisError
-from core.frameworks.base import framework
+from core.frameworks.base import framework, title_of
 from core.frameworks.casting import is_model
 from core.journal import RunHeader
-from core.words import PROTOCOL, ROLE
+from core.words import ROLE
 from pages.parts.case_pictures import draw_pictures_folded
 from pages.parts.debug_edit import draw_edit
 from pages.parts.debug_matrix import draw_matrix
@@ -32,7 +32,7 @@ def draw_head(shown: Shown) -> None:
         st.button("Another case", icon=":material/add:", on_click=leave, key="debug_new")
     asked = f"asks for: {ASKS_FOR[case.asks_for].lower()}"
     who = cast_words(header)
-    settings = [PROTOCOL[header.protocol], asked, who, f"prompts {plain(header.prompt_pack)}", f"seed {header.seed}"]
+    settings = [title_of(header.protocol), asked, who, f"prompts {plain(header.prompt_pack)}", f"seed {header.seed}"]
     persona = str(header.settings.get("persona") or "")
     settings += [f"persona {plain(persona)}"] if persona else []
     settings += ["with pictures"] if header.settings.get("images") else []

@@ -31,7 +31,7 @@ from core.events import (
 )
 from core.export import words
 from core.export.document import Document, Talk
-from core.frameworks.automedic.messages import GOES, message_of, misuses_of, speaks_in_tags
+from core.frameworks.base import Framework, framework_of
 from core.measures.provenance import UNKNOWN, side_by_side
 
 E = TypeVar("E", bound=Event)
@@ -134,27 +134,26 @@ def _row(number: int, cells: tuple[Cell | None, ...]) -> Row:
 
 
 def _cells(talk: Talk) -> list[Cell]:
-    tagged, misuses, thoughts = _in_tags(talk), misuses_of(talk.events), reasoning_of(talk.events)
+    known, thoughts = _framework(talk), reasoning_of(talk.events)
+    misuses = {event.turn: event for event in of_kind(talk, Misused)}
     return [
-        replace(
-            _tagged(said, misuses.get(said.turn)) if tagged and said.role == "doctor" else Cell(said.role, said.text),
-            thought=thoughts.get(said.call_id or "", ""),
-        )
+        replace(_cell(known, said, misuses.get(said.turn)), thought=thoughts.get(said.call_id or "", ""))
         for said in of_kind(talk, Utterance)
     ]
 
 
-def _in_tags(talk: Talk) -> bool:
-    """Say whether a conversation is AutoMedic's: by its run, or where it has none, by what was said."""
-    return talk.cast.protocol == "automedic" if talk.cast else speaks_in_tags(talk.events)
+def _framework(talk: Talk) -> Framework | None:
+    """Return under which framework a conversation was held: by its run, or where it has none, by what was said."""
+    return framework_of(talk.events, talk.cast.protocol if talk.cast else "")
 
 
-def _tagged(said: Utterance, misuse: Misused | None) -> Cell:
-    message = message_of(said.text)
+def _cell(known: Framework | None, said: Utterance, misuse: Misused | None) -> Cell:
+    if known is None or not known.addresses:
+        return Cell(said.role, said.text)
+    (message,) = known.shown(said.role, said.text)
     why = words.misused(misuse.kinds) if misuse else ""
     quoted = f"{why} “{misuse.detail}”" if misuse and misuse.detail else why
-    whole = message.whole if message.whole is not None else ""
-    return Cell(said.role, message.text, GOES[message.goes], whole, quoted)
+    return Cell(said.role, message.text, message.to, message.whole or "", quoted)
 
 
 def arms(talks: Sequence[Talk]) -> list[ArmRow]:
@@ -201,7 +200,8 @@ def ending(talk: Talk) -> str:
     ended = next(iter(of_kind(talk, Ended)), None)
     if ended is not None:
         detail = f" ({ended.detail})" if ended.detail else ""
-        how = words.how_it_ended(ended.reason, ended.doctor_turns, tagged=_in_tags(talk))
+        known = _framework(talk)
+        how = words.how_it_ended(ended.reason, ended.doctor_turns, tagged=known is not None and known.addresses)
         return f"It ended because {how}{detail}."
     if of_kind(talk, Finished):
         return "This trial held no conversation."

@@ -1,1 +1,5 @@
-"""The frameworks: in which order agents speak. A framework is one folder here that yields events."""
+"""The frameworks: in which order agents speak. Each is one folder, here or in an extension, that yields events."""
+
+from core import paths
+
+__path__ += [str(folder / "frameworks") for folder in paths.extensions()]

@@ -19,7 +19,9 @@ from pydantic.fields import FieldInfo
 
 from core.agents import pictures
 from core.agents.base import Dialogue, Scene
+from core.agents.human import Human
 from core.agents.parts import Rules
+from core.agents.player import HumanPlayer, ModelPlayer, Player, Rule, RulePlayer
 from core.case import Case, Fact, Profile
 from core.errors import UsageError
 from core.events import FORMATS, QUESTION_TYPES, Event, Format, Parent, QuestionType, Started, Utterance
@@ -223,7 +225,7 @@ class Shown:
 
 
 class Framework(ABC):
-    """In which order agents speak; see the module. Everything but ``play`` and ``open`` has a default."""
+    """In which order agents speak; see the module. Everything but ``play`` has a default."""
 
     name: ClassVar[str]
     """As it stands in databases, links and on the command line."""
@@ -244,6 +246,8 @@ class Framework(ABC):
     paper_arms: ClassVar[tuple[Arm, ...]] = ()
     """Those of its publication; all where there is none."""
     usual_arms: ClassVar[Literal["all", "paper"]] = "paper"
+    rules: ClassVar[Mapping[str, Rule]] = {}
+    """Reference kind → what it says, for seats that ``open`` fills by itself."""
     prompts: ClassVar[tuple[str, ...]] = ()
     """The prompts that its pack must have; the pack bears the framework's name."""
     mcq_rule: ClassVar[McqRule] = "mcq_loose"
@@ -265,9 +269,24 @@ class Framework(ABC):
 
     # what is played
 
-    @abstractmethod
     def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> Any:
-        """Return the players of a cast (full names), as ``play`` takes them; raise ``UsageError`` where a key lacks."""
+        """Return the players of a cast (full names), as ``play`` takes them; raise ``UsageError`` where a key lacks.
+
+        By default a dictionary of ``core.agents.player.Player`` by seat, and under ``grader`` a grader.
+        """
+        players: dict[str, Any] = {"grader": casting.grader(names.grader or GRADER.rules[0])}
+        for seat in self.seats:
+            if seat.role != GRADER.role:
+                players[seat.role] = self._player(seat, casting, names[seat.role])
+        return players
+
+    def _player(self, seat: Seat, casting: Casting, name: str) -> Player:
+        if name == "human":
+            return HumanPlayer(Human(seat.role, casting.listening()))
+        if is_rule(name):
+            return RulePlayer(seat.role, name, self.rules[name])
+        sampling = casting.sampling if seat.tested else Sampling()
+        return ModelPlayer(seat.role, casting.voice(seat.role, name, sampling), casting.pack)
 
     @abstractmethod
     def play(self, trial: Trial, cast: Any, settings: Any, branch: Branch | None = None) -> AsyncIterator[Event]:

@@ -16,7 +16,7 @@ from core.frameworks.base import Arm, Campaign, framework
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import Settings
 from core.prompts import load_pack
-from core.words import PROTOCOL
+from core.frameworks.base import title_of
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.pages import button, has_button, run_until, trouble, words
@@ -329,7 +329,7 @@ def test_a_trial_of_another_framework_is_shown_edited_and_sent_again(
     step = "reply:2" if protocol == "consultation" else "reply:1"
     app = open_page("debugger", trial=run.trials[0].trial_id, step=step)
     assert trouble(app) == []
-    assert PROTOCOL[protocol] in words(app)
+    assert title_of(protocol) in words(app)
     labels = [expander.label for expander in app.expander]
     assert rf"System · Instructions :gray[· prompts\/{protocol}\/patient\.md]" in labels
     assert ("Facts" in app.segmented_control(key="debug_view").options) == (protocol == "consultation")
