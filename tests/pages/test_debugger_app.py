@@ -12,11 +12,10 @@ from streamlit.testing.v1 import AppTest
 from core.datasets.library import library
 from core.debugger.run import BenchRun, start_bench
 from core.debugger.variants import variants_of
-from core.frameworks.base import Arm, Campaign, framework
+from core.frameworks.base import Arm, Campaign, framework, title_of
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import Settings
 from core.prompts import load_pack
-from core.frameworks.base import title_of
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.pages import button, has_button, run_until, trouble, words
