@@ -37,7 +37,7 @@ def runs_table(runs: list[RunProgress]) -> pd.DataFrame:
                 "Excluded": run.excluded,
                 "Cost": "unknown" if run.cost_usd is None else money(run.cost_usd),
                 "Started": datetime.datetime.fromtimestamp(run.created_at, tz=datetime.UTC),
-                "RunProgress": run.run_id,
+                "Run": run.run_id,
             }
             for run in runs
         ]
