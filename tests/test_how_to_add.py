@@ -198,7 +198,7 @@ def test_a_toy_framework_measure_and_format_are_used_end_to_end(extended: dict[s
     counted = json.loads(core(extended, "report", "nurses_questions", "--format", "json"))
     assert counted[0]["mean"] == 3
     out = tmp_path / "out.jsonl"
-    core(extended, "export", "transcripts", "--out", str(out))
+    core(extended, "export", "transcripts", journal.parent.name, "--out", str(out))
     assert len(out.read_text().splitlines()) == 3
 
 
