@@ -17,13 +17,11 @@ import pandas as pd
 from common import medians_s, table
 
 from core.frameworks.automedic.tags import plain_words, read_tags
-from core.measures.care import CareSeat, care_seats
 from core.measures.care.across import fits, normalised, scatter
 from core.measures.care.profile import PARTS, habits_of, profiles, read_care
 from core.stats.bootstrap import resampled_interval
 from core.store.database import Store
 from core.store.queries.care import failures, ratings
-from core.store.runs import CAMPAIGNS, run_records
 from core.store.tables import Row, insert
 
 MODELS, ITEMS, DATASETS = 11, 2_000, 4
@@ -124,7 +122,7 @@ def parts(rows: np.ndarray) -> tuple[float, float, float, float]:
     return float(conv) * min(1.0, float(conv) / float(static)), 100 * worth, kind, 1 - failed
 
 
-def show_page(trials: pd.DataFrame, seats: list[CareSeat], store: Store) -> None:
+def show_page(trials: pd.DataFrame, store: Store) -> None:
     by_set = profiles(trials, "dataset")
 
     def asked(of: Callable[..., object]) -> Callable[[], object]:
@@ -135,7 +133,7 @@ def show_page(trials: pd.DataFrame, seats: list[CareSeat], store: Store) -> None
         return work
 
     jobs: dict[str, Callable[[], object]] = {
-        "trials from the database": lambda: read_care(store, seats),
+        "trials from the database": lambda: read_care(store),
         "profiles over all, with intervals": lambda: profiles(trials),
         f"profiles by data set ({DATASETS})": lambda: profiles(trials, "dataset"),
         "one model's profile": lambda: profiles(trials[trials["seat"] == seats[0].key]),
@@ -148,12 +146,12 @@ def show_page(trials: pd.DataFrame, seats: list[CareSeat], store: Store) -> None
     table(f"{MODELS} models × {ITEMS:,} items × 1 trial", ("", "s", "CPU s"), rows)
 
 
-def show_loop(trials: pd.DataFrame, store: Store, seats: list[CareSeat]) -> None:
+def show_loop(trials: pd.DataFrame, store: Store) -> None:
     ours = {p.doctor: tuple(p.part(name).value for name in PARTS) for p in profiles(trials)}
     theirs = row_loop(store)
     apart = max(abs(a - b) for model in ours for a, b in zip(ours[model], theirs[model], strict=True))
     values = np.random.default_rng(1).random(ITEMS)
-    fast = medians_s(lambda: profiles(read_care(store, seats)), 3)
+    fast = medians_s(lambda: profiles(read_care(store)), 3)
     alone = medians_s(lambda: [resampled_interval(values) for _ in range(MODELS)], 3)
     read_tags.cache_clear()
     slow = medians_s(lambda: row_loop(store), 1, 0)
@@ -175,11 +173,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Path(folder) / "bench.duckdb")
         fill(store)
-        with store.read() as cursor:
-            seats = care_seats(run_records(cursor, sources=CAMPAIGNS))
-        trials = read_care(store, seats)
-        show_page(trials, seats, store)
-        show_loop(trials, store, seats)
+        trials = read_care(store)
+        show_page(trials, store)
+        show_loop(trials, store)
 
 
 if __name__ == "__main__":

@@ -21,15 +21,15 @@ from typing import Any
 
 import orjson
 from common import medians_s, table
-from core.frameworks.craftmd.protocol import run_trial
 
 from core.case import Case
 from core.datasets.library import library
 from core.events import PASSING, Answered, Called, CallRecord, Event, new_id
-from core.frameworks.base import Campaign, Trial, default_pack
-from core.frameworks.casting import Casting, CastNames
+from core.frameworks.base import Campaign, Trial
+from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import PAPER_ARMS
-from core.jobs.plan import header_of, rules_of
+from core.jobs.plan import header_of
+from core.jobs.run import player_of
 from core.journal import RunHeader, seed_of, trial_id
 from core.measures.accuracy import accuracy
 from core.models.registry import load_registry
@@ -61,9 +61,8 @@ def many_cases() -> tuple[Case, ...]:
 async def conversation(case: Case) -> list[dict[str, Any]]:
     """Return the events of one trial of the reference cast, with calls as a model would have made them."""
     plan = Campaign(names=CastNames("reference/bayes"), cases=(case,), arms=PAPER_ARMS)
-    cast = Casting(load_registry(), default_pack()).open(plan.names)
     events: list[Event] = []
-    async for event in run_trial(Trial("x", case, 0, 7), cast, rules_of(plan)):
+    async for event in player_of(plan, load_registry())(Trial("x", case, 0, 7, PAPER_ARMS)):
         if isinstance(event, Answered):
             events.append(call_for(event, case))
         if not isinstance(event, PASSING):

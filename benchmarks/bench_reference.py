@@ -1,4 +1,4 @@
-"""The reference cast: trials a second, and where the time of a campaign goes.
+"""The reference play: trials a second, and where the time of a campaign goes.
 
 Two campaigns over the library with different seeds: the first begins with empty caches, the second has read most
 phrases before. Beside them the same trials without engine, journal and database. Each part is charged with its own
@@ -19,22 +19,19 @@ from pathlib import Path
 from typing import Any
 
 from common import table
-from core.frameworks.craftmd.protocol import run_trial
 
-from core.agents.base import Cast
-from core.agents.parts import Rules
 from core.agents.reference import grader as reference_grader
 from core.agents.reference.doctor import ReferenceDoctor
 from core.agents.reference.grader import ReferenceGrader
 from core.agents.reference.patient import ReferencePatient
 from core.datasets.library import library
-from core.frameworks import grading
-from core.frameworks.base import Campaign, Trial, default_pack
-from core.frameworks.casting import Casting, CastNames
+from core.frameworks import answering as grading
+from core.frameworks.base import Campaign, Trial
+from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import PAPER_ARMS
 from core.jobs.engine import Engine, Stop
-from core.jobs.plan import header_of, rules_of, trials_of
-from core.jobs.run import begin
+from core.jobs.plan import header_of, trials_of
+from core.jobs.run import Play, begin, player_of
 from core.journal import JournalWriter
 from core.knowledge.bayes import DiseaseModel
 from core.models.registry import load_registry
@@ -99,28 +96,26 @@ class Clock:
         setattr(owner, name, watched)
 
 
-async def whole(plan: Campaign, cast: Cast) -> int:
+async def whole(plan: Campaign, play: Play) -> int:
     """Run the campaign as `python -m core run` does, but for the database."""
     header = header_of(plan, load_registry())
     begin(header)
     missing = trials_of(header)
-    rules = rules_of(plan)
-    engine = Engine(header, lambda trial: run_trial(trial, cast, rules), concurrency=32)
+    engine = Engine(header, play, concurrency=32)
     progress = await engine.run(missing, len(missing), Stop())
     return progress.done
 
 
-async def alone(plan: Campaign, cast: Cast) -> int:
+async def alone(plan: Campaign, play: Play) -> int:
     """Run the trials one after the other and forget their events."""
     trials = trials_of(header_of(plan, load_registry()))
-    rules: Rules = rules_of(plan)
     for trial in trials:
-        await _forget(trial, cast, rules)
+        await _forget(trial, play)
     return len(trials)
 
 
-async def _forget(trial: Trial, cast: Cast, rules: Rules) -> None:
-    async for _ in run_trial(trial, cast, rules):
+async def _forget(trial: Trial, play: Play) -> None:
+    async for _ in play(trial):
         pass
 
 
@@ -135,7 +130,7 @@ def main() -> None:
         for owner, name in functions:
             clock.watch(owner, name, part)
     start = time.perf_counter()
-    cast = Casting(load_registry(), default_pack()).open(CastNames("reference/bayes"))
+    play = player_of(campaign(0), load_registry())
     library()
     opened_s = time.perf_counter() - start
     rows: list[tuple[str, float, float, int]] = []
@@ -147,7 +142,7 @@ def main() -> None:
         wall, cpu = time.perf_counter(), time.process_time()
         with tempfile.TemporaryDirectory() as folder:
             os.environ["ANAMNESIS_DB"] = str(Path(folder) / "bench.duckdb")
-            count = asyncio.run(run(plan, cast))
+            count = asyncio.run(run(plan, play))
         rows.append((label, time.perf_counter() - wall, time.process_time() - cpu, count))
         clock.charge()
         spent.append(clock.spent)

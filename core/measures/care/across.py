@@ -190,7 +190,8 @@ def report(
     if trials.empty:
         raise AnamnesisError(
             f"There is no trial of {publisher('care').title} with {question_type} answers to report: run `python -m "
-            f"core run --protocol {publisher('care').name} --doctor reference/bayes`, or choose another --question-type."
+            f"core run --protocol {publisher('care').name} --doctor reference/bayes`, or choose another "
+            "--question-type."
         )
     slice_: Slice | None = "dataset" if by == "dataset" else None
     if part == "parts":
