@@ -1,4 +1,4 @@
-"""The reference play: trials a second, and where the time of a campaign goes.
+"""The reference cast: trials a second, and where the time of a campaign goes.
 
 Two campaigns over the library with different seeds: the first begins with empty caches, the second has read most
 phrases before. Beside them the same trials without engine, journal and database. Each part is charged with its own
