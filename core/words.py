@@ -50,15 +50,26 @@ END: dict[EndReason, str] = {
     "error": "the provider failed",
 }
 """Why a conversation ended, to follow "because"; a protocol caps messages or questions."""
-ROLE: dict[RoleName, str] = {
-    "doctor": "Doctor",
-    "patient": "Patient",
-    "staff": "Clinical staff",
-    "grader": "Grader",
-    "summariser": "Summariser",
-    "solver": "Solver",
-    "profiler": "Profiler",
-}
+
+
+class _Roles(dict[RoleName, str]):
+    """Words for roles; one that only its framework knows is called by its own name."""
+
+    def __missing__(self, role: RoleName) -> str:
+        return role.replace("_", " ").capitalize()
+
+
+ROLE = _Roles(
+    {
+        "doctor": "Doctor",
+        "patient": "Patient",
+        "staff": "Clinical staff",
+        "grader": "Grader",
+        "summariser": "Summariser",
+        "solver": "Solver",
+        "profiler": "Profiler",
+    }
+)
 MISUSE: dict[TagMisuse, str] = {
     "no_tag": "it holds no query in a tag, so that nothing could be passed on",
     "text_outside": "it has words outside the tags, which were not passed on",

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from core.cli.data import SHOWN, tell_pictures, tell_rows, tell_specialties
-from core.cli.import_craftmd import import_craftmd
+from core.cli.import_release import import_craftmd
 from core.datasets.importing import Imported, import_file
 from core.datasets.readers import FORMATS
 from core.datasets.select import select

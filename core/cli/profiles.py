@@ -73,7 +73,7 @@ def _tell_cost(store: Store, cases: list[Case], model: str, *, again: bool) -> N
 
 
 def _tell(made: Made) -> None:
-    print(f"Judged {made.made} cases by {made.made_by}: {made.suitable} can be played under AutoMedic.")
+    print(f"Judged {made.made} cases by {made.made_by}: {made.suitable} can become a patient.")
     for reason, count in sorted(made.reasons.items(), key=lambda pair: -pair[1]):
         print(f"  {reason.replace('_', ' '):<30} {count:>5}")
     if made.dropped:
@@ -109,7 +109,7 @@ def _show(case_key: str | None) -> int:
 
 def _print_word(generated: Generated) -> None:
     if generated.profile is None:
-        print(f"Cannot be played under AutoMedic ({(generated.reason or '').replace('_', ' ')}): {generated.note}")
+        print(f"Cannot become a patient ({(generated.reason or '').replace('_', ' ')}): {generated.note}")
         return
     if generated.note:
         print(generated.note)

@@ -18,7 +18,7 @@ from core.debugger.templates import escaped, literal_template, template_of
 from core.errors import UsageError
 from core.events import Called
 from core.frameworks.base import framework
-from core.jobs.craftmd_release import prompts as release
+from core.jobs.release import prompts as release
 from core.prompts import ENVIRONMENT, Prompt, PromptPack, check_pack_name, load_pack, own_packs_folder, read_prompt
 
 __all__ = ["pack_from_trial", "save_pack", "template_of"]

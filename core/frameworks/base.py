@@ -12,7 +12,7 @@ import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
@@ -519,7 +519,7 @@ def _in_words(error: ValidationError, known: Mapping[str, FieldInfo]) -> str:
     if "ge" in bounds:
         return f"{flag} must be a number of at least {bounds['ge']}."
     if first["type"] == "literal_error":
-        return f"{flag} cannot be {first['input']!r}: choose {first['ctx']['expected'].replace(chr(39), '')}."
+        return f"{flag} cannot be {first['input']!r}: choose {' or '.join(filter(None, get_args(info.annotation)))}."
     if first["type"] == "string_pattern_mismatch":
         return f"{flag} must be one word, such as none, minimal, low, medium or high."
     return f"{flag}: {first['msg'].removeprefix('Value error, ')}."

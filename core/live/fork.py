@@ -197,8 +197,11 @@ def _campaign(plan: ForkPlan, origin: Origin, case: Case, registry: Registry) ->
         settings = settings.but(images="")
     same = {role for role, name in plan.names.items() if name == origin.names[role]}
     elsewhere = ",".join(role for role in settings.own_address.split(",") if role in same)
+    arms = plan.arms
+    if arms == FORK_ARMS:  # what nobody chose is asked as far as the framework asks it
+        arms = tuple(arm for arm in arms if arm in origin.framework.arms) or origin.framework.paper
     campaign = Campaign(
-        names=plan.names, cases=(case,), arms=plan.arms, seed=seed, prompts=plan.prompts or origin.prompts,
+        names=plan.names, cases=(case,), arms=arms, seed=seed, prompts=plan.prompts or origin.prompts,
         protocol=origin.protocol, settings=settings.but(own_address=elsewhere),
     )  # fmt: skip
     return in_full(one_case(campaign, case), registry)

@@ -350,7 +350,7 @@ FailurePart = Literal["causes", "arms", "patient", "answers", "judges"]
 @metric(
     "failures", "run", "models", "mcq_rule",
     empty="There is no wrong answer to attribute: run a campaign, or choose other --formats (vignette, multi_turn, "
-    "multi_turn_exam). Name runs whose patient had a persona by --run. AutoMedic's failures: `report care`.",
+    "multi_turn_exam). Name runs whose patient had a persona by --run. Failures that CARE counts: `report care`.",
 )  # fmt: skip
 def report(
     asked: Asked,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from core.jobs.craftmd_release.importing import import_release
-from core.jobs.craftmd_release.layout import chosen, find
-from core.jobs.craftmd_release.report import ImportReport
+from core.jobs.release.importing import import_release
+from core.jobs.release.layout import chosen, find
+from core.jobs.release.report import ImportReport
 from core.store.database import Store
 from core.store.runs import RunProgress, run
 

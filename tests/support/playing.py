@@ -15,7 +15,7 @@ def opened(casting: Casting, names: CastNames, protocol: str = "", **settings: A
     """Return what plays trials of a framework with the cast opened."""
     known = framework(protocol)
     full = known.full_names(names, casting.registry)
-    rules = known.complete(known.read_settings(settings), full)
+    rules = known.complete(known.stored_settings({**known.settings().model_dump(), **settings}), full)
     cast = known.open(casting, full, rules)
     return lambda trial: known.play(trial, cast, rules)
 

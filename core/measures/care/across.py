@@ -17,6 +17,7 @@ import numpy as np
 from core.case import Case
 from core.datasets.select import cases_of, datasets
 from core.errors import AnamnesisError
+from core.frameworks.base import publisher
 from core.measures.base import Asked, Columns, Listed, Positional, Row, counts_in_words, metric
 from core.measures.care.profile import PARTS, CareProfile, Part, Slice, habits_of, profiles, read_care
 from core.models.registry import load_registry
@@ -188,8 +189,8 @@ def report(
     trials = read_care(asked.store, question_type, asked.selection)
     if trials.empty:
         raise AnamnesisError(
-            f"There is no AutoMedic trial with {question_type} answers to report: run `python -m core run --protocol "
-            "automedic --doctor reference/bayes`, or choose another --question-type."
+            f"There is no trial of {publisher('care').title} with {question_type} answers to report: run `python -m "
+            f"core run --protocol {publisher('care').name} --doctor reference/bayes`, or choose another --question-type."
         )
     slice_: Slice | None = "dataset" if by == "dataset" else None
     if part == "parts":

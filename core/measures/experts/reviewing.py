@@ -31,6 +31,7 @@ from core.datasets.select import cases_of
 from core.errors import UsageError
 from core.events import Answered, Ended, Event, Finished, Misused, QuestionType, Started, Utterance
 from core.frameworks.answering import grade_answer
+from core.frameworks.base import framework
 from core.frameworks.casting import REFERENCE, is_model
 from core.journal import JournalWriter, RunHeader, TrialLine, seed_of, trial_id
 from core.store.database import Store
@@ -198,7 +199,7 @@ def _header(review: Review, annotator: str, cases: list[Case]) -> RunHeader:
     return RunHeader(
         run_id=run_id,
         fingerprint=hashlib.sha256(run_id.encode()).hexdigest(),
-        protocol="craftmd",
+        protocol=framework().name,
         doctor=f"human/{annotator}",
         patient=REFERENCE["patient"],
         grader=ReferenceGrader.name,

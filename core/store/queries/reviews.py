@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from core.errors import AnamnesisError
 from core.events import Verdict
+from core.frameworks.base import framework
 from core.store.review_records import Candidate, Item, Review, ReviewItem, ReviewPlan, Unblinding
 from core.store.runs import CAMPAIGNS
 from core.store.selection import TRIALS, Selection, select
@@ -121,7 +122,7 @@ def candidates(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Cand
         name: getattr(plan, name) or None for name in ("runs", "models", "datasets", "specialties")
     }
     if not plan.runs:
-        named |= {"sources": CAMPAIGNS, "frameworks": ("craftmd",), "personas": ("",), "pictures": False}
+        named |= {"sources": CAMPAIGNS, "frameworks": (framework().name,), "personas": ("",), "pictures": False}
     chosen = Selection(statuses=("finished",), arm=f"{plan.format}:frq", **named)
     differ = _DIFFER[plan.kind] if plan.sampling == "disagreement" else "false"
     sql = f"""

@@ -46,8 +46,8 @@ def test_a_dry_run_starts_nothing(db: Path, capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("reference/oracle-direct", "--cap", "0"), "Invalid value for '--cap'"),
-        (("reference/oracle-direct", "--probe"), "belong to the protocol craftmd"),
+        (("reference/oracle-direct", "--cap", "0"), "--cap must be from 1 to 100"),
+        (("reference/oracle-direct", "--probe"), "--probe belongs to the protocol craftmd, not consultation"),
         (("reference/oracle-direct", "--arms", "vignette:mcq"), "does not ask vignette:mcq"),
         (("openai/doctor", "--doctor-prompt", "loud"), "choose long or short"),
         (("reference/oracle-sideways",), "There is no 'reference/oracle-sideways' for the doctor"),

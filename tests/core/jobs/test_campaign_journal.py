@@ -149,6 +149,7 @@ import resource, sys
 from pathlib import Path
 from core.journal import JournalWriter, done_trials
 from core.errors import AnamnesisError
+from tests.core.jobs.test_campaign_journal import trial
 
 path = Path(sys.argv[1])
 with JournalWriter(path) as writer:

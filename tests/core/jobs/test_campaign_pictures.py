@@ -77,7 +77,6 @@ def test_with_and_without_pictures_are_two_campaigns_of_the_same_cases() -> None
     [
         ({"names": CastNames("reference/bayes")}, "a doctor that is a model, and reference/bayes is none"),
         ({"names": CastNames("human")}, "a doctor that is a model, and human is none"),
-        ({"settings": Settings(images="without")}, "The setting images is 'without'"),
         ({"pictures": {}}, "None of the 2 chosen cases has a picture in a file: import cases with their pictures"),
         ({"pictures": {1: (Image(url="https://example.org/x.png"),)}}, "(1 with an address, which is never fetched)"),
     ],

@@ -130,7 +130,7 @@ def test_what_cannot_be_run_is_refused_with_a_sentence(changes: dict[str, Any], 
         ({"max_messages": 20}, "--max-messages does not belong to consultation"),
         ({"max_questions": 101}, "--cap must be from 1 to 100"),
         ({"max_questions": -1}, "--cap must be from 1 to 100"),
-        ({"doctor_prompt": "loud"}, "--doctor-prompt cannot be 'loud': choose long, short"),
+        ({"doctor_prompt": "loud"}, "--doctor-prompt cannot be 'loud': choose long or short"),
     ],
 )
 def test_settings_that_cannot_be_are_refused_with_a_sentence(settings: dict[str, Any], sentence: str) -> None:

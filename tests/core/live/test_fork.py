@@ -147,13 +147,13 @@ def test_a_branch_of_a_branch_tells_what_it_changed_itself(parent: Session) -> N
     assert second.dialogue[:5] == first.dialogue[:5]
     noted = [started(branch).parent for branch in (first, second)]
     assert noted[0] is not None
-    assert noted[0].changes == ("message 4 edited", "persona anxious, basic language (A)")
+    assert noted[0].changes == ("message 4 edited", "persona anxious, basic language (A) instead of plain")
     assert noted[1] is not None
     assert noted[1].trial_id == first.key
     assert noted[1].changes == (
         "message 6 edited",
-        "persona plain instead of anxious, basic language (A)",
         "cap of messages 20 instead of 30",
+        "persona plain instead of anxious, basic language (A)",
         f"seed 7 instead of {started(parent).seed}",
     )
     assert started(second).seed == 7
@@ -234,7 +234,6 @@ def test_a_deleted_branch_is_not_taken_up_as_an_unfinished_campaign(parent: Sess
         ({"arms": (("multi_turn", "mcq_many"),)}, "many choices"),
         ({"names": CastNames("nobody/knows")}, "nobody/knows"),
         ({"names": CastNames("openai/gpt-4o")}, "OPENAI_API_KEY"),
-        ({"settings": Settings(persona="loud")}, "loud"),
         ({"prompts": "no-such-pack"}, "no prompt pack"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
@@ -262,7 +261,7 @@ def test_a_releases_doctor_must_be_replaced() -> None:
     imported()
     origin = stored_origin("run/1/0")
     assert origin.prompts == "craftmd"
-    names = CastNames(origin.doctor)
+    names = CastNames(origin.names.doctor)
     with pytest.raises(UsageError, match=r"The doctor of this conversation, some_label, is no model .* another doctor"):
         start_fork(ForkPlan("run/1/0", 1, names=names))
     branch = fork("run/1/0", 1)

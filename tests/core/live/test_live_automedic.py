@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from core.events import Answered, Ended, Finished, Graded, Rated, Token, Utteran
 from core.frameworks.automedic import ARMS, Settings
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
-from core.live.fork import ForkPlan, running_origin, start_fork
+from core.live.fork import ForkPlan, start_fork
 from core.live.session import Session
 from core.live.start import one_case, start_consultation, start_replay
 from core.live.stored import load_trial
@@ -92,18 +93,44 @@ def test_two_doctors_keep_step_and_the_shorter_one_does_not_hold_the_other(case:
     assert right.messages > 4
 
 
-@pytest.mark.parametrize("seat", ["doctor", "patient"])
-def test_a_human_is_refused_in_one_sentence(case: Case, seat: str) -> None:
-    with pytest.raises(UsageError, match=r"uman.*\.$"):
-        begin(case, **{seat: "human"})
+@pytest.mark.parametrize("seat", ["doctor", "patient", "staff"])
+def test_a_human_can_sit_in_every_seat_of_the_conversation(case: Case, seat: str) -> None:
+    session = begin(case, **{seat: "human"})
+    while session.waiting is None and session.running:
+        time.sleep(0.01)
+    assert session.waiting is not None
+    assert session.waiting.role == seat
+    session.stop()
+    session.join(60)
+    assert session.error is None
 
 
-def test_it_cannot_be_forked_while_it_runs_nor_afterwards(case: Case) -> None:
+def test_the_grader_is_no_seat_for_a_human(case: Case) -> None:
+    with pytest.raises(UsageError, match="A human cannot sit in the grader's seat"):
+        begin(case, grader="human")
+
+
+def test_a_fork_keeps_the_messages_before_it_and_goes_on_with_patient_and_staff(case: Case) -> None:
     session = begin(case)
     session.join(60)
-    for plan, origin in ((ForkPlan(session.key, 1), None), (ForkPlan(session.key, 1), running_origin(session))):
-        with pytest.raises(UsageError, match=r"^In this conversation .* only conversations of CRAFT-MD can be forked"):
-            start_fork(plan, origin)
+    said = session.dialogue
+    branch = start_fork(ForkPlan(session.key, 1, "My chest has hurt since Monday."), None)
+    branch.join(60)
+    assert branch.error is None
+    assert branch.dialogue[0] == said[0]
+    assert branch.dialogue[1].text == "My chest has hurt since Monday."
+    assert {turn.role for turn in branch.dialogue} == {"doctor", "patient", "staff"}
+    (end,) = [event for event in branch.snapshot() if isinstance(event, Ended)]
+    assert end.doctor_turns == sum(turn.role != "doctor" for turn in branch.dialogue)
+
+
+def test_a_fork_at_a_doctors_message_puts_plain_words_into_a_tag(case: Case) -> None:
+    session = begin(case)
+    session.join(60)
+    branch = start_fork(ForkPlan(session.key, 2, "staff: What is the temperature?"), None)
+    branch.join(60)
+    assert branch.dialogue[2].text == "<clinical>What is the temperature?</clinical>"
+    assert branch.dialogue[3].role == "staff"
 
 
 def test_the_debugger_shows_every_message_of_it() -> None:

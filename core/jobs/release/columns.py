@@ -14,9 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from core.agents.mcq import STRICT_VERSION
-from core.jobs.craftmd_release.case_file import McqVerdicts, ReleaseTrial
-from core.jobs.craftmd_release.fields import ARMS, Fault
-from core.jobs.craftmd_release.prompts import prompt_hash, template_of
+from core.jobs.release.case_file import McqVerdicts, ReleaseTrial
+from core.jobs.release.fields import ARMS, Fault
+from core.jobs.release.prompts import prompt_hash, template_of
 from core.store.queries.release import FROM_TABLES
 from core.store.tables import SCHEMAS
 

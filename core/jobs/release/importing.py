@@ -12,12 +12,12 @@ from core.datasets import imported
 from core.datasets.craftmd_csv import Reading, read_craftmd_csv
 from core.datasets.craftmd_qc import single_diagnosis
 from core.errors import AnamnesisError
-from core.jobs.craftmd_release.case_file import TRIALS, BadFileError
-from core.jobs.craftmd_release.columns import GRADER, Columns
-from core.jobs.craftmd_release.fields import ARMS
-from core.jobs.craftmd_release.layout import QC_FILE, Layout, ModelFolder
-from core.jobs.craftmd_release.reader import ModelReading, ReleaseReader
-from core.jobs.craftmd_release.report import ImportReport
+from core.jobs.release.case_file import TRIALS, BadFileError
+from core.jobs.release.columns import GRADER, Columns
+from core.jobs.release.fields import ARMS
+from core.jobs.release.layout import QC_FILE, Layout, ModelFolder
+from core.jobs.release.reader import ModelReading, ReleaseReader
+from core.jobs.release.report import ImportReport
 from core.journal import RunHeader
 from core.store.database import Store
 from core.store.fold import fold

@@ -15,9 +15,9 @@ from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progres
 from core.datasets.archive import GIGABYTE, Limits, opened
 from core.datasets.download import archive_url, downloaded, is_url
 from core.errors import UsageError
-from core.jobs.craftmd_release.importing import import_release
-from core.jobs.craftmd_release.layout import chosen, find, wanted
-from core.jobs.craftmd_release.report import ImportReport, ModelReport
+from core.jobs.release.importing import import_release
+from core.jobs.release.layout import chosen, find, wanted
+from core.jobs.release.report import ImportReport, ModelReport
 from core.store.database import Store
 from core.store.queries.release import OWN_CASES
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from core.events import Verdict
-from core.frameworks.base import Arm
-from core.frameworks.craftmd import PAPER_ARMS
+from core.frameworks.base import Arm, framework
 
-ARMS: tuple[Arm, ...] = PAPER_ARMS
+ARMS: tuple[Arm, ...] = framework().paper
 _SPELT = {"multi_turn": "multiturn", "single_turn": "singleturn"}
 KEYS = tuple(f"{_SPELT.get(format_, format_)}_{question_type}" for format_, question_type in ARMS)
 """The field with the response of each arm."""

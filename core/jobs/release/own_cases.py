@@ -16,7 +16,7 @@ from core.case import FINAL_QUESTION, Case, read_demographics
 from core.datasets.readers.formats.craftmd import SOURCE
 from core.errors import UsageError
 from core.images import Image
-from core.jobs.craftmd_release.case_file import TRIAL_NAMES, BadFileError, stored_object
+from core.jobs.release.case_file import TRIAL_NAMES, BadFileError, stored_object
 from core.store.queries.release import OWN_CASES
 
 SAMPLE = 5

@@ -11,17 +11,17 @@ from typing import NamedTuple
 
 from core.case import Case
 from core.errors import AnamnesisError
-from core.jobs.craftmd_release.case_file import (
+from core.jobs.release.case_file import (
     BadFileError,
     ReleaseTrial,
     read_case_file,
     read_trials,
     stored_object,
 )
-from core.jobs.craftmd_release.columns import Columns
-from core.jobs.craftmd_release.layout import MODELS, ModelFolder, number_of
-from core.jobs.craftmd_release.own_cases import SAMPLE, OwnCase, bring_own_cases, own_case
-from core.jobs.craftmd_release.report import ModelReport
+from core.jobs.release.columns import Columns
+from core.jobs.release.layout import MODELS, ModelFolder, number_of
+from core.jobs.release.own_cases import SAMPLE, OwnCase, bring_own_cases, own_case
+from core.jobs.release.report import ModelReport
 from core.store.queries.release import ReleaseFile
 
 LARGEST_FILE = 64_000_000

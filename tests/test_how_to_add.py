@@ -1,0 +1,248 @@
+"""A framework, a measure and a format are files in a folder of extensions, used end to end with nothing else edited."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TRIAGE = '''
+"""A nurse asks a few questions and says how urgent it is."""
+
+from collections.abc import AsyncIterator
+from functools import partial
+
+from core.agents.player import Asked
+from core.events import Event, Finished
+from core.frameworks.answering import answered
+from core.frameworks.base import Framework, FrameworkSettings, Seat, Size, option, scene_of, started
+from core.frameworks.conversation import Talk
+
+QUESTIONS = ("Since when do you feel unwell?", "Does anything hurt?", "Do you have a fever?")
+
+
+class Settings(FrameworkSettings):
+    """What can be set of it."""
+
+    questions: int = option(3, "Questions before the nurse decides.", label="Questions", place="main", ge=1, le=10)
+
+
+def nurse(asked: Asked) -> str:
+    """Ask the questions of a list; call whoever has chest pain an emergency."""
+    if asked.question is None:
+        return QUESTIONS[sum(turn.role == "nurse" for turn in asked.dialogue) % len(QUESTIONS)]
+    urgent = any("chest" in turn.text for turn in asked.dialogue if turn.role == "patient")
+    return asked.question.choices[0 if urgent else -1]
+
+
+def patient(asked: Asked) -> str:
+    """Tell the vignette sentence by sentence."""
+    told = asked.values["vignette"].split(". ")
+    return told[sum(turn.role == "patient" for turn in asked.dialogue) % len(told)]
+
+
+class Triage(Framework):
+    """Questions, then a decision between degrees of urgency."""
+
+    name, title, source = "triage", "Nurse triage", "a toy"
+    about = "A nurse asks a patient a few questions and decides how urgent it is."
+    settings = Settings
+    seats = (Seat("nurse", "nurse", ("reference/list",), tested=True), Seat("patient", "patient", ("reference/told",)))
+    rules = {"reference/list": nurse, "reference/told": patient}
+    arms = (("multi_turn", "mcq"),)
+    prompts = ("ask", "reply", "decide", "answer_mcq")
+    mcq_rule = "mcq_strict"
+
+    async def play(self, trial, cast, settings, branch=None) -> AsyncIterator[Event]:
+        """Yield the questions with their replies, and the decision."""
+        yield started(self, trial, branch)
+        scene = scene_of(trial.case, trial.seed, named=False)
+        talk = Talk(branch.dialogue if branch else (), lambda said: sum(turn.role == "nurse" for turn in said))
+        for event in talk.repeated():
+            yield event
+        while not talk.ended:
+            if talk.dialogue and talk.dialogue[-1].role == "nurse":
+                speaking = cast["patient"].say("reply", scene, talk.dialogue, vignette=trial.case.vignette)
+                async for event in talk.say("patient", "patient", speaking):
+                    yield event
+            elif talk.said_by("nurse") < settings.questions:
+                async for event in talk.say("nurse", "nurse", cast["nurse"].say("ask", scene, talk.dialogue)):
+                    yield event
+            else:
+                yield talk.over("turn_cap")
+        async for event in answered(trial, talk, partial(cast["nurse"].answer, "decide", scene), cast["grader"]):
+            yield event
+        yield Finished()
+
+    def size(self, campaign, picture_tokens) -> Size:
+        """Return calls and tokens."""
+        trials, n = len(campaign.cases) * campaign.trials, campaign.settings.questions
+        return Size(trials, {"nurse": (trials * (n + 1), trials * 100.0, trials * 20.0),
+                             "patient": (trials * n, trials * 100.0, trials * 20.0)})
+
+
+FRAMEWORK = Triage()
+'''
+PROMPTS = {
+    "ask": ("doctor", "[]", "You are a triage nurse. Ask the patient one short question."),
+    "reply": ("patient", "[vignette]", "You are the patient of this story: {{ vignette }}"),
+    "decide": ("doctor", "[]", "You are a triage nurse and decide how urgent it is."),
+    "answer_mcq": (
+        "doctor", "[question, choices]",
+        "{{ question }}\n{% for letter, choice in choices %}\n{{ letter }}. {{ choice }}\n{% endfor %}",
+    ),
+}  # fmt: skip
+FORMAT = '''
+"""Triage cards: ``story`` and ``urgency``."""
+
+from core.datasets.readers.files import Record
+from core.datasets.readers.format import CaseFields, Format, each
+from core.datasets.readers.item import item_fields
+from core.datasets.readers.values import text
+
+URGENCIES = ("emergency", "urgent", "can wait")
+
+
+def _fields(record: Record) -> CaseFields:
+    choices = dict(zip("ABC", URGENCIES))
+    return item_fields(None, text(record, "story"), "How urgent is it?", choices, text(record, "urgency"))
+
+
+FORMAT = Format(
+    name="triage_card", title="Triage cards", reads="One story and its urgency a line.", source="a toy", licence="CC0",
+    fields=frozenset({"story", "urgency"}), start=each(_fields), needs=("story", "urgency"),
+)
+'''
+MEASURE = '''
+"""How many questions were asked."""
+
+from core.measures.base import Evidence, Measure, Record, Score
+
+
+class NursesQuestions(Measure):
+    """The number of the nurse's messages."""
+
+    name = "nurses_questions"
+
+    def scores(self, record: Record):
+        asked = [(n, turn.text) for n, turn in enumerate(record.dialogue) if turn.role == "nurse"]
+        yield Score("count", len(asked), (Evidence(*asked[-1]),) if asked else ())
+'''
+CARDS = [
+    {"story": "My chest hurts. It began today. I sweat. I feel sick", "urgency": "emergency"},
+    {"story": "I have a runny nose. It began on Monday. Nothing hurts. I feel well", "urgency": "can wait"},
+    {"story": "My ankle is swollen. I fell. I can walk. It is blue", "urgency": "urgent"},
+]
+"""The rules call the first an emergency (right), the second and third fit to wait (right, wrong): 2 of 3."""
+
+
+@pytest.fixture
+def extended(tmp_path: Path) -> dict[str, str]:
+    """The environment of a user with a folder of extensions and one file of cases."""
+    folder = tmp_path / "extensions"
+    for name, text in {
+        "frameworks/triage/__init__.py": TRIAGE,
+        "formats/triage_card.py": FORMAT,
+        "measures/nurses_questions.py": MEASURE,
+        **{
+            f"prompts/triage/{name}.md": f"---\nrole: {role}\npurpose: toy\ninputs: {inputs}\n---\n{text}\n"
+            for name, (role, inputs, text) in PROMPTS.items()
+        },
+    }.items():  # fmt: skip
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (tmp_path / "cards.jsonl").write_text("".join(json.dumps(card) + "\n" for card in CARDS))
+    return {
+        **os.environ, "ANAMNESIS_EXTENSIONS": str(folder), "ANAMNESIS_DB": str(tmp_path / "own" / "a.duckdb"),
+    }  # fmt: skip
+
+
+def core(environment: dict[str, str], *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "core", *arguments], env=environment, capture_output=True, text=True, timeout=120,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def test_a_toy_framework_measure_and_format_are_used_end_to_end(extended: dict[str, str], tmp_path: Path) -> None:
+    assert "3 cases" in core(extended, "import", "cases", str(tmp_path / "cards.jsonl"), "--name", "cards")
+    told = core(extended, "run", "--protocol", "triage", "--help")
+    assert "--questions" in told
+    assert "--nurse" in told
+    assert "--persona" not in told
+    run = ("run", "--protocol", "triage", "--cases", "cards", "--trials", "1")
+    estimated = core(extended, *run, "--nurse", "openai/gpt-4o", "--patient", "openai/gpt-4o", "--dry-run")
+    assert "nurse" in estimated
+    assert "21 calls" in estimated.replace(",", "")  # three trials of four calls of the nurse and three of the patient
+    assert "3 trials" in core(extended, *run, "--nurse", "reference/list")
+    (journal,) = (tmp_path / "own").glob("*.journals/*/journal.jsonl")
+    lines = journal.read_bytes().splitlines(keepends=True)
+    events = json.loads(lines[-1])["events"]
+    assert [event["role"] for event in events if event["kind"] == "utterance"] == ["nurse", "patient"] * 3
+    assert events[0]["framework"] == "triage"
+
+    # cut off in mid-trial, as by kill -9: the lost trial is played again, and the database follows
+    journal.write_bytes(b"".join(lines[:-1]) + lines[-1][:40])
+    (tmp_path / "own" / "a.duckdb").unlink()
+    assert "3 trials" in core(extended, "resume", journal.parent.name)
+    accuracy = json.loads(core(extended, "report", "accuracy", "--format", "json", "--mcq-rule", "mcq_strict"))
+    (row,) = [one for one in accuracy if one["question_type"] == "mcq"]
+    assert row["mean"] == pytest.approx(2 / 3, abs=1e-3)
+    counted = json.loads(core(extended, "report", "nurses_questions", "--format", "json"))
+    assert counted[0]["mean"] == 3
+    out = tmp_path / "out.jsonl"
+    core(extended, "export", "transcripts", journal.parent.name, "--out", str(out))
+    assert len(out.read_text().splitlines()) == 3
+
+
+WATCH = """
+import json, sys, time
+from dataclasses import replace
+from core.datasets.select import select
+from core.debugger.steps import steps_of_trial
+from core.debugger.stored import load_record
+from core.frameworks.base import Campaign
+from core.frameworks.casting import CastNames
+from core.live.fork import ForkPlan, start_fork
+from core.live.start import one_case, start_consultation
+
+(case, *_) = select("cards")
+campaign = Campaign(CastNames(nurse="human"), (case,), arms=(("multi_turn", "mcq"),), protocol="triage", trials=1)
+session = start_consultation(one_case(campaign, case))
+for words in ("What is it?", "Where?", "Since when?", "emergency"):
+    while session.waiting is None and session.running:
+        time.sleep(0.01)
+    session.say("nurse", words)
+session.join(60)
+assert session.error is None, session.error
+branch = start_fork(ForkPlan(session.key, 1, "My toe hurts.", names=CastNames(nurse="reference/list")), None)
+branch.join(60)
+assert branch.error is None, branch.error
+steps = steps_of_trial(load_record(branch.key))
+print(json.dumps({
+    "live": [turn.text for turn in session.dialogue], "fork": [turn.text for turn in branch.dialogue],
+    "steps": [(step.role, step.response) for step in steps],
+}))
+"""
+
+
+def test_a_toy_framework_is_watched_with_a_person_forked_and_taken_apart(
+    extended: dict[str, str], tmp_path: Path
+) -> None:
+    core(extended, "import", "cases", str(tmp_path / "cards.jsonl"), "--name", "cards")
+    done = subprocess.run(
+        [sys.executable, "-c", WATCH], env=extended, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["live"] == ["What is it?", "My chest hurts", "Where?", "It began today", "Since when?", "I sweat"]
+    assert found["fork"][:3] == ["What is it?", "My toe hurts.", "Does anything hurt?"]
+    assert len(found["fork"]) == 6
+    assert ["nurse", "Does anything hurt?"] in found["steps"]
