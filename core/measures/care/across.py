@@ -189,8 +189,9 @@ def report(
     trials = read_care(asked.store, question_type, asked.selection)
     if trials.empty:
         raise AnamnesisError(
-            f"There is no trial of {publisher('care').title} with {question_type} answers to report: run `python -m "
-            f"core run --protocol {publisher('care').name} --doctor reference/bayes`, or choose another --question-type."
+            f"There is no trial of {publisher('care').title} with {question_type} answers to report: run "
+            f"`python -m core run --protocol {publisher('care').name} --doctor reference/bayes`, or choose another "
+            "--question-type."
         )
     slice_: Slice | None = "dataset" if by == "dataset" else None
     if part == "parts":
