@@ -67,7 +67,8 @@ _UNRECORDED = (
     "This call was recorded before calls kept what they were made of: its messages are shown as they were sent, "
     "without the prompts that they come from."
 )
-_GIVEN = "Rules or a person played this step and no model was sent anything: shown is what was said before it."
+_GIVEN = "Rules or a person played this step and no model was sent anything."
+_SAID_BEFORE = f"{_GIVEN} Shown is what was said before it."
 _NOT_AGAIN = (
     "No model played this step, and what one would be sent in its place is not known in this framework: run a trial "
     "with a model in this seat to edit what it is sent."
@@ -324,8 +325,11 @@ class _Reader:
         if self._rules is None:
             said = dialogue_parts(dialogue, role) if kind in ("ask", "reply") else []
             remembered = kind == "judge" and is_model(player)
-            about_it = {"note": _REMEMBERED if remembered else _GIVEN, "not_again": _NOT_AGAIN}
-            self._add(key, kind, role, None, turn=turn, about=about, parts=said, model=player, **about_it, **outcome)
+            note = _REMEMBERED if remembered else _SAID_BEFORE if said else _GIVEN
+            self._add(
+                key, kind, role, None, turn=turn, about=about, parts=said, model=player, note=note,
+                not_again=_NOT_AGAIN, **outcome,
+            )  # fmt: skip
             return
         arm = (about.format, about.question_type) if about else None
         response, extracted = about.response if about else None, str(outcome.get("extracted") or "")

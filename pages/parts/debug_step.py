@@ -170,7 +170,7 @@ def draw_sent(step: Step, *, figures: bool = True) -> None:
     """Draw every message of a step, the dialogue's together, and what the call took."""
     if step.note:
         st.info(plain(step.note), icon=":material/info:")
-    if not step.messages:
+    if not step.messages and not step.not_again:
         st.caption("Nothing is known of what was sent in this step.")
     for dialogue, group in groupby(step.messages, key=lambda message: message.part == "dialogue"):
         messages = list(group)

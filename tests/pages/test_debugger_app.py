@@ -309,6 +309,21 @@ def test_a_run_can_be_stopped(open_page: Open, provider: FakeProvider) -> None:
     assert trouble(app) == []
 
 
+def test_an_answer_by_rule_in_another_framework_promises_no_messages(open_page: Open) -> None:
+    campaign = Campaign(
+        CastNames("reference/bayes"), (CASE,), "library:cardiology-1", (("vignette", "mcq"),), trials=1,
+        protocol="automedic", prompts="automedic", settings=framework("automedic").settings(),
+    )  # fmt: skip
+    run = start_bench(campaign)
+    run.join(60)
+    assert run.error is None
+    app = open_page("debugger", trial=run.trials[0].trial_id, step="answer:vignette:mcq")
+    assert trouble(app) == []
+    assert "Rules or a person played this step and no model was sent anything" in words(app)
+    assert "shown is what was said" not in words(app).lower()
+    assert "Nothing is known of what was sent" not in words(app)
+
+
 @pytest.mark.parametrize("protocol", ["consultation", "automedic"])
 def test_a_trial_of_another_framework_is_shown_edited_and_sent_again(
     open_page: Open, provider: FakeProvider, protocol: str
