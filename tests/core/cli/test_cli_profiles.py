@@ -18,7 +18,7 @@ def test_profiles_by_rule_are_made_where_cases_have_none_and_shown(capsys: pytes
     assert main(["profile", ONE]) == 0
     assert "Skipped 1 cases that have a profile; --again makes them anew." in capsys.readouterr().out
     assert main(["profile", ONE, "--again"]) == 0
-    assert "Judged 1 cases by rules-3: 1 can be played under AutoMedic." in capsys.readouterr().out
+    assert "Judged 1 cases by rules-3: 1 can become a patient." in capsys.readouterr().out
     assert main(["profile", "show", KEY]) == 0
     out = capsys.readouterr().out
     assert out.startswith(f"{KEY}, by rules-3, version 1\n")
@@ -46,10 +46,10 @@ def test_a_model_writes_them(capsys: pytest.CaptureFixture[str]) -> None:
     with running([reply]) as provider:
         assert main(["profile", ONE, "--model", "openai/test", "--base-url", provider.base_url]) == 0
     out = capsys.readouterr().out
-    assert "Judged 1 cases by openai/test: 0 can be played" in out
+    assert "Judged 1 cases by openai/test: 0 can become a patient" in out
     assert "general knowledge" in out
     assert main(["profile", "show", KEY]) == 0
-    assert "Cannot be played under AutoMedic (general knowledge): No patient." in capsys.readouterr().out
+    assert "Cannot become a patient (general knowledge): No patient." in capsys.readouterr().out
 
 
 def test_failures_are_told_by_case_and_the_status_says_so(capsys: pytest.CaptureFixture[str]) -> None:
