@@ -352,12 +352,17 @@ class Job(Generic[U]):
 
     async def _fold_now_and_then(self) -> None:
         """Make the database follow. Where it cannot, the job goes on: the journal is what counts."""
+        told: str | None = None
         while self.fold is not None:
             await asyncio.sleep(FOLD_EVERY_S)
             try:
                 await self.fold()
-            except Exception as error:
+            except AnamnesisError as error:
                 log.info("The database does not follow for now: %s", error)
+            except Exception as error:  # a fault of ours must not cost a run, and must not go unseen: once each
+                if told != repr(error):
+                    told = repr(error)
+                    log.exception("The database does not follow; what is paid for is in the journal.")
 
     def _check_budget(self) -> None:
         budget = self.options.budget_usd

@@ -206,6 +206,7 @@ class OpenAICompatibleModel:
             failure = error.failure if isinstance(error, AttemptFailed) else classify(error, self._secrets())
             if failure is None:
                 raise
+            # after a finish reason the reply is whole, and what broke was only how the connection was closed
             if reply.finish_reason is None:
                 # The cause is dropped: a provider's own words may quote the key.
                 raise AttemptFailed(failure) from None

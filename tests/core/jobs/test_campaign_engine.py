@@ -296,7 +296,7 @@ async def test_a_fault_of_ours_costs_its_own_trial_only(reference: Play) -> None
 
 
 async def test_a_database_that_cannot_follow_does_not_disturb_the_run(
-    reference: Play, monkeypatch: pytest.MonkeyPatch
+    reference: Play, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(engine_module, "FOLD_EVERY_S", 0.01)
     tried: list[int] = []
@@ -306,9 +306,11 @@ async def test_a_database_that_cannot_follow_does_not_disturb_the_run(
         raise OSError("No space left on device")
 
     header = begun(plan(30, trials=4, names=CastNames("reference/bayes")))
-    progress = await run_engine(header, reference, fold=fold)
+    with caplog.at_level("ERROR", logger="core.jobs.engine"):
+        progress = await run_engine(header, reference, fold=fold)
     assert progress.done == 120
     assert len(tried) > 1
+    assert [one.exc_info is not None for one in caplog.records] == [True]  # said, and not over and over
 
 
 async def test_a_slow_fold_does_not_hold_up_a_stop(provider: FakeProvider, monkeypatch: pytest.MonkeyPatch) -> None:
