@@ -32,3 +32,7 @@ class ProviderError(AnamnesisError):
         super().__init__(message)
         self.kind: FailureKind = kind
         self.attempts = attempts
+
+
+class ProfilingError(AnamnesisError):
+    """The model gave nothing of a case that can be used."""

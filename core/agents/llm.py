@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from core.agents.base import Dialogue, Held, Material, Question, Saying, Scene
 from core.agents.calls import Voice, call
-from core.agents.parts import answer_parts, consultation_parts, patient_parts, question_part, summary_part
+from core.agents.parts import answer_parts, consultation_parts, patient_parts, summary_part
 from core.prompts import PromptPack
 
 
@@ -33,10 +33,6 @@ class LLMDoctor:
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> None:
         """Return nothing: a language model's belief costs a call, so it is not asked for here."""
-
-    def question_prompt(self, question: Question) -> str:
-        """Return the rendered question of an arm."""
-        return question_part(self._pack, question).content
 
 
 class LLMPatient:

@@ -81,11 +81,6 @@ def without_tags(text: str) -> str:
     return _CUT_OFF.sub("", _TAG.sub("", without_thinking(text))).strip()
 
 
-def misuses_of(events: Iterable[Event]) -> dict[int, Misused]:
-    """Return turn → how the message of that turn broke the tag protocol."""
-    return {event.turn: event for event in events if isinstance(event, Misused)}
-
-
 def queries_passed_on(events: Sequence[Event]) -> int:
     """Return how many of the doctor's queries were answered, and with them those of a message still without reply."""
     said = [event for event in events if isinstance(event, Utterance)]

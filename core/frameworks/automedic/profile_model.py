@@ -20,9 +20,9 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 from core.agents.ask import MAX_ASKS, Asked, Request, ask, read_json, reader
 from core.agents.calls import Voice
 from core.case import Case, Fact, Profile, Section
+from core.errors import ProfilingError
 from core.events import Called, Token
 from core.frameworks.automedic.profile_check import Checked, Dropped, check_profile, has_complaint
-from core.frameworks.consultation.items_model import ProfilingError
 from core.models.base import message
 from core.prompts import PromptPack
 from core.text.persons import Speaking, speaking_of

@@ -99,18 +99,6 @@ def cases_without_items(
     return [case_from(row) for row in found]
 
 
-def cases_of_trials(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> dict[str, list[Case]]:
-    """Return content hash → case for the cases of selected trials, each as its runs held it."""
-    sql = f"""
-        WITH {_HELD} SELECT DISTINCT {CASE_COLUMNS}, cases.content_hash FROM held
-        JOIN cases ON cases.case_key = held.case_key AND cases.content_hash = held.content_hash"""
-    select(cursor, selection)
-    found: dict[str, list[Case]] = {}
-    for row in records(cursor.execute(sql)):
-        found.setdefault(row.pop("content_hash"), []).append(case_from(row))
-    return found
-
-
 def unmeasured(cursor: duckdb.DuckDBPyConnection, version: str, selection: Selection | None = None) -> list[Unmeasured]:
     """Return the selected trials with a whole conversation and items, but no measures of this version by them."""
     sql = f"""

@@ -11,7 +11,7 @@ from core.store.fold import fold
 from core.store.queries.conversations import conversation_ids, conversations, first_matches
 from core.store.queries.facts import talk_sums, unmarked
 from core.store.queries.failures import believed, wrong_answers
-from core.store.queries.history import cases_of_trials, unmeasured
+from core.store.queries.history import unmeasured
 from core.store.selection import Selection
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
 from tests.support.tagged import MISUSED, RUN, STAFF_SAYS, UNTAGGED, store_tagged
@@ -59,9 +59,6 @@ def test_a_listed_conversation_names_its_protocol(held: Store) -> None:
 def test_history_taking_leaves_them_out(held: Store) -> None:
     assert set(read_doctors(held)["case_key"]) <= {"ours/1"}
     with held.read() as cursor:
-        (only,) = cases_of_trials(cursor).values()
-        assert [case.case_key for case in only] == ["ours/1"]
-        assert cases_of_trials(cursor, NAMED) == {}
         assert unmeasured(cursor, "1", NAMED) == []
 
 

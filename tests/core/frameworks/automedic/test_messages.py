@@ -9,7 +9,6 @@ from core.events import Ended, Event, Misused, Rated, Utterance
 from core.frameworks.automedic.messages import (
     Message,
     message_of,
-    misuses_of,
     queries_passed_on,
     speaks_in_tags,
     without_tags,
@@ -95,7 +94,7 @@ def test_other_protocols_are_not_taken_for_it() -> None:
 def test_queries_and_misuses_are_told_by_their_messages() -> None:
     assert queries_passed_on(misused_events()) == 3
     assert queries_passed_on(untagged_events()) == 0
-    assert {turn: misuse.kinds for turn, misuse in misuses_of(misused_events()).items()} == {
+    assert {event.turn: event.kinds for event in misused_events() if isinstance(event, Misused)} == {
         2: ("text_outside",), 4: ("text_outside", "speaks_for_others"), 6: ("end_with_query",)
     }  # fmt: skip
 
