@@ -18,6 +18,7 @@ from tests.support.dashboard import (
     WIDE,
     Dashboard,
     Eyes,
+    choose_speed,
     scrolls_sideways,
     serving,
     settle,
@@ -120,7 +121,7 @@ def begin(page: Page) -> None:
 
 
 def hurry(page: Page) -> None:
-    page.get_by_text("At once", exact=True).click()
+    choose_speed(page, "At once")
 
 
 def over(page: Page) -> None:
@@ -184,7 +185,7 @@ def test_a_reload_and_a_second_visitor_meet_the_same_consultation(visit: Callabl
     press(other, "Pause")
     expect(button(page, "Go on")).to_be_visible()
     assert held(page) == held(other)
-    other.get_by_text("4×", exact=True).click()
+    choose_speed(other, "4×")
     expect(other.get_by_role("radio", name="4×")).to_have_attribute("aria-checked", "true")
     page.wait_for_timeout(1000)  # redraws of the first visitor's page do not undo it
     page.reload()

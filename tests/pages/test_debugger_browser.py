@@ -10,7 +10,16 @@ import pytest
 
 from core.case import Case
 from core.datasets.library import library
-from tests.support.dashboard import IN_CHROMIUM, NARROW, WIDE, Dashboard, scrolls_sideways, serving, settle
+from tests.support.dashboard import (
+    IN_CHROMIUM,
+    NARROW,
+    WIDE,
+    Dashboard,
+    choose_speed,
+    scrolls_sideways,
+    serving,
+    settle,
+)
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import Locator, Page, expect
@@ -125,7 +134,7 @@ def test_from_a_pasted_vignette_to_two_branches(page: Page) -> None:
     write(page, "What the patient says there", "No, I have no idea. It comes and goes.")
     button(page, "Run on").click()
     page.wait_for_url(re.compile("/branches"), timeout=LONG)
-    page.get_by_text("At once", exact=True).click()
+    choose_speed(page, "At once")
     heading = page.get_by_role("heading", name="Original beside Branch 1")
     expect(heading).to_be_visible(timeout=LONG)
     settle(page)

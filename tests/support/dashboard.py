@@ -141,3 +141,15 @@ def scrolls_sideways(page: Page) -> bool:
                 .some(part => part.scrollWidth > part.clientWidth + 1)"""
         )
     )
+
+
+def choose_speed(page: Page, name: str) -> None:
+    """Choose a speed; as a person would, once more where a redraw between press and release swallowed the click."""
+    radio = page.get_by_role("radio", name=name, exact=True)
+    for _ in range(4):
+        radio.click()
+        for _ in range(25):
+            page.wait_for_timeout(200)
+            if radio.count() == 0 or radio.get_attribute("aria-checked") == "true":
+                return  # chosen, or the consultation is over already
+    raise AssertionError(f"The speed {name} cannot be chosen.")
