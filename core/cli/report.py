@@ -44,6 +44,12 @@ _FILTERS: dict[Filter, tuple[Any, Any]] = {
 _LAST: dict[str, tuple[Any, Any]] = {
     "format_": (Printed, "table"),
     "out": (Annotated[Path | None, typer.Option(help="Write to this new file instead.")], None),
+    "figure": (
+        Annotated[
+            Path | None, typer.Option(help="Draw it to this new file: .svg, .pdf, .png (at print size) or .html.")
+        ],
+        None,
+    ),
 }
 
 
@@ -61,10 +67,16 @@ def _command(metric: Metric) -> Any:
         store = folded_store()
         asked = Asked(store, _selection(store, given), counting, short=given["format_"] == "table")
         written = half(given["out"]) if given["out"] else None
+        drawn = half(given["figure"]) if given["figure"] else None
+        if given["figure"]:
+            _check_figure(given["figure"])
         rows = list(metric.rows(asked, **{name: given[name] for name in own}))
         if not rows:
             raise AnamnesisError(metric.empty)
-        _print(rows, given["format_"], metric.decimals, given["out"], written)
+        if given["figure"] and drawn:
+            _draw(rows, metric, given["figure"], drawn)
+        if not given["figure"] or given["out"]:
+            _print(rows, given["format_"], metric.decimals, given["out"], written)
         for note in asked.notes:
             print(note, file=sys.stderr)
         return 0
@@ -125,6 +137,22 @@ def _print(rows: list[Listed], format_: Format, decimals: str, out: Path | None,
     finally:
         written.unlink(missing_ok=True)
     print(f"Wrote {len(cells):,} rows to {out}.")
+
+
+def _check_figure(path: Path) -> None:
+    from core.figures.picture import check_name  # Plotly takes half a second to import
+
+    check_name(path)
+
+
+def _draw(rows: list[Listed], metric: Metric, out: Path, drawn: Path) -> None:
+    from core.figures.picture import picture_of
+    from core.figures.report import figure_of
+
+    figures = [row for row in rows if isinstance(row, Figure)]
+    drawn.write_bytes(picture_of(figure_of(figures, metric.name.replace("_", " ").capitalize()), out.suffix.lower()))
+    os.replace(drawn, out)
+    print(f"Drew {sum(row.estimate is not None for row in figures):,} estimates to {out}.")
 
 
 for _metric in metrics().values():

@@ -1,0 +1,202 @@
+"""Estimates with their 95 % intervals as bars, where places are few, and as dots in rows, where they are many."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from core.figures.style import ACCURACY, INK, LEGEND, MARGIN, Axis, Trace, in_rows, whiskers
+
+PUBLISHED = "published"
+_HOVER = "%{customdata[0]}<extra></extra>"
+_LANES = 0.66
+"""Share of a row over which the dots of several series are spread."""
+_ROW, _LANE = 18, 9
+"""Pixels of a row of dots, and of each series in it."""
+_ACROSS = 3
+"""Panels beside one another."""
+_LINE = 16
+"""Pixels of a line of a row's label."""
+_BETWEEN = 96
+"""Pixels between panels under one another, for the upper one's axis and the lower one's title."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One estimate as it is drawn: in which place of the axis, whose (``series``), and in which ``panel``.
+
+    ``published`` marks are hatched bars or open dots of their own in the legend; ``open`` ones are open dots, too (what
+    is not sure). ``star`` stands above a bar, ``words`` are added to what hovering says, a ``colour`` of its own
+    replaces the series'. ``data`` is what a click on it gives.
+    """
+
+    place: str
+    estimate: float | None
+    low: float | None = None
+    high: float | None = None
+    series: str = ""
+    panel: str = ""
+    words: str = ""
+    published: bool = False
+    open: bool = False
+    star: str = ""
+    colour: str = ""
+    data: tuple[str, ...] = ()
+
+
+def bars(
+    marks: Sequence[Mark], names: Mapping[str, str], colours: Mapping[str, str], axis: Axis = ACCURACY,
+    *, places: Sequence[str] = (), panels: Mapping[str, str] | None = None, free: bool = False, height: int = 390,
+    dark: bool = False,
+) -> go.Figure:  # fmt: skip
+    """Return places side by side, in each a bar for each series, in the order of ``names``.
+
+    ``places`` is their order, that of the marks unless given; ``panels`` (key → title) stand beside one another, up to
+    three in a row, and ``free`` ones have an axis of their own.
+    """
+    known = [mark for mark in marks if mark.estimate is not None]
+    order = [place for place in places or _order(known) if any(mark.place == place for mark in known)]
+    heads = {key: title for key, title in (panels or {"": ""}).items() if any(m.panel == key for m in known)}
+    across = _across(len(heads))
+    down = -(-len(heads) // across) or 1
+    figure = make_subplots(
+        rows=down, cols=across, shared_yaxes=not free, horizontal_spacing=0.08 if free else 0.03,
+        vertical_spacing=min(0.22, 0.8 / down) if down > 1 else 0,
+        subplot_titles=list(heads.values()) if panels else None,
+    )  # fmt: skip
+    figure.update_yaxes(**axis.layout(dark=dark))
+    for number in range(len(heads)):
+        if number % across:
+            figure.update_yaxes(title="", row=number // across + 1, col=number % across + 1)
+    told: set[str] = set()
+    for number, key in enumerate(heads):
+        for series in names:
+            for published in (False, True):
+                mine = [m for m in known if (m.panel, m.series, m.published) == (key, series, published)]
+                mine.sort(key=lambda mark: order.index(mark.place))
+                for trace in _bars_of(mine, names[series], colours.get(series, ""), axis, dark) if mine else ():
+                    trace["showlegend"] = trace.get("showlegend", True) and trace["name"] not in told
+                    figure.add_trace(trace, row=number // across + 1, col=number % across + 1)
+                    told.add(trace["name"])
+    figure.update_xaxes(categoryorder="array", categoryarray=order, automargin=True)
+    figure.update_layout(
+        barmode="group", bargap=0.22, height=height * down, margin={**MARGIN, "t": 36 if panels else 24},
+        font={"size": 13}, legend=LEGEND,
+    )  # fmt: skip
+    return figure
+
+
+def _bars_of(marks: Sequence[Mark], name: str, colour: str, axis: Axis, dark: bool) -> list[Trace]:
+    published = marks[0].published
+    fill: Trace = {"color": [mark.colour or colour for mark in marks] if any(m.colour for m in marks) else colour}
+    if published:
+        pattern = {"shape": "/", "fgcolor": colour, "bgcolor": "rgba(0,0,0,0)", "size": 5, "solidity": 0.35}
+        fill |= {"pattern": pattern, "line": {"color": colour, "width": 1}}
+    where = {"type": "bar", "offsetgroup": marks[0].series, "x": [mark.place for mark in marks]}
+    label = _name(name, published=published)
+    bar: Trace = {
+        **where, "name": label, "legendgroup": label, "y": [mark.estimate for mark in marks], "marker": fill,
+        "customdata": [_said(mark, name, mark.place, axis) for mark in marks], "hovertemplate": _HOVER,
+        "unselected": {"marker": {"opacity": 0.55}},
+    }  # fmt: skip
+    if any(mark.low is not None for mark in marks):
+        bar["error_y"] = whiskers(((m.estimate, m.low, m.high) for m in marks), INK[dark])
+    if not any(mark.star for mark in marks):
+        return [bar]
+    # bars of no height that stand on the intervals: text above a bar would be crossed by its own interval
+    stars: Trace = {
+        **where, "name": f"{label}, stars", "y": [0] * len(marks), "base": [m.high or m.estimate for m in marks],
+        "text": [mark.star for mark in marks], "textposition": "outside", "textangle": -90,
+        "textfont": {"size": 11, "color": INK[dark]}, "cliponaxis": False, "constraintext": "none",
+        "showlegend": False, "hoverinfo": "skip", "marker": {"opacity": 0},
+    }  # fmt: skip
+    return [bar, stars]
+
+
+def dots(
+    marks: Sequence[Mark], names: Mapping[str, str], colours: Mapping[str, str], axis: Axis = ACCURACY,
+    *, places: Mapping[str, str] | Sequence[str] = (), panels: Mapping[str, str] | None = None,
+    legend: bool | None = None, dark: bool = False,
+) -> go.Figure:  # fmt: skip
+    """Return a row for each place, in it a dot with its interval for each series.
+
+    ``places`` are the rows from the top, those of the marks unless given; a mapping gives their labels, and may hold
+    rows without a mark, which are headings. ``panels`` (key → title) stand beside one another, up to three in a row. A
+    ``legend`` is drawn where there are several names.
+    """
+    labels = dict(places) if isinstance(places, Mapping) else {one: one for one in places or _order(marks)}
+    rows = {place: number for number, place in enumerate(labels)}
+    known = [mark for mark in marks if mark.estimate is not None and mark.place in rows]
+    series = [key for key in names if any(mark.series == key for mark in known)]
+    heads = {key: title for key, title in (panels or {"": ""}).items() if any(m.panel == key for m in known)}
+    crowd = Counter((mark.panel, mark.place, mark.published) for mark in known)
+    lanes = len(series) if max(crowd.values(), default=1) > 1 else 1
+    across = _across(len(heads))
+    down = -(-len(heads) // across) or 1
+    lines = max((label.count("<br>") for label in labels.values()), default=0)
+    height = len(labels) * max(_ROW + _LANE * lanes, _LINE * (lines + 1) + 4) + (_BETWEEN if down > 1 else 40)
+    figure = make_subplots(
+        rows=down, cols=across, shared_yaxes=True, horizontal_spacing=0.03, vertical_spacing=_BETWEEN / (down * height) if down > 1 else 0,
+        subplot_titles=list(heads.values()) if panels else None,
+    )  # fmt: skip
+    told: set[str] = set()
+    for lane, key in enumerate(series):
+        shift = _LANES * ((lane + 0.5) / lanes - 0.5) if lanes > 1 else 0.0
+        traces: dict[tuple[str, bool, str], list[Mark]] = {}
+        for mark in (mark for mark in known if mark.series == key):
+            traces.setdefault((mark.panel, mark.published, mark.colour or colours.get(key, "")), []).append(mark)
+        for (panel, _, ink), mine in traces.items():
+            trace = _dots_of(mine, [rows[mark.place] + shift for mark in mine], names[key], ink, axis, labels)
+            row, column = divmod(list(heads).index(panel), across)
+            trace["showlegend"] = trace["name"] not in told
+            figure.add_trace(trace, row=row + 1, col=column + 1)
+            told.add(trace["name"])
+    shown = len(told) > 1 if legend is None else legend
+    figure.update_xaxes(**axis.layout(dark=dark))
+    figure.update_yaxes(**in_rows(list(labels.values()), dark=dark))
+    figure.update_layout(
+        height=down * height + (70 if shown else 30), margin={**MARGIN, "t": 36 if panels else 8},
+        font={"size": 13}, hovermode="closest", showlegend=shown, legend=LEGEND,
+    )  # fmt: skip
+    return figure
+
+
+def _dots_of(
+    marks: Sequence[Mark], rows: Sequence[float], name: str, ink: str, axis: Axis, labels: Mapping[str, str]
+) -> Trace:
+    trace: Trace = {
+        "type": "scatter", "mode": "markers", "name": _name(name, published=marks[0].published),
+        "legendgroup": name, "x": [mark.estimate for mark in marks], "y": list(rows),
+        "marker": {
+            "color": ink, "size": 9, "line": {"width": 1.8, "color": ink},
+            "symbol": ["circle-open" if mark.open or mark.published else "circle" for mark in marks],
+        },
+        "customdata": [_said(mark, name, labels[mark.place], axis) for mark in marks], "hovertemplate": _HOVER,
+    }  # fmt: skip
+    if any(mark.low is not None for mark in marks):
+        trace["error_x"] = whiskers(((mark.estimate, mark.low, mark.high) for mark in marks), ink)
+    return trace
+
+
+def _across(panels: int) -> int:
+    """Return how many panels stand beside one another: two where three would leave most of a row empty."""
+    return 2 if panels in (2, 4) else min(_ACROSS, max(1, panels))
+
+
+def _order(marks: Sequence[Mark]) -> list[str]:
+    return list(dict.fromkeys(mark.place for mark in marks))
+
+
+def _name(name: str, *, published: bool) -> str:
+    return f"{name} ({PUBLISHED})" if published else name
+
+
+def _said(mark: Mark, name: str, place: str, axis: Axis) -> list[str]:
+    """Return what hovering says of a mark, and what a click gives."""
+    bounds = "" if mark.low is None or mark.high is None else f" ({mark.low:{axis.number}} – {mark.high:{axis.number}})"
+    lines = [name, place.replace("<br>", " "), f"{mark.estimate:{axis.number}}{bounds}", mark.words]
+    return ["<br>".join(line for line in lines if line), *mark.data]

@@ -1,0 +1,47 @@
+"""A figure as a file: SVG, PDF or PNG at the size of print, or HTML that can still be hovered."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import plotly.graph_objects as go
+
+from core.errors import AnamnesisError, UsageError
+
+SUFFIXES = (".svg", ".png", ".pdf", ".html")
+WIDTH_MM = 180.0
+"""Two columns of a journal's page."""
+DOTS_PER_INCH = 300
+_PIXELS = 960
+"""Width at which a figure is laid out for print; the file's own size follows from ``WIDTH_MM``."""
+_BROWSER = "BROWSER_PATH"
+"""Where the library that draws looks for a browser first."""
+
+
+def check_name(path: Path) -> None:
+    """Raise ``UsageError`` where a file's ending is none that figures are drawn as."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise UsageError(f"{path.name} is no figure's name: end it with {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}.")
+
+
+def picture_of(figure: go.Figure, suffix: str) -> bytes:
+    """Return a figure as the bytes of a file of this kind: a PNG has 300 dots an inch at two columns' width.
+
+    Raises ``AnamnesisError`` where a picture is asked for and no Chrome or Chromium is installed.
+    """
+    if suffix == ".html":
+        return str(figure.to_html(include_plotlyjs=True, full_html=True)).encode()
+    if named := os.environ.get("CHROMIUM"):
+        os.environ.setdefault(_BROWSER, named)
+    scale = WIDTH_MM / 25.4 * DOTS_PER_INCH / _PIXELS if suffix == ".png" else 1
+    try:
+        drawn: bytes = figure.to_image(
+            format=suffix.removeprefix("."), width=_PIXELS, height=figure.layout.height or 480, scale=scale
+        )
+    except (RuntimeError, ValueError, OSError) as error:
+        why = str(error).strip().splitlines()[0]
+        raise AnamnesisError(
+            f"The figure could not be drawn ({why}): install Chrome or Chromium, or name it in CHROMIUM, or take .html."
+        ) from error
+    return drawn

@@ -1,0 +1,76 @@
+"""Colours and layout that every chart shares, for a light and a dark ground, and what an axis of numbers says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+INK = {False: "#1A2B2B", True: "#E3ECEB"}
+"""Lines and words that must stand out from the ground, by whether it is dark."""
+FAINT = {False: "#D5E0DF", True: "#2B3B3C"}
+"""Lines of the grid."""
+GROUND = {False: "#FFFFFF", True: "#0E1718"}
+GREY = "#8C8C8C"
+"""What is published or unclear, and what only helps to read."""
+RISE, FALL = "#0072B2", "#D55E00"
+PALETTE = (
+    "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7A6A00", "#6A51A3", "#8C8C8C", "#1B4F4A",
+)  # fmt: skip
+"""Okabe and Ito's colours, which colour-blind readers can tell apart, and four more."""
+MARGIN = {"l": 8, "r": 12, "t": 8, "b": 8}
+LEGEND = {"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0, "x": 0, "traceorder": "normal"}
+"""Below the axis labels, however long they are."""
+Trace = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The axis of the numbers: its title, where it begins and ends (by itself where that is left out), its ticks.
+
+    ``number`` is how hovering prints an estimate; ``zero`` draws the line of no difference.
+    """
+
+    title: str = ""
+    range: tuple[float, float] | None = None
+    ticks: str = "~g"
+    step: float | None = None
+    number: str = ".3f"
+    zero: bool = False
+
+    def layout(self, *, dark: bool = False) -> dict[str, Any]:
+        """Return the axis as Plotly takes it."""
+        held = {"range": list(self.range)} if self.range else {} if self.zero else {"rangemode": "tozero"}
+        return {
+            "title": self.title, "tickformat": self.ticks, "gridcolor": FAINT[dark], "showgrid": True,
+            "zeroline": self.zero, "zerolinecolor": INK[dark], **({"dtick": self.step} if self.step else {}), **held,
+        }  # fmt: skip
+
+
+ACCURACY = Axis("Accuracy", (0, 1.02), ".1f", 0.2)
+
+
+def whiskers(bounds: Iterable[tuple[float | None, float | None, float | None]], colour: str, width: int = 3) -> Trace:
+    """Return the intervals of (estimate, low, high) as Plotly takes them; where a bound is unknown, there is none."""
+    held = list(bounds)
+    return {
+        "type": "data", "symmetric": False, "thickness": 1.4, "width": width, "color": colour,
+        "array": [None if v is None or high is None else high - v for v, _, high in held],
+        "arrayminus": [None if v is None or low is None else v - low for v, low, _ in held],
+    }  # fmt: skip
+
+
+def in_rows(labels: Sequence[str], *, dark: bool = False) -> dict[str, Any]:
+    """Return a vertical axis with a row for each label, the first on top, and a faint line between rows."""
+    between = [place + 0.5 for place in range(len(labels) - 1)]
+    return {
+        "range": [len(labels) - 0.5, -0.5], "tickvals": list(range(len(labels))), "ticktext": list(labels),
+        "automargin": True, "showgrid": False, "zeroline": False,
+        "minor": {"tickvals": between, "showgrid": True, "gridcolor": FAINT[dark]},
+    }  # fmt: skip
+
+
+def faded(colour: str, share: float = 0.18) -> str:
+    """Return a colour ("#rrggbb") that lets the ground through."""
+    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    return f"rgba({red}, {green}, {blue}, {share:g})"

@@ -1,0 +1,148 @@
+"""Rows as figures: what is drawn where, and what a saved file is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from core.errors import AnamnesisError, UsageError
+from core.figures.marks import Mark, bars, dots
+from core.figures.picture import check_name, picture_of
+from core.figures.report import figure_of
+from core.measures.base import Columns, Row
+
+NAMES = {"a": "Model A", "b": "Model B"}
+COLOURS = {"a": "#0072B2", "b": "#D55E00"}
+
+
+def test_a_bar_has_its_interval_and_says_what_it_rests_on() -> None:
+    marks = [
+        Mark("Vignette", 0.6, 0.5, 0.8, "a", words="12 cases", data=("a", "vignette")),
+        Mark("Multi-turn", 0.4, series="a"),
+        Mark("Vignette", 0.7, series="b", published=True),
+        Mark("Multi-turn", None, series="b"),
+    ]
+    ours, printed = bars(marks, NAMES, COLOURS).data
+    assert (list(ours.x), list(ours.y)) == (["Vignette", "Multi-turn"], [0.6, 0.4])
+    assert list(ours.error_y.array) == [pytest.approx(0.2), None]
+    assert list(ours.error_y.arrayminus) == [pytest.approx(0.1), None]
+    assert list(ours.customdata[0]) == ["Model A<br>Vignette<br>0.600 (0.500 – 0.800)<br>12 cases", "a", "vignette"]
+    assert list(ours.customdata[1]) == ["Model A<br>Multi-turn<br>0.400"]
+    assert printed.name == "Model B (published)"
+    assert list(printed.x) == ["Vignette"], "nothing is drawn where there is no estimate"
+    assert printed.error_y.array is None
+    assert printed.marker.pattern.shape == "/"
+
+
+def test_stars_stand_on_the_whisker_and_not_in_the_legend() -> None:
+    _, stars = bars([Mark("x", 0.5, 0.4, 0.7, "a", star="**")], NAMES, COLOURS).data
+    assert (list(stars.text), list(stars.base), stars.showlegend) == (["**"], [0.7], False)
+
+
+def test_panels_of_bars_share_one_legend_and_leave_out_the_empty() -> None:
+    marks = [Mark("x", 0.5, series=series, panel=panel) for series in "ab" for panel in ("one", "two")]
+    figure = bars(marks, NAMES, COLOURS, panels={"one": "First", "none": "Nothing", "two": "Second"})
+    assert [title.text for title in figure.layout.annotations] == ["First", "Second"]
+    assert [(bar.name, bar.showlegend) for bar in figure.data] == [
+        ("Model A", True), ("Model B", True), ("Model A", False), ("Model B", False),
+    ]  # fmt: skip
+
+
+def test_dots_of_several_models_share_a_row_without_covering_each_other() -> None:
+    marks = [Mark(place, 0.5, 0.4, 0.6, series) for place in ("x", "y") for series in "ab"]
+    first, second = dots(marks, NAMES, COLOURS).data
+    assert [round(y) for y in first.y] == [round(y) for y in second.y] == [0, 1]
+    assert set(first.y).isdisjoint(second.y)
+    alone = dots(marks[::2], NAMES, COLOURS)
+    assert list(alone.data[0].y) == [0, 1], "one model stands in the middle of its row"
+    assert alone.layout.showlegend is False
+
+
+def test_rows_without_a_mark_are_headings_and_open_dots_are_not_sure() -> None:
+    marks = [Mark("k1", 0.1, series="a", colour="#111111"), Mark("k2", -0.1, series="a", colour="#222222", open=True)]
+    figure = dots(marks, NAMES, COLOURS, places={"head": "<b>Ours</b>", "k1": "One", "k2": "Two"})
+    assert list(figure.layout.yaxis.ticktext) == ["<b>Ours</b>", "One", "Two"]
+    assert [(t.marker.color, t.marker.symbol[0], t.y[0]) for t in figure.data] == [
+        ("#111111", "circle", 1), ("#222222", "circle-open", 2),
+    ]  # fmt: skip
+    assert figure.data[0].customdata[0][0].startswith("Model A<br>One")
+
+
+def row(value: float | None, label: dict[str, str], *, n: int = 10, excluded: int = 0, estimate: str = "mean") -> Row:
+    low, high = (None, None) if value is None else (value - 0.1, value + 0.1)
+    return Row(label, value, low, high, n, {"refused": excluded}, columns=Columns(estimate=estimate))
+
+
+def test_a_report_is_coloured_by_model_with_the_rest_in_places_and_panels() -> None:
+    rows = [
+        row(0.5, {"model": model, "format": format_, "question_type": question}, n=n, excluded=1)
+        for n, model in enumerate(("m1", "m2"), start=10)
+        for format_ in ("vignette", "multi_turn", "summarized")
+        for question in ("mcq", "frq")
+    ]
+    figure = figure_of([*rows, row(None, {"model": "m3", "format": "vignette", "question_type": "mcq"})], "Accuracy")
+    assert [title.text for title in figure.layout.annotations] == ["Multiple choice", "Free response"]
+    assert {bar.name for bar in figure.data} == {"m1", "m2"}
+    assert list(figure.layout.xaxis.categoryarray) == ["Vignette", "Multi-turn", "Summarized"]
+    caption = figure.layout.title.subtitle.text
+    assert caption == "n = 10 to 11 cases, 95 % intervals. Excluded: refused=12."
+    assert tuple(figure.layout.yaxis.range) == (0, 1.02)
+
+
+def test_shares_and_numbers_never_share_an_axis() -> None:
+    rows = [row(value, {"model": m, "measure": name}) for m in ("m1", "m2") for name, value in MEASURED.items()]
+    figure = figure_of(rows, "History")
+    assert [title.text for title in figure.layout.annotations] == ["recall", "doctor turns"]
+    assert figure.layout.yaxis2.matches is None
+    assert "m1 · the same" not in str(figure)
+
+
+MEASURED = {"recall": 0.4, "doctor_turns": 12.0}
+
+
+def test_many_places_become_rows_of_dots_and_a_constant_stands_in_the_caption() -> None:
+    rows = [row(0.3, {"model": "m1", "format": "vignette", "group": f"Specialty {n}"}) for n in range(12)]
+    figure = figure_of(rows, "Accuracy")
+    assert [trace.type for trace in figure.data] == ["scatter"]
+    assert len(figure.layout.yaxis.ticktext) == 12
+    assert figure.layout.title.subtitle.text.startswith("m1 · Vignette, n = 10 cases")
+
+
+def test_differences_are_drawn_around_zero() -> None:
+    rows = [row(-0.2, {"pair": "a"}), row(0.3, {"pair": "b"})]
+    axis = figure_of(rows, "Pairs").layout.yaxis
+    assert axis.zeroline is True
+    assert axis.range is None
+
+
+def test_what_cannot_be_drawn_is_said() -> None:
+    with pytest.raises(UsageError, match="no estimate"):
+        figure_of([row(None, {"model": "m"})], "x")
+    with pytest.raises(UsageError, match=r"different things \(mean, rate\)"):
+        figure_of([row(0.1, {"model": "m"}), row(0.1, {"model": "n"}, estimate="rate")], "x")
+    with pytest.raises(UsageError, match=r"figure.txt is no figure's name"):
+        check_name(Path("figure.txt"))
+
+
+@pytest.mark.browser
+def test_a_figure_is_saved_at_print_size() -> None:
+    figure = bars([Mark("Ä or B", 0.5, 0.4, 0.7, "a")], NAMES, COLOURS)
+    svg = picture_of(figure, ".svg").decode()
+    assert svg.startswith("<svg")
+    assert "Ä or B" in svg
+    png = picture_of(figure, ".png")
+    width = int.from_bytes(png[16:20], "big")
+    assert width == pytest.approx(180 / 25.4 * 300, abs=2), "180 mm at 300 dots an inch"
+    assert picture_of(figure, ".html").lstrip().lower().startswith(b"<html")
+
+
+def test_without_a_browser_html_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: object, **__: object) -> bytes:
+        raise RuntimeError("Kaleido requires Google Chrome to be installed.\nmore")
+
+    figure = bars([Mark("x", 0.5, series="a")], NAMES, COLOURS)
+    monkeypatch.setattr(type(figure), "to_image", none)
+    with pytest.raises(AnamnesisError, match=re.escape("or take .html")):
+        picture_of(figure, ".svg")
