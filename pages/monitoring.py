@@ -7,6 +7,7 @@ from core.stats.corrections import LABELS
 from core.store.database import Store
 from core.store.selection import doctor_of
 from pages.parts.accuracy_data import known_case_sets
+from pages.parts.accuracy_view import is_dark
 from pages.parts.conditions import draw_conditions, draw_what_differs
 from pages.parts.figure_controls import IMPORT_COMMAND, RELEASED, dataset_name, keep_valid
 from pages.parts.figures import conditions, label_of, model_colours, model_name
@@ -54,7 +55,7 @@ def draw_groups(versions: tuple[str, ...]) -> None:
         shown = [
             s for s in found if (s.before, s.after) == (before, after) and arm(s.format, s.question_type) == chosen
         ]
-        st.plotly_chart(groups_chart(shown), config=_CHART, key=f"groups_{before}_{after}")
+        st.plotly_chart(groups_chart(shown, dark=is_dark()), config=_CHART, key=f"groups_{before}_{after}")
     st.caption(
         f"Dots with 95 % intervals over cases; green rose and orange fell at adjusted p ≤ 0.05 ({LABELS[correction]} "
         f"over all {len(found)} tests of arms and specialties)."
@@ -89,7 +90,8 @@ if len(versions) < 2:
     st.stop()
 shown = bars(case_set, versions, rule)
 colours = model_colours(versions)
-st.plotly_chart(versions_chart(shown, {v: model_name(v) for v in versions}, colours), config=_CHART, key="versions")
+figure = versions_chart(shown, {v: model_name(v) for v in versions}, colours, dark=is_dark())
+st.plotly_chart(figure, config=_CHART, key="versions", alt="Accuracy of each version by format and question")
 if any(bar.published for bar in shown):
     st.info(
         f"Hatched bars are the published figures of {RELEASED.title}. To test differences and read the conversations "

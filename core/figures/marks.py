@@ -140,7 +140,8 @@ def dots(
     lines = max((label.count("<br>") for label in labels.values()), default=0)
     height = len(labels) * max(_ROW + _LANE * lanes, _LINE * (lines + 1) + 4) + (_BETWEEN if down > 1 else 40)
     figure = make_subplots(
-        rows=down, cols=across, shared_yaxes=True, horizontal_spacing=0.03, vertical_spacing=_BETWEEN / (down * height) if down > 1 else 0,
+        rows=down, cols=across, shared_yaxes=True, horizontal_spacing=0.03,
+        vertical_spacing=_BETWEEN / (down * height) if down > 1 else 0,
         subplot_titles=list(heads.values()) if panels else None,
     )  # fmt: skip
     told: set[str] = set()

@@ -34,7 +34,7 @@ def take_click(chart: str) -> None:
     """Choose the bar that was clicked."""
     point = chosen_point(st.session_state.get(chart))
     if point:
-        for key, value in zip(_KEYS, point[:4], strict=True):
+        for key, value in zip(_KEYS, point[1:5], strict=True):
             st.session_state[key] = value or None
         st.query_params.pop("acc_case", None)
 

@@ -13,7 +13,7 @@ from core.measures.compare import FormatPair, adjusted_p
 from core.stats.corrections import LABELS, stars
 from core.store.selection import Condition
 from pages.parts.accuracy_cases import take_click
-from pages.parts.accuracy_charts import CellKey, bars, dots, leaderboard_chart
+from pages.parts.accuracy_charts import CellKey, bars_chart, dots_chart, leaderboard_chart
 from pages.parts.accuracy_data import View, pairs, read_before
 from pages.parts.accuracy_filters import Shown
 from pages.parts.accuracy_tables import cells_table, excluded_text, group_name, leaderboard_table, pairs_table
@@ -58,7 +58,9 @@ def draw_figures(
             for number, question_type in enumerate(types):
                 members = [c for c in cells if c.group == group and c.question_type == question_type]
                 with columns[number % 2]:
-                    _draw(bars(members, marks, names, colours, dark=is_dark()), group, QUESTION_TYPE[question_type])
+                    _draw(
+                        bars_chart(members, marks, names, colours, dark=is_dark()), group, QUESTION_TYPE[question_type]
+                    )
         return
     formats = [f for f in FORMAT if any(c.format == f for c in cells)]
     for question_type in types:
@@ -67,7 +69,7 @@ def draw_figures(
             members = [c for c in cells if c.format == format_ and c.question_type == question_type]
             rows = [group for group in groups if group]
             with columns[number % 2]:
-                figure = dots(members, rows, names, colours, dark=is_dark())
+                figure = dots_chart(members, rows, names, colours, dark=is_dark())
                 _draw(figure, None, f"{FORMAT[format_]} · {QUESTION_TYPE[question_type]}")
 
 

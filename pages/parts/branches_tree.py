@@ -6,9 +6,9 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from core.events import COUNTED, FORMATS, QUESTION_TYPES, Verdict
+from core.figures.style import FAINT, INK
 from core.store.queries.conversations import Conversation
 from core.store.queries.forks import Node, Tree
-from pages.parts.accuracy_charts import FAINT, INK
 from pages.parts.figure_controls import unique_names
 from pages.parts.figures import model_colours
 from pages.parts.look import END_SHORT, VERDICT

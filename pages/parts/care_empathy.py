@@ -5,11 +5,12 @@ from collections.abc import Sequence
 import streamlit as st
 
 from core.errors import AnamnesisError
+from core.figures.shares import Segment, stacked
 from core.measures.care.profile import Habits
 from core.prompts import load_pack
 from core.store.queries.care import Rating
 from pages.parts.accuracy_view import is_dark
-from pages.parts.care_charts import Segment, stacked, two_lines
+from pages.parts.care_charts import two_lines
 from pages.parts.care_data import habits, rated
 from pages.parts.care_shown import Shown, choose_row
 from pages.parts.care_tables import ratings_table

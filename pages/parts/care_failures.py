@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from core.figures.shares import Segment, stacked
 from core.measures.care.profile import CareProfile
 from core.store.queries.care import CAUSES, FAILURES, Failure
 from pages.parts.accuracy_view import is_dark
-from pages.parts.care_charts import Segment, stacked, two_lines
+from pages.parts.care_charts import two_lines
 from pages.parts.care_data import care_profiles, failed
 from pages.parts.care_shown import Shown, choose_row
 from pages.parts.care_tables import counts_table, failures_table, in_order

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from core.figures.shares import Segment, stacked
 from core.measures.care.profile import Estimate, Habits
 from core.store.queries.care import MISUSES
 from pages.parts.accuracy_view import is_dark
-from pages.parts.care_charts import Row, Segment, panel, stacked, two_lines
+from pages.parts.care_charts import Row, panel, two_lines
 from pages.parts.care_data import habits
 from pages.parts.care_shown import Shown
 from pages.parts.care_tables import habits_table
@@ -55,7 +56,7 @@ def _draw_measures(shown: Shown, rows: Sequence[Habits]) -> None:
         for column, measure in zip(st.columns(2, gap="medium"), pair, strict=True):
             name, words, decimals = _MEASURES[measure]
             marks = [Row(shown.names[h.seat], Estimate(getattr(h, measure), n=h.items), shown.colours[h.seat],
-                         note=f"<br>{h.conversations:,} conversations") for h in rows]  # fmt: skip
+                         note=f"{h.conversations:,} conversations") for h in rows]  # fmt: skip
             with column:
                 st.markdown(f"**{name}**", help=words)
                 draw_figure(panel(marks, name, decimals=decimals, dark=is_dark()), f"care_{measure}", words)

@@ -93,7 +93,7 @@ def part_rows(
             rows.append(Row(dataset_name(headed)))
         estimate = profile.part(part)
         rows.append(Row(shown.names[profile.seat], estimate, shown.colours[profile.seat],
-                        note=f"<br>{estimate.n:,} cases"))  # fmt: skip
+                        note=f"{estimate.n:,} cases"))  # fmt: skip
     return rows + published_rows(printed, part)
 
 
@@ -101,7 +101,7 @@ def published_rows(printed: Sequence[PublishedProfile], part: Part) -> list[Row]
     """Return the rows of a panel of what is published, under a heading; none where nothing is."""
     rows = [Row("Published")] if printed else []
     for p in printed:
-        note = f"<br>published, table 3: {p.conversations} conversations<br>{PUBLISHED_SET}"
+        note = f"published, table 3: {p.conversations} conversations<br>{PUBLISHED_SET}"
         rows.append(Row(p.model, Estimate(p.values[part]), PRINTED, open_=True, note=note))
     return rows
 
@@ -192,7 +192,7 @@ def _draw_normalised(shown: Shown) -> None:
         held = {row.seat: row for row in found if row.part == part}
         rows[part] = [
             Row(shown.names[key], Estimate(held[key].value), shown.colours[key],
-                note=f"<br>mean of {held[key].n_datasets} data sets")
+                note=f"mean of {held[key].n_datasets} data sets")
             for key in shown.names if key in held
         ]  # fmt: skip
     if all(row.value is None for row in found):

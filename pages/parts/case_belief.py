@@ -8,8 +8,8 @@ import streamlit as st
 
 from core.case import Case
 from core.events import Ended, Event, Probed, Utterance
+from core.figures.style import FAINT, INK
 from core.measures.belief import RIGHT, Trajectory, is_right, trajectory
-from pages.parts.accuracy_charts import FAINT, INK
 from pages.parts.accuracy_view import is_dark
 from pages.parts.case_facts import ledger_of
 from pages.parts.figure_controls import CHART

@@ -6,17 +6,17 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
+from core.figures.marks import Mark, dots
+from core.figures.style import FALL, RISE, Axis
 from core.measures.compare import Comparison, adjusted_p
 from core.measures.provenance import UNKNOWN, differing, side_by_side
 from core.stats.corrections import LABELS, Correction, format_p, stars
 from core.stats.mcnemar import mcnemar
-from pages.parts.accuracy_charts import FAINT, INK
 from pages.parts.compare_data import Side, Who, comparison, runs_of
 from pages.parts.compare_setup import Asked
 from pages.parts.figure_controls import CHART, STARS, three_decimals
 from pages.parts.look import arm, plain
 
-_RISE, _FALL = "#0072B2", "#D55E00"
 _LEVEL = 0.05
 _SECOND = {"arms": "Second arm", "personas": "Other persona"}
 
@@ -91,35 +91,15 @@ def difference_chart(
     rows: Sequence[str], found: Sequence[Comparison], adjusted: Sequence[float], *, dark: bool = False
 ) -> go.Figure:  # fmt: skip
     """Return a dot with its interval for each row, blue where accuracy rose, orange where it fell; filled if sure."""
-    known = [(n, r, p) for n, r, p in zip(rows, found, adjusted, strict=True) if r.n]
-    figure = go.Figure()
-    for rose in (True, False):
-        shown = [(n, r, p) for n, r, p in known if (r.difference >= 0) == rose]
-        colour = _RISE if rose else _FALL
-        figure.add_scatter(
-            x=[r.difference for _, r, _ in shown], y=[n for n, _, _ in shown], mode="markers", showlegend=False,
-            marker={
-                "color": colour, "size": 10, "line": {"width": 1.8, "color": colour},
-                "symbol": ["circle" if p <= _LEVEL else "circle-open" for *_, p in shown],
-            },
-            error_x={
-                "type": "data", "symmetric": False, "thickness": 1.6, "width": 0, "color": colour,
-                "array": [r.ci_high - r.difference for _, r, _ in shown],
-                "arrayminus": [r.difference - r.ci_low for _, r, _ in shown],
-            },
-            customdata=[(r.ci_low, r.ci_high, format_p(p), r.n) for _, r, p in shown],
-            hovertemplate="%{y}<br>Δ %{x:+.3f} (%{customdata[0]:+.3f} – %{customdata[1]:+.3f})<br>"
-            "adjusted p %{customdata[2]}, %{customdata[3]:,} cases<extra></extra>",
-        )  # fmt: skip
-    figure.update_layout(
-        height=34 * len(rows) + 70, margin={"l": 8, "r": 8, "t": 8, "b": 8}, font={"size": 13}, hovermode="closest",
-        xaxis={"tickformat": "+.2f", "gridcolor": FAINT[dark], "zeroline": True, "zerolinecolor": INK[dark]},
-        yaxis={
-            "range": [len(rows) - 0.5, -0.5], "categoryorder": "array", "categoryarray": list(rows),
-            "automargin": True, "showgrid": False,
-        },
-    )  # fmt: skip
-    return figure
+    marks = [
+        Mark(
+            name, r.difference, r.ci_low, r.ci_high, "both", words=f"adjusted p {format_p(p)}, {r.n:,} cases",
+            open=p > _LEVEL, colour=RISE if r.difference >= 0 else FALL,
+        )
+        for name, r, p in zip(rows, found, adjusted, strict=True) if r.n
+    ]  # fmt: skip
+    axis = Axis("", None, "+.2f", None, "+.3f", zero=True)
+    return dots(marks, {"both": ""}, {}, axis, places=list(rows), legend=False, dark=dark)
 
 
 def draw_outcomes(first: str, second: str, result: Comparison, adjusted: float, correction: Correction) -> None:

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 import plotly.graph_objects as go
 
-from core.text.profiles import STATES, Coverage, Field, Reason, State
-from pages.parts.accuracy_charts import FAINT, INK
+from core.figures.shares import Segment, stacked
+from core.figures.style import FAINT, INK
+from core.text.profiles import STATES, Coverage, Reason, State
 from pages.parts.data_words import FIELD, STATE, reason_words
 
 _COLOUR: dict[State, dict[bool, str]] = {
@@ -42,20 +43,12 @@ def reasons_chart(reasons: Mapping[Reason, int], n: int, *, dark: bool = False) 
 
 def coverage_chart(coverage: Coverage, *, dark: bool = False) -> go.Figure:
     """Return a stacked bar for each field of a profile: the shares of suitable cases by the field's state."""
-    figure = go.Figure()
-    fields: list[Field] = [shares.field for shares in coverage.fields]
-    for state in STATES:
-        counts = [getattr(shares, state) for shares in coverage.fields]
-        figure.add_bar(
-            name=STATE[state], orientation="h", x=[shares.share(state) for shares in coverage.fields],
-            y=[FIELD[field] for field in fields], marker_color=_COLOUR[state][dark], customdata=counts,
-            hovertemplate="%{y}: " + STATE[state].lower() + "<br>%{customdata:,} cases, %{x:.1%}<extra></extra>",
-        )  # fmt: skip
-    figure.update_layout(
-        barmode="stack", bargap=0.3, height=110 + _BAR * len(fields), margin=_MARGIN, font={"size": 13},
-        legend={"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0, "x": 0, "traceorder": "normal"},
-        xaxis={"title": "Share of the suitable cases", "tickformat": ".0%", "range": [0, 1.002], "dtick": 0.2,
-               "gridcolor": FAINT[dark]},
-        yaxis={"automargin": True, "autorange": "reversed"},
-    )  # fmt: skip
-    return figure
+    segments = [
+        Segment(
+            STATE[state], _COLOUR[state][dark], INK[dark if state == "absent" else False],
+            [shares.share(state) for shares in coverage.fields], [getattr(shares, state) for shares in coverage.fields],
+        )
+        for state in STATES
+    ]  # fmt: skip
+    labels = [FIELD[shares.field] for shares in coverage.fields]
+    return stacked(labels, segments, "Share of the suitable cases", "cases", row=_BAR, percent=True, dark=dark)

@@ -31,7 +31,7 @@ def take_click(chart: str) -> None:
     """Choose the part of a bar that was clicked."""
     point = chosen_point(st.session_state.get(chart))
     if point:
-        st.session_state["failures_model"], st.session_state["failures_cause"] = point[0], point[1]
+        st.session_state["failures_model"], st.session_state["failures_cause"] = point[1], point[2]
         st.query_params.pop(_ADDRESS, None)
 
 

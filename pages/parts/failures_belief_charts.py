@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
+from core.figures.curves import Point, curves
+from core.figures.style import FAINT, LEGEND, MARGIN, Axis
 from core.measures.belief import Calibration, CurvePoint
-from pages.parts.accuracy_charts import FAINT
-from pages.parts.failures_causes_charts import LEGEND, MARGIN
 
-_BAND = 0.18
 _LEAST, _MOST = 6, 22
 """Diameters of marks, in pixels."""
 
@@ -17,38 +16,14 @@ def curve_chart(
     points: Sequence[CurvePoint], names: Mapping[str, str], colours: Mapping[str, str], *, dark: bool = False
 ) -> go.Figure:
     """Return the mean probability of the right diagnosis over the share of the dialogue, with 95 % bands."""
-    figure = go.Figure()
-    for model in names:
-        held = sorted((p for p in points if p.model == model and p.quantity == "right"), key=lambda p: p.per_cent)
-        if held:
-            _add_curve(figure, held, names[model], colours[model])
-    figure.update_layout(
-        height=360, margin=MARGIN, legend=LEGEND, hovermode="closest",
-        xaxis={
-            "title": "Share of the patient’s replies", "ticksuffix": " %", "range": [7, 103], "dtick": 10,
-            "gridcolor": FAINT[dark], "zeroline": False,
-        },
-        yaxis={
-            "title": "Probability of the right diagnosis", "range": [0, 1.02], "tickformat": ".0%",
-            "gridcolor": FAINT[dark], "zeroline": False,
-        },
-    )  # fmt: skip
-    return figure
-
-
-def _add_curve(figure: go.Figure, held: Sequence[CurvePoint], name: str, colour: str) -> None:
-    shares = [point.per_cent for point in held]
-    edge = [*(p.mean.interval.high for p in held), *(p.mean.interval.low for p in reversed(held))]
-    figure.add_scatter(
-        x=[*shares, *reversed(shares)], y=edge, fill="toself", fillcolor=colour, opacity=_BAND, mode="lines",
-        line={"width": 0}, hoverinfo="skip", showlegend=False, name=f"{name}, 95 % interval",
-    )  # fmt: skip
-    figure.add_scatter(
-        name=f"{name}, n = {held[0].mean.n_cases:,} cases", mode="lines+markers", x=shares,
-        y=[point.mean.value for point in held], line={"color": colour, "width": 2.5}, marker={"size": 6},
-        customdata=[tuple(point.mean.interval) for point in held],
-        hovertemplate="%{fullData.name}<br>%{x} % of replies: %{y:.1%} (%{customdata[0]:.1%} – %{customdata[1]:.1%})"
-        "<extra></extra>",
+    right = [point for point in points if point.quantity == "right"]
+    shown = [Point(p.model, p.per_cent / 100, p.mean.value, *p.mean.interval) for p in right]
+    cases = {p.model: p.mean.n_cases for p in reversed(right)}
+    heads = {model: f"{name}, n = {cases[model]:,} cases" for model, name in names.items() if model in cases}
+    along = Axis("Share of the patient’s replies", (0.07, 1.03), ".0%", 0.1, ".0%")
+    return curves(
+        shown, heads, colours, along, Axis("Probability of the right diagnosis", (0, 1.02), ".0%", None, ".1%"),
+        dark=dark,
     )  # fmt: skip
 
 

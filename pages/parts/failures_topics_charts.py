@@ -5,10 +5,10 @@ from typing import Literal
 
 import plotly.graph_objects as go
 
+from core.figures.marks import Mark, dots
+from core.figures.style import INK, MARGIN, Axis
 from core.measures.ledger.kept import TalkRow
 from core.measures.ledger.marks import Share, TopicRow
-from pages.parts.accuracy_charts import FAINT, INK
-from pages.parts.failures_causes_charts import LEGEND, MARGIN
 
 Quantity = Literal["never_elicited", "asked", "volunteered"]
 QUANTITY: dict[Quantity, str] = {
@@ -79,34 +79,12 @@ def faults_chart(
     rows: Sequence[TalkRow], names: Mapping[str, str], colours: Mapping[str, str], *, dark: bool = False
 ) -> go.Figure:
     """Return the share of judged conversations in which the patient invented or withheld something, by model."""
-    faults = (("with_invented", "Invented"), ("with_withheld", "Withheld"))
-    models = [model for model in names if any(row.model == model and row.judged for row in rows)]
-    figure = go.Figure()
-    for lane, model in enumerate(models):
-        (row,) = (row for row in rows if row.model == model)
-        shares: list[Share] = [getattr(row, name) for name, _ in faults]
-        shift = 0.6 * ((lane + 0.5) / len(models) - 0.5)
-        figure.add_scatter(
-            name=f"{names[model]}, n = {row.judged:,}", mode="markers", x=[share.value for share in shares],
-            y=[place + shift for place in range(len(faults))], marker={"color": colours[model], "size": 10},
-            error_x={
-                "type": "data", "symmetric": False, "thickness": 1.4, "width": 4, "color": colours[model],
-                "array": [share.interval.high - share.value for share in shares],
-                "arrayminus": [share.value - share.interval.low for share in shares],
-            },
-            customdata=[share.interval for share in shares],
-            hovertemplate="%{fullData.name}: %{x:.1%} (%{customdata[0]:.1%} – %{customdata[1]:.1%})<extra></extra>",
-        )  # fmt: skip
-    figure.update_layout(
-        height=110 + len(faults) * (20 + 18 * len(models)), margin=MARGIN, hovermode="closest", legend=LEGEND,
-        showlegend=True,
-        xaxis={
-            "title": "Share of judged conversations", "tickformat": ".0%", "range": [-0.02, 1.02],
-            "gridcolor": FAINT[dark], "zeroline": False,
-        },
-        yaxis={
-            "range": [len(faults) - 0.5, -0.5], "tickvals": list(range(len(faults))),
-            "ticktext": [words for _, words in faults], "automargin": True, "showgrid": False, "zeroline": False,
-        },
-    )  # fmt: skip
-    return figure
+    judged = [row for row in rows if row.judged]
+    marks = [
+        Mark(words, share.value, *share.interval, row.model)
+        for row in judged for words, share in (("Invented", row.with_invented), ("Withheld", row.with_withheld))
+    ]  # fmt: skip
+    shown = {row.model: f"{names[row.model]}, n = {row.judged:,}" for row in judged if row.model in names}
+    ordered = {model: shown[model] for model in names if model in shown}
+    axis = Axis("Share of judged conversations", (-0.02, 1.02), ".0%", None, ".1%")
+    return dots(marks, ordered, colours, axis, legend=True, dark=dark)

@@ -1,13 +1,13 @@
 """Figures of the Graders page: agreement of every two graders, their verdicts crossed, and accuracy by grader."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import plotly.graph_objects as go
 
+from core.figures.marks import Mark, bars
+from core.figures.style import FAINT, INK, Axis
 from core.measures.graders.accuracy import JudgeAccuracy
 from core.measures.graders.agreement import FlipRate, GraderAgreement
-from pages.parts.accuracy_charts import FAINT, INK
 
 _SCALE: dict[bool, tuple[str, str]] = {False: ("#FFFFFF", "#0B6E69"), True: ("#0E1718", "#5CC9C0")}
 """From the page's ground to strong."""
@@ -60,15 +60,14 @@ def accuracy_chart(
     colours: Mapping[str, str], *, dark: bool = False,
 ) -> go.Figure:  # fmt: skip
     """Return the accuracy of one arm: models side by side, a bar with its interval for each grader and the panel."""
-    bars: dict[str, list[_Bar]] = {}
-    for one in sorted(rows, key=lambda one: list(models).index(one.row.model)):
-        row = one.row
-        if row.mean is not None:
-            words = f"{row.n_cases:,} cases, {row.n_trials:,} answers, {row.n_excluded:,} excluded"
-            bars.setdefault(one.judge, []).append(_Bar(models[row.model], row.mean, row.ci_low, row.ci_high, words))
-    figure = _bars(bars, judges, colours, ".3f", dark)
-    figure.update_yaxes(title="Accuracy", range=[0, 1.02], tickformat=".1f", dtick=0.2)
-    return figure
+    marks = [
+        Mark(
+            models[one.row.model], one.row.mean, one.row.ci_low, one.row.ci_high, one.judge,
+            words=f"{one.row.n_cases:,} cases, {one.row.n_trials:,} answers, {one.row.n_excluded:,} excluded",
+        )
+        for one in rows
+    ]  # fmt: skip
+    return bars(marks, judges, colours, places=list(models.values()), dark=dark)
 
 
 def flips_chart(
@@ -76,49 +75,12 @@ def flips_chart(
     *, dark: bool = False,
 ) -> go.Figure:  # fmt: skip
     """Return the share of pairs judged both ways: kinds of pairs side by side, a bar for each grader."""
-    bars: dict[str, list[_Bar]] = {}
-    for one in sorted(found, key=lambda one: list(kinds).index(one.same)):
-        words = f"{one.both:,} of {one.pairs:,} pairs"
-        bars.setdefault(one.grader, []).append(_Bar(kinds[one.same], one.share, *one.interval, words))
-    figure = _bars(bars, names, colours, ".1%", dark)
-    figure.update_yaxes(title="Judged both ways", rangemode="tozero", tickformat=".0%")
-    return figure
-
-
-class _Bar(NamedTuple):
-    """A bar with its interval, and what hovering adds."""
-
-    at: str
-    value: float
-    low: float | None
-    high: float | None
-    words: str
-
-
-def _bars(
-    bars: Mapping[str, Sequence[_Bar]], names: Mapping[str, str], colours: Mapping[str, str], as_: str, dark: bool
-) -> go.Figure:
-    figure = go.Figure()
-    for judge in [name for name in names if name in bars]:
-        mine = bars[judge]
-        figure.add_bar(
-            name=names[judge], x=[b.at for b in mine], y=[b.value for b in mine], marker_color=colours[judge],
-            error_y={
-                "type": "data", "symmetric": False, "color": INK[dark], "thickness": 1.2, "width": 3,
-                "array": [None if b.high is None else b.high - b.value for b in mine],
-                "arrayminus": [None if b.low is None else b.value - b.low for b in mine],
-            },
-            customdata=[(b.low, b.high, b.words) for b in mine],
-            hovertemplate=f"%{{x}}, %{{fullData.name}}<br>%{{y:{as_}}} (%{{customdata[0]:{as_}}} – "
-            f"%{{customdata[1]:{as_}}})<br>%{{customdata[2]}}<extra></extra>",
-        )  # fmt: skip
-    places = list(dict.fromkeys(b.at for mine in bars.values() for b in mine))
-    figure.update_layout(
-        barmode="group", bargap=0.25, height=380, margin={**_MARGIN, "t": 20}, font={"size": 13},
-        xaxis={"categoryorder": "array", "categoryarray": places, "automargin": True},
-        legend={"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0, "x": 0},
-    )  # fmt: skip
-    return figure
+    marks = [
+        Mark(kinds[one.same], one.share, *one.interval, one.grader, words=f"{one.both:,} of {one.pairs:,} pairs")
+        for one in found
+    ]  # fmt: skip
+    axis = Axis("Judged both ways", None, ".0%", None, ".1%")
+    return bars(marks, names, colours, axis, places=list(kinds.values()), dark=dark)
 
 
 def _matrix(

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
+from core.figures.marks import Mark, dots
+from core.figures.style import Axis
 from core.measures.patients.figures import PatientRate
 from core.measures.patients.rules import ABOUT
-from pages.parts.accuracy_charts import FAINT
-from pages.parts.failures_causes_charts import LEGEND, MARGIN
 from pages.parts.patients_tables import Group, group_of
 
 _LABEL = 22
@@ -24,46 +24,23 @@ def rates_chart(
     Rows of which nothing was looked at are left out.
     """
     held = [row for row in rows if row.n]
-    labels = [names[group_of(row)] if by_group else ABOUT[row.kind].name for row in held]
-    lines = list(dict.fromkeys(labels))
-    groups = [group for group in names if any(group_of(row) == group for row in held)]
-    lanes = 1 if by_group else len(groups)
+    marks = [
+        Mark(
+            str(group_of(row)) if by_group else row.kind, row.rate, *row.interval, str(group_of(row)),
+            words=f"{ABOUT[row.kind].name}<br>{row.n_hit:,} of {row.n:,} conversations<br>"
+            f"{row.per_100:.2f} hits per 100 replies",
+        )
+        for row in held
+    ]  # fmt: skip
+    series = {str(group): name for group, name in names.items()}
+    labels = series if by_group else {row.kind: ABOUT[row.kind].name for row in held}
     most = max((row.interval.high for row in held), default=1.0) or 1.0
-    figure = go.Figure()
-    for lane, group in enumerate(groups):
-        shift = 0.0 if by_group else 0.7 * ((lane + 0.5) / lanes - 0.5)
-        mine = [(row, lines.index(line) + shift) for row, line in zip(held, labels, strict=True)
-                if group_of(row) == group]  # fmt: skip
-        _add_dots(figure, mine, names[group], colours[group])
-    figure.update_layout(
-        height=110 + len(lines) * max(30, 16 + 16 * lanes), margin=MARGIN, hovermode="closest",
-        legend=LEGEND, showlegend=not by_group,
-        xaxis={
-            "title": "Conversations with at least one hit", "tickformat": ".0%" if most > 0.1 else ".1%",
-            "range": [-0.015 * most, 1.04 * most], "showgrid": True, "gridcolor": FAINT[dark], "zeroline": False,
-            "nticks": 6,
-        },
-        yaxis={
-            "range": [len(lines) - 0.5, -0.5], "tickvals": list(range(len(lines))), "automargin": True,
-            "ticktext": ["<br>".join(textwrap.wrap(line, _LABEL)) for line in lines], "showgrid": False,
-            "zeroline": False,
-        },
-    )  # fmt: skip
-    return figure
-
-
-def _add_dots(figure: go.Figure, placed: Sequence[tuple[PatientRate, float]], name: str, colour: str) -> None:
-    rows = [row for row, _ in placed]
-    figure.add_scatter(
-        name=name, mode="markers", x=[row.rate for row in rows], y=[place for _, place in placed],
-        marker={"color": colour, "size": 9},
-        error_x={
-            "type": "data", "symmetric": False, "thickness": 1.4, "width": 3, "color": colour,
-            "array": [row.interval.high - row.rate for row in rows],
-            "arrayminus": [row.rate - row.interval.low for row in rows],
-        },
-        customdata=[(*row.interval, ABOUT[row.kind].name, row.n_hit, row.n, row.per_100) for row in rows],
-        hovertemplate="%{fullData.name}<br>%{customdata[2]}: %{x:.2%} (%{customdata[0]:.2%} – %{customdata[1]:.2%})"
-        "<br>%{customdata[3]:,} of %{customdata[4]:,} conversations<br>%{customdata[5]:.2f} hits per 100 replies"
-        "<extra></extra>",
+    axis = Axis(
+        "Conversations with at least one hit", (-0.015 * most, 1.04 * most), ".0%" if most > 0.1 else ".1%", None, ".2%"
+    )
+    places = {key: "<br>".join(textwrap.wrap(label, _LABEL)) for key, label in labels.items()
+              if any(mark.place == key for mark in marks)}  # fmt: skip
+    return dots(
+        marks, series, {str(group): colour for group, colour in colours.items()}, axis, places=places,
+        legend=not by_group, dark=dark,
     )  # fmt: skip

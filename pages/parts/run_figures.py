@@ -1,20 +1,21 @@
 """What a run is and what came of it: its cast and settings, its accuracy, and what does not count in it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pandas as pd
+import plotly.graph_objects as go
 import streamlit as st
 
+from core.figures.marks import Mark, bars
 from core.frameworks.base import extra_of, frameworks, options_of, title_of
 from core.frameworks.casting import STORED_SEATS
 from core.jobs.plan import names_of, remarks_of
 from core.measures.accuracy import AccuracyRow
 from core.persona import PLAIN, label, parse_persona
 from core.store.runs import RunProgress
-from pages.parts.charts import accuracy_chart
 from pages.parts.figure_controls import dataset_name, unique_names
 from pages.parts.history_data import doctors
-from pages.parts.look import FORMAT, QUESTION_TYPE, RULE, VERDICT, plain
+from pages.parts.look import FORMAT, QUESTION_COLOUR, QUESTION_TYPE, RULE, VERDICT, plain
 from pages.parts.navigation import CARE, HISTORY
 from pages.parts.run_data import CARED_FOR, accuracy_rows, rule_of
 
@@ -90,6 +91,18 @@ def draw_figures(run: RunProgress) -> None:
             "Download as CSV", table.to_csv(index=False), f"accuracy-{run.run_id}.csv", "text/csv",
             icon=":material/download:", on_click="ignore",
         )  # fmt: skip
+
+
+def accuracy_chart(rows: Sequence[AccuracyRow], *, dark: bool = False) -> go.Figure:
+    """Return the accuracy of a run by format, one colour for each question type."""
+    marks = [
+        Mark(
+            FORMAT[row.format], row.mean, row.ci_low, row.ci_high, row.question_type,
+            words=f"{row.n_cases:,} cases, {row.n_trials:,} trials, {row.n_excluded:,} excluded",
+        )
+        for row in rows
+    ]  # fmt: skip
+    return bars(marks, QUESTION_TYPE, QUESTION_COLOUR, places=list(FORMAT.values()), dark=dark)
 
 
 def _draw_few(run: RunProgress, rows: list[AccuracyRow]) -> None:

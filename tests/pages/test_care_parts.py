@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from core.events import Ended, Event, Misused, Rated, Started, Utterance
+from core.figures.shares import Segment, stacked
 from core.measures.care.across import Fit, Point
 from core.measures.care.profile import Estimate
-from pages.parts.care_charts import Row, Segment, panel, scatter, stacked, two_lines
+from pages.parts.care_charts import Row, panel, scatter, two_lines
 from pages.parts.care_tables import published_profiles, published_r
 from pages.parts.care_transcript import around
 
@@ -21,7 +22,7 @@ def test_a_panel_has_a_whisker_only_where_there_is_an_interval() -> None:
     assert ours.error_x.array[0] == pytest.approx(0.2)
     assert ours.error_x.arrayminus[0] == pytest.approx(0.1)
     assert printed.error_x.array is None
-    assert (ours.marker.symbol, printed.marker.symbol) == ("circle", "circle-open")
+    assert (ours.marker.symbol, printed.marker.symbol) == (("circle",), ("circle-open",))
     assert figure.layout.yaxis.ticktext == ("<b>Ours</b>", "a", "b", "<b>Published</b>", "c")
 
 
@@ -42,7 +43,7 @@ def test_stacked_bars_leave_out_what_does_not_occur() -> None:
     figure = stacked(["a", "b"], segments, "Share", "conversations")
     assert [bar.name for bar in figure.data] == ["often"]
     assert figure.data[0].text == ("50", ""), "a number that is wider than its part is left to the hover"
-    assert figure.data[0].customdata[1][0] == 1
+    assert figure.data[0].customdata[1][0] == "b<br>often: 1 conversations (1.0%)"
 
 
 def test_the_scatter_draws_lines_only_where_there_are_any() -> None:

@@ -84,7 +84,7 @@ def test_reasons_are_shares_of_a_models_conversations(filled: Store, open_page: 
     bars = {bar["name"]: bar for bar in charts(app)[0]["data"]}
     assert set(bars) == {"Final diagnosis", "Cap reached"}, "other cases are not mixed in"
     assert bars["Cap reached"]["x"] == [0.0, 0.5]
-    assert bars["Cap reached"]["customdata"] == [0, 2]
+    assert "Cap reached: 2 conversations (50.0%)" in bars["Cap reached"]["customdata"][1][0]
     table = app.dataframe[0].value
     assert list(table["Model"]) == ["openai/a", "openai/b"]
     assert list(table["Conversations"]) == [4, 4]

@@ -135,7 +135,7 @@ def test_a_figure_is_saved_at_print_size() -> None:
     png = picture_of(figure, ".png")
     width = int.from_bytes(png[16:20], "big")
     assert width == pytest.approx(180 / 25.4 * 300, abs=2), "180 mm at 300 dots an inch"
-    assert picture_of(figure, ".html").lstrip().lower().startswith(b"<html")
+    assert b"<html" in picture_of(figure, ".html")[:200]
 
 
 def test_without_a_browser_html_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,61 @@
+"""Curves over the course of a conversation, with bands for their 95 % intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+
+from core.figures.style import LEGEND, MARGIN, Axis, faded
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a series' curve with its interval; ``words`` are added to what hovering says."""
+
+    series: str
+    at: float
+    estimate: float
+    low: float | None = None
+    high: float | None = None
+    words: str = ""
+
+
+def curves(
+    points: Sequence[Point], names: Mapping[str, str], colours: Mapping[str, str], along: Axis, axis: Axis,
+    *, height: int = 360, dark: bool = False,
+) -> go.Figure:  # fmt: skip
+    """Return a line for each series in the order of ``names``, with a band where there are intervals."""
+    figure = go.Figure()
+    for series, name in names.items():
+        mine = sorted((point for point in points if point.series == series), key=lambda point: point.at)
+        if not mine:
+            continue
+        x = [point.at for point in mine]
+        banded = [point for point in mine if point.low is not None and point.high is not None]
+        if banded:
+            ends = [point.at for point in banded]
+            figure.add_scatter(
+                x=[*ends, *reversed(ends)], y=[*(p.high for p in banded), *(p.low for p in reversed(banded))],
+                fill="toself", fillcolor=faded(colours[series]), line={"width": 0}, mode="lines", hoverinfo="skip",
+                showlegend=False, legendgroup=series, name=f"{name}, interval",
+            )  # fmt: skip
+        figure.add_scatter(
+            x=x, y=[point.estimate for point in mine], mode="lines+markers", name=name, legendgroup=series,
+            line={"color": colours[series], "width": 2}, marker={"size": 5},
+            customdata=[_said(point, name, along, axis) for point in mine],
+            hovertemplate="%{customdata}<extra></extra>",
+        )  # fmt: skip
+    figure.update_layout(
+        height=height, margin=MARGIN, legend=LEGEND, hovermode="closest", font={"size": 13},
+        xaxis=along.layout(dark=dark), yaxis=axis.layout(dark=dark),
+    )  # fmt: skip
+    return figure
+
+
+def _said(point: Point, name: str, along: Axis, axis: Axis) -> str:
+    number = axis.number
+    bounds = "" if point.low is None or point.high is None else f" ({point.low:{number}} – {point.high:{number}})"
+    lines = [name, f"{point.at:{along.number}}: {point.estimate:{number}}{bounds}", point.words]
+    return "<br>".join(line for line in lines if line)
