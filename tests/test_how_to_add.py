@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tests.core.jobs.workshop import wait_until
+from tests.support.fake_provider import running
+from tests.support.replies import Reply
 
 TRIAGE = '''
 """A nurse asks a few questions and says how urgent it is."""
@@ -197,9 +203,45 @@ def test_a_toy_framework_measure_and_format_are_used_end_to_end(extended: dict[s
     assert row["mean"] == pytest.approx(2 / 3, abs=1e-3)
     counted = json.loads(core(extended, "report", "nurses_questions", "--format", "json"))
     assert counted[0]["mean"] == 3
+    drawn = tmp_path / "nurses.html"
+    assert "Drew 1 estimates" in core(extended, "report", "nurses_questions", "--figure", str(drawn))
+    assert "count, n = 3 cases, 95 % intervals" in drawn.read_text()
     out = tmp_path / "out.jsonl"
     core(extended, "export", "transcripts", journal.parent.name, "--out", str(out))
     assert len(out.read_text().splitlines()) == 3
+
+
+def answering(body: dict[str, Any]) -> Reply:
+    """Play the model of both seats: the first choice where it is asked for one, and slowly enough to be killed."""
+    asked = str(body["messages"][-1]["content"])
+    return Reply("A" if "C. can wait" in asked else "It hurts. Where?", delay_s=0.05)
+
+
+def test_a_toy_framework_played_by_a_model_survives_a_kill_in_mid_trial_and_pays_for_nothing_twice(
+    extended: dict[str, str], tmp_path: Path
+) -> None:
+    core(extended, "import", "cases", str(tmp_path / "cards.jsonl"), "--name", "cards")
+    with running(answering) as provider:
+        environment = {**extended, "OPENAI_API_KEY": "k", "OPENAI_BASE_URL": provider.base_url}
+        arguments = [
+            "run", "--protocol", "triage", "--cases", "cards", "--trials", "1", "--concurrency", "1",
+            "--nurse", "openai/fake-1", "--patient", "openai/fake-1",
+        ]  # fmt: skip
+        child = subprocess.Popen(
+            [sys.executable, "-m", "core", *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        wait_until(lambda: len(provider.requests) >= 10 or child.poll() is not None)
+        child.kill()
+        child.communicate()
+        assert child.returncode == -signal.SIGKILL, "it was killed in the second of three trials of seven calls"
+        (journal,) = (tmp_path / "own").glob("*.journals/*/journal.jsonl")
+        (tmp_path / "own" / "a.duckdb").unlink(missing_ok=True)
+        assert "3 trials" in core(environment, "resume", journal.parent.name, "--concurrency", "1")
+        assert 21 <= len(provider.requests) <= 22, "only the call that was in the air is asked again"
+    events = [line for line in map(json.loads, journal.read_text().splitlines()) if "events" in line]
+    assert len(events) == 3
+    accuracy = json.loads(core(extended, "report", "accuracy", "--format", "json", "--mcq-rule", "mcq_strict"))
+    assert [row["mean"] for row in accuracy if row["question_type"] == "mcq"] == [pytest.approx(1 / 3, abs=1e-3)]
 
 
 WATCH = """

@@ -40,7 +40,7 @@ class Axis:
 
     def layout(self, *, dark: bool = False) -> dict[str, Any]:
         """Return the axis as Plotly takes it."""
-        held = {"range": list(self.range)} if self.range else {} if self.zero else {"rangemode": "tozero"}
+        held = {"range": list(self.range)} if self.range else {"rangemode": "tozero"}
         return {
             "title": self.title, "tickformat": self.ticks, "gridcolor": FAINT[dark], "showgrid": True,
             "zeroline": self.zero, "zerolinecolor": INK[dark], **({"dtick": self.step} if self.step else {}), **held,
