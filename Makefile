@@ -34,7 +34,7 @@ lint: $(VENV)/.installed-dev ## check the style, and that arrows between the roo
 	$(BIN)/lint-imports --no-logo --no-cache
 
 types: $(VENV)/.installed-dev ## check the types of core
-	$(BIN)/mypy core
+	$(BIN)/mypy
 
 soak: $(VENV)/.installed-dev ## the slow tests
 	$(BIN)/python -m pytest -m soak

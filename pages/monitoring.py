@@ -5,7 +5,7 @@ import streamlit as st
 from core.measures.accuracy import PUBLISHED_CASES
 from core.stats.corrections import LABELS
 from core.store.database import Store
-from core.store.selection import doctor_of
+from core.store.selection import McqRule, doctor_of
 from pages.parts.accuracy_data import known_case_sets
 from pages.parts.accuracy_view import is_dark
 from pages.parts.conditions import draw_conditions, draw_what_differs
@@ -29,7 +29,7 @@ require_app()
 
 _FIRST = ("mistral_v1_7b", "mistral_v2_7b")
 _CHART = {"displaylogo": False, "toImageButtonOptions": {"format": "svg", "filename": "monitoring"}}
-_RULES = {"mcq_loose": "Paper’s substring rule", "mcq_strict": "Exactly one choice"}
+_RULES: dict[McqRule, str] = {"mcq_loose": "Paper’s substring rule", "mcq_strict": "Exactly one choice"}
 
 
 def by_label(names: list[str]) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -49,8 +50,8 @@ class Mark:
 
 
 def bars(
-    marks: Sequence[Mark], names: Mapping[str, str], colours: Mapping[str, str], axis: Axis = ACCURACY,
-    *, places: Sequence[str] = (), panels: Mapping[str, str] | None = None, free: bool = False, height: int = 390,
+    marks: Sequence[Mark], names: Mapping[Any, str], colours: Mapping[str, str], axis: Axis = ACCURACY,
+    *, places: Sequence[str] = (), panels: Mapping[Any, str] | None = None, free: bool = False, height: int = 390,
     dark: bool = False,
 ) -> go.Figure:  # fmt: skip
     """Return places side by side, in each a bar for each series, in the order of ``names``.
@@ -118,8 +119,8 @@ def _bars_of(marks: Sequence[Mark], name: str, colour: str, axis: Axis, dark: bo
 
 
 def dots(
-    marks: Sequence[Mark], names: Mapping[str, str], colours: Mapping[str, str], axis: Axis = ACCURACY,
-    *, places: Mapping[str, str] | Sequence[str] = (), panels: Mapping[str, str] | None = None,
+    marks: Sequence[Mark], names: Mapping[Any, str], colours: Mapping[str, str], axis: Axis = ACCURACY,
+    *, places: Mapping[str, str] | Sequence[str] = (), panels: Mapping[Any, str] | None = None,
     legend: bool | None = None, dark: bool = False,
 ) -> go.Figure:  # fmt: skip
     """Return a row for each place, in it a dot with its interval for each series.

@@ -1,6 +1,6 @@
 """What is behind a bar of the Accuracy page: its cases with their scores, then the transcripts of one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st
 
@@ -21,7 +21,7 @@ from pages.parts.stored import case_conversations
 MOST_ROWS = 5_000
 """Rows of one table that are sent to a browser at most."""
 _KEYS = ("acc_bar_model", "acc_bar_format", "acc_bar_question", "acc_bar_group")
-_OUTCOMES = {
+_OUTCOMES: dict[str, Callable[[CaseScore], bool]] = {
     "All": lambda s: True,
     "Always right": lambda s: 0 < s.counted == s.correct,
     "Sometimes right": lambda s: 0 < s.correct < s.counted,

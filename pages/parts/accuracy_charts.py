@@ -43,12 +43,11 @@ def dots_chart(
 def leaderboard_chart(rows: Sequence[LeaderboardRow], *, dark: bool = False) -> go.Figure:
     """Return the leaderboard: a row for each model, a dot for each format."""
     marks = [
-        Mark(row.model, row.means[format_], series=format_, words="published")  # type: ignore[index]
+        Mark(row.model, row.means[format_], series=format_, words="published")
         for row in rows for format_ in _FORMAT_COLOUR
     ]  # fmt: skip
-    names = {format_: FORMAT[format_] for format_ in _FORMAT_COLOUR}  # type: ignore[index]
     axis = Axis("Accuracy (published)", _UNIT.range, _UNIT.ticks, _UNIT.step)
-    return dots(marks, names, _FORMAT_COLOUR, axis, dark=dark)
+    return dots(marks, FORMAT, _FORMAT_COLOUR, axis, dark=dark)
 
 
 _UNIT = Axis("Accuracy", (-0.01, 1.01), ".1f", 0.2)

@@ -1,7 +1,8 @@
 """What the Accuracy page asks: which cases, split how, which models, formats, questions; all in the address."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import streamlit as st
 
@@ -86,8 +87,8 @@ def ask_shown(view: View, cells: Sequence[Cell], names: dict[str, str]) -> Shown
     first = [m for m in models if m in own or m not in _NOT_AT_FIRST]
     chosen = _pills("Models", models, first, names, "acc_models")
     with st.container(horizontal=True, gap="medium"):
-        chosen_formats = _pills("Formats", formats, formats, dict(FORMAT), "acc_formats")
-        chosen_types = _pills("Questions", types, types, dict(QUESTION_TYPE), "acc_questions")
+        chosen_formats = _pills("Formats", formats, formats, FORMAT, "acc_formats")
+        chosen_types = _pills("Questions", types, types, QUESTION_TYPE, "acc_questions")
     groups = None
     if view.split == "specialty":
         known = {cell.group for cell in cells}
@@ -98,7 +99,7 @@ def ask_shown(view: View, cells: Sequence[Cell], names: dict[str, str]) -> Shown
     return Shown(chosen, chosen_formats, chosen_types, groups)
 
 
-def _pills(label: str, options: list[str], default: list[str], names: dict[str, str], key: str) -> list[str]:
+def _pills(label: str, options: list[Any], default: list[Any], names: Mapping[Any, str], key: str) -> list[str]:
     keep_valid(key, options)
     return st.pills(
         label, options, selection_mode="multi", default=default, format_func=names.__getitem__, key=key,

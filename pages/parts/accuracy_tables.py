@@ -114,4 +114,4 @@ def group_name(group: str | None) -> str:
 
 
 def _reason(reason: str) -> str:
-    return VERDICT[reason][0].partition(",")[0].lower() if reason in VERDICT else reason  # type: ignore[index]
+    return VERDICT[reason][0].partition(",")[0].lower() if reason in VERDICT else reason

@@ -85,7 +85,7 @@ def draw_patient(trial_id: str | None, key: str) -> None:
 def _draw_figures(found: Ledger, judged: JudgedPatient | None) -> None:
     told = [mark for mark in found.marks if mark.fact.told]
     counts = {name: sum(mark.mark == name for mark in told) for name in _MARK}
-    figures = [
+    figures: list[tuple[str, str | int, str]] = [
         ("Asked", f"{counts['asked']} of {len(told)}", "Facts that the doctor asked for."),
         ("Volunteered", counts["volunteered"], "Told by the patient without being asked."),
         ("Never elicited", counts["never_elicited"], "Facts that a patient can tell."),

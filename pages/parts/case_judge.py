@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -16,7 +17,7 @@ from pages.parts.ask_model import draw_question
 from pages.parts.look import plain
 
 
-def draw_judge(found: Ledger, dialogue: Sequence[Turn], words: Mapping[str, str], key: str) -> None:
+def draw_judge(found: Ledger, dialogue: Sequence[Turn], words: Mapping[Any, str], key: str) -> None:
     """Draw the way to a model's marks, and the disagreements; ``words`` say the marks."""
     with st.expander("Have a model mark the facts too", icon=":material/rule:"):
         facts = [mark.fact for mark in found.marks]

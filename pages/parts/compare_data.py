@@ -139,8 +139,8 @@ def _cases(side: Side, scope: Scope) -> dict[str, CaseScore]:
 @st.cache_resource(max_entries=512, show_spinner=False)
 def _comparison(path: str, version: str, first: Side, second: Side, scope: Scope) -> Comparison:
     a, b = _cases(first, scope), _cases(second, scope)
-    counted = [sum(score.counted > 0 for score in cases.values()) for cases in (a, b)]
-    return compare_pairs(paired_cases(a, b), *counted, scope.interval)
+    first_counted, second_counted = (sum(score.counted > 0 for score in cases.values()) for cases in (a, b))
+    return compare_pairs(paired_cases(a, b), first_counted, second_counted, scope.interval)
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)

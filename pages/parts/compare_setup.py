@@ -71,7 +71,7 @@ def ask(everyone: Mapping[Who, str]) -> Asked | None:
         return None
     case_set, specialties = _ask_cases(sets)
     scope = Scope(case_set, specialties, statistics.rule, statistics.interval)
-    pairs = _arm_pairs(sides[0], scope) if by_arms else _who_pairs(*sides, scope)
+    pairs = _arm_pairs(sides[0], scope) if by_arms else _who_pairs(sides[0], sides[-1], scope)
     rows = tuple(arm(*second.arm) for _, second in pairs)
     return Asked(tuple(pairs), rows, scope, statistics.correction, "arms" if by_arms else "models", everyone)
 

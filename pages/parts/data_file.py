@@ -54,7 +54,7 @@ def ask_file() -> CaseFile | None:
     """Ask for the file; ``None`` until there is one."""
     where = st.segmented_control(
         "File", ["upload", "path"], default="upload", required=True, key="data_where",
-        format_func={"upload": "Upload it", "path": "It lies on this computer"}.get,
+        format_func={"upload": "Upload it", "path": "It lies on this computer"}.__getitem__,
     )  # fmt: skip
     if where == "upload":
         given = st.file_uploader(

@@ -85,7 +85,11 @@ def ask_wanted(held: Sequence[Line]) -> Wanted:
     specialties = [s for s in SPECIALTIES if s in present]
     chosen = ask_several(columns[1], "Specialties", "data_specialties", specialties, {}, first_page)
     states = Counter(suitability(line) for line in held)
-    names = {SUITABLE: "Suitable", UNKNOWN: "Not looked at", **{r: f"Not: {reason_words(r)}" for r in REASONS}}
+    names: dict[str, str] = {
+        SUITABLE: "Suitable",
+        UNKNOWN: "Not looked at",
+        **{r: f"Not: {reason_words(r)}" for r in REASONS},
+    }
     fit = ask_several(
         columns[2], "Suitability", "data_suitability", [s for s in names if s in states], names, first_page
     )

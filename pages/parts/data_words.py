@@ -40,14 +40,18 @@ CAME = "Came with the case"
 _RULES = "rules"
 
 
+def _plain(name: str) -> str:
+    return name.replace("_", " ").capitalize()
+
+
 def reason_words(reason: str | None) -> str:
     """Return in words why a case cannot become a patient."""
-    return REASON.get(reason, (reason or "").replace("_", " ").capitalize())  # type: ignore[arg-type]
+    return {str(one): words for one, words in REASON.items()}.get(reason or "", _plain(reason or ""))
 
 
 def fault_words(fault: str) -> str:
     """Return a fault of the linter in words."""
-    return FAULT.get(fault, fault.replace("_", " ").capitalize())  # type: ignore[arg-type]
+    return {str(one): words for one, words in FAULT.items()}.get(fault, _plain(fault))
 
 
 def maker_words(made_by: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 import streamlit as st
+from pandas.io.formats.style import Styler
 
 from core.debugger.run import BenchRun, Cell, Row
 from core.events import Called, Rule, Verdict
@@ -62,7 +63,7 @@ def cells_frame(rows: Sequence[Row]) -> pd.DataFrame:
             {
                 "format": cell.format, "question_type": cell.question_type, "trial": cell.trial + 1,
                 "state": cell.state, "response": cell.response, "extracted": cell.extracted, "grader": cell.grader,
-                **{rule: cell.verdicts.get(rule) for rule in RULE}, "reason": cell.reason, "detail": cell.detail,
+                **dict.fromkeys(RULE), **cell.verdicts, "reason": cell.reason, "detail": cell.detail,
             }
             for cell in cells_of(rows)
         ]
@@ -168,11 +169,13 @@ def _table(rows: Sequence[Row], rule: Rule, place: Place | None, run_id: str) ->
     )  # fmt: skip
 
 
-def styled(frame: pd.DataFrame, *, dark: bool) -> object:
+def styled(frame: pd.DataFrame, *, dark: bool) -> Styler:
     """Return the matrix with its verdicts in colour."""
     colours = {MARK[verdict]: _INK[VERDICT[verdict][1]][dark] for verdict in MARK}
     trials = [column for column in frame.columns if column.startswith("Trial ")]
-    return frame.style.map(lambda text: f"color: {colours[text]}" if text in colours else "", subset=trials)
+    return frame.style.map(
+        lambda text: f"color: {colours[text]}" if text in colours else "", subset=pd.IndexSlice[:, trials]
+    )
 
 
 def _pickers(rows: Sequence[Row], place: Place | None) -> None:

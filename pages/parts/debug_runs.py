@@ -108,7 +108,7 @@ def from_address(name: str, key: str, options: Iterable[str], default: str | Non
     A bound control would put its label into the address, which is no name to rely on.
     """
     wanted = st.query_params.get(name)
-    chosen = wanted if wanted in options else default
+    chosen = next((one for one in options if one == wanted), default)
     preset(key, chosen)
     return chosen
 
@@ -178,7 +178,7 @@ def place_of(text: str | None) -> Place | None:
     found = _PLACE.fullmatch(text or "")
     if not found or found[2] not in FORMATS or found[3] not in QUESTION_TYPES or found[1] == "0":
         return None
-    return Place(int(found[1]) - 1, (found[2], found[3]))  # type: ignore[arg-type]
+    return Place(int(found[1]) - 1, (found[2], found[3]))
 
 
 def chosen_place(rows: Sequence[Row], rule: Rule, *, running: bool = False) -> Place | None:

@@ -59,7 +59,7 @@ def ask_and_run() -> None:
 
 
 def _ask_cast() -> CastNames:
-    chosen = {}
+    chosen: dict[str, str] = {}
     for roles in (("doctor", "patient"), ("grader", "summariser")):
         for column, role in zip(st.columns(2), roles, strict=True):
             with column:

@@ -29,8 +29,9 @@ _TEXT = "white-space: pre-wrap; overflow-wrap: anywhere; line-height: 1.5; font-
 
 def draw_texts(before: str | None, after: str | None, missing: str = "nothing") -> None:
     """Draw two texts beside each other, word by word; ``None`` where a side has none."""
+    sides: tuple[Op, Op] = ("delete", "insert")
     pieces = word_diff(before or "", after or "")
-    for column, text, op in zip(st.columns(2, gap="medium"), (before, after), ("delete", "insert"), strict=True):
+    for column, text, op in zip(st.columns(2, gap="medium"), (before, after), sides, strict=True):
         with column, st.container(border=True):
             if text is None:
                 st.caption(missing)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -131,7 +132,7 @@ def _figure(figure: object, key: str, alt: str) -> None:
     st.plotly_chart(figure, key=key, config=config, alt=alt)
 
 
-def _table(table: pd.DataFrame, name: str, config: Mapping[str, object]) -> None:
+def _table(table: pd.DataFrame, name: str, config: Mapping[str, Any]) -> None:
     st.dataframe(table, hide_index=True, column_config=dict(config), key=f"endings_table_{name}")
     st.download_button(
         "Download as CSV", table.to_csv(index=False), f"{name}.csv", "text/csv", icon=":material/download:",

@@ -138,7 +138,7 @@ def _shown(path: str, item: str) -> Shown | None:
 def _figures(path: str, version: str, source: str) -> Figures:
     found = _decisions(path, version, source)
     questions = [q for q in QUESTIONS if any(one.question == q for one in found)]
-    return Figures(found, questions, shares(found), pairs(found, questions), agreement(found, questions))
+    return Figures(list(found), questions, shares(found), pairs(found, questions), agreement(found, questions))
 
 
 def _decisions(path: str, version: str, source: str) -> Sequence[Decision]:

@@ -19,7 +19,7 @@ from pages.parts.failures_causes_charts import ORDER, causes_chart, effects_char
 from pages.parts.failures_data import Causes, answered, attributing, causes, unmarked_in
 from pages.parts.failures_filters import Scope
 from pages.parts.failures_show import bounds, chart_config, is_dark, percents, show_figure, show_table, three
-from pages.parts.figure_controls import keep_valid
+from pages.parts.figure_controls import RULES, keep_valid
 from pages.parts.figures import model_colours
 from pages.parts.look import QUESTION_TYPE, RULE, arm, duration, plain
 
@@ -85,7 +85,7 @@ def _ask(scope: Scope) -> tuple[str, tuple[str, ...], McqRule]:
             key="failures_questions", bind="query-params", help="None chosen: all.",
         )  # fmt: skip
         rule = st.segmented_control(
-            "Right choice", ["mcq_loose", "mcq_strict"], default="mcq_loose", required=True,
+            "Right choice", RULES, default="mcq_loose", required=True,
             format_func=RULE.__getitem__, key="failures_rule", bind="query-params",
             help="How an answer among choices is judged.",
         )  # fmt: skip
@@ -110,7 +110,7 @@ def _draw_unfinished(work: Work[Attributed], group: str, rule: McqRule, judge: J
     else:
         st.info("It was stopped before all causes were found.", icon=":material/pause:")
     st.button("Find the causes", icon=":material/troubleshoot:", key="failures_again",
-              on_click=lambda: attributing(group, rule, judge, again=True))  # fmt: skip
+              on_click=attributing, args=(group, rule, judge), kwargs={"again": True})  # type: ignore[arg-type]  # fmt: skip
 
 
 def _draw(found: Causes, result: Attributed, names: Mapping[str, str]) -> None:
@@ -203,7 +203,7 @@ def shares_table(rows: Sequence[CauseShare], names: Mapping[str, str]) -> pd.Dat
                 "Excluded": row.n_excluded,
             }
             for model in names for cause in (*ORDER, "provider")
-            if (row := found.get((model, cause))) is not None  # type: ignore[arg-type]
+            if (row := found.get((model, cause))) is not None
         ]
     )  # fmt: skip
 

@@ -1,7 +1,7 @@
 """How the Failures page shows a figure and a table, each with its download."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -24,13 +24,13 @@ def chart_config(name: str) -> dict[str, object]:
 def show_table(
     table: pd.DataFrame,
     name: str,
-    config: Mapping[str, object] | None = None,
+    config: Mapping[str, Any] | None = None,
     *,
     height: int | Literal["auto"] = "auto",
 ) -> None:
     """Draw a table with its download; ``height`` in pixels."""
     first = table.columns[0]
-    columns = {first: st.column_config.TextColumn(pinned=True), **(config or {})}
+    columns: dict[str, Any] = {first: st.column_config.TextColumn(pinned=True), **(config or {})}
     st.dataframe(table, hide_index=True, column_config=columns, height=height, key=f"failures_table_{name}")
     download(table, name)
 

@@ -4,12 +4,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from core.frameworks.base import publisher
+from core.measures.compare import DifferenceInterval
 from core.stats.corrections import LABELS, Correction
 from core.store.selection import SEPARATOR, McqRule, doctor_of
 from pages.parts.figures import label_of, model_name
@@ -27,7 +28,10 @@ _PLACE = {
 }
 """The papers' models come first, in this order."""
 _DIGITS = re.compile(r"(\d+)")
-INTERVAL = {"bootstrap": "Bootstrap", "normal": "Normal theory (t)"}
+RULES: tuple[McqRule, ...] = ("mcq_loose", "mcq_strict")
+CORRECTIONS: tuple[Correction, ...] = ("holm", "bh", "none")
+INTERVALS: tuple[DifferenceInterval, ...] = ("bootstrap", "normal")
+INTERVAL: dict[str, str] = {"bootstrap": "Bootstrap", "normal": "Normal theory (t)"}
 CHART = {"displaylogo": False, "showSendToCloud": False}
 STARS = "\\*\\*\\*\\* p ≤ .0001, \\*\\*\\* ≤ .001, \\*\\* ≤ .01, \\* ≤ .05, ns above"
 IMPORT_COMMAND = f"python -m core import {RELEASED.name} PATH"
@@ -39,7 +43,7 @@ RELEASE = f"{RELEASED.title} authors’ release"
 class Statistics:
     """How figures are computed: 95 % interval, correction for multiplicity, rule for multiple choice."""
 
-    interval: Literal["bootstrap", "normal"]
+    interval: DifferenceInterval
     correction: Correction
     rule: McqRule
 
@@ -48,17 +52,17 @@ def ask_statistics(page: str) -> Statistics:
     """Ask for interval, correction and rule; all three stand in the address."""
     with st.popover("Statistics", icon=":material/functions:", help="Interval, correction, rule for choices."):
         interval = st.segmented_control(
-            "95 % interval", list(INTERVAL), default="bootstrap", required=True, format_func=INTERVAL.__getitem__,
+            "95 % interval", INTERVALS, default="bootstrap", required=True, format_func=INTERVAL.__getitem__,
             key=f"{page}_interval", bind="query-params",
             help="Bootstrap: cases are resampled, with a correction for few cases. Normal theory: mean ± t · sd / √n.",
         )  # fmt: skip
         correction = st.segmented_control(
-            "Correction of p", ["holm", "bh", "none"], default="holm", required=True, format_func=LABELS.__getitem__,
+            "Correction of p", CORRECTIONS, default="holm", required=True, format_func=LABELS.__getitem__,
             key=f"{page}_correction", bind="query-params",
             help="Over all comparisons shown. The publication names Holm; its tables hold Benjamini–Hochberg.",
         )  # fmt: skip
         rule = st.segmented_control(
-            "Right choice", ["mcq_loose", "mcq_strict"], default="mcq_loose", required=True,
+            "Right choice", RULES, default="mcq_loose", required=True,
             format_func=RULE.__getitem__, key=f"{page}_rule", bind="query-params",
             help="The paper’s rule: the answer occurs in the response, which also counts a response that lists all.",
         )  # fmt: skip
@@ -112,7 +116,7 @@ def ask_several(
     label: str,
     key: str,
     options: Sequence[str],
-    names: Mapping[str, str],
+    names: Mapping[Any, str],
     on_change: Callable[[], None] | None = None,
 ) -> tuple[str, ...]:
     """Ask for some of several; none is all. The choice stands in the address, where what is no option is dropped."""

@@ -110,9 +110,12 @@ def _ask_option(page: str, name: str, info: FieldInfo, first: Any) -> object:
         least, most = (_bound(info, rule, number) for rule in ("ge", "le"))
         if not first and info.default is not None:
             first = info.default if least else 0  # no cap, where that can be asked for
+        value: Any = None if first is None else number(first)
+        lowest: Any = number(0) if least is None else least
+        step: Any = number(1) if number is int else 0.1
+        highest: Any = most
         return st.number_input(
-            min_value=number(0) if least is None else least, max_value=most, step=number(1) if number is int else 0.1,
-            value=None if first is None else number(first),
+            min_value=lowest, max_value=highest, step=step, value=value,
             placeholder="left to the model" if info.default is None else None, **shared,
         )  # fmt: skip
     return st.text_input(value=str(first), **shared)

@@ -5,7 +5,7 @@ from typing import Any
 import streamlit as st
 
 from core.events import COUNTED
-from core.measures.graders.agreement import OF_TWO, GraderAgreement, Kinds
+from core.measures.graders.agreement import OF_TWO, GraderAgreement
 from pages.parts.accuracy_view import is_dark
 from pages.parts.figure_controls import keep_valid
 from pages.parts.graders_charts import agreement_chart, cross_chart
@@ -50,7 +50,7 @@ def _draw_matrix(view: View, pairs: list[GraderAgreement], common: list[GraderAg
             "Measure", list(_MEASURES), default="Cohen's kappa", required=True, key="graders_measure",
             format_func=lambda name: _MEASURES[name].replace("'", "’"), bind="query-params", help=_HELP,
         )  # fmt: skip
-        kinds: Kinds | None = st.segmented_control(
+        kinds = st.segmented_control(
             "Verdicts compared as", list(KINDS), default="right or not", required=True, key="graders_kinds",
             format_func=KINDS.__getitem__, bind="query-params",
             help="Right or not: what accuracy is made of. All kinds: correct, incorrect, no diagnosis, several.",

@@ -7,7 +7,7 @@ import streamlit as st
 
 from core.store.selection import McqRule
 from pages.parts.failures_filters import Scope
-from pages.parts.figure_controls import ask_several, dataset_name, keep_valid
+from pages.parts.figure_controls import RULES, ask_several, dataset_name, keep_valid
 from pages.parts.history_data import View
 from pages.parts.look import RULE
 
@@ -34,7 +34,7 @@ def ask_view(table: pd.DataFrame, names: Mapping[str, str]) -> View:
     specialties = sorted(held["specialty"].dropna().unique())
     wanted = ask_several(columns[3], "Specialties", "history_specialties", specialties, {s: s for s in specialties})
     rule = columns[4].selectbox(
-        "Right answer to the task", ["mcq_loose", "mcq_strict"], format_func=RULE.__getitem__, key="history_rule",
+        "Right answer to the task", RULES, format_func=RULE.__getitem__, key="history_rule",
         bind="query-params",
         help="Accuracy stands beside the history: the question with its choices, answered after the conversation. The "
         "substring rule counts every response in which the right answer occurs.",

@@ -12,6 +12,7 @@ from pages.parts.history_shown import Shown, draw_as_table, draw_figure
 from pages.parts.history_tables import curves_table, group_words, groups_table, order_table
 from pages.parts.history_words import MEASURE
 
+_WHOSE = {"patient": "The patient’s, against the items", "doctor": "The doctor’s, against their keys"}
 _SHARE = st.column_config.NumberColumn(format="percent")
 
 
@@ -19,7 +20,7 @@ def draw_course(shown: Shown) -> None:
     """Draw how the history unfolds: curves, order of inquiry, and longer against shorter histories."""
     who = st.segmented_control(
         "Whose words", ["patient", "doctor"], default="patient", required=True, key="history_who", bind="query-params",
-        format_func={"patient": "The patient’s, against the items", "doctor": "The doctor’s, against their keys"}.get,
+        format_func=_WHOSE.__getitem__,
     ) or "patient"  # fmt: skip
     points = [p for p in curves(shown.view) if p.measure.startswith(who)]
     for column, kind in zip(st.columns(2), ("recall", "precision"), strict=True):

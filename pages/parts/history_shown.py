@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -41,7 +41,7 @@ def draw_as_table(table: pd.DataFrame, name: str, config: Mapping[str, Any] | No
 def draw_table(table: pd.DataFrame, name: str, config: Mapping[str, Any] | None = None) -> None:
     """Draw a table that can be taken away as CSV."""
     columns = {**three_decimals(table), **(config or {})}
-    height = "content" if len(table) <= _WHOLE else "auto"
+    height: Literal["content", "auto"] = "content" if len(table) <= _WHOLE else "auto"
     st.dataframe(table, hide_index=True, column_config=columns, key=f"{name}-rows", placeholder="–", height=height)
     offer_csv(table, name)
 

@@ -164,7 +164,7 @@ def _body(shown: Shown) -> None:
     left, right = st.columns([5, 3], gap="medium")
     with left:
         with st.container(height=520, autoscroll=True, border=True, gap="xxsmall", key=f"chat_{session.key}"):
-            thoughts = {} if hides_thoughts(session) else None
+            thoughts: dict[str, str] | None = {} if hides_thoughts(session) else None
             draw_chat(events, session.draft, known=known, thoughts=thoughts)
         _seat(session, known or framework())
         if session.error:

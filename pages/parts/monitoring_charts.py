@@ -35,9 +35,7 @@ def versions_chart(
     marks = [
         Mark(FORMAT[b.format], b.mean, b.low, b.high, b.version, b.question_type, published=b.published) for b in shown
     ]  # fmt: skip
-    return bars(
-        marks, names, colours, places=[FORMAT[format_] for format_ in FORMATS], panels=dict(QUESTION_TYPE), dark=dark
-    )
+    return bars(marks, names, colours, places=[FORMAT[format_] for format_ in FORMATS], panels=QUESTION_TYPE, dark=dark)
 
 
 def groups_chart(steps: Sequence[Step], *, dark: bool = False) -> go.Figure:

@@ -187,4 +187,4 @@ def _draw_excluded(rows: list[AccuracyRow]) -> None:
 
 def _reason(reason: str) -> str:
     """Return why an answer does not count; a verdict's own words without the remark that it is excluded."""
-    return VERDICT[reason][0].partition(",")[0].lower() if reason in VERDICT else reason  # type: ignore[index]
+    return VERDICT[reason][0].partition(",")[0].lower() if reason in VERDICT else reason

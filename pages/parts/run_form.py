@@ -65,8 +65,8 @@ def ask_draft(known: Framework) -> Draft:
     note = ""
     if known.needs_profile and chosen.cases:
         found = prepared(chosen.cases, known)
-        note, problem = left_out_words(found), "None of these cases can become a patient: choose other ones."
-        chosen = replace(chosen, cases=found.cases, problem=chosen.problem if found.cases else problem)
+        note, nobody = left_out_words(found), "None of these cases can become a patient: choose other ones."
+        chosen = replace(chosen, cases=found.cases, problem=chosen.problem if found.cases else nobody)
     if not chosen.cases or not arms:
         return Draft(None, options, chosen.problem or "Choose at least one format and one question type.", note)
     settings, problem = read_options(

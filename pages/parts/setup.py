@@ -13,7 +13,7 @@ from core.frameworks.casting import CastNames, full_name, is_model, seated
 from core.images import kept
 from core.jobs.pictures import IMAGES, WITH
 from core.models.registry import Registry, load_registry
-from core.persona import LANGUAGES, MEMORIES, TEMPERAMENTS, Persona
+from core.persona import LANGUAGES, MEMORIES, TEMPERAMENTS, Persona, PersonaSpeaker
 from core.prompts import pack_places
 from pages.parts.look import plain
 
@@ -30,7 +30,11 @@ _TEMPERAMENT = {
 _LANGUAGE = {None: "No stated level", "A": "Basic (A)", "B": "Everyday (B)", "C": "Fluent (C)"}
 _MEMORY = {"good": "Good", "vague": "Vague", "poor": "Poor"}
 _PICTURES = {"": "Without", WITH: "With"}
-_SPEAKER = {None: "Whom the case names", "patient": "The patient", "caregiver": "A caregiver"}
+_SPEAKER: dict[PersonaSpeaker | None, str] = {
+    None: "Whom the case names",
+    "patient": "The patient",
+    "caregiver": "A caregiver",
+}
 
 
 @dataclass(frozen=True)

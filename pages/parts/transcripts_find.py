@@ -1,11 +1,12 @@
 """Asks which conversations to find; every choice stands in the address."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import streamlit as st
 
 from core.case import SPECIALTIES
-from core.events import FORMATS, QUESTION_TYPES, EndReason, Speaker
+from core.events import FORMATS, QUESTION_TYPES, Speaker
 from core.store.queries.conversations import Offer
 from core.store.selection import McqRule, Selection
 from pages.parts.endings_charts import REASON
@@ -19,7 +20,7 @@ _BY: dict[str, str] = {
     "mcq_loose": "Paper’s", "mcq_strict": "Strict", "differ": "Differ",
 }  # fmt: skip
 _SAYS: dict[str, str] = {"anyone": "Anyone", "doctor": "Doctor", "patient": "Patient", "staff": "Staff"}
-_VERDICTS = {**{verdict: words[0] for verdict, words in VERDICT.items()}, "ungraded": "Not graded yet"}
+_VERDICTS: dict[str, str] = {**{verdict: words[0] for verdict, words in VERDICT.items()}, "ungraded": "Not graded yet"}
 
 
 def first_page() -> None:
@@ -37,7 +38,8 @@ def ask_filter(held: Offer) -> Selection:
         placeholder="case_12, psoriasis …", help="The id of a case; or a part of ids or of right answers.",
     )  # fmt: skip
     specialties = _several(top[2], "Specialties", "specialties", _ordered(held.specialties), {})
-    reasons: Sequence[EndReason] = _several(top[3], "Ended by", "ends", list(held.end_reasons), REASON)
+    ended = _several(top[3], "Ended by", "ends", list(held.end_reasons), REASON)
+    reasons = [reason for reason in held.end_reasons if reason in ended]
     low = st.columns(4)
     with low[0]:
         text, speaker = _ask_words()
@@ -57,7 +59,7 @@ def ask_filter(held: Offer) -> Selection:
 
 
 def _several(
-    column: st.delta_generator.DeltaGenerator, label: str, name: str, options: list[str], words: Mapping[str, str]
+    column: st.delta_generator.DeltaGenerator, label: str, name: str, options: Sequence[str], words: Mapping[Any, str]
 ) -> tuple[str, ...]:
     return ask_several(column, label, f"transcripts_{name}", options, words, first_page)
 
@@ -72,7 +74,7 @@ def _ask_words() -> tuple[str, Speaker | None]:
         bind="query-params", on_change=first_page, label_visibility="collapsed",
         help="Staff: the clinical staff, where there is one.",
     )  # fmt: skip
-    return (text or "").strip(), None if speaker in (None, "anyone") else speaker  # type: ignore[return-value]
+    return (text or "").strip(), None if speaker in (None, "anyone") else speaker
 
 
 def _ask_verdict(held: Offer) -> tuple[str, McqRule, tuple[str, ...] | None, bool]:

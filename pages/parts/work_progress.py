@@ -1,12 +1,14 @@
 """The progress of work that a page started, with the way to stop it."""
 
+from typing import Any
+
 import streamlit as st
 
 from core.work import Work
 from pages.parts.look import duration
 
 
-def draw_work(work: Work[object], doing: str, starting: str, key: str, of: str = "conversations") -> None:
+def draw_work(work: Work[Any], doing: str, starting: str, key: str, of: str = "conversations") -> None:
     """Draw how far work on conversations, or something else ``of`` which there are many, is.
 
     Once it is over, the whole page is drawn again. ``doing`` says what is done ("Marking facts"), ``starting`` what is
