@@ -38,8 +38,8 @@ from core.agents.reference.patient import ReferencePatient
 from core.case import Case
 from core.datasets.craftmd_csv import read_craftmd_csv
 from core.datasets.library import library
-from core.frameworks.consultation.items import consultation_case
 from core.frameworks.consultation.oracle import QUESTION
+from core.text.case_items import consultation_case
 from core.text.patient_terms import lexicon
 
 MARKS = Path(__file__).with_name("patient_marks.json")

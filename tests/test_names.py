@@ -35,12 +35,10 @@ LEFT = {
     "core/cli/training.py": ITEMS,
     "core/jobs/profiling.py": ITEMS,
     "core/measures/history/figures.py": ITEMS,
-    "core/measures/history/measures.py": ITEMS,
     "core/store/queries/care.py": ITEMS,
     "core/training/chat.py": ITEMS,
     "core/training/dialogue.py": ITEMS,
     "core/training/export.py": ITEMS,
-    "pages/parts/history_cases.py": ITEMS,
 }
 
 

@@ -16,9 +16,9 @@ from core.case import Case
 from core.cli.folded import folded_store
 from core.datasets.select import select
 from core.errors import UsageError
-from core.frameworks.consultation.items import ItemSet, items_from_json
 from core.frameworks.consultation.oracle import ORDERS
 from core.store.queries.history import newest_items
+from core.text.case_items import ItemSet, items_from_json
 
 if TYPE_CHECKING:
     from core.training.export import Manifest

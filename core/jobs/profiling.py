@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from core.agents.base import CallFailed
 from core.agents.calls import Voice
+from core.agents.profiler import PROMPTS, LLMProfiler, Profiled
 from core.agents.replies import Unit
 from core.case import Case
 from core.errors import ProfilingError, UsageError
 from core.events import Called
-from core.frameworks.automedic.profile_model import PROMPTS, LLMProfiler, Profiled
 from core.jobs.engine import Job, Options, Progress, Stop, carry_out, folding, watched
 from core.jobs.estimate import RoleEstimate, price_of
 from core.jobs.run import check_budget

@@ -10,9 +10,9 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 
 from core.agents.base import Dialogue, Turn
-from core.frameworks.consultation.items import ConsultationCase, Item
 from core.frameworks.consultation.oracle import Order
 from core.frameworks.consultation.roles import SpokenItem, briefing_of
+from core.text.case_items import ConsultationCase, Item
 from core.text.topics import Topic
 from core.training.phrases import CONCLUSIONS, DIAGNOSIS, QUESTIONS, SUMMARIES
 

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from core import __version__
 from core.case import Case
 from core.errors import UsageError
-from core.frameworks.consultation.items import ItemSet, consultation_case
 from core.frameworks.consultation.oracle import Order
+from core.text.case_items import ItemSet, consultation_case
 from core.training.chat import SIDES, ChatLine, Side, chat_line, sha256, to_jsonl
 from core.training.dialogue import golden_dialogue
 from core.training.split import SIMILAR, TEST_SHARE, split_cases

@@ -14,13 +14,13 @@ from core.datasets.select import select
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
 from core.frameworks.consultation import ARMS
-from core.frameworks.consultation.items import consultation_case
 from core.jobs.plan import find_header, header_of
 from core.jobs.run import begin
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.queries.conversations import conversations
 from core.store.selection import Selection
+from core.text.case_items import consultation_case
 from tests.support.campaigns import metrics, run_ids, stop_all
 from tests.support.pages import button, has_button, run_until, trouble, words
 

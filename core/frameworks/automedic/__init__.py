@@ -21,7 +21,6 @@ from core.frameworks.automedic.human import HumanRater, HumanStaff, HumanTagDoct
 from core.frameworks.automedic.llm import LLMAutoMedicPatient, LLMStaff, LLMTagDoctor
 from core.frameworks.automedic.messages import GOES, message_of, queries_passed_on, speaks_in_tags, without_tags
 from core.frameworks.automedic.patient import ReferenceAutoMedicPatient
-from core.frameworks.automedic.profile_check import edited, remarks
 from core.frameworks.automedic.roles import (
     AutoMedicPatient,
     Briefings,
@@ -54,6 +53,7 @@ from core.frameworks.base import (
 from core.frameworks.casting import Casting, CastNames, is_model
 from core.frameworks.conversation import Talk
 from core.models.base import Sampling
+from core.text.profile_check import edited, remarks
 from core.text.profile_rules import profile_by_rule
 from core.text.profiles import CaseId, Generated, Prepared, prepare
 

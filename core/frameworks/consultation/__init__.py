@@ -35,7 +35,6 @@ from core.frameworks.base import (
     tokens_of,
 )
 from core.frameworks.casting import Casting, CastNames, is_model
-from core.frameworks.consultation.items import ConsultationCase, consultation_case, items_by_rule
 from core.frameworks.consultation.llm import LLMConsultationPatient, LLMInquirer
 from core.frameworks.consultation.oracle import BY_NAME, ORDERS, Bound, OracleDoctor, ReferenceInquirer
 from core.frameworks.consultation.patient import ItemsPatient
@@ -43,6 +42,7 @@ from core.frameworks.consultation.roles import Briefing, ConsultationPatient, In
 from core.frameworks.consultation.solver import LLMSolver, ReferenceSolver
 from core.frameworks.conversation import Talk, concluded
 from core.models.base import Sampling
+from core.text.case_items import ConsultationCase, consultation_case, items_by_rule
 
 ARMS: tuple[Arm, ...] = (("multi_turn", "mcq"), ("multi_turn", "frq"))
 """The task with its choices, which is the benchmark's, and the same question without them."""

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from core.agents.base import Dialogue, Held, Material, Question, Saying, Scene, what_patient_holds
 from core.case import read_demographics
-from core.frameworks.consultation.items import BY_RULE, ConsultationCase, Item
+from core.text.case_items import BY_RULE, ConsultationCase, Item
 from core.text.facts import facts_of
 from core.text.persons import first_person
 

@@ -11,13 +11,13 @@ import pytest
 
 from core.cli.app import main
 from core.datasets.library import library
-from core.frameworks.consultation.items import consultation_case
 from core.measures.history.figures import read_doctors
 from core.measures.history.measures import HISTORY
 from core.measures.missing import measure_missing
 from core.store.database import Store
 from core.store.runs import CAMPAIGNS, run_records
 from core.store.selection import Condition, conditions
+from core.text.case_items import consultation_case
 
 
 def csv_rows(text: str) -> list[dict[str, str]]:

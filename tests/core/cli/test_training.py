@@ -10,9 +10,9 @@ import pytest
 from core.cli.app import main
 from core.datasets import imported
 from core.datasets.library import library
-from core.frameworks.consultation.items import Item, ItemSet
 from core.measures.history.measures import save_items
 from core.store.database import Store
+from core.text.case_items import Item, ItemSet
 from tests.core.training.golden_cases import RETOLD, a_case
 from tests.core.training.learning import make_tiny_model, make_training_set
 

@@ -15,13 +15,13 @@ from core.events import Ended, Event, Graded, Utterance
 from core.frameworks.base import Trial, default_pack
 from core.frameworks.casting import Casting
 from core.frameworks.consultation import ARMS
-from core.frameworks.consultation.items import consultation_case
 from core.frameworks.consultation.oracle import BY_NAME, CLOSING, QUESTION
 from core.frameworks.consultation.roles import briefing_of
 from core.journal import seed_of
 from core.measures.history.measures import Measures, measure, yardstick
 from core.models.registry import load_registry
 from core.prompts import load_pack
+from core.text.case_items import consultation_case
 from tests.support.campaigns import beside_rules
 from tests.support.playing import opened
 

@@ -9,12 +9,12 @@ import pytest
 from core.events import Answered, Event, Failed, Finished, Probed, Utterance
 from core.frameworks.base import Arm, default_pack
 from core.frameworks.casting import Casting, CastNames
-from core.frameworks.consultation.items import consultation_case
 from core.frameworks.consultation.roles import briefing_of
 from core.models.base import Sampling
 from core.models.registry import load_registry
 from core.models.settings import SHIPPED
 from core.prompts import load_pack
+from core.text.case_items import consultation_case
 from tests.core.frameworks.stage import CASE, QUICK, SEED, Actors, calls, ended, of, role_of, said, sent_to, verdicts
 from tests.support.fake_provider import FakeProvider
 from tests.support.playing import play_case

@@ -6,10 +6,10 @@ import pytest
 
 from core.case import Case
 from core.datasets.library import library
-from core.frameworks.consultation.items import Item, ItemSet, consultation_case
 from core.frameworks.consultation.patient import named_item
 from core.frameworks.consultation.roles import briefing_of
 from core.measures.history.measures import closes, measure, yardstick
+from core.text.case_items import Item, ItemSet, consultation_case
 from core.training.dialogue import golden_dialogue
 from core.training.phrases import QUESTIONS
 from tests.core.training.golden_cases import PROFILE, a_case

@@ -9,9 +9,9 @@ import pytest
 
 from core.case import Case, Fact, Profile
 from core.datasets.library import library
-from core.frameworks.consultation.items import Item, consultation_case, items_by_rule, items_from_json, items_to_json
-from core.frameworks.consultation.opening import PLEA, UNWELL
+from core.text.case_items import Item, consultation_case, items_by_rule, items_from_json, items_to_json
 from core.text.facts import complaint_noun, join_values, words_of
+from core.text.opening import PLEA, UNWELL
 
 VIGNETTE = (
     "A 46-year-old woman comes to the clinic because of chest pain for 3 days. She denies fever, cough, or chills. "

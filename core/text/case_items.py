@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from core.case import Case
-from core.frameworks.consultation.opening import opening_of
 from core.text.facts import GROUPING_RULES, grouped_facts
+from core.text.opening import opening_of
 from core.text.topics import Topic
 
 BY_RULE = {maker: f"{maker}-{GROUPING_RULES}" for maker in ("profile", "rules")}
