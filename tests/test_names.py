@@ -32,13 +32,7 @@ LEFT = {
     "core/measures/reproduce/remarks.py": DATA_SET,
     "core/store/queries/release.py": DATA_SET,
     "pages/parts/debug_setup.py": DATA_SET,
-    "core/cli/training.py": ITEMS,
-    "core/jobs/profiling.py": ITEMS,
-    "core/measures/history/figures.py": ITEMS,
     "core/store/queries/care.py": ITEMS,
-    "core/training/chat.py": ITEMS,
-    "core/training/dialogue.py": ITEMS,
-    "core/training/export.py": ITEMS,
 }
 
 

@@ -16,9 +16,9 @@ from core.case import Case
 from core.cli.folded import folded_store
 from core.datasets.select import select
 from core.errors import UsageError
-from core.frameworks.consultation.oracle import ORDERS
+from core.frameworks.base import publisher
 from core.store.queries.history import newest_items
-from core.text.case_items import ItemSet, items_from_json
+from core.text.case_items import ORDERS, ItemSet, items_from_json
 
 if TYPE_CHECKING:
     from core.training.export import Manifest
@@ -40,7 +40,7 @@ def export_training(
     seed: Annotated[int, typer.Option(help="Decides phrases, order and split.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace a training set that lies there.")] = False,
 ) -> int:
-    """Write golden consultation dialogues as chat JSONL, with train and test cases kept apart."""
+    """Write golden dialogues of a doctor who takes the history as chat JSONL, with train and test cases kept apart."""
     from core.training.export import Settings, build, write
 
     if order not in ORDERS:
@@ -123,7 +123,7 @@ def _tell_metrics(out: Path, metrics: Metrics) -> None:
         print('The model\'s chat template has no system role: set system_role = "user" for it in the models file.')
     if not metrics.finished:
         print(f"Interrupted after step {len(metrics.losses)} of {metrics.planned_steps}; {out} holds the model so far.")
-    print(f"Use it with: python -m core run --protocol consultation --doctor hf/{out.absolute()}")
+    print(f"Use it with: python -m core run --protocol {publisher('history').name} --doctor hf/{out.absolute()}")
 
 
 @contextmanager

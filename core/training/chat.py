@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from core.agents.base import Dialogue
 from core.case import Case
 from core.errors import AnamnesisError, UsageError
-from core.frameworks.consultation.oracle import Order
+from core.text.case_items import Order
 from core.training.phrases import SYSTEM
 
 Side = Literal["train", "test"]

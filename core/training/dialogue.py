@@ -1,4 +1,4 @@
-"""Golden dialogues: a consultation as it should go, built from a case's (key, value) items without a model.
+"""Golden dialogues: a history taken as it should be, built from a case's (key, value) items without a model.
 
 Source: Liao et al., arXiv 2309.02077, training set. The patient opens with P0; the doctor asks about each key once; the
 patient tells that item, and nothing else, in lay words; the doctor closes with a short analysis and the diagnosis.
@@ -7,12 +7,10 @@ patient tells that item, and nothing else, in lay words; the doctor closes with 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from core.agents.base import Dialogue, Turn
-from core.frameworks.consultation.oracle import Order
-from core.frameworks.consultation.roles import SpokenItem, briefing_of
-from core.text.case_items import ConsultationCase, Item
+from core.text.case_items import Item, ItemizedCase, Order, ordered
 from core.text.topics import Topic
 from core.training.phrases import CONCLUSIONS, DIAGNOSIS, QUESTIONS, SUMMARIES
 
@@ -26,13 +24,14 @@ _MOST_POINTS = 4
 _MOST_WORDS = 16
 
 
-def golden_dialogue(about: ConsultationCase, order: Order = "direct", seed: int = 0) -> Dialogue:
+def golden_dialogue(about: ItemizedCase, order: Order = "direct", seed: int = 0) -> Dialogue:
     """Return the golden dialogue of a case: the same for the same items, order and seed.
 
     ``order`` is that of the questions: of M, drawn by the seed, or M's backwards. The seed also chooses the phrases.
     """
     rng = random.Random(f"{seed}:{about.case.case_key}:{order}")
-    asked = _ordered(list(zip(about.items, briefing_of(about).items, strict=True)), order, rng)
+    pairs = [(item, spoken) for item, spoken in zip(about.items, about.spoken, strict=True) if spoken.lay]
+    asked = ordered(pairs, order, rng)
     turns = [Turn("patient", about.opening)]
     for question, (_, spoken) in zip(_questions(rng), asked, strict=False):
         turns += [Turn("doctor", question.format(key=spoken.key)), Turn("patient", spoken.lay)]
@@ -45,15 +44,6 @@ def closing(answer: str, told: Iterable[Item], rng: random.Random) -> str:
     summary = f"{rng.choice(SUMMARIES).format(points=points)} " if points else ""
     analysis = f"{summary}{rng.choice(CONCLUSIONS).format(answer=answer)}"
     return f"{analysis}\n{DIAGNOSIS.format(answer=answer)}"
-
-
-def _ordered(
-    items: list[tuple[Item, SpokenItem]], order: Order, rng: random.Random
-) -> Sequence[tuple[Item, SpokenItem]]:
-    telling = [pair for pair in items if pair[1].lay]
-    if order == "random":
-        return rng.sample(telling, len(telling))
-    return telling if order == "direct" else telling[::-1]
 
 
 def _questions(rng: random.Random) -> Iterator[str]:

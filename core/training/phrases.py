@@ -1,7 +1,7 @@
 """What the doctor of a golden dialogue says: the prompt it works under, ways to ask about a key, ways to close.
 
-Every question is made of a key and of words that name nothing, so that the reference patient understands it
-(``core.frameworks.consultation.patient``): what a model has learnt here it can use there.
+Every question is made of a key and of words that name nothing, so that a reference patient who tells items understands
+it: what a model has learnt here it can use in a campaign.
 """
 
 from __future__ import annotations
@@ -40,4 +40,4 @@ CONCLUSIONS = (
 )
 
 DIAGNOSIS = "**Final Diagnosis:** {answer}"
-"""The last line: how a doctor of CRAFT-MD ends a consultation."""
+"""The last line: by which a dialogue is known to be over (``core.frameworks.conversation``)."""

@@ -9,14 +9,12 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from core.agents.base import Dialogue, Said, Saying, Scene, Turn, token
 from core.agents.reference.doctor import ReferenceDoctor
+from core.text.case_items import ORDERS, Order, ordered
 
-Order = Literal["direct", "random", "reversed"]
-ORDERS: tuple[Order, ...] = get_args(Order)
-"""Order of M, an order drawn by the trial's seed, and M's order backwards."""
 QUESTION = "What about {key}?"
 CLOSING = "Thank you, that is all I need to know."
 """What the oracle says when every item has been asked for; it holds no question."""
@@ -53,18 +51,13 @@ class OracleInquiry:
     async def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Ask about the next item, or close where none is left."""
         asked = sum(turn.role == "doctor" for turn in dialogue)
-        keys = self._ordered(scene.seed)
+        keys = ordered(self.keys, self.oracle.order, random.Random(f"{scene.seed}:oracle"))
         text = QUESTION.format(key=keys[asked]) if asked < len(keys) else CLOSING
         yield token("doctor", "dialogue", text)
         yield Said(text)
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> None:
         """Return nothing: the oracle believes nothing."""
-
-    def _ordered(self, seed: int) -> Sequence[str]:
-        if self.oracle.order == "random":
-            return random.Random(f"{seed}:oracle").sample(self.keys, len(self.keys))
-        return self.keys if self.oracle.order == "direct" else self.keys[::-1]
 
 
 @dataclass(frozen=True)

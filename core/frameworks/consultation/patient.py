@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator, Sequence
 
 from core.agents.base import Dialogue, Said, Saying, Scene, token
 from core.agents.reference.patient import ReferencePatient
-from core.frameworks.consultation.roles import Briefing, SpokenItem
+from core.frameworks.consultation.roles import Briefing
+from core.text.case_items import SpokenItem
 
 _WORD = re.compile(r"[a-z0-9]+")
 _ASKING = frozenset(

@@ -13,22 +13,12 @@ from typing import Protocol
 
 from core.agents.base import Dialogue, Held, Material, Question, Saying, Scene, what_patient_holds
 from core.case import read_demographics
-from core.text.case_items import BY_RULE, ConsultationCase, Item
-from core.text.facts import facts_of
-from core.text.persons import first_person
+from core.text.case_items import ItemizedCase, SpokenItem
 
 _NAMES = {
     "female": ("Anna Becker", "Grace Osei", "Maria Lopez", "Nora Haddad", "Susan Clarke", "Yuki Tanaka"),
     "male": ("Ahmed Karimi", "Daniel Novak", "James Carter", "Luca Rossi", "Samuel Mensah", "Wei Chen"),
 }
-
-
-@dataclass(frozen=True)
-class SpokenItem:
-    """An item as the patient knows it: its key, and what it says in lay words."""
-
-    key: str
-    lay: str
 
 
 @dataclass(frozen=True)
@@ -86,22 +76,9 @@ class Solver(Protocol):
         ...
 
 
-def briefing_of(case: ConsultationCase) -> Briefing:
+def briefing_of(about: ItemizedCase) -> Briefing:
     """Return what the patient of a case is given; a case always has the same name."""
-    sex = case.case.sex or read_demographics(case.information)[1]
+    sex = about.case.sex or read_demographics(about.case.vignette)[1]
     names = _NAMES[sex] if sex else (*_NAMES["female"], *_NAMES["male"])
-    name = random.Random(f"{case.case.case_key}:name").choice(names)
-    return Briefing(name, what_patient_holds(case.case), tuple(_spoken(case, item) for item in case.items))
-
-
-def _spoken(case: ConsultationCase, item: Item) -> SpokenItem:
-    """Return an item in lay words: its facts' own where a rule made it of them, else M's in the first person."""
-    if case.made_by in BY_RULE.values():
-        facts = [fact.lay for fact in facts_of(case.case) if fact.topic == item.topic]
-        return SpokenItem(item.key, " ".join(_sentence(lay) for lay in facts))
-    sex = case.case.sex or read_demographics(case.information)[1]
-    return SpokenItem(item.key, _sentence(first_person(item.value, sex)))
-
-
-def _sentence(text: str) -> str:
-    return text if text.endswith((".", "!", "?")) else f"{text}."
+    name = random.Random(f"{about.case.case_key}:name").choice(names)
+    return Briefing(name, what_patient_holds(about.case), about.spoken)
