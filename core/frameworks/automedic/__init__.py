@@ -31,7 +31,7 @@ from core.frameworks.automedic.roles import (
     view_of,
 )
 from core.frameworks.automedic.staff import ReferenceStaff
-from core.frameworks.automedic.tags import Query, queries_of, read_tags
+from core.frameworks.automedic.tags import ONE_QUERY, Query, plain_words, queries_of, read_tags
 from core.frameworks.base import (
     GRADER,
     Arm,
@@ -39,6 +39,7 @@ from core.frameworks.base import (
     Campaign,
     Framework,
     FrameworkSettings,
+    Queries,
     Seat,
     Shown,
     Size,
@@ -108,7 +109,7 @@ class AutoMedic(Framework):
     arms, paper_arms = ARMS, ARMS[:2]
     prompts = ("doctor", "opening", "patient", "staff", "static", "answer_mcq", "answer_frq", "empathy")
     mcq_rule, measure, needs_profile, addresses = "mcq_strict", "care", True, True
-    publishes = ("care",)
+    publishes, one_query = ("care",), ONE_QUERY
 
     def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> AutoMedicCast:
         """Return the cast; free responses are graded under the prompts of the first framework."""
@@ -212,6 +213,10 @@ class AutoMedic(Framework):
     def spoken(self, role: str, text: str) -> str:
         """Return a doctor's words without tags and reasoning."""
         return without_tags(text) if role == "doctor" else text
+
+    def queries(self, message: str) -> Queries:
+        """Return what stands in a message's tags, and how many words stand in them and outside."""
+        return Queries(tuple(query.text for query in read_tags(message).queries), len(plain_words(message)))
 
     def questions(self, events: Sequence[Event]) -> int:
         """Return how many of the doctor's queries were passed on."""
