@@ -2,6 +2,9 @@
 
 Source: Liao et al., arXiv 2309.02077, training set. The patient opens with P0; the doctor asks about each key once; the
 patient tells that item, and nothing else, in lay words; the doctor closes with a short analysis and the diagnosis.
+
+Every question is made of a key and of words that name nothing, so that a reference patient who tells items understands
+it: what a model has learnt here it can use in a campaign.
 """
 
 from __future__ import annotations
@@ -12,7 +15,36 @@ from collections.abc import Iterable, Iterator
 from core.agents.base import Dialogue, Turn
 from core.text.case_items import Item, ItemizedCase, Order, ordered
 from core.text.topics import Topic
-from core.training.phrases import CONCLUSIONS, DIAGNOSIS, QUESTIONS, SUMMARIES
+
+QUESTIONS = (
+    "What about {key}?",
+    "Can you tell me about {key}?",
+    "Could you tell me something about {key}?",
+    "What can you tell me about {key}?",
+    "What can you say about {key}?",
+    "Could you please say something about {key}?",
+    "Would you please tell me about {key}?",
+    "How would you describe {key}?",
+    "Is there something you can say about {key}?",
+    "What would you say about {key}?",
+)
+
+SUMMARIES = (
+    "To sum up what you have told me: {points}.",
+    "What stands out is this: {points}.",
+    "These are the points that matter most: {points}.",
+    "Let me put it together: {points}.",
+)
+
+CONCLUSIONS = (
+    "Taken together, this fits {answer} best.",
+    "All in all this points to {answer}.",
+    "The likeliest explanation for this is {answer}.",
+    "I think that {answer} explains this best.",
+)
+
+DIAGNOSIS = "**Final Diagnosis:** {answer}"
+"""The last line: by which a dialogue is known to be over (``core.frameworks.conversation``)."""
 
 _TOLD: tuple[Topic, ...] = ("chief complaint", "onset", "character", "associated symptoms", "exposure", "past history")
 """Topics that an analysis may repeat.

@@ -9,8 +9,7 @@ from core.datasets.library import library
 from core.frameworks.consultation.patient import named_item
 from core.measures.history.measures import closes, measure, yardstick
 from core.text.case_items import Item, ItemSet, itemized
-from core.training.dialogue import golden_dialogue
-from core.training.phrases import QUESTIONS
+from core.training.dialogue import QUESTIONS, golden_dialogue
 from tests.core.training.golden_cases import PROFILE, a_case
 
 EVERY_FIFTH = library()[::5]
