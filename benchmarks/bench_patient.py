@@ -38,7 +38,7 @@ from core.agents.reference.patient import ReferencePatient
 from core.case import Case
 from core.datasets.craftmd_csv import read_craftmd_csv
 from core.datasets.library import library
-from core.frameworks.consultation.oracle import QUESTION
+from core.frameworks.consultation.doctor import QUESTION
 from core.text.case_items import itemized
 from core.text.patient_terms import lexicon
 

@@ -35,11 +35,22 @@ from core.frameworks.base import (
     tokens_of,
 )
 from core.frameworks.casting import Casting, CastNames, is_model
-from core.frameworks.consultation.llm import LLMConsultationPatient, LLMInquirer
-from core.frameworks.consultation.oracle import BY_NAME, Bound, OracleDoctor, ReferenceInquirer
-from core.frameworks.consultation.patient import ItemsPatient
-from core.frameworks.consultation.roles import Briefing, ConsultationPatient, Inquirer, Solver, briefing_of
-from core.frameworks.consultation.solver import LLMSolver, ReferenceSolver
+from core.frameworks.consultation.doctor import (
+    BY_NAME,
+    Bound,
+    Inquirer,
+    LLMInquirer,
+    OracleDoctor,
+    ReferenceInquirer,
+)
+from core.frameworks.consultation.patient import (
+    Briefing,
+    ConsultationPatient,
+    ItemsPatient,
+    LLMConsultationPatient,
+    briefing_of,
+)
+from core.frameworks.consultation.solver import LLMSolver, ReferenceSolver, Solver
 from core.frameworks.conversation import Talk, concluded
 from core.models.base import Sampling
 from core.text.case_items import ORDERS, ItemizedCase, itemized, items_by_rule
