@@ -38,8 +38,8 @@ from core.agents.reference.patient import ReferencePatient
 from core.case import Case
 from core.datasets.craftmd_csv import read_craftmd_csv
 from core.datasets.library import library
-from core.frameworks.consultation.items import consultation_case
-from core.frameworks.consultation.oracle import QUESTION
+from core.frameworks.consultation.doctor import QUESTION
+from core.text.case_items import itemized
 from core.text.patient_terms import lexicon
 
 MARKS = Path(__file__).with_name("patient_marks.json")
@@ -181,7 +181,7 @@ def replies_of(
         asked = (*dialogue, Turn("doctor", question))
         dialogue = (*asked, Turn("patient", said(patient.reply(held, scene, asked))))
         yield Reply("doctor", case, question, dialogue[-1].text)
-    keys = (QUESTION.format(key=item.key) for item in consultation_case(case).items)
+    keys = (QUESTION.format(key=item.key) for item in itemized(case).items)
     models = asked_by_models(case, release) if release and case.profile is None else ()
     for source, questions in (("oracle", keys), ("list", QUESTIONS), ("models", models)):
         for question in questions:

@@ -12,10 +12,9 @@ from core import paths
 from core.frameworks.base import frameworks
 
 NAMED = re.compile(r"craft-?md|automedic", re.IGNORECASE)
-WORD = re.compile(r"CONSULTATION|Consultation\\w+|consultation")
+WORD = re.compile(r"CONSULTATION|Consultation\w+|consultation")
 """An identifier or a whole string: "consultation" is an English word, too."""
 DATA_SET = "the data set and release that bear the name"
-ITEMS = "reads cases as that framework's items"
 LEFT = {
     "core/cli/cases.py": DATA_SET,
     "core/cli/import_release.py": DATA_SET,
@@ -32,15 +31,6 @@ LEFT = {
     "core/measures/reproduce/remarks.py": DATA_SET,
     "core/store/queries/release.py": DATA_SET,
     "pages/parts/debug_setup.py": DATA_SET,
-    "core/cli/training.py": ITEMS,
-    "core/jobs/profiling.py": ITEMS,
-    "core/measures/history/figures.py": ITEMS,
-    "core/measures/history/measures.py": ITEMS,
-    "core/store/queries/care.py": ITEMS,
-    "core/training/chat.py": ITEMS,
-    "core/training/dialogue.py": ITEMS,
-    "core/training/export.py": ITEMS,
-    "pages/parts/history_cases.py": ITEMS,
 }
 
 

@@ -1,4 +1,4 @@
-"""``profile``: makes the profiles with which cases are played under AutoMedic, and shows the one that counts."""
+"""``profile``: makes the profiles by which a patient and clinical staff are played, and shows the one that counts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.cli.progress import progress_bar
 from core.cli.run import Budget
 from core.datasets.select import cases_of, select
 from core.errors import UsageError
-from core.jobs.profiling import PACK, Made, estimate, make_profiles, pending
+from core.jobs.profiling import Made, estimate, make_profiles, pending
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.queries.cases import newest_profiles
@@ -35,11 +35,11 @@ def profile(
     again: Annotated[bool, typer.Option("--again", help="Also cases that this maker has judged already.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and start nothing.")] = False,
     base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
-    prompts: Annotated[str, typer.Option(help="A prompt pack with filter.md and profile.md.")] = PACK,
+    prompts: Annotated[str, typer.Option(help="A prompt pack with filter.md and profile.md.")] = "",
     concurrency: Annotated[int, typer.Option(min=1, help="Cases under way at once.")] = 8,
     budget_usd: Budget = None,
 ) -> int:
-    """Judge whether cases can be played under AutoMedic and write their profiles; or show the profile of a case."""
+    """Judge whether cases can become a patient and write their profiles; or show the profile of a case."""
     if what == "show":
         return _show(case_key)
     if case_key is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,11 +15,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from core.case import Case
 from core.cli.folded import folded_store
+from core.cli.run import duration
 from core.datasets.select import select
 from core.errors import UsageError
-from core.frameworks.consultation.items import ItemSet, items_from_json
-from core.frameworks.consultation.oracle import ORDERS
+from core.frameworks.base import publisher
 from core.store.queries.history import newest_items
+from core.text.case_items import ORDERS, ItemSet, items_from_json
 
 if TYPE_CHECKING:
     from core.training.export import Manifest
@@ -40,7 +42,7 @@ def export_training(
     seed: Annotated[int, typer.Option(help="Decides phrases, order and split.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace a training set that lies there.")] = False,
 ) -> int:
-    """Write golden consultation dialogues as chat JSONL, with train and test cases kept apart."""
+    """Write golden dialogues of a doctor who takes the history as chat JSONL, with train and test cases kept apart."""
     from core.training.export import Settings, build, write
 
     if order not in ORDERS:
@@ -66,17 +68,31 @@ def train(
     seed: Annotated[int, typer.Option(help="Decides order and adapters; on a CPU, the whole result.")] = 0,
     lora: Annotated[bool, typer.Option("--lora/--no-lora", help="Train adapters (peft), merged at the end.")] = False,
     generate: Annotated[int, typer.Option(min=0, help="Test dialogues in which the model asks by itself.")] = 10,
+    save_every: Annotated[
+        int | None, typer.Option(min=1, help="Also save a checkpoint every N steps, beside each epoch's end.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take; keep nothing.")] = False,
 ) -> int:
-    """Fine-tune a small local model on the doctor's words, measured on the test cases before and after."""
-    from core.training.finetune import Settings, fine_tune
+    """Fine-tune a small local model on the doctor's words, measured on the test cases before and after.
+
+    Stopped by Ctrl-C it keeps the model as far as it got; the same command goes on from there, also after a kill.
+    """
+    from core.training.finetune import SAVE_EVERY, Settings, estimate, fine_tune
 
     if lr is not None and not lr > 0:
         raise UsageError(f"--lr must be above 0, not {lr:g}.")
     settings = Settings(
         epochs=epochs, lr=lr, batch_size=batch_size, max_length=max_length, seed=seed, lora=lora, generate=generate
     )  # fmt: skip
+    if dry_run:
+        size = estimate(model, data, settings)
+        print(
+            f"{size.dialogues['train']:,} dialogues to learn from, {size.dialogues['test']:,} to measure by: "
+            f"{size.steps:,} steps, about {duration(size.seconds)} on {size.device}, beside the measuring."
+        )
+        return 0
     with _progress() as told:
-        metrics = fine_tune(model, data, out, settings, told)
+        metrics = fine_tune(model, data, out, settings, told, save_every=save_every or SAVE_EVERY)
     _tell_metrics(out, metrics)
     return 0 if metrics.finished else 1
 
@@ -122,8 +138,11 @@ def _tell_metrics(out: Path, metrics: Metrics) -> None:
     if metrics.system_prompt == "user":
         print('The model\'s chat template has no system role: set system_role = "user" for it in the models file.')
     if not metrics.finished:
-        print(f"Interrupted after step {len(metrics.losses)} of {metrics.planned_steps}; {out} holds the model so far.")
-    print(f"Use it with: python -m core run --protocol consultation --doctor hf/{out.absolute()}")
+        print(
+            f"Interrupted after step {len(metrics.losses)} of {metrics.planned_steps}; {out} holds the model so far. "
+            "The same command goes on from there."
+        )
+    print(f"Use it with: python -m core run --protocol {publisher('history').name} --doctor hf/{out.absolute()}")
 
 
 @contextmanager
@@ -148,14 +167,22 @@ def _progress() -> Iterator[Told]:
 
 
 class _Lines:
-    """Prints a line whenever something else is done, or another tenth of it."""
+    """Prints a line whenever something else is done, after the first step of it, and for each tenth."""
 
     def __init__(self) -> None:
-        self._shown: tuple[str, int] | None = None
+        self._shown: tuple[object, ...] = ()
+        self._what, self._from, self._begun = "", 0, 0.0
 
     def __call__(self, what: str, done: int, planned: int, loss: float | None) -> None:
-        shown = (what, 10 * done // max(1, planned))
-        if shown != self._shown:
-            self._shown = shown
-            words = "…" if loss is None else f": step {done} of {planned}, loss {loss:.4f}"
-            print(f"{what}{words}", file=sys.stderr, flush=True)
+        if what != self._what:
+            self._what, self._from, self._begun = what, done, time.monotonic()
+        taken = done - self._from
+        shown = (what, taken > 0, 10 * done // max(1, planned))
+        if shown == self._shown:
+            return
+        self._shown = shown
+        words = "…" if loss is None and planned == 1 else f": step {done} of {planned}"
+        words += "" if loss is None else f", loss {loss:.4f}"
+        if taken and done < planned:
+            words += f", about {duration((time.monotonic() - self._begun) / taken * (planned - done))} left"
+        print(f"{what}{words}", file=sys.stderr, flush=True)

@@ -12,7 +12,7 @@ import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
@@ -224,6 +224,13 @@ class Shown:
     whole: str | None = None
 
 
+class Queries(NamedTuple):
+    """What a doctor's message asks, query by query, single spaces between words, and how many words it has in all."""
+
+    texts: tuple[str, ...]
+    words: int
+
+
 class Framework(ABC):
     """In which order agents speak; see the module. Everything but ``play`` has a default."""
 
@@ -262,6 +269,10 @@ class Framework(ABC):
     """Whether it plays cases with a profile only."""
     addresses: ClassVar[bool] = False
     """Whether its doctor says to whom each message goes: nobody opens then, and what counts are queries passed on."""
+    one_query: ClassVar[str] = ""
+    """A message that is nothing but one query, as an RE2 pattern for the database, which reads such messages without
+    ``queries``: its groups are the opening mark, the words with single spaces between them, and the closing mark, which
+    is to be the same. Empty: ``queries`` reads all."""
     kinds: ClassVar[Mapping[str, str]] = {}
     """Reference kind → what it does, where its seat's title does not say it: a name, and after a colon the rest."""
     publishes: ClassVar[tuple[str, ...]] = ()
@@ -417,6 +428,11 @@ class Framework(ABC):
     def spoken(self, role: str, text: str) -> str:
         """Return the words of a message alone, also of one that is still being said."""
         return text
+
+    def queries(self, message: str) -> Queries:
+        """Return the queries of a doctor's message; by default it is one."""
+        words = message.split()
+        return Queries((" ".join(words),), len(words))
 
     def questions(self, events: Sequence[Event]) -> int:
         """Return how many messages the doctor said after the opening one, whoever said that."""

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 from core.agents.base import CallFailed
 from core.agents.calls import Voice
+from core.agents.profiler import PROMPTS, LLMProfiler, Profiled
 from core.agents.replies import Unit
 from core.case import Case
 from core.errors import ProfilingError, UsageError
 from core.events import Called
-from core.frameworks.automedic.profile_model import PROMPTS, LLMProfiler, Profiled
+from core.frameworks.base import frameworks
 from core.jobs.engine import Job, Options, Progress, Stop, carry_out, folding, watched
 from core.jobs.estimate import RoleEstimate, price_of
 from core.jobs.run import check_budget
@@ -35,7 +36,6 @@ from core.work import Progress as Told
 from core.work import Stop as StopAsked
 from core.work import Work, begin
 
-PACK = "automedic"
 _TOKENS_A_WORD = 4 / 3
 _PROMPT_TOKENS = 1_000
 """Of both prompts without the case."""
@@ -73,7 +73,7 @@ class Made:
 
 def begin_making(
     store: Store, name: str, cases: Sequence[Case], model: str | None = None, *, again: bool = False,
-    base_url: str | None = None, pack: str = PACK, concurrency: int = 8,
+    base_url: str | None = None, pack: str = "", concurrency: int = 8,
 ) -> Work[Made]:  # fmt: skip
     """Start making profiles in the background; ``core.work.work_at(work_key(name))`` finds the work again."""
 
@@ -93,7 +93,7 @@ def work_key(name: str) -> tuple[str, str]:
 
 def make_profiles(
     store: Store, cases: Sequence[Case], model: str | None = None, *, again: bool = False,
-    base_url: str | None = None, pack: str = PACK, concurrency: int = 8, budget_usd: float | None = None,
+    base_url: str | None = None, pack: str = "", concurrency: int = 8, budget_usd: float | None = None,
     progress: Told = lambda done, planned: None, stop: StopAsked = lambda: False,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Made:  # fmt: skip
@@ -109,7 +109,7 @@ def make_profiles(
         raise UsageError("Profiles cannot be made fewer than one at a time: give a concurrency of 1 or more.")
     check_budget(budget_usd, [maker] if model else [], registry)
     todo = pending(store, cases, maker, again=again)
-    prompts = load_pack(pack, PROMPTS) if model else None
+    prompts = load_pack(pack or _usual_pack(), PROMPTS) if model else None
     profiler: LLMProfiler | None = None
     if model and prompts:
         profiler = LLMProfiler(Voice(registry.open(model, base_url=base_url), Sampling(temperature=0.0)), prompts)
@@ -161,6 +161,11 @@ def make_profiles(
         dropped["facts"], far.calls, None if False in known else far.cost_usd,
         far.hopeless or (asked_to_stop.reason if not stop() else None) if far.done < far.planned else None,
     )  # fmt: skip
+
+
+def _usual_pack() -> str:
+    """Return the pack of the framework that plays cases with a profile only: it says what a profile must be."""
+    return next(of.name for of in frameworks().values() if of.needs_profile)
 
 
 async def _nothing() -> AsyncIterator[Called | Profiled]:

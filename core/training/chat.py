@@ -16,12 +16,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from core.agents.base import Dialogue
 from core.case import Case
 from core.errors import AnamnesisError, UsageError
-from core.frameworks.consultation.oracle import Order
-from core.training.phrases import SYSTEM
+from core.text.case_items import Order
 
 Side = Literal["train", "test"]
 SIDES: tuple[Side, ...] = ("train", "test")
 Role = Literal["system", "user", "assistant"]
+SYSTEM = """\
+You are a doctor, and a patient has come to you for help. Take the history: one short question in each message, about
+one point, and never the same point twice. When you know what you need, write one last message without a question: what
+stands out, in a sentence or two, and then, on a line of its own, **Final Diagnosis:** with one single diagnosis."""
+"""The system prompt of every dialogue, the same for all, so that it tells nothing of the case."""
 
 
 class ChatMessage(BaseModel):

@@ -1,20 +1,50 @@
-"""Golden dialogues: a consultation as it should go, built from a case's (key, value) items without a model.
+"""Golden dialogues: a history taken as it should be, built from a case's (key, value) items without a model.
 
 Source: Liao et al., arXiv 2309.02077, training set. The patient opens with P0; the doctor asks about each key once; the
 patient tells that item, and nothing else, in lay words; the doctor closes with a short analysis and the diagnosis.
+
+Every question is made of a key and of words that name nothing, so that a reference patient who tells items understands
+it: what a model has learnt here it can use in a campaign.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from core.agents.base import Dialogue, Turn
-from core.frameworks.consultation.items import ConsultationCase, Item
-from core.frameworks.consultation.oracle import Order
-from core.frameworks.consultation.roles import SpokenItem, briefing_of
+from core.text.case_items import Item, ItemizedCase, Order, ordered
 from core.text.topics import Topic
-from core.training.phrases import CONCLUSIONS, DIAGNOSIS, QUESTIONS, SUMMARIES
+
+QUESTIONS = (
+    "What about {key}?",
+    "Can you tell me about {key}?",
+    "Could you tell me something about {key}?",
+    "What can you tell me about {key}?",
+    "What can you say about {key}?",
+    "Could you please say something about {key}?",
+    "Would you please tell me about {key}?",
+    "How would you describe {key}?",
+    "Is there something you can say about {key}?",
+    "What would you say about {key}?",
+)
+
+SUMMARIES = (
+    "To sum up what you have told me: {points}.",
+    "What stands out is this: {points}.",
+    "These are the points that matter most: {points}.",
+    "Let me put it together: {points}.",
+)
+
+CONCLUSIONS = (
+    "Taken together, this fits {answer} best.",
+    "All in all this points to {answer}.",
+    "The likeliest explanation for this is {answer}.",
+    "I think that {answer} explains this best.",
+)
+
+DIAGNOSIS = "**Final Diagnosis:** {answer}"
+"""The last line: by which a dialogue is known to be over (``core.frameworks.conversation``)."""
 
 _TOLD: tuple[Topic, ...] = ("chief complaint", "onset", "character", "associated symptoms", "exposure", "past history")
 """Topics that an analysis may repeat.
@@ -26,13 +56,14 @@ _MOST_POINTS = 4
 _MOST_WORDS = 16
 
 
-def golden_dialogue(about: ConsultationCase, order: Order = "direct", seed: int = 0) -> Dialogue:
+def golden_dialogue(about: ItemizedCase, order: Order = "direct", seed: int = 0) -> Dialogue:
     """Return the golden dialogue of a case: the same for the same items, order and seed.
 
     ``order`` is that of the questions: of M, drawn by the seed, or M's backwards. The seed also chooses the phrases.
     """
     rng = random.Random(f"{seed}:{about.case.case_key}:{order}")
-    asked = _ordered(list(zip(about.items, briefing_of(about).items, strict=True)), order, rng)
+    pairs = [(item, spoken) for item, spoken in zip(about.items, about.spoken, strict=True) if spoken.lay]
+    asked = ordered(pairs, order, rng)
     turns = [Turn("patient", about.opening)]
     for question, (_, spoken) in zip(_questions(rng), asked, strict=False):
         turns += [Turn("doctor", question.format(key=spoken.key)), Turn("patient", spoken.lay)]
@@ -45,15 +76,6 @@ def closing(answer: str, told: Iterable[Item], rng: random.Random) -> str:
     summary = f"{rng.choice(SUMMARIES).format(points=points)} " if points else ""
     analysis = f"{summary}{rng.choice(CONCLUSIONS).format(answer=answer)}"
     return f"{analysis}\n{DIAGNOSIS.format(answer=answer)}"
-
-
-def _ordered(
-    items: list[tuple[Item, SpokenItem]], order: Order, rng: random.Random
-) -> Sequence[tuple[Item, SpokenItem]]:
-    telling = [pair for pair in items if pair[1].lay]
-    if order == "random":
-        return rng.sample(telling, len(telling))
-    return telling if order == "direct" else telling[::-1]
 
 
 def _questions(rng: random.Random) -> Iterator[str]:

@@ -50,7 +50,7 @@ def questions(learner: Learner, line: ChatLine) -> list[str]:
 
 
 def key_recall(keys: Sequence[str], asked: Sequence[str]) -> float:
-    """Return the ROUGE-1 recall of keys in questions: the doctor's recall of the Consultation benchmark."""
+    """Return the ROUGE-1 recall of keys in questions: the doctor's recall (Liao et al.)."""
     return rouge_n(tokens(" ".join(keys)), tokens(" ".join(asked))).recall
 
 

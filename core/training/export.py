@@ -13,8 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from core import __version__
 from core.case import Case
 from core.errors import UsageError
-from core.frameworks.consultation.items import ItemSet, consultation_case
-from core.frameworks.consultation.oracle import Order
+from core.text.case_items import ItemSet, Order, itemized
 from core.training.chat import SIDES, ChatLine, Side, chat_line, sha256, to_jsonl
 from core.training.dialogue import golden_dialogue
 from core.training.split import SIMILAR, TEST_SHARE, split_cases
@@ -129,7 +128,7 @@ def write(folder: Path, training: TrainingSet, *, force: bool = False) -> None:
 
 
 def _lines(case: Case, side: Side, settings: Settings, items_of: ItemsOf | None) -> Iterator[ChatLine]:
-    about = consultation_case(case, items_of(case) if items_of else None)
+    about = itemized(case, items_of(case) if items_of else None)
     for number in range(settings.dialogues):
         dialogue = golden_dialogue(about, settings.order, settings.seed + number)
         yield chat_line(case, dialogue, side, [i.key for i in about.items], settings.order, about.made_by)

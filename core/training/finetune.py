@@ -2,16 +2,25 @@
 
 A plain loop (``learner``) and no Trainer: what is asked for (labels on the doctor's words, one seed for everything, a
 stop between two steps, nothing half-written) is a page of torch, and a Trainer would have to be configured out of more.
+trl 1.16 would install beside the other packages and keeps a seed, but its SFTTrainer finds the assistant's words by
+marks in the chat template, which it adds for the model families that it knows and refuses to do without: here any
+template that repeats a conversation will do, and none at all (``encoding``).
 """
 
 from __future__ import annotations
 
 import os
+import pickle
 import random
 import shutil
+import signal
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -21,9 +30,11 @@ from core.training.chat import SIDES, ChatLine, Side, check_apart, read_side, sh
 from core.training.encoding import Encoded, encode_all
 from core.training.evaluation import Evaluation, evaluate
 from core.training.learner import Learner, enough_memory, library
-from core.training.stopping import asked_to_stop
+from core.work import Stop
 
 METRICS = "metrics.json"
+SAVE_EVERY = 200
+"""Steps after which a checkpoint is written, beside the end of every epoch."""
 LR = {False: 2e-5, True: 2e-4}
 """Usual learning rates: of a whole model, and of adapters."""
 
@@ -57,7 +68,7 @@ class DataUsed(BaseModel):
 
 
 class Metrics(BaseModel):
-    """What metrics.json says. ``finished`` is false after Ctrl-C: ``after`` is then ``None``.
+    """What metrics.json says. ``finished`` is false after a stop: ``after`` is then ``None``; ``before`` never is.
 
     ``losses`` is the training loss of each step taken, of ``planned_steps``; ``template`` whose chat template was used.
     """
@@ -71,35 +82,85 @@ class Metrics(BaseModel):
     template: Literal["tokenizer", "plain"]
     system_prompt: Literal["system", "user"]
     planned_steps: int
-    losses: list[float]
-    before: Evaluation
-    after: Evaluation | None
-    finished: bool
+    losses: list[float] = []
+    before: Evaluation | None = None
+    after: Evaluation | None = None
+    finished: bool = False
+
+
+_SAME = set(Metrics.model_fields) - {"losses", "before", "after", "finished"}
+"""What of the metrics is the same for the same training, however far it got."""
 
 
 Told = Callable[[str, int, int, float | None], None]
 """Told what is being done, how much of how much is done, and the last loss."""
 
 
-def fine_tune(model: str, data: Path, out: Path, settings: Settings, told: Told | None = None) -> Metrics:
+@dataclass(frozen=True)
+class Estimate:
+    """What a training takes: dialogues of either side, steps, and seconds by one step on the longest batch.
+
+    The measuring before and after is not in ``seconds``.
+    """
+
+    dialogues: dict[Side, int]
+    steps: int
+    seconds: float
+    device: str
+
+
+def fine_tune(
+    model: str, data: Path, out: Path, settings: Settings, told: Told = lambda *_: None, *,
+    stop: Stop = lambda: False, save_every: int = SAVE_EVERY,
+) -> Metrics:  # fmt: skip
     """Train a model (a folder or a Hugging Face name) on the train side of a training set and write it to ``out``.
 
-    ``out`` appears when everything is written, with metrics.json in it. Ctrl-C while training ends it after the step
-    under way; what was learnt is kept. On a CPU the same settings and seed give the same model. Raises ``UsageError``
-    and ``AnamnesisError``, in one sentence each, for whatever is missing, in the way or too big.
+    ``out`` appears when everything is written, with metrics.json in it. Ctrl-C, SIGTERM or ``stop`` while training ends
+    it after the step under way; what was learnt is kept. A checkpoint beside ``out`` is written every ``save_every``
+    steps and with each epoch's end: asked for again, a training that was stopped or killed goes on from there and ends
+    as if nothing had been. On a CPU the same settings and seed give the same model. Raises ``UsageError`` and
+    ``AnamnesisError``, in one sentence each, for whatever is missing, in the way or too big.
     """
-    tell = told or _silent
-    _check_free(out)
-    lines = {side: read_side(data, side) for side in SIDES}
-    check_apart(lines["train"], lines["test"])
-    tell("loading", 0, 1, None)
+    checkpoint = out.absolute().with_name(f".{out.name}.checkpoint")
+    _check_free(out, checkpoint)
+    lines = _lines(data)
+    told("loading", 0, 1, None)
     learner = Learner.load(model, seed=settings.seed, lora=settings.lora)
     with enough_memory(model):
-        metrics = _train(learner, model, data, lines, settings, tell)
+        encoded = _encoded(learner, lines, settings)
+        metrics = _metrics(learner, model, data, lines, encoded, settings)
+        shown = lines["test"][: settings.generate]
+
+        def figures(what: str) -> Evaluation:
+            told(what, 0, 1, None)
+            return evaluate(learner, encoded["test"], shown, settings.batch_size)
+
+        saved = _resumed(checkpoint, metrics, learner)
+        metrics.before = saved.before if saved else figures("measuring before")
+        metrics.losses = saved.losses if saved else []
+        _learn(learner, batches(encoded["train"], settings), metrics, checkpoint, told, stop, save_every)
+        metrics.finished = len(metrics.losses) == metrics.planned_steps
+        metrics.after = figures("measuring after") if metrics.finished else None
         with _whole(out) as half:
             learner.save(half)
             (half / METRICS).write_text(metrics.model_dump_json(indent=2) + "\n")
+    if metrics.finished:
+        checkpoint.unlink(missing_ok=True)
     return metrics
+
+
+def estimate(model: str, data: Path, settings: Settings) -> Estimate:
+    """Return what a training takes, by a step on its longest batch, which must fit into memory; nothing is written."""
+    lines = _lines(data)
+    learner = Learner.load(model, seed=settings.seed, lora=settings.lora)
+    with enough_memory(model):
+        encoded = _encoded(learner, lines, settings)
+        planned = batches(encoded["train"], settings)
+        learner.begin(settings.learning_rate, len(planned))
+        begun = time.monotonic()
+        learner.step(max(planned, key=lambda some: len(some) * max(len(one.ids) for one in some)))
+        seconds = (time.monotonic() - begun) * len(planned)
+    return Estimate({side: len(encoded[side]) for side in SIDES}, len(planned), seconds, str(learner.device))
 
 
 def batches(encoded: Sequence[Encoded], settings: Settings) -> list[list[Encoded]]:
@@ -111,44 +172,106 @@ def batches(encoded: Sequence[Encoded], settings: Settings) -> list[list[Encoded
     return planned
 
 
-def _train(
-    learner: Learner, model: str, data: Path, lines: dict[Side, list[ChatLine]], settings: Settings, tell: Told
-) -> Metrics:
-    length = min(settings.max_length, learner.most_tokens or settings.max_length)
-    encoded = {side: _encoded(learner, lines[side], length, side) for side in SIDES}
-    shown = lines["test"][: settings.generate]
-
-    def figures(what: str) -> Evaluation:
-        tell(what, 0, 1, None)
-        return evaluate(learner, encoded["test"], shown, settings.batch_size)
-
-    before = figures("measuring before")
-    planned = batches(encoded["train"], settings)
-    with asked_to_stop() as stop:
-        losses = learner.learn(
-            planned, settings.learning_rate, lambda n, loss: tell("training", n, len(planned), loss), stop
-        )
+def _learn(
+    learner: Learner, planned: Sequence[Sequence[Encoded]], metrics: Metrics, checkpoint: Path, told: Told, stop: Stop,
+    save_every: int,
+) -> None:  # fmt: skip
+    """Take the steps that are left, with their losses in ``metrics``, up to the last or until somebody stops it."""
+    losses, an_epoch = metrics.losses, len(planned) // metrics.settings.epochs
+    told("training", len(losses), len(planned), losses[-1] if losses else None)
+    with interrupted() as pressed:
+        for some in planned[len(losses) :]:
+            if pressed() or stop():
+                break
+            losses.append(learner.step(some))
+            if not (len(losses) % an_epoch and len(losses) % save_every):
+                _save(checkpoint, metrics, learner)
+            told("training", len(losses), len(planned), losses[-1])
     if not losses:
         raise AnamnesisError("Interrupted before the first step: nothing was written.")
-    finished = len(losses) == len(planned)
+    if len(losses) < len(planned):
+        _save(checkpoint, metrics, learner)
+
+
+@contextmanager
+def interrupted() -> Iterator[Stop]:
+    """Yield what says whether Ctrl-C or SIGTERM came, which they do to a main thread only; a second one breaks off."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked.is_set
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _save(checkpoint: Path, metrics: Metrics, learner: Learner) -> None:
+    half = checkpoint.with_name(f"{checkpoint.name}.half")
+    try:
+        learner.torch.save({"metrics": metrics.model_dump_json(), "state": learner.state()}, half)
+        os.replace(half, checkpoint)
+    finally:
+        half.unlink(missing_ok=True)
+
+
+def _resumed(checkpoint: Path, metrics: Metrics, learner: Learner) -> Metrics | None:
+    """Prepare the learner, from a checkpoint of this training where there is one: then return its metrics."""
+    learner.begin(metrics.learning_rate, metrics.planned_steps)
+    if not checkpoint.exists():
+        return None
+    try:
+        held = learner.torch.load(checkpoint, map_location="cpu", weights_only=True)
+        saved = Metrics.model_validate_json(held["metrics"])
+    except (OSError, RuntimeError, ValueError, KeyError, pickle.UnpicklingError) as error:
+        raise AnamnesisError(f"The checkpoint {checkpoint} cannot be read: remove it to train anew.") from error
+    if saved.model_dump(include=_SAME) != metrics.model_dump(include=_SAME):
+        raise UsageError(
+            f"{checkpoint} is of a training with another model, other settings, data or packages: go on with those, "
+            "or remove it to train anew."
+        )
+    learner.restore(held["state"])
+    return saved
+
+
+def _lines(data: Path) -> dict[Side, list[ChatLine]]:
+    lines = {side: read_side(data, side) for side in SIDES}
+    check_apart(lines["train"], lines["test"])
+    return lines
+
+
+def _encoded(learner: Learner, lines: dict[Side, list[ChatLine]], settings: Settings) -> dict[Side, list[Encoded]]:
+    length = min(settings.max_length, learner.most_tokens or settings.max_length)
+    encoded = {side: encode_all(learner.chat, lines[side], length) for side in SIDES}
+    for side in SIDES:
+        if not encoded[side]:
+            raise UsageError(
+                f"No dialogue of {side}.jsonl has a word of the doctor within {length} tokens: raise --max-length."
+            )
+    return encoded
+
+
+def _metrics(
+    learner: Learner, model: str, data: Path, lines: dict[Side, list[ChatLine]], encoded: dict[Side, list[Encoded]],
+    settings: Settings,
+) -> Metrics:  # fmt: skip
+    """Return what is to be said of a training before its first step."""
     return Metrics(
         model=model, settings=settings, learning_rate=settings.learning_rate,
         data={side: _used(data, side, lines[side], encoded[side]) for side in SIDES},
         device=str(learner.device), versions={n: library(n).__version__ for n in ("torch", "transformers")},
         template="tokenizer" if learner.chat.own_template else "plain",
         system_prompt="system" if learner.chat.takes_system else "user",
-        planned_steps=len(planned), losses=losses, before=before,
-        after=figures("measuring after") if finished else None, finished=finished,
+        planned_steps=len(batches(encoded["train"], settings)),
     )  # fmt: skip
-
-
-def _encoded(learner: Learner, lines: Sequence[ChatLine], length: int, side: Side) -> list[Encoded]:
-    encoded = encode_all(learner.chat, lines, length)
-    if not encoded:
-        raise UsageError(
-            f"No dialogue of {side}.jsonl has a word of the doctor within {length} tokens: raise --max-length."
-        )
-    return encoded
 
 
 def _used(data: Path, side: Side, lines: Sequence[ChatLine], encoded: Sequence[Encoded]) -> DataUsed:
@@ -158,8 +281,13 @@ def _used(data: Path, side: Side, lines: Sequence[ChatLine], encoded: Sequence[E
     )  # fmt: skip
 
 
-def _check_free(out: Path) -> None:
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+def _check_free(out: Path, checkpoint: Path) -> None:
+    unfinished = (
+        checkpoint.exists()
+        and (out / METRICS).is_file()
+        and not Metrics.model_validate_json((out / METRICS).read_bytes()).finished
+    )
+    if out.exists() and not unfinished and not (out.is_dir() and not any(out.iterdir())):
         raise UsageError(f"{out} exists already: choose another folder for the model.")
     if not out.absolute().parent.is_dir():
         raise UsageError(f"There is no folder {out.absolute().parent}.")
@@ -168,14 +296,15 @@ def _check_free(out: Path) -> None:
 @contextmanager
 def _whole(out: Path) -> Iterator[Path]:
     """Yield a folder beside ``out`` that takes its place when all is written, and is gone when it is not."""
-    half = out.absolute().with_name(f".{out.name}.{os.getpid()}.half")
+    half, old = (out.absolute().with_name(f".{out.name}.{what}") for what in ("half", "old"))
+    shutil.rmtree(half, ignore_errors=True)
+    shutil.rmtree(old, ignore_errors=True)
     half.mkdir()
     try:
         yield half
+        if out.is_dir():  # empty, or the model of a training that was stopped
+            os.replace(out, old)
         os.replace(half, out)
     finally:
         shutil.rmtree(half, ignore_errors=True)
-
-
-def _silent(what: str, done: int, planned: int, loss: float | None) -> None:
-    """Tell nobody."""
+        shutil.rmtree(old, ignore_errors=True)

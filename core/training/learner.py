@@ -21,10 +21,6 @@ _MOST_NORM = 1.0
 _WARM_UP = 0.1
 """Share of the steps in which the learning rate rises; from there it falls to zero in a straight line."""
 
-Told = Callable[[int, float], None]
-"""Told after each step how many are done, and its loss."""
-Stop = Callable[[], bool]
-
 
 class Learner:
     """A model with its tokenizer on a device."""
@@ -32,6 +28,9 @@ class Learner:
     def __init__(self, model: Any, chat: ChatFormat, device: Any) -> None:
         self.model, self.chat, self.device = model, chat, device
         self.torch = library("torch")
+        self._weights: dict[str, Any] = {}
+        self._optimizer: Any = None
+        self._rate: Any = None
         self.pad = next(id_ for id_ in (chat.tokenizer.pad_token_id, chat.tokenizer.eos_token_id, 0) if id_ is not None)
 
     @classmethod
@@ -71,28 +70,43 @@ class Learner:
         with self.torch.autocast(kind, dtype=self.torch.bfloat16, enabled=kind == "cuda"):
             return self.model(**batch(encoded, self.pad, self.torch, self.device)).loss
 
-    def learn(self, batches: Sequence[Sequence[Encoded]], lr: float, told: Told, stop: Stop) -> list[float]:
-        """Take a step of AdamW for each batch and return the losses; ``stop`` is asked before each.
+    def begin(self, lr: float, steps: int) -> None:
+        """Prepare so many steps of AdamW, of which ``step`` takes one."""
+        self._weights = {name: one for name, one in self.model.named_parameters() if one.requires_grad}
+        self._optimizer = self.torch.optim.AdamW(self._weights.values(), lr=lr, weight_decay=0.0)
+        self._rate = self.torch.optim.lr_scheduler.LambdaLR(self._optimizer, _schedule(steps))
 
-        Raises ``AnamnesisError`` where a loss is no number.
-        """
-        weights = [p for p in self.model.parameters() if p.requires_grad]
-        optimizer = self.torch.optim.AdamW(weights, lr=lr, weight_decay=0.0)
-        rate = self.torch.optim.lr_scheduler.LambdaLR(optimizer, _schedule(len(batches)))
+    def step(self, some: Sequence[Encoded]) -> float:
+        """Learn from some dialogues and return their loss; raise ``AnamnesisError`` where that is no number."""
         self.model.train()
-        losses: list[float] = []
-        for some in batches:
-            if stop():
-                break
-            loss = self.loss(some)
-            losses.append(_number(loss, len(losses) + 1))
-            loss.backward()
-            self.torch.nn.utils.clip_grad_norm_(weights, _MOST_NORM)
-            optimizer.step()
-            rate.step()
-            optimizer.zero_grad()
-            told(len(losses), losses[-1])
-        return losses
+        loss = self.loss(some)
+        value = _number(loss, self._rate.last_epoch + 1)
+        loss.backward()
+        self.torch.nn.utils.clip_grad_norm_(self._weights.values(), _MOST_NORM)
+        self._optimizer.step()
+        self._rate.step()
+        self._optimizer.zero_grad()
+        return value
+
+    def state(self) -> dict[str, Any]:
+        """Return all that the next steps depend on: weights that learn, optimizer, rate, and the state of chance."""
+        chance = [source.get_rng_state() for source in self._sources_of_chance()]
+        steps = {"optimizer": self._optimizer.state_dict(), "rate": self._rate.state_dict()}
+        return {"weights": {name: one.detach() for name, one in self._weights.items()}, "chance": chance, **steps}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a state of the same training, after ``begin``."""
+        with self.torch.no_grad():
+            for name, one in self._weights.items():
+                one.copy_(state["weights"][name])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self._rate.load_state_dict(state["rate"])
+        for source, held in zip(self._sources_of_chance(), state["chance"], strict=True):
+            source.set_rng_state(held)
+
+    def _sources_of_chance(self) -> list[Any]:
+        device = self.device.type
+        return [self.torch, *([] if device == "cpu" else [self.torch.get_device_module(device)])]
 
     def reply(self, messages: Sequence[dict[str, str]], max_tokens: int) -> str:
         """Return the model's likeliest next message, decoded greedily, up to the end of its first line."""

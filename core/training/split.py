@@ -21,7 +21,7 @@ from core.errors import UsageError
 SIMILAR = 75.0
 """Similarity in per cent from which two vignettes count as one; see ``near_duplicates``.
 
-On CRAFT-MD's 2,004 cases pairs above it are retold cases; from about 70 on stock phrases alone are enough, and join
+On 2,004 published cases pairs above it are retold cases; from about 70 on stock phrases alone are enough, and join
 dozens of unrelated cases.
 """
 TEST_SHARE = 0.2

@@ -12,11 +12,11 @@ from streamlit.testing.v1 import AppTest
 
 from core.agents.base import Turn
 from core.case import Case
-from core.frameworks.consultation.items import ItemSet
 from core.measures.history.measures import HISTORY, save_items
 from core.measures.missing import measure_missing
 from core.store.database import Store
 from core.store.fold import fold
+from core.text.case_items import ItemSet
 from tests.core.measures.history.dialogues import COUGH, COUGH_ITEMS, HASTY
 from tests.core.store.builders import (
     Ended,

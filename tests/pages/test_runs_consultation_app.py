@@ -14,13 +14,13 @@ from core.datasets.select import select
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
 from core.frameworks.consultation import ARMS
-from core.frameworks.consultation.items import consultation_case
 from core.jobs.plan import find_header, header_of
 from core.jobs.run import begin
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.queries.conversations import conversations
 from core.store.selection import Selection
+from core.text.case_items import itemized
 from tests.support.campaigns import metrics, run_ids, stop_all
 from tests.support.pages import button, has_button, run_until, trouble, words
 
@@ -115,7 +115,7 @@ def test_a_campaign_is_the_command_lines_and_shown_as_what_it_is(
     (listed, _, talks) = [frame.value for frame in form.dataframe]
     assert list(listed["Protocol"]) == ["Consultation"]
     assert list(talks["Ended by"]) == ["No question"] * 2
-    items = [len(consultation_case(case).items) for case in select("library", 2)]
+    items = [len(itemized(case).items) for case in select("library", 2)]
     assert sorted(talks["Doctor's turns"]) == sorted(n + 1 for n in items)
     _the_history_page_opens_on_this_doctor(form, open_page)
     _the_conversation_is_said_to_be_what_it_was(run_id, open_page)
@@ -140,7 +140,7 @@ def _the_conversation_is_said_to_be_what_it_was(run_id: str, open_page: Open) ->
     with Store().read() as cursor:
         (first, _) = conversations(cursor, Selection(runs=[run_id]))
     (case,) = (case for case in select("library", 2) if case.case_key == first.case_key)
-    spoke = len(consultation_case(case).items) + 1
+    spoke = len(itemized(case).items) + 1
     ended = (
         "The conversation ended because the doctor’s message held no question; the doctor spoke "
         f"{spoke} times after the opening message."

@@ -21,7 +21,6 @@ from core.frameworks.automedic.human import HumanRater, HumanStaff, HumanTagDoct
 from core.frameworks.automedic.llm import LLMAutoMedicPatient, LLMStaff, LLMTagDoctor
 from core.frameworks.automedic.messages import GOES, message_of, queries_passed_on, speaks_in_tags, without_tags
 from core.frameworks.automedic.patient import ReferenceAutoMedicPatient
-from core.frameworks.automedic.profile_check import edited, remarks
 from core.frameworks.automedic.roles import (
     AutoMedicPatient,
     Briefings,
@@ -32,7 +31,7 @@ from core.frameworks.automedic.roles import (
     view_of,
 )
 from core.frameworks.automedic.staff import ReferenceStaff
-from core.frameworks.automedic.tags import Query, queries_of, read_tags
+from core.frameworks.automedic.tags import ONE_QUERY, Query, plain_words, queries_of, read_tags
 from core.frameworks.base import (
     GRADER,
     Arm,
@@ -40,6 +39,7 @@ from core.frameworks.base import (
     Campaign,
     Framework,
     FrameworkSettings,
+    Queries,
     Seat,
     Shown,
     Size,
@@ -54,6 +54,7 @@ from core.frameworks.base import (
 from core.frameworks.casting import Casting, CastNames, is_model
 from core.frameworks.conversation import Talk
 from core.models.base import Sampling
+from core.text.profile_check import edited, remarks
 from core.text.profile_rules import profile_by_rule
 from core.text.profiles import CaseId, Generated, Prepared, prepare
 
@@ -108,7 +109,7 @@ class AutoMedic(Framework):
     arms, paper_arms = ARMS, ARMS[:2]
     prompts = ("doctor", "opening", "patient", "staff", "static", "answer_mcq", "answer_frq", "empathy")
     mcq_rule, measure, needs_profile, addresses = "mcq_strict", "care", True, True
-    publishes = ("care",)
+    publishes, one_query = ("care",), ONE_QUERY
 
     def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> AutoMedicCast:
         """Return the cast; free responses are graded under the prompts of the first framework."""
@@ -212,6 +213,10 @@ class AutoMedic(Framework):
     def spoken(self, role: str, text: str) -> str:
         """Return a doctor's words without tags and reasoning."""
         return without_tags(text) if role == "doctor" else text
+
+    def queries(self, message: str) -> Queries:
+        """Return what stands in a message's tags, and how many words stand in them and outside."""
+        return Queries(tuple(query.text for query in read_tags(message).queries), len(plain_words(message)))
 
     def questions(self, events: Sequence[Event]) -> int:
         """Return how many of the doctor's queries were passed on."""

@@ -26,6 +26,15 @@ TAG_OF: dict[Addressee, str] = {"patient": "patient", "staff": "clinical"}
 END = "</end>"
 """What ends the conversation."""
 
+ONE_QUERY = (
+    r"^\s*(?:<think>[^<>]*</think>\s*)?<(patient|clinical)>\s*"
+    r"([^<>\s\x{0B}\x{1C}-\x{1F}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}]"
+    r"[^<>\t\n\f\r\x{0B}\x{1C}-\x{1F}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}]*)"
+    r"\s*</(patient|clinical)>\s*$"
+)
+"""A message that is one tag and nothing else, but for reasoning before it, and in it words with single spaces between
+them, for the database. All else, and white space that only Python takes for such, is left to ``read_tags``."""
+
 _ADDRESSEES: dict[str, Addressee] = {tag: addressee for addressee, tag in TAG_OF.items()}
 # possessive: a long message of blanks or brackets must not be tried over and over
 _TAG = re.compile(r"<\s*+(/?)\s*+([A-Za-z][\w-]{0,24}+)\s*+/?\s*+>")

@@ -35,14 +35,25 @@ from core.frameworks.base import (
     tokens_of,
 )
 from core.frameworks.casting import Casting, CastNames, is_model
-from core.frameworks.consultation.items import ConsultationCase, consultation_case, items_by_rule
-from core.frameworks.consultation.llm import LLMConsultationPatient, LLMInquirer
-from core.frameworks.consultation.oracle import BY_NAME, ORDERS, Bound, OracleDoctor, ReferenceInquirer
-from core.frameworks.consultation.patient import ItemsPatient
-from core.frameworks.consultation.roles import Briefing, ConsultationPatient, Inquirer, Solver, briefing_of
-from core.frameworks.consultation.solver import LLMSolver, ReferenceSolver
+from core.frameworks.consultation.doctor import (
+    BY_NAME,
+    Bound,
+    Inquirer,
+    LLMInquirer,
+    OracleDoctor,
+    ReferenceInquirer,
+)
+from core.frameworks.consultation.patient import (
+    Briefing,
+    ConsultationPatient,
+    ItemsPatient,
+    LLMConsultationPatient,
+    briefing_of,
+)
+from core.frameworks.consultation.solver import LLMSolver, ReferenceSolver, Solver
 from core.frameworks.conversation import Talk, concluded
 from core.models.base import Sampling
+from core.text.case_items import ORDERS, ItemizedCase, itemized, items_by_rule
 
 ARMS: tuple[Arm, ...] = (("multi_turn", "mcq"), ("multi_turn", "frq"))
 """The task with its choices, which is the benchmark's, and the same question without them."""
@@ -128,7 +139,7 @@ class Consultation(Framework):
     ) -> AsyncIterator[Event]:
         """Yield the conversation, none for the upper bound, and the solver's answers."""
         yield started(self, trial, branch)
-        about = consultation_case(trial.case)
+        about = itemized(trial.case)
         # nobody says which clinic it is
         scene = scene_of(trial.case, trial.seed, named=False, pictures=bool(settings.images))
         talk = Talk(branch.dialogue if branch else (Turn("patient", about.opening),), _questions)
@@ -139,7 +150,7 @@ class Consultation(Framework):
                 yield event
 
         def solve(material: Material, question: Question) -> AsyncIterator[Saying]:
-            told = Material(material.format, text=about.information) if cast.doctor == _UPPER else material
+            told = Material(material.format, text=trial.case.vignette) if cast.doctor == _UPPER else material
             return cast.solver.solve(scene.without_pictures(), told, question)
 
         async for event in answered(trial, talk, solve, cast.grader):
@@ -210,7 +221,7 @@ class Consultation(Framework):
 
 
 async def _conversation(
-    talk: Talk, about: ConsultationCase, scene: Scene, cast: ConsultationCast, cap: int
+    talk: Talk, about: ItemizedCase, scene: Scene, cast: ConsultationCast, cap: int
 ) -> AsyncIterator[Event]:
     """Yield the conversation from where it stands, up to ``Ended``."""
     if cast.doctor == _LOWER:

@@ -1,24 +1,88 @@
-"""The reference patient of the Consultation benchmark: tells the item that a question names, in lay words.
+"""Patients of the benchmark: a model that holds M, and one by rule that tells the item that a question names.
 
-A question that names no item is answered by the reference patient's own rules, with one fact (``reference_patient``).
-So a reply never holds more than one item. An item of many facts takes more words than the benchmark allows a model.
+The model is a named person who sees M and nothing of the task T (Liao et al., arXiv 2309.02077). By rule a question
+that names no item is answered by the reference patient's own rules, with one fact: a reply never holds more than one
+item. An item of many facts takes more words than the benchmark allows a model.
 """
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
-from core.agents.base import Dialogue, Said, Saying, Scene, token
+from core.agents.base import Dialogue, Held, Said, Saying, Scene, token, what_patient_holds
+from core.agents.calls import Voice, call
+from core.agents.parts import dialogue_parts, prompt_part
 from core.agents.reference.patient import ReferencePatient
-from core.frameworks.consultation.roles import Briefing, SpokenItem
+from core.case import read_demographics
+from core.prompts import PromptPack
+from core.text.case_items import ItemizedCase, SpokenItem
 
+_NAMES = {
+    "female": ("Anna Becker", "Grace Osei", "Maria Lopez", "Nora Haddad", "Susan Clarke", "Yuki Tanaka"),
+    "male": ("Ahmed Karimi", "Daniel Novak", "James Carter", "Luca Rossi", "Samuel Mensah", "Wei Chen"),
+}
 _WORD = re.compile(r"[a-z0-9]+")
 _ASKING = frozenset(
     "a about any are can could describe did do does have has how i is like me of on please say some something tell "
     "the there was what with would you your".split()
 )
 """Words of a question that name nothing."""
+
+
+@dataclass(frozen=True)
+class Briefing:
+    """All that a patient is given: information M, a name, the items in lay words; nothing of the task T.
+
+    ``held`` is the same knowledge as facts, for a patient that answers by rule.
+    """
+
+    name: str
+    held: Held
+    items: tuple[SpokenItem, ...]
+
+
+class ConsultationPatient(Protocol):
+    """Who answers the doctor."""
+
+    @property
+    def name(self) -> str:
+        """Full name under which it is stored."""
+        ...
+
+    def reply(self, briefing: Briefing, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+        """Answer the doctor's last message."""
+        ...
+
+
+def briefing_of(about: ItemizedCase) -> Briefing:
+    """Return what the patient of a case is given; a case always has the same name."""
+    sex = about.case.sex or read_demographics(about.case.vignette)[1]
+    names = _NAMES[sex] if sex else (*_NAMES["female"], *_NAMES["male"])
+    name = random.Random(f"{about.case.case_key}:name").choice(names)
+    return Briefing(name, what_patient_holds(about.case), about.spoken)
+
+
+class LLMConsultationPatient:
+    """The simulated patient: a named person who holds M and tells one point of it a reply."""
+
+    def __init__(self, voice: Voice, pack: PromptPack) -> None:
+        self._voice, self._pack = voice.within(pack.prompts["patient"]), pack
+
+    @property
+    def name(self) -> str:
+        """Full name of the model."""
+        return self._voice.model.name
+
+    def reply(self, briefing: Briefing, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+        """Answer the doctor's last message. A reply over the limits of the prompt stays as it was said."""
+        held = briefing.held
+        told = {"name": briefing.name, "information": held.vignette, "caregiver": held.caregiver}
+        system = prompt_part(self._pack, "patient", "system", "system", **told)
+        return call(self._voice, [system, *dialogue_parts(dialogue, "patient")], "patient", "dialogue", scene.seed)
 
 
 class ItemsPatient:

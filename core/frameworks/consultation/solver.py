@@ -7,17 +7,31 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Protocol
 
 from core.agents.base import Material, Question, Saying, Scene
 from core.agents.calls import Voice, call
 from core.agents.parts import prompt_part
 from core.agents.reference.doctor import ReferenceDoctor
 from core.events import Token
-from core.frameworks.consultation.oracle import greeted
+from core.frameworks.consultation.doctor import greeted
 from core.prompts import PromptPack
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _SPEAKERS = {"doctor": "Doctor", "patient": "Patient"}
+
+
+class Solver(Protocol):
+    """Who answers the task, and has taken no part in the conversation."""
+
+    @property
+    def name(self) -> str:
+        """Full name under which it is stored."""
+        ...
+
+    def solve(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
+        """Answer the question from the dialogue, or the text, in the material."""
+        ...
 
 
 class ReferenceSolver:

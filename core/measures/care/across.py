@@ -182,7 +182,7 @@ def report(
         "normalised over data sets; static against conversational accuracy.",
     ] = "parts",
 ) -> Iterator[Listed]:
-    """Report accuracy, conversational efficiency and strategy, empathy and robustness of AutoMedic's doctors.
+    """Report accuracy, conversational efficiency and strategy, empathy and robustness where staff answers, too.
 
     The accuracy is Acc_conv × min(1, Acc_conv / Acc_static); the formula printed in the paper is not known to us.
     """

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from core.errors import UsageError
-from core.frameworks.consultation.oracle import Bound
+from core.frameworks.base import publisher
 from core.measures.accuracy import By
 from core.measures.base import Asked, Row, metric
 from core.measures.history.measures import CURVES, HISTORY, LENGTHS, SCALARS, SHARES, structure
@@ -262,8 +262,8 @@ def read_doctors(store: Store, selection: Selection | None = None) -> pd.DataFra
     """Return ``read_history``'s table with ``case_set`` and the task's accuracy, judged by the selection's rule.
 
     ``accuracy`` is the share of a case's counted answers that are right (NaN where none counts), ``n_accuracy`` their
-    number, ``uncounted`` that of the answers that do not count. The upper bound holds no conversation by design, so
-    none of it is excluded.
+    number, ``uncounted`` that of the answers that do not count. A bound holds no conversation by design, so none of it
+    is excluded.
     """
     chosen = selection or Selection()
     table = read_history(store, chosen)
@@ -276,11 +276,12 @@ def read_doctors(store: Store, selection: Selection | None = None) -> pd.DataFra
     )
     table = table.merge(answers, how="left", on=["model", "case_key"])
     counts = ["n_accuracy", "uncounted"]
-    bound = Bound("upper").name
+    asks = publisher("history")
+    silent = {key: not asks.talks(doctor_of(key), asks.arms) for key in table["model"].unique()}
     return table.assign(
         accuracy=table["accuracy"].astype(np.float64),
         **{name: table[name].fillna(0).astype(int) for name in counts},
-        excluded=table["excluded"].where(table["model"].map(doctor_of) != bound, 0),
+        excluded=table["excluded"].mask(table["model"].map(silent).astype(bool), 0),
         case_set=table["case_key"].str.split("/", n=1).str[0],
     )
 
@@ -298,8 +299,8 @@ HistoryPart = Literal["measures", "curves", "order", "groups"]
 
 @metric(
     "history", "run", "models", "mcq_rule",
-    empty="There is no conversation to report: run a campaign, such as `python -m core run --protocol consultation "
-    "--doctor reference/bayes`, or import the authors' release.",
+    empty="There is no conversation to report: run a campaign, such as `python -m core run --doctor reference/bayes`, "
+    "or import the authors' release.",
 )  # fmt: skip
 def report(
     asked: Asked,

@@ -26,15 +26,6 @@ import orjson
 from core.agents.base import Turn
 from core.case import Case, sentences
 from core.errors import UsageError
-from core.frameworks.consultation.items import (
-    BY_RULE,
-    Item,
-    ItemSet,
-    items_by_rule,
-    items_from_json,
-    items_to_json,
-)
-from core.frameworks.consultation.mediq import match_cases, read_mediq
 from core.frameworks.conversation import FINAL_DIAGNOSIS
 from core.measures.base import Measure, Record
 from core.store.database import Store
@@ -50,6 +41,15 @@ from core.store.queries.history import (
 )
 from core.store.scores import ToMeasure
 from core.store.selection import Selection
+from core.text.case_items import (
+    BY_RULE,
+    Item,
+    ItemSet,
+    items_by_rule,
+    items_from_json,
+    items_to_json,
+)
+from core.text.mediq import match_cases, read_mediq
 from core.text.rouge import Score, repetition, score, tokens
 from core.text.technical import is_technical, telling, words
 from core.text.topics import TOPICS, Topic, is_open

@@ -1,8 +1,8 @@
 """What CARE is figured from: trials with clinical staff row by row, what failed in them, how patients rated the doctor.
 
-A query is what stands inside the tags of a doctor's message and was answered; a turn is one of them. Words outside the
-tags count among those of the turns. Nearly all messages are nothing but one query in its tags and are read in SQL; any
-other is read by the rules of the protocol itself (``core.frameworks.automedic.tags``).
+A query is what a doctor's message passes on to somebody and was answered; a turn is one of them. Words of a message
+beside its queries count among those of the turns. Nearly all messages are nothing but one query and are read in SQL, by
+the pattern of their framework (``Framework.one_query``); any other is read by its ``queries``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 
 from core.events import COUNTED, Rule, TagMisuse
-from core.frameworks.automedic.tags import plain_words, read_tags
+from core.frameworks.base import frameworks
 from core.store.selection import OUTCOMES, Selection, select, staffed
 from core.store.tables import records
 
@@ -86,7 +86,7 @@ def trial_rows(
     ``counted``: the conversation is whole and its answer counts: efficiency and robustness rest on these trials;
     ``turns``: queries that were answered, ``to_staff`` of them by the clinical staff, ``repeated`` of them asked before
     (same addressee, same words but for case, white space, full stops and question marks), ``words`` of the messages
-    that held them, inside the tags and outside, without reasoning;
+    that held them, all but reasoning;
     ``rating``: 1 to 5, missing where the conversation is not whole or no rating could be read;
     ``role_breaking`` (bool), ``abrupt`` and ``invalid`` (the cause, or missing): the failures of a counted trial;
     ``misused_KIND``: messages that broke the tag protocol in that way.
@@ -95,7 +95,9 @@ def trial_rows(
     select(cursor, chosen)
     asked = {"question_type": question_type, "conv": f"multi_turn:{question_type}"}
     cursor.execute(_PICK, asked)
-    cursor.execute(_ASK, {"clean": _CLEAN})
+    cursor.execute(_ASKED)
+    for name in staffed():
+        cursor.execute(_ASK, {"framework": name, "clean": frameworks()[name].one_query or _NEVER})
     _read_the_rest(cursor)
     cursor.execute(_TALK)
     parameters = {
@@ -130,18 +132,19 @@ def ratings(cursor: duckdb.DuckDBPyConnection, trials: pd.DataFrame) -> list[Rat
 
 
 def _read_the_rest(cursor: duckdb.DuckDBPyConnection) -> None:
-    """Read the messages that are more than their tags by the rules of the protocol.
+    """Read the messages that are more than one query as their framework reads them.
 
     Each reply after a message makes one of its queries a turn; where today's rules find fewer of them, the message
     counts as it stands. Its words are counted once.
     """
-    odd = cursor.execute("SELECT trial_id, turn, replies, text FROM care_asked WHERE query IS NULL").fetchall()
+    sql = "SELECT framework, trial_id, turn, replies, text FROM care_asked WHERE query IS NULL"
+    readers = {name: frameworks()[name].queries for name in staffed()}
     read: list[tuple[str, int, int, str, int]] = []
-    for trial_id, turn, replies, text in odd:
-        queries = [query.text for query in read_tags(text).queries]
+    for framework, trial_id, turn, replies, text in cursor.execute(sql).fetchall():
+        queries, words = readers[framework](text)
         for number in range(replies):
             query = queries[number] if number < len(queries) else " ".join(text.split())
-            read.append((trial_id, turn, number, query, 0 if number else len(plain_words(text))))
+            read.append((trial_id, turn, number, query, 0 if number else words))
     columns = list(zip(*read, strict=True)) or [(), (), (), (), ()]
     kinds = (pa.string(), pa.int64(), pa.int64(), pa.string(), pa.int64())
     arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
@@ -173,30 +176,29 @@ _QUOTED = 300
 _NAMES = ("run_id", "model", "case_key", "dataset", "specialty", "question_type", "end_reason", "conv", "static",
           "abrupt", "invalid")  # fmt: skip
 
-# A message that is one tag and nothing else, but for reasoning before it, and in it words with single spaces between
-# them. All else, and white space that only Python takes for such, is left to Python.
-_CLEAN = (
-    r"^\s*(?:<think>[^<>]*</think>\s*)?<(patient|clinical)>\s*"
-    r"([^<>\s\x{0B}\x{1C}-\x{1F}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}]"
-    r"[^<>\t\n\f\r\x{0B}\x{1C}-\x{1F}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}]*)"
-    r"\s*</(patient|clinical)>\s*$"
-)
+_NEVER = r"[^\s\S]()()()"
+"""Matches no message."""
 
 _PICK = """
     CREATE OR REPLACE TEMP TABLE care_trials AS
-    SELECT chosen.run_id, chosen.trial_id, model, place, chosen.case_key, trials.trial,
+    SELECT chosen.run_id, chosen.trial_id, model, place, chosen.case_key, trials.trial, runs.protocol AS framework,
         coalesce(chosen.dataset, split_part(chosen.case_key, '/', 1)) AS dataset, chosen.specialty,
         trials.end_reason, list_contains(runs.arms, $conv) AS asks_conv, $question_type AS question_type,
         coalesce(trials.end_reason NOT IN ('error', 'refusal'), false) AS whole
     FROM chosen JOIN seated USING (run_id) JOIN runs USING (run_id) JOIN trials USING (trial_id)
     WHERE list_has_any(runs.arms, [$conv, 'vignette:' || $question_type])"""
 
+_ASKED = """
+    CREATE OR REPLACE TEMP TABLE care_asked (
+        framework VARCHAR, trial_id VARCHAR, turn INTEGER, text VARCHAR, replies INTEGER, query VARCHAR)"""
+
 # The doctor's messages that somebody answered, with how many replies came. A misused one is not clean, nor is one with
 # several queries.
 _ASK = """
-    CREATE OR REPLACE TEMP TABLE care_asked AS
+    INSERT INTO care_asked
     WITH spoken AS (
-        SELECT trial_id, turn, role, text FROM utterances SEMI JOIN care_trials USING (trial_id)
+        SELECT trial_id, turn, role, text FROM utterances
+        SEMI JOIN (SELECT trial_id FROM care_trials WHERE framework = $framework) USING (trial_id)
     ), lasts AS (
         SELECT trial_id, max(turn) AS last FROM spoken GROUP BY trial_id
     ), doctors AS (
@@ -209,7 +211,7 @@ _ASK = """
         FROM doctors LEFT JOIN (SELECT DISTINCT trial_id, turn FROM misuses) AS odd USING (trial_id, turn)
         WHERE replies > 0
     )
-    SELECT trial_id, turn, text, replies,
+    SELECT $framework, trial_id, turn, text, replies,
         CASE WHEN replies = 1 AND NOT misused AND read.opened = read.closed AND read.query <> ''
             AND NOT contains(read.query, '  ') THEN trim(read.query) END AS query
     FROM asked"""
@@ -243,7 +245,7 @@ _ROWS = f"""
     ), rated AS (
         SELECT trial_id, arg_max_null(rating, rowid) AS rating FROM ratings WHERE quality = 'empathy' GROUP BY trial_id
     ), told AS (
-        SELECT care_trials.* EXCLUDE (asks_conv), judged.static,
+        SELECT care_trials.* EXCLUDE (asks_conv, framework), judged.static,
             CASE WHEN NOT asks_conv THEN NULL
                 WHEN whole THEN conv WHEN end_reason = 'refusal' THEN 'refused' ELSE 'provider_error' END AS conv,
             coalesce(turns, 0)::BIGINT AS turns, coalesce(to_staff, 0)::BIGINT AS to_staff,

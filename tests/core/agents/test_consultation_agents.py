@@ -10,20 +10,19 @@ from core.agents.base import Dialogue, Material, Question, Said, Scene, Turn
 from core.case import Case
 from core.datasets.library import library
 from core.events import Token
-from core.frameworks.consultation.items import Item, ItemSet, consultation_case
-from core.frameworks.consultation.oracle import CLOSING, OracleDoctor, Order
-from core.frameworks.consultation.patient import ItemsPatient, named_item
-from core.frameworks.consultation.roles import Briefing, briefing_of
+from core.frameworks.consultation.doctor import CLOSING, OracleDoctor
+from core.frameworks.consultation.patient import Briefing, ItemsPatient, briefing_of, named_item
 from core.frameworks.consultation.solver import LLMSolver, ReferenceSolver
 from core.prompts import load_pack
 from core.questions import AsksFor
+from core.text.case_items import Item, ItemSet, Order, itemized
 from tests.core.agents.acting import SCENE, Script, case_with, hear
 
 OPENING = Turn("patient", "Hello doctor. My skin flakes. Can you help me?")
 
 
 def briefing(case: Case | None = None, stored: ItemSet | None = None) -> Briefing:
-    return briefing_of(consultation_case(case or case_with(), stored))
+    return briefing_of(itemized(case or case_with(), stored))
 
 
 def reply(question: str, given: Briefing | None = None) -> str:

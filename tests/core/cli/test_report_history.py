@@ -11,13 +11,13 @@ import pytest
 
 from core.cli.app import main
 from core.datasets.library import library
-from core.frameworks.consultation.items import consultation_case
 from core.measures.history.figures import read_doctors
 from core.measures.history.measures import HISTORY
 from core.measures.missing import measure_missing
 from core.store.database import Store
 from core.store.runs import CAMPAIGNS, run_records
 from core.store.selection import Condition, conditions
+from core.text.case_items import itemized
 
 
 def csv_rows(text: str) -> list[dict[str, str]]:
@@ -45,7 +45,7 @@ def test_measures_by_doctor(run_both: None, capsys: pytest.CaptureFixture[str]) 
     # the oracle asks for item after item by its key until none is left, and closes
     assert float(rows[oracle, "doctor_recall"]["mean"]) == 1
     assert float(rows[other, "doctor_recall"]["mean"]) < 1
-    items = [len(consultation_case(case).items) for case in library()[:3]]
+    items = [len(itemized(case).items) for case in library()[:3]]
     assert float(rows[oracle, "doctor_turns"]["mean"]) == sum(items) / 3 + 1
     assert {rows[name, "patient_recall"]["n_conversations"] for name in (bayes, other, oracle)} == {"3"}
     # the upper bound sees all and holds no conversation, which is no failure
@@ -107,4 +107,4 @@ def talks_in(store: Store, condition: Condition) -> int:
 
 def test_an_empty_database_says_what_to_do(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "history"]) == 1
-    assert "--protocol consultation" in capsys.readouterr().err
+    assert "python -m core run --doctor" in capsys.readouterr().err

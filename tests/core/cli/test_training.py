@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,9 @@ import pytest
 from core.cli.app import main
 from core.datasets import imported
 from core.datasets.library import library
-from core.frameworks.consultation.items import Item, ItemSet
 from core.measures.history.measures import save_items
 from core.store.database import Store
+from core.text.case_items import Item, ItemSet
 from tests.core.training.golden_cases import RETOLD, a_case
 from tests.core.training.learning import make_tiny_model, make_training_set
 
@@ -58,6 +59,12 @@ def test_items_in_the_database_are_asked_about(tmp_path: Path) -> None:
 def test_a_model_is_trained_and_told_about(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tiny, data = make_tiny_model(tmp_path / "tiny"), make_training_set(tmp_path / "set")
     train = ["train", "--model", str(tiny), "--data", str(data), "--out", str(tmp_path / "model")]
+    assert main([*train, "--epochs", "3", "--dry-run"]) == 0
+    assert re.match(
+        r"4 dialogues to learn from, 2 to measure by: 3 steps, about \d+ s on cpu, beside the measuring\.\n$",
+        capsys.readouterr().out,
+    )
+    assert not (tmp_path / "model").exists()
     assert main([*train, "--epochs", "1", "--lr", "0.003", "--generate", "0", "--max-length", "1000"]) == 0
     said = capsys.readouterr()
     assert "Test before: loss " in said.out

@@ -15,13 +15,13 @@ from core.events import Ended, Event, Graded, Utterance
 from core.frameworks.base import Trial, default_pack
 from core.frameworks.casting import Casting
 from core.frameworks.consultation import ARMS
-from core.frameworks.consultation.items import consultation_case
-from core.frameworks.consultation.oracle import BY_NAME, CLOSING, QUESTION
-from core.frameworks.consultation.roles import briefing_of
+from core.frameworks.consultation.doctor import BY_NAME, CLOSING, QUESTION
+from core.frameworks.consultation.patient import briefing_of
 from core.journal import seed_of
 from core.measures.history.measures import Measures, measure, yardstick
 from core.models.registry import load_registry
 from core.prompts import load_pack
+from core.text.case_items import itemized
 from tests.support.campaigns import beside_rules
 from tests.support.playing import opened
 
@@ -59,8 +59,8 @@ def dialogue(events: list[Event]) -> list[Turn]:
 
 
 def measured(trials: Played) -> list[Measures]:
-    cases = [consultation_case(case) for case in library()]
-    return [measure(dialogue(trials[c.case.case_key]), yardstick(c.information, c.items)) for c in cases]
+    cases = [itemized(case) for case in library()]
+    return [measure(dialogue(trials[c.case.case_key]), yardstick(c.case.vignette, c.items)) for c in cases]
 
 
 @pytest.mark.parametrize("order", ORACLES)
@@ -98,7 +98,7 @@ IMPORTED = Case(
 def test_the_oracle_asks_for_every_item_and_is_told_it(played: dict[str, Played], order: str) -> None:
     """Each question names another item, and the patient tells just that one; no cap ends it."""
     events_of = {**played[f"reference/oracle-{order}"], **play(f"reference/oracle-{order}", (IMPORTED,))}
-    for case in map(consultation_case, (*library(), IMPORTED)):
+    for case in map(itemized, (*library(), IMPORTED)):
         events = events_of[case.case.case_key]
         turns = dialogue(events)
         asked = [t.text for t in turns if t.role == "doctor" and t.text != CLOSING]
@@ -112,7 +112,7 @@ def test_the_oracle_asks_for_every_item_and_is_told_it(played: dict[str, Played]
         assert told == lay  # the share of what can be told: 1.000
         (end,) = (e for e in events if isinstance(e, Ended))
         assert (end.reason, end.doctor_turns) == ("no_question", len(keys) + 1)
-    assert len(consultation_case(IMPORTED).items) == 16 > CAP
+    assert len(itemized(IMPORTED).items) == 16 > CAP
 
 
 def test_all_orders_end_with_the_same_items(played: dict[str, Played]) -> None:
@@ -122,7 +122,7 @@ def test_all_orders_end_with_the_same_items(played: dict[str, Played]) -> None:
     ]
     assert ends[0] == ends[1] == ends[2]
     assert {doctor for _, doctor in ends[0]} == {1.0}
-    assert sum(len(consultation_case(case).items) > CAP for case in library()) == 54
+    assert sum(len(itemized(case).items) > CAP for case in library()) == 54
 
 
 def test_random_orders_differ_between_trials_and_are_the_same_for_one_seed(played: dict[str, Played]) -> None:
@@ -144,7 +144,7 @@ def test_the_cap_binds_others_and_not_the_oracle(played: dict[str, Played]) -> N
 
 
 def test_the_lower_bound_is_the_opening_alone(played: dict[str, Played]) -> None:
-    for case in map(consultation_case, library()):
+    for case in map(itemized, library()):
         turns = dialogue(played["reference/lower-bound"][case.case.case_key])
         assert turns == [Turn("patient", case.opening)]
         assert dialogue(played["reference/upper-bound"][case.case.case_key]) == []

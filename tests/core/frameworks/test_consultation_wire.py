@@ -9,19 +9,19 @@ import pytest
 from core.events import Answered, Event, Failed, Finished, Probed, Utterance
 from core.frameworks.base import Arm, default_pack
 from core.frameworks.casting import Casting, CastNames
-from core.frameworks.consultation.items import consultation_case
-from core.frameworks.consultation.roles import briefing_of
+from core.frameworks.consultation.patient import briefing_of
 from core.models.base import Sampling
 from core.models.registry import load_registry
 from core.models.settings import SHIPPED
 from core.prompts import load_pack
+from core.text.case_items import itemized
 from tests.core.frameworks.stage import CASE, QUICK, SEED, Actors, calls, ended, of, role_of, said, sent_to, verdicts
 from tests.support.fake_provider import FakeProvider
 from tests.support.playing import play_case
 from tests.support.replies import Reply, content_filtered, failing
 
 MODELS = CastNames("openai/doctor", "openai/patient", "openai/grader")
-OPENING = consultation_case(CASE).opening
+OPENING = itemized(CASE).opening
 QUESTIONS = ("Where is it?", "Since when?", "Any fever?", "Is it painful?")
 OF_M = ("vesicles", "gloves", "36.8", "30-year-old", "backs of both hands")
 """What only M says."""
@@ -96,7 +96,7 @@ async def test_the_doctor_sees_the_dialogue_and_nothing_else(fake_provider: Fake
 async def test_the_patient_holds_m_a_name_and_the_limits_but_nothing_of_t(fake_provider: FakeProvider) -> None:
     fake_provider.script = acting()
     await play(fake_provider)
-    name = briefing_of(consultation_case(CASE)).name
+    name = briefing_of(itemized(CASE)).name
     first, second = sent_to(fake_provider, "patient")
     system = first["messages"][0]["content"]
     assert CASE.vignette in system

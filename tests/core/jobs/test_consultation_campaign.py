@@ -17,11 +17,11 @@ from core.events import Answered, Ended, Utterance
 from core.frameworks.base import ALL_ARMS, Campaign, default_pack, framework
 from core.frameworks.casting import CastNames
 from core.frameworks.consultation import Settings
-from core.frameworks.consultation.items import consultation_case
 from core.jobs.estimate import estimate
 from core.jobs.plan import campaign_of, header_of, in_full, parse_arms
 from core.jobs.run import Options, check_startable
 from core.journal import journal_path
+from core.text.case_items import itemized
 from tests.core.jobs.workshop import PRICED, begun, go, plan, registry, small_cases, story, trial_lines
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider
@@ -228,7 +228,7 @@ def test_an_estimate_of_the_oracle_counts_the_items() -> None:
     names = CastNames("reference/oracle-random", "openai/gpt-4o")
     campaign = in_full(consultation(3, names=names, settings=Settings(max_questions=1)), registry())
     size = estimate(campaign, registry(), 4)
-    assert [len(consultation_case(case).items) for case in small_cases(3)] == [2, 2, 2]
+    assert [len(itemized(case).items) for case in small_cases(3)] == [2, 2, 2]
     assert {role.role: role.calls for role in size.roles}["patient"] == 6
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from core.events import Started, Utterance
+from core.frameworks.automedic import AutoMedic
 from core.frameworks.automedic.tags import plain_words, read_tags
+from core.frameworks.base import Framework
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.care import failures, ratings, trial_rows
@@ -68,6 +70,18 @@ def test_words_in_sql_are_those_that_the_protocol_reads(store: Store) -> None:
     assert column(store, "words") == {str(n): len(plain_words(message)) for n, message in enumerate(MESSAGES)}
     assert column(store, "turns") == {n: len(one.queries) for n, one in spoken.items()}
     assert column(store, "to_staff") == {n: sum(q.to == "staff" for q in one.queries) for n, one in spoken.items()}
+
+
+def test_a_framework_without_a_pattern_reads_every_message_itself(
+    filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_pattern = {name: column(filled, name) for name in ("turns", "words", "to_staff", "repeated")}
+    monkeypatch.setattr(AutoMedic, "one_query", "")
+    assert {name: column(filled, name) for name in by_pattern} == by_pattern
+    monkeypatch.setattr(AutoMedic, "queries", Framework.queries)
+    assert column(filled, "turns") == by_pattern["turns"], "a reply makes a turn, whatever is read in the message"
+    # case 2 as it is written: 10 words, 9 (two are joined by the tags between them), 10 with the reasoning, 8
+    assert column(filled, "words")["2"] == 37
 
 
 def test_only_answered_queries_are_turns_as_where_the_first_alone_was_passed_on_once(store: Store) -> None:

@@ -6,19 +6,17 @@ import pytest
 
 from core.case import Case
 from core.datasets.library import library
-from core.frameworks.consultation.items import Item, ItemSet, consultation_case
 from core.frameworks.consultation.patient import named_item
-from core.frameworks.consultation.roles import briefing_of
 from core.measures.history.measures import closes, measure, yardstick
-from core.training.dialogue import golden_dialogue
-from core.training.phrases import QUESTIONS
+from core.text.case_items import Item, ItemSet, itemized
+from core.training.dialogue import QUESTIONS, golden_dialogue
 from tests.core.training.golden_cases import PROFILE, a_case
 
 EVERY_FIFTH = library()[::5]
 
 
 def test_the_patient_opens_and_tells_one_item_a_reply() -> None:
-    dialogue = golden_dialogue(consultation_case(a_case(profile=PROFILE)))
+    dialogue = golden_dialogue(itemized(a_case(profile=PROFILE)))
     assert [turn.role for turn in dialogue] == ["patient", "doctor"] * 5
     assert [turn.text for turn in dialogue if turn.role == "patient"] == [
         "Hello doctor. My chest hurts. Can you help me?",
@@ -33,7 +31,7 @@ def test_the_patient_opens_and_tells_one_item_a_reply() -> None:
 
 
 def test_the_doctor_closes_with_what_it_was_told_and_the_diagnosis() -> None:
-    last = golden_dialogue(consultation_case(a_case(profile=PROFILE)))[-1].text
+    last = golden_dialogue(itemized(a_case(profile=PROFILE)))[-1].text
     analysis, diagnosis = last.split("\n")
     assert diagnosis == "**Final Diagnosis:** Myocarditis"
     assert "chest pain for two days" in analysis
@@ -43,20 +41,20 @@ def test_the_doctor_closes_with_what_it_was_told_and_the_diagnosis() -> None:
 
 def test_items_of_a_model_are_told_in_the_first_person() -> None:
     items = (Item(key="smoking", value="She smokes a pack a day", topic="social history"),)
-    about = consultation_case(a_case(sex="female"), ItemSet(items, "openai/x"))
+    about = itemized(a_case(sex="female"), ItemSet(items, "openai/x"))
     assert golden_dialogue(about)[2].text == "I smoke a pack a day."
 
 
 @pytest.mark.parametrize("case", EVERY_FIFTH, ids=lambda c: c.case_key)
 def test_every_key_is_asked_for_once_and_the_reference_patient_understands(case: Case) -> None:
-    about = consultation_case(case)
-    spoken = briefing_of(about).items
+    about = itemized(case)
+    spoken = about.spoken
     dialogue = golden_dialogue(about, "random", 3)
     pairs = list(zip(dialogue[1:-1:2], dialogue[2:-1:2], strict=True))
     understood = [named_item(question.text, spoken) for question, _ in pairs]
     assert sorted(item.key for item in understood if item) == sorted(item.key for item in about.items)
     assert [item and item.lay for item in understood] == [reply.text for _, reply in pairs]
-    measured = measure(dialogue, yardstick(about.information, about.items))
+    measured = measure(dialogue, yardstick(about.case.vignette, about.items))
     assert measured.queries == len(about.items)
     assert measured.doctor_recall == 1.0
     assert closes(dialogue[-1].text)
@@ -64,8 +62,8 @@ def test_every_key_is_asked_for_once_and_the_reference_patient_understands(case:
 
 
 def test_the_order_is_that_of_the_items_theirs_backwards_or_drawn() -> None:
-    about = consultation_case(library()[0])
-    lays = [item.lay for item in briefing_of(about).items]
+    about = itemized(library()[0])
+    lays = [item.lay for item in about.spoken]
 
     def told(order: str, seed: int = 0) -> list[str]:
         return [t.text for t in golden_dialogue(about, order, seed)[2::2]]  # type: ignore[arg-type]
@@ -79,7 +77,7 @@ def test_the_order_is_that_of_the_items_theirs_backwards_or_drawn() -> None:
 
 
 def test_the_seed_decides_the_phrases_and_none_comes_twice_before_all_have_come() -> None:
-    about = consultation_case(library()[0])
+    about = itemized(library()[0])
     first, again, other = (golden_dialogue(about, "direct", seed) for seed in (1, 1, 2))
     assert first == again
     assert [t.text for t in first if t.role == "doctor"] != [t.text for t in other if t.role == "doctor"]

@@ -11,7 +11,7 @@ import pytest
 
 from core.datasets.library import library
 from core.errors import AnamnesisError, UsageError
-from core.frameworks.consultation.items import Item, ItemSet
+from core.text.case_items import Item, ItemSet
 from core.training.chat import ChatLine, check_apart, read_side
 from core.training.export import Settings, build, write
 from tests.core.training.golden_cases import PROFILE, RETOLD, a_case

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -12,12 +14,13 @@ from typing import Any
 
 import pytest
 
+from core import paths
 from core.errors import AnamnesisError, UsageError
 from core.training import evaluation, finetune
 from core.training.chat import ChatLine, read_side
 from core.training.encoding import MASKED
 from core.training.evaluation import key_recall, questions
-from core.training.finetune import Metrics, Settings, batches, fine_tune
+from core.training.finetune import Metrics, Settings, batches, estimate, fine_tune
 from core.training.learner import Learner
 from tests.core.training.learning import QUICK, make_tiny_model, make_training_set
 
@@ -78,27 +81,137 @@ def test_one_seed_gives_one_model(tuned: tuple[Path, Metrics], tiny: Path, data:
     assert (tmp_path / "again" / "model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
 
 
-def test_ctrl_c_keeps_what_was_learnt(tiny: Path, data: Path, tmp_path: Path) -> None:
-    def press(what: str, done: int, planned: int, loss: float | None) -> None:
-        if what == "training" and done == 1:
-            os.kill(os.getpid(), signal.SIGINT)
+def press_at(step: int, signal_: int) -> Any:
+    """What is told of the progress, and sends this process a signal after a step."""
 
-    out = tmp_path / "model"
-    metrics = fine_tune(str(tiny), data, out, QUICK.model_copy(update={"generate": 0}), press)
-    assert (metrics.finished, len(metrics.losses), metrics.planned_steps) == (False, 1, 4)
+    def press(what: str, done: int, planned: int, loss: float | None) -> None:
+        if what == "training" and done == step:
+            os.kill(os.getpid(), signal_)
+
+    return press
+
+
+def same_files(first: Path, second: Path) -> bool:
+    """Whether two folders hold the same files, byte for byte."""
+    names = sorted(path.name for path in first.iterdir())
+    assert names == sorted(path.name for path in second.iterdir())
+    return all((first / name).read_bytes() == (second / name).read_bytes() for name in names)
+
+
+def hidden(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_training_keeps_what_was_learnt_and_goes_on_to_the_same_end(
+    tuned: tuple[Path, Metrics], tiny: Path, data: Path, tmp_path: Path, sign: signal.Signals
+) -> None:
+    out, whole = tmp_path / "model", tuned[1]
+    handler = signal.getsignal(sign)
+    metrics = fine_tune(str(tiny), data, out, QUICK, press_at(1, sign))
+    assert (metrics.finished, metrics.losses, metrics.planned_steps) == (False, whole.losses[:1], 4)
     assert metrics.after is None
     assert json.loads((out / "metrics.json").read_text())["finished"] is False
     assert (out / "model.safetensors").is_file()
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(sign) is handler
+    assert fine_tune(str(tiny), data, out, QUICK) == whole
+    assert same_files(out, tuned[0])
+    assert hidden(tmp_path) == []
 
 
-def test_nothing_half_written_stays(tiny: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_that_is_asked_for_ends_it_after_the_step(tiny: Path, data: Path, tmp_path: Path) -> None:
+    done: list[int] = []
+    metrics = fine_tune(
+        str(tiny), data, tmp_path / "model", QUICK.model_copy(update={"generate": 0}),
+        lambda what, n, planned, loss: done.append(n) if loss else None, stop=lambda: done == [1, 2],
+    )  # fmt: skip
+    assert (metrics.finished, len(metrics.losses)) == (False, 2)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from core.training import evaluation
+from core.training.finetune import Settings, fine_tune
+
+evaluation.QUESTION_TOKENS = 4
+
+def kill(what, done, planned, loss):
+    if what == "training" and done == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+tiny, data, out, settings, every = sys.argv[1:]
+fine_tune(tiny, Path(data), Path(out), Settings.model_validate_json(settings), kill, save_every=int(every))
+"""
+
+
+@pytest.mark.parametrize(
+    ("lora", "every", "told"), [(False, 200, [2, 3, 4]), (True, 3, [3, 4])], ids=["whole", "adapters"]
+)
+def test_a_killed_training_goes_on_from_its_checkpoint_to_the_same_bytes(
+    tuned: tuple[Path, Metrics],
+    tiny: Path,
+    data: Path,
+    tmp_path: Path,
+    lora: bool,
+    every: int,
+    told: list[int],
+) -> None:
+    """Killed after the third of four steps: the first epoch is kept, or that step too; adapters draw what they drop."""
+    if lora:
+        pytest.importorskip("peft", reason="peft is not installed")
+    settings, out = QUICK.model_copy(update={"lora": lora}), tmp_path / "model"
+    whole, undisturbed = tuned
+    if lora:
+        whole = tmp_path / "undisturbed"
+        undisturbed = fine_tune(str(tiny), data, whole, settings)
+    child = [sys.executable, "-c", KILLED, str(tiny), str(data), str(out), settings.model_dump_json(), str(every)]
+    assert subprocess.run(child, cwd=paths.ROOT, check=False).returncode == -signal.SIGKILL
+    assert (out.exists(), hidden(tmp_path)) == (False, [".model.checkpoint"])
+
+    steps: list[int] = []
+    resumed = fine_tune(
+        str(tiny), data, out, settings, lambda what, n, planned, loss: steps.append(n) if loss else None
+    )
+    assert steps == told, "what the checkpoint holds is not learnt again"
+    assert resumed == undisturbed
+    assert same_files(out, whole)
+    assert hidden(tmp_path) == []
+
+
+def test_a_checkpoint_of_another_training_is_left_alone(tiny: Path, data: Path, tmp_path: Path) -> None:
+    out, fast = tmp_path / "model", QUICK.model_copy(update={"generate": 0})
+    fine_tune(str(tiny), data, out, fast, press_at(1, signal.SIGINT))
+    kept = (tmp_path / ".model.checkpoint").read_bytes()
+    with pytest.raises(UsageError, match=r"\.model\.checkpoint is of a training with .*other settings"):
+        fine_tune(str(tiny), data, out, fast.model_copy(update={"epochs": 3}))
+    assert (tmp_path / ".model.checkpoint").read_bytes() == kept
+    (tmp_path / ".model.checkpoint").write_bytes(kept[:-100])
+    with pytest.raises(AnamnesisError, match="cannot be read: remove it"):
+        fine_tune(str(tiny), data, out, fast)
+
+
+def test_a_model_that_cannot_be_written_is_not_learnt_again(
+    tiny: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Learner, "save", full)
-    with pytest.raises(OSError, match="No space"):
-        fine_tune(str(tiny), data, tmp_path / "model", QUICK.model_copy(update={"generate": 0}))
+    with monkeypatch.context() as patch:
+        patch.setattr(Learner, "save", full)
+        with pytest.raises(OSError, match="No space"):
+            fine_tune(str(tiny), data, tmp_path / "model", QUICK.model_copy(update={"generate": 0}))
+    assert [path.name for path in tmp_path.iterdir()] == [".model.checkpoint"]
+    monkeypatch.setattr(Learner, "step", lambda *_: pytest.fail("a step is taken again"))
+    assert fine_tune(str(tiny), data, tmp_path / "model", QUICK.model_copy(update={"generate": 0})).finished
+
+
+def test_an_estimate_counts_dialogues_and_steps_and_writes_nothing(tiny: Path, data: Path, tmp_path: Path) -> None:
+    before = sorted(data.iterdir())
+    size = estimate(str(tiny), data, QUICK)
+    assert (size.dialogues, size.steps, size.device) == ({"train": 4, "test": 2}, 4, "cpu")
+    assert size.seconds > 0
+    assert sorted(data.iterdir()) == before
     assert list(tmp_path.iterdir()) == []
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.agents.base import Turn
-from core.frameworks.consultation.items import Item
+from core.text.case_items import Item
 
 
 def dialogue(*lines: str) -> tuple[Turn, ...]:

@@ -7,8 +7,8 @@ import pytest
 from rouge_score.rouge_scorer import RougeScorer
 
 from core.agents.base import Turn
-from core.frameworks.consultation.items import Item
 from core.measures.history.measures import SCALARS, Measures, inquiry_of, measure, structure, to_json, yardstick
+from core.text.case_items import Item
 from tests.core.measures.history import dialogues as d
 
 

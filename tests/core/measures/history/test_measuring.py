@@ -9,13 +9,13 @@ import pytest
 
 from core.case import Case
 from core.events import Ended, Finished, Started, Utterance
-from core.frameworks.consultation.items import ItemSet
 from core.measures.history.figures import measure_rows, read_history
 from core.measures.history.measures import HISTORY, HistoryTaking, save_items, stored_items
 from core.measures.missing import Measured, count_missing, measure_missing
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.selection import Selection
+from core.text.case_items import ItemSet
 from tests.core.measures.history.dialogues import COUGH, COUGH_ITEMS, HASTY, an_item
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal
 

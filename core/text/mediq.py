@@ -17,7 +17,7 @@ from rapidfuzz import fuzz, process
 
 from core.case import Case
 from core.errors import UsageError
-from core.frameworks.consultation.items import Item, ItemSet
+from core.text.case_items import Item, ItemSet
 from core.text.facts import PHRASES, complaint_noun, join_values, words_of
 from core.text.topics import Topic, topic_by_words
 

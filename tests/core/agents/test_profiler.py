@@ -12,10 +12,10 @@ import pytest
 from core.agents.ask import MAX_ASKS
 from core.agents.base import CallFailed
 from core.agents.calls import Voice
+from core.agents.profiler import PROMPTS, REASON_MEANINGS, LLMProfiler, Profiled
 from core.case import Case
 from core.errors import ProfilingError
 from core.events import Called
-from core.frameworks.automedic.profile_model import PROMPTS, REASON_MEANINGS, LLMProfiler, Profiled
 from core.prompts import load_pack
 from core.text.profiles import REASONS
 from tests.support.fake_provider import running

@@ -8,8 +8,8 @@ import pytest
 
 from core.case import Case, Fact, Profile, Section
 from core.errors import UsageError
-from core.frameworks.automedic.profile_check import check_profile, edited, has_complaint, remarks
 from core.text.persons import speaking_of
+from core.text.profile_check import check_profile, edited, has_complaint, remarks
 
 CASE = Case(
     case_key="t/1", dataset="t", specialty="Rheumatology", answer="Gout flare",

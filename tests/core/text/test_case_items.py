@@ -1,4 +1,4 @@
-"""Items, opening and task of a case by rule: from a profile, and from a vignette alone."""
+"""Items and opening of a case by rule: from a profile, and from a vignette alone."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import pytest
 
 from core.case import Case, Fact, Profile
 from core.datasets.library import library
-from core.frameworks.consultation.items import Item, consultation_case, items_by_rule, items_from_json, items_to_json
-from core.frameworks.consultation.opening import PLEA, UNWELL
+from core.text.case_items import PLEA, UNWELL, Item, itemized, items_by_rule, items_from_json, items_to_json
 from core.text.facts import complaint_noun, join_values, words_of
 
 VIGNETTE = (
@@ -26,10 +25,8 @@ def a_case(vignette: str = VIGNETTE, **changes: Any) -> Case:
     return Case.model_validate({**given, **changes})
 
 
-def test_a_case_is_divided_into_information_and_task() -> None:
-    view = consultation_case(a_case())
-    assert view.information == VIGNETTE
-    assert view.task == "What is it?\nA. Gout\nB. Flu"
+def test_a_case_has_the_items_that_its_vignette_gives_where_none_are_stored() -> None:
+    view = itemized(a_case())
     assert view.items == items_by_rule(a_case()).items
     assert view.made_by.startswith("rules-")
 
@@ -101,7 +98,7 @@ def test_what_a_complaint_is_called(text: str, noun: str) -> None:
 
 
 def opening(vignette: str = VIGNETTE, **changes: Any) -> str:
-    return consultation_case(a_case(vignette, **changes)).opening
+    return itemized(a_case(vignette, **changes)).opening
 
 
 def test_the_opening_is_a_rough_complaint_and_a_plea() -> None:
@@ -125,7 +122,7 @@ def test_a_case_without_a_readable_complaint_opens_vaguely() -> None:
 def test_no_opening_tells_how_long_or_names_the_answer() -> None:
     lasting = re.compile(r"\b(?:hour|day|week|month|year)s?\b(?! pregnant| of pregnancy)")
     for case in library():
-        for view in (consultation_case(case), consultation_case(case.model_copy(update={"profile": None}))):
+        for view in (itemized(case), itemized(case.model_copy(update={"profile": None}))):
             assert not lasting.search(view.opening) or "pregnan" in view.opening, view.opening
             assert case.answer.lower() not in view.opening.lower()
 

@@ -1,7 +1,9 @@
-"""Doctors of the Consultation benchmark that need no model: oracle, bounds, and the reference doctor (Liao et al.).
+"""Doctors of the benchmark: models, the reference doctor, an oracle, and bounds (Liao et al., arXiv 2309.02077).
 
-The oracle is told which items there are, never what they say, and asks about each in turn. The bounds hold no
-conversation: the solver is shown all of M (upper) or the patient's opening words alone (lower).
+A doctor only inquires; another model, the solver, answers the task from what came out. The model under test sees its
+prompt and the dialogue, nothing of M, T or the answer. The oracle is told which items there are, never what they say,
+and asks about each in turn. The bounds hold no conversation: the solver is shown all of M (upper) or the patient's
+opening words alone (lower).
 """
 
 from __future__ import annotations
@@ -9,17 +11,56 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, Protocol
 
 from core.agents.base import Dialogue, Said, Saying, Scene, Turn, token
+from core.agents.calls import Voice, call
+from core.agents.parts import dialogue_parts, picture_parts, prompt_part
 from core.agents.reference.doctor import ReferenceDoctor
+from core.prompts import PromptPack
+from core.text.case_items import ORDERS, Order, ordered
 
-Order = Literal["direct", "random", "reversed"]
-ORDERS: tuple[Order, ...] = get_args(Order)
-"""Order of M, an order drawn by the trial's seed, and M's order backwards."""
 QUESTION = "What about {key}?"
 CLOSING = "Thank you, that is all I need to know."
 """What the oracle says when every item has been asked for; it holds no question."""
+
+
+class Inquirer(Protocol):
+    """The doctor under test: asks, and never answers the task."""
+
+    @property
+    def name(self) -> str:
+        """Full name under which it is stored."""
+        ...
+
+    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+        """Say the next message; one without a question mark ends the inquiry."""
+        ...
+
+    def differential(self, scene: Scene, dialogue: Dialogue) -> tuple[tuple[str, float], ...] | None:
+        """Return the belief after the dialogue where the doctor can state it at no cost, else ``None``."""
+        ...
+
+
+class LLMInquirer:
+    """The model under test as a doctor that only asks; it is told how many questions it has."""
+
+    def __init__(self, voice: Voice, pack: PromptPack, prompt: str, max_questions: int) -> None:
+        self._voice, self._pack = voice.within(pack.prompts[f"doctor_{prompt}"]), pack
+        self._system = prompt_part(pack, f"doctor_{prompt}", "system", "system", max_questions=max_questions)
+
+    @property
+    def name(self) -> str:
+        """Full name of the model."""
+        return self._voice.model.name
+
+    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+        """Say the next message, seeing the whole dialogue."""
+        parts = [self._system, *picture_parts(self._pack, scene), *dialogue_parts(dialogue, "doctor")]
+        return call(self._voice, parts, "doctor", "dialogue", scene.seed)
+
+    def differential(self, scene: Scene, dialogue: Dialogue) -> None:
+        """Return nothing: a language model's belief costs a call."""
 
 
 @dataclass(frozen=True)
@@ -53,18 +94,13 @@ class OracleInquiry:
     async def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Ask about the next item, or close where none is left."""
         asked = sum(turn.role == "doctor" for turn in dialogue)
-        keys = self._ordered(scene.seed)
+        keys = ordered(self.keys, self.oracle.order, random.Random(f"{scene.seed}:oracle"))
         text = QUESTION.format(key=keys[asked]) if asked < len(keys) else CLOSING
         yield token("doctor", "dialogue", text)
         yield Said(text)
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> None:
         """Return nothing: the oracle believes nothing."""
-
-    def _ordered(self, seed: int) -> Sequence[str]:
-        if self.oracle.order == "random":
-            return random.Random(f"{seed}:oracle").sample(self.keys, len(self.keys))
-        return self.keys if self.oracle.order == "direct" else self.keys[::-1]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ Both replies are JSON (``core.agents.ask``); where none can be used, ``Profiling
 The filter sees question, choices and answer, for three of its reasons are about them. The profile prompt is not shown
 question and choices, which would tempt a model to write what tells them apart; it is told the answer, because what it
 makes up must not contradict it and only a model that knows it can keep clear of it. That nothing gives the answer away
-is not left to the model: ``core.frameworks.automedic.profile_check`` drops it.
+is not left to the model: ``core.text.profile_check`` drops it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from core.agents.calls import Voice
 from core.case import Case, Fact, Profile, Section
 from core.errors import ProfilingError
 from core.events import Called, Token
-from core.frameworks.automedic.profile_check import Checked, Dropped, check_profile, has_complaint
 from core.models.base import message
 from core.prompts import PromptPack
 from core.text.persons import Speaking, speaking_of
+from core.text.profile_check import Checked, Dropped, check_profile, has_complaint
 from core.text.profiles import Generated, Reason
 
 PROMPTS = ("filter", "profile")
