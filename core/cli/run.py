@@ -22,9 +22,20 @@ from core.frameworks.base import Campaign, Framework, Seat, flag_of, framework, 
 from core.frameworks.casting import CastNames
 from core.jobs.engine import Progress, is_running
 from core.jobs.estimate import Estimate, estimate
-from core.jobs.pictures import read_images, without_words
-from core.jobs.plan import find_header, header_of, in_full, parse_arms, remarks_of, unfinished_twin, who_sits
-from core.jobs.preparing import left_out_words, playable_cases, prepared_cases
+from core.jobs.plan import (
+    find_header,
+    header_of,
+    in_full,
+    left_out_words,
+    parse_arms,
+    playable_cases,
+    prepared_cases,
+    read_images,
+    remarks_of,
+    unfinished_twin,
+    who_sits,
+    without_words,
+)
 from core.jobs.run import Options, Outcome, begin, carry_out, check_prompts, check_startable
 from core.journal import RunHeader
 from core.models.registry import Registry, load_registry

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from core.frameworks.base import Campaign
 from core.frameworks.casting import is_model
-from core.jobs.pictures import tokens_a_call
+from core.jobs.plan import tokens_a_call
 from core.models.base import Usage
 from core.models.registry import Registry, cost
 

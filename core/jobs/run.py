@@ -1,20 +1,27 @@
-"""Starts, resumes and re-grades campaigns: opens the cast, finds what is missing, runs it, folds the result."""
+"""Starts and resumes campaigns: opens the cast, finds what is missing, runs it, folds the result.
+
+Here, or in a process of their own, so that they outlive whoever started them.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 
+from core import paths
 from core.agents.human import Listen
 from core.errors import AnamnesisError, UsageError
 from core.events import Event
 from core.frameworks.base import Branch, Campaign, Trial, default_pack
 from core.frameworks.casting import Casting
-from core.jobs.engine import Engine, Progress, Stop, folding, running
+from core.jobs.engine import Engine, Progress, Stop, folding, is_running, running
 from core.jobs.engine import Options as Options
-from core.jobs.pictures import check_showable
-from core.jobs.plan import campaign_of, human_seats, in_full, models_of, trials_of
+from core.jobs.plan import campaign_of, check_showable, human_seats, in_full, models_of, trials_of
 from core.journal import JournalWriter, RunHeader, done_trials, journal_path
 from core.models.prices import source
 from core.models.registry import Registry
@@ -23,6 +30,7 @@ from core.store.fold import fold
 
 Play = Callable[[Trial], AsyncIterator[Event]]
 """Gives the events of a trial."""
+_STARTED_WITHIN_S = 8.0
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,40 @@ def begin(header: RunHeader) -> None:
         ) from None
     with JournalWriter(path) as journal:
         journal.append(header)
+
+
+def start(header: RunHeader, concurrency: int, budget_usd: float | None) -> None:
+    """Begin a new run and carry it out in a process of its own."""
+    begin(header)
+    go_on(header.run_id, concurrency, budget_usd)
+
+
+def go_on(run_id: str, concurrency: int, budget_usd: float | None = None) -> None:
+    """Carry on with a run in a process of its own; raise ``AnamnesisError`` with its words if it ends at once."""
+    command = [sys.executable, "-m", "core", "resume", run_id, "--concurrency", str(concurrency)]
+    if budget_usd is not None:
+        command += ["--budget-usd", str(budget_usd)]
+    log = journal_path(run_id).parent / "engine.log"
+    with log.open("ab") as output:
+        child = subprocess.Popen(
+            command, cwd=paths.ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )  # fmt: skip
+    deadline = time.monotonic() + _STARTED_WITHIN_S
+    while time.monotonic() < deadline:
+        status = child.poll()
+        if status == 0 or is_running(run_id):
+            return
+        if status is not None:
+            raise AnamnesisError(last_words(run_id) or f"The run ended at once; see {log}.")
+        time.sleep(0.1)
+
+
+def last_words(run_id: str) -> str:
+    """Return the last line that a run's own process wrote."""
+    log = journal_path(run_id).parent / "engine.log"
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() if log.exists() else []
+    return lines[-1] if lines else ""
 
 
 def carry_out(header: RunHeader, registry: Registry, options: Options) -> Outcome:

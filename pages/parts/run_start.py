@@ -7,9 +7,8 @@ import streamlit as st
 from core.errors import AnamnesisError
 from core.frameworks.base import Campaign
 from core.jobs.estimate import Estimate, estimate
-from core.jobs.launch import start
 from core.jobs.plan import header_of, in_full, remarks_of
-from core.jobs.run import Options, check_prompts, check_startable
+from core.jobs.run import Options, check_prompts, check_startable, start
 from core.models.registry import load_registry
 from pages.parts.framework_form import ask_framework
 from pages.parts.look import duration, money, plain

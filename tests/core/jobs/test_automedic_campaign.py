@@ -15,8 +15,16 @@ from core.frameworks.automedic import ARMS, Settings
 from core.frameworks.base import Campaign, framework
 from core.frameworks.casting import CastNames
 from core.jobs.estimate import estimate
-from core.jobs.plan import campaign_of, header_of, in_full, models_of, parse_arms
-from core.jobs.preparing import left_out_words, playable_cases, prepared_cases
+from core.jobs.plan import (
+    campaign_of,
+    header_of,
+    in_full,
+    left_out_words,
+    models_of,
+    parse_arms,
+    playable_cases,
+    prepared_cases,
+)
 from core.jobs.run import Options, check_startable
 from core.journal import journal_path
 from core.store.database import Store
