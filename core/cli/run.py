@@ -211,7 +211,8 @@ def runs(
         print("No run yet. Start one with: python -m core run --doctor reference/bayes")
     for row in listed:
         done = f"{row['trials_done']}/{row['trials_planned']} trials"
-        print(f"{row['run_id']}  {row['state']:<9} {done:>16}  {row['doctor']}")
+        cost = "cost unknown" if row["cost_usd"] is None else f"${row['cost_usd']:,.2f}"
+        print(f"{row['run_id']}  {row['state']:<9} {done:>16}  {row['doctor']}{f'  {cost}' if row['calls'] else ''}")
     return 0
 
 
@@ -230,6 +231,9 @@ def _run_fields(row: RunProgress) -> dict[str, Any]:
         "grader": row.grader,
         "trials_done": row.done,
         "trials_planned": row.planned,
+        "calls": sum(use.calls for use in row.use.values()),
+        "tokens": sum(use.prompt_tokens + use.completion_tokens for use in row.use.values()),
+        "cost_usd": row.cost_usd,
     }
 
 

@@ -260,7 +260,7 @@ def judge(
         costs = [one.cost_usd for one in calls if one.error is None]
         kept = {
             "trial_id": task.trial_id, "dropped": dropped, "failure": failure,
-            "calls": orjson.dumps([one.model_dump(mode="json") for one in calls]).decode(),
+            "calls": orjson.dumps([one.call_id for one in calls]).decode(),
             "tokens": sum(one.prompt_tokens + one.completion_tokens for one in calls),
             "cost_usd": None if None in costs else sum(cost or 0.0 for cost in costs), "judged_at": time.time(),
         }  # fmt: skip

@@ -76,10 +76,12 @@ def test_the_calls_are_kept_with_what_was_sent_and_said(store: Store) -> None:
     judged(store, latin)
     with store.read() as cursor:
         rows = cursor.execute("SELECT trial_id, calls, tokens FROM patient_judgements").fetchall()
-    records = {trial_id: json.loads(calls) for trial_id, calls, _ in rows}
-    (record,) = records["m1/1/0"]
-    assert "[5] Patient: I have a few papules" in record["request"]["messages"][0]["content"]
-    assert "urticaria" in record["response"]
+        (named,) = next(json.loads(calls) for trial_id, calls, _ in rows if trial_id == "m1/1/0")
+        ((request, response),) = cursor.execute(
+            "SELECT request, response FROM calls WHERE call_id = ?", [named]
+        ).fetchall()
+    assert "[5] Patient: I have a few papules" in json.loads(request)["messages"][0]["content"]
+    assert "urticaria" in response
     assert {tokens for *_, tokens in rows} == {18}
 
 
