@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 
 from core import paths
@@ -21,10 +21,11 @@ from core.frameworks.base import Branch, Campaign, Trial, default_pack
 from core.frameworks.casting import Casting
 from core.jobs.engine import Engine, Progress, Stop, folding, is_running, running
 from core.jobs.engine import Options as Options
+from core.jobs.estimate import check_budget
 from core.jobs.plan import campaign_of, check_showable, human_seats, in_full, models_of, trials_of
 from core.journal import JournalWriter, RunHeader, done_trials, journal_path
-from core.models.prices import source
 from core.models.registry import Registry
+from core.models.spec import ModelSpec
 from core.store.database import Store
 from core.store.fold import fold
 
@@ -106,7 +107,7 @@ async def _carry_out(header: RunHeader, registry: Registry, options: Options) ->
         trials = trials_of(header)
         missing = [trial for trial in trials if trial.trial_id not in done]
         async with registry:
-            check_budget(options.budget_usd, list(models_of(campaign).values()), registry)
+            check_budget(options.budget_usd, _specs(campaign, registry))
             check_pictures(replace(campaign, cases=tuple(trial.case for trial in missing)), registry)
             engine = _engine(header, campaign, registry, options, store)
             progress = await engine.run(missing, len(trials), stop, stop_file)
@@ -143,6 +144,12 @@ def casting_of(campaign: Campaign, registry: Registry, listen: Listen | None = N
     )  # fmt: skip
 
 
+def _specs(campaign: Campaign, registry: Registry) -> list[ModelSpec]:
+    """Return what is known of the models in the seats, each where it is reached."""
+    address_of = campaign.settings.address_of
+    return [registry.spec(name, base_url=address_of(seat)) for seat, name in models_of(campaign).items()]
+
+
 def check_prompts(campaign: Campaign) -> None:
     """Raise ``UsageError`` where the prompt pack cannot say what the settings ask for: a persona, beliefs, pictures."""
     campaign.framework.check(campaign.pack, campaign.settings, campaign.names)
@@ -157,23 +164,8 @@ def check_startable(campaign: Campaign, registry: Registry, options: Options) ->
     """Raise ``UsageError`` for what would stop a run: a human's seat, an unknown price, prompts, pictures, a key."""
     if human_seats(campaign.names):
         raise UsageError("A campaign cannot wait for a human: seat humans on the Live page.")
-    seats = models_of(campaign)
-    check_budget(options.budget_usd, list(seats.values()), registry)
+    check_budget(options.budget_usd, _specs(campaign, registry))
     check_prompts(campaign)
     check_pictures(campaign, registry)
-    for role, name in seats.items():
+    for role, name in models_of(campaign).items():
         registry.open(name, base_url=campaign.settings.address_of(role))
-
-
-def check_budget(budget_usd: float | None, names: Sequence[str], registry: Registry) -> None:
-    """Raise ``UsageError`` for a budget that is none, and where it needs a price that is not known."""
-    if budget_usd is None:
-        return
-    if not budget_usd > 0:
-        raise UsageError("--budget-usd must be more than 0.")
-    unpriced = [name for name in names if source(registry.spec(name)) is None]
-    if unpriced:
-        raise UsageError(
-            f"A budget needs prices, and none is known for {', '.join(dict.fromkeys(unpriced))}: "
-            "add them to data/models.local.toml, or leave --budget-usd out."
-        )

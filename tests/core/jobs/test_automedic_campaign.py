@@ -247,7 +247,7 @@ def test_an_estimate_by_hand(tmp_path: Path) -> None:
     assert {name: role.calls for name, role in roles.items()} == {
         "doctor": 6 * (5 + 3), "patient": 6 * (3 + 1), "staff": 6 * 2, "grader": 6 * 2,
     }  # fmt: skip
-    assert (size.conversations, size.answers) == (6, 18)
+    assert (size.counts["conversations"], size.counts["answers"]) == (6, 18)
     # 0 + 2 + 4 + 6 + 8 messages of 25 tokens before the doctor's five, and 10 messages before each of two answers
     vignette = len(small_cases(1)[0].vignette.split()) * 4 / 3
     conversation = 5 * 340 + 20 * 25
@@ -262,4 +262,4 @@ def test_an_estimate_of_the_static_question_alone() -> None:
     names = beside_rules("openai/gpt-4o", patient="openai/gpt-4o")
     campaign = in_full(automedic(names=names.but(staff="openai/gpt-4o"), arms=ARMS[:1]), registry())
     size = estimate(campaign, registry(), 4)
-    assert (size.conversations, size.answers, size.calls) == (0, 3, 3)
+    assert (size.counts["conversations"], size.counts["answers"], size.calls) == (0, 3, 3)

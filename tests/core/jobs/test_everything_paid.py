@@ -18,7 +18,7 @@ from core.frameworks.base import default_pack
 from core.jobs.completing import Options as Completing
 from core.jobs.completing import complete_cases
 from core.jobs.engine import ask_to_stop, status
-from core.jobs.judging import FactsWanted, TermsWanted, judge, size_of
+from core.jobs.judging import FactsWanted, TermsWanted, estimate, judge
 from core.jobs.profiling import make_profiles
 from core.jobs.regrade import Regrading, regrade
 from core.jobs.run import Options
@@ -112,7 +112,7 @@ def test_every_result_and_every_token_comes_back(paying: FakeProvider) -> None:
         assert [one.generated.made_by for one in versions][1:] == ["openai/profiler"] * 2
         assert len(completions(cursor)) == 3
     asked = len(paying.requests)
-    assert size_of(store, TermsWanted("openai/judge"), models).conversations == 0
+    assert estimate(store, TermsWanted("openai/judge"), models).todo == 0
     assert make_profiles(store, header.cases, "openai/profiler", base_url=url).skipped == 3
     assert len(paying.requests) == asked
     fold(store)
