@@ -11,7 +11,7 @@ from core.frameworks.base import Campaign
 from core.frameworks.casting import is_model
 from core.jobs.plan import tokens_a_call
 from core.models.base import Usage
-from core.models.prices import cost, source
+from core.models.prices import cost, source, total
 from core.models.registry import Registry
 from core.models.spec import ModelSpec
 from core.words import duration, money
@@ -65,8 +65,7 @@ class Estimate:
     @property
     def cost_usd(self) -> float | None:
         """US dollars of all models, or ``None`` where any price is unknown."""
-        costs = [role.cost_usd for role in self.roles]
-        return None if None in costs else math.fsum(c for c in costs if c is not None)
+        return total(role.cost_usd for role in self.roles)
 
     @property
     def in_words(self) -> str:

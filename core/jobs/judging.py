@@ -27,6 +27,7 @@ from core.jobs.estimate import Estimate, check_budget, estimated
 from core.jobs.judges import Found, Task, facts_pack, facts_task, judged, terms_pack, terms_task
 from core.journal import RowLine
 from core.models.base import Sampling
+from core.models.prices import total
 from core.models.registry import Registry, load_registry
 from core.prompts import PromptPack
 from core.store.database import Store
@@ -248,12 +249,11 @@ def judge(
             progress.failures[failure] += 1
         dropped = things.dropped if things else 0
         counts.update(judged=things is not None, with_any=bool(things and things.things), dropped=dropped)
-        costs = [one.cost_usd for one in calls if one.error is None]
         kept = {
             "trial_id": task.trial_id, "dropped": dropped, "failure": failure,
             "calls": orjson.dumps([one.call_id for one in calls]).decode(),
             "tokens": sum(one.prompt_tokens + one.completion_tokens for one in calls),
-            "cost_usd": None if None in costs else sum(cost or 0.0 for cost in costs), "judged_at": time.time(),
+            "cost_usd": total(one.cost_usd for one in calls if one.error is None), "judged_at": time.time(),
         }  # fmt: skip
         line = wanted.row(judging, todo[task.trial_id], things.things if things else None, kept)
         return [line.model_copy(update={"unit": done})]

@@ -109,21 +109,11 @@ async def _carry_out(header: RunHeader, registry: Registry, options: Options) ->
         async with registry:
             check_budget(options.budget_usd, _specs(campaign, registry))
             check_pictures(replace(campaign, cases=tuple(trial.case for trial in missing)), registry)
-            engine = _engine(header, campaign, registry, options, store)
+            play, fold_now = player_of(campaign, registry), folding(store)
+            engine = Engine(header, play, options.concurrency, options.budget_usd, fold_now, options.on_progress)
             progress = await engine.run(missing, len(trials), stop, stop_file)
     await asyncio.to_thread(fold, store)
     return Outcome(header, progress, stop.reason if progress.done < progress.planned else None)
-
-
-def _engine(header: RunHeader, campaign: Campaign, registry: Registry, options: Options, store: Store) -> Engine:
-    return Engine(
-        header=header,
-        play=player_of(campaign, registry),
-        concurrency=options.concurrency,
-        budget_usd=options.budget_usd,
-        fold=folding(store),
-        on_progress=options.on_progress,
-    )
 
 
 def player_of(

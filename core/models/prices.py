@@ -6,6 +6,8 @@ model on this machine or in a network of one's own costs nothing.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.metadata import version
@@ -41,6 +43,12 @@ def cost(spec: ModelSpec, usage: Usage, at: datetime | None = None) -> float | N
         output_tokens=usage.completion_tokens, output_reasoning_tokens=usage.reasoning_tokens or 0,
     )  # fmt: skip
     return float(model.calc_price(counted, provider, genai_request_timestamp=at or datetime.now(UTC)).total_price)
+
+
+def total(costs: Iterable[float | None]) -> float | None:
+    """Return the sum of US dollars, ``None`` where one of them is not known."""
+    found = list(costs)
+    return None if None in found else math.fsum(cost for cost in found if cost is not None)
 
 
 def source(spec: ModelSpec) -> str | None:

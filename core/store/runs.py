@@ -12,6 +12,7 @@ import orjson
 from core.case import Case
 from core.events import COUNTED, RoleName
 from core.journal import RunHeader
+from core.models.prices import total
 from core.store.queries.cases import CASE_COLUMNS, case_from
 from core.store.tables import records
 
@@ -98,8 +99,7 @@ class RunProgress(Run):
     @property
     def cost_usd(self) -> float | None:
         """US dollars of all roles, ``None`` where the price of some call is unknown."""
-        costs = [use.cost_usd for use in self.use.values()]
-        return sum(c for c in costs if c is not None) if None not in costs else None
+        return total(use.cost_usd for use in self.use.values())
 
 
 def run_records(

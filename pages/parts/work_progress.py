@@ -17,7 +17,7 @@ def draw_estimate(size: Estimate) -> None:
         "Cost": ("unknown", "A model has no known price.") if size.cost_usd is None else (money(size.cost_usd), None),
     }
     with st.container(border=True):
-        with st.container(horizontal=True, gap="large"):
+        with st.container(horizontal=True, gap="medium"):
             for label, (value, help_) in figures.items():
                 st.metric(label, value, help=help_, width="content")
         if size.prices:
