@@ -26,7 +26,7 @@ from core.images import contents, kept
 from core.journal import RunHeader, journal_path, read_header, seed_of, trial_id
 from core.models.pictures import TOKENS_A_PICTURE, refusal
 from core.models.registry import Registry
-from core.prompts import PromptPack, pack_place
+from core.prompts import pack_place
 from core.store.database import Store
 from core.store.queries.cases import newest_profiles
 from core.store.runs import Run
@@ -185,24 +185,22 @@ def check_cases(cases: Sequence[Case]) -> None:
     )
 
 
-def check_files(cases: Sequence[Case]) -> None:
-    """Raise ``UsageError`` for the first picture whose file is gone or is no longer what was imported."""
-    for case in cases:
+def check_pictures(campaign: Campaign, registry: Registry) -> None:
+    """Raise ``UsageError`` where a run with pictures would fail: its prompts, its doctor's model, or a picture's file.
+
+    A file must be there and be what was imported.
+    """
+    if not campaign.settings.images:
+        return
+    check_pack(campaign.pack)
+    if why := refusal(registry.spec(campaign.tested)):
+        raise UsageError(why)
+    for case in campaign.cases:
         for image in kept(case.images):
             try:
                 contents(image)
             except UsageError as error:
                 raise UsageError(f"Case {case.case_key} cannot be shown as it was: {error}") from None
-
-
-def check_showable(images: str, cases: Sequence[Case], doctor: str, pack: PromptPack, registry: Registry) -> None:
-    """Raise ``UsageError`` where a run with pictures would fail: its prompts, its doctor's model, or a file."""
-    if not images:
-        return
-    check_pack(pack)
-    if why := refusal(registry.spec(doctor)):
-        raise UsageError(why)
-    check_files(cases)
 
 
 def without_words(images: str, cases: Sequence[Case]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from core.agents.base import Grader
 from core.agents.grader import Memory
@@ -119,17 +120,8 @@ class RunPlan:
         return self.judge.key(self.cases[answer.case], answer)
 
 
-class Packs:
-    """Prompt packs as they are when they are first looked at: one re-grading has one state of them."""
-
-    def __init__(self) -> None:
-        self._loaded: dict[str, PromptPack] = {}
-
-    def __call__(self, place: str) -> PromptPack:
-        """Return a pack; raise ``UsageError`` where there is none that can be used."""
-        if place not in self._loaded:
-            self._loaded[place] = default_pack(place)
-        return self._loaded[place]
+Packs = Callable[[str], PromptPack]
+"""Gives prompt packs as they were when first looked at: one re-grading has one state of them."""
 
 
 def plan_of(store: Store, run_id: str, wanted: Regrading, registry: Registry, packs: Packs) -> RunPlan:
@@ -278,7 +270,7 @@ class _Desk:
     changed: int = 0
     saved: int = 0
     failed: int = 0
-    packs: Packs = field(default_factory=Packs)
+    packs: Packs = field(default_factory=lambda: cache(default_pack))
     memories: dict[str, Memory[Key, Said]] = field(default_factory=dict)
     makers: dict[str, Callable[[], Grader]] = field(default_factory=dict)
     graders: dict[str, Grader] = field(default_factory=dict)
@@ -415,7 +407,7 @@ def estimate(wanted: Regrading, registry: Registry, store: Store, concurrency: i
     Of equal responses one is judged, and none that this grader has judged elsewhere; rules judge every one.
     """
     check(wanted)
-    packs = Packs()
+    packs = cache(default_pack)
     plans = [plan for run_id in wanted.run_ids if (plan := plan_of(store, run_id, wanted, registry, packs)).answers]
     if not plans:
         raise nothing_to_grade(wanted)

@@ -22,7 +22,8 @@ from core.frameworks.casting import Casting
 from core.jobs.engine import Engine, Progress, Stop, folding, is_running, running
 from core.jobs.engine import Options as Options
 from core.jobs.estimate import check_budget
-from core.jobs.plan import campaign_of, check_showable, human_seats, in_full, models_of, trials_of
+from core.jobs.plan import campaign_of, human_seats, in_full, models_of, trials_of
+from core.jobs.plan import check_pictures as check_pictures
 from core.journal import JournalWriter, RunHeader, done_trials, journal_path
 from core.models.registry import Registry
 from core.models.spec import ModelSpec
@@ -143,11 +144,6 @@ def _specs(campaign: Campaign, registry: Registry) -> list[ModelSpec]:
 def check_prompts(campaign: Campaign) -> None:
     """Raise ``UsageError`` where the prompt pack cannot say what the settings ask for: a persona, beliefs, pictures."""
     campaign.framework.check(campaign.pack, campaign.settings, campaign.names)
-
-
-def check_pictures(campaign: Campaign, registry: Registry) -> None:
-    """Raise ``UsageError`` where the doctor cannot be shown the pictures it is to be shown; see ``check_showable``."""
-    check_showable(campaign.settings.images, campaign.cases, campaign.tested, campaign.pack, registry)
 
 
 def check_startable(campaign: Campaign, registry: Registry, options: Options) -> None:
