@@ -27,7 +27,7 @@ DATASET = "craftmd"
 PATIENT, SUMMARISER = "gpt_4", "gpt_3_5"
 """Who played the patient and wrote the summaries of the release (Johri et al. 2025, Methods)."""
 _SHOWN = "with"
-"""``core.jobs.plan.WITH``, which loads every model client."""
+"""``core.jobs.pictures.WITH``, which loads every model client."""
 
 Documents = dict[str, tuple[str, bytes]]
 
