@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -225,8 +226,8 @@ def test_a_line_a_minute_says_what_is_waited_for(
     with progress_bar("Run") as show:
         go(header, on_progress=show, concurrency=2)
     said = capsys.readouterr().err.splitlines()
-    waiting = [line for line in said if "waiting for 2 doctor, up to 0 s; 2 under way at call 1 to 1" in line]
-    assert waiting
+    waiting = re.compile(r"waiting for 2 doctor, up to \d+ s; 2 under way at call 1 to 1")  # a busy machine may be late
+    assert any(map(waiting.search, said))
     assert said[-1] == "Run: 2 of 2 trials; 2 calls, 36 tokens"
 
 
