@@ -1,4 +1,4 @@
-"""The words for formats, question types, verdicts, endings and AutoMedic's tags: the same on every page and file."""
+"""The words for formats, question types, verdicts, endings, AutoMedic's tags, money and time: everywhere the same."""
 
 from __future__ import annotations
 
@@ -117,3 +117,15 @@ def rated(rating: Rated) -> str:
 def arm(format_: Format, question_type: QuestionType) -> str:
     """Return an arm in words."""
     return f"{FORMAT[format_]} · {QUESTION_TYPE[question_type]}"
+
+
+def money(usd: float) -> str:
+    """Return US dollars, to a hundredth of a cent where it is little."""
+    return f"${usd:,.2f}" if usd >= 1 or usd == 0 else f"${usd:.4f}"
+
+
+def duration(seconds: float) -> str:
+    """Return a rough duration in words."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from core.cli.folded import folded_store
+from core.cli.options import print_estimate
 from core.cli.progress import progress_bar
 from core.cli.run import Budget
 from core.datasets.select import select
-from core.jobs.completing import Options, complete_cases, size_of
+from core.jobs.completing import Options, complete_cases, estimate
 from core.measures.memorisation import FLAG, Variant, model_rows, prompt_hash
 from core.models.registry import load_registry
 from core.store.database import Store
@@ -33,22 +35,19 @@ def meld(
 ) -> int:
     """Give a model the first half of each vignette and measure how close its second half comes to the real one."""
     chosen, registry = select(cases, limit), load_registry()
-    size = size_of(chosen, model, registry)
+    options, store = Options(base_url, concurrency, again, variant, budget_usd), folded_store()
+    print_estimate(estimate(chosen, model, registry, store, options), dry_run=dry_run)
     if dry_run:
-        price = "cost unknown (no price is known for the model)" if size.cost_usd is None else f"${size.cost_usd:,.2f}"
-        tokens = size.prompt_tokens + size.completion_tokens
-        print(f"{len(chosen)} cases, at most {size.calls:,} calls, about {tokens:,} tokens, {price}.")
         return 0
-    store = folded_store()
+    name = registry.spec(model).name
     with progress_bar("Completions", "cases") as show:
-        options = Options(base_url, concurrency, again, variant, budget_usd, show)
-        asked = complete_cases(chosen, model, registry, store, options)
-    print(f"{asked.completed} completions by {size.model}, {asked.kept} were there already.")
+        asked = complete_cases(chosen, model, registry, store, replace(options, on_progress=show))
+    print(f"{asked.completed} completions by {name}, {asked.kept} were there already.")
     if asked.failed:
         print(f"{asked.failed} calls failed, the last: {asked.last_failure}. Run it again for them.", file=sys.stderr)
     if asked.stopped is not None:
         print(f"{asked.stopped} What came is kept, and the same command goes on.", file=sys.stderr)
-    _print_summary(store, size.model, variant)
+    _print_summary(store, name, variant)
     return 1 if asked.stopped is not None or (asked.failed and not asked.completed) else 0
 
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how rows are printed: as a table, CSV or JSON."""
+"""Options that several commands share, how rows are printed (as a table, CSV or JSON), and what a job will take."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from core.jobs.estimate import Estimate
+from core.models.prices import LOCAL
 from core.models.registry import load_registry
 from core.stats.corrections import format_p, stars
+from core.words import money
 
 Runs = Annotated[list[str] | None, typer.Option(help="Only this run (again for more); live ones too.")]
 Models = Annotated[str | None, typer.Option(help="Only these models, with commas.")]
@@ -44,6 +47,18 @@ def counting(what: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, planned: bar.update(task, total=planned, completed=done)
+
+
+def print_estimate(size: Estimate, *, dry_run: bool) -> None:
+    """Print what a job will take: on stderr, or on stdout where nothing else was asked for."""
+    lines = [f"{', '.join(f'{number:,} {what}' for what, number in size.counts.items())}.", size.in_words]
+    for role in size.roles:
+        price = "price unknown" if role.cost_usd is None else LOCAL if role.source == LOCAL else money(role.cost_usd)
+        lines.append(
+            f"  {role.role:<11} {role.model:<40} {role.calls:>8,} calls "
+            f"{role.prompt_tokens:>12,} + {role.completion_tokens:,} tokens  {price}"
+        )
+    print("\n".join(filter(None, [*lines, size.prices])), file=sys.stdout if dry_run else sys.stderr, flush=True)
 
 
 def print_rows(rows: Sequence[Row], format_: Format, decimals: str = ".6g") -> None:

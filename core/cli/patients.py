@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from core.cli.folded import folded_store, run_id_of
-from core.cli.options import Models, Runs, model_names
+from core.cli.options import Models, Runs, model_names, print_estimate
 from core.cli.progress import progress_bar
 from core.cli.run import BaseUrl, Budget
-from core.jobs.judging import FactsWanted, JudgingOutcome, JudgingSize, TermsWanted, size_of
+from core.jobs.judging import FactsWanted, JudgingOutcome, TermsWanted, estimate
 from core.jobs.judging import judge as judge_talks
 from core.jobs.run import Options
 from core.models.registry import load_registry
@@ -39,7 +39,7 @@ def judge(
     registry, store = load_registry(), folded_store()
     runs = [run_id_of(store, name) for name in run] if run else None
     wanted = TermsWanted(model, Selection(runs=runs), limit, base_url)
-    print(_described(size_of(store, wanted, registry)), file=sys.stdout if dry_run else sys.stderr)
+    print_estimate(estimate(store, wanted, registry, concurrency), dry_run=dry_run)
     if dry_run:
         return 0
     with progress_bar("Judging patients", "conversations") as show:
@@ -67,21 +67,12 @@ def judge_facts(
     registry, store = load_registry(), folded_store()
     talks = Selection(runs=[run_id_of(store, name) for name in run] if run else None, models=model_names(models))
     wanted = FactsWanted(model, talks, "all" if every else "wrong", limit, None, base_url)
-    print(_described(size_of(store, wanted, registry)), file=sys.stdout if dry_run else sys.stderr)
+    print_estimate(estimate(store, wanted, registry, concurrency), dry_run=dry_run)
     if dry_run:
         return 0
     with progress_bar("Judging what patients withheld and invented", "conversations") as show:
         outcome = judge_talks(store, wanted, registry, Options(concurrency, budget_usd, show))
     return _conclude(outcome, "something withheld or invented", "verdicts", "python -m core report failures")
-
-
-def _described(size: JudgingSize) -> str:
-    role = size.role
-    cost = "cost unknown (no price is known for the model)" if role.cost_usd is None else f"${role.cost_usd:,.2f}"
-    return (
-        f"{size.conversations:,} conversations to be judged by {role.model} ({size.kept:,} were judged before): about "
-        f"{role.calls:,} calls, {role.prompt_tokens + role.completion_tokens:,} tokens, {cost}."
-    )
 
 
 def _conclude(outcome: JudgingOutcome, found: str, named: str, see: str) -> int:

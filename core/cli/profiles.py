@@ -7,15 +7,15 @@ from typing import Annotated
 
 import typer
 
-from core.case import Case, Profile
+from core.case import Profile
 from core.cli.folded import folded_store
+from core.cli.options import print_estimate
 from core.cli.progress import progress_bar
 from core.cli.run import Budget
 from core.datasets.select import cases_of, select
 from core.errors import UsageError
 from core.jobs.profiling import Made, estimate, make_profiles, pending
 from core.models.registry import load_registry
-from core.store.database import Store
 from core.store.queries.cases import newest_profiles
 from core.text.profile_rules import MADE_BY, profile_by_rule
 from core.text.profiles import Generated, own_profile
@@ -46,7 +46,10 @@ def profile(
         raise UsageError(f"{case_key!r} was not expected: name one selection of cases, or say `profile show CASE`.")
     cases, store = select(what, limit), folded_store()
     if model is not None:
-        _tell_cost(store, cases, model, again=again)
+        registry = load_registry()
+        todo = pending(store, cases, registry.spec(model).name, again=again)
+        size = estimate(todo, model, registry, of=len(cases), base_url=base_url, concurrency=concurrency)
+        print_estimate(size, dry_run=dry_run)
     elif dry_run:
         print(f"{len(pending(store, cases, MADE_BY, again=again))} of {len(cases)} cases would be judged by rule.")
     if dry_run:
@@ -58,18 +61,6 @@ def profile(
         )  # fmt: skip
     _tell(made)
     return 1 if made.failures or made.gave_up else 0
-
-
-def _tell_cost(store: Store, cases: list[Case], model: str, *, again: bool) -> None:
-    registry = load_registry()
-    todo = pending(store, cases, registry.spec(model).name, again=again)
-    size = estimate(todo, model, registry)
-    price = "its price is not known" if size.cost_usd is None else f"about ${size.cost_usd:.2f}"
-    print(
-        f"{len(todo)} of {len(cases)} cases to be judged by {size.model}: {size.calls:,} calls, about "
-        f"{size.prompt_tokens + size.completion_tokens:,} tokens, {price}.",
-        file=sys.stderr,
-    )
 
 
 def _tell(made: Made) -> None:

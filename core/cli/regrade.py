@@ -12,12 +12,13 @@ import typer
 
 from core.agents.mcq import STRICT_VERSION
 from core.cli.folded import folded_store, run_id_of
+from core.cli.options import print_estimate
 from core.cli.progress import progress_bar
-from core.cli.run import BaseUrl, Budget, duration
+from core.cli.run import BaseUrl, Budget
 from core.errors import AnamnesisError, UsageError
 from core.events import QuestionType
 from core.frameworks.casting import is_model
-from core.jobs.regrade import FREE, Regraded, RegradeEstimate, Regrading, estimate_regrade
+from core.jobs.regrade import FREE, Regraded, Regrading, estimate
 from core.jobs.regrade import regrade as grade_again
 from core.jobs.reread import reread
 from core.jobs.run import Options
@@ -60,8 +61,7 @@ def regrade(
     kinds: tuple[QuestionType, ...] = tuple(name.strip() for name in types.split(","))  # type: ignore[misc]
     wanted = Regrading(_run_ids(store, run), grader, prompts, kinds, limit, base_url, fresh)
     if dry_run or is_model(grader):
-        size = "\n".join(describe(estimate_regrade(wanted, registry, store, concurrency)))
-        print(size, file=sys.stdout if dry_run else sys.stderr)
+        print_estimate(estimate(wanted, registry, store, concurrency), dry_run=dry_run)
     if dry_run:
         return 0
     title = f"Grading {wanted.run_ids[0] if len(wanted.run_ids) == 1 else f'{len(wanted.run_ids)} runs'}"
@@ -91,23 +91,6 @@ def _run_ids(store: Store, run: str) -> tuple[str, ...]:
     if not found:
         raise AnamnesisError("There is no campaign to grade: run one, or import a release.")
     return found
-
-
-def describe(size: RegradeEstimate) -> list[str]:
-    """Return an estimate in lines of plain words."""
-    role = size.role
-    judging = (
-        f"{size.answers:,} free responses: {size.judged:,} have this grader's verdict, {size.known:,} are equal to "
-        f"others, {size.asked:,} are to be judged."
-    )
-    if not is_model(role.model):
-        return [judging, f"No model is called; about {duration(size.seconds)}."]
-    cost = "cost unknown (no price is known for the model)" if role.cost_usd is None else f"${role.cost_usd:,.2f}"
-    tokens = role.prompt_tokens + role.completion_tokens
-    return [
-        judging,
-        f"About {role.calls:,} calls of {role.model}, {tokens:,} tokens, {cost}, {duration(size.seconds)}.",
-    ]
 
 
 def conclude(outcome: Regraded, wanted: Regrading) -> int:

@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 
 from core.case import Case
 from core.cli.folded import folded_store, run_id_of
+from core.cli.options import print_estimate
 from core.cli.progress import progress_bar
 from core.datasets.select import answers_of, select
 from core.errors import UsageError
@@ -21,10 +22,21 @@ from core.events import COUNTED
 from core.frameworks.base import Campaign, Framework, Seat, flag_of, framework, frameworks, options_of
 from core.frameworks.casting import CastNames
 from core.jobs.engine import Progress, is_running
-from core.jobs.estimate import Estimate, estimate
-from core.jobs.pictures import read_images, without_words
-from core.jobs.plan import find_header, header_of, in_full, parse_arms, remarks_of, unfinished_twin, who_sits
-from core.jobs.preparing import left_out_words, playable_cases, prepared_cases
+from core.jobs.estimate import estimate
+from core.jobs.plan import (
+    find_header,
+    header_of,
+    in_full,
+    left_out_words,
+    parse_arms,
+    playable_cases,
+    prepared_cases,
+    read_images,
+    remarks_of,
+    unfinished_twin,
+    who_sits,
+    without_words,
+)
 from core.jobs.run import Options, Outcome, begin, carry_out, check_prompts, check_startable
 from core.journal import RunHeader
 from core.models.registry import Registry, load_registry
@@ -142,18 +154,22 @@ def _run(known: Framework, given: dict[str, Any]) -> int:
         print(bare, file=sys.stderr)
     size = estimate(campaign, registry, concurrency)
     beside = who_sits(asked, campaign, registry)
-    if given["dry_run"]:
-        notes = [f"Mind that {remark}." for remark in remarks_of(campaign)]
-        print("\n".join([*filter(None, [beside]), *describe(size), *notes]))
-        return 0
-    check_startable(campaign, registry, Options(concurrency, budget_usd))
+    if not given["dry_run"]:
+        check_startable(campaign, registry, Options(concurrency, budget_usd))
     if beside:
         print(beside, flush=True)
+    if given["dry_run"]:
+        print_estimate(size, dry_run=True)
+        for remark in remarks_of(campaign):
+            print(f"Mind that {remark}.")
+        return 0
     twin = None if given["fresh"] else unfinished_twin(header.fingerprint, _done())
     if twin is not None and not is_running(twin.run_id):
         print(f"Taking up the unfinished run {twin.run_id} of the same campaign.", file=sys.stderr)
         header = twin
     else:
+        if size.calls:
+            print_estimate(size, dry_run=False)
         begin(header)
     return _carry_out(header, registry, concurrency, budget_usd)
 
@@ -200,7 +216,8 @@ def runs(
         print("No run yet. Start one with: python -m core run --doctor reference/bayes")
     for row in listed:
         done = f"{row['trials_done']}/{row['trials_planned']} trials"
-        print(f"{row['run_id']}  {row['state']:<9} {done:>16}  {row['doctor']}")
+        cost = "cost unknown" if row["cost_usd"] is None else f"${row['cost_usd']:,.2f}"
+        print(f"{row['run_id']}  {row['state']:<9} {done:>16}  {row['doctor']}{f'  {cost}' if row['calls'] else ''}")
     return 0
 
 
@@ -219,6 +236,9 @@ def _run_fields(row: RunProgress) -> dict[str, Any]:
         "grader": row.grader,
         "trials_done": row.done,
         "trials_planned": row.planned,
+        "calls": sum(use.calls for use in row.use.values()),
+        "tokens": sum(use.prompt_tokens + use.completion_tokens for use in row.use.values()),
+        "cost_usd": row.cost_usd,
     }
 
 
@@ -267,29 +287,3 @@ def _warn_of_failures(progress: Progress) -> int:
     lost = progress.failures.total()
     print(f"{lost} answers are excluded because a provider failed, most often: {message}", file=sys.stderr)
     return 0 if any(progress.verdicts[verdict] for verdict in COUNTED) else 1
-
-
-def describe(size: Estimate) -> list[str]:
-    """Return an estimate in lines of plain words."""
-    cost = size.cost_usd
-    lines = [
-        f"{size.cases} cases × {size.trials} trials = {size.cases * size.trials} trials, "
-        f"{size.conversations} conversations, {size.answers} answers.",
-        f"About {size.calls:,} calls, {size.tokens:,} tokens, "
-        f"{'cost unknown (no price is known for a model)' if cost is None else f'${cost:,.2f}'}, "
-        f"{duration(size.seconds)}.",
-    ]
-    for role in size.roles:
-        price = "price unknown" if role.cost_usd is None else f"${role.cost_usd:,.2f}"
-        lines.append(
-            f"  {role.role:<11} {role.model:<40} {role.calls:>8,} calls "
-            f"{role.prompt_tokens:>12,} + {role.completion_tokens:,} tokens  {price}"
-        )
-    return lines
-
-
-def duration(seconds: float) -> str:
-    """Return seconds in words: s, min or h."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -15,12 +15,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from core.case import Case
 from core.cli.folded import folded_store
-from core.cli.run import duration
 from core.datasets.select import select
 from core.errors import UsageError
 from core.frameworks.base import publisher
 from core.store.queries.history import newest_items
 from core.text.case_items import ORDERS, ItemSet, items_from_json
+from core.words import duration
 
 if TYPE_CHECKING:
     from core.training.export import Manifest

@@ -33,6 +33,7 @@ from core.export import words
 from core.export.document import Document, Talk
 from core.frameworks.base import Framework, framework_of
 from core.measures.provenance import UNKNOWN, side_by_side
+from core.models.prices import total
 
 E = TypeVar("E", bound=Event)
 LETTERS = "ABCD"
@@ -272,8 +273,6 @@ def _caller(call: CallRecord) -> str:
 
 
 def _use(role: str, calls: list[CallRecord]) -> Use:
-    costs = [call.cost_usd for call in calls if call.error is None]
-    known = [cost for cost in costs if cost is not None]
     return Use(
         role=role,
         models=", ".join(dict.fromkeys(call.model for call in calls)),
@@ -283,7 +282,7 @@ def _use(role: str, calls: list[CallRecord]) -> Use:
         completion_tokens=sum(call.completion_tokens for call in calls),
         estimated=any(call.tokens_estimated for call in calls),
         seconds=sum(call.latency_s for call in calls),
-        cost_usd=sum(known) if len(known) == len(costs) else None,
+        cost_usd=total(call.cost_usd for call in calls if call.error is None),
     )
 
 

@@ -21,8 +21,7 @@ from core.errors import ProviderError, UsageError
 from core.events import Called, CallRecord
 from core.jobs.engine import Job, Progress, Stop, carry_out, folding, watched
 from core.jobs.engine import Options as JobOptions
-from core.jobs.estimate import RoleEstimate, price_of
-from core.jobs.run import check_budget
+from core.jobs.estimate import TOKENS_A_WORD, Estimate, check_budget, estimated
 from core.journal import RowLine
 from core.measures.memorisation import PROMPTS, Halves, Variant, completing_pack, halves, prompt_hash, similarity
 from core.models.base import Sampling
@@ -32,7 +31,6 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.cases import StoredCompletion, completed
 
-_TOKENS_A_WORD = 4 / 3
 _SPARE = 3
 """Tokens a word that a reply may take before it is cut off."""
 _LEAST_TOKENS = 64
@@ -65,11 +63,17 @@ class Options:
     on_progress: Callable[[Progress], None] = lambda progress: None
 
 
-def size_of(cases: Sequence[Case], model: str, registry: Registry) -> RoleEstimate:
-    """Return calls, tokens and cost of asking for every case once."""
-    words = sum(len(case.vignette.split()) for case in cases)
-    half = words * _TOKENS_A_WORD / 2
-    return price_of("doctor", model, len(cases), half + _PROMPT_TOKENS * len(cases), half, registry)
+def estimate(
+    cases: Sequence[Case], model: str, registry: Registry, store: Store, options: Options | None = None
+) -> Estimate:
+    """Estimate asking for each case that has no completion yet; raise ``UsageError`` as ``complete_cases`` does."""
+    options = options or Options()
+    known_as = prompt_hash(options.variant, completing_pack())
+    todo = [case for case, _ in _missing(cases, registry.spec(model).name, known_as, store, options.again)]
+    half = sum(len(case.vignette.split()) for case in todo) * TOKENS_A_WORD / 2
+    sizes = {"doctor": (model, (len(todo), half + _PROMPT_TOKENS * len(todo), half))}
+    counts = {"cases to complete": len(todo), "completed before": len(cases) - len(todo)}
+    return estimated(counts, len(todo), sizes, registry, options.concurrency, lambda role: options.base_url)
 
 
 def complete_cases(
@@ -87,7 +91,7 @@ def complete_cases(
     missing key, a budget without prices, or a vignette of one word, and ``ProviderError`` where the key is refused.
     """
     options = options or Options()
-    check_budget(options.budget_usd, [registry.spec(model).name], registry)
+    check_budget(options.budget_usd, [registry.spec(model, base_url=options.base_url)])
     voice, pack = Voice(registry.open(model, base_url=options.base_url)), completing_pack()
     known_as = prompt_hash(options.variant, pack)
     missing = list(_missing(cases, voice.model.name, known_as, store, options.again))
@@ -104,10 +108,11 @@ def complete_cases(
         options.on_progress(now)
 
     name = f"completions-{hashlib.sha256(f'{voice.model.name} {known_as}'.encode()).hexdigest()[:16]}"
+    units = {case: f"{name} {case.case_key} {case.content_hash}" for case in cases}
     job = Job[tuple[Case, Halves]](
-        name, lambda found: f"{name} {found[0].case_key} {found[0].content_hash}", do,
-        JobOptions(options.concurrency, options.budget_usd, show), stop, progress,
-        listed=lambda found: name, folder=store.journals, fold=folding(store),
+        name, lambda found: units[found[0]], do, JobOptions(options.concurrency, options.budget_usd, show), stop,
+        progress, listed=lambda found: name, ours=set(units.values()).__contains__, resumed=not options.again,
+        folder=store.journals, fold=folding(store),
     )  # fmt: skip
     try:
         carry_out(job, missing, registry)

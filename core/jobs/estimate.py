@@ -1,25 +1,33 @@
-"""What a campaign will take before it starts: calls, tokens, US dollars and minutes, by its framework."""
+"""What a job will take before it starts, whatever it is: calls, tokens, US dollars and minutes, and whose prices."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from core.errors import UsageError
 from core.frameworks.base import Campaign
 from core.frameworks.casting import is_model
-from core.jobs.pictures import tokens_a_call
+from core.jobs.plan import tokens_a_call
 from core.models.base import Usage
-from core.models.registry import Registry, cost
+from core.models.prices import cost, source, total
+from core.models.registry import Registry
+from core.models.spec import ModelSpec
+from core.words import duration, money
 
+TOKENS_A_WORD = 4 / 3
+SECONDS_BY_RULE = 0.05
+"""Of a piece of work in which no model is called."""
 _SECONDS_A_CALL = 1.5
-_SECONDS_BY_RULE = 0.05
 
 
 @dataclass(frozen=True)
 class RoleEstimate:
     """Calls and tokens of one role; ``cost_usd`` is ``None`` where no price is known, 0 for the reference cast.
 
-    What the doctor's model is asked beside the dialogue is a role of its own, ``probe``.
+    What the doctor's model is asked beside the dialogue is a role of its own, ``probe``. ``source`` is where the price
+    is from (``core.models.prices``).
     """
 
     role: str
@@ -28,16 +36,19 @@ class RoleEstimate:
     prompt_tokens: int
     completion_tokens: int
     cost_usd: float | None
+    source: str | None
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A campaign's size before it starts; ``seconds`` is wall time at the given concurrency."""
+    """A job's size before it starts.
 
-    cases: int
-    trials: int
-    conversations: int
-    answers: int
+    ``counts`` is what it is about → how many, as it is read out, ``todo`` how many pieces of work are left of that.
+    ``seconds`` is wall time at the given concurrency.
+    """
+
+    counts: Mapping[str, int]
+    todo: int
     roles: tuple[RoleEstimate, ...]
     seconds: float
 
@@ -54,27 +65,75 @@ class Estimate:
     @property
     def cost_usd(self) -> float | None:
         """US dollars of all models, or ``None`` where any price is unknown."""
-        costs = [role.cost_usd for role in self.roles]
-        return None if any(c is None for c in costs) else math.fsum(c for c in costs if c is not None)
+        return total(role.cost_usd for role in self.roles)
+
+    @property
+    def in_words(self) -> str:
+        """Calls, tokens, US dollars and time in a sentence."""
+        if not self.calls:
+            return f"No model is called; about {duration(self.seconds)}."
+        price = "cost unknown" if self.cost_usd is None else money(self.cost_usd)
+        return f"About {self.calls:,} calls, {self.tokens:,} tokens, {price}, {duration(self.seconds)}."
+
+    @property
+    def prices(self) -> str:
+        """Whose prices these are, in a sentence, with their models where they are several; empty without calls."""
+        by: dict[str, dict[str, None]] = {}
+        for role in self.roles:
+            if role.calls:
+                by.setdefault(role.source or "not known", {})[role.model] = None
+        words = [f"{name} for {', '.join(models)}" if len(by) > 1 else name for name, models in by.items()]
+        return f"Prices: {'; '.join(words)}." if words else ""
+
+
+def estimated(
+    counts: Mapping[str, int], todo: int, sizes: Mapping[str, tuple[str, tuple[int, float, float]]], registry: Registry,
+    concurrency: int, address_of: Callable[[str], str | None], seconds_by_rule: float = SECONDS_BY_RULE,
+) -> Estimate:  # fmt: skip
+    """Return what ``todo`` pieces of work take that are done side by side, the calls of one after each other.
+
+    ``sizes`` is role → who sits there, with the calls and the tokens of prompts and replies of all pieces;
+    ``address_of`` gives the address that was named for a role's model.
+    """
+    roles = []
+    for role, (name, (calls, prompt, completion)) in sizes.items():
+        if not is_model(name):
+            roles.append(RoleEstimate(role, name, 0, 0, 0, 0.0, None))
+            continue
+        spec = registry.spec(name, base_url=address_of(role))
+        usage = Usage(round(prompt), round(completion), estimated=True)
+        dollars = cost(spec, usage) if calls else 0.0
+        roles.append(
+            RoleEstimate(role, spec.name, calls, usage.prompt_tokens, usage.completion_tokens, dollars, source(spec))
+        )
+    calls = sum(one.calls for one in roles)
+    waves = math.ceil(todo / concurrency)
+    seconds = waves * calls / max(1, todo) * _SECONDS_A_CALL if calls else todo * seconds_by_rule
+    return Estimate(counts, todo, tuple(roles), seconds)
 
 
 def estimate(campaign: Campaign, registry: Registry, concurrency: int) -> Estimate:
-    """Estimate calls, tokens, cost and time of a campaign in full (``core.jobs.plan.in_full``)."""
-    trials = len(campaign.cases) * campaign.trials
-    size = campaign.framework.size(campaign, tokens_a_call(campaign.settings.images, campaign.cases))
-    names = {seat: campaign.names[seat] or campaign.tested for seat in size.seats}  # a probe is the tested model's
-    roles = tuple(price_of(seat, names[seat], *figures, registry) for seat, figures in size.seats.items())
-    calls = sum(role.calls for role in roles) / trials
-    seconds = math.ceil(trials / concurrency) * calls * _SECONDS_A_CALL if calls else trials * _SECONDS_BY_RULE
-    return Estimate(
-        len(campaign.cases), campaign.trials, size.conversations, trials * len(campaign.arms), roles, seconds
-    )
+    """Estimate a campaign in full (``core.jobs.plan.in_full``)."""
+    cases, settings = len(campaign.cases), campaign.settings
+    size = campaign.framework.size(campaign, tokens_a_call(settings.images, campaign.cases))
+    # a probe is the tested model's
+    sizes = {seat: (campaign.names[seat] or campaign.tested, figures) for seat, figures in size.seats.items()}
+    trials = cases * campaign.trials
+    counts = {
+        "cases": cases, "trials": trials, "conversations": size.conversations, "answers": trials * len(campaign.arms),
+    }  # fmt: skip
+    return estimated(counts, trials, sizes, registry, concurrency, settings.address_of)
 
 
-def price_of(role: str, model: str, calls: int, prompt: float, completion: float, registry: Registry) -> RoleEstimate:
-    """Return what the calls of a role cost; prompt and completion are tokens of all of them."""
-    if not is_model(model):
-        return RoleEstimate(role, model, 0, 0, 0, 0.0)
-    usage = Usage(round(prompt), round(completion), estimated=True)
-    spec = registry.spec(model)
-    return RoleEstimate(role, spec.name, calls, usage.prompt_tokens, usage.completion_tokens, cost(spec, usage))
+def check_budget(budget_usd: float | None, specs: Iterable[ModelSpec]) -> None:
+    """Raise ``UsageError`` for a budget that is none, and where it needs the price of a model that is not known."""
+    if budget_usd is None:
+        return
+    if not budget_usd > 0:
+        raise UsageError("--budget-usd must be more than 0.")
+    unpriced = dict.fromkeys(spec.name for spec in specs if source(spec) is None)
+    if unpriced:
+        raise UsageError(
+            f"A budget needs prices, and none is known for {', '.join(unpriced)}: "
+            "add them to data/models.local.toml, or leave --budget-usd out."
+        )

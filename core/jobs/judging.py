@@ -23,11 +23,11 @@ from core.agents.replies import Unit
 from core.errors import AnamnesisError, UsageError
 from core.events import Called, CallRecord
 from core.jobs.engine import Job, Options, Progress, Stop, carry_out, folding, watched
-from core.jobs.estimate import RoleEstimate, price_of
+from core.jobs.estimate import Estimate, check_budget, estimated
 from core.jobs.judges import Found, Task, facts_pack, facts_task, judged, terms_pack, terms_task
-from core.jobs.run import check_budget
 from core.journal import RowLine
 from core.models.base import Sampling
+from core.models.prices import total
 from core.models.registry import Registry, load_registry
 from core.prompts import PromptPack
 from core.store.database import Store
@@ -50,15 +50,6 @@ from core.work import Work, begin, work_at
 
 _READ_AT_ONCE = 100
 _CHARACTERS_A_TOKEN = 4
-
-
-@dataclass(frozen=True)
-class JudgingSize:
-    """What a judging takes before it starts: conversations to judge, those judged before, calls, tokens and price."""
-
-    conversations: int
-    kept: int
-    role: RoleEstimate
 
 
 @dataclass(frozen=True)
@@ -201,16 +192,17 @@ def _some(todo: Sequence[Any]) -> Iterator[Sequence[Any]]:
     return (todo[start : start + _READ_AT_ONCE] for start in range(0, len(todo), _READ_AT_ONCE))
 
 
-def size_of(store: Store, wanted: Wanted, registry: Registry) -> JudgingSize:
-    """Return what a judging takes, without answers that have to be asked for again.
+def estimate(store: Store, wanted: Wanted, registry: Registry, concurrency: int = 16) -> Estimate:
+    """Estimate a judging, without answers that have to be asked for again.
 
     Raises ``UsageError`` for an unknown model and ``AnamnesisError`` where no conversation fits.
     """
     found = _found(store, wanted, Judge(registry.spec(wanted.model).name, wanted.pack().hash))
     todo = [one for one in found if not one.judged]
     prompt = sum(one.characters for one in todo) / _CHARACTERS_A_TOKEN + len(todo) * wanted.prompt_tokens
-    role = price_of("grader", wanted.model, len(todo), prompt, len(todo) * wanted.answer_tokens, registry)
-    return JudgingSize(len(todo), len(found) - len(todo), role)
+    sizes = {"grader": (wanted.model, (len(todo), prompt, len(todo) * wanted.answer_tokens))}
+    counts = {"conversations to judge": len(todo), "judged before": len(found) - len(todo)}
+    return estimated(counts, len(todo), sizes, registry, concurrency, lambda role: wanted.base_url)
 
 
 def _found(store: Store, wanted: Wanted, judge: Judge) -> Sequence[ToJudge | TalkToJudge]:
@@ -230,7 +222,7 @@ def judge(
     """
     options, stop, pack = options or Options(), stop or Stop(), wanted.pack()
     judging = Judge(registry.spec(wanted.model).name, pack.hash)
-    check_budget(options.budget_usd, [judging.model], registry)
+    check_budget(options.budget_usd, [registry.spec(wanted.model, base_url=wanted.base_url)])
     if options.concurrency < 1:
         raise UsageError("Conversations cannot be judged fewer than one at a time: give a concurrency of 1 or more.")
     voice = Voice(registry.open(wanted.model, base_url=wanted.base_url), Sampling(temperature=0.0))
@@ -257,12 +249,11 @@ def judge(
             progress.failures[failure] += 1
         dropped = things.dropped if things else 0
         counts.update(judged=things is not None, with_any=bool(things and things.things), dropped=dropped)
-        costs = [one.cost_usd for one in calls if one.error is None]
         kept = {
             "trial_id": task.trial_id, "dropped": dropped, "failure": failure,
-            "calls": orjson.dumps([one.model_dump(mode="json") for one in calls]).decode(),
+            "calls": orjson.dumps([one.call_id for one in calls]).decode(),
             "tokens": sum(one.prompt_tokens + one.completion_tokens for one in calls),
-            "cost_usd": None if None in costs else sum(cost or 0.0 for cost in costs), "judged_at": time.time(),
+            "cost_usd": total(one.cost_usd for one in calls if one.error is None), "judged_at": time.time(),
         }  # fmt: skip
         line = wanted.row(judging, todo[task.trial_id], things.things if things else None, kept)
         return [line.model_copy(update={"unit": done})]

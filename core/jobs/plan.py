@@ -1,9 +1,13 @@
-"""What a campaign is to do: cast × cases × trials × arms, its fingerprint, and its way back from a journal."""
+"""What a campaign is to do: cast × cases × trials × arms, its fingerprint, and its way back from a journal.
+
+Which cases can be played (with profiles, with pictures) is known before anything is asked.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,19 +16,27 @@ from typing import Any
 import orjson
 
 from core import __version__, paths
-from core.case import case_set_hash
+from core.agents.pictures import check_pack
+from core.case import Case, case_set_hash
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES
 from core.frameworks.base import Arm, Campaign, Framework, FrameworkSettings, Trial, default_pack, framework, remarks
 from core.frameworks.casting import REFERENCE, STORED_SEATS, CastNames, is_model
-from core.jobs.pictures import check_cases, check_doctor
+from core.images import contents, kept
 from core.journal import RunHeader, journal_path, read_header, seed_of, trial_id
+from core.models.pictures import TOKENS_A_PICTURE, refusal
 from core.models.registry import Registry
 from core.prompts import pack_place
+from core.store.database import Store
+from core.store.queries.cases import newest_profiles
 from core.store.runs import Run
+from core.text.profiles import Prepared
 
 HUMAN = "human"
 """Begins the doctor's name of a baseline that an expert answers by hand: ``human/NAME``."""
+WITH = "with"
+"""The setting ``images`` of a run whose doctor is shown them; empty where it is not."""
+IMAGES = ("", WITH)
 
 
 def parse_arms(text: str, protocol: str = "") -> tuple[Arm, ...]:
@@ -112,6 +124,98 @@ def remarks_of(run: Campaign | Run) -> tuple[str, ...]:
         names = names_of(known, {role: getattr(run, role) for role in STORED_SEATS}, run.settings)
     tested = names[known.tested.role]
     return remarks(tested, {role: names[role] for role in known.at_work(tested, run.arms)})
+
+
+def prepared_cases(cases: Sequence[Case], known: Framework, store: Store | None = None) -> Prepared:
+    """Return the cases as a framework plays them, and those that cannot be played with the reason.
+
+    Profiles are looked up in the database (``store``, or the usual one) where there is one.
+    """
+    store = store or Store()
+    if not known.needs_profile or not store.path.exists():
+        return known.prepare(cases, {})
+    with store.read() as cursor:
+        found = newest_profiles(cursor, [case.case_key for case in cases])
+    return known.prepare(cases, {case: stored.generated for case, stored in found.items()})
+
+
+def left_out_words(prepared: Prepared) -> str:
+    """Return how many cases are left out, by reason, in a sentence; empty where none is."""
+    if not prepared.left_out:
+        return ""
+    reasons = Counter(generated.reason or "" for _, generated in prepared.left_out)
+    named = ", ".join(f"{count} {reason.replace('_', ' ')}" for reason, count in reasons.most_common())
+    whole = len(prepared.cases) + len(prepared.left_out)
+    return f"{len(prepared.left_out)} of {whole} cases are left out because they cannot become a patient: {named}."
+
+
+def playable_cases(prepared: Prepared, known: Framework) -> tuple[Case, ...]:
+    """Return the cases that can be played; raise ``UsageError`` where there is none."""
+    if not prepared.cases:
+        raise UsageError(f"No case can be played under {known.title}. {left_out_words(prepared)}".rstrip())
+    return prepared.cases
+
+
+def read_images(text: str) -> str:
+    """Read ``with`` or ``without`` as the setting ``images``; raise ``UsageError`` for anything else."""
+    if text not in (WITH, "without"):
+        raise UsageError(f"There is no --images {text!r}: write with or without.")
+    return WITH if text == WITH else ""
+
+
+def check_doctor(doctor: str, images: str) -> None:
+    """Raise ``UsageError`` for an unknown value of the setting, and for pictures where the doctor is no model."""
+    if images not in IMAGES:
+        raise UsageError(f"The setting images is {images!r}: it must be {WITH!r}, or empty for none.")
+    if images and not is_model(doctor):
+        raise UsageError(
+            f"Pictures are sent to a doctor that is a model, and {doctor} is none: choose a model, or --images without."
+        )
+
+
+def check_cases(cases: Sequence[Case]) -> None:
+    """Raise ``UsageError`` where no case has a picture that could be shown."""
+    if any(kept(case.images) for case in cases):
+        return
+    known = sum(bool(case.images) for case in cases)
+    addresses = f" ({known} with an address, which is never fetched)" if known else ""
+    raise UsageError(
+        f"None of the {len(cases)} chosen cases has a picture in a file{addresses}: import cases with their pictures, "
+        "or run with --images without."
+    )
+
+
+def check_pictures(campaign: Campaign, registry: Registry) -> None:
+    """Raise ``UsageError`` where a run with pictures would fail: its prompts, its doctor's model, or a picture's file.
+
+    A file must be there and be what was imported.
+    """
+    if not campaign.settings.images:
+        return
+    check_pack(campaign.pack)
+    if why := refusal(registry.spec(campaign.tested)):
+        raise UsageError(why)
+    for case in campaign.cases:
+        for image in kept(case.images):
+            try:
+                contents(image)
+            except UsageError as error:
+                raise UsageError(f"Case {case.case_key} cannot be shown as it was: {error}") from None
+
+
+def without_words(images: str, cases: Sequence[Case]) -> str:
+    """Return how many cases have no picture to show in a run with pictures, in a sentence; empty where all have."""
+    bare = sum(not kept(case.images) for case in cases) if images else 0
+    if not bare:
+        return ""
+    return f"{bare} of the {len(cases)} cases {'has' if bare == 1 else 'have'} no picture in a file: played without."
+
+
+def tokens_a_call(images: str, cases: Sequence[Case]) -> float:
+    """Return the prompt tokens that a call of the doctor is taken to need for pictures, on average over the cases."""
+    if not images:
+        return 0.0
+    return sum(len(kept(case.images)) for case in cases) / len(cases) * TOKENS_A_PICTURE
 
 
 def header_of(campaign: Campaign, registry: Registry, now: float | None = None) -> RunHeader:

@@ -20,8 +20,7 @@ from core.errors import ProfilingError, UsageError
 from core.events import Called
 from core.frameworks.base import frameworks
 from core.jobs.engine import Job, Options, Progress, Stop, carry_out, folding, watched
-from core.jobs.estimate import RoleEstimate, price_of
-from core.jobs.run import check_budget
+from core.jobs.estimate import TOKENS_A_WORD, Estimate, check_budget, estimated
 from core.journal import DoneLine, Line, RowLine
 from core.models.base import Sampling
 from core.models.registry import Registry, load_registry
@@ -36,7 +35,6 @@ from core.work import Progress as Told
 from core.work import Stop as StopAsked
 from core.work import Work, begin
 
-_TOKENS_A_WORD = 4 / 3
 _PROMPT_TOKENS = 1_000
 """Of both prompts without the case."""
 
@@ -107,7 +105,7 @@ def make_profiles(
     maker = MADE_BY if model is None else registry.spec(model).name
     if concurrency < 1:
         raise UsageError("Profiles cannot be made fewer than one at a time: give a concurrency of 1 or more.")
-    check_budget(budget_usd, [maker] if model else [], registry)
+    check_budget(budget_usd, [registry.spec(model, base_url=base_url)] if model else [])
     todo = pending(store, cases, maker, again=again)
     prompts = load_pack(pack or _usual_pack(), PROMPTS) if model else None
     profiler: LLMProfiler | None = None
@@ -146,10 +144,11 @@ def make_profiles(
 
     under = f"{maker} {prompts.hash if prompts else '-'}"
     name = f"profiles-{hashlib.sha256(under.encode()).hexdigest()[:16]}"
+    units = {case: f"{name} {case.case_key} {case.content_hash}" for case in cases}
     job = Job[Case](
-        name, lambda case: f"{name} {case.case_key} {case.content_hash}", do,
-        Options(concurrency if model else 1, budget_usd, show), asked_to_stop, far, listed=lambda case: name,
-        folder=store.journals, fold=folding(store),
+        name, units.__getitem__, do, Options(concurrency if model else 1, budget_usd, show), asked_to_stop, far,
+        listed=lambda case: name, ours=set(units.values()).__contains__, resumed=not again, folder=store.journals,
+        fold=folding(store),
     )  # fmt: skip
     try:
         carry_out(job, todo, registry)
@@ -183,8 +182,12 @@ def pending(store: Store, cases: Sequence[Case], maker: str, *, again: bool = Fa
     return [c for c in cases if (c.case_key, c.content_hash) not in known and not (own and c.profile is not None)]
 
 
-def estimate(cases: Sequence[Case], model: str, registry: Registry) -> RoleEstimate:
-    """Return what profiles by a model take before it starts: two calls a case, each with the vignette."""
-    words = sum(len(case.vignette.split()) for case in cases) * _TOKENS_A_WORD
-    prompt = 2 * words + len(cases) * _PROMPT_TOKENS
-    return price_of("profiler", model, 2 * len(cases), prompt, 2.5 * words + 50 * len(cases), registry)
+def estimate(
+    todo: Sequence[Case], model: str, registry: Registry, *, of: int, base_url: str | None = None, concurrency: int = 8
+) -> Estimate:
+    """Estimate profiles by a model for the cases that are ``pending`` of so many: two calls, each with the vignette."""
+    words = sum(len(case.vignette.split()) for case in todo) * TOKENS_A_WORD
+    n = len(todo)
+    sizes = {"profiler": (model, (2 * n, 2 * words + n * _PROMPT_TOKENS, 2.5 * words + 50 * n))}
+    counts = {"cases to judge": n, "judged before": of - n}
+    return estimated(counts, n, sizes, registry, concurrency, lambda role: base_url)

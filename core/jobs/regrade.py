@@ -7,12 +7,13 @@ which holds nothing else. What graders said in earlier re-gradings is known, so 
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from core.agents.base import Grader
 from core.agents.grader import Memory
+from core.agents.replies import Memory as Replies
 from core.agents.replies import Unit
 from core.case import Case
 from core.errors import AnamnesisError, UsageError
@@ -21,9 +22,8 @@ from core.frameworks.answering import grade_answer
 from core.frameworks.base import default_pack, framework
 from core.frameworks.casting import REFERENCE, Casting, full_name, is_model
 from core.jobs.engine import REGRADING, Job, Options, Progress, Stop, running, watched
-from core.jobs.estimate import RoleEstimate, price_of
+from core.jobs.estimate import TOKENS_A_WORD, Estimate, check_budget, estimated
 from core.jobs.plan import HUMAN
-from core.jobs.run import check_budget
 from core.journal import GradesLine, RunHeader, journal_path
 from core.models.registry import Registry, load_registry
 from core.prompts import PromptPack, grader_hash
@@ -40,13 +40,11 @@ FREE: tuple[QuestionType, ...] = ("frq", "frq_top3")
 
 Key = tuple[QuestionType, str, str]
 """What is judged once only: question type, what the response is held against, and the response."""
-_TOKENS_A_WORD = 4 / 3
 _NAME_TOKENS = 8
 _REPLY_TOKENS = 4
 _LISTED = 3
 """Diagnoses of a list that are judged one by one, at most."""
-_SECONDS_A_CALL = 1.5
-_BY_RULE_A_SECOND = 5_000
+_SECONDS_BY_RULE = 1 / 5_000
 
 
 @dataclass(frozen=True)
@@ -79,6 +77,15 @@ class Judge:
     pack: PromptPack
     prompt_hash: str = ""
     own_unchanged: bool = True
+
+    @property
+    def units(self) -> str:
+        """How the names of its pieces of work begin in the journals of the runs that it grades."""
+        return f"{REGRADING}{self.stored_name} {self.prompt_hash} "
+
+    def asked_in(self, unit: str) -> bool:
+        """Say whether a piece of work is one of its own."""
+        return unit.startswith(self.units)
 
     def has_judged(self, answer: AnswerToGrade) -> bool:
         """Say whether the verdict that counts now is already this grader's under these prompts."""
@@ -113,17 +120,8 @@ class RunPlan:
         return self.judge.key(self.cases[answer.case], answer)
 
 
-class Packs:
-    """Prompt packs as they are when they are first looked at: one re-grading has one state of them."""
-
-    def __init__(self) -> None:
-        self._loaded: dict[str, PromptPack] = {}
-
-    def __call__(self, place: str) -> PromptPack:
-        """Return a pack; raise ``UsageError`` where there is none that can be used."""
-        if place not in self._loaded:
-            self._loaded[place] = default_pack(place)
-        return self._loaded[place]
+Packs = Callable[[str], PromptPack]
+"""Gives prompt packs as they were when first looked at: one re-grading has one state of them."""
 
 
 def plan_of(store: Store, run_id: str, wanted: Regrading, registry: Registry, packs: Packs) -> RunPlan:
@@ -272,7 +270,7 @@ class _Desk:
     changed: int = 0
     saved: int = 0
     failed: int = 0
-    packs: Packs = field(default_factory=Packs)
+    packs: Packs = field(default_factory=lambda: cache(default_pack))
     memories: dict[str, Memory[Key, Said]] = field(default_factory=dict)
     makers: dict[str, Callable[[], Grader]] = field(default_factory=dict)
     graders: dict[str, Grader] = field(default_factory=dict)
@@ -283,8 +281,13 @@ class _Desk:
         if not plans:
             raise nothing_to_grade(self.wanted)
         judge, judged = plans[0].judge, sum(plan.judged for plan in plans)
-        check_budget(self.options.budget_usd, [judge.model] if is_model(judge.model) else [], self.registry)
+        models = [judge.model] if is_model(judge.model) else []
+        check_budget(self.options.budget_usd, [self.registry.spec(m, base_url=self.wanted.base_url) for m in models])
         self.progress.planned = sum(len(plan.todo) for plan in plans)
+        if self.options.budget_usd is not None and not self.wanted.fresh:  # also in runs that are graded by now
+            for plan in plans:
+                before = Replies.of(journal_path(plan.header.run_id), plan.judge.asked_in)
+                self.progress.spent_usd += before.cost_usd
         pending = [plan.header.run_id for plan in plans if plan.todo]
         count = len(plans)
         del plans  # a release's answers are many: they are read again when their run's turn comes
@@ -317,12 +320,11 @@ class _Desk:
                 self.makers[judge.prompt_hash] = make = casting.graders(judge.model)
                 self.graders[judge.prompt_hash] = make()
                 self.memories[judge.prompt_hash] = memory_of(self.store, judge)
-            ours = f"{REGRADING}{judge.stored_name} {judge.prompt_hash} "
             job = Job[AnswerToGrade](
-                run_id, lambda answer: f"{ours}{answer.trial_id} {answer.format}:{answer.question_type}",
+                run_id, lambda answer: f"{judge.units}{answer.trial_id} {answer.format}:{answer.question_type}",
                 lambda answer, unit: self._grade(plan, answer, unit), self.options, self.stop, self.progress,
-                plan.header, listed=lambda answer: answer.trial_id, ours=lambda unit: unit.startswith(ours),
-                resumed=not self.wanted.fresh,
+                plan.header, listed=lambda answer: answer.trial_id, ours=judge.asked_in,
+                resumed=not self.wanted.fresh and self.options.budget_usd is None,
             )  # fmt: skip
             await job.run(plan.todo, stop_file)
 
@@ -399,47 +401,30 @@ def _place() -> tuple[str, str]:
     return "regrading", str(Store().path)
 
 
-@dataclass(frozen=True)
-class RegradeEstimate:
-    """A re-grading's size before it starts.
+def estimate(wanted: Regrading, registry: Registry, store: Store, concurrency: int) -> Estimate:
+    """Estimate a re-grading of what the database holds; raise ``UsageError`` where it cannot be done as asked.
 
-    Of all ``answers`` of ``runs``, ``judged`` have this grader's verdict already, ``known`` take over that of equal
-    ones, and ``asked`` remain. ``seconds`` is wall time at the given concurrency.
+    Of equal responses one is judged, and none that this grader has judged elsewhere; rules judge every one.
     """
-
-    runs: int
-    answers: int
-    judged: int
-    known: int
-    asked: int
-    role: RoleEstimate
-    seconds: float
-
-
-def estimate_regrade(wanted: Regrading, registry: Registry, store: Store, concurrency: int) -> RegradeEstimate:
-    """Estimate a re-grading of what the database holds; raise ``UsageError`` where it cannot be done as asked."""
     check(wanted)
-    packs = Packs()
+    packs = cache(default_pack)
     plans = [plan for run_id in wanted.run_ids if (plan := plan_of(store, run_id, wanted, registry, packs)).answers]
     if not plans:
         raise nothing_to_grade(wanted)
+    model, answers, todo = plans[0].judge.model, sum(plan.answers for plan in plans), sum(len(p.todo) for p in plans)
+    counts = {"free responses": answers, "judged before": answers - todo}
     known: dict[str, set[Key]] = {}
-    asked = 0
-    calls, prompt = 0, 0.0
-    for plan in plans:
+    asked, calls, prompt = 0, 0, 0.0
+    for plan in plans if is_model(model) else ():
         judge = plan.judge
         if judge.prompt_hash not in known:
             known[judge.prompt_hash] = set(memory_of(store, judge).known)
-        new = _to_ask(plan, known[judge.prompt_hash], fresh=wanted.fresh)
-        asked += len(new)
-        for key in new if is_model(judge.model) else ():
+        for key in _to_ask(plan, known[judge.prompt_hash], fresh=wanted.fresh):
             steps, tokens = _figures(judge, key)
-            calls, prompt = calls + steps, prompt + tokens
-    role = price_of("grader", plans[0].judge.model, calls, prompt, calls * _REPLY_TOKENS, registry)
-    todo = sum(len(plan.todo) for plan in plans)
-    seconds = todo / _BY_RULE_A_SECOND + math.ceil(calls / concurrency) * _SECONDS_A_CALL
-    answers = sum(plan.answers for plan in plans)
-    return RegradeEstimate(len(plans), answers, answers - todo, todo - asked, asked, role, seconds)
+            asked, calls, prompt = asked + 1, calls + steps, prompt + tokens
+    counts |= {"equal to others": todo - asked, "to judge": asked} if is_model(model) else {"to judge": todo}
+    sizes = {"grader": (model, (calls, prompt, calls * _REPLY_TOKENS))}
+    return estimated(counts, todo, sizes, registry, concurrency, lambda role: wanted.base_url, _SECONDS_BY_RULE)
 
 
 def _to_ask(plan: RunPlan, known: set[Key], *, fresh: bool) -> list[Key]:
@@ -462,4 +447,4 @@ def _figures(judge: Judge, key: Key) -> tuple[int, float]:
 
 
 def _tokens(text: str) -> float:
-    return len(text.split()) * _TOKENS_A_WORD
+    return len(text.split()) * TOKENS_A_WORD

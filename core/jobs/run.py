@@ -1,28 +1,38 @@
-"""Starts, resumes and re-grades campaigns: opens the cast, finds what is missing, runs it, folds the result."""
+"""Starts and resumes campaigns: opens the cast, finds what is missing, runs it, folds the result.
+
+Here, or in a process of their own, so that they outlive whoever started them.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+import os
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 
+from core import paths
 from core.agents.human import Listen
 from core.errors import AnamnesisError, UsageError
 from core.events import Event
 from core.frameworks.base import Branch, Campaign, Trial, default_pack
 from core.frameworks.casting import Casting
-from core.jobs.engine import Engine, Progress, Stop, folding, running
+from core.jobs.engine import Engine, Progress, Stop, folding, is_running, running
 from core.jobs.engine import Options as Options
-from core.jobs.pictures import check_showable
+from core.jobs.estimate import check_budget
 from core.jobs.plan import campaign_of, human_seats, in_full, models_of, trials_of
+from core.jobs.plan import check_pictures as check_pictures
 from core.journal import JournalWriter, RunHeader, done_trials, journal_path
-from core.models.prices import source
 from core.models.registry import Registry
+from core.models.spec import ModelSpec
 from core.store.database import Store
 from core.store.fold import fold
 
 Play = Callable[[Trial], AsyncIterator[Event]]
 """Gives the events of a trial."""
+_STARTED_WITHIN_S = 8.0
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,40 @@ def begin(header: RunHeader) -> None:
         journal.append(header)
 
 
+def start(header: RunHeader, concurrency: int, budget_usd: float | None) -> None:
+    """Begin a new run and carry it out in a process of its own."""
+    begin(header)
+    go_on(header.run_id, concurrency, budget_usd)
+
+
+def go_on(run_id: str, concurrency: int, budget_usd: float | None = None) -> None:
+    """Carry on with a run in a process of its own; raise ``AnamnesisError`` with its words if it ends at once."""
+    command = [sys.executable, "-m", "core", "resume", run_id, "--concurrency", str(concurrency)]
+    if budget_usd is not None:
+        command += ["--budget-usd", str(budget_usd)]
+    log = journal_path(run_id).parent / "engine.log"
+    with log.open("ab") as output:
+        child = subprocess.Popen(
+            command, cwd=paths.ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )  # fmt: skip
+    deadline = time.monotonic() + _STARTED_WITHIN_S
+    while time.monotonic() < deadline:
+        status = child.poll()
+        if status == 0 or is_running(run_id):
+            return
+        if status is not None:
+            raise AnamnesisError(last_words(run_id) or f"The run ended at once; see {log}.")
+        time.sleep(0.1)
+
+
+def last_words(run_id: str) -> str:
+    """Return the last line that a run's own process wrote."""
+    log = journal_path(run_id).parent / "engine.log"
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() if log.exists() else []
+    return lines[-1] if lines else ""
+
+
 def carry_out(header: RunHeader, registry: Registry, options: Options) -> Outcome:
     """Run whatever a journaled run still misses, until it is complete or stopped by Ctrl-C, file or budget."""
     return asyncio.run(_carry_out(header, registry, options))
@@ -64,23 +108,13 @@ async def _carry_out(header: RunHeader, registry: Registry, options: Options) ->
         trials = trials_of(header)
         missing = [trial for trial in trials if trial.trial_id not in done]
         async with registry:
-            check_budget(options.budget_usd, list(models_of(campaign).values()), registry)
+            check_budget(options.budget_usd, _specs(campaign, registry))
             check_pictures(replace(campaign, cases=tuple(trial.case for trial in missing)), registry)
-            engine = _engine(header, campaign, registry, options, store)
+            play, fold_now = player_of(campaign, registry), folding(store)
+            engine = Engine(header, play, options.concurrency, options.budget_usd, fold_now, options.on_progress)
             progress = await engine.run(missing, len(trials), stop, stop_file)
     await asyncio.to_thread(fold, store)
     return Outcome(header, progress, stop.reason if progress.done < progress.planned else None)
-
-
-def _engine(header: RunHeader, campaign: Campaign, registry: Registry, options: Options, store: Store) -> Engine:
-    return Engine(
-        header=header,
-        play=player_of(campaign, registry),
-        concurrency=options.concurrency,
-        budget_usd=options.budget_usd,
-        fold=folding(store),
-        on_progress=options.on_progress,
-    )
 
 
 def player_of(
@@ -101,37 +135,23 @@ def casting_of(campaign: Campaign, registry: Registry, listen: Listen | None = N
     )  # fmt: skip
 
 
+def _specs(campaign: Campaign, registry: Registry) -> list[ModelSpec]:
+    """Return what is known of the models in the seats, each where it is reached."""
+    address_of = campaign.settings.address_of
+    return [registry.spec(name, base_url=address_of(seat)) for seat, name in models_of(campaign).items()]
+
+
 def check_prompts(campaign: Campaign) -> None:
     """Raise ``UsageError`` where the prompt pack cannot say what the settings ask for: a persona, beliefs, pictures."""
     campaign.framework.check(campaign.pack, campaign.settings, campaign.names)
-
-
-def check_pictures(campaign: Campaign, registry: Registry) -> None:
-    """Raise ``UsageError`` where the doctor cannot be shown the pictures it is to be shown; see ``check_showable``."""
-    check_showable(campaign.settings.images, campaign.cases, campaign.tested, campaign.pack, registry)
 
 
 def check_startable(campaign: Campaign, registry: Registry, options: Options) -> None:
     """Raise ``UsageError`` for what would stop a run: a human's seat, an unknown price, prompts, pictures, a key."""
     if human_seats(campaign.names):
         raise UsageError("A campaign cannot wait for a human: seat humans on the Live page.")
-    seats = models_of(campaign)
-    check_budget(options.budget_usd, list(seats.values()), registry)
+    check_budget(options.budget_usd, _specs(campaign, registry))
     check_prompts(campaign)
     check_pictures(campaign, registry)
-    for role, name in seats.items():
+    for role, name in models_of(campaign).items():
         registry.open(name, base_url=campaign.settings.address_of(role))
-
-
-def check_budget(budget_usd: float | None, names: Sequence[str], registry: Registry) -> None:
-    """Raise ``UsageError`` for a budget that is none, and where it needs a price that is not known."""
-    if budget_usd is None:
-        return
-    if not budget_usd > 0:
-        raise UsageError("--budget-usd must be more than 0.")
-    unpriced = [name for name in names if source(registry.spec(name)) is None]
-    if unpriced:
-        raise UsageError(
-            f"A budget needs prices, and none is known for {', '.join(dict.fromkeys(unpriced))}: "
-            "add them to data/models.local.toml, or leave --budget-usd out."
-        )

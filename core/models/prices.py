@@ -1,22 +1,26 @@
 """What a call costs: the models file's prices where it has some, else the list that ``genai-prices`` keeps.
 
 The list knows tiers, cached input and the day on which a price began, so a call is priced as of when it was made. A
-model on this machine costs nothing.
+model on this machine or in a network of one's own costs nothing.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from core.models.base import Usage
-from core.models.spec import ModelSpec, Prices, is_loopback
+from core.models.spec import ModelSpec, Prices, is_private
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, Provider
 
+LOCAL = "local"
+"""The source of a price of nothing."""
 _LIST = "genai-prices"
 _PROPRIETARY = "proprietary"
 
@@ -30,7 +34,7 @@ def cost(spec: ModelSpec, usage: Usage, at: datetime | None = None) -> float | N
         return _by_hand(spec.prices, usage)
     listed = _listed(spec)
     if listed is None:
-        return 0.0 if _is_here(spec) else None
+        return 0.0 if _is_local(spec) else None
     from genai_prices import Usage as Counted
 
     provider, model = listed
@@ -41,13 +45,22 @@ def cost(spec: ModelSpec, usage: Usage, at: datetime | None = None) -> float | N
     return float(model.calc_price(counted, provider, genai_request_timestamp=at or datetime.now(UTC)).total_price)
 
 
+def total(costs: Iterable[float | None]) -> float | None:
+    """Return the sum of US dollars, ``None`` where one of them is not known."""
+    found = list(costs)
+    return None if None in found else math.fsum(cost for cost in found if cost is not None)
+
+
 def source(spec: ModelSpec) -> str | None:
-    """Say where a model's price is from, with its date or the list's version; ``None`` where no price is known."""
+    """Say where a model's price is from, with its date or the list's version; ``None`` where no price is known.
+
+    ``LOCAL`` where it costs nothing because of where it is.
+    """
     if spec.prices is not None:
         return f"models file, {spec.prices.as_of}" if spec.prices.as_of else "models file"
     if _listed(spec) is not None:
         return f"{_LIST} {version(_LIST)}"
-    return "this machine" if _is_here(spec) else None
+    return LOCAL if _is_local(spec) else None
 
 
 def _by_hand(prices: Prices, usage: Usage) -> float:
@@ -56,13 +69,13 @@ def _by_hand(prices: Prices, usage: Usage) -> float:
     return (dollars + cached * (prices.input if prices.cached is None else prices.cached)) / 1_000_000
 
 
-def _is_here(spec: ModelSpec) -> bool:
-    return spec.served_locally or is_loopback(spec.base_url)
+def _is_local(spec: ModelSpec) -> bool:
+    return spec.served_locally or is_private(spec.base_url)
 
 
 def _listed(spec: ModelSpec) -> tuple[Provider, ModelInfo] | None:
     """Return the list's entry: by the address, else by name for a model that only its maker serves (over a proxy)."""
-    if spec.served_locally or not (spec.group == _PROPRIETARY or not is_loopback(spec.base_url)):
+    if spec.served_locally or not (spec.group == _PROPRIETARY or not is_private(spec.base_url)):
         return None
     by_name = spec.provider if spec.group == _PROPRIETARY else None
     return _entry(spec.model_id, spec.base_url, by_name)

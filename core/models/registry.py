@@ -65,8 +65,8 @@ class Registry:
         """Yield the models that the files list and that are still served; others can be opened by name as well."""
         return (self.spec(name) for name, model in self._settings.models.items() if not model.retired)
 
-    def spec(self, name: str) -> ModelSpec:
-        """Return what is known of a model, by full name or alias."""
+    def spec(self, name: str, *, base_url: str | None = None) -> ModelSpec:
+        """Return what is known of a model, by full name or alias; ``base_url`` overrides its address."""
         full = self._aliases.get(name.strip().casefold(), name.strip())
         provider, _, model_id = full.partition("/")
         if provider in _AGENTS:
@@ -74,7 +74,8 @@ class Registry:
         if provider not in self._settings.providers or not model_id:
             raise UsageError(self._unknown(name))
         aliases = tuple(alias for alias, target in self._settings.aliases.items() if target == full)
-        return resolve(self._settings, provider, model_id, aliases)
+        found = resolve(self._settings, provider, model_id, aliases)
+        return with_base_url(found, base_url) if base_url else found
 
     def default(self, role: str) -> str | None:
         """Return who the files' ``[defaults]`` put into a role that nobody named, by full name; ``None`` for nobody.
@@ -91,7 +92,7 @@ class Registry:
 
     def address(self, name: str, *, base_url: str | None = None) -> str | None:
         """Return where a model is reached, ``None`` for a local one; raise ``UsageError`` for no address."""
-        return self._located(name, base_url).base_url
+        return self.spec(name, base_url=base_url).base_url
 
     def group(self, name: str) -> str:
         """Return the group of a model, or of whoever else plays: the models file's, else what stands before the slash.
@@ -105,12 +106,12 @@ class Registry:
 
     def missing_key(self, name: str, *, base_url: str | None = None) -> str | None:
         """Name the environment variable that has to be set before the model can be opened, if one is missing."""
-        spec = self._located(name, base_url)
+        spec = self.spec(name, base_url=base_url)
         return spec.api_key_env if self._needs_key(spec) and self._key(spec) is None else None
 
     def open(self, name: str, *, base_url: str | None = None, sampling: Sampling | None = None) -> ChatModel:
         """Open a model; ``base_url`` overrides its address and ``sampling`` its defaults."""
-        spec = self._located(name, base_url)
+        spec = self.spec(name, base_url=base_url)
         if sampling is not None:
             spec = with_sampling(spec, sampling)
         model = self._make(spec)
@@ -122,10 +123,6 @@ class Registry:
         opened, self._opened = self._opened, []
         for model in opened:
             await model.aclose()
-
-    def _located(self, name: str, base_url: str | None) -> ModelSpec:
-        spec = self.spec(name)
-        return with_base_url(spec, base_url) if base_url else spec
 
     def _make(self, spec: ModelSpec) -> ChatModel:
         if spec.base_url is None and not spec.served_locally:

@@ -103,12 +103,20 @@ class ModelSpec:
 
 def is_loopback(url: str | None) -> bool:
     """Say whether ``url`` stays on this machine."""
-    host = urlsplit(url or "").hostname
-    if not host:
-        return False
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
+    host = urlsplit(url or "").hostname or ""
     try:
-        return ip_address(host).is_loopback
+        return host == "localhost" or host.endswith(".localhost") or ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def is_private(url: str | None) -> bool:
+    """Say whether ``url`` stays on this machine or in a network of one's own; names are not looked up.
+
+    Of names, those without a dot and under the endings that no public name has (RFC 6762, ICANN's ``internal``).
+    """
+    host = urlsplit(url or "").hostname or ""
+    try:
+        return ip_address(host).is_private
+    except ValueError:
+        return bool(host) and ("." not in host or host.endswith((".localhost", ".local", ".internal")))

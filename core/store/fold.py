@@ -30,7 +30,7 @@ from core.store.database import TIMEOUT_S, Store
 from core.store.lease import DatabaseBusyError
 from core.store.queries.cases import ADD_CASES
 from core.store.runs import WATCHED
-from core.store.tables import OF_A_TRIAL, SCHEMAS, Row, insert
+from core.store.tables import OF_A_TRIAL, Row, insert
 
 CHUNK_TRIALS = 2_000
 CHUNK_BYTES = 64_000_000
@@ -159,8 +159,8 @@ def _take(chunk: _Chunk, line: Line) -> None:
         chunk.add("grades", rows.grade_rows(line))
         chunk.add("calls", rows.regrading_call_rows(line))
     elif isinstance(line, RowLine):
-        chunk.add(line.table, [tuple(line.row[name] for name in SCHEMAS[line.table].names)])
-        chunk.add("calls", rows.judging_call_rows(line))
+        for name, new in rows.job_rows(line).items():
+            chunk.add(name, new)
 
 
 def _insert_chunk(connection: duckdb.DuckDBPyConnection, chunk: _Chunk) -> tuple[int, int, int]:

@@ -28,7 +28,7 @@ from core.events import (
     Utterance,
 )
 from core.journal import GradesLine, ReplyLine, RowLine, RunHeader, TrialLine
-from core.store.tables import Row
+from core.store.tables import SCHEMAS, Row
 
 E = TypeVar("E")
 CHILDREN = ("utterances", "answers", "grades", "calls", "probes", "forks", "misuses", "ratings")
@@ -97,7 +97,7 @@ def child_rows(line: TrialLine) -> dict[str, list[Row]]:
             case Graded():
                 rows["grades"].append(grade_row(line.trial_id, event))
             case Called() if event.call.call_id not in line.paid:
-                rows["calls"].append(_call_row(line.trial_id, position, event.call))
+                rows["calls"].append(_call_row(line.run_id, line.trial_id, position, event.call))
             case Probed():
                 ranked = enumerate(event.differential, start=1)
                 rows["probes"].extend((line.trial_id, event.turn, rank, name, p) for rank, (name, p) in ranked)
@@ -119,21 +119,27 @@ def grade_rows(line: GradesLine) -> list[Row]:
 
 def regrading_call_rows(line: GradesLine) -> list[Row]:
     """Return the rows of ``calls`` of a re-grading, behind those of the trial itself."""
-    return [_call_row(line.trial_id, _AFTER_THE_TRIAL + n, call) for n, call in enumerate(line.calls)]
+    return [_call_row(line.run_id, line.trial_id, _AFTER_THE_TRIAL + n, call) for n, call in enumerate(line.calls)]
 
 
 def reply_row(line: ReplyLine) -> Row:
     """Return the row of ``calls`` of a reply; what is asked about a trial when it is over lies behind its own calls."""
     place = line.place if line.unit == line.trial_id else _AFTER_THE_TRIAL + line.place
-    return _call_row(line.trial_id, place, line.call)
+    return _call_row(line.run_id, line.trial_id, place, line.call)
 
 
-def judging_call_rows(line: RowLine) -> list[Row]:
-    """Return the rows of ``calls`` of a judgement of version 0.1, which had no reply lines."""
-    if line.type != "judged":
-        return []
-    calls = [CallRecord.model_validate(call) for call in orjson.loads(line.row["calls"])]
-    return [_call_row(JUDGING, n, call) for n, call in enumerate(calls)]
+def job_rows(line: RowLine) -> dict[str, list[Row]]:
+    """Return the rows of what a job came to, judgements with the ids of their calls.
+
+    Journals of before held the calls themselves there; those of version 0.1 had no reply lines beside them.
+    """
+    row, calls = line.row, list[Row]()
+    if line.table in ("patient_judgements", "fact_judgements"):
+        held = orjson.loads(row["calls"])
+        row = {**row, "calls": _json([call if isinstance(call, str) else call["call_id"] for call in held])}
+        if line.type == "judged":
+            calls = [_call_row(JUDGING, JUDGING, n, CallRecord.model_validate(one)) for n, one in enumerate(held)]
+    return {line.table: [tuple(row[name] for name in SCHEMAS[line.table].names)], "calls": calls}
 
 
 def grade_row(trial_id: str, grade: Graded) -> Row:
@@ -169,11 +175,11 @@ def _answer_row(trial_id: str, a: Answered) -> Row:
     return (trial_id, a.format, a.question_type, a.response, a.status, a.reason, a.detail, a.call_id)
 
 
-def _call_row(trial_id: str, position: int, c: CallRecord) -> Row:
+def _call_row(run_id: str, trial_id: str, position: int, c: CallRecord) -> Row:
     return (
-        trial_id, position, c.call_id, c.role, c.purpose, c.model, _json(c.request), c.response, c.finish_reason,
-        c.served_by, c.prompt_tokens, c.completion_tokens, c.tokens_estimated, c.latency_s, c.first_token_s,
-        c.attempts, c.cost_usd, c.error, c.reasoning, c.reasoning_tokens, c.cached_tokens,
+        run_id, trial_id, position, c.call_id, c.role, c.purpose, c.model, _json(c.request), c.response,
+        c.finish_reason, c.served_by, c.prompt_tokens, c.completion_tokens, c.tokens_estimated, c.latency_s,
+        c.first_token_s, c.attempts, c.cost_usd, c.error, c.reasoning, c.reasoning_tokens, c.cached_tokens,
         _json([part.model_dump() for part in c.parts]),
     )  # fmt: skip
 

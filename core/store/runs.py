@@ -12,6 +12,7 @@ import orjson
 from core.case import Case
 from core.events import COUNTED, RoleName
 from core.journal import RunHeader
+from core.models.prices import total
 from core.store.queries.cases import CASE_COLUMNS, case_from
 from core.store.tables import records
 
@@ -98,8 +99,7 @@ class RunProgress(Run):
     @property
     def cost_usd(self) -> float | None:
         """US dollars of all roles, ``None`` where the price of some call is unknown."""
-        costs = [use.cost_usd for use in self.use.values()]
-        return sum(c for c in costs if c is not None) if None not in costs else None
+        return total(use.cost_usd for use in self.use.values())
 
 
 def run_records(
@@ -131,7 +131,7 @@ def runs(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str] | None = None
     """Return the runs with their progress, the newest first; all, or those named."""
     named = {"run_ids": _list(run_ids)}
     use: dict[str, dict[RoleName, RoleUse]] = {}
-    for run_id, role, *numbers in cursor.execute(_USE, named).fetchall():
+    for run_id, role, *numbers in cursor.execute(_USE.format(by="run_id, role"), named).fetchall():
         use.setdefault(run_id, {})[role] = RoleUse(*numbers)
     rows = records(cursor.execute(_PROGRESS, {**named, "counting": list(COUNTED)}))
     progress = {row.pop("run_id"): row for row in rows}
@@ -139,6 +139,15 @@ def runs(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str] | None = None
         RunProgress(**vars(held), **progress.get(held.run_id, {}), use=use.get(held.run_id, {}))
         for held in run_records(cursor, run_ids)
     ]
+
+
+def spending(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """Return what every run and every other job used, or the runs named, by model and role: a ``RoleUse``'s fields.
+
+    ``run_id`` is ``None`` for calls of before they were kept with their runs, whose trials were deleted.
+    """
+    sql = _USE.format(by="run_id, model, role")
+    return records(cursor.execute(sql, {"run_ids": _list(run_ids)}))
 
 
 def run(cursor: duckdb.DuckDBPyConnection, run_id: str) -> RunProgress | None:
@@ -195,11 +204,12 @@ _PROGRESS = """
         coalesce(ungraded, 0) AS ungraded
     FROM progress LEFT JOIN outcome USING (run_id)"""
 
+# Calls know their run themselves: those of a trial that is not finished were paid for, too.
 _USE = """
-    SELECT run_id, role, count(*), count(*) FILTER (error IS NOT NULL), sum(prompt_tokens)::BIGINT,
-        sum(completion_tokens)::BIGINT,
-        CASE WHEN count(*) FILTER (cost_usd IS NULL AND error IS NULL) = 0 THEN coalesce(sum(cost_usd), 0) END,
-        bool_or(tokens_estimated)
-    FROM calls JOIN trials USING (trial_id)
-    WHERE $run_ids::VARCHAR[] IS NULL OR list_contains($run_ids, run_id)
-    GROUP BY run_id, role ORDER BY run_id, role"""
+    SELECT {by}, count(*) AS calls, count(*) FILTER (error IS NOT NULL) AS failed,
+        sum(prompt_tokens)::BIGINT AS prompt_tokens, sum(completion_tokens)::BIGINT AS completion_tokens,
+        CASE WHEN count(*) FILTER (cost_usd IS NULL AND error IS NULL) = 0 THEN coalesce(sum(cost_usd), 0) END
+            AS cost_usd,
+        bool_or(tokens_estimated) AS tokens_estimated
+    FROM calls WHERE $run_ids::VARCHAR[] IS NULL OR list_contains($run_ids, run_id)
+    GROUP BY {by} ORDER BY {by}"""

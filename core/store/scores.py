@@ -125,5 +125,5 @@ _ANSWERS = """
     FROM answers JOIN verdicts USING (trial_id, format, question_type)
     WHERE answers.trial_id IN (SELECT unnest($trials::VARCHAR[])) GROUP BY ALL ORDER BY ALL"""
 _CALLS = """
-    SELECT * EXCLUDE (position) FROM calls WHERE trial_id IN (SELECT unnest($trials::VARCHAR[]))
+    SELECT * EXCLUDE (run_id, position) FROM calls WHERE trial_id IN (SELECT unnest($trials::VARCHAR[]))
     ORDER BY trial_id, position"""

@@ -51,8 +51,8 @@ SCHEMAS: dict[str, pa.Schema] = {
         "call_ids:texts graded_at:real prompt_hash:text rule_version:int"
     ),
     "calls": _schema(
-        "trial_id:text position:int call_id:text role:text purpose:text model:text request:text response:text "
-        "finish_reason:text served_by:text prompt_tokens:int completion_tokens:int tokens_estimated:bool "
+        "run_id:text trial_id:text position:int call_id:text role:text purpose:text model:text request:text "
+        "response:text finish_reason:text served_by:text prompt_tokens:int completion_tokens:int tokens_estimated:bool "
         "latency_s:real first_token_s:real attempts:int cost_usd:real error:text reasoning:text reasoning_tokens:int "
         "cached_tokens:int parts:text"
     ),

@@ -16,7 +16,7 @@ from pages.parts.data_sets import Line
 from pages.parts.data_words import counted, maker_words, reason_words
 from pages.parts.look import money, plain
 from pages.parts.setup import OTHER, ask_address, ask_seat, registry
-from pages.parts.work_progress import draw_work
+from pages.parts.work_progress import draw_estimate, draw_work
 
 BY_RULE = "reference/profiler"
 """Stands among the makers for the rules."""
@@ -59,12 +59,18 @@ def _ask(name: str, cases: Sequence[Case]) -> None:
         known, problem, todo = None, str(error), []
     if problem:
         st.warning(plain(problem), icon=":material/key:")
+    if by_model and known and todo:
+        draw_estimate(estimate(todo, maker, registry(), of=len(cases), base_url=address))
     with st.container(horizontal=True, vertical_alignment="center"):
         pressed = st.button(
             f"Make profiles of {counted(len(todo), 'case')}", type="primary", icon=":material/person_add:",
             key="data_make_go", disabled=not todo or bool(problem),
         )  # fmt: skip
-        st.caption(_told(todo, len(cases), maker if by_model and known else None))
+        if todo:
+            done = f"{len(cases) - len(todo):,} of {len(cases):,} are done. " if len(todo) < len(cases) else ""
+            st.caption(f"{done}It goes on in the background; what is made by then is kept when it is stopped.")
+        elif cases:
+            st.caption("This maker has looked at every case.")
     if pressed:
         begin_making(Store(), name, todo, maker if by_model else None, again=True, base_url=address)
         st.rerun()
@@ -78,20 +84,6 @@ def _problem(model: str, address: str | None) -> str | None:
     if missing:
         return f"{model} needs a key: set the environment variable {missing} and start the dashboard again."
     return None
-
-
-def _told(todo: Sequence[Case], cases: int, model: str | None) -> str:
-    """Return what would be done, and what that costs where a model does it."""
-    if not todo:
-        return "This maker has looked at every case." if cases else ""
-    done = f"{cases - len(todo):,} of {cases:,} are done. " if len(todo) < cases else ""
-    if model is None:
-        return f"{done}It goes on in the background; what is made by then is kept when it is stopped."
-    calls = estimate(todo, model, registry())
-    cost = "at a price that is not known" if calls.cost_usd is None else f"for about {money(calls.cost_usd)}"
-    return f"{done}About {calls.calls:,} calls {cost}. It goes on in the background and can be stopped.".replace(
-        "$", r"\$"
-    )
 
 
 def _draw_outcome(work: Work[Any]) -> None:

@@ -22,7 +22,7 @@ from core.sections import VignetteSection, sections_of
 from pages.parts.ask_model import draw_question
 from pages.parts.case_pictures import draw_pictures_folded
 from pages.parts.debug_runs import adopt
-from pages.parts.look import FORMAT, QUESTION_TYPE, money, plain
+from pages.parts.look import FORMAT, QUESTION_TYPE, plain
 from pages.parts.setup import (
     Seats,
     ask_address,
@@ -129,11 +129,8 @@ def _size(campaign: Campaign) -> str:
         size = estimate(full, registry(), 8)
     except AnamnesisError:
         return words
-    if not size.calls:
-        return f"{words}, no model is called"
-    cost = "cost unknown" if size.cost_usd is None else money(size.cost_usd).replace("$", r"\$")
-    marks = "".join(f"; {plain(mark)}" for mark in remarks_of(full))
-    return f"{words}, about {size.calls:,} calls, {size.tokens:,} tokens, {cost}{marks}"
+    marks = "".join(f" Mind that {plain(mark)}." for mark in remarks_of(full))
+    return f"{words}. {plain(size.in_words)}{marks}"
 
 
 def _start(campaign: Campaign) -> None:

@@ -6,7 +6,8 @@ import streamlit as st
 
 from core.errors import AnamnesisError
 from core.frameworks.casting import CastNames, is_model
-from core.jobs.judging import FactsWanted, JudgingOutcome, JudgingSize, begin_judging, judging, size_of
+from core.jobs.estimate import Estimate
+from core.jobs.judging import FactsWanted, JudgingOutcome, begin_judging, estimate, judging
 from core.measures.failures import BesidePeople, beside_people
 from core.models.registry import load_registry
 from core.store.database import Store
@@ -16,7 +17,7 @@ from core.work import Work
 from pages.parts.figures import model_name
 from pages.parts.look import plain
 from pages.parts.setup import Seats, ask_address, ask_seat, seat_problem
-from pages.parts.work_progress import draw_work
+from pages.parts.work_progress import draw_estimate, draw_work
 
 _CONCURRENCY = 16
 _SHORT = 8
@@ -112,25 +113,18 @@ def draw_form(trials: Sequence[str], key: str, what: str) -> None:
     except AnamnesisError as error:
         st.info(plain(str(error)), icon=":material/info:")
         return
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(_size_words(size, what), width="stretch")
-        st.button(
-            "Judge", icon=":material/gavel:", key=f"{key}_facts_go", on_click=_begin, args=(wanted, budget or None),
-            disabled=not size.conversations,
-        )  # fmt: skip
+    if size.todo:
+        draw_estimate(size)
+    else:
+        st.markdown(f"This model has judged {what} under these prompts.")
+    st.button(
+        "Judge", icon=":material/gavel:", key=f"{key}_facts_go", on_click=_begin, args=(wanted, budget or None),
+        disabled=not size.todo,
+    )  # fmt: skip
 
 
 def _begin(wanted: FactsWanted, budget: float | None) -> None:
     begin_judging(wanted, concurrency=_CONCURRENCY, budget_usd=budget)
-
-
-def _size_words(size: JudgingSize, what: str) -> str:
-    if not size.conversations:
-        return f"This model has judged {what} under these prompts."
-    cost = "of unknown cost" if size.role.cost_usd is None else f"${size.role.cost_usd:,.2f}".replace("$", r"\$")
-    tokens = size.role.prompt_tokens + size.role.completion_tokens
-    kept = f" ({size.kept:,} were judged before)" if size.kept else ""
-    return f"**{size.conversations:,} to judge**{kept}: about {size.role.calls:,} calls, {tokens:,} tokens, {cost}."
 
 
 def _tell_end(work: Work[JudgingOutcome]) -> None:
@@ -167,5 +161,5 @@ def _people(path: str, version: str, judge: Judge) -> list[BesidePeople]:
 
 
 @st.cache_resource(max_entries=16, show_spinner="Counting the conversations…")
-def _size(path: str, version: str, wanted: FactsWanted) -> JudgingSize:
-    return size_of(Store(), wanted, load_registry())
+def _size(path: str, version: str, wanted: FactsWanted) -> Estimate:
+    return estimate(Store(), wanted, load_registry(), _CONCURRENCY)

@@ -4,17 +4,18 @@ import streamlit as st
 
 from core.errors import AnamnesisError
 from core.frameworks.casting import CastNames, is_model
-from core.jobs.regrade import FREE, Regraded, RegradeEstimate, Regrading, begin_regrading, estimate_regrade, regrading
+from core.jobs.estimate import Estimate
+from core.jobs.regrade import FREE, Regraded, Regrading, begin_regrading, estimate, regrading
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.runs import Run
 from core.work import Work
 from pages.parts.figures import model_name
 from pages.parts.graders_data import View
-from pages.parts.look import QUESTION_TYPE, duration, plain
+from pages.parts.look import QUESTION_TYPE, plain
 from pages.parts.setup import Seats, ask_address, ask_seat, packs, seat_problem
 from pages.parts.stored import run_casts
-from pages.parts.work_progress import draw_work
+from pages.parts.work_progress import draw_estimate, draw_work
 
 _OWN = "each run's own"
 _CONCURRENCY = 16
@@ -86,34 +87,20 @@ def _offer_start(wanted: Regrading, budget: float | None) -> None:
     except AnamnesisError as error:
         st.info(plain(str(error)), icon=":material/info:")
         return
-    st.markdown(_size_words(size, wanted))
+    draw_estimate(size)
     st.button(
         "Grade again", icon=":material/rule:", type="primary", on_click=_begin, args=(wanted, budget),
-        key="graders_again_start", disabled=size.answers == size.judged,
+        key="graders_again_start", disabled=not size.todo,
     )  # fmt: skip
 
 
 @st.cache_data(max_entries=16, show_spinner="Counting the answers…")
-def _estimate(path: str, version: str, wanted: Regrading) -> RegradeEstimate:
-    return estimate_regrade(wanted, load_registry(), Store(), _CONCURRENCY)
+def _estimate(path: str, version: str, wanted: Regrading) -> Estimate:
+    return estimate(wanted, load_registry(), Store(), _CONCURRENCY)
 
 
 def _begin(wanted: Regrading, budget: float | None) -> None:
     begin_regrading(wanted, concurrency=_CONCURRENCY, budget_usd=budget)
-
-
-def _size_words(size: RegradeEstimate, wanted: Regrading) -> str:
-    known = f", {size.known:,} are equal to others" if is_model(wanted.grader) else ""
-    words = (
-        f"**{size.answers:,} free responses:** {size.judged:,} have this grader’s verdict{known}, "
-        f"{size.asked if is_model(wanted.grader) else size.answers - size.judged:,} are to be judged"
-    )
-    if not is_model(wanted.grader):
-        return f"{words}; no model is called. About {duration(size.seconds)}."
-    role = size.role
-    cost = "of unknown cost" if role.cost_usd is None else f"${role.cost_usd:,.2f}".replace("$", r"\$")
-    tokens = role.prompt_tokens + role.completion_tokens
-    return f"{words}: about {role.calls:,} calls, {tokens:,} tokens, {cost}, {duration(size.seconds)}."
 
 
 def _tell_end(work: Work[Regraded]) -> None:

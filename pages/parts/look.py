@@ -7,7 +7,7 @@ from core.events import EndReason, Verdict
 from core.export.visible import in_order
 
 FORMAT, QUESTION_TYPE, END, arm = words.FORMAT, words.QUESTION_TYPE, words.END, words.arm
-ASKS_FOR = words.ASKS_FOR
+ASKS_FOR, money, duration = words.ASKS_FOR, words.money, words.duration
 QUESTION_COLOUR: dict[str, str] = {"mcq": "#0072B2", "mcq_many": "#56B4E9", "frq": "#D55E00", "frq_top3": "#E69F00"}
 RULE = {
     "mcq_loose": "Substring rule of the paper",
@@ -76,15 +76,3 @@ def bare_answer(response: str, most: int) -> str:
     """Return an answer without the words and marks it was to begin with, cut after so many characters."""
     text = re.sub(r"^Final (?:Diagnosis|Answer):", "", response.replace("**", "")).strip()
     return text if len(text) <= most else f"{text[:most]}…"
-
-
-def money(usd: float) -> str:
-    """Return US dollars, to a hundredth of a cent where it is little."""
-    return f"${usd:,.2f}" if usd >= 1 or usd == 0 else f"${usd:.4f}"
-
-
-def duration(seconds: float) -> str:
-    """Return a rough duration in words."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{round(seconds / 60)} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"

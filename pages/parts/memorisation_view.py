@@ -7,16 +7,17 @@ import streamlit as st
 
 from core.datasets.select import datasets, select
 from core.errors import AnamnesisError
-from core.jobs.completing import Options, size_of
+from core.jobs.completing import Options, estimate
 from core.measures.memorisation import VARIANTS, ModelRow, flagged, with_and_without
 from core.models.registry import load_registry
+from core.store.database import Store
 from core.store.queries.cases import StoredCompletion
 from pages.parts.figure_controls import three_decimals
 from pages.parts.figures import model_name
-from pages.parts.look import FORMAT, QUESTION_TYPE, money, plain
+from pages.parts.look import FORMAT, QUESTION_TYPE, plain
 from pages.parts.memorisation_data import asking, begin_asking, scores_of
 from pages.parts.setup import OTHER, ask_address, registry
-from pages.parts.work_progress import draw_work
+from pages.parts.work_progress import draw_estimate, draw_work
 
 VARIANT: Mapping[str, str] = {"continue": "Go on writing", "recall": "Word for word, temperature 0"}
 """How a model is asked, in words."""
@@ -58,16 +59,15 @@ def _ask() -> None:
         return
     try:
         cases = select(dataset, int(limit))
-        size = size_of(cases, model, load_registry())
+        options = Options(address, variant=variant)
+        size = estimate(cases, model, load_registry(), Store(), options)
     except AnamnesisError as error:
         st.error(plain(str(error)))
         return
-    cost = "cost unknown" if size.cost_usd is None else money(size.cost_usd)
-    tokens = size.prompt_tokens + size.completion_tokens
-    st.caption(plain(f"At most {len(cases):,} calls, about {tokens:,} tokens, {cost}. Completed cases are kept."))
+    draw_estimate(size)
     st.button(
         "Ask for the second halves", icon=":material/play_arrow:", type="primary", key="memorisation_start",
-        on_click=begin_asking, args=(cases, model, Options(base_url=address, variant=variant)),
+        on_click=begin_asking, args=(cases, model, options), disabled=not size.todo,
     )  # fmt: skip
 
 

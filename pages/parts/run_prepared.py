@@ -7,7 +7,7 @@ import streamlit as st
 
 from core.case import Case
 from core.frameworks.base import Framework, framework
-from core.jobs.preparing import prepared_cases
+from core.jobs.plan import prepared_cases
 from core.store.database import Store
 from core.text.profiles import Prepared
 from pages.parts.data_words import counted, reason_words

@@ -1,20 +1,18 @@
 """Asks for a campaign, shows what it will take, and starts it in a process of its own."""
 
-from collections.abc import Sequence
-
 import streamlit as st
 
 from core.errors import AnamnesisError
 from core.frameworks.base import Campaign
-from core.jobs.estimate import Estimate, estimate
-from core.jobs.launch import start
+from core.jobs.estimate import estimate
 from core.jobs.plan import header_of, in_full, remarks_of
-from core.jobs.run import Options, check_prompts, check_startable
+from core.jobs.run import Options, check_prompts, check_startable, start
 from core.models.registry import load_registry
 from pages.parts.framework_form import ask_framework
-from pages.parts.look import duration, money, plain
+from pages.parts.look import plain
 from pages.parts.run_form import ask_draft
 from pages.parts.setup import registry
+from pages.parts.work_progress import draw_estimate
 
 _WANTED = "runs_form_wanted"
 
@@ -44,7 +42,9 @@ def ask_campaign() -> None:
         if draft.problem is None:  # a model that is not known was said above
             st.warning(plain(str(error)), icon=":material/error:")
         return
-    _show_estimate(size, remarks_of(campaign))
+    draw_estimate(size)
+    if remarks := remarks_of(campaign):
+        st.caption(f":material/flag: Mind that {plain(' and that '.join(remarks))}.")
     ready = draft.problem is None
     if st.button("Start the campaign", type="primary", icon=":material/play_arrow:", disabled=not ready):
         _start(campaign, draft.options)
@@ -55,29 +55,6 @@ def _checked(campaign: Campaign) -> Campaign:
     full = in_full(campaign, registry())
     check_prompts(full)
     return full
-
-
-def _show_estimate(size: Estimate, remarks: Sequence[str]) -> None:
-    cost = size.cost_usd
-    by_role = ", ".join(f"{role.role} {role.calls:,}" for role in size.roles if role.calls)
-    with st.container(border=True):
-        if remarks:
-            st.caption(f":material/flag: Mind that {plain(' and that '.join(remarks))}.")
-        columns = st.columns(6)
-        columns[0].metric("Trials", f"{size.cases * size.trials:,}", help=f"{size.cases} cases × {size.trials} trials")
-        columns[1].metric("Answers", f"{size.answers:,}", help="One for each trial and arm.")
-        columns[2].metric(
-            "Model calls", f"{size.calls:,}",
-            help=f"Estimated: {by_role}." if by_role else "No model plays: the reference cast calls none.",
-        )  # fmt: skip
-        columns[3].metric(
-            "Tokens", f"{size.tokens:,}", help="Estimated from the vignettes' length and typical replies."
-        )
-        columns[4].metric("Time", duration(size.seconds), help="Estimated, at so many trials at once.")
-        columns[5].metric(
-            "Cost", "unknown" if cost is None else money(cost),
-            help="Unknown where data/models.toml has no price for one of the models." if cost is None else None,
-        )  # fmt: skip
 
 
 def _start(campaign: Campaign, options: Options) -> None:

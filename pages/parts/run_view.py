@@ -9,8 +9,8 @@ import streamlit as st
 from core.errors import AnamnesisError
 from core.frameworks.base import extra_of, frameworks, options_of, title_of
 from core.jobs.engine import ask_to_stop
-from core.jobs.launch import go_on, last_words
 from core.jobs.plan import HUMAN
+from core.jobs.run import go_on, last_words
 from core.store.queries.conversations import Conversation
 from core.store.runs import RunProgress
 from pages.parts.look import END_SHORT, STATE_ICON, VERDICT, arm, money, plain

@@ -11,7 +11,7 @@ from core.errors import AnamnesisError
 from core.frameworks.base import framework, kinds_in_words, seat_titles
 from core.frameworks.casting import CastNames, full_name, is_model, seated
 from core.images import kept
-from core.jobs.pictures import IMAGES, WITH
+from core.jobs.plan import IMAGES, WITH
 from core.models.registry import Registry, load_registry
 from core.persona import LANGUAGES, MEMORIES, TEMPERAMENTS, Persona, PersonaSpeaker
 from core.prompts import pack_places

@@ -1,11 +1,29 @@
-"""The progress of work that a page started, with the way to stop it."""
+"""What work will take before a page starts it; then its progress, with the way to stop it."""
 
 from typing import Any
 
 import streamlit as st
 
+from core.jobs.estimate import Estimate
 from core.work import Work
-from pages.parts.look import duration
+from pages.parts.look import duration, money, plain
+
+
+def draw_estimate(size: Estimate) -> None:
+    """Draw a job's size before it starts: what it is about, calls, tokens, time, cost, and whose prices these are."""
+    by_role = ", ".join(f"{role.role} {role.calls:,}" for role in size.roles if role.calls)
+    figures = {what.capitalize(): (f"{number:,}", None) for what, number in size.counts.items()} | {
+        "Model calls": (f"{size.calls:,}", f"Estimated: {by_role}." if by_role else "No model is called."),
+        "Tokens": (f"{size.tokens:,}", "Estimated from the length of the texts and typical replies."),
+        "Time": (duration(size.seconds), "Estimated, at so many at once."),
+        "Cost": ("unknown", "A model has no known price.") if size.cost_usd is None else (money(size.cost_usd), None),
+    }
+    with st.container(border=True):
+        with st.container(horizontal=True, gap="medium"):
+            for label, (value, help_) in figures.items():
+                st.metric(label, value, help=help_, width="content")
+        if size.prices:
+            st.caption(plain(size.prices))
 
 
 def draw_work(work: Work[Any], doing: str, starting: str, key: str, of: str = "conversations") -> None:

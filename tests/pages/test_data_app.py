@@ -243,7 +243,9 @@ def test_a_model_without_its_key_cannot_be_asked(filled: Store, open_page: Open)
     app.selectbox(key="data_profiler").set_value("openai/gpt-4o").run()
     assert trouble(app) == []
     assert "OPENAI_API_KEY" in words(app).replace("\\", "")
-    assert "About 140 calls for about" in words(app)
+    size = {metric.label: metric.value for metric in app.metric}
+    assert (size["Cases to judge"], size["Model calls"]) == ("70", "140")
+    assert "Prices: genai-prices" in words(app).replace("\\", "")
     assert button(app, "Make profiles of 70 cases").disabled
 
 

@@ -71,7 +71,7 @@ def test_the_seats_beside_a_model_are_its_own_and_counted(open_page: Open) -> No
         assert app.selectbox(key=f"debug_{role}").options[0] == "Default: openai/mine (the doctor’s own model)"
     # each of 3 trials: 7 questions and 24 answers, 7 replies, 6 free responses in 2 steps, 6 of three in 3, a summary
     said = words(app).replace("\\", "")
-    assert f"about {3 * (7 + 24 + 7 + 6 * 2 + 6 * 3 + 1)} calls" in said
+    assert f"About {3 * (7 + 24 + 7 + 6 * 2 + 6 * 3 + 1)} calls" in said
     assert "openai/mine grades itself" in said
     app.selectbox(key="debug_patient").set_value("reference/profile").run()
     assert "rules play the patient" in words(app)
@@ -81,7 +81,7 @@ def test_a_first_visitor_can_run_every_arm_at_once(open_page: Open) -> None:
     app = open_page("debugger")
     assert trouble(app) == []
     assert not button(app, RUN).disabled
-    assert "24 arms × 3 trials, no model is called" in words(app)
+    assert "24 arms × 3 trials. No model is called" in words(app)
     assert not app.dataframe
     app.pills(key="debug_formats").set_value(["vignette", "multi_turn"]).run()
     app.pills(key="debug_types").set_value(["mcq", "frq"]).run()

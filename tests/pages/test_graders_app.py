@@ -124,7 +124,13 @@ def test_answers_are_graded_again_from_the_page(database: Path, open_page: Open)
     assert "Choose at least one run" in words(app)
     app.multiselect(key="graders_again_runs").set_value(["run0", "run1"]).run()
     assert trouble(app) == []
-    assert "**11 free responses:** 0 have this grader’s verdict, 11 are to be judged; no model is called" in words(app)
+    size = {metric.label: metric.value for metric in app.metric}
+    assert [size[name] for name in ("Free responses", "Judged before", "To judge", "Model calls")] == [
+        "11",
+        "0",
+        "11",
+        "0",
+    ]
     button(app, "Grade again").click().run()
     run_until(app, lambda app: "11 answers graded by Reference grader" in words(app))
     with Store(database).read() as cursor:

@@ -90,7 +90,7 @@ def probes_of(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[Probed]:
 
 def calls_of(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> list[CallRecord]:
     """Return the calls of a trial, with every prompt and reply."""
-    sql = "SELECT * EXCLUDE (trial_id, position) FROM calls WHERE trial_id = ? ORDER BY position"
+    sql = "SELECT * EXCLUDE (run_id, trial_id, position) FROM calls WHERE trial_id = ? ORDER BY position"
     return [
         CallRecord(**{**row, "request": orjson.loads(row["request"]), "parts": orjson.loads(row["parts"] or "[]")})
         for row in records(cursor.execute(sql, [trial_id]))

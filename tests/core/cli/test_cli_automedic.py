@@ -49,7 +49,7 @@ def test_cases_that_cannot_be_played_are_left_out_and_said(db: Path, capsys: pyt
         add_profiles(connection, [(case, REFUSED) for case in cases[:2]])
     assert main([*RUN, "openai/gpt-4o", *BESIDE_RULES[:4], "--staff", "reference", "--dry-run"]) == 0
     said = capsys.readouterr()
-    assert said.out.startswith("3 cases × 1 trials")
+    assert said.out.startswith("3 cases, 3 trials, ")
     assert said.err == "2 of 5 cases are left out because they cannot become a patient: 2 image dependent.\n"
     with Store().write() as connection:
         add_profiles(connection, [(case, REFUSED) for case in cases])
@@ -60,9 +60,9 @@ def test_cases_that_cannot_be_played_are_left_out_and_said(db: Path, capsys: pyt
 def test_a_dry_run_starts_nothing(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*RUN, "openai/gpt-4o", "--staff", "openai/gpt-4o", *BESIDE_RULES[:4], "--cap", "10", "--dry-run"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "5 cases × 1 trials = 5 trials, 5 conversations, 10 answers."
+    assert lines[0] == "5 cases, 5 trials, 5 conversations, 10 answers."
     assert lines.pop() == "Mind that rules play the patient."
-    calls = {line.split()[0]: line.split()[2] for line in lines[2:]}
+    calls = {line.split()[0]: line.split()[2] for line in lines[2:-1]}
     assert calls == {"doctor": "60", "patient": "0", "staff": "20", "grader": "0"}
     assert not db.exists()
 

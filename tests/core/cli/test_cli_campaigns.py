@@ -7,6 +7,7 @@ import io
 import json
 import threading
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -175,10 +176,11 @@ def test_a_report_of_one_run_or_model(told: dict[str, str], at: Path, capsys: py
 
 def test_runs_are_listed(told: dict[str, str], at: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = core(at, "runs")
-    assert done.stdout.split() == [told["id"], "complete", "10/10", "trials", "openai/doctor"]
+    assert done.stdout.split() == [told["id"], "complete", "10/10", "trials", "openai/doctor", "$0.00"]
     (listed,) = json.loads(words(capsys, "runs", "--format", "json"))
     assert listed["run_id"] == told["id"]
     assert (listed["state"], listed["trials_done"], listed["trials_planned"]) == ("complete", 10, 10)
+    assert (listed["calls"], listed["cost_usd"]) == (20, 0.0)  # two answers a trial, from a server of one's own
 
 
 def test_resuming_a_complete_run_asks_nobody(told: dict[str, str], at: Path, provider: FakeProvider) -> None:
@@ -250,17 +252,28 @@ def test_a_dry_run_starts_nothing_and_counts_by_hand(db: Path, tmp_path: Path) -
     done = core(db, *DRY)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert lines[0] == "5 cases × 2 trials = 10 trials, 10 conversations, 20 answers."
+    assert lines[0] == "5 cases, 10 trials, 10 conversations, 20 answers."
     # 10 × 7 questions and 20 answers; a conversation of seven questions sends 7 system prompts of 230 tokens and
     # 7 · 6 / 2 · 2 earlier messages of 22; an answer is asked on the conversation, 14 · 22 tokens, and a question of 90
     prompt = 10 * (7 * 230 + 42 * 22) + 20 * (14 * 22 + 90)
     completion = 70 * 22 + 20 * 14
     dollars = (prompt * 2.5 + completion * 10) / 1e6
     assert (prompt, completion) == (33_300, 1_820)
-    assert lines[1] == f"About 90 calls, 35,120 tokens, ${dollars:.2f}, 14 s."  # one wave, 9 calls a trial, 1.5 s each
-    assert lines[2].split() == ["doctor", "openai/gpt-4o", "90", "calls", "33,300", "+", "1,820", "tokens", "$0.10"]
-    assert [line.split()[0] for line in lines[2:-1]] == ["doctor", "patient", "grader", "summariser"]
+    assert lines[1] == f"About 90 calls, 35,120 tokens, ${dollars:.4f}, 14 s."  # one wave, 9 calls a trial, 1.5 s each
+    assert lines[2].split() == [
+        "doctor",
+        "openai/gpt-4o",
+        "90",
+        "calls",
+        "33,300",
+        "+",
+        "1,820",
+        "tokens",
+        f"${dollars:.4f}",
+    ]
+    assert [line.split()[0] for line in lines[2:-2]] == ["doctor", "patient", "grader", "summariser"]
     assert lines.pop() == "Mind that rules play the patient and the grader."
+    assert lines.pop() == f"Prices: genai-prices {version('genai-prices')}."
     assert all("0 calls" in line for line in lines[3:])
     assert run_ids(db) == []
     assert not db.exists()
@@ -268,8 +281,9 @@ def test_a_dry_run_starts_nothing_and_counts_by_hand(db: Path, tmp_path: Path) -
 
 def test_a_dry_run_names_an_unknown_price(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = words(capsys, "run", "--doctor", "openai/no-price", "--limit", "2", "--dry-run")
-    assert "cost unknown (no price is known for a model)" in said
+    assert "cost unknown" in said
     assert "price unknown" in said
+    assert "Prices: not known." in said
 
 
 def test_an_unfinished_campaign_is_taken_up_by_running_it_again(

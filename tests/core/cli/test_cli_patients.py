@@ -21,7 +21,7 @@ def test_judged_once_and_reported_beside_the_rule(db: Path, capsys: pytest.Captu
     with running(latin) as provider:
         arguments = ["judge-patients", "--model", "openai/fake", "--base-url", provider.base_url]
         assert main([*arguments, "--dry-run"]) == 0
-        assert "4 conversations to be judged by openai/fake (0 were judged before)" in capsys.readouterr().out
+        assert "4 conversations to judge, 0 judged before." in capsys.readouterr().out
         assert not provider.requests
         assert main([*arguments, "--run", "m1"]) == 0
         told = capsys.readouterr().out
@@ -63,9 +63,9 @@ def test_what_patients_withheld_and_invented_is_judged_and_changes_causes(
     with running(strict) as provider:
         arguments = ["judge-facts", "--model", "openai/fake", "--base-url", provider.base_url]
         assert main([*arguments, "--dry-run"]) == 0
-        assert "2 conversations to be judged by openai/fake (0 were judged before)" in capsys.readouterr().out
+        assert "2 conversations to judge, 0 judged before." in capsys.readouterr().out
         assert main([*arguments, "--all", "--dry-run"]) == 0
-        assert "3 conversations to be judged" in capsys.readouterr().out
+        assert "3 conversations to judge" in capsys.readouterr().out
         assert main(["report", "failures", "--format", "json"]) == 0
         told = capsys.readouterr()
         assert {row["cause"]: row["n"] for row in json.loads(told.out) if row["n"]} == {

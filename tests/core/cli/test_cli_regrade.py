@@ -38,10 +38,11 @@ def test_it_says_what_it_takes_and_what_came_of_it(
     asked = ["regrade", graded.run_id, "--grader", "openai/kind", "--base-url", provider.base_url]
     assert main([*asked, "--dry-run"]) == 0
     dry = capsys.readouterr()
-    size, cost = dry.out.splitlines()
-    assert size == "8 free responses: 0 have this grader's verdict, 6 are equal to others, 2 are to be judged."
-    assert cost.startswith("About 5 calls of openai/kind, ")
-    assert "cost unknown (no price is known for the model)" in cost
+    size, cost, role, prices = dry.out.splitlines()
+    assert size == "8 free responses, 0 judged before, 6 equal to others, 2 to judge."
+    assert cost.startswith("About 5 calls, ")
+    assert role.split()[:2] == ["grader", "openai/kind"]
+    assert prices == "Prices: local."
     assert provider.requests == []
     assert main(asked) == 0
     done = capsys.readouterr()

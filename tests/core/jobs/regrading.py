@@ -77,7 +77,7 @@ _WRONG: dict[str, list[tuple[str, Any, Any]]] = {
 
 def again(header: RunHeader, provider: FakeProvider, grader: str, *own: Path, **changes: Any) -> Regraded:
     options = Options(changes.pop("concurrency", 4), changes.pop("budget_usd", None))
-    wanted = Regrading((header.run_id,), grader, base_url=provider.base_url, **changes)
+    wanted = Regrading((header.run_id,), grader, **{"base_url": provider.base_url, **changes})
     return regrade(wanted, registry(*own), options)
 
 

@@ -15,8 +15,16 @@ from core.frameworks.automedic import ARMS, Settings
 from core.frameworks.base import Campaign, framework
 from core.frameworks.casting import CastNames
 from core.jobs.estimate import estimate
-from core.jobs.plan import campaign_of, header_of, in_full, models_of, parse_arms
-from core.jobs.preparing import left_out_words, playable_cases, prepared_cases
+from core.jobs.plan import (
+    campaign_of,
+    header_of,
+    in_full,
+    left_out_words,
+    models_of,
+    parse_arms,
+    playable_cases,
+    prepared_cases,
+)
 from core.jobs.run import Options, check_startable
 from core.journal import journal_path
 from core.store.database import Store
@@ -239,7 +247,7 @@ def test_an_estimate_by_hand(tmp_path: Path) -> None:
     assert {name: role.calls for name, role in roles.items()} == {
         "doctor": 6 * (5 + 3), "patient": 6 * (3 + 1), "staff": 6 * 2, "grader": 6 * 2,
     }  # fmt: skip
-    assert (size.conversations, size.answers) == (6, 18)
+    assert (size.counts["conversations"], size.counts["answers"]) == (6, 18)
     # 0 + 2 + 4 + 6 + 8 messages of 25 tokens before the doctor's five, and 10 messages before each of two answers
     vignette = len(small_cases(1)[0].vignette.split()) * 4 / 3
     conversation = 5 * 340 + 20 * 25
@@ -254,4 +262,4 @@ def test_an_estimate_of_the_static_question_alone() -> None:
     names = beside_rules("openai/gpt-4o", patient="openai/gpt-4o")
     campaign = in_full(automedic(names=names.but(staff="openai/gpt-4o"), arms=ARMS[:1]), registry())
     size = estimate(campaign, registry(), 4)
-    assert (size.conversations, size.answers, size.calls) == (0, 3, 3)
+    assert (size.counts["conversations"], size.counts["answers"], size.calls) == (0, 3, 3)

@@ -15,9 +15,8 @@ import pytest
 from core.datasets.library import library
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
-from core.jobs import launch
 from core.jobs.plan import find_header, header_of, parse_arms
-from core.jobs.run import begin
+from core.jobs.run import begin, go_on, last_words
 from core.journal import journal_path
 from core.store.database import Store
 from core.store.runs import run as stored_run
@@ -182,13 +181,13 @@ def test_a_run_in_a_process_of_its_own_outlives_its_starter_and_stops_when_asked
     db: Path, slow_provider: FakeProvider
 ) -> None:
     run_id = begun_here(slow_provider)
-    launch.go_on(run_id, concurrency=2)
+    go_on(run_id, concurrency=2)
     wait_until(lambda: len(slow_provider.requests) >= 4)
     (journal_path(run_id).parent / "stop").touch()
-    wait_until(lambda: "It was asked to stop." in launch.last_words(run_id), 20)
+    wait_until(lambda: "It was asked to stop." in last_words(run_id), 20)
     with contextlib.suppress(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
     kept = len(raw_trials(run_id))
     assert 0 < kept < 60
     words = f"It was asked to stop. {kept} of 60 trials are kept; go on with: python -m core resume {run_id}"
-    assert launch.last_words(run_id) == words
+    assert last_words(run_id) == words

@@ -133,7 +133,7 @@ def test_the_budget_holds_within_a_trial_too(provider: FakeProvider, priced: Pat
 
 
 def test_a_budget_without_a_price_is_refused(provider: FakeProvider) -> None:
-    header = begun(plan(2, base_url=provider.base_url))
+    header = begun(plan(2, base_url="https://models.example.org/v1"))
     with pytest.raises(UsageError, match="A budget needs prices, and none is known for openai/doctor"):
         go(header, budget_usd=1.0)
     assert provider.requests == []

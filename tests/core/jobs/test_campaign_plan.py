@@ -14,10 +14,10 @@ from core import paths
 from core.case import Case
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES
-from core.frameworks.base import Campaign, framework
+from core.frameworks.base import Campaign, FrameworkSettings, framework
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import Settings
-from core.jobs.estimate import estimate
+from core.jobs.estimate import Estimate, estimate
 from core.jobs.plan import (
     campaign_of,
     find_header,
@@ -220,7 +220,7 @@ def test_what_cannot_be_started_is_refused_before_anything_is_written(tmp_path: 
     with pytest.raises(UsageError, match="--budget-usd must be more than 0"):
         check_startable(plan(base_url="http://127.0.0.1:9/v1"), registry(), Options(budget_usd=0.0))
     with pytest.raises(UsageError, match="A budget needs prices, and none is known for openai/doctor"):
-        check_startable(plan(base_url="http://127.0.0.1:9/v1"), registry(), Options(budget_usd=1.0))
+        check_startable(plan(base_url="https://models.example.org/v1"), registry(), Options(budget_usd=1.0))
     own = tmp_path / "models.toml"
     own.write_text(PRICED)
     check_startable(plan(base_url="http://127.0.0.1:9/v1"), registry(own), Options(budget_usd=1.0))
@@ -278,7 +278,7 @@ def test_the_estimate_of_a_small_plan_by_hand(tmp_path: Path) -> None:
     arms = (("vignette", "mcq"), ("multi_turn", "frq"), ("single_turn", "frq_top3"), ("summarized", "mcq"))
     names = CastNames("openai/doctor", "openai/doctor", "openai/doctor", "openai/doctor")
     size = estimate(plan(3, trials=2, arms=arms, names=names), registry(own), concurrency=4)
-    assert (size.cases, size.trials, size.conversations, size.answers) == (3, 2, 6, 24)
+    assert size.counts == {"cases": 3, "trials": 6, "conversations": 6, "answers": 24}
     assert {role.role: role.calls for role in size.roles} == {
         "doctor": 6 * 7 + 24,
         "patient": 6 * 7,
@@ -296,7 +296,33 @@ def test_the_estimate_knows_what_costs_nothing_and_what_has_no_price() -> None:
     reference = estimate(plan(3, names=beside_rules("reference/bayes")), registry(), 4)
     assert (reference.calls, reference.tokens, reference.cost_usd) == (0, 0, 0.0)
     unknown = estimate(plan(3), registry(), 4)
-    assert (unknown.calls, unknown.conversations, unknown.cost_usd) == (3, 0, None)
+    assert (unknown.calls, unknown.counts["conversations"], unknown.cost_usd) == (3, 0, None)
+    assert unknown.prices == "Prices: not known."
+
+
+def test_an_estimate_knows_where_each_seat_is_reached(tmp_path: Path) -> None:
+    """A server of one's own costs nothing, for the seats that it serves; the others keep their prices."""
+    own = tmp_path / "models.toml"
+    own.write_text(PRICED)
+    known, names = registry(own), beside_rules("openai/mine", patient="openai/doctor")
+    talk = (("multi_turn", "mcq"),)
+
+    def asked(address: str | None, away: str = "") -> Estimate:
+        settings = FrameworkSettings(base_url=address, own_address=away)
+        return estimate(plan(1, names=names, arms=talk, settings=settings), known, 1)
+
+    at_home = asked("http://10.0.0.7:8000/v1", "patient")
+    doctor, patient = at_home.roles[:2]
+    assert (doctor.cost_usd, doctor.source) == (0.0, "local")
+    # 7 questions to a patient whose price of $1000 a million tokens stands in the models file
+    assert patient.cost_usd == pytest.approx((patient.prompt_tokens + patient.completion_tokens) / 1000)
+    assert at_home.prices == "Prices: local for openai/mine; models file for openai/doctor."
+    assert asked("https://models.example.org/v1", "patient").cost_usd is None
+    assert asked(None).cost_usd is None
+
+
+def test_a_model_of_ones_own_needs_no_price_under_a_budget() -> None:
+    check_startable(plan(1, base_url="http://127.0.0.1:9/v1"), registry(), Options(budget_usd=1.0))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -202,14 +201,14 @@ def test_a_dry_run_says_who_sits_and_counts_them(db: Path, capsys: pytest.Captur
         "patient, grader: openai/gpt-4o (the doctor's own model). Name others with --patient, --grader."
     )
     assert lines[-1] == "Mind that openai/gpt-4o grades itself."
-    calls = {fields[0]: fields[2] for fields in map(str.split, lines[3:-1])}
+    calls = {fields[0]: fields[2] for fields in map(str.split, lines[3:-2])}
     assert calls == {"doctor": "16", "patient": "14", "grader": "4", "summariser": "0"}
 
 
 def test_a_dry_run_marks_rules_beside_a_model(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*DRY, "--patient", "reference", "--grader", "openai/gpt-4.1"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert re.match(r"2 cases × 1 trials", lines[0]), "nothing was left to be said"
+    assert lines[0].startswith("2 cases, 2 trials, "), "nothing was left to be said"
     assert lines[-1] == "Mind that rules play the patient."
 
 

@@ -236,5 +236,5 @@ def test_an_estimate_of_a_bound_is_the_solver_alone() -> None:
     names = CastNames("reference/upper-bound", "openai/gpt-4o")
     campaign = in_full(consultation(names=names.but(solver="openai/gpt-4o")), registry())
     size = estimate(campaign, registry(), 4)
-    assert (size.conversations, size.answers, size.calls) == (0, 3, 3)
+    assert (size.counts["conversations"], size.counts["answers"], size.calls) == (0, 3, 3)
     assert dataclasses.replace(size, roles=()).calls == 0

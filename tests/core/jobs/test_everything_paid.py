@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from core.frameworks.base import default_pack
 from core.jobs.completing import Options as Completing
 from core.jobs.completing import complete_cases
 from core.jobs.engine import ask_to_stop, status
-from core.jobs.judging import FactsWanted, TermsWanted, judge, size_of
+from core.jobs.judging import FactsWanted, TermsWanted, estimate, judge
 from core.jobs.profiling import make_profiles
 from core.jobs.regrade import Regrading, regrade
 from core.jobs.run import Options
@@ -112,7 +113,7 @@ def test_every_result_and_every_token_comes_back(paying: FakeProvider) -> None:
         assert [one.generated.made_by for one in versions][1:] == ["openai/profiler"] * 2
         assert len(completions(cursor)) == 3
     asked = len(paying.requests)
-    assert size_of(store, TermsWanted("openai/judge"), models).conversations == 0
+    assert estimate(store, TermsWanted("openai/judge"), models).todo == 0
     assert make_profiles(store, header.cases, "openai/profiler", base_url=url).skipped == 3
     assert len(paying.requests) == asked
     fold(store)
@@ -225,8 +226,8 @@ def test_a_line_a_minute_says_what_is_waited_for(
     with progress_bar("Run") as show:
         go(header, on_progress=show, concurrency=2)
     said = capsys.readouterr().err.splitlines()
-    waiting = [line for line in said if "waiting for 2 doctor, up to 0 s; 2 under way at call 1 to 1" in line]
-    assert waiting
+    waiting = re.compile(r"waiting for 2 doctor, up to \d+ s; 2 under way at call 1 to 1")  # a busy machine may be late
+    assert any(map(waiting.search, said))
     assert said[-1] == "Run: 2 of 2 trials; 2 calls, 36 tokens"
 
 

@@ -193,8 +193,8 @@ def test_an_unknown_model_is_a_misuse(store: Store) -> None:
 
 
 def test_the_cost_is_told_before_where_the_price_is_known() -> None:
-    size = estimate(CASES, "openai/gpt-4o", load_registry())
+    size = estimate(CASES, "openai/gpt-4o", load_registry(), of=7)
 
-    assert size.calls == 10
+    assert (size.calls, size.counts) == (10, {"cases to judge": 5, "judged before": 2})
     assert size.cost_usd is not None
     assert size.cost_usd > 0

@@ -9,7 +9,7 @@ import pytest
 
 from core.errors import AnamnesisError, UsageError
 from core.jobs.engine import GIVE_UP, Stop, ask_to_stop, is_running, running
-from core.jobs.regrade import Regrading, begin_regrading, estimate_regrade, regrade, regrading
+from core.jobs.regrade import Regrading, begin_regrading, estimate, regrade, regrading
 from core.jobs.run import Options
 from core.journal import RunHeader, journal_path
 from core.store.database import Store
@@ -69,7 +69,10 @@ def test_a_run_without_free_responses_has_nothing_to_grade(provider: FakeProvide
         ({"question_types": ("mcq",)}, "the types are frq and frq_top3, not mcq"),
         ({"limit": 0}, "--limit must be at least 1"),
         ({"prompts": "nothing"}, "There is no prompt pack 'nothing'"),
-        ({"budget_usd": 1.0}, "A budget needs prices, and none is known for openai/kind"),
+        (
+            {"budget_usd": 1.0, "base_url": "https://a.example.org/v1"},
+            "A budget needs prices, and none is known for openai/kind",
+        ),
     ],
 )
 def test_what_cannot_be_done_as_asked(
@@ -117,8 +120,9 @@ def test_a_budget_ends_it_and_what_was_paid_for_is_kept(provider: FakeProvider, 
 
 def test_an_estimate_says_what_will_be_asked(graded: RunHeader, provider: FakeProvider) -> None:
     def size(grader: str, **changes: Any) -> tuple[int, int, int, int, int]:
-        found = estimate_regrade(Regrading((graded.run_id,), grader, **changes), registry(), Store(), 4)
-        return found.answers, found.judged, found.known, found.asked, found.role.calls
+        found = estimate(Regrading((graded.run_id,), grader, **changes), registry(), Store(), 4)
+        read = ("free responses", "judged before", "equal to others", "to judge")
+        return *(found.counts.get(name, 0) for name in read), found.calls  # type: ignore[return-value]
 
     assert size("openai/kind") == (ANSWERS, 0, 6, 2, 2 + 3)
     assert size("openai/kind", fresh=True) == (ANSWERS, 0, 0, 8, 4 * (2 + 3))
@@ -128,7 +132,7 @@ def test_an_estimate_says_what_will_be_asked(graded: RunHeader, provider: FakePr
     again(graded, provider, "openai/strict")
     assert size("openai/kind", question_types=("frq",)) == (4, 0, 4, 0, 0)
     assert size("reference/names")[4] == 0
-    priced = estimate_regrade(Regrading((graded.run_id,), "openai/gpt-4o", fresh=True), registry(), Store(), 4).role
+    priced = estimate(Regrading((graded.run_id,), "openai/gpt-4o", fresh=True), registry(), Store(), 4).roles[0]
     assert priced.cost_usd == pytest.approx((priced.prompt_tokens * 2.5 + priced.completion_tokens * 10) / 1e6)
 
 

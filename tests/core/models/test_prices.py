@@ -34,7 +34,7 @@ def test_the_models_file_wins(registry: Registry) -> None:
 def test_a_model_of_this_machine_costs_nothing(registry: Registry) -> None:
     assert (cost(registry.spec("hf/some/folder"), USAGE), source(registry.spec("hf/some/folder"))) == (
         0.0,
-        "this machine",
+        "local",
     )
     for name in ("openai/my-llama", "openai/gpt-oss-20b"):
         assert cost(with_base_url(registry.spec(name), "http://127.0.0.1:8000/v1"), USAGE) == 0.0
@@ -43,6 +43,22 @@ def test_a_model_of_this_machine_costs_nothing(registry: Registry) -> None:
 def test_a_hosted_model_through_a_proxy_on_this_machine_keeps_its_price(registry: Registry) -> None:
     here = with_base_url(registry.spec("openai/gpt-4.1"), "http://127.0.0.1:8978/v1")
     assert cost(here, USAGE, IN_2026) == pytest.approx(2.2)
+
+
+@pytest.mark.parametrize(
+    ("address", "price"),
+    [
+        ("http://127.0.0.1:8000/v1", (0.0, "local")), ("http://10.1.2.3:8000/v1", (0.0, "local")),
+        ("http://192.168.0.7/v1", (0.0, "local")), ("http://[fd00::7]:8000/v1", (0.0, "local")),
+        ("http://vllm:8000/v1", (0.0, "local")), ("http://gpu.lab.local/v1", (0.0, "local")),
+        ("http://8.8.8.8/v1", (None, None)), ("https://internal.example.org/v1", (None, None)),
+    ],
+)  # fmt: skip
+def test_an_address_of_ones_own_costs_nothing_and_a_public_one_is_not_known(
+    registry: Registry, address: str, price: tuple[float | None, str | None]
+) -> None:
+    spec = registry.spec("openai/my-llama", base_url=address)
+    assert (cost(spec, USAGE), source(spec)) == price
 
 
 def test_what_nobody_lists_is_unknown(registry: Registry) -> None:

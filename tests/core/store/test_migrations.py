@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from dataclasses import astuple
 
+import duckdb
+import orjson
 import pytest
 
 from core import __version__
 from core.agents.parts import Part
 from core.errors import AnamnesisError
-from core.journal import TrialLine
+from core.journal import TrialLine, trial_id
 from core.store import migrations
 from core.store.database import Store
 from core.store.fold import fold
@@ -24,7 +26,7 @@ from core.store.queries.variants import Variant, keep_variant, variants_of
 from core.store.review_records import Review, ReviewPlan
 from core.store.runs import run
 from core.store.tables import insert
-from tests.core.store.builders import a_case, a_header, a_stream, a_trial, write_journal
+from tests.core.store.builders import a_call, a_case, a_header, a_stream, a_trial, write_journal
 from tests.core.store.old import as_0_1_1_made_it, made_by_steps
 
 COLUMNS = """
@@ -88,6 +90,36 @@ def test_a_database_of_0_1_1_takes_in_journals_on(store: Store) -> None:
         held = run(cursor, "run")
     assert held is not None
     assert held.done == 2
+
+
+def test_calls_of_before_are_given_their_runs_and_judgements_hand_over_theirs(store: Store) -> None:
+    """One call of a stored trial, of an unfinished one, of a job and of a trial that is gone; and a judgement's own."""
+    as_0_1_1_made_it(store.path)
+    unfinished = trial_id("run", "ours/2", 1)
+    record = a_call("mine", role="grader", purpose="judge", request={"n": 1}).call
+    fields = record.model_dump(mode="json", exclude={"parts", "cached_tokens"})
+    job = "judging-0123456789abcdef"
+    with duckdb.connect(str(store.path)) as connection:
+        for name in (unfinished, job, "gone"):
+            connection.execute(
+                "INSERT INTO calls BY NAME SELECT * REPLACE (? AS trial_id, ? AS call_id) FROM calls LIMIT 1",
+                [name, f"of {name}"],
+            )
+        connection.execute(
+            "INSERT INTO patient_judgements VALUES ('run/1/0', 'j', 'h', '[]', 0, '', ?, 13, .25, 1)",
+            [orjson.dumps([fields]).decode()],
+        )
+    with store.read() as cursor:
+        found = dict(cursor.execute("SELECT call_id, run_id FROM calls").fetchall())
+        kept = cursor.execute("SELECT calls FROM patient_judgements").fetchall()
+        moved = calls_of(cursor, "judging")
+    assert {name: found.pop(f"of {name}") for name in (unfinished, job, "gone")} == {
+        unfinished: "run", job: job, "gone": None,
+    }  # fmt: skip
+    assert found.pop("mine") == "judging"
+    assert set(found.values()) == {"run"}
+    assert [orjson.loads(ids) for (ids,) in kept] == [["mine"]]
+    assert moved == [record]
 
 
 @pytest.mark.parametrize("version", [1, 7, 9])

@@ -14,7 +14,7 @@ from PIL import Image as Pillow
 from core import images
 from core.cli.app import main
 from core.datasets import imported
-from core.jobs.pictures import WITH
+from core.jobs.plan import WITH
 from core.measures.accuracy import accuracy
 from core.measures.reproduce.remarks import reproduce
 from core.store.database import Store

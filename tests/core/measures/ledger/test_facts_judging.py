@@ -11,7 +11,7 @@ import pytest
 
 from core.errors import AnamnesisError, UsageError
 from core.jobs.engine import Stop
-from core.jobs.judging import FactsWanted, JudgingOutcome, judge, size_of
+from core.jobs.judging import FactsWanted, JudgingOutcome, estimate, judge
 from core.jobs.run import Options
 from core.measures.failures import BesidePeople, beside_people
 from core.models.registry import Registry, load_registry
@@ -159,15 +159,15 @@ def test_everything_paid_for_survives_a_lost_database(store: Store) -> None:
 
 
 def test_size_and_what_cannot_be_done(store: Store, tmp_path: Path) -> None:
-    size = size_of(store, FactsWanted("openai/fake"), registry())
-    assert (size.conversations, size.kept, size.role.calls) == (2, 0, 2)
-    assert size.role.prompt_tokens > 2 * 420
-    assert size_of(store, FactsWanted("openai/fake", which="all"), registry()).conversations == 3
-    assert size_of(store, FactsWanted("openai/fake", limit=1), registry()).conversations == 1
+    size = estimate(store, FactsWanted("openai/fake"), registry())
+    assert (size.todo, size.counts["judged before"], size.calls) == (2, 0, 2)
+    assert size.roles[0].prompt_tokens > 2 * 420
+    assert estimate(store, FactsWanted("openai/fake", which="all"), registry()).todo == 3
+    assert estimate(store, FactsWanted("openai/fake", limit=1), registry()).todo == 1
     with pytest.raises(UsageError, match="budget needs prices"):
         judge(store, FactsWanted("openai/fake"), registry(), Options(1, 1.0))
     with pytest.raises(AnamnesisError, match="nothing to judge"):
-        size_of(Store(tmp_path / "empty.duckdb"), FactsWanted("openai/fake"), registry())
+        estimate(Store(tmp_path / "empty.duckdb"), FactsWanted("openai/fake"), registry())
 
 
 def test_people_who_reviewed_the_same_conversations_stand_beside_the_judge(store: Store) -> None:

@@ -13,7 +13,7 @@ import pytest
 from core.errors import AnamnesisError, UsageError
 from core.jobs.engine import Progress, Stop
 from core.jobs.judges import terms_pack
-from core.jobs.judging import JudgingOutcome, TermsWanted, judge, size_of
+from core.jobs.judging import JudgingOutcome, TermsWanted, estimate, judge
 from core.jobs.run import Options
 from core.models.registry import Registry, load_registry
 from core.models.retry import RetryPolicy
@@ -76,10 +76,12 @@ def test_the_calls_are_kept_with_what_was_sent_and_said(store: Store) -> None:
     judged(store, latin)
     with store.read() as cursor:
         rows = cursor.execute("SELECT trial_id, calls, tokens FROM patient_judgements").fetchall()
-    records = {trial_id: json.loads(calls) for trial_id, calls, _ in rows}
-    (record,) = records["m1/1/0"]
-    assert "[5] Patient: I have a few papules" in record["request"]["messages"][0]["content"]
-    assert "urticaria" in record["response"]
+        (named,) = next(json.loads(calls) for trial_id, calls, _ in rows if trial_id == "m1/1/0")
+        ((request, response),) = cursor.execute(
+            "SELECT request, response FROM calls WHERE call_id = ?", [named]
+        ).fetchall()
+    assert "[5] Patient: I have a few papules" in json.loads(request)["messages"][0]["content"]
+    assert "urticaria" in response
     assert {tokens for *_, tokens in rows} == {18}
 
 
@@ -165,15 +167,20 @@ def test_a_refused_key_ends_it_and_a_broken_provider_too(store: Store, monkeypat
 
 
 def test_size_before_it_starts_and_what_cannot_be_done(store: Store, tmp_path: Path) -> None:
-    size = size_of(store, TermsWanted("openai/fake"), registry())
-    assert (size.conversations, size.kept, size.role.calls, size.role.cost_usd) == (4, 0, 4, None)
+    size = estimate(store, TermsWanted("openai/fake"), registry())
+    assert (size.todo, size.counts["judged before"], size.calls, size.cost_usd) == (4, 0, 4, None)
     judged(store, latin, limit=3)
-    assert size_of(store, TermsWanted("openai/fake"), registry()).conversations == 1
-    assert size_of(store, TermsWanted("openai/other"), registry()).conversations == 4
+    assert estimate(store, TermsWanted("openai/fake"), registry()).todo == 1
+    assert estimate(store, TermsWanted("openai/other"), registry()).todo == 4
     with pytest.raises(UsageError, match="budget needs prices"):
-        judged(store, latin, budget_usd=1.0)
+        judge(
+            store,
+            TermsWanted("openai/fake", base_url="https://models.example.org/v1"),
+            registry(),
+            Options(budget_usd=1.0),
+        )
     with pytest.raises(AnamnesisError, match="no conversation is stored"):
-        size_of(Store(tmp_path / "empty.duckdb"), TermsWanted("openai/fake"), registry())
+        estimate(Store(tmp_path / "empty.duckdb"), TermsWanted("openai/fake"), registry())
 
 
 def test_another_prompt_judges_anew(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

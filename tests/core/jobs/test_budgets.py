@@ -1,0 +1,125 @@
+"""A budget holds across resumes for every job that is paid for, and is overrun by what is in the air only.
+
+Every call costs $0.018: 11 + 7 tokens of models at $1000 a million. So $0.045 are used up by the third call and
+$0.08 by the fifth, whatever the job.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.case import Case
+from core.frameworks.base import Arm
+from core.jobs.completing import Options as Completing
+from core.jobs.completing import complete_cases
+from core.jobs.judging import FactsWanted, TermsWanted, judge
+from core.jobs.profiling import make_profiles
+from core.jobs.regrade import Regrading, regrade
+from core.jobs.run import Options, carry_out
+from core.models.registry import load_registry
+from core.store.database import Store
+from core.store.fold import fold
+from tests.core.jobs.test_everything_paid import world
+from tests.core.jobs.workshop import begun, plan, small_cases
+from tests.support.campaigns import beside_rules
+from tests.support.fake_provider import FakeProvider
+
+TALK: tuple[Arm, ...] = (("multi_turn", "mcq"),)
+FREE: tuple[Arm, ...] = (("vignette", "frq"),)
+MODELS = ("doctor", "patient", "kind", "judge", "profiler", "completer")
+Go = Callable[[float, int], object]
+
+
+@pytest.fixture
+def paying(fake_provider_thread: FakeProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeProvider:
+    own = tmp_path / "models.toml"
+    own.write_text("".join(f'[models."openai/{m}"]\nprices = {{ input = 1000.0, output = 1000.0 }}\n' for m in MODELS))
+    monkeypatch.setenv("ANAMNESIS_MODELS", str(own))
+    diseases = count()
+
+    def script(body: dict[str, Any]) -> str:
+        asked = str(body["messages"][-1]["content"])
+        if body["model"] == "kind":  # no two responses are the same
+            found = re.search(r"Disease \d+", asked)
+            return found[0] if found and "doctor wrote" in asked else "Yes"
+        if body["model"] == "doctor" and len(body["messages"]) < 3 and "name of one single" in asked:
+            return f"**Final Diagnosis:** Disease {next(diseases)}"
+        return world(body)
+
+    fake_provider_thread.script = script
+    return fake_provider_thread
+
+
+def campaign(provider: FakeProvider) -> Go:
+    header = begun(plan(6, arms=TALK, names=beside_rules("openai/doctor"), base_url=provider.base_url))
+    return lambda budget, at_once: carry_out(header, load_registry(), Options(at_once, budget))
+
+
+def regrading(provider: FakeProvider) -> Go:
+    """Two runs, the first with one answer: it is graded whole before the budget is used up."""
+    headers = [begun(plan(n, arms=FREE, seed=n, base_url=provider.base_url)) for n in (1, 6)]
+    for header in headers:
+        carry_out(header, load_registry(), Options())
+    wanted = Regrading(tuple(header.run_id for header in headers), "openai/kind", base_url=provider.base_url)
+    return lambda budget, at_once: regrade(wanted, load_registry(), Options(at_once, budget))
+
+
+def judging(wanted: type[TermsWanted] | type[FactsWanted], **more: Any) -> Callable[[FakeProvider], Go]:
+    def prepared(provider: FakeProvider) -> Go:
+        carry_out(begun(plan(6, arms=TALK, base_url=provider.base_url)), load_registry(), Options())
+        fold(Store())
+        asked = wanted("openai/judge", base_url=provider.base_url, **more)
+        return lambda budget, at_once: judge(Store(), asked, load_registry(), Options(at_once, budget))
+
+    return prepared
+
+
+def profiles(provider: FakeProvider, cases: Sequence[Case] = small_cases(6)) -> Go:
+    return lambda budget, at_once: make_profiles(
+        Store(), cases, "openai/profiler", base_url=provider.base_url, budget_usd=budget, concurrency=at_once
+    )
+
+
+def completions(provider: FakeProvider, cases: Sequence[Case] = small_cases(6)) -> Go:
+    return lambda budget, at_once: complete_cases(
+        cases, "openai/completer", load_registry(), Store(),
+        Completing(provider.base_url, at_once, budget_usd=budget),
+    )  # fmt: skip
+
+
+JOBS: dict[str, Callable[[FakeProvider], Go]] = {
+    "campaign": campaign, "re-grading": regrading, "terms": judging(TermsWanted),
+    "facts": judging(FactsWanted, which="all"), "profiles": profiles, "completions": completions,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("at_once", [1, 4])
+@pytest.mark.parametrize("name", JOBS)
+def test_a_budget_holds_across_resumes(name: str, at_once: int, paying: FakeProvider) -> None:
+    job = JOBS[name](paying)
+    paying.requests.clear()
+    job(0.045, at_once)
+    asked = len(paying.requests)
+    assert 3 <= asked < 3 + at_once
+    job(0.045, at_once)
+    assert len(paying.requests) == asked
+    job(0.08, at_once)
+    assert max(5, asked) <= len(paying.requests) < 5 + at_once
+    job(0.045, at_once)
+    assert len(paying.requests) < 5 + at_once
+
+
+@pytest.mark.parametrize("made", [profiles, completions])
+def test_other_cases_have_a_budget_of_their_own(
+    made: Callable[[FakeProvider, Sequence[Case]], Go], paying: FakeProvider
+) -> None:
+    first, second = small_cases(8)[:4], small_cases(8)[4:]
+    made(paying, first)(0.045, 1)
+    made(paying, second)(0.045, 1)
+    assert len(paying.requests) == 6

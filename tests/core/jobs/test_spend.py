@@ -1,0 +1,98 @@
+"""What a run, a re-grading and a judgement cost is counted once, in the run or job that asked, finished or not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import orjson
+import pytest
+
+from core.jobs.judging import FactsWanted, TermsWanted, judge
+from core.jobs.regrade import Regrading, regrade
+from core.journal import journal_path
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.runs import RunProgress, run, spending
+from tests.core.jobs.test_everything_paid import world
+from tests.core.jobs.test_paid_once import TOKENS, a_campaign
+from tests.core.jobs.workshop import PRICED, core, go, registry
+from tests.support.fake_provider import FakeProvider
+
+
+@pytest.fixture
+def paying(fake_provider_thread: FakeProvider) -> FakeProvider:
+    fake_provider_thread.script = world
+    return fake_provider_thread
+
+
+@pytest.fixture
+def priced(tmp_path: Path) -> Path:
+    path = tmp_path / "models.local.toml"
+    path.write_text(PRICED)
+    return path
+
+
+def held(run_id: str) -> RunProgress:
+    with Store().read() as cursor:
+        found = run(cursor, run_id)
+    assert found is not None
+    return found
+
+
+def test_a_trial_that_was_begun_and_not_finished_counts_in_its_run(
+    paying: FakeProvider, priced: Path, db: Path
+) -> None:
+    """The journal is cut behind the fourth reply of the first trial, as a kill leaves it; the database is lost."""
+    header = a_campaign(paying, priced)
+    go(header, priced)
+    path = journal_path(header.run_id)
+    lines = path.read_bytes().splitlines(keepends=True)
+    assert [orjson.loads(line)["type"] for line in lines[:6]] == ["run", *["reply"] * 5]
+    path.write_bytes(b"".join(lines[:5]) + lines[5][:40])
+    asked = [body["model"] for body in paying.bodies[:4]]
+    paying.requests.clear()
+    db.unlink()
+    fold(Store())
+    cut = held(header.run_id)
+    assert cut.done == 0
+    assert {role: use.calls for role, use in cut.use.items()} == {seat: asked.count(seat) for seat in set(asked)}
+    assert sum(use.prompt_tokens + use.completion_tokens for use in cut.use.values()) == 4 * TOKENS
+    assert cut.use["doctor"].cost_usd == pytest.approx(0.018 * asked.count("doctor"))
+    (listed,) = json.loads(core(db, "runs", "--format", "json").stdout)
+    assert (listed["calls"], listed["tokens"], listed["trials_done"]) == (4, 4 * TOKENS, 0)
+    printed = json.loads(core(db, "report", "spend", "--run", header.run_id, "--format", "json").stdout)
+    assert sum(row["calls"] for row in printed) == 4
+    go(header, priced)
+    assert sum(use.calls for use in held(header.run_id).use.values()) == 4 + len(paying.requests)
+
+
+def test_judgements_and_a_regrading_are_counted_once(paying: FakeProvider, db: Path) -> None:
+    header, url, models = a_campaign(paying), paying.base_url, registry()
+    go(header)
+    played = len(paying.requests)
+    regrade(Regrading((header.run_id,), "openai/strict", base_url=url), models)
+    regraded = len(paying.requests) - played
+    for wanted in (TermsWanted("openai/judge", base_url=url), FactsWanted("openai/judge", which="all", base_url=url)):
+        assert judge(Store(), wanted, models).judged == 3
+    for _ in range(2):
+        fold(Store())
+        with Store().read() as cursor:
+            rows = spending(cursor)
+            ids = [
+                call_id
+                for table in ("patient_judgements", "fact_judgements")
+                for (kept,) in cursor.execute(f"SELECT calls FROM {table}").fetchall()
+                for call_id in orjson.loads(kept)
+            ]
+            named = "SELECT count(*), any_value(model) FROM calls WHERE list_contains(?, call_id)"
+            assert cursor.execute(named, [ids]).fetchall() == [(6, "openai/judge")]
+        by = {(row["run_id"][:7], row["model"]): (row["calls"], row["failed"]) for row in rows}
+        assert len(ids) == 6
+        assert by[header.run_id[:7], "openai/strict"] == (regraded, 0)
+        assert [row["calls"] for row in rows if row["run_id"].startswith("judging-")] == [3, 3]
+        assert sum(row["calls"] for row in rows) == len(paying.requests) == played + regraded + 6
+        assert sum(row["prompt_tokens"] + row["completion_tokens"] for row in rows) == len(paying.requests) * TOKENS
+        db.unlink()
+    journals = b"".join(path.read_bytes() for path in Store().journals.glob("judging-*/journal.jsonl"))
+    assert journals.count(b'"request"') == 6, "the record of a call stands once"
