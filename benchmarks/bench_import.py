@@ -59,8 +59,8 @@ def _import(release: Path, times: int) -> dict[str, float]:
     """Import ``times`` times; measures the last."""
     import pyarrow
 
+    from core.frameworks.craftmd.release.layout import find
     from core.jobs.release.importing import import_release
-    from core.jobs.release.layout import find
     from core.store.database import Store
 
     pyarrow.array([])  # the first array loads pandas: modules are loaded before the clock starts

@@ -79,8 +79,8 @@ def main() -> None:
 @contextmanager
 def imported(release: Path) -> Iterator[None]:
     """Import the release into a database of its own."""
+    from core.frameworks.craftmd.release.layout import find
     from core.jobs.release.importing import import_release
-    from core.jobs.release.layout import find
     from core.store.database import Store
 
     with tempfile.TemporaryDirectory() as folder:

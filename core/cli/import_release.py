@@ -15,11 +15,11 @@ from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progres
 from core.datasets.archive import GIGABYTE, Limits, opened
 from core.datasets.download import archive_url, downloaded, is_url
 from core.errors import UsageError
+from core.frameworks.craftmd.release.layout import chosen, find, wanted
+from core.frameworks.craftmd.release.own_cases import OWN_CASES
 from core.jobs.release.importing import import_release
-from core.jobs.release.layout import chosen, find, wanted
 from core.jobs.release.report import ImportReport, ModelReport
 from core.store.database import Store
-from core.store.queries.release import OWN_CASES
 
 _SHOWN_FAULTS = 20
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from core.frameworks.craftmd.release.layout import chosen, find
 from core.jobs.release.importing import import_release
-from core.jobs.release.layout import chosen, find
 from core.jobs.release.report import ImportReport
 from core.store.database import Store
 from core.store.runs import RunProgress, run

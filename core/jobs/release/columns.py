@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from core.agents.mcq import STRICT_VERSION
-from core.jobs.release.case_file import McqVerdicts, ReleaseTrial
-from core.jobs.release.fields import ARMS, Fault
+from core.frameworks.craftmd.release.case_file import McqVerdicts, ReleaseTrial
+from core.frameworks.craftmd.release.fields import ARMS, Fault
 from core.jobs.release.prompts import prompt_hash, template_of
 from core.store.queries.release import FROM_TABLES
 from core.store.tables import SCHEMAS

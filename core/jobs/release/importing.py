@@ -9,19 +9,21 @@ from collections.abc import Callable, Sequence
 from core import __version__
 from core.case import Case, case_set_hash
 from core.datasets import imported
-from core.datasets.craftmd_csv import Reading, read_craftmd_csv
-from core.datasets.craftmd_qc import single_diagnosis
+from core.datasets.readers import read_cases
+from core.datasets.reading import Reading
 from core.errors import AnamnesisError
-from core.jobs.release.case_file import TRIALS, BadFileError
+from core.frameworks.craftmd.release.case_file import TRIALS, BadFileError
+from core.frameworks.craftmd.release.fields import ARMS
+from core.frameworks.craftmd.release.layout import QC_FILE, Layout, ModelFolder
+from core.frameworks.craftmd.release.own_cases import OWN_CASES
+from core.frameworks.craftmd.release.quality_control import single_diagnosis
 from core.jobs.release.columns import GRADER, Columns
-from core.jobs.release.fields import ARMS
-from core.jobs.release.layout import QC_FILE, Layout, ModelFolder
 from core.jobs.release.reader import ModelReading, ReleaseReader
 from core.jobs.release.report import ImportReport
 from core.journal import RunHeader
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.release import OWN_CASES, ReleaseBatch, ReleaseRun, documents, known_files, write_release
+from core.store.queries.release import ReleaseBatch, ReleaseRun, documents, known_files, write_release
 
 DATASET = "craftmd"
 PATIENT, SUMMARISER = "gpt_4", "gpt_3_5"
@@ -42,7 +44,7 @@ def import_release(
     used; then nothing was stored.
     """
     fold(store)  # re-gradings of this release that only the journals hold have to be there before its own grades
-    cases_read = read_craftmd_csv(layout.cases_file, DATASET)
+    cases_read = read_cases(layout.cases_file, DATASET, "craftmd")
     cases = _with_quality_control(cases_read.cases, layout)
     with store.read() as cursor:
         known, kept = known_files(cursor), documents(cursor)

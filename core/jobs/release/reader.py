@@ -11,16 +11,16 @@ from typing import NamedTuple
 
 from core.case import Case
 from core.errors import AnamnesisError
-from core.jobs.release.case_file import (
+from core.frameworks.craftmd.release.case_file import (
     BadFileError,
     ReleaseTrial,
     read_case_file,
     read_trials,
     stored_object,
 )
+from core.frameworks.craftmd.release.layout import MODELS, ModelFolder, number_of
+from core.frameworks.craftmd.release.own_cases import SAMPLE, OwnCase, bring_own_cases, own_case
 from core.jobs.release.columns import Columns
-from core.jobs.release.layout import MODELS, ModelFolder, number_of
-from core.jobs.release.own_cases import SAMPLE, OwnCase, bring_own_cases, own_case
 from core.jobs.release.report import ModelReport
 from core.store.queries.release import ReleaseFile
 

@@ -16,13 +16,12 @@ import pyarrow as pa
 
 from core.case import Case
 from core.events import COUNTED, Format, QuestionType
+from core.frameworks.craftmd.release.own_cases import OWN_CASES
 from core.journal import RunHeader
 from core.store.queries.cases import add_cases
 from core.store.rows import run_row
 from core.store.tables import OF_A_TRIAL, Row, insert
 
-OWN_CASES = "craftmd-images"
-"""The data set of the cases that results bring themselves, as those on pictures do."""
 FROM_TABLES = "[]"
 """The stream of a trial whose events are what the tables hold: nothing is stored twice."""
 

@@ -12,8 +12,8 @@ from core.debugger.steps import Step, TrialRecord, steps_of_trial
 from core.frameworks.base import Arm, Campaign
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import Settings
+from core.frameworks.craftmd.release.layout import chosen, find
 from core.jobs.release.importing import import_release
-from core.jobs.release.layout import chosen, find
 from core.models.registry import load_registry
 from core.prompts import own_packs_folder
 from core.store.database import Store

@@ -14,9 +14,9 @@ from core.cli.app import main
 from core.errors import UsageError
 from core.events import Answered, Event, Finished, Graded, Started
 from core.frameworks.base import Arm
+from core.frameworks.craftmd.release.layout import chosen, find
 from core.jobs.plan import trials_of
 from core.jobs.release.importing import import_release
-from core.jobs.release.layout import chosen, find
 from core.jobs.reread import count_outdated, reread
 from core.journal import GradesLine, JournalWriter, RunHeader, TrialLine, journal_path, read_lines
 from core.measures.accuracy import accuracy

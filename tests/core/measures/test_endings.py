@@ -89,8 +89,8 @@ def test_a_model_without_any_conversation_has_nothing_to_show(store: Store) -> N
 
 @pytest.mark.skipif(not RELEASE, reason="ANAMNESIS_CRAFTMD_RELEASE does not name the authors' release")
 def test_the_release_ends_as_is_known_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from core.frameworks.craftmd.release.layout import find
     from core.jobs.release.importing import import_release
-    from core.jobs.release.layout import find
 
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "release.duckdb"))
     store = Store()

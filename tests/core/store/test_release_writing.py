@@ -8,8 +8,8 @@ import duckdb
 import pytest
 
 from core.errors import AnamnesisError
+from core.frameworks.craftmd.release.layout import find
 from core.jobs.release.importing import import_release
-from core.jobs.release.layout import find
 from core.store.database import Store
 from core.store.queries import release
 from core.store.queries.transcripts import latest_grades

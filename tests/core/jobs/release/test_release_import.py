@@ -12,7 +12,7 @@ from core.case import Case
 from core.datasets import imported
 from core.errors import AnamnesisError, UsageError
 from core.events import Answered, Ended, Failed, Finished, Graded, Started, Summarised, Utterance
-from core.jobs.release.layout import find
+from core.frameworks.craftmd.release.layout import find
 from core.live.stored import load_trial
 from core.measures.accuracy import accuracy
 from core.store.database import Store

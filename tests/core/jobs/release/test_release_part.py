@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from core.events import Answered, Utterance
+from core.frameworks.craftmd.release.layout import find
 from core.jobs.release.importing import import_release
-from core.jobs.release.layout import find
 from core.jobs.release.report import ImportReport
 from core.store.database import Store
 from core.store.queries.transcripts import trial_events

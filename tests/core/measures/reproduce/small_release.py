@@ -12,8 +12,8 @@ import numpy as np
 
 from core.case import SPECIALTIES
 from core.datasets.published import RELEASE_DATASETS
+from core.frameworks.craftmd.release.layout import find
 from core.jobs.release.importing import import_release
-from core.jobs.release.layout import find
 from core.measures.reproduce.release import ModelScores
 from core.store.database import Store
 from core.store.queries.release import ReleasedCase

@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 from core import images
 from core.case import FINAL_QUESTION, Case, read_demographics
-from core.datasets.readers.formats.craftmd import SOURCE
+from core.datasets.readers import FORMATS
 from core.errors import UsageError
+from core.frameworks.craftmd.release.case_file import TRIAL_NAMES, BadFileError, stored_object
 from core.images import Image
-from core.jobs.release.case_file import TRIAL_NAMES, BadFileError, stored_object
-from core.store.queries.release import OWN_CASES
 
+OWN_CASES = "craftmd-images"
+"""The data set of the cases that results bring themselves, as those on pictures do."""
 SAMPLE = 5
 """Files of an unknown folder that are looked at to tell whether its results bring their own cases."""
 _PICTURE_PART = b'"image_url"'
@@ -79,7 +80,7 @@ def own_case(stored: dict[str, Any], case_id: str) -> OwnCase:
         age=age,
         sex=sex,
         images=kept,
-        source=SOURCE,
+        source=FORMATS["craftmd"].source,
     )
     return OwnCase(case, bool(addresses), faults)
 

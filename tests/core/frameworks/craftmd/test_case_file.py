@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from core.case import Case
-from core.jobs.release.case_file import BadFileError, ReleaseTrial, read_case_file
+from core.frameworks.craftmd.release.case_file import BadFileError, ReleaseTrial, read_case_file
 from tests.support.release import a_conversation, a_file, a_trial
 
 CASE = Case(

@@ -16,7 +16,7 @@ from core.agents.mcq import judge_loose, judge_strict
 from core.case import Case
 from core.events import EndReason, Verdict
 from core.frameworks.conversation import FINAL_DIAGNOSIS
-from core.jobs.release.fields import ARMS, FRQ_KEYS, KEYS, MCQ_KEYS, Fault, fault_of, said_in, text_of
+from core.frameworks.craftmd.release.fields import ARMS, FRQ_KEYS, KEYS, MCQ_KEYS, Fault, fault_of, said_in, text_of
 
 TRIALS = 5
 TRIAL_NAMES = tuple(f"trial_{number}" for number in range(TRIALS))

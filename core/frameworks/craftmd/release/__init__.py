@@ -1,0 +1,1 @@
+"""Reads the authors' release: their repository's folders, case files, prompts and quality control."""
