@@ -14,21 +14,8 @@ from core.frameworks.base import frameworks
 NAMED = re.compile(r"craft-?md|automedic", re.IGNORECASE)
 WORD = re.compile(r"CONSULTATION|Consultation\\w+|consultation")
 """An identifier or a whole string: "consultation" is an English word, too."""
-DATA_SET = "the data set and release that bear the name"
 ITEMS = "reads cases as that framework's items"
 LEFT = {
-    "core/cli/cases.py": DATA_SET,
-    "core/cli/import_release.py": DATA_SET,
-    "core/datasets/importing.py": DATA_SET,
-    "core/datasets/published.py": DATA_SET,
-    "core/jobs/release/importing.py": DATA_SET,
-    "core/jobs/release/columns.py": DATA_SET,
-    "core/jobs/release/reader.py": DATA_SET,
-    "core/measures/accuracy.py": DATA_SET,
-    "core/measures/experts/workbooks.py": DATA_SET,
-    "core/measures/reproduce/remarks.py": DATA_SET,
-    "core/store/queries/release.py": DATA_SET,
-    "pages/parts/debug_setup.py": DATA_SET,
     "core/cli/training.py": ITEMS,
     "core/jobs/profiling.py": ITEMS,
     "core/measures/history/figures.py": ITEMS,

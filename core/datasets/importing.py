@@ -20,7 +20,6 @@ from core.datasets.readers import FORMATS, read_cases
 from core.datasets.reading import Reading
 from core.errors import AnamnesisError
 
-_CRAFTMD_FILE = "usmle_and_derm_dataset.csv"
 _NAME_LENGTH = 40
 
 
@@ -61,9 +60,10 @@ def import_file(
 
 
 def name_of(path: Path) -> str:
-    """Return the name of a data set that a file's name suggests."""
-    if path.name == _CRAFTMD_FILE:
-        return "craftmd"
+    """Return the name of a data set that a file's name suggests: its format's, where it was published under that."""
+    for one in FORMATS.values():
+        if path.name in one.files:
+            return one.name
     plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in path.stem.lower()).strip("-")
     return plain[:_NAME_LENGTH].strip("-") or "cases"
 

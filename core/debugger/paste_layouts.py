@@ -331,6 +331,10 @@ _OPTION_COLUMNS = (
     ("option_a", "option_b", "option_c", "option_d", "option_e"), ("a", "b", "c", "d", "e"),
 )  # fmt: skip
 _ANSWERS = ("answer", "correct_answer", "answer_text", "answer_idx", "label", "correct_option", "key")
+ROWS_OF = tuple(
+    one.title for one in FORMATS.values() if set(_STEMS) & set(one.needs) and set(_ANSWERS) & set(one.needs)
+)
+"""The titles of the formats of which a pasted row is read: those with a column of the story and one of the answer."""
 _LISTED = re.compile(r"""['"]([A-J])['"]\s*:\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")""")
 
 

@@ -38,7 +38,7 @@ from core.store.selection import Selection
 
 How = Literal["single", "agreed", "tie_broken", "open"]
 TIE_BREAKER = "d3"
-"""The third annotator of the CRAFT-MD release."""
+"""The third annotator of the release."""
 
 
 @dataclass(frozen=True)
@@ -376,7 +376,7 @@ def _estimates(sums: Floats) -> tuple[Floats, Floats]:
 
 
 RELEASE, IMPORTED = "release", "imported"
-"""Under which name annotations of the CRAFT-MD release, and those of a file, are kept in place of a review's."""
+"""Under which name annotations of the authors' release, and those of a file, are kept in place of a review's."""
 RELEASE_THIRD = "release d3"
 
 

@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from core.errors import AnamnesisError
-from core.frameworks.craftmd.release.layout import find
+from core.frameworks.craftmd.release import RELEASE
 from core.jobs.release.importing import import_release
 from core.store.database import Store
 from core.store.queries import release
@@ -29,7 +29,7 @@ def count(table: str) -> int:
 
 
 def put_in(root: Path) -> None:
-    layout = find(root, "release")
+    layout = RELEASE.find(root, "release")
     import_release(Store(), layout, layout.models)
 
 

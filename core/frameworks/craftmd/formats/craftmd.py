@@ -49,4 +49,5 @@ FORMAT = Format(
     fields=frozenset({"case_vignette"}),
     start=each(_fields),
     needs=COLUMNS,
+    files=frozenset({"usmle_and_derm_dataset.csv"}),
 )
