@@ -102,7 +102,7 @@ def _tell_model(model: ModelReport, own_cases: str) -> None:
     ]
     words = ", ".join(f"{count:,} {what}" for count, what in parts if count) or "no file could be used"
     trials = f"; {model.trials:,} trials came in" if model.trials else ""
-    print(f"{model.label} (results/{model.folder}): {words}{trials}.")
+    print(f"{model.label} ({model.folder}): {words}{trials}.")
     if model.own_cases:
         print(f"  Its files bring {model.own_cases:,} cases of their own: data set {own_cases}.")
     for remark in model.remarks:

@@ -71,11 +71,6 @@ class PublishedTest:
     p_text: str
     p_adjusted: float | None
 
-    @property
-    def specialty_name(self) -> str | None:
-        """Our name of the specialty."""
-        return SPECIALTY_NAMES[self.specialty] if self.specialty else None
-
 
 @dataclass(frozen=True)
 class LeaderboardRow:

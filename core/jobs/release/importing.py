@@ -44,6 +44,7 @@ _SHOWN = "with"
 class ModelReport:
     """What was found of one model: files taken (some in place of earlier ones) or as they were, and what is excluded.
 
+    ``folder`` is where in the release its files lie.
     ``kept`` counts earlier files that this copy does not have: their trials stay. ``prompts`` maps the hash of a
     doctor's prompt to the new conversations held under it, ``excluded`` why new answers do not count to how many.
     ``remarks`` are sentences about single files that were taken, such as a picture that is broken. ``own_cases``
@@ -179,8 +180,6 @@ class _Reading:
     """
 
     model: ModelFolder
-    place: str
-    """Where in the release the folder lies."""
     report: ModelReport
     files: list[ReleaseFile] = field(default_factory=list)
     cases: list[tuple[Case, int]] = field(default_factory=list)
@@ -202,8 +201,9 @@ class _Reader:
 
     def read(self, model: ModelFolder) -> _Reading:
         """Read what is new of a model; its trials go into ``columns``."""
-        place, report = self._layout.name_of(model.path), ModelReport(model.name, model.model.label)
-        reading, first = _Reading(model, place, report), len(self.columns)
+        place = self._layout.name_of(model.path)
+        report, first = ModelReport(place, model.model.label), len(self.columns)
+        reading = _Reading(model, report)
         if self._leads_out(model.path):
             raise AnamnesisError(f"{place} is a link that leads out of the release's folder.")
         own = model.model.own_cases
@@ -232,7 +232,7 @@ class _Reader:
                 yield self._contents(_path(model, case_id)), case_id, self._cases.get(case_id, (None,))[0]
 
     def _take(self, reading: _Reading, case_id: str) -> None:
-        name = f"{reading.place}/{case_id}.json"
+        name = f"{reading.report.folder}/{case_id}.json"
         before = self._known.get((reading.model.run_id, name))
         file = self._read_file(reading, case_id, name, before)
         if file is before:

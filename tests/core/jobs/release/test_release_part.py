@@ -61,8 +61,10 @@ def test_every_file_came_in(imported: tuple[Store, ImportReport], files: dict[st
     _, report = imported
     assert report.quarantined == ()
     assert report.rejected_cases == ()
-    assert {m.folder: m.taken for m in report.models} == {folder: len(cases) for folder, cases in files.items()}
-    assert {m.folder: m.trials for m in report.models} == {folder: 5 * len(cases) for folder, cases in files.items()}
+    assert {m.folder: m.taken for m in report.models} == {f"results/{name}": len(held) for name, held in files.items()}
+    assert {m.folder: m.trials for m in report.models} == {
+        f"results/{name}": 5 * len(held) for name, held in files.items()
+    }
 
 
 def test_scores_follow_from_the_files(imported: tuple[Store, ImportReport], files: dict[str, Any]) -> None:
