@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from core.datasets.archive import GIGABYTE, Limits, opened
-from core.datasets.readers.wording import clipped
+from core.datasets.reading import clipped
 from core.errors import UsageError
 
 LISTS = frozenset({".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet"})

@@ -37,7 +37,7 @@ LARGEST_FILE = 64_000_000
 _SAMPLE = 5
 """Files of an unknown folder that are looked at to tell whether its results bring their own cases."""
 _SHOWN = "with"
-"""``core.jobs.pictures.WITH``, which loads every model client."""
+"""What a run's setting ``images`` says where its doctor was shown pictures."""
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 What counts as the experts' answer: the one annotator's, both's where they agree, the third's where they do not. Items
 about one case hang together: intervals resample cases with all their items. The shares of one item a case, as in the
-CRAFT-MD release, have Wilson's. Models' names are given only of a review that is unblinded.
+authors' release, have Wilson's. Models' names are given only of a review that is unblinded.
 
 A grader of free responses stands against experts answer by answer and count by count. What its measured error means for
 an accuracy: the estimator of Rogan and Gladen (American Journal of Epidemiology 1978, 107:71), 95 %.
