@@ -159,5 +159,5 @@ class Release(ABC):
         raise BadFileError("it brings no case of its own")
 
     def template_of(self, prompt: str) -> str:
-        """Return a doctor's prompt with marks in place of what differs from case to case."""
+        """Return a doctor's prompt with ``{specialty}`` in place of the case's specialty, if it names one."""
         return prompt
