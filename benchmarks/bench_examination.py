@@ -19,7 +19,7 @@ from typing import Any
 from common import table
 
 from core.case import Case, sentences
-from core.datasets.craftmd_csv import read_craftmd_csv
+from core.datasets.readers import read_cases
 from core.sections import divided
 
 MARKS = Path(__file__).with_name("examination_marks.json")
@@ -67,7 +67,7 @@ def main() -> None:
     chosen = parser.parse_args()
     if chosen.csv is None:
         parser.error("give the authors' case file, or set ANAMNESIS_CRAFTMD_RELEASE")
-    cases = {case.case_key.rpartition("/")[2]: case for case in read_craftmd_csv(chosen.csv).cases}
+    cases = {case.case_key.rpartition("/")[2]: case for case in read_cases(chosen.csv, "craftmd").cases}
     rows = []
     for half, marks in json.loads(MARKS.read_text())["halves"].items():
         for name, values in (("all sentences", True), ("prose only", False)):

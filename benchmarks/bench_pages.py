@@ -79,13 +79,13 @@ def main() -> None:
 @contextmanager
 def imported(release: Path) -> Iterator[None]:
     """Import the release into a database of its own."""
+    from core.frameworks.craftmd.release import RELEASE
     from core.jobs.release.importing import import_release
-    from core.jobs.release.layout import find
     from core.store.database import Store
 
     with tempfile.TemporaryDirectory() as folder:
         os.environ["ANAMNESIS_DB"] = str(Path(folder) / "anamnesis.duckdb")
-        layout = find(release, str(release))
+        layout = RELEASE.find(release, str(release))
         import_release(Store(), layout, list(layout.models))
         yield
 

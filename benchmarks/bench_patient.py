@@ -36,8 +36,8 @@ from core.agents.base import Dialogue, Said, Scene, Turn, what_patient_holds
 from core.agents.reference.doctor import ReferenceDoctor
 from core.agents.reference.patient import ReferencePatient
 from core.case import Case
-from core.datasets.craftmd_csv import read_craftmd_csv
 from core.datasets.library import library
+from core.datasets.readers import read_cases
 from core.frameworks.consultation.doctor import QUESTION
 from core.text.case_items import itemized
 from core.text.patient_terms import lexicon
@@ -247,7 +247,9 @@ def main() -> None:
     chosen = parser.parse_args()
     sets = {"library": list(library())}
     if chosen.csv is not None:
-        sets["imported"] = random.Random(chosen.seed).sample(list(read_craftmd_csv(chosen.csv).cases), chosen.cases)
+        sets["imported"] = random.Random(chosen.seed).sample(
+            list(read_cases(chosen.csv, "craftmd").cases), chosen.cases
+        )
     folder = chosen.csv.parent.parent if chosen.csv is not None else None
     marks = json.loads(MARKS.read_text()) if MARKS.exists() else {}
     patient, doctor = ReferencePatient(), ReferenceDoctor()

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from core.measures.accuracy import PUBLISHED_CASES
+from core.datasets.published import printed_sets
 from core.stats.corrections import LABELS
 from core.store.database import Store
 from core.store.selection import McqRule, doctor_of
@@ -66,7 +66,7 @@ st.title("Monitoring", anchor=False)
 st.caption("Versions of one model in order, each compared with the one before it, paired by case.")
 sets = known_case_sets()
 keep_valid("monitoring_cases", sets)
-usual = next((name for name in sets if len(held_models(name, "mcq_loose")) > 1), PUBLISHED_CASES)
+usual = next((name for name in sets if len(held_models(name, "mcq_loose")) > 1), printed_sets()[0])
 case_set = st.segmented_control(
     "Cases", list(sets), default=usual, required=True, format_func=dataset_name, key="monitoring_cases",
     bind="query-params", help="Figures on different cases are never mixed.",

@@ -1,4 +1,4 @@
-"""No code knows a framework by name but its own folder: what is left is named here, and does not grow."""
+"""No code knows a framework by name but its own folder."""
 
 from __future__ import annotations
 
@@ -14,34 +14,16 @@ from core.frameworks.base import frameworks
 NAMED = re.compile(r"craft-?md|automedic", re.IGNORECASE)
 WORD = re.compile(r"CONSULTATION|Consultation\w+|consultation")
 """An identifier or a whole string: "consultation" is an English word, too."""
-DATA_SET = "the data set and release that bear the name"
-LEFT = {
-    "core/cli/cases.py": DATA_SET,
-    "core/cli/import_release.py": DATA_SET,
-    "core/datasets/craftmd_csv.py": DATA_SET,
-    "core/datasets/importing.py": DATA_SET,
-    "core/datasets/published.py": DATA_SET,
-    "core/datasets/readers/formats/craftmd.py": DATA_SET,
-    "core/debugger/paste_layouts.py": DATA_SET,
-    "core/jobs/release/importing.py": DATA_SET,
-    "core/jobs/release/layout.py": DATA_SET,
-    "core/jobs/release/own_cases.py": DATA_SET,
-    "core/measures/accuracy.py": DATA_SET,
-    "core/measures/experts/workbooks.py": DATA_SET,
-    "core/measures/reproduce/remarks.py": DATA_SET,
-    "core/store/queries/release.py": DATA_SET,
-    "pages/parts/debug_setup.py": DATA_SET,
-}
 
 
-def test_no_file_names_a_framework_but_those_that_are_known() -> None:
+def test_no_file_names_a_framework_outside_of_its_folder() -> None:
     own = tuple(f"core/frameworks/{name}/" for name in frameworks())
     files = [path for room in ("core", "pages") for path in sorted((paths.ROOT / room).rglob("*.py"))]
     named = {
         place for path in [paths.ROOT / "app.py", *files]
         if not (place := path.relative_to(paths.ROOT).as_posix()).startswith(own) and _names_one(path)
     }  # fmt: skip
-    assert named == set(LEFT)
+    assert not named
 
 
 def _names_one(path: Path) -> bool:

@@ -10,16 +10,18 @@ from typing import Annotated
 import typer
 
 from core.cli.data import SHOWN, tell_pictures, tell_rows, tell_specialties
-from core.cli.import_release import import_craftmd
+from core.cli.import_release import command_of
 from core.datasets.importing import Imported, import_file
 from core.datasets.readers import FORMATS
 from core.datasets.select import select
 from core.errors import UsageError
+from core.frameworks.base import frameworks
 from core.measures.history.measures import save_items_of_facts
 from core.store.database import Store
 
 app = typer.Typer(no_args_is_help=True, help="Bring in cases from files.", rich_markup_mode=None)
-app.command("craftmd")(import_craftmd)
+for _release in (one.release for one in frameworks().values() if one.release):
+    app.command(_release.name)(command_of(_release))
 
 
 @app.callback()

@@ -1,4 +1,4 @@
-"""``import craftmd``: brings in the CRAFT-MD authors' release, with its conversations, answers and grades."""
+"""``import NAME``: brings in what the authors of a framework released, with conversations, answers and grades."""
 
 from __future__ import annotations
 
@@ -15,33 +15,36 @@ from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progres
 from core.datasets.archive import GIGABYTE, Limits, opened
 from core.datasets.download import archive_url, downloaded, is_url
 from core.errors import UsageError
-from core.jobs.release.importing import import_release
-from core.jobs.release.layout import chosen, find, wanted
-from core.jobs.release.report import ImportReport, ModelReport
+from core.frameworks.release import Release
+from core.jobs.release.importing import ImportReport, ModelReport, import_release
 from core.store.database import Store
-from core.store.queries.release import OWN_CASES
 
 _SHOWN_FAULTS = 20
 
 
-def import_craftmd(
-    source: Annotated[
-        str, typer.Argument(metavar="PATH|URL", help="Folder, .zip or .tar.* of the authors' repository.")
-    ],
-    models: Annotated[str | None, typer.Option(help="Only these models, with commas: labels or folders.")] = None,
-    max_gb: Annotated[float, typer.Option("--max-gb", help="Most gigabytes an archive may unpack to.")] = 4.0,
-) -> int:
-    """Import the CRAFT-MD authors' release; a file that cannot be used is set aside by name, the others go in."""
-    if max_gb <= 0:
-        raise UsageError("--max-gb must be more than 0.")
-    limits = Limits(total_bytes=int(max_gb * GIGABYTE))
-    with _local(source, limits) as path, opened(path, wanted, limits) as folder:
-        layout = find(folder, source)
-        picked = chosen(layout, [name.strip() for name in models.split(",") if name.strip()] if models else None)
-        with _counted("Reading case files", sum(len(model.case_ids) for model in picked)) as on_file:
-            report = import_release(Store(), layout, picked, on_file)
-    _tell(report)
-    return 0
+def command_of(release: Release) -> Callable[..., int]:
+    """Return the command that imports a release."""
+
+    def command(
+        source: Annotated[
+            str, typer.Argument(metavar="PATH|URL", help="Folder, .zip or .tar.* of the authors' repository.")
+        ],
+        models: Annotated[str | None, typer.Option(help="Only these models, with commas: labels or folders.")] = None,
+        max_gb: Annotated[float, typer.Option("--max-gb", help="Most gigabytes an archive may unpack to.")] = 4.0,
+    ) -> int:
+        if max_gb <= 0:
+            raise UsageError("--max-gb must be more than 0.")
+        limits = Limits(total_bytes=int(max_gb * GIGABYTE))
+        with _local(source, limits) as path, opened(path, release.wanted, limits) as folder:
+            layout = release.find(folder, source)
+            picked = layout.chosen([name.strip() for name in models.split(",") if name.strip()] if models else None)
+            with _counted("Reading case files", sum(len(model.case_ids) for model in picked)) as on_file:
+                report = import_release(Store(), layout, picked, on_file)
+        _tell(release, report)
+        return 0
+
+    command.__doc__ = f"Import {release.about}; a file that cannot be used is set aside by name, the others go in."
+    return command
 
 
 @contextmanager
@@ -73,24 +76,24 @@ def _counted(title: str, total: int) -> Iterator[Callable[[], None]]:
         yield lambda: bar.advance(task)
 
 
-def _tell(report: ImportReport) -> None:
+def _tell(release: Release, report: ImportReport) -> None:
     for model in report.models:
-        _tell_model(model)
+        _tell_model(model, release.own_cases)
     for line, reason in report.rejected_cases:
         print(f"The data set's file, line {line}, was left out: {reason}.")
     _tell_faults(report)
     if report.documents:
         print(f"Kept as they are: {', '.join(report.documents)}.")
     if report.saved_cases:
-        print(f"The {report.cases:,} cases are now the data set craftmd: `run --cases craftmd`.")
+        print(f"The {report.cases:,} cases are now the data set {release.name}: `run --cases {release.name}`.")
     if report.saved_own_cases:
-        command = f"`run --cases {OWN_CASES}`"
-        print(f"{report.saved_own_cases:,} cases of the results' own are now the data set {OWN_CASES}: {command}.")
+        own = release.own_cases
+        print(f"{report.saved_own_cases:,} cases of the results' own are now the data set {own}: `run --cases {own}`.")
     if report.changed:
         print("See them with: python -m core report accuracy, or python -m core runs")
 
 
-def _tell_model(model: ModelReport) -> None:
+def _tell_model(model: ModelReport, own_cases: str) -> None:
     parts = [
         (model.taken - model.replaced, "files new"),
         (model.replaced, "changed (their trials were replaced)"),
@@ -99,9 +102,9 @@ def _tell_model(model: ModelReport) -> None:
     ]
     words = ", ".join(f"{count:,} {what}" for count, what in parts if count) or "no file could be used"
     trials = f"; {model.trials:,} trials came in" if model.trials else ""
-    print(f"{model.label} (results/{model.folder}): {words}{trials}.")
+    print(f"{model.label} ({model.folder}): {words}{trials}.")
     if model.own_cases:
-        print(f"  Its files bring {model.own_cases:,} cases of their own: data set {OWN_CASES}.")
+        print(f"  Its files bring {model.own_cases:,} cases of their own: data set {own_cases}.")
     for remark in model.remarks:
         print(f"  {remark} The case goes without it.")
     for reason, count in model.excluded.most_common():

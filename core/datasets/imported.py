@@ -1,7 +1,7 @@
 """Cases that the user has imported: one JSONL file a data set, beside the database and never in the repository.
 
 Beside ``NAME.jsonl`` lies ``NAME.info.json`` with the record of its import. Pictures of cases are kept by
-``core.images``, each once for all data sets that name it, and go with the last of them.
+``core.images``, each once for all data sets that name it, and go with the last of them; stored runs do not count.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ import orjson
 from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from core import paths
+from core import images, paths
 from core.case import Case
-from core.datasets.kept_pictures import hashes_in, kept_pictures, sweep
 from core.datasets.reading import Remark, Unit
 from core.errors import AnamnesisError, UsageError
 
@@ -28,6 +27,7 @@ KEPT_REASONS = 1000
 """Rows whose reasons are kept with a data set; the others are only counted."""
 _LONGEST_NAME = 41
 _NO_PICTURES: Mapping[str, Path] = MappingProxyType({})
+_HASH = re.compile(rb'"sha256":"([0-9a-f]{64})"')
 _NAME = re.compile(rf"[a-z0-9][a-z0-9_-]{{0,{_LONGEST_NAME - 1}}}")
 
 
@@ -99,7 +99,7 @@ def save(
     check_name(name)
     path = folder() / f"{name}.jsonl"
     try:
-        with _alone(), kept_pictures(path, cases, pictures):
+        with _alone(), _kept_pictures(path, cases, pictures):
             _replace_both(path, cases, info)
     except OSError as error:
         raise AnamnesisError(f"The data set {name} cannot be kept in {folder()}: {error.strerror or error}.") from error
@@ -166,10 +166,10 @@ def delete(name: str) -> Deleted:
         with _alone():
             with path.open("rb") as file:
                 count = sum(1 for line in file if line.strip())
-            held = hashes_in(path)
+            held = _hashes_in(path)
             path.unlink()
             _info_path(name).unlink(missing_ok=True)
-            pictures = sweep(folder(), held)
+            pictures = _sweep(folder(), held)
     except OSError as error:
         raise AnamnesisError(f"The data set {name} cannot be deleted: {error.strerror or error}.") from error
     return Deleted(count, pictures)
@@ -191,3 +191,38 @@ def _write_half(path: Path, pieces: Iterable[bytes]) -> None:
     except OSError:
         _half(path).unlink(missing_ok=True)
         raise
+
+
+@contextlib.contextmanager
+def _kept_pictures(file: Path, cases: Iterable[Case], pictures: Mapping[str, Path]) -> Iterator[None]:
+    """Keep the pictures of the cases that are to stand in ``file``; afterwards drop what no data set names.
+
+    ``pictures`` are their files by hash. Raises ``AnamnesisError`` where one is no longer what was read.
+    """
+    wanted = {image.sha256 for case in cases for image in case.images if image.sha256 in pictures}
+    before = _hashes_in(file)
+    try:
+        for sha256 in sorted(wanted):
+            if images.keep(pictures[sha256]).sha256 != sha256:
+                raise AnamnesisError(f"The picture {pictures[sha256].name} changed while it was imported: try again.")
+        yield
+    finally:
+        _sweep(file.parent, before | wanted)
+
+
+def _hashes_in(file: Path) -> set[str]:
+    """Return the hashes of the pictures that a data set names; none where there is no such file."""
+    if not file.is_file():
+        return set()
+    return {found.decode() for found in _HASH.findall(file.read_bytes())}
+
+
+def _sweep(folder: Path, candidates: set[str]) -> int:
+    """Delete those of some pictures that no data set in ``folder`` names, and return how many there were."""
+    if not candidates:
+        return 0
+    unnamed = candidates.difference(*map(_hashes_in, folder.glob("*.jsonl")))
+    gone = [file for sha256 in unnamed for file in images.folder().glob(f"{sha256}.*")]
+    for file in gone:
+        file.unlink(missing_ok=True)
+    return len(gone)

@@ -6,22 +6,27 @@ The page and the command line share it.
 from __future__ import annotations
 
 import time
+import zipfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from core.case import Case
 from core.datasets import imported
+from core.datasets.archive import GIGABYTE, Limits, opened
 from core.datasets.imported import KEPT_REASONS, DatasetInfo
 from core.datasets.lint import Finding, lint
-from core.datasets.packed import list_in
 from core.datasets.readers import FORMATS, read_cases
-from core.datasets.reading import Reading
-from core.errors import AnamnesisError
+from core.datasets.reading import Reading, clipped
+from core.errors import AnamnesisError, UsageError
 
-_CRAFTMD_FILE = "usmle_and_derm_dataset.csv"
 _NAME_LENGTH = 40
+_LISTS = frozenset({".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet"})
+"""Endings of files that hold cases."""
+_PICTURES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".gif"})
+_LIMITS = Limits(total_bytes=GIGABYTE, members=20_000, way_out="Unpack it yourself and import the list in it.")
 
 
 @dataclass(frozen=True)
@@ -61,9 +66,10 @@ def import_file(
 
 
 def name_of(path: Path) -> str:
-    """Return the name of a data set that a file's name suggests."""
-    if path.name == _CRAFTMD_FILE:
-        return "craftmd"
+    """Return the name of a data set that a file's name suggests: its format's, where it was published under that."""
+    for one in FORMATS.values():
+        if path.name in one.files:
+            return one.name
     plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in path.stem.lower()).strip("-")
     return plain[:_NAME_LENGTH].strip("-") or "cases"
 
@@ -113,3 +119,36 @@ def _info(dataset: str, path: Path, reading: Reading, findings: list[Finding]) -
         findings=len(findings),
         severe_findings=sum(finding.severe for finding in findings),
     )
+
+
+@contextmanager
+def list_in(path: Path) -> Iterator[Path]:
+    """Lend the list of cases that ``path`` is or packs; what is unpacked goes when it is given back.
+
+    Raises ``UsageError`` where a zip holds no list or several, ``AnamnesisError`` where it is damaged, too large or not
+    safe to unpack.
+    """
+    if not path.is_file() or not zipfile.is_zipfile(path):
+        yield path
+        return
+    with opened(path, _wanted, _LIMITS) as folder:
+        lists = sorted(found for found in folder.rglob("*") if found.suffix.lower() in _LISTS and found.is_file())
+        if len(lists) != 1:
+            raise UsageError(_not_one(path, [str(found.relative_to(folder)) for found in lists]))
+        yield lists[0]
+
+
+def _wanted(member: PurePosixPath) -> bool:
+    """Say whether a member is a list or a picture, and none of what a Mac adds."""
+    hidden = any(part.startswith(".") or part == "__MACOSX" for part in member.parts)
+    return not hidden and member.suffix.lower() in _LISTS | _PICTURES
+
+
+def _not_one(path: Path, lists: list[str]) -> str:
+    if not lists:
+        return (
+            f"{path.name} is packed and holds no list of cases (CSV, JSON, JSON Lines or Parquet): put the list in it, "
+            "beside its pictures; of a spreadsheet, save a sheet as CSV."
+        )
+    named = ", ".join(clipped(name) for name in lists[:5]) + (", …" if len(lists) > 5 else "")
+    return f"{path.name} holds {len(lists)} lists of cases ({named}): pack one with its pictures."

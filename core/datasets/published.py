@@ -1,6 +1,8 @@
-"""The papers' printed figures, tidy: every table of CRAFT-MD cell by cell, its leaderboard, and the other papers' rows.
+"""The papers' printed figures, tidy: tables cell by cell, leaderboards, and rows of other kinds.
 
-Labels of models, formats and groups are those of data/published (its README explains them); numbers are as printed.
+A framework brings its own as files of data/published: ``NAME_accuracy.csv``, ``NAME_pvalues.csv``,
+``NAME_leaderboard.csv``, about the data set NAME, and ``NAME.csv``. Labels of models, formats and groups are those of
+that folder (its README explains them); numbers are as printed.
 """
 
 from __future__ import annotations
@@ -9,7 +11,6 @@ import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
 
 from core import paths
 from core.case import SPECIALTIES
@@ -17,7 +18,6 @@ from core.errors import AnamnesisError
 from core.events import Format, QuestionType
 
 FOLDER = paths.DATA / "published"
-RowFile = Literal["craftmd_expert", "craftmd_intext", "consultation", "automedic"]
 
 SPECIALTY_NAMES = {name.lower().replace(" ", "_"): name for name in SPECIALTIES}
 """Label of a specialty → our name of it."""
@@ -29,7 +29,7 @@ RELEASE_DATASETS = {
 
 @dataclass(frozen=True)
 class AccuracyFigure:
-    """One bar of CRAFT-MD: mean accuracy and the bounds of its 95 % interval, between 0 and 1, to three decimals.
+    """One bar of a paper: mean accuracy and the bounds of its 95 % interval, between 0 and 1, to three decimals.
 
     ``scope``: overall, specialty, dataset, dataset_single_dx, multimodal or monitoring. ``specialty`` and ``dataset``
     are labels, ``None`` where the table is not split by them. Source: supplementary table ``table``.
@@ -54,7 +54,7 @@ class AccuracyFigure:
 
 @dataclass(frozen=True)
 class PublishedTest:
-    """One test of CRAFT-MD: two arms, the p-value and the adjusted one, to four decimals.
+    """One test of a paper: two arms, the p-value and the adjusted one, to four decimals.
 
     ``p_text`` is what is printed (``<0.0001`` in table 18, where ``p_value`` is ``None``). ``model`` is ``None`` where
     the arms are models, ``question_type`` where they are question types.
@@ -71,11 +71,6 @@ class PublishedTest:
     p_text: str
     p_adjusted: float | None
 
-    @property
-    def specialty_name(self) -> str | None:
-        """Our name of the specialty."""
-        return SPECIALTY_NAMES[self.specialty] if self.specialty else None
-
 
 @dataclass(frozen=True)
 class LeaderboardRow:
@@ -90,8 +85,8 @@ class LeaderboardRow:
 
 
 @lru_cache
-def accuracy_figures() -> tuple[AccuracyFigure, ...]:
-    """Return the 640 figures of supplementary tables 1, 4, 6, 8, 10, 12, 14, 16, 19 and 22, in printed order."""
+def accuracy_figures(paper: str = "") -> tuple[AccuracyFigure, ...]:
+    """Return the figures of a framework's paper, by default of every one, in printed order."""
     return tuple(
         AccuracyFigure(
             table=int(row["table"]),
@@ -105,13 +100,13 @@ def accuracy_figures() -> tuple[AccuracyFigure, ...]:
             ci_low=float(row["ci_low"]),
             ci_high=float(row["ci_high"]),
         )
-        for row in _read("craftmd_accuracy")
+        for row in _printed("accuracy", paper)
     )
 
 
 @lru_cache
-def published_tests() -> tuple[PublishedTest, ...]:
-    """Return the 984 tests of supplementary tables 2, 3, 5, 7, 9, 11, 13, 15, 17, 18, 20, 21 and 23."""
+def published_tests(paper: str = "") -> tuple[PublishedTest, ...]:
+    """Return the tests of a framework's paper, by default of every one, in printed order."""
     return tuple(
         PublishedTest(
             table=int(row["table"]),
@@ -125,13 +120,13 @@ def published_tests() -> tuple[PublishedTest, ...]:
             p_text=row["p_value"],
             p_adjusted=_number(row["p_adjusted"]),
         )
-        for row in _read("craftmd_pvalues")
+        for row in _printed("pvalues", paper)
     )
 
 
 @lru_cache
-def leaderboard() -> tuple[LeaderboardRow, ...]:
-    """Return the authors' leaderboard of 2025-01-02: 12 models, both question types, best first within each."""
+def leaderboard(paper: str = "") -> tuple[LeaderboardRow, ...]:
+    """Return the authors' leaderboard, by default every one: both question types, best first within each."""
     formats = ("vignette", "multi_turn", "single_turn", "summarized")
     return tuple(
         LeaderboardRow(
@@ -142,7 +137,7 @@ def leaderboard() -> tuple[LeaderboardRow, ...]:
             organisation=row["organisation"],
             means={name: float(row[name]) for name in formats},
         )
-        for row in _read("craftmd_leaderboard")
+        for row in _printed("leaderboard", paper)
     )
 
 
@@ -157,9 +152,21 @@ def inferred_single_diagnosis() -> dict[str, bool]:
 
 
 @lru_cache
-def rows(name: RowFile) -> tuple[dict[str, str], ...]:
+def rows(name: str) -> tuple[dict[str, str], ...]:
     """Return another file of data/published as it stands: column → text, empty where nothing applies."""
     return tuple(_read(name))
+
+
+@lru_cache
+def printed_sets() -> tuple[str, ...]:
+    """Return the data sets whose accuracy is printed."""
+    return tuple(sorted(path.stem.removesuffix("_accuracy") for path in FOLDER.glob("*_accuracy.csv")))
+
+
+def _printed(kind: str, paper: str) -> Iterator[dict[str, str]]:
+    for path in sorted(FOLDER.glob(f"*_{kind}.csv")):
+        if paper in ("", path.stem.removesuffix(f"_{kind}")):
+            yield from _read(path.stem)
 
 
 def _read(name: str) -> Iterator[dict[str, str]]:

@@ -30,3 +30,9 @@ class Reading:
     pictures: dict[str, Path] = field(default_factory=dict)
     format: str = ""
     unit: Unit = "line"
+
+
+def clipped(text: str, most: int = 60) -> str:
+    """Return a text from a file as a message may show it: no more than ``most`` characters, no control characters."""
+    plain = "".join(c if c.isprintable() else " " for c in text)
+    return plain if len(plain) <= most else f"{plain[: most - 1]}…"

@@ -17,8 +17,7 @@ from core.debugger.stored import load_record
 from core.debugger.templates import escaped, literal_template, template_of
 from core.errors import UsageError
 from core.events import Called
-from core.frameworks.base import framework
-from core.jobs.release import prompts as release
+from core.frameworks.base import Framework, framework
 from core.prompts import ENVIRONMENT, Prompt, PromptPack, check_pack_name, load_pack, own_packs_folder, read_prompt
 
 __all__ = ["pack_from_trial", "save_pack", "template_of"]
@@ -107,7 +106,7 @@ def _used_prompts(trial: TrialRecord, base: PromptPack) -> dict[str, str]:
     It is that of the kind of question this case asks; how the pack words other kinds is not known.
     """
     if trial.system_prompt is not None:
-        return {"doctor": template_of_release(trial.system_prompt)}
+        return {"doctor": template_of_release(trial.system_prompt, framework(trial.header.protocol))}
     found: dict[str, str] = {}
     calls = [event.call for event in trial.events if isinstance(event, Called) and event.call.parts]
     for part in (part for call in calls for part in parts_of(call)):
@@ -123,9 +122,10 @@ def _used_prompts(trial: TrialRecord, base: PromptPack) -> dict[str, str]:
     return found
 
 
-def template_of_release(prompt: str) -> str:
+def template_of_release(prompt: str, of: Framework) -> str:
     """Return a release's doctor prompt as a template, with its specialties under the names that the release uses."""
-    before, clause, after = release.template_of(prompt).partition(_OF_RELEASE)
+    marked = of.release.template_of(prompt) if of.release else prompt
+    before, clause, after = marked.partition(_OF_RELEASE)
     if not clause:
         return escaped(prompt.strip())
     names = orjson.dumps(_NAMES_OF_RELEASE).decode()

@@ -93,7 +93,7 @@ def _split(body: str, has_choices: bool) -> tuple[str, str]:
 
 
 def _cut_question(body: str, has_choices: bool) -> tuple[str, str]:
-    """Cut the question: the last sentence, a line of its own, or as CRAFT-MD's rule has it."""
+    """Cut the question: the last sentence, a line of its own, or as ``split_question`` finds it."""
     last = (sentences(body) or [""])[-1]
     unstopped = _ASKED.search(last)
     last = unstopped[0] if unstopped else last

@@ -12,7 +12,8 @@ from typing import Any
 import orjson
 
 from core.case import split_question
-from core.datasets.craftmd_csv import COLUMNS, specialty_of
+from core.datasets.readers import FORMATS
+from core.datasets.readers.specialties import known_specialty
 
 _LETTERS = "ABCDEFGHIJ"
 _MOST = len(_LETTERS)
@@ -330,6 +331,10 @@ _OPTION_COLUMNS = (
     ("option_a", "option_b", "option_c", "option_d", "option_e"), ("a", "b", "c", "d", "e"),
 )  # fmt: skip
 _ANSWERS = ("answer", "correct_answer", "answer_text", "answer_idx", "label", "correct_option", "key")
+ROWS_OF = tuple(
+    one.title for one in FORMATS.values() if set(_STEMS) & set(one.needs) and set(_ANSWERS) & set(one.needs)
+)
+"""The titles of the formats of which a pasted row is read: those with a column of the story and one of the answer."""
 _LISTED = re.compile(r"""['"]([A-J])['"]\s*:\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")""")
 
 
@@ -356,7 +361,7 @@ def read_row(text: str) -> Row | None:
     choices = _choices(row)
     answer, note = _answer(row, choices)
     notes += [note] if note else []
-    return Row(vignette, question, choices, answer, specialty_of(str(row.get("category") or "")), tuple(notes))
+    return Row(vignette, question, choices, answer, known_specialty(str(row.get("category") or "")), tuple(notes))
 
 
 def _json_rows(text: str) -> list[dict[str, Any]]:
@@ -390,13 +395,16 @@ def _csv_rows(text: str) -> list[dict[str, Any]]:
 
 
 def _headless(values: Sequence[str]) -> dict[str, Any] | None:
-    """Return a row of CRAFT-MD's file without its header, with or without the number in front."""
-    for start in (0, 1):
-        row = dict(zip(COLUMNS, values[start:], strict=False))
-        choices = [row.get(name) for name in COLUMNS[1:5]]
-        whole = len(row) == len(COLUMNS) and specialty_of(row["category"]) is not None
-        if whole and row["answer"].strip() and row["answer"] in choices:
-            return dict(row)
+    """Return a row of a published file without its header, with or without the number in front.
+
+    Only of a format that names the answer in full and a specialty, for by these a row is known from prose with commas.
+    """
+    for one in (one for one in FORMATS.values() if {"answer", "category"} <= set(one.needs)):
+        for start in (0, 1):
+            row: dict[str, Any] = dict(zip(one.needs, values[start:], strict=False))
+            known = len(row) == len(one.needs) and known_specialty(row["category"])
+            if known and row["answer"].strip() in _choices(row):
+                return row
     return None
 
 

@@ -26,6 +26,7 @@ from core.case import Case, Fact, Profile
 from core.errors import UsageError
 from core.events import FORMATS, QUESTION_TYPES, Event, Format, Parent, QuestionType, Started, Utterance
 from core.frameworks.casting import Casting, CastNames, full_name, is_model, is_rule, seated
+from core.frameworks.release import Release
 from core.images import kept
 from core.journal import RunHeader
 from core.models.base import Sampling
@@ -277,6 +278,8 @@ class Framework(ABC):
     """Reference kind → what it does, where its seat's title does not say it: a name, and after a colon the rest."""
     publishes: ClassVar[tuple[str, ...]] = ()
     """The measures of which its publication has figures, kept under its name in ``data/published``."""
+    release: ClassVar[Release | None] = None
+    """What reads the cases and results that its authors released, if they did."""
 
     # what is played
 
@@ -580,6 +583,14 @@ def publisher(measure: str) -> Framework:
         if measure in one.publishes:
             return one
     raise UsageError(f"No framework has published figures of {measure}.")
+
+
+def released(measure: str) -> Release:
+    """Return the results behind the published figures of a measure; raise ``UsageError`` where none were released."""
+    found = publisher(measure).release
+    if found is None:
+        raise UsageError(f"The authors whose figures of {measure} are published have released no results.")
+    return found
 
 
 def kinds_in_words() -> dict[str, str]:

@@ -184,8 +184,6 @@ def chosen(
 
 
 Split = Literal["all", "specialty", "dataset", "dermatology", "single"]
-PUBLISHED_CASES = "craftmd"
-"""The case set that the published figures are about."""
 _SCOPES: dict[Split, tuple[str, ...]] = {
     "all": ("overall", "monitoring", "multimodal"),
     "specialty": ("specialty",),
@@ -257,10 +255,10 @@ def own_cells(scores: Iterable[CaseScore], split: Split, interval: IntervalKind)
     ]
 
 
-def published_cells(split: Split) -> list[Cell]:
-    """Return the published cells of a split, the first table that has one where several do."""
+def published_cells(case_set: str, split: Split) -> list[Cell]:
+    """Return what is published of a case set and a split, from the first table that has a cell where several do."""
     found: dict[tuple[str, str, str, str | None], Cell] = {}
-    for figure in accuracy_figures():
+    for figure in accuracy_figures(case_set):
         if figure.scope in _SCOPES[split]:
             cell = _published(figure)
             found.setdefault((cell.model, cell.format, cell.question_type, cell.group), cell)

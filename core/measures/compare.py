@@ -237,14 +237,14 @@ def recorrected(found: Sequence[Step], correction: Correction) -> list[Step]:
     return [replace(step, adjusted_p=p) for step, p in zip(found, p_values, strict=True)]
 
 
-def published_versions(versions: Sequence[str], label_of: Callable[[str], str]) -> list[AccuracyFigure]:
-    """Return the published overall figures of versions, for those of which the database holds nothing."""
+def published_versions(case_set: str, versions: Sequence[str], label_of: Callable[[str], str]) -> list[AccuracyFigure]:
+    """Return the overall figures that are published of versions on a case set."""
     labels = {label_of(version) for version in versions}
     scopes = ("monitoring", "overall")
     found: dict[tuple[str, str, str], AccuracyFigure] = {}
-    for figure in sorted((f for f in accuracy_figures() if f.scope in scopes), key=lambda f: scopes.index(f.scope)):
-        if figure.model in labels:
-            found.setdefault((figure.model, figure.format, figure.question_type), figure)
+    printed = (f for f in accuracy_figures(case_set) if f.scope in scopes and f.model in labels)
+    for figure in sorted(printed, key=lambda f: scopes.index(f.scope)):
+        found.setdefault((figure.model, figure.format, figure.question_type), figure)
     return list(found.values())
 
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from core.datasets.published import inferred_single_diagnosis
+from core.datasets.published import inferred_single_diagnosis, printed_sets
+from core.frameworks.base import released
 from core.jobs.reread import count_outdated
 from core.measures.accuracy import (
-    PUBLISHED_CASES,
     Cell,
     Split,
     group_of,
@@ -38,9 +38,9 @@ class View:
 
 
 def known_case_sets() -> dict[str, int]:
-    """Return case set → cases played, the largest first; the published one is always there."""
+    """Return case set → cases played, the largest first; those with published figures are always there."""
     found = case_sets()
-    return found if PUBLISHED_CASES in found else {**found, PUBLISHED_CASES: 0}
+    return {**found, **{name: 0 for name in printed_sets() if name not in found}}
 
 
 def kinds_asked(case_set: str) -> list[AsksFor]:
@@ -97,7 +97,7 @@ def _kinds(path: str, version: str, case_set: str) -> list[AsksFor]:
 @st.cache_resource(max_entries=48, show_spinner=False)
 def _cells(path: str, version: str, view: View) -> list[Cell]:
     own = own_cells(viewed_scores(view), view.split, view.statistics.interval)
-    published = published_cells(view.split) if view.case_set == PUBLISHED_CASES and not view.asks_for else []
+    published = [] if view.asks_for else published_cells(view.case_set, view.split)
     return with_published(own, published, label_of)
 
 
@@ -115,5 +115,5 @@ def _read_before(path: str, version: str) -> int:
 def _single(path: str, version: str) -> frozenset[str]:
     with Store().read() as cursor:
         stored = single_diagnosis_keys(cursor)
-    inferred = {f"{PUBLISHED_CASES}/{case}" for case, single in inferred_single_diagnosis().items() if single}
+    inferred = {f"{released('accuracy').name}/{case}" for case, single in inferred_single_diagnosis().items() if single}
     return frozenset(stored | inferred)

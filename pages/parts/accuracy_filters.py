@@ -7,8 +7,9 @@ from typing import Any
 import streamlit as st
 
 from core.case import SPECIALTIES
+from core.datasets.published import printed_sets
 from core.events import FORMATS, QUESTION_TYPES
-from core.measures.accuracy import PUBLISHED_CASES, Cell, Split
+from core.measures.accuracy import Cell, Split
 from core.store.selection import SEPARATOR
 from pages.parts.accuracy_data import View, kinds_asked, known_case_sets
 from pages.parts.figure_controls import ask_several, ask_statistics, dataset_name, keep_valid
@@ -60,7 +61,7 @@ def ask_view() -> View:
             bind="query-params", help="Figures on different cases are never mixed.",
         )  # fmt: skip
         case_set = case_set or next(iter(sets))
-        splits = list(SPLIT) if case_set == PUBLISHED_CASES else _OWN_SPLITS
+        splits = list(SPLIT) if case_set in printed_sets() else _OWN_SPLITS
         keep_valid("acc_split", splits)
         split = st.segmented_control(
             "Split by", splits, default="all", required=True, format_func=SPLIT.__getitem__, key="acc_split",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from core.datasets.packed import list_in
+from core.datasets.importing import list_in
 from core.datasets.readers import read_cases
 from core.datasets.readers.files import Record, Rows
 from core.datasets.readers.registry import chosen_format

@@ -10,6 +10,7 @@ from core.case import SPECIALTIES, Case
 from core.datasets.library import DATASET as LIBRARY
 from core.datasets.select import answers_of, datasets
 from core.debugger.paste import Pasted, case_of, read_pasted
+from core.debugger.paste_layouts import ROWS_OF
 from core.debugger.run import start_bench
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES
@@ -173,7 +174,7 @@ def _ask_pasted() -> Case | None:
     text = st.text_area(
         "Vignette, question, choices and answer", key="debug_paste", height=180, placeholder=_PLACEHOLDER,
         persist_state="session",
-        help="In any usual layout, or a row of a CRAFT-MD or MedQA file as JSON or CSV. All can be edited below.",
+        help=f"In any usual layout, or a row of a file as JSON or CSV ({', '.join(ROWS_OF)}). All can be edited below.",
     )  # fmt: skip
     if not (text or "").strip():
         st.caption("Paste a vignette, then press Ctrl+Enter: what is recognised appears below and can be corrected.")

@@ -3,7 +3,7 @@
 import pandas as pd
 import streamlit as st
 
-from core.measures.accuracy import PUBLISHED_CASES, accuracy_of, chosen
+from core.measures.accuracy import accuracy_of, chosen
 from core.measures.compare import Step, published_versions, recorrected, steps
 from core.stats.corrections import LABELS, Correction, format_p, stars
 from core.store.database import Store
@@ -29,12 +29,10 @@ def bars(case_set: str, versions: list[str], mcq_rule: McqRule) -> list[Bar]:
         if r.mean is not None
     ]
     lacking = [version for version in versions if not any(bar.version == version for bar in own)]
-    by_label = {label_of(version): version for version in lacking} if case_set == PUBLISHED_CASES else {}
-    figures = published_versions(lacking, label_of)
+    by_label = {label_of(version): version for version in lacking}
     return own + [
         Bar(by_label[f.model], f.format, f.question_type, f.mean, f.ci_low, f.ci_high, published=True)
-        for f in figures
-        if f.model in by_label
+        for f in published_versions(case_set, lacking, label_of)
     ]
 
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from core.jobs.release.importing import import_release
-from core.jobs.release.layout import chosen, find
-from core.jobs.release.report import ImportReport
+from core.frameworks.craftmd.release import RELEASE
+from core.jobs.release.importing import ImportReport, import_release
 from core.store.database import Store
 from core.store.runs import RunProgress, run
 
 
 def import_all(root: Path, models: list[str] | None = None) -> ImportReport:
     """Import the release in a folder, or these models of it."""
-    layout = find(root, root.name)
-    return import_release(Store(), layout, chosen(layout, models))
+    layout = RELEASE.find(root, root.name)
+    return import_release(Store(), layout, layout.chosen(models))
 
 
 def dump() -> dict[str, list[Any]]:

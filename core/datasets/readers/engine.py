@@ -12,8 +12,7 @@ from core.datasets.readers.files import Damaged, Record, Rows
 from core.datasets.readers.format import CaseFields, Format, LeftOutError, RowError, Work
 from core.datasets.readers.pictures import tell_of_addresses
 from core.datasets.readers.registry import PLAIN, chosen_format
-from core.datasets.readers.wording import clipped
-from core.datasets.reading import Reading
+from core.datasets.reading import Reading, clipped
 from core.errors import AnamnesisError, UsageError
 
 NO_COLUMNS: Mapping[str, str] = {}

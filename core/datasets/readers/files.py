@@ -17,9 +17,7 @@ from typing import Any, Literal
 
 import orjson
 
-from core.datasets.readers.parquet import parquet_columns, parquet_rows
-from core.datasets.readers.wording import clipped
-from core.datasets.reading import Unit
+from core.datasets.reading import Unit, clipped
 from core.errors import AnamnesisError, UsageError
 
 Record = Mapping[str, Any]
@@ -71,7 +69,7 @@ class Rows:
             case "jsonl":
                 return _jsonl_rows(self.path)
             case "parquet":
-                return parquet_rows(self.path)
+                return _parquet_rows(self.path)
             case _:
                 return ((number, _record(one)) for number, one in enumerate(self.root, start=1))
 
@@ -86,7 +84,7 @@ class Rows:
             if self.kind == "csv":
                 self._columns = tuple(_header(_reader(self.path), self.path))
             elif self.kind == "parquet":
-                self._columns = tuple(parquet_columns(self.path))
+                self._columns = tuple(_parquet_columns(self.path))
             else:
                 self._columns = tuple(dict.fromkeys(str(name) for record in self.first() for name in record))
         return self._columns
@@ -266,3 +264,52 @@ def records_within(root: Any) -> list[Any] | None:
             return [{name: column[key] for name, column in root.items()} for key in keys]
     lists = [v for v in values if isinstance(v, list) and v and all(isinstance(one, dict) for one in v)]
     return lists[0] if len(lists) == 1 and len(root) <= 3 else None
+
+
+_BATCH = 1000
+"""Records of a Parquet file that are read at once."""
+
+
+def _parquet_columns(path: Path) -> tuple[str, ...]:
+    """Return the names of the columns; raise ``AnamnesisError`` where one stands there twice."""
+    names = tuple(_opened_parquet(path).schema_arrow.names)
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise AnamnesisError(f"{path.name}: the column {clipped(twice)} stands there twice.")
+    return names
+
+
+def _parquet_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield (position, record)."""
+    import pyarrow  # imported late: it takes a moment, and most files are text
+
+    file, number = _opened_parquet(path), 0
+    try:
+        for batch in file.iter_batches(batch_size=_BATCH):
+            for record in batch.to_pylist():
+                number += 1
+                yield number, record
+    # a value that Python has none for, such as broken UTF-8 or a date beyond its years, is one of the last two
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
+        raise AnamnesisError(
+            f"{path.name}, record {number + 1}: the Parquet file is damaged here ({_in_one_line(error)}); "
+            "nothing was imported."
+        ) from error
+
+
+def _opened_parquet(path: Path) -> Any:
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    try:
+        return parquet.ParquetFile(path)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise AnamnesisError(
+            f"{path.name} cannot be read as Parquet ({_in_one_line(error)}): it may be damaged or not whole; "
+            "nothing was imported."
+        ) from error
+
+
+def _in_one_line(error: Exception) -> str:
+    """Return what a library says of a fault, without its line breaks."""
+    return " ".join(str(error).split()).rstrip(".")

@@ -55,7 +55,7 @@ class Format:
     record has all of ``fields``, or of one of ``also``, and none of ``without``; the format that asks for the most
     wins. ``needs`` are the columns that a table must have. ``unpack`` finds the records of a JSON file whose outermost
     value is an object of this format's own layout, and returns ``None`` for any other. ``takes`` are the names that
-    --columns may give.
+    --columns may give. ``files`` are the names under which the data set itself was published.
     """
 
     name: str
@@ -70,6 +70,7 @@ class Format:
     unpack: Callable[[Mapping[str, Any]], list[Any] | None] | None = None
     takes: frozenset[str] = field(default=frozenset())
     also: tuple[frozenset[str], ...] = ()
+    files: frozenset[str] = frozenset()
 
     def fitting(self, record: Record) -> int:
         """Return how many fields of this format a record has where it has all of one layout, and 0 otherwise."""

@@ -15,8 +15,7 @@ from core.datasets.download import is_url
 from core.datasets.readers.files import Record
 from core.datasets.readers.format import RowError, Work
 from core.datasets.readers.values import plain
-from core.datasets.readers.wording import clipped
-from core.datasets.reading import Reading
+from core.datasets.reading import Reading, clipped
 from core.errors import UsageError
 from core.images import Image
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from core.datasets.readers import formats
 from core.datasets.readers.files import Damaged, Record, Rows, records_within
 from core.datasets.readers.format import Format
-from core.datasets.readers.wording import clipped
+from core.datasets.reading import clipped
 from core.errors import AnamnesisError, UsageError
 
 

@@ -25,7 +25,6 @@ from core.frameworks.answering import FROM_CONVERSATION, answered
 from core.frameworks.base import (
     ALL_ARMS,
     GRADER,
-    Arm,
     Branch,
     Campaign,
     Framework,
@@ -42,15 +41,13 @@ from core.frameworks.base import (
 from core.frameworks.casting import Casting, CastNames, is_model
 from core.frameworks.conversation import Talk, concluded
 from core.frameworks.craftmd.by_rule import ByRule
+from core.frameworks.craftmd.release import RELEASE
 from core.journal import RunHeader
 from core.models.base import Sampling
 from core.persona import PLAIN, label, parse_persona, persona_prompt
 from core.prompts import PromptPack
 
-PAPER_ARMS: tuple[Arm, ...] = tuple(
-    (f, q) for f in ("vignette", "multi_turn", "single_turn", "summarized") for q in ("mcq", "frq")
-)
-"""The eight arms of the published paper; the others are the preprint's."""
+PAPER_ARMS = RELEASE.arms
 PROMPTS = (
     "greeting", "doctor", "patient", "material", "exam", "answer_system", "answer_mcq", "answer_mcq_many",
     "answer_frq", "answer_frq_top3", "grader_extract", "grader_judge", "summariser",
@@ -110,7 +107,7 @@ class CraftMD(Framework):
     )
     arms, paper_arms, usual_arms = ALL_ARMS, PAPER_ARMS, "all"
     prompts, grades_itself = PROMPTS, True
-    publishes = ("accuracy", "experts")
+    publishes, release = ("accuracy", "experts"), RELEASE
     kinds: ClassVar = {
         GRADER.rules[0]: "Reference grader (names and synonyms)",
         ReferenceSummariser.name: "Reference summariser (quotes the patient)",

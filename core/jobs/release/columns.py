@@ -5,6 +5,7 @@ Ids and names that repeat go as dictionaries: a third of the time and half of th
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -14,15 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from core.agents.mcq import STRICT_VERSION
-from core.jobs.release.case_file import McqVerdicts, ReleaseTrial
-from core.jobs.release.fields import ARMS, Fault
-from core.jobs.release.prompts import prompt_hash, template_of
+from core.frameworks.release import Fault, McqVerdicts, Release, ReleasedTrial
 from core.store.queries.release import FROM_TABLES
 from core.store.tables import SCHEMAS
 
-GRADER = "gpt_4"
-"""Who graded the free responses of the release (Johri et al. 2025, Methods)."""
-_FORMATS = tuple(dict.fromkeys(format_ for format_, _ in ARMS))
 _MCQ_RULES = ("mcq_loose", "mcq_strict")
 _VERSIONS = {"mcq_strict": STRICT_VERSION}
 """Of rules by hand; 1 where none is named."""
@@ -30,10 +26,11 @@ Indices = npt.NDArray[np.intp]
 
 
 class Columns:
-    """The trials so far. ``now`` is when they come in: the release does not say when they happened."""
+    """The trials so far. ``now`` is when they come in: a release does not say when they happened."""
 
-    def __init__(self, now: float) -> None:
-        self._now = now
+    def __init__(self, release: Release, now: float) -> None:
+        self._release, self._now = release, now
+        self._formats = {asked: [f for f, q in release.arms if q == asked] for asked in ("mcq", "frq")}
         self._trials: list[tuple[Any, ...]] = []
         self._ids: list[str] = []
         self._lengths: list[int] = []
@@ -51,7 +48,7 @@ class Columns:
         return len(self._ids)
 
     def add(
-        self, run_id: str, case_key: str, content_hash: str, digest: str, trials: Sequence[ReleaseTrial]
+        self, run_id: str, case_key: str, content_hash: str, digest: str, trials: Sequence[ReleasedTrial]
     ) -> list[str]:
         """Take the trials of a case file and return the hashes of their prompts.
 
@@ -77,15 +74,16 @@ class Columns:
     def _prompt(self, prompt: str) -> str:
         known = self._hashes.get(prompt)
         if known is None:
-            template = template_of(prompt)
-            known = self._hashes[prompt] = prompt_hash(template)
+            template = self._release.template_of(prompt)
+            known = self._hashes[prompt] = hashlib.sha256(template.encode()).hexdigest()[:16]
             self.templates[known] = template
         return known
 
     def excluded(self, first: int) -> Counter[str]:
         """Return why answers do not count, and how many, from the trial at position ``first`` on."""
-        found = Counter(fault[1] for fault in self._faults[first * len(ARMS) :] if fault)
-        ungraded = sum(g is not None and g[0] == "ungradable" for g in self._frq[first * len(_FORMATS) :])
+        found = Counter(fault[1] for fault in self._faults[first * len(self._release.arms) :] if fault)
+        graded = self._frq[first * len(self._formats["frq"]) :]
+        ungraded = sum(g is not None and g[0] == "ungradable" for g in graded)
         return found + Counter({"the authors' grader gave no verdict": ungraded})
 
     def tables(self) -> dict[str, pa.Table]:
@@ -120,12 +118,12 @@ class Columns:
         })  # fmt: skip
 
     def _answer_table(self) -> pa.Table:
-        arms = np.tile(np.arange(len(ARMS)), len(self))
-        faults = self._faults
+        arms, faults = self._release.arms, self._faults
+        at = np.tile(np.arange(len(arms)), len(self))
         return pa.table({
-            "trial_id": self._ids_at(np.repeat(np.arange(len(self)), len(ARMS))),
-            "format": _named([a[0] for a in ARMS], arms),
-            "question_type": _named([a[1] for a in ARMS], arms),
+            "trial_id": self._ids_at(np.repeat(np.arange(len(self)), len(arms))),
+            "format": _named([format_ for format_, _ in arms], at),
+            "question_type": _named([question_type for _, question_type in arms], at),
             "response": pa.array(self._responses, pa.string()),
             "status": _named(["answered", "invalid"], np.array([f is not None for f in faults], dtype=np.intp)),
             "reason": pa.array([f and f[0] for f in faults], pa.string()),
@@ -151,18 +149,24 @@ class Columns:
         judged = [found for found in self._frq if found is not None]
         names = [found[1] for found in judged]
         return self._grades(
-            "frq", at, np.zeros(len(at), dtype=np.intp), ("frq",), GRADER, [f[0] for f in judged], names
+            "frq",
+            at,
+            np.zeros(len(at), dtype=np.intp),
+            ("frq",),
+            self._release.cast["grader"],
+            [f[0] for f in judged],
+            names,
         )
 
     def _grades(
         self, question_type: str, at: Indices, rule: Indices, rules: Sequence[str], grader: str,
         verdicts: Sequence[str | None], extracted: list[str | None],
     ) -> pa.Table:  # fmt: skip
-        """Return the rows of grades; ``at`` counts formats, ``_FORMATS`` to a trial."""
-        same = np.zeros(len(at), dtype=np.intp)
+        """Return the rows of grades; ``at`` counts the formats in which this was asked, trial by trial."""
+        same, formats = np.zeros(len(at), dtype=np.intp), self._formats[question_type]
         return pa.table({
-            "trial_id": self._ids_at(at // len(_FORMATS)),
-            "format": _named(_FORMATS, at % len(_FORMATS)),
+            "trial_id": self._ids_at(at // len(formats)),
+            "format": _named(formats, at % len(formats)),
             "question_type": _named([question_type], same),
             "rule": _named(rules, rule),
             "grader": _named([grader], same),

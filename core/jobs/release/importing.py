@@ -1,35 +1,90 @@
-"""Imports a copy of the release: reads what is new of it and stores that in one transaction, whole or not at all."""
+"""Imports a copy of a release: reads what is new of it and stores that in one transaction, whole or not at all.
+
+A framework's ``Release`` knows the authors' folders and files; here its files become runs like any other (source
+"release"). Faulty files are set aside by name.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from core import __version__
 from core.case import Case, case_set_hash
 from core.datasets import imported
-from core.datasets.craftmd_csv import Reading, read_craftmd_csv
-from core.datasets.craftmd_qc import single_diagnosis
 from core.errors import AnamnesisError
-from core.jobs.release.case_file import TRIALS, BadFileError
-from core.jobs.release.columns import GRADER, Columns
-from core.jobs.release.fields import ARMS
-from core.jobs.release.layout import QC_FILE, Layout, ModelFolder
-from core.jobs.release.reader import ModelReading, ReleaseReader
-from core.jobs.release.report import ImportReport
+from core.frameworks.release import BadFileError, Layout, ModelFolder, OwnCase
+from core.jobs.release.columns import Columns
 from core.journal import RunHeader
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.release import OWN_CASES, ReleaseBatch, ReleaseRun, documents, known_files, write_release
+from core.store.queries.release import (
+    ReleaseBatch,
+    ReleaseFile,
+    ReleaseRun,
+    documents,
+    known_files,
+    write_release,
+)
 
-DATASET = "craftmd"
-PATIENT, SUMMARISER = "gpt_4", "gpt_3_5"
-"""Who played the patient and wrote the summaries of the release (Johri et al. 2025, Methods)."""
+LARGEST_FILE = 64_000_000
+"""Bytes of a case file; those of releases have some ten thousand."""
+_SAMPLE = 5
+"""Files of an unknown folder that are looked at to tell whether its results bring their own cases."""
 _SHOWN = "with"
-"""``core.jobs.pictures.WITH``, which loads every model client."""
+"""What a run's setting ``images`` says where its doctor was shown pictures."""
 
-Documents = dict[str, tuple[str, bytes]]
+
+@dataclass
+class ModelReport:
+    """What was found of one model: files taken (some in place of earlier ones) or as they were, and what is excluded.
+
+    ``folder`` is where in the release its files lie.
+    ``kept`` counts earlier files that this copy does not have: their trials stay. ``prompts`` maps the hash of a
+    doctor's prompt to the new conversations held under it, ``excluded`` why new answers do not count to how many.
+    ``remarks`` are sentences about single files that were taken, such as a picture that is broken. ``own_cases``
+    counts the cases that the files bring themselves.
+    """
+
+    folder: str
+    label: str
+    taken: int = 0
+    replaced: int = 0
+    unchanged: int = 0
+    kept: int = 0
+    trials: int = 0
+    prompts: Counter[str] = field(default_factory=Counter)
+    excluded: Counter[str] = field(default_factory=Counter)
+    remarks: list[str] = field(default_factory=list)
+    own_cases: int = 0
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """What an import did.
+
+    ``quarantined``: files of which nothing was taken, with their reason. ``rejected_cases``: (line, reason) of the
+    data set's file. ``documents``: files that are kept as they are. ``saved_cases``: the cases are now a data set of
+    their own; ``saved_own_cases`` counts those that the files brought themselves and that are now another.
+    """
+
+    cases: int
+    models: tuple[ModelReport, ...]
+    quarantined: tuple[ReleaseFile, ...]
+    rejected_cases: tuple[tuple[int, str], ...]
+    documents: tuple[str, ...]
+    saved_cases: bool
+    saved_own_cases: int = 0
+
+    @property
+    def changed(self) -> bool:
+        """Whether any conversation came in."""
+        return any(model.taken for model in self.models)
 
 
 def import_release(
@@ -42,97 +97,64 @@ def import_release(
     used; then nothing was stored.
     """
     fold(store)  # re-gradings of this release that only the journals hold have to be there before its own grades
-    cases_read = read_craftmd_csv(layout.cases_file, DATASET)
-    cases = _with_quality_control(cases_read.cases, layout)
+    release, cases = layout.release, layout.release.cases(layout)
     with store.read() as cursor:
         known, kept = known_files(cursor), documents(cursor)
     now = time.time()
-    reader = ReleaseReader(layout.root, cases, known, now, on_file)
+    reader = _Reader(layout, cases.cases, known, now, on_file)
     readings = [reader.read(model) for model in models]
-    _refuse_if_useless(readings)
-    new_documents = _new_documents(reader, layout, kept)
-    if new_documents or any(reading.files for reading in readings):
-        batch = _batch(readings, reader.columns, case_set_hash(cases), now, new_documents)
-        with store.write() as connection:
-            write_release(connection, batch)
-    saved = _save_cases(DATASET, cases) > 0, _save_cases(OWN_CASES, _own_cases(readings))
-    return _report(readings, cases_read, layout, *saved)
-
-
-def _with_quality_control(cases: list[Case], layout: Layout) -> list[Case]:
-    """Mark which cases allow one single diagnosis, as far as the release's annotators looked at them."""
-    path = next((p for p in layout.annotations if p.name == QC_FILE and not p.is_symlink()), None)
-    single = single_diagnosis(path.read_bytes()) if path else {}
-    ids = [case.case_key.partition("/")[2] for case in cases]
-    return [
-        case.model_copy(update={"single_diagnosis": single[name]}) if name in single else case
-        for case, name in zip(cases, ids, strict=True)
-    ]
-
-
-def _refuse_if_useless(readings: Sequence[ModelReading]) -> None:
-    """Raise where no file of any model can be used."""
     faults = [f for reading in readings for f in (*reading.files, *reading.old_faults) if f.fault]
     if faults and not any(r.report.taken or r.report.unchanged for r in readings):
         raise AnamnesisError(
             f"None of the {len(faults):,} case files can be used ({faults[0].path}: {faults[0].fault}): "
             "nothing was imported."
         )
+    new_documents = {name: found for name, found in reader.documents() if kept.get(name) != found[0]}
+    if new_documents or any(reading.files for reading in readings):
+        set_hash = case_set_hash(cases.cases)
+        batch = ReleaseBatch(
+            runs=[ReleaseRun(_header(layout, r, set_hash, now), r.cases) for r in readings if r.cases],
+            tables=reader.columns.tables() if len(reader.columns) else {},
+            files=[file for r in readings for file in r.files],
+            templates=reader.columns.templates,
+            documents=new_documents,
+        )
+        with store.write() as connection:
+            write_release(connection, batch)
+    return ImportReport(
+        len(cases.cases), tuple(r.report for r in readings), tuple(faults), tuple(cases.rejected),
+        tuple(map(layout.name_of, layout.documents)), _save_cases(release.name, cases.cases) > 0,
+        _save_cases(release.own_cases, _own_cases(readings)),
+    )  # fmt: skip
 
 
-def _new_documents(reader: ReleaseReader, layout: Layout, kept: dict[str, str]) -> Documents:
-    """Return the experts' files that are new, as they are, for whoever reads them later."""
-    found: Documents = {}
-    for path in layout.annotations:
-        try:
-            data = reader.contents(path)
-        except BadFileError:
-            continue
-        name, digest = f"results/{path.parent.name}/{path.name}", hashlib.sha256(data).hexdigest()[:32]
-        if kept.get(name) != digest:
-            found[name] = (digest, data)
-    return found
-
-
-def _batch(
-    readings: Sequence[ModelReading], columns: Columns, set_hash: str, now: float, new: Documents
-) -> ReleaseBatch:  # fmt: skip
-    return ReleaseBatch(
-        runs=[ReleaseRun(_header(r, set_hash, now), r.cases) for r in readings if r.cases],
-        tables=columns.tables() if len(columns) else {},
-        files=[file for r in readings for file in r.files],
-        templates=columns.templates,
-        documents=new,
-    )
-
-
-def _header(reading: ModelReading, set_hash: str, now: float) -> RunHeader:
+def _header(layout: Layout, reading: _Reading, set_hash: str, now: float) -> RunHeader:
     """Describe a model's results as a run; its prompts are described once they are stored."""
-    model, own = reading.model, reading.own
+    model, own, release = reading.model, reading.own, layout.release
     shown = {"images": _SHOWN} if any(brought.shown for brought in (own or {}).values()) else {}
     return RunHeader(
         run_id=model.run_id,
         fingerprint=hashlib.sha256(model.run_id.encode()).hexdigest(),
-        protocol="craftmd",
+        protocol=release.name,
         doctor=model.model.label,
-        patient=PATIENT,
-        grader=GRADER,
-        summariser=SUMMARISER,
+        patient=release.cast["patient"],
+        grader=release.cast["grader"],
+        summariser=release.cast["summariser"],
         prompt_pack="as released",
         prompt_hash="",
-        case_set=DATASET if own is None else OWN_CASES,
+        case_set=release.name if own is None else release.own_cases,
         case_set_hash=set_hash if own is None else case_set_hash(_own_cases([reading])),
-        arms=list(ARMS),
-        trials=TRIALS,
+        arms=list(release.arms),
+        trials=release.trials,
         seed=0,
-        settings={"max_messages": model.model.max_messages, "folder": model.name, **shown},
+        settings={**model.model.settings, "folder": model.name, **shown},
         code_version=__version__,
         source="release",
         created_at=now,
     )
 
 
-def _own_cases(readings: Sequence[ModelReading]) -> list[Case]:
+def _own_cases(readings: Sequence[_Reading]) -> list[Case]:
     """Return the cases that files bring themselves, each once: with its picture where one of the models has it."""
     found: dict[str, Case] = {}
     for case in (brought.case for reading in readings for brought in (reading.own or {}).values()):
@@ -149,8 +171,136 @@ def _save_cases(name: str, cases: list[Case]) -> int:
     return len(cases)
 
 
-def _report(readings: Sequence[ModelReading], cases: Reading, layout: Layout, saved: bool, own: int) -> ImportReport:
-    faults = [f for r in readings for f in (*r.files, *r.old_faults) if f.fault]
-    names = tuple(f"results/{p.parent.name}/{p.name}" for p in layout.annotations)
-    models = tuple(r.report for r in readings)
-    return ImportReport(len(cases.cases), models, tuple(faults), tuple(cases.rejected), names, saved, own)
+@dataclass
+class _Reading:
+    """What a model's folder holds: ``files`` new, changed or newly faulty, ``old_faults`` faulty as before.
+
+    ``cases`` are those of the new files, with their position in the data set's file. ``own`` holds, by case id, the
+    cases that the files bring themselves, ``None`` where they are about the data set's.
+    """
+
+    model: ModelFolder
+    report: ModelReport
+    files: list[ReleaseFile] = field(default_factory=list)
+    cases: list[tuple[Case, int]] = field(default_factory=list)
+    old_faults: list[ReleaseFile] = field(default_factory=list)
+    own: dict[str, OwnCase] | None = None
+
+
+class _Reader:
+    """Reads models of one copy of a release into columns; ``known`` is what the database has seen of it before."""
+
+    def __init__(
+        self, layout: Layout, cases: Sequence[Case], known: Mapping[tuple[str, str], ReleaseFile], now: float,
+        on_file: Callable[[], None],
+    ) -> None:  # fmt: skip
+        self.columns = Columns(layout.release, now)
+        self._layout, self._root, self._known, self._on_file = layout, layout.root.resolve(), known, on_file
+        self._own: dict[str, Case] = {}
+        self._cases = {c.case_key.partition("/")[2]: (c, c.content_hash, n) for n, c in enumerate(cases)}
+
+    def read(self, model: ModelFolder) -> _Reading:
+        """Read what is new of a model; its trials go into ``columns``."""
+        place = self._layout.name_of(model.path)
+        report, first = ModelReport(place, model.model.label), len(self.columns)
+        reading = _Reading(model, report)
+        if self._leads_out(model.path):
+            raise AnamnesisError(f"{place} is a link that leads out of the release's folder.")
+        own = model.model.own_cases
+        if own or (own is None and self._layout.release.brings_own_cases(self._sample(model))):
+            reading.own = {}
+        for case_id in model.case_ids:
+            self._on_file()
+            self._take(reading, case_id)
+        report.own_cases, report.trials = len(reading.own or ()), len(self.columns) - first
+        report.excluded = self.columns.excluded(first)
+        here = {f"{place}/{case_id}.json" for case_id in model.case_ids}
+        taken = [path for (run_id, path), f in self._known.items() if run_id == model.run_id and f.fault is None]
+        report.kept = sum(path not in here for path in taken)
+        return reading
+
+    def documents(self) -> Iterator[tuple[str, tuple[str, bytes]]]:
+        """Yield name → (digest, contents) of the files that are kept as they are, for whoever reads them later."""
+        for path in self._layout.documents:
+            with contextlib.suppress(BadFileError):
+                data = self._contents(path)
+                yield self._layout.name_of(path), (hashlib.sha256(data).hexdigest()[:32], data)
+
+    def _sample(self, model: ModelFolder) -> Iterator[tuple[bytes, str, Case | None]]:
+        for case_id in model.case_ids[:_SAMPLE]:
+            with contextlib.suppress(BadFileError):  # said when the file itself is read
+                yield self._contents(_path(model, case_id)), case_id, self._cases.get(case_id, (None,))[0]
+
+    def _take(self, reading: _Reading, case_id: str) -> None:
+        name = f"{reading.report.folder}/{case_id}.json"
+        before = self._known.get((reading.model.run_id, name))
+        file = self._read_file(reading, case_id, name, before)
+        if file is before:
+            reading.report.unchanged += file.fault is None
+            reading.old_faults += [file] if file.fault else []
+            return
+        reading.files.append(file)
+        if file.fault is None:
+            case, position = reading.own[case_id][:2] if reading.own is not None else self._cases[case_id][::2]
+            reading.cases.append((case, position))
+            reading.report.prompts.update(file.prompts)
+            reading.report.taken += 1
+            reading.report.replaced += before is not None and before.fault is None
+
+    def _read_file(self, reading: _Reading, case_id: str, name: str, before: ReleaseFile | None) -> ReleaseFile:
+        """Read one file into the columns where it is new; returns ``before`` itself where nothing has changed."""
+        run_id, release = reading.model.run_id, self._layout.release
+        key, digest = case_id, ""
+        try:
+            data = self._contents(_path(reading.model, case_id))
+            if reading.own is None:
+                case, content_hash, position = self._cases.get(case_id, (None, "", -1))
+                salt = f"{content_hash} {position}"
+            else:
+                case, salt = self._own_case(reading, reading.own, name, case_id, data), "own"
+                content_hash = case.content_hash
+            key = case.case_key if case else case_id
+            hashed = hashlib.sha256(f"{release.version} {run_id} {case_id} {salt}\n".encode())
+            hashed.update(data)
+            digest = hashed.hexdigest()[:32]
+            if before is not None and before.digest == digest:
+                return before
+            trials = release.read(data, case_id, case, reading.model.model)
+            return ReleaseFile(run_id, name, key, digest, self.columns.add(run_id, key, content_hash, digest, trials))
+        except BadFileError as error:
+            fault = ReleaseFile(run_id, name, key, digest, fault=str(error))
+            return before if before == fault and before is not None else fault
+
+    def _own_case(self, reading: _Reading, own: dict[str, OwnCase], name: str, case_id: str, data: bytes) -> Case:
+        """Return the case that a file brings; its picture is kept again even where the file is as it was."""
+        brought = self._layout.release.own_case(data, case_id)
+        known = self._own.get(case_id)  # of another folder: what was shown there belongs to the case all the same
+        shared = known is not None and not brought.shown and _same_but_pictures(known, brought.case)
+        case = self._own[case_id] = known if known is not None and shared else brought.case
+        own[case_id] = brought._replace(case=case)
+        reading.report.remarks += [f"{name}: {fault}" for fault in brought.faults]
+        return case
+
+    def _contents(self, path: Path) -> bytes:
+        """Return a file's contents; what lies outside the release or is far too large is not read."""
+        if self._leads_out(path):
+            raise BadFileError("it is a link that leads out of the release's folder")
+        try:
+            with open(path, "rb") as file:
+                data = file.read(LARGEST_FILE + 1)
+        except OSError as error:
+            raise BadFileError(f"it cannot be read ({error.strerror})") from error
+        if len(data) > LARGEST_FILE:
+            raise BadFileError(f"it has more than {LARGEST_FILE // 1_000_000} MB")
+        return data
+
+    def _leads_out(self, path: Path) -> bool:
+        return path.is_symlink() and not path.resolve().is_relative_to(self._root)
+
+
+def _path(model: ModelFolder, case_id: str) -> Path:
+    return model.path / f"{case_id}.json"
+
+
+def _same_but_pictures(case: Case, other: Case) -> bool:
+    return case.model_copy(update={"images": ()}) == other.model_copy(update={"images": ()})

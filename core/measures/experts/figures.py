@@ -2,7 +2,7 @@
 
 What counts as the experts' answer: the one annotator's, both's where they agree, the third's where they do not. Items
 about one case hang together: intervals resample cases with all their items. The shares of one item a case, as in the
-CRAFT-MD release, have Wilson's. Models' names are given only of a review that is unblinded.
+authors' release, have Wilson's. Models' names are given only of a review that is unblinded.
 
 A grader of free responses stands against experts answer by answer and count by count. What its measured error means for
 an accuracy: the estimator of Rogan and Gladen (American Journal of Epidemiology 1978, 107:71), 95 %.
@@ -38,7 +38,7 @@ from core.store.selection import Selection
 
 How = Literal["single", "agreed", "tie_broken", "open"]
 TIE_BREAKER = "d3"
-"""The third annotator of the CRAFT-MD release."""
+"""The third annotator of the release."""
 
 
 @dataclass(frozen=True)
@@ -376,7 +376,7 @@ def _estimates(sums: Floats) -> tuple[Floats, Floats]:
 
 
 RELEASE, IMPORTED = "release", "imported"
-"""Under which name annotations of the CRAFT-MD release, and those of a file, are kept in place of a review's."""
+"""Under which name annotations of the authors' release, and those of a file, are kept in place of a review's."""
 RELEASE_THIRD = "release d3"
 
 

@@ -1,4 +1,4 @@
-"""Annotations in and out: the workbooks of the CRAFT-MD release, and plain CSV with the history of every answer.
+"""Annotations in and out: the workbooks of the authors' release, and plain CSV with the history of every answer.
 
 In the release two annotators have a workbook each, some conversations stand in both, and a third workbook holds what a
 third annotator said where those two differ. A sheet is a model, a row a conversation; the questions are the columns
@@ -25,6 +25,7 @@ import orjson
 
 from core.datasets.published import RELEASE_DATASETS
 from core.errors import AnamnesisError, UsageError
+from core.frameworks.base import Arm, released
 from core.measures.experts.figures import (
     IMPORTED,
     RELEASE,
@@ -36,7 +37,7 @@ from core.measures.experts.figures import (
 )
 from core.measures.experts.reviewing import states
 from core.store.database import Store
-from core.store.queries.release import Arm, ReleasedRun, document, released_runs
+from core.store.queries.release import ReleasedRun, document, released_runs
 from core.store.queries.reviews import (
     Annotation,
     Span,
@@ -141,7 +142,6 @@ GRADED_MODEL = "gpt_4"
 _ARM: Arm = ("vignette", "frq")
 _OWN_ID = 200
 """Columns before this one name cases of the data set."""
-_IMPORT = "import the authors' release with `python -m core import craftmd PATH`"
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,8 @@ def grader_of_release(store: Store) -> GraderOfRelease:
     """Compare the release's grader with its experts by counts of right trials, where its GPT-4 results are at hand."""
     cases = read_grader_file(_documents(store, {"grader": GRADER_FILE})["grader"])
     with store.read() as cursor:
-        run = next((run for run in released_runs(cursor) if run.model == GRADED_MODEL), None)
+        runs = released_runs(cursor, released("experts").name)
+    run = next((run for run in runs if run.model == GRADED_MODEL), None)
     counted = [case for case in cases if case.right is not None]
     if run is None:
         return GraderOfRelease(
@@ -237,7 +238,10 @@ def _documents(store: Store, wanted: Mapping[str, str]) -> dict[str, bytes]:
         found = {name: document(cursor, path) for name, path in wanted.items()}
     missing = [wanted[name] for name, content in found.items() if content is None]
     if missing:
-        raise AnamnesisError(f"The experts' files are not here ({', '.join(missing)}): {_IMPORT}.")
+        raise AnamnesisError(
+            f"The experts' files are not here ({', '.join(missing)}): import the authors' release with "
+            f"`python -m core import {released('experts').name} PATH`."
+        )
     return {name: content for name, content in found.items() if content is not None}
 
 
@@ -277,8 +281,6 @@ def _highlights(spans: tuple[Span, ...]) -> str:
     return orjson.dumps([vars(span) for span in spans]).decode() if spans else ""
 
 
-DATASET = "craftmd"
-"""The data set that the cases of the release's workbooks belong to."""
 COLUMNS = ("item", "model", "case", "annotator", "question", "value", "comment")
 _SPEAKER = re.compile(r"\b(?:Doctor|Patient)-AI\s*:")
 _WORD = re.compile(r"\w+")
@@ -299,7 +301,7 @@ class Imported:
 
 
 def import_release_annotations(store: Store) -> Imported:
-    """Take in what the experts of the imported CRAFT-MD release said."""
+    """Take in what the experts of the imported release said."""
     return _import_rows(store, [row for who, content in workbooks_of(store).items() for row in read_rows(content, who)])
 
 
@@ -395,7 +397,7 @@ def _with_known_trials(store: Store, new: Sequence[Annotation]) -> tuple[list[An
 
 
 def _import_rows(store: Store, rows: Sequence[WorkbookRow]) -> Imported:
-    pairs = [(row.model, f"{DATASET}/{row.case}") for row in rows]
+    pairs = [(row.model, f"{released('experts').name}/{row.case}") for row in rows]
     with store.read() as cursor:
         talks = conversations_on(cursor, pairs)
     new = [

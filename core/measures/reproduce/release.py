@@ -15,8 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.datasets.published import RELEASE_DATASETS, SPECIALTY_NAMES, inferred_single_diagnosis
-from core.store.queries.release import Arm, ReleasedCase, ReleasedRun, released_runs
+from core.frameworks.base import Arm, publisher
+from core.store.queries.release import ReleasedCase, ReleasedRun, released_runs
 
+PAPER = publisher("accuracy").name
+"""Whose tables are computed anew, from the release of its authors on the data set of that name."""
 TITLES: dict[int, str] = {
     1: "Accuracy, multiple choice",
     2: "Tests between formats, multiple choice",
@@ -236,9 +239,9 @@ class ModelScores:
         return np.array([bool(label) for label in labels])
 
 
-def read_release(cursor: duckdb.DuckDBPyConnection) -> dict[str, ModelScores]:
-    """Return label → scores of every released model; of two runs of a model, the one with more cases."""
-    return {run.model: _scores(run) for run in released_runs(cursor)}
+def read_release(cursor: duckdb.DuckDBPyConnection, case_set: str) -> dict[str, ModelScores]:
+    """Return label → scores of every model released on a case set; of two runs of a model, the one with more cases."""
+    return {run.model: _scores(run) for run in released_runs(cursor, case_set)}
 
 
 def missing_cases(release: dict[str, ModelScores]) -> dict[str, tuple[str, ...]]:

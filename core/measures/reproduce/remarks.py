@@ -13,6 +13,7 @@ import numpy as np
 from core.datasets.published import AccuracyFigure, PublishedTest, accuracy_figures, leaderboard, published_tests
 from core.errors import AnamnesisError
 from core.measures.reproduce.release import (
+    PAPER,
     TITLES,
     Group,
     Lacking,
@@ -64,8 +65,8 @@ def _overlooked(overlooked: Overlooked) -> list[Remark]:
 
 def _wrong_intervals(release: Release) -> list[Remark]:
     found = []
-    for table in dict.fromkeys(f.table for f in accuracy_figures()):
-        rows = [f for f in accuracy_figures() if f.table == table]
+    for table in dict.fromkeys(f.table for f in accuracy_figures(PAPER)):
+        rows = [f for f in accuracy_figures(PAPER) if f.table == table]
         wrong = [f for f in rows if interval_misprint(f)]
         if wrong:
             evidence = (
@@ -95,7 +96,7 @@ def _recomputed_intervals(wrong: list[AccuracyFigure], release: Release) -> list
 def _copied(recomputed: Recomputed) -> list[Remark]:
     if copied_table(recomputed) is None:
         return []
-    rows = [t for t in published_tests() if t.table == COPIED_TABLE]
+    rows = [t for t in published_tests(PAPER) if t.table == COPIED_TABLE]
     done = [t for t in rows if t in recomputed.p]
     differing = [t for t in done if recomputed.p[t] != t.p_value]
     twins = {t: twin for t in done if (twin := twin_of(t)) and twin in recomputed.p}
@@ -116,7 +117,7 @@ def _name(test: PublishedTest) -> str:
 
 
 def _unidentified(release: Release) -> list[Remark]:
-    figures = [f for f in accuracy_figures() if (f.table, f.question_type) in UNIDENTIFIED]
+    figures = [f for f in accuracy_figures(PAPER) if (f.table, f.question_type) in UNIDENTIFIED]
     evidence = [*_disagreeing(figures), *_sizes(figures, release), *_leaderboard(figures, release)]
     title = "The free responses of tables 22 and 23 come from a part of the cases that is not named"
     return [Remark(table, "unclear", title, tuple(evidence)) for table in sorted({t for t, _ in UNIDENTIFIED})]
@@ -126,7 +127,7 @@ def _disagreeing(figures: list[AccuracyFigure]) -> list[str]:
     """Compare with the same model and arm in the table of all cases."""
     sentences = []
     for figure in figures:
-        for other in accuracy_figures():
+        for other in accuracy_figures(PAPER):
             same = (other.scope, other.model, other.format, other.question_type) == (
                 "overall", figure.model, figure.format, figure.question_type
             )  # fmt: skip
@@ -164,7 +165,7 @@ def _leaderboard(figures: list[AccuracyFigure], release: Release) -> list[str]:
             means = {f.format: as_printed(values_of(f, release)[0], "mean") for f in own}
         except Lacking:
             continue
-        row = next((r for r in leaderboard() if r.question_type == "frq" and r.means == means), None)
+        row = next((r for r in leaderboard(PAPER) if r.question_type == "frq" and r.means == means), None)
         if row is not None:
             shown = ", ".join(f"{name} {mean:.3f}" for name, mean in means.items())
             sentences.append(f"All cases of {model} give {shown}: the authors' leaderboard row {row.model}.")
@@ -173,8 +174,8 @@ def _leaderboard(figures: list[AccuracyFigure], release: Release) -> list[str]:
 
 def _below_zero() -> list[Remark]:
     found = []
-    for table in dict.fromkeys(f.table for f in accuracy_figures()):
-        below = [f for f in accuracy_figures() if f.table == table and f.ci_low < 0]
+    for table in dict.fromkeys(f.table for f in accuracy_figures(PAPER)):
+        below = [f for f in accuracy_figures(PAPER) if f.table == table and f.ci_low < 0]
         if below:
             sentence = f"{len(below)} lower bounds are below 0: an interval of the normal theory knows no limits."
             found.append(Remark(table, "note", "Bounds below 0", (sentence,)))
@@ -184,8 +185,8 @@ def _below_zero() -> list[Remark]:
 def _corrections() -> list[Remark]:
     """Adjust the printed p-values themselves, which needs no data."""
     found = []
-    for table in dict.fromkeys(t.table for t in published_tests() if t.p_adjusted is not None):
-        rows = [t for t in published_tests() if t.table == table]
+    for table in dict.fromkeys(t.table for t in published_tests(PAPER) if t.p_adjusted is not None):
+        rows = [t for t in published_tests(PAPER) if t.table == table]
         by_bh, by_holm = (_hits(rows, correct) for correct in (benjamini_hochberg, holm))
         sentence = (
             f"Of {len(rows)} printed adjusted p-values, Benjamini–Hochberg over the printed p-values gives {by_bh} to "
@@ -207,14 +208,14 @@ def _hits(rows: list[PublishedTest], correct: Correct) -> int:
 
 
 def reproduce(store: Store) -> Reproduction:
-    """Return all cells of the CRAFT-MD tables, table by table; takes some seconds.
+    """Return all cells of the paper's tables, table by table; takes some seconds.
 
     Raises ``AnamnesisError`` where no release was imported.
     """
     with store.read() as cursor:
-        release, overlooked = read_release(cursor), overlooked_answers(cursor)
+        release, overlooked = read_release(cursor, PAPER), overlooked_answers(cursor, PAPER)
     if not release:
-        raise AnamnesisError("No release is in the database: import it with `python -m core import craftmd PATH`.")
+        raise AnamnesisError(f"No release is in the database: import it with `python -m core import {PAPER} PATH`.")
     recomputed = recompute(release)
     cells = sorted([*accuracy_cells(release), *p_cells(recomputed)], key=lambda cell: cell.table)
     missing = missing_cases(release)

@@ -18,9 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from core.datasets.published import AccuracyFigure, PublishedTest, accuracy_figures, published_tests
 from core.events import Format, QuestionType
+from core.frameworks.base import Arm
 from core.measures.reproduce.release import (
     EXPERTS,
     IMAGE_MODELS,
+    PAPER,
     SINGLE_DIAGNOSIS_TABLES,
     UNIDENTIFIED_SUBSET,
     Cell,
@@ -35,7 +37,6 @@ from core.measures.reproduce.release import (
 from core.stats.corrections import benjamini_hochberg
 from core.stats.intervals import t_interval
 from core.stats.paper import DIGITS, RESAMPLES, paper_p_values, resamples_of
-from core.store.queries.release import Arm
 
 _NEAR = 1e-9
 _BLOCK = 500
@@ -95,12 +96,12 @@ def family_of(test: PublishedTest) -> list[PublishedTest]:
     All rows of its table; in tables 20, 21 and 23 those of its question type, and in 23 those of the other version of
     the model besides. Found on the release: the paper does not say.
     """
-    family = [t for t in published_tests() if t.table == test.table]
+    family = [t for t in published_tests(PAPER) if t.table == test.table]
     if test.table in _BY_QUESTION_TYPE:
         family = [t for t in family if t.question_type == test.question_type]
     if test.table == _MONITORING_TABLE:
         table = _FORMAT_TABLES[test.question_type or ""]
-        family += [t for t in published_tests() if t.table == table and t.model == _OTHER_VERSION]
+        family += [t for t in published_tests(PAPER) if t.table == table and t.model == _OTHER_VERSION]
     return family
 
 
@@ -119,14 +120,14 @@ UNIDENTIFIED = frozenset({(22, "frq"), (23, "frq")})
 
 def accuracy_cells(release: Mapping[str, ModelScores]) -> list[Cell]:
     """Return the cells of all tables of accuracy, in printed order."""
-    return [cell for figure in accuracy_figures() for cell in _cells(figure, release)]
+    return [cell for figure in accuracy_figures(PAPER) for cell in _cells(figure, release)]
 
 
 def interval_misprint(figure: AccuracyFigure) -> str | None:
     """Say what is wrong with a printed interval: another table's, and without its own mean; ``None`` if nothing is."""
     if figure.ci_low <= figure.mean <= figure.ci_high:
         return None
-    twin = next((f for f in accuracy_figures() if f.table != figure.table and _same_interval(f, figure)), None)
+    twin = next((f for f in accuracy_figures(PAPER) if f.table != figure.table and _same_interval(f, figure)), None)
     if twin is None:
         return None
     return (
@@ -200,7 +201,7 @@ class Recomputed:
 def recompute(release: Mapping[str, ModelScores]) -> Recomputed:
     """Compute every test that the release has the data for."""
     pairs, lacking = {}, {}
-    for test in published_tests():
+    for test in published_tests(PAPER):
         try:
             pair = pair_of(test, release)
             if (test.table, test.question_type) in UNIDENTIFIED:
@@ -228,7 +229,7 @@ def p_cells(recomputed: Recomputed) -> list[Cell]:
     adjusted = _Adjusted(recomputed)
     copied = copied_table(recomputed)
     cells = []
-    for test in published_tests():
+    for test in published_tests(PAPER):
         wrong = copied if test.table == COPIED_TABLE else None
         cells.append(_raw_cell(test, recomputed, wrong))
         if test.p_adjusted is not None:
@@ -239,14 +240,14 @@ def p_cells(recomputed: Recomputed) -> list[Cell]:
 def copied_table(recomputed: Recomputed) -> str | None:
     """Say that table 15 is table 11 once more; ``None`` unless every row is, and the data give something else."""
     differing = [t for t, p in recomputed.p.items() if t.table == COPIED_TABLE and p != t.p_value]
-    if not differing or any(twin_of(t) is None for t in published_tests() if t.table == COPIED_TABLE):
+    if not differing or any(twin_of(t) is None for t in published_tests(PAPER) if t.table == COPIED_TABLE):
         return None
     return f"table {COPIED_TABLE} repeats table {SOURCE_TABLE} row by row; its own cases give other p-values"
 
 
 @lru_cache
 def _printed(table: int) -> dict[tuple[object, ...], PublishedTest]:
-    return {_row(t): t for t in published_tests() if t.table == table}
+    return {_row(t): t for t in published_tests(PAPER) if t.table == table}
 
 
 def twin_of(test: PublishedTest) -> PublishedTest | None:

@@ -1,4 +1,4 @@
-"""A release of other people's results: put in whole or not at all, and read for the tables of the CRAFT-MD paper.
+"""A release of other people's results: put in whole or not at all, and read for the tables of their paper.
 
 Each release file is known by its digest: the same file is not taken twice, a changed one replaces its trials.
 """
@@ -15,14 +15,13 @@ import orjson
 import pyarrow as pa
 
 from core.case import Case
-from core.events import COUNTED, Format, QuestionType
+from core.events import COUNTED
+from core.frameworks.base import Arm
 from core.journal import RunHeader
 from core.store.queries.cases import add_cases
 from core.store.rows import run_row
 from core.store.tables import OF_A_TRIAL, Row, insert
 
-OWN_CASES = "craftmd-images"
-"""The data set of the cases that results bring themselves, as those on pictures do."""
 FROM_TABLES = "[]"
 """The stream of a trial whose events are what the tables hold: nothing is stored twice."""
 
@@ -177,9 +176,6 @@ _PROMPTS_OF_RUN = """
     GROUP BY prompt_hash ORDER BY n DESC, prompt_hash"""
 
 
-Arm = tuple[Format, QuestionType]
-
-
 @dataclass(frozen=True)
 class ReleasedCase:
     """A case of a released run; ``position`` is its place in the data set's file, from 0."""
@@ -201,19 +197,19 @@ class ReleasedRun:
     counts: dict[tuple[Arm, str], tuple[int, int]]
 
 
-def released_runs(cursor: duckdb.DuckDBPyConnection) -> list[ReleasedRun]:
-    """Return the runs that were imported from a release, those with the most cases last.
+def released_runs(cursor: duckdb.DuckDBPyConnection, case_set: str) -> list[ReleasedRun]:
+    """Return the runs on a case set that were imported from a release, those with the most cases last.
 
-    Those on cases that the results brought themselves (pictures) are left out: they are about other cases.
     ``mcq`` by the paper's rule, ``frq`` as the release's own grader judged: what came with the release, however
     it was graded later. A trial without
     a response or with an unreadable evaluation is missing.
     """
     cases: dict[tuple[str, str], list[ReleasedCase]] = {}
-    for run_id, model, *fields in cursor.execute(_CASES).fetchall():
+    for run_id, model, *fields in cursor.execute(_CASES, {"case_set": case_set}).fetchall():
         cases.setdefault((run_id, model), []).append(ReleasedCase(*fields))
     counts: dict[str, dict[tuple[Arm, str], tuple[int, int]]] = {}
-    for run_id, format_, question_type, key, *pair in cursor.execute(_COUNTS, {"counting": list(COUNTED)}).fetchall():
+    asked = {"counting": list(COUNTED), "case_set": case_set}
+    for run_id, format_, question_type, key, *pair in cursor.execute(_COUNTS, asked).fetchall():
         counts.setdefault(run_id, {})[(format_, question_type), key] = (pair[0], pair[1])
     found = [ReleasedRun(run_id, model, held, counts.get(run_id, {})) for (run_id, model), held in cases.items()]
     return sorted(found, key=lambda run: len(run.cases))
@@ -226,12 +222,12 @@ class Overlooked(NamedTuple):
     cases: int
 
 
-def overlooked_answers(cursor: duckdb.DuckDBPyConnection) -> Overlooked:
+def overlooked_answers(cursor: duckdb.DuckDBPyConnection, case_set: str) -> Overlooked:
     """Count what the paper's rule misses because of spaces around an answer in the release's files."""
-    return Overlooked(*cursor.execute(_OVERLOOKED).fetchall()[0])
+    return Overlooked(*cursor.execute(_OVERLOOKED, {"case_set": case_set}).fetchall()[0])
 
 
-_RELEASED = f"runs.source = 'release' AND runs.case_set <> '{OWN_CASES}'"
+_RELEASED = "runs.source = 'release' AND runs.case_set = $case_set"
 
 _CASES = f"""
     SELECT run_id, doctor, run_cases.case_key, position, cases.dataset, specialty, single_diagnosis

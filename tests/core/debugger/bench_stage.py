@@ -12,8 +12,8 @@ from core.debugger.steps import Step, TrialRecord, steps_of_trial
 from core.frameworks.base import Arm, Campaign
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import Settings
+from core.frameworks.craftmd.release import RELEASE
 from core.jobs.release.importing import import_release
-from core.jobs.release.layout import chosen, find
 from core.models.registry import load_registry
 from core.prompts import own_packs_folder
 from core.store.database import Store
@@ -49,8 +49,8 @@ def steps(trial: TrialRecord) -> dict[str, Step]:
 
 def import_release_of(root: Path, files: dict[str, Any], rows: list[dict[str, str]]) -> dict[str, list[str]]:
     """Import hand-made files of the model mistral-v1; returns case key → its trials' ids by number."""
-    layout = find(write_release(root, {"mistral-v1": files}, rows), root.name)
-    import_release(Store(), layout, chosen(layout, None))
+    layout = RELEASE.find(write_release(root, {"mistral-v1": files}, rows), root.name)
+    import_release(Store(), layout, layout.chosen(None))
     with Store().read() as cursor:
         keys = [f"craftmd/{case_id}" for case_id in files]
         return {key: [p.trial_id for p in trials_about(cursor, "craftmd-mistral-v1", key)] for key in keys}

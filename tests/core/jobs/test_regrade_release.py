@@ -11,10 +11,10 @@ from core.cli.app import main
 from core.debugger.stored import load_record
 from core.errors import UsageError
 from core.events import Graded
+from core.frameworks.craftmd.release import RELEASE
 from core.jobs.plan import campaign_of, find_header, unfinished_twin
 from core.jobs.regrade import Regraded, Regrading, regrade
 from core.jobs.release.importing import import_release
-from core.jobs.release.layout import chosen, find
 from core.journal import GradesLine, RunHeader, journal_path, read_header, read_lines
 from core.measures.accuracy import accuracy
 from core.store.database import Store
@@ -33,8 +33,8 @@ ANSWERS = 2 * 5 * 4
 
 
 def take(root: Path) -> None:
-    layout = find(root, str(root))
-    import_release(Store(), layout, chosen(layout, None))
+    layout = RELEASE.find(root, str(root))
+    import_release(Store(), layout, layout.chosen(None))
 
 
 @pytest.fixture

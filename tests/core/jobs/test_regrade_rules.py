@@ -14,9 +14,9 @@ from core.cli.app import main
 from core.errors import UsageError
 from core.events import Answered, Event, Finished, Graded, Started
 from core.frameworks.base import Arm
+from core.frameworks.craftmd.release import RELEASE
 from core.jobs.plan import trials_of
 from core.jobs.release.importing import import_release
-from core.jobs.release.layout import chosen, find
 from core.jobs.reread import count_outdated, reread
 from core.journal import GradesLine, JournalWriter, RunHeader, TrialLine, journal_path, read_lines
 from core.measures.accuracy import accuracy
@@ -162,8 +162,8 @@ def test_a_release_comes_with_the_present_version_and_is_brought_up_to_it(tmp_pa
     root = write_release(tmp_path / "craft-md")
     said = {f"trial_{n}": a_trial(vignette_mcq="C. Tophaceous gout, rather than the others.") for n in range(5)}
     write_file(root, "gpt3_1106", "case_0", a_file("case_0", **said))
-    layout = find(root, str(root))
-    import_release(Store(), layout, chosen(layout, None))
+    layout = RELEASE.find(root, str(root))
+    import_release(Store(), layout, layout.chosen(None))
     assert count_outdated(Store()) == 0
     with Store().write() as connection:
         sql = "SELECT rule, rule_version, count(*) > 0 FROM grades GROUP BY ALL ORDER BY ALL"

@@ -17,22 +17,22 @@ def cell_at(cells: list[Cell], *key: str | None) -> Cell:
 
 
 def test_published_cells_are_the_printed_ones_with_their_table() -> None:
-    cells = published_cells("all")
+    cells = published_cells("craftmd", "all")
     gpt_4 = cell_at(cells, "gpt_4", "vignette", "mcq", None)
     assert (gpt_4.mean, gpt_4.ci_low, gpt_4.ci_high, gpt_4.table) == (0.82, 0.804, 0.837, 1)
     assert cell_at(cells, "mistral_v1_7b", "vignette", "mcq", None).table == 22
     # of both tables that print Mistral v2, the first is taken
     assert cell_at(cells, "mistral_v2_7b", "vignette", "frq", None).table == 4
-    assert cell_at(published_cells("specialty"), "gpt_4", "vignette", "mcq", "Cardiology").mean == 0.802
-    assert cell_at(published_cells("dermatology"), "gpt_4", "vignette", "mcq", "MedQA_USMLE").mean == 0.791
-    assert cell_at(published_cells("single"), "gpt_4", "vignette", "mcq", "MedQA_USMLE").mean == 0.867
-    assert published_cells("dataset") == []
+    assert cell_at(published_cells("craftmd", "specialty"), "gpt_4", "vignette", "mcq", "Cardiology").mean == 0.802
+    assert cell_at(published_cells("craftmd", "dermatology"), "gpt_4", "vignette", "mcq", "MedQA_USMLE").mean == 0.791
+    assert cell_at(published_cells("craftmd", "single"), "gpt_4", "vignette", "mcq", "MedQA_USMLE").mean == 0.867
+    assert published_cells("craftmd", "dataset") == []
 
 
 def test_every_printed_accuracy_is_in_some_split() -> None:
     with (FOLDER / "craftmd_accuracy.csv").open(encoding="utf-8") as file:
         printed = list(csv.DictReader(file))
-    shown = {split: len(published_cells(split)) for split in ("all", "specialty", "dermatology", "single")}
+    shown = {split: len(published_cells("craftmd", split)) for split in ("all", "specialty", "dermatology", "single")}
     of_scope = {scope: sum(row["scope"] == scope for row in printed) for scope in {row["scope"] for row in printed}}
     assert shown["specialty"] == of_scope["specialty"] == 384
     assert shown["dermatology"] == of_scope["dataset"] == 96
@@ -42,7 +42,7 @@ def test_every_printed_accuracy_is_in_some_split() -> None:
 
 
 def test_an_interval_that_misses_its_mean_is_not_shown() -> None:
-    cells = published_cells("all")
+    cells = published_cells("craftmd", "all")
     assert all(c.ci_low is None for c in cells if c.table == 4)
     assert all(c.ci_low is not None and c.ci_low <= c.mean for c in cells if c.table != 4)
 
@@ -52,7 +52,7 @@ def test_published_cells_fill_only_what_nothing_of_ours_covers() -> None:
     own = own_cells(scores, "all", "bootstrap")
     assert [c.mean for c in own] == pytest.approx([0.9])
     labels = {"openai/gpt-4-1106-preview": "gpt_4"}
-    cells = with_published(own, published_cells("all"), lambda model: labels.get(model, model))
+    cells = with_published(own, published_cells("craftmd", "all"), lambda model: labels.get(model, model))
     vignettes = [c for c in cells if c.format == "vignette" and c.question_type == "mcq"]
     assert [c.model for c in vignettes if c.own] == ["openai/gpt-4-1106-preview"]
     assert "gpt_4" not in {c.model for c in vignettes}
@@ -63,7 +63,8 @@ def test_published_cells_fill_only_what_nothing_of_ours_covers() -> None:
 def test_an_arm_of_which_nothing_counts_is_no_cell_and_leaves_the_published_one() -> None:
     broken = [score(1, 0, 0, model="gpt_4", excluded={"provider_error": 5})]
     assert own_cells(broken, "all", "bootstrap") == []
-    assert cell_at(with_published([], published_cells("all"), str), "gpt_4", "vignette", "mcq", None).table == 1
+    cells = with_published([], published_cells("craftmd", "all"), str)
+    assert cell_at(cells, "gpt_4", "vignette", "mcq", None).table == 1
 
 
 def test_case_sets_are_kept_apart_and_dermatology_is_only_that() -> None:

@@ -13,7 +13,7 @@ from core.store.fold import fold
 from core.store.queries.accuracy import conversation_endings
 from tests.core.store.builders import Ended, Utterance, a_case, a_header, a_trial, answered, write_journal
 
-RELEASE = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE")
+COPY = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE")
 
 
 def talk(case: int, number: int, reason: str, turns: int, last: str):
@@ -87,14 +87,14 @@ def test_a_model_without_any_conversation_has_nothing_to_show(store: Store) -> N
     assert turn_rows(table) == []
 
 
-@pytest.mark.skipif(not RELEASE, reason="ANAMNESIS_CRAFTMD_RELEASE does not name the authors' release")
+@pytest.mark.skipif(not COPY, reason="ANAMNESIS_CRAFTMD_RELEASE does not name the authors' release")
 def test_the_release_ends_as_is_known_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from core.frameworks.craftmd.release import RELEASE
     from core.jobs.release.importing import import_release
-    from core.jobs.release.layout import find
 
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "release.duckdb"))
     store = Store()
-    layout = find(Path(str(RELEASE)), "release")
+    layout = RELEASE.find(Path(str(COPY)), "release")
     import_release(store, layout, [m for m in layout.models if m.model.label.startswith("mistral")])
     rows = {row.model: row for row in endings(read(store))}
     first, second = rows["mistral_v1_7b"], rows["mistral_v2_7b"]

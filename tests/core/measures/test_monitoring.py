@@ -83,7 +83,7 @@ def test_answers_that_do_not_count_are_counted_beside_each_version() -> None:
 
 
 def test_published_figures_of_both_mistral_versions_cover_the_eight_arms() -> None:
-    figures = published_versions(["mistral_v1_7b", "mistral_v2_7b"], lambda name: name)
+    figures = published_versions("craftmd", ["mistral_v1_7b", "mistral_v2_7b"], lambda name: name)
     arms = {(f.model, f.format, f.question_type) for f in figures}
     assert len(arms) == len(figures) == 16
     # supplementary table 22: multiple choice on vignettes rose by 0.196 from version 1 to 2

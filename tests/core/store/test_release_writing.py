@@ -8,8 +8,8 @@ import duckdb
 import pytest
 
 from core.errors import AnamnesisError
+from core.frameworks.craftmd.release import RELEASE
 from core.jobs.release.importing import import_release
-from core.jobs.release.layout import find
 from core.store.database import Store
 from core.store.queries import release
 from core.store.queries.transcripts import latest_grades
@@ -29,7 +29,7 @@ def count(table: str) -> int:
 
 
 def put_in(root: Path) -> None:
-    layout = find(root, "release")
+    layout = RELEASE.find(root, "release")
     import_release(Store(), layout, layout.models)
 
 

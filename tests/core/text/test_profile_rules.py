@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from core.case import FINAL_QUESTION, Case, Fact, Profile
-from core.datasets.craftmd_csv import read_craftmd_csv
 from core.datasets.library import library
+from core.datasets.readers import read_cases
 from core.text.profile_rules import MADE_BY, profile_by_rule
 from core.text.suitability import suitability
 
@@ -190,7 +190,7 @@ def test_of_the_craft_md_cases_at_least_nine_in_ten_pass_and_no_result_is_made_u
     folder = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE")
     if not folder:
         pytest.skip("ANAMNESIS_CRAFTMD_RELEASE names no folder with the authors' data release")
-    cases = read_craftmd_csv(Path(folder) / "data" / "usmle_and_derm_dataset.csv").cases
+    cases = read_cases(Path(folder) / "data" / "usmle_and_derm_dataset.csv", "craftmd").cases
 
     assert sum(suitability(one).suitable for one in cases) >= 0.9 * len(cases)
     for one in cases[::40]:

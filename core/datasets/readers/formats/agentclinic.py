@@ -7,17 +7,19 @@ told beforehand (``Objective_for_Doctor``) is left out of both. ``agentclinic_ne
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from core.case import FINAL_QUESTION, Fact, Profile, Section, read_demographics, sentences
-from core.datasets.readers.agentclinic_parts import Leaf, known, leaves, section_of_test, words_of
-from core.datasets.readers.agentclinic_teller import Teller, demographics
+from core.case import FINAL_QUESTION, Fact, Profile, Section, Sex, read_demographics, sentences
 from core.datasets.readers.files import Record
 from core.datasets.readers.format import CaseFields, Format, RowError, each
 from core.datasets.readers.item import speaker_of
-from core.datasets.readers.values import text
+from core.datasets.readers.values import plain, text
+from core.text.persons import first_person, third_person
+from core.vocabulary import verbs
 
 _ROOT = "OSCE_Examination"
 _TOLD = {
@@ -35,8 +37,8 @@ def _fields(record: Record) -> CaseFields:
     patient = _part(case, "Patient_Actor")
     described = text(patient, "Demographics")
     age, sex = read_demographics(described)
-    teller = Teller(sex, caregiver=speaker_of(age) == "caregiver")
-    told = [leaf for name, value in patient.items() if name != "Demographics" for leaf in leaves(value, (name,))]
+    teller = _Teller(sex, caregiver=speaker_of(age) == "caregiver")
+    told = [leaf for name, value in patient.items() if name != "Demographics" for leaf in _leaves(value, (name,))]
     found = _found(case)
     return {
         "id": None,
@@ -48,9 +50,9 @@ def _fields(record: Record) -> CaseFields:
         "sex": sex,
         "speaker": speaker_of(age),
         "profile": Profile(
-            demographics=demographics(described, teller),
-            basic=tuple(fact for leaf in told if known(leaf.value) for fact in _said(leaf, teller)),
-            optional=tuple(_measured(leaf, section) for leaf, section in found if known(leaf.value)),
+            demographics=_demographics(described, teller),
+            basic=tuple(fact for leaf in told if _known(leaf.value) for fact in _said(leaf, teller)),
+            optional=tuple(_measured(leaf, section) for leaf, section in found if _known(leaf.value)),
         ),
     }
 
@@ -62,35 +64,171 @@ def _part(record: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return found
 
 
-def _found(case: Mapping[str, Any]) -> list[tuple[Leaf, Section]]:
+def _found(case: Mapping[str, Any]) -> list[tuple[_Leaf, Section]]:
     """Return what only examination and tests show, in the record's order."""
-    found: list[tuple[Leaf, Section]] = []
+    found: list[tuple[_Leaf, Section]] = []
     for name, value in _part(case, "Physical_Examination_Findings").items():
         section: Section = "vital_signs" if name == "Vital_Signs" else "examination"
-        found += [(leaf, section) for leaf in leaves(value, (name,))]
+        found += [(leaf, section) for leaf in _leaves(value, (name,))]
     for name, value in _part(case, "Test_Results").items():
-        found += [(leaf, section_of_test(leaf)) for leaf in leaves(value, (name,))]
+        found += [(leaf, _section_of_test(leaf)) for leaf in _leaves(value, (name,))]
     return found
 
 
-def _said(leaf: Leaf, teller: Teller) -> list[Fact]:
+def _said(leaf: _Leaf, teller: _Teller) -> list[Fact]:
     """Return what the patient tells, sentence by sentence."""
-    key = _TOLD.get(leaf.path[-1]) or words_of(leaf.path).lower()
-    return [Fact(key=key, value=value, lay=teller.lay(value)) for value in sentences(leaf.value) if known(value)]
+    key = _TOLD.get(leaf.path[-1]) or _words_of(leaf.path).lower()
+    return [Fact(key=key, value=value, lay=teller.lay(value)) for value in sentences(leaf.value) if _known(value)]
 
 
-def _measured(leaf: Leaf, section: Section) -> Fact:
+def _measured(leaf: _Leaf, section: Section) -> Fact:
     path = leaf.path[1:] if section == "vital_signs" and len(leaf.path) > 1 else leaf.path
-    return Fact(key=words_of(path).lower(), value=leaf.value, lay=leaf.value, section=section)
+    return Fact(key=_words_of(path).lower(), value=leaf.value, lay=leaf.value, section=section)
 
 
-def _vignette(described: str, parts: list[Leaf]) -> str:
+def _vignette(described: str, parts: list[_Leaf]) -> str:
     """Return the record as a text: its labels as they stand, its values as they stand."""
     lines = [f"{described.rstrip('.')}."]
-    for path, same_path in groupby((leaf for leaf in parts if known(leaf.value)), key=lambda leaf: leaf.path):
+    for path, same_path in groupby((leaf for leaf in parts if _known(leaf.value)), key=lambda leaf: leaf.path):
         values = "; ".join(leaf.value.rstrip(".") for leaf in same_path)
-        lines.append(f"{words_of(path)}: {values}.")
+        lines.append(f"{_words_of(path)}: {values}.")
     return " ".join(lines)
+
+
+_GENERIC = frozenset(("Findings", "Result", "Results", "Symptoms", "Level"))
+"""Labels that say nothing beside the one above them."""
+_UNKNOWN = re.compile(
+    r"n/?a|unknown|none provided|(?:[\w'’]+,? ){0,10}not (?:provided|specified|available|applicable|mentioned)\b.*|"
+    r"no (?!significant|notable)(?:[\w'’]+ ){0,6}(?:provided|mentioned|available)",
+    re.IGNORECASE,
+)
+_IMAGING = re.compile(
+    r"imaging|x[-_ ]?rays?|radiogra|\bct\b|\bmri\b|ultraso|sonogra|echocardio|mammogra|doppler|barium|\bpet\b|angiogra|"
+    r"scan\b|scintigra",
+    re.IGNORECASE,
+)
+_OTHER = re.compile(
+    r"electromyo|electrocardio|electroencephalo|\be[ceo]g\b|audio|hearing|spirometr|pulmonary function|biopsy|"
+    r"endoscop|scopy\b|polysomno|nerve conduction|special test|vestibular|autonomic|manoeuvre|diary|assessment tool|"
+    r"consult|screening tests|skin test|puncture|other tests",
+    re.IGNORECASE,
+)
+_LABORATORY = re.compile(
+    r"blood|lab\b|laborator|serum|urin|h(?:a)?ematolog|chemistr|panel|culture|complete|cbc|electrolyte|liver|"
+    r"thyroid|coagulation|hormon|iron|antibod|serolog|smear|metabolic|toxicolog|genetic|cytometry|count|stool|wound|"
+    r"sputum|titer|immuno|gas|glucose|dehydrogenase|acid|scraping|aspirat|arthrocentesis|elisa|std|sti\b|torch|esr|"
+    r"crp|ca-\d|antigen|infectious|differential count|antiglobulin|electrophoresis|marrow|\btests?\b|reactive",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    """A value with the labels that lead to it, outermost first."""
+
+    path: tuple[str, ...]
+    value: str
+
+
+def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[_Leaf]:
+    """Yield the values of a nested part in its order, each entry of a list for itself."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _leaves(inner, (*path, str(name)))
+    elif isinstance(value, list):
+        for inner in value:
+            if isinstance(inner, list | Mapping):
+                raise RowError(f"{'.'.join(path)} holds a list of parts instead of words")
+            yield from _leaves(inner, path)
+    else:
+        words = ("yes" if value else "no") if isinstance(value, bool) else plain(value, ".".join(path))
+        if words:
+            yield _Leaf(path, words)
+
+
+def _known(value: str) -> bool:
+    """Say whether a value tells anything: "not provided" and the like do not."""
+    return _UNKNOWN.fullmatch(value.strip().rstrip(".")) is None
+
+
+def _words_of(path: tuple[str, ...]) -> str:
+    """Return labels as words, outermost first, without those that say nothing."""
+    kept = [name for name in path if name not in _GENERIC] or [path[-1]]
+    return ", ".join(name.replace("_", " ") for name in kept)
+
+
+def _section_of_test(leaf: _Leaf) -> Section:
+    """Return the kind of a test by its labels: what it is of, then how it was made, the innermost label first."""
+    names = [name.replace("_", " ") for name in reversed(leaf.path)]
+    if any("vital signs" in name.lower() for name in names):
+        return "vital_signs"
+    if _OTHER.search(names[0]):
+        return "other_tests"
+    if any(_IMAGING.search(name) for name in names):
+        return "imaging"
+    for name in names:
+        if _OTHER.search(name):
+            return "other_tests"
+        if _LABORATORY.search(name):
+            return "laboratory"
+    return "other_tests"
+
+
+_NO_SUBJECT = re.compile(
+    rf"^(?:also )?(?:{verbs('reporting', 's')}|{verbs('habits', 's')}|experiences|has|is|presents|consumes|attends|"
+    r"enjoys|does|exercises)\b",
+    re.IGNORECASE,
+)
+_PATIENT = re.compile(r"^Patient\b(?!['’]| (?:details|history|information|data)\b)")
+_AGE = re.compile(r"(\d+)-(year|month|week|day)-old|\bnewborn\b", re.IGNORECASE)
+_SEX = re.compile(r"\b(?:female|male|woman|man|girl|boy)\b", re.IGNORECASE)
+_PRONOUN: dict[Sex | None, str] = {"female": "She is", "male": "He is", None: "They are"}
+
+
+@dataclass(frozen=True)
+class _Teller:
+    """Who tells: the patient, or a caregiver."""
+
+    sex: Sex | None
+    caregiver: bool
+
+    def lay(self, note: str) -> str:
+        """Return a sentence of the record as this person would say it; the words stay, only the person changes."""
+        whole = _PATIENT.sub("The patient", note)
+        if _NO_SUBJECT.match(whole):
+            whole = f"The patient {whole[:1].lower()}{whole[1:]}"
+        own = first_person(whole, self.sex)
+        said = third_person(own, self.sex) if self.caregiver else own
+        return said if said.endswith((".", "!", "?")) else f"{said}."
+
+    @property
+    def is_(self) -> str:
+        """How a sentence about the patient begins."""
+        return _PRONOUN[self.sex] if self.caregiver else "I'm"
+
+
+def _demographics(described: str, teller: _Teller) -> tuple[Fact, ...]:
+    """Return age and sex as they stand in the description, and the whole of it where it says more."""
+    age, sex = _AGE.search(described), _SEX.search(described)
+    facts = []
+    if age:
+        facts.append(Fact(key="age", value=age[0], lay=f"{teller.is_} {_age_in_words(age)}."))
+    if sex:
+        facts.append(Fact(key="sex", value=sex[0], lay=f"{teller.is_} {_with_article(sex[0].lower())}."))
+    rest = _SEX.sub(" ", _AGE.sub(" ", described))
+    if re.search(r"\w", rest):
+        facts.append(Fact(key="description", value=described, lay=described))
+    return tuple(facts)
+
+
+def _age_in_words(age: re.Match[str]) -> str:
+    if not age[1]:
+        return "a newborn"
+    return f"{age[1]} {age[2].lower()}{'' if age[1] == '1' else 's'} old"
+
+
+def _with_article(sex: str) -> str:
+    return sex if sex.endswith("male") else f"a {sex}"
 
 
 FORMAT = Format(

@@ -18,7 +18,7 @@ from core.datasets.readers.item import item_fields, split_item
 from core.datasets.readers.pictures import pictures_of
 from core.datasets.readers.specialties import known_specialty
 from core.datasets.readers.values import by_letter, checked_options, lettered, optional, options, same, text
-from core.datasets.readers.wording import clipped
+from core.datasets.reading import clipped
 from core.errors import AnamnesisError
 
 OURS = ("vignette", "question", "options", "answer", "id", "specialty", "image")

@@ -12,7 +12,7 @@ from core.case import Case
 from core.datasets import imported
 from core.errors import AnamnesisError, UsageError
 from core.events import Answered, Ended, Failed, Finished, Graded, Started, Summarised, Utterance
-from core.jobs.release.layout import find
+from core.frameworks.craftmd.release import RELEASE
 from core.live.stored import load_trial
 from core.measures.accuracy import accuracy
 from core.store.database import Store
@@ -335,9 +335,9 @@ def test_links_out_of_the_folder_are_not_followed(release: Path, tmp_path: Path)
 def test_a_folder_that_lacks_a_part(release: Path, lacking: str, words: str) -> None:
     shutil.rmtree(release / lacking)
     with pytest.raises(AnamnesisError, match=words):
-        find(release, "release")
+        RELEASE.find(release, "release")
 
 
 def test_an_empty_folder(tmp_path: Path) -> None:
     with pytest.raises(AnamnesisError, match="name a copy of the CRAFT-MD authors' repository"):
-        find(tmp_path, "here")
+        RELEASE.find(tmp_path, "here")

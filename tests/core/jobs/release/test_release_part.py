@@ -16,16 +16,15 @@ from typing import Any
 import pytest
 
 from core.events import Answered, Utterance
-from core.jobs.release.importing import import_release
-from core.jobs.release.layout import find
-from core.jobs.release.report import ImportReport
+from core.frameworks.craftmd.release import RELEASE
+from core.jobs.release.importing import ImportReport, import_release
 from core.store.database import Store
 from core.store.queries.transcripts import trial_events
 from core.store.runs import runs
 
-RELEASE = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE", "")
+COPY = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE", "")
 pytestmark = [
-    pytest.mark.skipif(not RELEASE, reason="ANAMNESIS_CRAFTMD_RELEASE names no copy of the CRAFT-MD authors' release"),
+    pytest.mark.skipif(not COPY, reason="ANAMNESIS_CRAFTMD_RELEASE names no copy of the CRAFT-MD authors' release"),
     pytest.mark.xdist_group("craftmd_release"),
 ]
 FORMATS = {"vignette": "vignette", "multi_turn": "multiturn", "single_turn": "singleturn", "summarized": "summarized"}
@@ -36,7 +35,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, 
     path = tmp_path_factory.mktemp("release") / "anamnesis.duckdb"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ANAMNESIS_DB", str(path))
-        layout = find(Path(RELEASE), "release")
+        layout = RELEASE.find(Path(COPY), "release")
         yield Store(), import_release(Store(), layout, layout.models)
 
 
@@ -44,7 +43,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, 
 def files() -> dict[str, dict[str, dict[str, Any]]]:
     """Folder → case id → contents."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
-    for path in Path(RELEASE).glob("results/*/case_*.json"):
+    for path in Path(COPY).glob("results/*/case_*.json"):
         found.setdefault(path.parent.name, {})[path.stem] = json.loads(path.read_text(encoding="utf-8"))
     return found
 
@@ -62,8 +61,10 @@ def test_every_file_came_in(imported: tuple[Store, ImportReport], files: dict[st
     _, report = imported
     assert report.quarantined == ()
     assert report.rejected_cases == ()
-    assert {m.folder: m.taken for m in report.models} == {folder: len(cases) for folder, cases in files.items()}
-    assert {m.folder: m.trials for m in report.models} == {folder: 5 * len(cases) for folder, cases in files.items()}
+    assert {m.folder: m.taken for m in report.models} == {f"results/{name}": len(held) for name, held in files.items()}
+    assert {m.folder: m.trials for m in report.models} == {
+        f"results/{name}": 5 * len(held) for name, held in files.items()
+    }
 
 
 def test_scores_follow_from_the_files(imported: tuple[Store, ImportReport], files: dict[str, Any]) -> None:
@@ -110,7 +111,7 @@ def test_endings_follow_from_the_last_messages(imported: tuple[Store, ImportRepo
 
 def test_the_data_set_s_order_is_the_run_s(imported: tuple[Store, ImportReport], files: dict[str, Any]) -> None:
     store, _ = imported
-    with (Path(RELEASE) / "data" / "usmle_and_derm_dataset.csv").open(encoding="utf-8-sig", newline="") as file:
+    with (Path(COPY) / "data" / "usmle_and_derm_dataset.csv").open(encoding="utf-8-sig", newline="") as file:
         order = [row["case_id"] for row in csv.DictReader(file)]
     for folder, cases in files.items():
         rows = query(store, "SELECT case_key FROM run_cases WHERE run_id = ? ORDER BY position", f"craftmd-{folder}")

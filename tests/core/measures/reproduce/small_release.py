@@ -12,8 +12,8 @@ import numpy as np
 
 from core.case import SPECIALTIES
 from core.datasets.published import RELEASE_DATASETS
+from core.frameworks.craftmd.release import RELEASE
 from core.jobs.release.importing import import_release
-from core.jobs.release.layout import find
 from core.measures.reproduce.release import ModelScores
 from core.store.database import Store
 from core.store.queries.release import ReleasedCase
@@ -69,7 +69,7 @@ def write_release(
 
 
 def import_folder(store: Store, folder: Path) -> None:
-    layout = find(folder, "release")
+    layout = RELEASE.find(folder, "release")
     import_release(store, layout, layout.models)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from core.case import SPECIALTIES
 from core.datasets import published
+from core.measures.accuracy import published_cells
 from core.measures.reproduce.release import Cell, ModelData, Reproduction, as_printed
 from core.measures.reproduce.tables import interval_misprint
 
@@ -91,8 +93,30 @@ def test_the_leaderboard_and_the_inferred_labels_are_read() -> None:
         ("automedic", 74),
     ],
 )  # fmt: skip
-def test_the_other_files_are_read_as_they_stand(name: published.RowFile, rows: int) -> None:
+def test_the_other_files_are_read_as_they_stand(name: str, rows: int) -> None:
     assert len(published.rows(name)) == rows
+
+
+def test_another_paper_is_a_file_of_its_name_and_never_mixed_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head, first, *_ = (published.FOLDER / "craftmd_accuracy.csv").read_text().splitlines()
+    assert "gpt_4,mcq,vignette,,,0.82," in first
+    for name, row in (("craftmd", first), ("toy", first.replace("0.82,", "0.815,"))):
+        (tmp_path / f"{name}_accuracy.csv").write_text(f"{head}\n{row}\n")
+    held = (published.accuracy_figures, published.printed_sets)
+    for one in held:
+        one.cache_clear()
+    try:
+        monkeypatch.setattr(published, "FOLDER", tmp_path)
+        assert published.printed_sets() == ("craftmd", "toy")
+        assert [f.mean for f in published.accuracy_figures()] == [0.82, 0.815]
+        assert [cell.mean for cell in published_cells("toy", "all")] == [0.815]
+        assert [cell.mean for cell in published_cells("craftmd", "all")] == [0.82]
+        assert published_cells("library", "all") == []
+    finally:
+        for one in held:
+            one.cache_clear()
 
 
 def test_only_table_4_holds_intervals_without_their_mean() -> None:

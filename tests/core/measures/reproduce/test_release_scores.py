@@ -23,7 +23,7 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def scores_of(store: Store, folder: Path) -> ModelScores:
     import_folder(store, folder)
     with store.read() as cursor:
-        return read_release(cursor)["gpt_3_5"]
+        return read_release(cursor, "craftmd")["gpt_3_5"]
 
 
 def test_a_score_is_the_mean_of_the_trials_that_are_not_missing(store: Store, tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_a_space_around_the_stored_answer_is_looked_for_too(store: Store, tmp_pa
 
     assert scores.of(("vignette", "mcq"), Group()).tolist() == [0]
     with store.read() as cursor:
-        assert overlooked_answers(cursor) == Overlooked(answers=2, cases=1)
+        assert overlooked_answers(cursor, "craftmd") == Overlooked(answers=2, cases=1)
 
 
 def test_groups_are_dermatology_by_data_set_with_the_annotators_labels(store: Store, tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_later_grading_does_not_change_what_came_with_the_release(store: Store
             INSERT INTO grades SELECT * REPLACE ('correct' AS verdict, graded_at + 9 AS graded_at)
             FROM grades WHERE rule = 'frq'""")
     with store.read() as cursor:
-        scores = read_release(cursor)["gpt_3_5"]
+        scores = read_release(cursor, "craftmd")["gpt_3_5"]
     assert scores.of(("vignette", "frq"), Group()).tolist() == [0]
 
 

@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 
 from core.case import RELEASE_SPECIALTIES, SPECIALTIES
-from core.datasets.craftmd_csv import COLUMNS, read_craftmd_csv
+from core.datasets.readers import FORMATS, read_cases
+from core.datasets.reading import Reading
 from core.errors import AnamnesisError
+
+COLUMNS = FORMATS["craftmd"].needs
 
 ROW = {
     "case_vignette": "A 30-year-old woman has a rash. What is it?",
@@ -38,8 +41,12 @@ def write(path: Path, *rows: dict[str, str], columns: tuple[str, ...] = COLUMNS)
     return path
 
 
+def read(path: Path) -> Reading:
+    return read_cases(path, "craftmd", "craftmd")
+
+
 def test_a_row_becomes_a_case(tmp_path: Path) -> None:
-    reading = read_craftmd_csv(write(tmp_path, {}))
+    reading = read(write(tmp_path, {}))
 
     assert reading.rejected == []
     case = reading.cases[0]
@@ -52,13 +59,13 @@ def test_a_row_becomes_a_case(tmp_path: Path) -> None:
 def test_the_order_of_columns_does_not_matter_nor_do_others(tmp_path: Path) -> None:
     path = write(tmp_path, {}, columns=("extra", *reversed(COLUMNS)))
 
-    assert read_craftmd_csv(path).cases[0].answer == "Scabies"
+    assert read(path).cases[0].answer == "Scabies"
 
 
 @pytest.mark.parametrize(("theirs", "ours"), RELEASE_SPECIALTIES.items())
 def test_the_four_names_of_the_release_are_mapped(tmp_path: Path, theirs: str, ours: str) -> None:
     assert ours in SPECIALTIES
-    assert read_craftmd_csv(write(tmp_path, {"category": theirs})).cases[0].specialty == ours
+    assert read(write(tmp_path, {"category": theirs})).cases[0].specialty == ours
 
 
 @pytest.mark.parametrize(
@@ -73,7 +80,7 @@ def test_the_four_names_of_the_release_are_mapped(tmp_path: Path, theirs: str, o
 def test_an_unusable_row_is_rejected_by_its_line_and_the_others_are_read(
     tmp_path: Path, changes: dict[str, str], reason: str
 ) -> None:
-    reading = read_craftmd_csv(write(tmp_path, {}, {"case_id": "case_2", **changes}, {"case_id": "case_3"}))
+    reading = read(write(tmp_path, {}, {"case_id": "case_2", **changes}, {"case_id": "case_3"}))
 
     assert [case.case_key for case in reading.cases] == ["craftmd/case_1", "craftmd/case_3"]
     assert [line for line, _ in reading.rejected] == [3]
@@ -90,7 +97,7 @@ def test_lines_are_counted_through_quoted_line_breaks(tmp_path: Path) -> None:
         {"case_id": "c4", "category": "?"},
     )
 
-    reading = read_craftmd_csv(path)
+    reading = read(path)
 
     lines = path.read_text().splitlines()
     assert [line for line, _ in reading.rejected] == [6, 11]
@@ -104,11 +111,11 @@ def test_a_wrong_number_of_fields_is_rejected_with_both_numbers(tmp_path: Path) 
     path = write(tmp_path, {}, {"case_id": "case_2"})
     path.write_text(path.read_text() + "too,few\n")
 
-    assert read_craftmd_csv(path).rejected == [(4, "2 fields instead of 9")]
+    assert read(path).rejected == [(4, "2 fields instead of 9")]
 
 
 def test_a_case_id_that_stands_there_twice_is_rejected_with_its_first_line(tmp_path: Path) -> None:
-    reading = read_craftmd_csv(write(tmp_path, {}, {"answer": "Gout"}))
+    reading = read(write(tmp_path, {}, {"answer": "Gout"}))
 
     assert [case.answer for case in reading.cases] == ["Scabies"]
     assert reading.rejected == [(3, "the case id case_1 stands already in line 2")]
@@ -118,7 +125,7 @@ def test_empty_lines_are_no_rows(tmp_path: Path) -> None:
     path = write(tmp_path, {})
     path.write_text(path.read_text() + "\n\n")
 
-    reading = read_craftmd_csv(path)
+    reading = read(path)
     assert (len(reading.cases), reading.rejected) == (1, [])
 
 
@@ -126,14 +133,14 @@ def test_a_missing_column_stops_the_import_and_is_named(tmp_path: Path) -> None:
     path = write(tmp_path, {}, columns=tuple(name for name in COLUMNS if name not in ("answer", "category")))
 
     with pytest.raises(AnamnesisError, match=r"cases\.csv, line 1: the columns answer, category are missing"):
-        read_craftmd_csv(path)
+        read(path)
 
 
 def test_an_empty_file_has_no_columns(tmp_path: Path) -> None:
     (tmp_path / "empty.csv").write_text("")
 
     with pytest.raises(AnamnesisError, match="line 1"):
-        read_craftmd_csv(tmp_path / "empty.csv")
+        read(tmp_path / "empty.csv")
 
 
 def test_a_file_that_is_not_utf8_is_refused_with_the_line(tmp_path: Path) -> None:
@@ -141,14 +148,14 @@ def test_a_file_that_is_not_utf8_is_refused_with_the_line(tmp_path: Path) -> Non
     path.write_bytes(path.read_text(encoding="utf-8").encode("latin-1"))
 
     with pytest.raises(AnamnesisError, match=r"line 3: the file is not UTF-8"):
-        read_craftmd_csv(path)
+        read(path)
 
 
 def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
     path = write(tmp_path, {})
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
 
-    assert len(read_craftmd_csv(path).cases) == 1
+    assert len(read(path).cases) == 1
 
 
 def test_an_unclosed_quote_stops_the_import(tmp_path: Path) -> None:
@@ -156,7 +163,7 @@ def test_an_unclosed_quote_stops_the_import(tmp_path: Path) -> None:
     path.write_text(path.read_text() + '"never closed,a,b\n')
 
     with pytest.raises(AnamnesisError, match="nothing was imported"):
-        read_craftmd_csv(path)
+        read(path)
 
 
 def test_the_authors_release_is_read_whole() -> None:
@@ -164,7 +171,7 @@ def test_the_authors_release_is_read_whole() -> None:
     if not folder:
         pytest.skip("set ANAMNESIS_CRAFTMD_RELEASE to the folder of the authors' release (with data/) to run this")
 
-    reading = read_craftmd_csv(Path(folder) / "data" / "usmle_and_derm_dataset.csv")
+    reading = read(Path(folder) / "data" / "usmle_and_derm_dataset.csv")
 
     assert reading.rejected == []
     assert len(reading.cases) == 2004

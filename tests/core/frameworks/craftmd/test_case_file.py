@@ -8,7 +8,8 @@ import orjson
 import pytest
 
 from core.case import Case
-from core.jobs.release.case_file import BadFileError, ReleaseTrial, read_case_file
+from core.frameworks.craftmd.release.case_file import read_case_file
+from core.frameworks.release import BadFileError, ReleasedTrial
 from tests.support.release import a_conversation, a_file, a_trial
 
 CASE = Case(
@@ -17,12 +18,12 @@ CASE = Case(
 )  # fmt: skip
 
 
-def read(stored: Any, cap: int | None = 30, case: Case | None = CASE) -> list[ReleaseTrial]:
+def read(stored: Any, cap: int | None = 30, case: Case | None = CASE) -> list[ReleasedTrial]:
     data = stored if isinstance(stored, bytes) else orjson.dumps(stored)
     return read_case_file(data, "case_7", case, cap)
 
 
-def first(cap: int | None = 30, **changes: Any) -> ReleaseTrial:
+def first(cap: int | None = 30, **changes: Any) -> ReleasedTrial:
     return read(a_file("case_7", trial_0=a_trial(**changes)), cap)[0]
 
 

@@ -9,28 +9,20 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from core import images
 from core.case import FINAL_QUESTION, Case, read_demographics
-from core.datasets.readers.formats.craftmd import SOURCE
+from core.datasets.readers import FORMATS
 from core.errors import UsageError
+from core.frameworks.craftmd.release.case_file import TRIAL_NAMES, stored_object
+from core.frameworks.release import BadFileError, OwnCase
 from core.images import Image
-from core.jobs.release.case_file import TRIAL_NAMES, BadFileError, stored_object
-from core.store.queries.release import OWN_CASES
 
-SAMPLE = 5
-"""Files of an unknown folder that are looked at to tell whether its results bring their own cases."""
+OWN_CASES = "craftmd-images"
+"""The data set of the cases that results bring themselves, as those on pictures do."""
 _PICTURE_PART = b'"image_url"'
 _TEXTS = ("case_vignette", "correct_ans")
-
-
-class OwnCase(NamedTuple):
-    """The case of a file: ``shown`` says whether the doctor was shown a picture, ``faults`` what became of none."""
-
-    case: Case
-    shown: bool
-    faults: tuple[str, ...]
 
 
 def bring_own_cases(files: Iterable[tuple[bytes, str, Case | None]]) -> bool:
@@ -56,11 +48,12 @@ def bring_own_cases(files: Iterable[tuple[bytes, str, Case | None]]) -> bool:
     return compared
 
 
-def own_case(stored: dict[str, Any], case_id: str) -> OwnCase:
+def own_case(data: bytes, case_id: str) -> OwnCase:
     """Return the case that a file brings, its picture kept; raises ``BadFileError`` where it lacks a part of it.
 
     A picture that is broken or too large is a fault in words, and the case goes without it.
     """
+    stored = stored_object(data, case_id)
     empty = [name for name in _TEXTS if not _text(stored, name)]
     if empty:
         raise BadFileError(f"it brings its own case, but no {' and no '.join(empty)}")
@@ -79,9 +72,9 @@ def own_case(stored: dict[str, Any], case_id: str) -> OwnCase:
         age=age,
         sex=sex,
         images=kept,
-        source=SOURCE,
+        source=FORMATS["craftmd"].source,
     )
-    return OwnCase(case, bool(addresses), faults)
+    return OwnCase(case, int(case_id.removeprefix("case_")), bool(addresses), faults)
 
 
 def _keep(addresses: list[str], case_id: str) -> tuple[tuple[Image, ...], tuple[str, ...]]:

@@ -8,21 +8,15 @@ from core.datasets.readers.format import CaseFields, Format, RowError, each
 from core.datasets.readers.values import optional
 
 COLUMNS = ("case_vignette", "choice_1", "choice_2", "choice_3", "choice_4", "answer", "category", "dataset", "case_id")
-SOURCE = "CRAFT-MD, doi 10.1038/s41591-024-03328-5"
-
-
-def specialty_of(category: str) -> str | None:
-    """Return our name of a specialty of the release, or ``None`` for an unknown one."""
-    name = RELEASE_SPECIALTIES.get(category.strip(), category.strip())
-    return name if name in SPECIALTIES else None
 
 
 def _fields(record: Record) -> CaseFields:
     empty = [name for name in ("case_id", "case_vignette", "answer", "category") if not optional(record, name)]
     if empty:
         raise RowError(f"{' and '.join(empty)} {'is' if len(empty) == 1 else 'are'} empty")
-    specialty = specialty_of(optional(record, "category"))
-    if specialty is None:
+    category = optional(record, "category")
+    specialty = RELEASE_SPECIALTIES.get(category, category)
+    if specialty not in SPECIALTIES:
         raise RowError(f"the category {record['category']!r} is none of the specialties")
     vignette, question = split_question(optional(record, "case_vignette").strip('"'))
     age, sex = read_demographics(vignette)
@@ -44,9 +38,10 @@ FORMAT = Format(
     name="craftmd",
     title="CRAFT-MD",
     reads="The case file of the CRAFT-MD release: vignettes with four choices, by specialty.",
-    source=SOURCE,
+    source="CRAFT-MD, doi 10.1038/s41591-024-03328-5",
     licence="see the authors' repository",
     fields=frozenset({"case_vignette"}),
     start=each(_fields),
     needs=COLUMNS,
+    files=frozenset({"usmle_and_derm_dataset.csv"}),
 )

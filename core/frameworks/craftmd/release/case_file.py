@@ -6,66 +6,46 @@ reason, never wrong. What makes the file itself unusable raises ``BadFileError``
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
 from core.agents.mcq import judge_loose, judge_strict
 from core.case import Case
-from core.events import EndReason, Verdict
+from core.events import Verdict
+from core.frameworks.base import Arm
 from core.frameworks.conversation import FINAL_DIAGNOSIS
-from core.jobs.release.fields import ARMS, FRQ_KEYS, KEYS, MCQ_KEYS, Fault, fault_of, said_in, text_of
+from core.frameworks.release import BadFileError, Fault, McqVerdicts, ReleasedTrial
 
 TRIALS = 5
 TRIAL_NAMES = tuple(f"trial_{number}" for number in range(TRIALS))
+ARMS: tuple[Arm, ...] = tuple(
+    (f, q) for f in ("vignette", "multi_turn", "single_turn", "summarized") for q in ("mcq", "frq")
+)
+"""The eight arms of the published paper; the others that can be asked are the preprint's."""
+_SPELT = {"multi_turn": "multiturn", "single_turn": "singleturn"}
+_KEYS = tuple(f"{_SPELT.get(format_, format_)}_{question_type}" for format_, question_type in ARMS)
+"""The field with the response of each arm."""
+_MCQ_KEYS = tuple(n for n, arm in enumerate(ARMS) if arm[1] == "mcq")
+"""The arms with choices, as positions in ``ARMS``."""
+_FRQ_KEYS = tuple(
+    (n, f"extracted_ans_{_KEYS[n]}", f"evaluation_{_KEYS[n]}") for n, a in enumerate(ARMS) if a[1] == "frq"
+)
+"""The free responses: position in ``ARMS``, field with the extracted diagnosis, field with the evaluation."""
 _SPEAKERS = {"assistant": "doctor", "user": "patient"}
 _NO_FAULTS: tuple[Fault | None, ...] = (None,) * len(ARMS)
 _STR = {str}
 _ROLES = ["assistant", "user"] * 200
 _TURNS = ("doctor", "patient") * 200
-McqVerdicts = tuple[Verdict, Verdict | None, str | None]
 
 
-class BadFileError(Exception):
-    """A case file that cannot be used, with the reason in words."""
-
-
-@dataclass(slots=True)
-class ReleaseTrial:
-    """One trial as the release holds it.
-
-    ``responses`` and ``faults`` go by the arms in ``ARMS``. ``mcq`` has (loose verdict, strict verdict, choice read)
-    and ``frq`` (verdict, extracted diagnosis) of each format, ``None`` where there is nothing to judge; there is no
-    strict verdict where the choices are not known. ``missing`` says in words that the file has no such trial.
-    """
-
-    number: int
-    prompt: str | None = None
-    roles: Sequence[str] = ()
-    texts: Sequence[str] = ()
-    end_reason: EndReason | None = None
-    end_detail: str = ""
-    doctor_turns: int | None = None
-    summary: str | None = None
-    responses: Sequence[str | None] = ()
-    faults: Sequence[Fault | None] = _NO_FAULTS
-    mcq: list[McqVerdicts | None] = field(default_factory=list)
-    frq: list[tuple[Verdict, str | None] | None] = field(default_factory=list)
-    missing: str | None = None
-
-
-def read_case_file(data: bytes, case_id: str, case: Case | None, max_messages: int | None) -> list[ReleaseTrial]:
+def read_case_file(data: bytes, case_id: str, case: Case | None, max_messages: int | None) -> list[ReleasedTrial]:
     """Return the trials of a case file; ``case`` is the data set's case of that id, if it has one.
 
     ``max_messages`` is the cap that the conversations were held under, with the doctor's prompt; ``None`` is none.
     """
-    return read_trials(stored_object(data, case_id), case, max_messages)
-
-
-def read_trials(stored: dict[str, Any], case: Case | None, max_messages: int | None) -> list[ReleaseTrial]:
-    """Return the trials of a case file that was opened with ``stored_object``, as ``read_case_file`` does."""
+    stored = stored_object(data, case_id)
     if case is None:
         raise BadFileError("the data set file has no such case")
     answer = stored.get("correct_ans")
@@ -105,34 +85,34 @@ class _TrialReader:
         self._max_messages = max_messages
         self._judged: dict[str, McqVerdicts] = {}
 
-    def read(self, number: int, stored: object) -> ReleaseTrial:
-        trial = ReleaseTrial(number)
+    def read(self, number: int, stored: object) -> ReleasedTrial:
+        trial = ReleasedTrial(number, _NO_FAULTS)
         if stored is None:
             trial.missing, stored = f"trial_{number} is missing in the release", {}
         elif isinstance(stored, dict):
             self._read_conversation(trial, stored.get("multiturn_conversation"))
-            trial.summary = text_of(stored.get("summarized_conversation"))
+            trial.summary = _text_of(stored.get("summarized_conversation"))
         else:
             raise BadFileError(f"trial_{number} is not an object")
-        values = [stored.get(key) for key in KEYS]
+        values = [stored.get(key) for key in _KEYS]
         if set(map(type, values)) == _STR:
             trial.responses = values
         else:
-            trial.responses = [text_of(value) for value in values]
-            trial.faults = [fault_of(stored, key, trial.missing) for key in KEYS]
+            trial.responses = [_text_of(value) for value in values]
+            trial.faults = [_fault_of(stored, key, trial.missing) for key in _KEYS]
         self._judge(trial, stored)
         return trial
 
-    def _judge(self, trial: ReleaseTrial, stored: Mapping[str, Any]) -> None:
+    def _judge(self, trial: ReleasedTrial, stored: Mapping[str, Any]) -> None:
         """Judge multiple choice by both rules, and take over the grader's verdicts on free responses."""
-        for index in MCQ_KEYS:
+        for index in _MCQ_KEYS:
             response = trial.responses[index]
             if response is None or trial.faults[index]:
                 trial.mcq.append(None)
             else:
                 trial.mcq.append(self._judged.get(response) or self._judge_mcq(response))
-        for index, extracted, evaluation in FRQ_KEYS:
-            name = text_of(stored.get(extracted))
+        for index, extracted, evaluation in _FRQ_KEYS:
+            name = _text_of(stored.get(extracted))
             verdict = None if trial.faults[index] else (_verdict_of(stored.get(evaluation), name), name)
             trial.frq.append(verdict)
 
@@ -146,7 +126,7 @@ class _TrialReader:
         self._judged[response] = judged
         return judged
 
-    def _read_conversation(self, trial: ReleaseTrial, messages: object) -> None:
+    def _read_conversation(self, trial: ReleasedTrial, messages: object) -> None:
         if messages is None:
             trial.end_reason, trial.end_detail, trial.doctor_turns = "error", "the release holds no conversation", 0
             return
@@ -154,7 +134,7 @@ class _TrialReader:
             raise BadFileError(f"trial_{trial.number}: the conversation is not a list of messages")
         prompted = bool(messages) and messages[0].get("role") != "assistant"  # as system, or as the first user
         if prompted:
-            trial.prompt = said_in(messages[0].get("content"))
+            trial.prompt = _said_in(messages[0].get("content"))
         self._read_messages(trial, messages[prompted:])
         trial.doctor_turns = max(0, trial.roles.count("doctor") - 1)
         if trial.end_detail:
@@ -162,12 +142,12 @@ class _TrialReader:
         else:
             self._find_ending(trial)
 
-    def _read_messages(self, trial: ReleaseTrial, spoken: list[dict[str, Any]]) -> None:
+    def _read_messages(self, trial: ReleasedTrial, spoken: list[dict[str, Any]]) -> None:
         """Take over what was said, up to a message that is missing."""
         if _is_regular(spoken):
             trial.texts, trial.roles = [message["content"] for message in spoken], _TURNS[: len(spoken)]
             return
-        texts = [said_in(message.get("content")) for message in spoken]
+        texts = [_said_in(message.get("content")) for message in spoken]
         roles = [_SPEAKERS.get(message.get("role", ""), "") for message in spoken]
         if "" in roles:
             raise BadFileError(f"trial_{trial.number}: message {roles.index('')} is by no doctor and no patient")
@@ -177,7 +157,7 @@ class _TrialReader:
             texts, roles = texts[:gap], roles[:gap]
         trial.texts, trial.roles = [text or "" for text in texts], roles
 
-    def _find_ending(self, trial: ReleaseTrial) -> None:
+    def _find_ending(self, trial: ReleasedTrial) -> None:
         """Derive why a conversation ended (CRAFT-MD, Methods); the cap counts the doctor's prompt."""
         last = trial.texts[-1] if len(trial.texts) > 1 and trial.roles[-1] == "doctor" else "?"
         if FINAL_DIAGNOSIS in last:
@@ -210,3 +190,37 @@ def _verdict_of(evaluation: object, extracted: str | None) -> Verdict:
 
 
 _WRONG: Mapping[str, Verdict] = {"multiple": "multiple", "none": "no_diagnosis"}
+
+
+def _text_of(value: object) -> str | None:
+    """Return a text, also from a list ``[text, cost]``; ``None`` where there is none."""
+    if type(value) is str:
+        return value
+    return value[0] if isinstance(value, list) and value and isinstance(value[0], str) else None
+
+
+def _said_in(content: object) -> str | None:
+    """Return what a message says: its text, or the texts of its parts where some of them are pictures."""
+    if not isinstance(content, list) or not any(isinstance(part, dict) for part in content):
+        return _text_of(content)
+    parts = [part for part in content if isinstance(part, dict)]
+    texts = [part.get("text") for part in parts if part.get("type", "text") == "text"]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _fault_of(stored: Mapping[str, Any], key: str, missing: str | None) -> Fault | None:
+    """Say why a field holds no answer to grade, or ``None`` where it does; ``missing`` says that the trial does."""
+    if missing:
+        return "ungradable", missing
+    if key not in stored:
+        return "ungradable", f"{key} is missing in the release"
+    response = stored[key]
+    if isinstance(response, str):
+        return None
+    if response is None:
+        return "provider_error", "the release holds null in place of a response"
+    if not isinstance(response, list):
+        return "ungradable", f"the release holds a {type(response).__name__} in place of a response"
+    if _text_of(response) is None:
+        return "provider_error", "the release holds a list without a response"
+    return "ungradable", "the release holds a list [text, cost] in place of a response"

@@ -1,0 +1,1 @@
+"""The case file's format; ``core.datasets.readers.formats`` finds what lies here."""
