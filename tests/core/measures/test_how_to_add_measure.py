@@ -123,6 +123,25 @@ def test_it_is_measured_in_processes_and_once(store: Store, monkeypatch: pytest.
     assert count_missing(store, toy) == 4
 
 
+def test_a_framework_brings_measures_of_its_own(store: Store, tmp_path: Path) -> None:
+    """One as a module, one in a package; other modules of a framework are not looked into."""
+    folder = tmp_path / "extensions" / "frameworks"
+    for place, text in {
+        "triage/__init__.py": "", "triage/measures.py": TOY.replace("question_length", "triage_words"),
+        "triage/other.py": TOY.replace("question_length", "no_measure_here"), "ward/__init__.py": "",
+        "ward/measures/__init__.py": "", "ward/measures/words.py": TOY.replace("question_length", "ward_words"),
+    }.items():  # fmt: skip
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        (folder / place).write_text(text)
+    listed = subprocess.run(
+        [sys.executable, "-c", "from core.measures.registry import measures; print(*measures())"], cwd=paths.ROOT,
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    found = listed.stdout.split()
+    assert {"question_length", "triage_words", "ward_words"} <= set(found)
+    assert "no_measure_here" not in found
+
+
 def test_a_file_that_cannot_be_read_is_named(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "extensions" / "measures"
     (folder / "broken.py").write_text("import nothing_of_this_name")
@@ -143,5 +162,6 @@ def test_a_metric_of_its_own_has_its_own_rows_and_options(store: Store, tmp_path
 
 
 def test_every_metric_has_help_and_every_measure_is_known() -> None:
-    assert {"ledger", "history_taking", "patient_marks"} <= set(measures())
+    assert {"facts_ledger", "history_taking", "patient_marks"} <= set(measures())
+    assert set(measures()) <= set(metrics())
     assert all(one.help.splitlines()[0].endswith(".") and one.empty.endswith(".") for one in metrics().values())
