@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -34,7 +35,7 @@ from core.frameworks.consultation.items import (
 )
 from core.frameworks.consultation.mediq import match_cases, read_mediq
 from core.frameworks.conversation import FINAL_DIAGNOSIS
-from core.measures.base import Measure, Record, Score
+from core.measures.base import Evidence, Measure, Record, Score
 from core.store.database import Store
 from core.store.queries.history import StoredItems, add_items, cases_without_items, newest_items
 from core.store.scores import Lists, Trials
@@ -323,7 +324,8 @@ def _mean(total: int, n: int) -> float | None:
 class HistoryTaking(Measure):
     """How much of a case a doctor uncovered and how it asked, against the items of the case.
 
-    A score for each of ``SCALARS``, with its curve where it has one, and ``order TOPIC`` for the topics of the items.
+    A score for each of ``SCALARS``, with its curve where it has one, and for each topic of the items ``order TOPIC``,
+    with the message that first told it.
     """
 
     name = "history_taking"
@@ -339,11 +341,18 @@ class HistoryTaking(Measure):
 
     def scores(self, record: Record) -> Iterator[Score]:
         """Yield the measures of a conversation, to six decimals."""
-        found = measure(record.dialogue, _stored_yardstick(information_of(record.case), record.against or "[]"))
+        against = _stored_yardstick(information_of(record.case), record.against or "[]")
+        found = measure(record.dialogue, against)
         for name in SCALARS:
             yield Score(name, _rounded(getattr(found, name)), series=tuple(map(_rounded, found.curves.get(name, ()))))
         for topic, at in found.order.items():
-            yield Score(f"order {topic}", _rounded(at))
+            items = [t for t in against.telltales if t.item.topic == topic]
+            said = (
+                Evidence(n, turn.text)
+                for n, turn in enumerate(record.dialogue)
+                if turn.role == "patient" and any(t.told(telling(turn.text)) for t in items)
+            )
+            yield Score(f"order {topic}", _rounded(at), tuple(islice(said, 1)))
 
 
 @functools.lru_cache(maxsize=64)

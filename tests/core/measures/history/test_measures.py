@@ -124,7 +124,9 @@ def test_scores_have_every_measure_by_its_name_with_its_curve_and_a_topic_that_w
     assert (found["order social history"].value, found["order chief complaint"].value) == (1.0, 0.0)
     said, items = d.ALL["cough"]
     order = [s for s in HISTORY.scores(Record("t", a_case(), said, against=items_to_json(items))) if "order" in s.name]
-    assert [(s.name, s.value) for s in order] == [("order demographics", None), ("order onset", 1.0)]
+    assert [(s.name, s.value, s.evidence) for s in order] == [
+        ("order demographics", None, ()), ("order onset", 1.0, ((3, "For two weeks.", None, ""),)),
+    ]  # fmt: skip
 
 
 def test_without_items_there_is_no_rouge_but_the_rest_is_measured() -> None:
