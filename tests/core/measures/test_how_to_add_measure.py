@@ -51,6 +51,12 @@ def report(asked, least: Annotated[int, "Cases with fewer trials are left out."]
         if n >= least:
             yield Row({"case": case}, n, columns=Columns("trials", n=None))
 '''
+IN_A_PROCESS = """
+from core.measures.missing import measure_missing
+from core.measures.registry import measures
+from core.store.database import Store
+print(measure_missing(Store(), measures()["triage_words"], processes=1).measured, *measures())
+"""
 SAID = {
     "run/1/0": ("Fever?", "No.", "Since when do you cough?", "Monday."),  # 1 and 5 words
     "run/1/1": ("Any pain in your chest?", "No.", "Thank you.", "Bye."),  # 5 words
@@ -125,21 +131,24 @@ def test_it_is_measured_in_processes_and_once(store: Store, monkeypatch: pytest.
 
 def test_a_framework_brings_measures_of_its_own(store: Store, tmp_path: Path) -> None:
     """One as a module, one in a package; other modules of a framework are not looked into."""
-    folder = tmp_path / "extensions" / "frameworks"
+    folder, framework = tmp_path / "extensions" / "frameworks", "from core.frameworks.craftmd import FRAMEWORK\n"
     for place, text in {
-        "triage/__init__.py": "", "triage/measures.py": TOY.replace("question_length", "triage_words"),
-        "triage/other.py": TOY.replace("question_length", "no_measure_here"), "ward/__init__.py": "",
-        "ward/measures/__init__.py": "", "ward/measures/words.py": TOY.replace("question_length", "ward_words"),
+        "triage/__init__.py": framework, "triage/measures.py": TOY.replace("question_length", "triage_words"),
+        "triage/other.py": TOY.replace("question_length", "no_measure_here"),
+        "ward/__init__.py": framework, "ward/measures/__init__.py": "",
+        "ward/measures/words.py": TOY.replace("question_length", "ward_words"),
     }.items():  # fmt: skip
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         (folder / place).write_text(text)
-    listed = subprocess.run(
-        [sys.executable, "-c", "from core.measures.registry import measures; print(*measures())"], cwd=paths.ROOT,
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    found = listed.stdout.split()
-    assert {"question_length", "triage_words", "ward_words"} <= set(found)
-    assert "no_measure_here" not in found
+    assert [(row["score"], row["mean"]) for row in json.loads(report("ward_words", "--format", "json"))] == [
+        ("words", 5.0)
+    ]
+    done = subprocess.run([sys.executable, "-c", IN_A_PROCESS], cwd=paths.ROOT, capture_output=True, text=True,
+                          check=True)  # fmt: skip
+    measured, *names = done.stdout.split()
+    assert measured == "4"
+    assert {"question_length", "triage_words", "ward_words"} <= set(names)
+    assert "no_measure_here" not in names
 
 
 def test_a_file_that_cannot_be_read_is_named(store: Store, tmp_path: Path) -> None:
