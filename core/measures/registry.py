@@ -53,7 +53,7 @@ def measures() -> dict[str, Measure]:
     for module in modules():
         for kind in vars(module).values():
             own = isinstance(kind, type) and issubclass(kind, Measure) and kind.__module__ == module.__name__
-            if own and not inspect.isabstract(kind):
+            if own and hasattr(kind, "name") and not inspect.isabstract(kind):
                 found.setdefault(kind.name, kind())
     return found
 
