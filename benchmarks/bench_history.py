@@ -93,13 +93,13 @@ def _beside_rouge_score() -> None:
 
     from core.measures.history.measures import inquiry_of
     from core.store.database import Store
-    from core.store.queries.history import dialogues
+    from core.store.queries.failures import dialogues
     from core.text.rouge import repetition, tokens
 
     with Store().read() as cursor:
         ids = [trial for (trial,) in cursor.execute("SELECT trial_id FROM trials ORDER BY trial_id").fetchall()]
         held = dialogues(cursor, random.Random(20).sample(ids, SAMPLE))
-    asked = [queries for queries in (inquiry_of(d.turns).queries for d in held) if len(queries) > 1]
+    asked = [queries for queries in (inquiry_of(said).queries for said in held.values()) if len(queries) > 1]
     names = ("rouge1", "rouge2", "rougeL")
     scorer = RougeScorer(names, use_stemmer=True)
 

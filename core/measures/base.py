@@ -8,20 +8,20 @@ with its interval, the number behind it, what was excluded and why. ``core.measu
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple
-
-import duckdb
 
 import core.measures
 from core.agents.base import Dialogue
 from core.case import Case
 from core.paths import extensions
 from core.store.database import Store
-from core.store.queries.failures import CaseKey
-from core.store.scores import KeptScore, ToMeasure, add_scores, unmeasured
+from core.store.scores import Evidence as Evidence
+from core.store.scores import Lists, Trials
+from core.store.scores import Score as Score
 from core.store.selection import Selection
 from core.work import Progress, Stop
 
@@ -34,27 +34,13 @@ class Positional(str):
     """The help of an option that is given by its place instead of its name."""
 
 
-class Evidence(NamedTuple):
-    """What a score rests on: words of a message, ``turn`` counted from 0 (``None``: of no message)."""
-
-    turn: int | None
-    words: str
-
-
-class Score(NamedTuple):
-    """What a measure says of a trial under one name; ``value`` is ``None`` where there was nothing to measure."""
-
-    name: str
-    value: float | None
-    evidence: tuple[Evidence, ...] = ()
-
-
 @dataclass(frozen=True)
 class Record:
     """One trial as a measure reads it; the case brings its profile.
 
     ``answers`` hold format, question_type, response and ``verdicts`` by rule, ``calls`` what was asked of models, both
-    empty unless the measure ``needs`` them. ``against`` is what ``Measure.against`` read for the case.
+    empty unless the measure ``needs`` them. ``against`` is the case's newest list as JSON, where the measure goes by
+    one and there is one.
     """
 
     trial_id: str
@@ -62,48 +48,33 @@ class Record:
     dialogue: Dialogue = ()
     answers: tuple[Mapping[str, Any], ...] = ()
     calls: tuple[Mapping[str, Any], ...] = ()
-    against: Any = None
+    against: str | None = None
 
 
-class Measure:
+class Measure(ABC):
     """Reads records of trials. Subclasses give ``name``, ``version`` and ``scores``; their docstring is the help.
 
-    Records are read in other processes, so that a measure holds no state. Another ``version`` makes all of its scores
-    missing. Measures that keep something else than scores override the four methods at the end.
+    Records are read in other processes, so that a measure holds no state. Another ``version``, another content of the
+    case and another list that it is measured ``against`` make scores missing.
     """
 
     name: ClassVar[str]
     version: ClassVar[str] = "1"
+    reads: ClassVar[Trials] = "all"
+    against: ClassVar[Lists | None] = None
     needs: ClassVar[tuple[Part, ...]] = ()
     parcel: ClassVar[int] = 200
     """Trials that are read between two looks at whether to stop."""
     seconds_each: ClassVar[float] = 0.005
     """Roughly what one trial takes on one core."""
 
+    @abstractmethod
     def scores(self, record: Record) -> Iterable[Score]:
         """Yield the scores of a trial; none where the measure has nothing to say of it."""
-        raise NotImplementedError
 
-    def prepare(self, store: Store, wanted: Any, stop: Stop) -> bool:
+    def prepare(self, store: Store, selection: Selection | None, stop: Stop) -> bool:
         """Make what all trials need first, and say whether it is there."""
         return True
-
-    def missing(self, cursor: duckdb.DuckDBPyConnection, wanted: Any) -> list[ToMeasure]:
-        """Return the trials that are not measured by this version, those about one case together."""
-        return unmeasured(cursor, self.name, self.version, wanted)
-
-    def against(self, cursor: duckdb.DuckDBPyConnection, cases: Mapping[CaseKey, Case]) -> Mapping[CaseKey, Any]:
-        """Return what else the records of some cases need."""
-        return {}
-
-    def read(self, record: Record) -> Any:
-        """Return what is kept of a record; done in another process, so that it must be possible to pickle."""
-        return list(self.scores(record))
-
-    def keep(self, connection: duckdb.DuckDBPyConnection, found: Sequence[tuple[ToMeasure, Any]]) -> None:
-        """Store what ``read`` returned. Has a write lease."""
-        kept = {t.trial_id: [KeptScore(t.trial_id, s.name, s.value, s.evidence) for s in of] for t, of in found}
-        add_scores(connection, self.name, self.version, kept)
 
 
 class Columns(NamedTuple):

@@ -16,14 +16,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any
 
 from core import paths
 from core.errors import AnamnesisError
 from core.measures.base import Measure, Record, add_extensions
 from core.store.database import Store
 from core.store.queries.failures import cases_of, dialogues
-from core.store.scores import ToMeasure, answers_of, calls_of
+from core.store.scores import Score, ToMeasure, add_scores, answers_of, calls_of, lists_of, unmeasured
+from core.store.selection import Selection
 from core.work import Progress, Stop
 
 WRITTEN = 1_200
@@ -49,15 +49,15 @@ class Parcel:
     measure: Measure
     records: tuple[Record, ...]
 
-    def read(self) -> list[Any]:
-        """Return what is to be kept of each record."""
-        return [self.measure.read(record) for record in self.records]
+    def read(self) -> list[list[Score]]:
+        """Return the scores of each record."""
+        return [list(self.measure.scores(record)) for record in self.records]
 
 
-def count_missing(store: Store, measure: Measure, wanted: Any = None) -> int:
+def count_missing(store: Store, measure: Measure, selection: Selection | None = None) -> int:
     """Return how many trials are still to be measured."""
     with store.read() as cursor:
-        return len(measure.missing(cursor, wanted))
+        return len(unmeasured(cursor, measure, selection))
 
 
 def default_processes(trials: int) -> int:
@@ -73,32 +73,33 @@ def seconds_for(measure: Measure, trials: int) -> float:
 def measure_missing(
     store: Store,
     measure: Measure,
-    wanted: Any = None,
+    selection: Selection | None = None,
     *,
     progress: Progress = lambda done, planned: None,
     stop: Stop = lambda: False,
     processes: int | None = None,
 ) -> Measured:
-    """Measure the trials under a filter (``Selection``, or what the measure takes) that are not, and keep the result.
+    """Measure the selected trials that are not, and keep their scores.
 
     Stopped or killed, the next call goes on where this one was. ``processes``: ``None`` for as many as pay, 0 to do it
     here. Raises ``AnamnesisError`` where a process breaks off or the database stays busy.
     """
-    ready = measure.prepare(store, wanted, stop)
+    ready = measure.prepare(store, selection, stop)
     with store.read() as cursor:
-        todo = measure.missing(cursor, wanted)
+        todo = unmeasured(cursor, measure, selection)
     if not ready or stop():
         return Measured(0, len(todo))
     chunks = [todo[start : start + measure.parcel] for start in range(0, len(todo), measure.parcel)]
     number = default_processes(len(todo)) if processes is None else processes
-    done, new = 0, list[tuple[ToMeasure, Any]]()
+    done, new = 0, list[tuple[ToMeasure, list[Score]]]()
     try:
         with closing(read_by(number, _parcels(store, measure, chunks))) as found:
             for chunk, made in zip(chunks, found, strict=False):
                 new += zip(chunk, made, strict=True)
                 done += len(chunk)
                 if len(new) >= WRITTEN:
-                    new = _write(store, measure, new)
+                    _write(store, measure, new)
+                    new = []
                 progress(done, len(todo))
                 if stop():
                     break
@@ -116,7 +117,7 @@ def _parcels(store: Store, measure: Measure, chunks: Iterable[Sequence[ToMeasure
             said = dialogues(cursor, trials)
             answers = answers_of(cursor, trials) if "answers" in measure.needs else {}
             calls = calls_of(cursor, trials) if "calls" in measure.needs else {}
-            against = measure.against(cursor, cases)
+            against = lists_of(cursor, measure.against, cases) if measure.against else {}
         yield Parcel(
             measure,
             tuple(
@@ -129,14 +130,13 @@ def _parcels(store: Store, measure: Measure, chunks: Iterable[Sequence[ToMeasure
         )  # fmt: skip
 
 
-def _write(store: Store, measure: Measure, new: list[tuple[ToMeasure, Any]]) -> list[tuple[ToMeasure, Any]]:
+def _write(store: Store, measure: Measure, new: list[tuple[ToMeasure, list[Score]]]) -> None:
     if new:
         with store.write() as connection:
-            measure.keep(connection, new)
-    return []
+            add_scores(connection, measure, new)
 
 
-def read_by(processes: int, parcels: Iterable[Parcel]) -> Generator[list[Any], None, None]:
+def read_by(processes: int, parcels: Iterable[Parcel]) -> Generator[list[list[Score]], None, None]:
     """Yield what is read of each parcel in their order, by so many processes, or here where there are none.
 
     Parcels are taken as they are needed. Closing the generator ends the processes. Raises ``AnamnesisError`` where one
@@ -150,7 +150,7 @@ def read_by(processes: int, parcels: Iterable[Parcel]) -> Generator[list[Any], N
     for worker in workers:
         free.put(worker)
     threads = ThreadPoolExecutor(processes)
-    ahead: deque[Future[list[Any]]] = deque()
+    ahead: deque[Future[list[list[Score]]]] = deque()
     try:
         for parcel in parcels:
             ahead.append(threads.submit(_send, free, parcel))
@@ -171,7 +171,7 @@ def _start() -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, cwd=paths.ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
-def _send(free: SimpleQueue[subprocess.Popen[bytes]], parcel: Parcel) -> list[Any]:
+def _send(free: SimpleQueue[subprocess.Popen[bytes]], parcel: Parcel) -> list[list[Score]]:
     """Have a process that is free read a parcel."""
     worker = free.get()
     try:
@@ -179,7 +179,7 @@ def _send(free: SimpleQueue[subprocess.Popen[bytes]], parcel: Parcel) -> list[An
         assert worker.stdout is not None
         pickle.dump(parcel, worker.stdin)
         worker.stdin.flush()
-        found: list[Any] = pickle.load(worker.stdout)
+        found: list[list[Score]] = pickle.load(worker.stdout)
         return found
     except (EOFError, OSError, pickle.UnpicklingError) as error:
         raise AnamnesisError(

@@ -1,6 +1,8 @@
-"""Where measures and metrics are found: the modules of this package, and ``measures/NAME.py`` in extension folders.
+"""Where measures and metrics are found: the modules of this package, and those that extensions and frameworks bring.
 
-A file with a ``Measure`` is all that a new one takes: without a metric of its own it is reported by ``ScoreMeans``.
+An extension brings ``measures/NAME.py``, a framework, here or in an extension, a module or package ``measures`` in its
+folder. A file with a ``Measure`` is all that a new one takes; every measure is reported by ``ScoreMeans``, under its
+name unless a metric has that.
 """
 
 from __future__ import annotations
@@ -8,28 +10,34 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-import orjson
 import pandas as pd
 
 import core.measures
+from core import frameworks
 from core.errors import AnamnesisError, UsageError
 from core.measures.base import Asked, Columns, Listed, Measure, Metric, Row, add_extensions
 from core.measures.missing import measure_missing
 from core.stats.bootstrap import bootstrap_interval
-from core.store.scores import score_table
+from core.store.scores import case_means, evidence
 
 
 def modules() -> Iterator[ModuleType]:
-    """Yield the modules of this package and of extension folders. Raises ``UsageError`` where a file of those fails."""
+    """Yield the modules with measures. Raises ``UsageError`` where one of an extension cannot be read."""
     add_extensions()
-    for found in pkgutil.walk_packages(core.measures.__path__, f"{core.measures.__name__}."):
+    places = [
+        pkgutil.walk_packages(package.__path__, f"{package.__name__}.") for package in (core.measures, frameworks)
+    ]
+    for found in chain.from_iterable(places):
+        _, room, *inside = found.name.split(".")
+        if room == "frameworks" and inside[1:2] != ["measures"]:
+            continue
         try:
             yield importlib.import_module(found.name)
         except AnamnesisError:
@@ -45,7 +53,7 @@ def measures() -> dict[str, Measure]:
     for module in modules():
         for kind in vars(module).values():
             own = isinstance(kind, type) and issubclass(kind, Measure) and kind.__module__ == module.__name__
-            if own and hasattr(kind, "name"):
+            if own and hasattr(kind, "name") and not inspect.isabstract(kind):
                 found.setdefault(kind.name, kind())
     return found
 
@@ -54,7 +62,7 @@ def metrics() -> dict[str, Metric]:
     """Return name → metric, by name; a measure without one of its name is reported by ``ScoreMeans``."""
     found = {one.name: one for module in modules() for one in vars(module).values() if isinstance(one, Metric)}
     for name, one in measures().items():
-        if name not in found and type(one).read is Measure.read:
+        if name not in found:
             empty = "There is nothing to measure: run a campaign, or choose other --run, --models or --cases."
             help_ = f"{inspect.cleandoc(type(one).__doc__ or name)}\n\n{inspect.cleandoc(ScoreMeans.__doc__ or '')}"
             found[name] = Metric(name, ScoreMeans(one), ("run", "models", "cases"), empty, help_)
@@ -75,37 +83,28 @@ class ScoreMeans:
         """Yield a row for each condition and score, or each piece of evidence; what is missing is measured first."""
         with asked.progress("trials") as show:
             measure_missing(asked.store, self.measure, asked.selection, progress=show)
-        with asked.store.read() as cursor:
-            table = score_table(cursor, self.measure.name, self.measure.version, asked.selection)
-        scored = table[table["name"] != ""]
         if part == "evidence":
-            yield from self._evidence(scored)
+            with asked.store.read() as cursor:
+                yield from evidence(cursor, self.measure, asked.selection)
             return
-        for model, trials in table.groupby("model", sort=False):
-            for name in dict.fromkeys(scored["name"]):
-                yield self._mean(str(model), str(name), trials)
+        with asked.store.read() as cursor:
+            means, counts = case_means(cursor, self.measure, asked.selection)
+        for trials in counts.itertuples():
+            for name in dict.fromkeys(means["name"]):
+                yield self._mean(trials, name, means[(means["model"] == trials.model) & (means["name"] == name)])
 
-    def _mean(self, model: str, name: str, trials: pd.DataFrame) -> Row:
-        of = trials[(trials["name"] == name) & trials["value"].notna()]
-        values = of.groupby("case_key", sort=False)["value"].mean().to_numpy(dtype=np.float64)
+    def _mean(self, trials: Any, name: str, of: pd.DataFrame) -> Row:
+        values = of["mean"].dropna().to_numpy(dtype=np.float64)
         whole = bool(((values >= 0) & (values <= 1)).all()) if values.size else False
         bounds = bootstrap_interval(values, shares=whole) if values.size else None
-        have = set(of["trial_id"])
-        rest = trials[~trials["trial_id"].isin(have)].drop_duplicates("trial_id")
-        why = Counter(
-            "failed" if broken else ("nothing to measure" if measured else "not measured")
-            for broken, measured in zip(rest["broken"], rest["measured"], strict=True)
-        )
+        have, failed = int(of["n"].sum()), int(of["n_broken"].sum())
+        why = {
+            "failed": trials.broken - failed, "not measured": trials.missing,
+            "nothing to measure": trials.trials - trials.broken - trials.missing - (have - failed),
+        }  # fmt: skip
         return Row(
-            {"model": model, "score": name}, float(values.mean()) if values.size else None,
-            bounds.low if bounds else None, bounds.high if bounds else None, values.size, dict(why),
-            {"n_trials": len(have)}, columns=Columns(excluded="excluded"),
+            {"model": trials.model, "score": name}, float(values.mean()) if values.size else None,
+            bounds.low if bounds else None, bounds.high if bounds else None, values.size,
+            {reason: number for reason, number in why.items() if number}, {"n_trials": have},
+            columns=Columns(excluded="excluded"),
         )  # fmt: skip
-
-    def _evidence(self, scored: pd.DataFrame) -> Iterator[Listed]:
-        for one in scored.itertuples():
-            for piece in orjson.loads(str(one.evidence)):
-                yield {
-                    "model": one.model, "case": one.case_key, "trial_id": one.trial_id, "score": one.name,
-                    "value": one.value, **piece,
-                }  # fmt: skip

@@ -15,6 +15,7 @@ _TYPES: dict[str, pa.DataType] = {
     "texts": pa.list_(pa.string()),
     "int": pa.int64(),
     "real": pa.float64(),
+    "reals": pa.list_(pa.float64()),
     "bool": pa.bool_(),
 }
 
@@ -81,6 +82,11 @@ SCHEMAS: dict[str, pa.Schema] = {
         "trial_id:text facts_hash:text model:text prompt_hash:text verdicts:text dropped:int failure:text calls:text "
         "tokens:int cost_usd:real judged_at:real"
     ),
+    "history_items": _schema("case_key:text content_hash:text items:text made_by:text made_at:real"),
+    "scores": _schema(
+        "trial_id:text measure:text measure_version:text name:text value:real evidence:text computed_at:real "
+        "against:text series:reals"
+    ),
     "release_files": _schema(
         "run_id:text path:text case_key:text digest:text prompts:texts fault:text imported_at:real"
     ),
@@ -95,8 +101,7 @@ SCHEMAS: dict[str, pa.Schema] = {
 
 OF_A_TRIAL = (
     "utterances", "answers", "grades", "calls", "probes", "forks", "misuses", "ratings", "variants",
-    "history_measures", "ledgers", "patient_marks", "patient_judgements",
-    "fact_judgements", "scores", "trials",
+    "patient_judgements", "fact_judgements", "scores", "trials",
 )  # fmt: skip
 """The tables that hold what belongs to one trial: whoever takes a trial away clears them all."""
 

@@ -125,13 +125,13 @@ _LAST: dict[tuple[str, ...], str] = {}
 @st.cache_resource(max_entries=2, show_spinner="Reading the marks…")
 def _talks(path: str, version: str) -> pd.DataFrame:
     with Store().read() as cursor:
-        return talk_sums(cursor, LEDGER.version)
+        return talk_sums(cursor, LEDGER)
 
 
 @st.cache_resource(max_entries=2, show_spinner="Reading the marks…")
 def _topics(path: str, version: str) -> pd.DataFrame:
     with Store().read() as cursor:
-        return topic_sums(cursor, LEDGER.version)
+        return topic_sums(cursor, LEDGER)
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)

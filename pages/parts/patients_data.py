@@ -14,7 +14,7 @@ from core.measures.patients.figures import (
     terms_against_experts,
     trial_marks,
 )
-from core.measures.patients.rules import PATIENT_MARKS, rules_version
+from core.measures.patients.rules import PATIENT_MARKS
 from core.store.database import Store
 from core.store.fold import fold_if_free
 from core.store.queries.patients import KINDS, Hit, Kind, Mark, PatientOffer, hits, offer
@@ -75,7 +75,7 @@ def page_of(view: View, words: str, page: int) -> tuple[int, list[Hit]]:
 def every_hit(view: View, words: str) -> list[Hit]:
     """Return all hits in view, for a download."""
     with Store().read() as cursor:
-        return hits(cursor, rules_version(), view.kinds, view.wanted, words=words or None, limit=None)[1]
+        return hits(cursor, PATIENT_MARKS, view.kinds, view.wanted, words=words or None, limit=None)[1]
 
 
 def is_stored(trial_id: str) -> bool:
@@ -124,7 +124,7 @@ def _page_of(
     path: str, version: str, wanted: Selection, kinds: tuple[Kind, ...], words: str, page: int
 ) -> tuple[int, list[Hit]]:
     with Store().read() as cursor:
-        return hits(cursor, rules_version(), kinds, wanted, words=words or None, limit=PAGE, offset=page * PAGE)
+        return hits(cursor, PATIENT_MARKS, kinds, wanted, words=words or None, limit=PAGE, offset=page * PAGE)
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)

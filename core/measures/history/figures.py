@@ -23,14 +23,14 @@ from core.errors import UsageError
 from core.frameworks.base import publisher
 from core.measures.accuracy import By
 from core.measures.base import Asked, Row, metric
-from core.measures.history.measures import CURVES, HISTORY, LENGTHS, SCALARS, SHARES, structure
+from core.measures.history.measures import CURVES, HISTORY, LENGTHS, SCALARS, SHARES
 from core.measures.missing import measure_missing
 from core.stats.corrections import Correction, adjusted
 from core.stats.differences import Difference, paired_difference
 from core.stats.resampling import Floats, column_intervals
 from core.store.database import Store
 from core.store.queries.accuracy import case_scores
-from core.store.queries.history import case_means
+from core.store.queries.history import history_means
 from core.store.selection import Selection, doctor_of
 from core.text.topics import TOPICS, Topic
 
@@ -74,13 +74,13 @@ class ComparisonRow:
 
 
 def read_history(store: Store, selection: Selection | None = None) -> pd.DataFrame:
-    """Return the table of ``core.store.queries.history.case_means``: a row for each model and case.
+    """Return the table of ``core.store.queries.history.history_means``: a row for each model and case.
 
     What is not measured yet is counted in ``missing``: ``measure_missing`` first. Formats and question types of the
     selection have no bearing on conversations.
     """
     with store.read() as cursor:
-        return case_means(cursor, HISTORY.version, structure(), selection)
+        return history_means(cursor, HISTORY, SCALARS, CURVES, TOPICS, selection)
 
 
 def figures_of(table: pd.DataFrame, columns: Sequence[str]) -> dict[tuple[str, str], Figure]:

@@ -12,34 +12,24 @@ supported. They compare patients on average; for one conversation there is the l
 
 from __future__ import annotations
 
+import functools
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import ClassVar, NamedTuple
-
-import duckdb
-import orjson
 
 from core.agents.base import Turn
 from core.case import Case, sentences
 from core.errors import UsageError
 from core.frameworks.conversation import FINAL_DIAGNOSIS
-from core.measures.base import Measure, Record
+from core.measures.base import Evidence, Measure, Record, Score
 from core.store.database import Store
-from core.store.queries.failures import CaseKey
-from core.store.queries.history import (
-    StoredItems,
-    StoredMeasures,
-    add_items,
-    add_measures,
-    cases_without_items,
-    newest_items,
-    unmeasured,
-)
-from core.store.scores import ToMeasure
+from core.store.queries.history import StoredItems, add_items, cases_without_items, newest_items
+from core.store.scores import Lists, Trials
 from core.store.selection import Selection
 from core.text.case_items import (
     BY_RULE,
@@ -50,9 +40,10 @@ from core.text.case_items import (
     items_to_json,
 )
 from core.text.mediq import match_cases, read_mediq
-from core.text.rouge import Score, repetition, score, tokens
+from core.text.rouge import Score as Rouge
+from core.text.rouge import repetition, score, tokens
 from core.text.technical import is_technical, telling, words
-from core.text.topics import TOPICS, Topic, is_open
+from core.text.topics import Topic, is_open
 from core.work import Stop
 
 
@@ -291,24 +282,6 @@ def order_of(inquiry: Inquiry, items: Sequence[Telltale]) -> dict[Topic, float |
     return first
 
 
-def to_json(measures: Measures) -> str:
-    """Return the measures as they are stored, to six decimals; ``told`` says which topics were told at all (1 or 0)."""
-    told = {topic: int(at is not None) for topic, at in measures.order.items()}
-    fields = {**vars(measures), "told": told}
-    return orjson.dumps(_rounded(fields)).decode()
-
-
-def structure() -> dict[str, object]:
-    """Return the types of the stored measures, by which the store reads them."""
-    topics = dict.fromkeys(TOPICS, "DOUBLE")
-    return {
-        **dict.fromkeys(SCALARS, "DOUBLE"),
-        "curves": {name: ["DOUBLE"] for name in CURVES},
-        "order": topics,
-        "told": topics,
-    }
-
-
 def _running(target: Counter[str], parts: Sequence[Sequence[str]]) -> Iterator[tuple[int, int, int]]:
     """Yield (matched, wanted, said) after each part: what all words so far have in common with the target."""
     wanted, left, matched, said = target.total(), dict(target), 0, 0
@@ -337,7 +310,7 @@ def _curves(
 ) -> dict[str, tuple[float | None, ...]]:
     exchanges = len(running) - 1
     points = [running[exchanges * share // 100] for share in SHARES]
-    scores: list[Score | None] = [score(*counts) if target else None for counts in points]
+    scores: list[Rouge | None] = [score(*counts) if target else None for counts in points]
     return {
         f"{who}_recall": tuple(s and s.recall for s in scores),
         f"{who}_precision": tuple(s and (s.precision if c[2] else None) for s, c in zip(scores, points, strict=True)),
@@ -348,47 +321,47 @@ def _mean(total: int, n: int) -> float | None:
     return total / n if n else None
 
 
-def _rounded(value: object) -> object:
-    if isinstance(value, float):
-        return round(value, _DECIMALS)
-    if isinstance(value, dict):
-        return {k: _rounded(v) for k, v in value.items()}
-    return [_rounded(v) for v in value] if isinstance(value, list | tuple) else value
-
-
 class HistoryTaking(Measure):
-    """How much of a case a doctor uncovered and how it asked, against the items of the case."""
+    """How much of a case a doctor uncovered and how it asked, against the items of the case.
+
+    A score for each of ``SCALARS``, with its curve where it has one, and for each topic of the items ``order TOPIC``,
+    with the message that first told it.
+    """
 
     name = "history_taking"
     version: ClassVar[str] = "1-stem"
+    reads: ClassVar[Trials] = "whole"
+    against: ClassVar[Lists | None] = "history_items"
     parcel = 500
     seconds_each = 0.002
 
-    def prepare(self, store: Store, wanted: Selection | None, stop: Stop) -> bool:
+    def prepare(self, store: Store, selection: Selection | None, stop: Stop) -> bool:
         """Make items by rule for the cases that have none."""
-        return make_items(store, wanted, stop)
+        return make_items(store, selection, stop)
 
-    def missing(self, cursor: duckdb.DuckDBPyConnection, wanted: Selection | None) -> list[ToMeasure]:
-        """Return the selected conversations that have no measures by their case's newest items."""
-        return [ToMeasure(*one) for one in unmeasured(cursor, self.version, wanted)]
+    def scores(self, record: Record) -> Iterator[Score]:
+        """Yield the measures of a conversation, to six decimals."""
+        against = _stored_yardstick(information_of(record.case), record.against or "[]")
+        found = measure(record.dialogue, against)
+        for name in SCALARS:
+            yield Score(name, _rounded(getattr(found, name)), series=tuple(map(_rounded, found.curves.get(name, ()))))
+        for topic, at in found.order.items():
+            items = [t for t in against.telltales if t.item.topic == topic]
+            said = (
+                Evidence(n, turn.text)
+                for n, turn in enumerate(record.dialogue)
+                if turn.role == "patient" and any(t.told(telling(turn.text)) for t in items)
+            )
+            yield Score(f"order {topic}", _rounded(at), tuple(islice(said, 1)))
 
-    def against(
-        self, cursor: duckdb.DuckDBPyConnection, cases: Mapping[CaseKey, Case]
-    ) -> Mapping[CaseKey, Yardstick]:  # fmt: skip
-        """Return the yardsticks of cases."""
-        items: dict[CaseKey, str] = {
-            (s.case_key, s.content_hash): s.items for s in newest_items(cursor, [key for key, _ in cases])
-        }
-        return {key: yardstick(information_of(case), items_from_json(items[key])) for key, case in cases.items()}
 
-    def read(self, record: Record) -> str:
-        """Return the measures of a conversation as JSON."""
-        return to_json(measure(record.dialogue, record.against))
+@functools.lru_cache(maxsize=64)
+def _stored_yardstick(information: str, items: str) -> Yardstick:
+    return yardstick(information, items_from_json(items))
 
-    def keep(self, connection: duckdb.DuckDBPyConnection, found: Sequence[tuple[ToMeasure, str]]) -> None:
-        """Store measures."""
-        now = time.time()
-        add_measures(connection, [StoredMeasures(one.trial_id, one.against, text, now) for one, text in found])
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, _DECIMALS)
 
 
 HISTORY = HistoryTaking()

@@ -1,77 +1,67 @@
 """Ledgers of stored conversations, kept in short: the measure that marks them, and figures from what is kept.
 
-A conversation is marked anew where its case's content, the list of facts saved for the case or the measure's version
-changed. The unit of figures is the case, whose conversations are joined first; intervals (95 %) resample cases, all of
-them at once for every model and topic.
+The unit of figures is the case, whose conversations are joined first; intervals (95 %) resample cases, all of them at
+once for every model and topic.
 """
 
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
-import duckdb
 import numpy as np
+import orjson
 import pandas as pd
 
 from core.agents.base import Dialogue
 from core.case import Case
-from core.measures.base import Asked, Columns, Measure, Record, Row, metric
-from core.measures.ledger.marks import LedgerFacts, Share, TopicRow, facts_from_json, ledger, ledger_facts, to_json
+from core.measures.base import Asked, Columns, Evidence, Measure, Record, Row, Score, metric
+from core.measures.ledger.marks import LedgerFacts, Share, TopicRow, in_short, ledger, ledger_facts
 from core.measures.missing import measure_missing
 from core.stats.intervals import NOTHING
 from core.stats.resampling import column_intervals
 from core.store.database import Store
-from core.store.queries.facts import (
-    StoredLedger,
-    add_ledgers,
-    all_facts_saved,
-    summaries,
-    talk_sums,
-    topic_sums,
-    unmarked,
-)
+from core.store.queries.facts import MARKS, all_facts_saved, facts_from_json, ledger_scores, talk_sums, topic_sums
 from core.store.queries.failures import CaseKey, WrongAnswer, dialogues
-from core.store.scores import ToMeasure
+from core.store.scores import Lists, Trials
 from core.store.selection import Selection
 from core.text.facts import AtomicFact
 from core.text.topics import TOPICS
 
 _KEPT_LEDGERS = 20_000
 RESAMPLES = 2_000
-_MARKS = ("asked", "volunteered", "never_elicited")
+_SHORT = ("never", "unasked", "coverage", "turns")
+"""What ``LedgerFacts`` holds, each a score; ``leaked`` counts, and its evidence is the turns."""
 
 
 class FactsLedger(Measure):
-    """What became of each fact of the case in a conversation: asked, volunteered, never elicited."""
+    """What became of each fact of the case in a conversation: asked, volunteered, never elicited.
 
-    name = "ledger"
+    ``MARK: TOPIC`` counts the facts of a topic that the patient could tell; the others say the same in short.
+    """
+
+    name = "facts_ledger"
     version: ClassVar[str] = "4"
+    reads: ClassVar[Trials] = "consultations"
+    against: ClassVar[Lists | None] = "fact_sets"
     parcel = 60
     seconds_each = 0.03
 
-    def missing(self, cursor: duckdb.DuckDBPyConnection, wanted: Selection | None) -> list[ToMeasure]:
-        """Return the selected conversations without a summary by the present facts and rules."""
-        return [ToMeasure(*one) for one in unmarked(cursor, self.version, wanted)]
-
-    def against(
-        self, cursor: duckdb.DuckDBPyConnection, cases: Mapping[CaseKey, Case]
-    ) -> Mapping[CaseKey, tuple[AtomicFact, ...]]:
-        """Return the lists of facts that were saved for cases and replace their own."""
-        saved = all_facts_saved(cursor, [key for key, _ in cases])
-        return {(key, content): facts for (key, content), facts in saved.items()}
-
-    def read(self, record: Record) -> str:
-        """Return the summary of a ledger."""
-        return to_json(ledger(record.case, record.dialogue, record.against))
-
-    def keep(self, connection: duckdb.DuckDBPyConnection, found: Sequence[tuple[ToMeasure, str]]) -> None:
-        """Store summaries."""
-        now = time.time()
-        add_ledgers(connection, [StoredLedger(one.trial_id, one.against, text, now) for one, text in found])
+    def scores(self, record: Record) -> Iterator[Score]:
+        """Yield what a ledger counts; the evidence of a mark is the facts, each with the message that told it."""
+        facts = facts_from_json(record.against, record.case.case_key) if record.against else None
+        found = ledger(record.case, record.dialogue, facts)
+        short = in_short(found)
+        for name in _SHORT:
+            yield Score(name, getattr(short, name))
+        yield Score("leaked", len(found.leaked), tuple(Evidence(n, record.dialogue[n].text) for n in found.leaked))
+        told = [one for one in found.marks if one.fact.told]
+        for topic in dict.fromkeys(one.fact.topic for one in told):
+            for mark in MARKS:
+                of = [one for one in told if (one.fact.topic, one.mark) == (topic, mark)]
+                yield Score(f"{mark}: {topic}", len(of), tuple(Evidence(one.turn, one.fact.text) for one in of))
 
 
 LEDGER = FactsLedger()
@@ -80,7 +70,15 @@ LEDGER = FactsLedger()
 def kept_facts(store: Store, selection: Selection | None = None) -> dict[str, LedgerFacts]:
     """Return trial → its ledger in short, for the selected conversations that are marked."""
     with store.read() as cursor:
-        return {trial: facts_from_json(summary) for trial, summary in summaries(cursor, LEDGER.version, selection)}
+        rows = ledger_scores(cursor, LEDGER, _SHORT, selection)
+    return {
+        trial: LedgerFacts(int(never), int(unasked), _turns(leaked), coverage, int(turns))
+        for trial, never, unasked, coverage, turns, leaked in rows
+    }
+
+
+def _turns(evidence: str | None) -> tuple[int, ...]:
+    return tuple(one["turn"] for one in orjson.loads(evidence)) if evidence else ()
 
 
 class Facts:
@@ -139,15 +137,15 @@ def topic_rows(sums: pd.DataFrame) -> dict[str, list[TopicRow]]:
     if sums.empty:
         return {}
     shares = sums[["model", "topic", "case_key"]].copy()
-    for mark in _MARKS:
+    for mark in MARKS:
         shares[mark] = sums[mark] / sums["facts"]
-    figures = _figures(shares.pivot(index="case_key", columns=["model", "topic"], values=list(_MARKS)))
+    figures = _figures(shares.pivot(index="case_key", columns=["model", "topic"], values=list(MARKS)))
     totals = sums.groupby(["model", "topic"])["facts"].agg(["size", "sum"])
     return {
         model: [
             TopicRow(
                 topic, int(totals.loc[(model, topic), "size"]), int(totals.loc[(model, topic), "sum"]),
-                *(figures[mark, model, topic] for mark in _MARKS),
+                *(figures[mark, model, topic] for mark in MARKS),
             )
             for topic in TOPICS if (model, topic) in totals.index
         ]
@@ -215,7 +213,7 @@ def report(
     with asked.progress("conversations") as show:
         measure_missing(asked.store, LEDGER, asked.selection, progress=show)
     with asked.store.read() as cursor:
-        sums = (topic_sums if part == "topics" else talk_sums)(cursor, LEDGER.version, asked.selection)
+        sums = (topic_sums if part == "topics" else talk_sums)(cursor, LEDGER, asked.selection)
     if part == "conversations":
         for talk in talk_rows(sums):
             yield Row(
@@ -226,7 +224,7 @@ def report(
         return
     for model, rows in topic_rows(sums).items():
         for row in rows:
-            for mark in _MARKS:
+            for mark in MARKS:
                 share: Share = getattr(row, mark)
                 label = {"model": model, "topic": row.topic, "mark": mark}
                 yield Row(label, share.value, *share.interval, row.cases, more={"n_facts": row.facts})

@@ -11,19 +11,14 @@ Rules, all on words and therefore reproducible:
 - *leaked*: the patient names the answer (or a synonym) though the vignette does not.
 
 Which words tell a fact: ``core.measures.ledger.replies``. Comparable to Consultation's share of information
-uncovered (Liao et al., arXiv 2309.02077, metrics), which counts words; here facts are counted. What is kept of a ledger
-is a summary: enough for every figure over many conversations and for the attribution of a wrong answer.
+uncovered (Liao et al., arXiv 2309.02077, metrics), which counts words; here facts are counted.
 """
 
 from __future__ import annotations
 
 import functools
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
-
-import orjson
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from core.agents.base import Turn
 from core.case import Case
@@ -33,7 +28,7 @@ from core.stats.intervals import Interval
 from core.text.facts import AtomicFact, facts_of
 from core.text.judged import Judged, Mark
 from core.text.matching import Known, Pool, asks_by_name, asks_for, pool_of
-from core.text.topics import TOPICS, Topic
+from core.text.topics import Topic
 
 
 @dataclass(frozen=True)
@@ -247,30 +242,3 @@ def in_short(found: Ledger) -> LedgerFacts:
         coverage=1 - len(hidden) / len(tellable) if tellable else 1.0,
         turns=found.turns,
     )
-
-
-def to_json(found: Ledger) -> str:
-    """Return the summary of a ledger.
-
-    ``topics``: by topic, the facts that the patient could tell and what became of them. ``facts``: what ``LedgerFacts``
-    holds.
-    """
-    topics = list(_topics([mark for mark in found.marks if mark.fact.told]))
-    return orjson.dumps({"topics": topics, "facts": asdict(in_short(found))}).decode()
-
-
-def facts_from_json(summary: str) -> LedgerFacts:
-    """Return what the attribution needs of a summary."""
-    kept: dict[str, Any] = orjson.loads(summary)["facts"]
-    return LedgerFacts(**{**kept, "leaked": tuple(kept["leaked"])})
-
-
-def _topics(marks: list[FactMark]) -> Iterator[dict[str, Any]]:
-    for topic in TOPICS:
-        held = [mark for mark in marks if mark.fact.topic == topic]
-        if held:
-            counts = Counter(mark.mark for mark in held)
-            yield {
-                "topic": topic, "facts": len(held), "asked": counts["asked"], "volunteered": counts["volunteered"],
-                "never_elicited": counts["never_elicited"],
-            }  # fmt: skip

@@ -28,7 +28,7 @@ from core.measures.base import Asked, Columns, Listed, Row, metric
 from core.measures.experts.figures import decide
 from core.measures.experts.workbooks import WorkbookRow, read_rows, workbooks_of
 from core.measures.missing import measure_missing
-from core.measures.patients.rules import ABOUT, PATIENT_MARKS, marks_in, rules_version, terms_in
+from core.measures.patients.rules import ABOUT, PATIENT_MARKS, marks_in, terms_in
 from core.stats.agreement import cohen_kappa, percent_agreement
 from core.stats.bootstrap import SEED
 from core.stats.intervals import NOTHING, Interval
@@ -86,7 +86,7 @@ def patient_rates(
     ``core.measures.missing.count_missing`` says how many conversations are not marked and therefore left out.
     """
     with store.read() as cursor:
-        found = talks(cursor, rules_version(), wanted)
+        found = talks(cursor, PATIENT_MARKS, wanted)
         runs = Selection(runs=found["run_id"].unique().tolist())
         named = select(cursor, runs, without=("grader", "reader", "solver", "summariser"))
     condition_of = {run: one.name for one in named for run in one.runs}
@@ -116,7 +116,7 @@ def patient_hits(
     ``words`` keeps hits whose words hold it, in any case of letters.
     """
     with store.read() as cursor:
-        return hits(cursor, rules_version(), [kind], wanted, words=words, limit=limit, offset=offset)
+        return hits(cursor, PATIENT_MARKS, [kind], wanted, words=words, limit=limit, offset=offset)
 
 
 def trial_marks(store: Store, trial_id: str) -> tuple[Mark, ...]:
@@ -222,7 +222,7 @@ def judge_against_rule(store: Store, wanted: Selection | None = None) -> list[Ju
     wanted = wanted or Selection()
     with store.read() as cursor:
         judged = judgements(cursor, wanted)
-        marked = talks(cursor, rules_version(), wanted) if judged else None
+        marked = talks(cursor, PATIENT_MARKS, wanted) if judged else None
     if marked is None:
         return []
     rule = dict(zip(marked["trial_id"], marked["medical_term"] > 0, strict=True))

@@ -32,20 +32,16 @@ from __future__ import annotations
 
 import functools
 import re
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
-
-import duckdb
+from typing import ClassVar, NamedTuple
 
 from core.agents.base import Turn
 from core.case import Case, sentences
 from core.knowledge.base import knowledge, words_of_name
-from core.measures.base import Measure, Record
-from core.store.queries.patients import Kind, Mark, StoredMarks, add_marks, to_mark
-from core.store.scores import ToMeasure
-from core.store.selection import Selection
+from core.measures.base import Evidence, Measure, Record, Score
+from core.store.queries.patients import KINDS, Kind, Mark
+from core.store.scores import Trials
 from core.text.patient_terms import lexicon, lexicon_hash
 from core.vocabulary import relatives
 
@@ -310,11 +306,6 @@ RULES = "1"
 """Version of the rules; a new one marks every conversation anew."""
 
 
-def rules_version() -> str:
-    """Return what marks are kept under: the version of the rules and the hash of the lexicon."""
-    return f"{RULES}:{lexicon_hash()}"
-
-
 def replies_of(dialogue: Sequence[Turn]) -> list[int]:
     """Return the numbers of the messages in which a patient replies to a doctor."""
     first = next((number for number, turn in enumerate(dialogue) if turn.role == "doctor"), len(dialogue))
@@ -361,26 +352,24 @@ def _marks_of_reply(number: int, question: str, text: str, said: set[str], names
 
 
 class PatientMarks(Measure):
-    """What a simulated patient said that a patient would not: medical terms, leaks, refusals, confusions of role."""
+    """What a simulated patient said that a patient would not: medical terms, leaks, refusals, confusions of role.
+
+    ``replies`` counts what it said, and each kind its hits; the evidence are the words, and what the rule says of them.
+    """
 
     name = "patient_marks"
+    version: ClassVar[str] = f"{RULES}:{lexicon_hash()}"
+    reads: ClassVar[Trials] = "replies"
     parcel = 500
     seconds_each = 0.002
 
-    def missing(self, cursor: duckdb.DuckDBPyConnection, wanted: Selection | None) -> list[ToMeasure]:
-        """Return the conversations under a filter that the present rules and lexicon have not marked."""
-        return [ToMeasure(*one, rules_version()) for one in to_mark(cursor, rules_version(), wanted)]
-
-    def read(self, record: Record) -> tuple[int, tuple[Mark, ...]]:
-        """Return the number of replies and the marks of a conversation."""
-        return len(replies_of(record.dialogue)), tuple(marks_in(record.case, record.dialogue))
-
-    def keep(
-        self, connection: duckdb.DuckDBPyConnection, found: Sequence[tuple[ToMeasure, tuple[int, tuple[Mark, ...]]]]
-    ) -> None:
-        """Store marks."""
-        now = time.time()
-        add_marks(connection, [StoredMarks(one.trial_id, one.against, *read, now) for one, read in found])
+    def scores(self, record: Record) -> Iterator[Score]:
+        """Yield the number of replies, and the hits of each kind."""
+        yield Score("replies", len(replies_of(record.dialogue)))
+        found = marks_in(record.case, record.dialogue)
+        for kind in KINDS:
+            hits = tuple(Evidence(m.turn, m.words, m.start, m.detail) for m in found if m.kind == kind)
+            yield Score(kind, len(hits), hits)
 
 
 PATIENT_MARKS = PatientMarks()

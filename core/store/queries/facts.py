@@ -1,9 +1,9 @@
 """Facts of cases, what became of them in conversations, and what models say that patients withheld and invented.
 
-The newest list of facts of a case counts. A ledger's summary and a judgement are known by their trial and a hash of the
-facts they were made against: the case's content, the list that somebody saved for it, and for summaries the version of
-the rules. Where any of these changed, the conversation counts as not marked, or not judged; what there was stays. Of
-several judgements of a conversation by one model under one prompt the newest that did not fail counts.
+The newest list of facts of a case counts. A judgement is known by its trial and a hash of the facts it was made
+against: the case's content, and the list that somebody saved for it. Where either changed, the conversation counts as
+not judged; what there was stays. Of several judgements of a conversation by one model under one prompt the newest that
+did not fail counts.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import duckdb
 import orjson
 import pandas as pd
-import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import COUNTED
+from core.store.scores import Reader, kept, key, newest
 from core.store.selection import Selection, select
 from core.store.tables import records
 from core.text.facts import AtomicFact
-from core.text.judged import JudgedPatient, PatientVerdict
+from core.text.judged import JudgedPatient, Mark, PatientVerdict
 
 _FACTS: TypeAdapter[tuple[AtomicFact, ...]] = TypeAdapter(tuple[AtomicFact, ...])
 
@@ -67,144 +67,103 @@ def facts_saved(cursor: duckdb.DuckDBPyConnection, case: Case) -> FactSet | None
     return _fact_set(found[0]) if found else None
 
 
-def all_facts_saved(
-    cursor: duckdb.DuckDBPyConnection, case_keys: Sequence[str] | None = None
-) -> dict[tuple[str, str], tuple[AtomicFact, ...]]:
-    """Return the newest lists of some cases or all by (case_key, content_hash)."""
-    sql = """
-        SELECT case_key, content_hash, facts, made_by, made_at FROM fact_sets
-        WHERE $keys::VARCHAR[] IS NULL OR list_contains($keys, case_key)
-        QUALIFY row_number() OVER (PARTITION BY case_key, content_hash ORDER BY made_at DESC, rowid DESC) = 1"""
-    keys = None if case_keys is None else list(case_keys)
-    sets = [_fact_set(row) for row in records(cursor.execute(sql, {"keys": keys}))]
+def all_facts_saved(cursor: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], tuple[AtomicFact, ...]]:
+    """Return the newest lists of all cases by (case_key, content_hash)."""
+    sql = f"""
+        SELECT case_key, content_hash, facts, made_by, made_at FROM {newest("fact_sets")}"""
+    sets = [_fact_set(row) for row in records(cursor.execute(sql))]
     return {(one.case_key, one.content_hash): one.facts for one in sets}
 
 
 def _fact_set(row: dict[str, Any]) -> FactSet:
-    try:
-        facts = _FACTS.validate_json(str(row["facts"]))
-    except ValidationError as error:
-        raise AnamnesisError(
-            f"The facts saved for {row['case_key']} cannot be read ({error.errors()[0]['msg']}): save them anew."
-        ) from error
+    facts = facts_from_json(str(row["facts"]), str(row["case_key"]))
     return FactSet(
         str(row["case_key"]), str(row["content_hash"]), facts, str(row["made_by"]), float(str(row["made_at"]))
     )
 
 
-class Unmarked(NamedTuple):
-    """A conversation without a summary by the present facts and rules."""
-
-    trial_id: str
-    case_key: str
-    content_hash: str
-    facts_hash: str
-
-
-class StoredLedger(NamedTuple):
-    """The summary of one conversation as JSON; ``marked_at`` in seconds since 1970."""
-
-    trial_id: str
-    facts_hash: str
-    summary: str
-    marked_at: float
-
-
-def unmarked(cursor: duckdb.DuckDBPyConnection, version: str, selection: Selection | None = None) -> list[Unmarked]:
-    """Return the selected conversations without a summary, those about one case together."""
-    sql = f"""
-        WITH {_MARKED} SELECT trial_id, case_key, content_hash, facts_hash FROM marked
-        WHERE summary IS NULL ORDER BY case_key, content_hash, trial_id"""
-    select(cursor, selection)
-    return [Unmarked(*row) for row in cursor.execute(sql, {"version": version}).fetchall()]
-
-
-def add_ledgers(connection: duckdb.DuckDBPyConnection, new: Sequence[StoredLedger]) -> int:
-    """Append the summaries that are not there yet and return how many. Needs a write lease."""
-    if not new:
-        return 0
-    columns = (list(column) for column in zip(*new, strict=True))
-    connection.register("incoming", pa.table(dict(zip(StoredLedger._fields, columns, strict=True))))
+def facts_from_json(text: str, case_key: str) -> tuple[AtomicFact, ...]:
+    """Return the facts of a list as it is stored. Raises ``AnamnesisError`` where it cannot be read."""
     try:
-        select = "SELECT * FROM incoming ANTI JOIN ledgers USING (trial_id, facts_hash)"
-        (count,) = connection.execute(f"INSERT INTO ledgers BY NAME {select}").fetchall()[0]
-    finally:
-        connection.unregister("incoming")
-    return int(count)
+        return _FACTS.validate_json(text)
+    except ValidationError as error:
+        raise AnamnesisError(
+            f"The facts saved for {case_key} cannot be read ({error.errors()[0]['msg']}): save them anew."
+        ) from error
 
 
-def summaries(
-    cursor: duckdb.DuckDBPyConnection, version: str, selection: Selection | None = None
-) -> list[tuple[str, str]]:
-    """Return (trial, summary) of the selected conversations that have one."""
-    sql = f"WITH {_MARKED} SELECT trial_id, summary FROM marked WHERE summary IS NOT NULL ORDER BY trial_id"
+def ledger_scores(
+    cursor: duckdb.DuckDBPyConnection, measure: Reader, names: Sequence[str], selection: Selection | None = None
+) -> list[tuple[Any, ...]]:
+    """Return for each selected conversation that is marked its trial, the values of ``names``, and where it leaked.
+
+    The last is the evidence of the score ``leaked`` as JSON, ``None`` where there is none.
+    """
+    values = ", ".join(f"any_value(value) FILTER (name = '{name}')" for name in names)
+    sql = f"""
+        WITH {kept(measure)} SELECT trial_id, {values}, any_value(evidence) FILTER (name = 'leaked')
+        FROM kept WHERE NOT contains(name, ':') GROUP BY trial_id ORDER BY trial_id"""
     select(cursor, selection)
-    return cursor.execute(sql, {"version": version}).fetchall()
+    return cursor.execute(sql, key(measure)).fetchall()
 
 
-def talk_sums(cursor: duckdb.DuckDBPyConnection, version: str, selection: Selection | None = None) -> pd.DataFrame:
+def talk_sums(cursor: duckdb.DuckDBPyConnection, measure: Reader, selection: Selection | None = None) -> pd.DataFrame:
     """Return a row for each model and case: its conversations, and what the marked ones hold.
 
     Columns: model, case_key, dataset, specialty; of the conversations that did not break off, ``marked`` and
     ``missing``; ``broken`` ones; ``unmarked`` of both; ``with_leaked`` of the marked ones.
     """
     sql = f"""
-        WITH {_MARKED}, read AS (SELECT *, from_json(summary, '{_TALK}') AS s FROM marked)
+        WITH {kept(measure)}, leaks AS (SELECT trial_id, true AS leaked FROM kept WHERE name = 'leaked' AND value > 0)
         SELECT model, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty,
-            count(*) FILTER (whole AND s IS NOT NULL) AS marked, count(*) FILTER (whole AND s IS NULL) AS missing,
-            count(*) FILTER (NOT whole) AS broken, count(*) FILTER (s IS NULL) AS unmarked,
-            count(*) FILTER (whole AND len(s.facts.leaked) > 0) AS with_leaked
-        FROM read GROUP BY model, place, case_key ORDER BY place, case_key"""
+            count(*) FILTER (whole AND measured) AS marked, count(*) FILTER (whole AND NOT measured) AS missing,
+            count(*) FILTER (NOT whole) AS broken, count(*) FILTER (NOT measured) AS unmarked,
+            count(*) FILTER (whole AND leaked) AS with_leaked
+        FROM held LEFT JOIN leaks USING (trial_id) WHERE content_hash IS NOT NULL AND ended AND NOT staffed
+        GROUP BY model, place, case_key ORDER BY place, case_key"""
     select(cursor, selection)
-    return cursor.execute(sql, {"version": version}).df()
+    return cursor.execute(sql, key(measure)).df()
 
 
-def topic_sums(cursor: duckdb.DuckDBPyConnection, version: str, selection: Selection | None = None) -> pd.DataFrame:
+def topic_sums(cursor: duckdb.DuckDBPyConnection, measure: Reader, selection: Selection | None = None) -> pd.DataFrame:
     """Return a row for each model, case and topic: facts over its marked whole conversations, and what became of them.
 
     Columns: model, case_key, dataset, specialty, topic, ``facts``, ``asked``, ``volunteered``, ``never_elicited``:
     numbers of facts that the patient could tell, summed over conversations.
     """
+    sums = ", ".join(f"coalesce(sum(told) FILTER (mark = '{mark}'), 0)::BIGINT AS {mark}" for mark in MARKS)
     sql = f"""
-        WITH {_MARKED}, read AS (
-            SELECT model, place, case_key, dataset, specialty, unnest(from_json(summary, '{_TOPICS}').topics) AS t
-            FROM marked WHERE whole AND summary IS NOT NULL
+        WITH {kept(measure)}, told AS (
+            SELECT model, place, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty,
+                split_part(name, ': ', 1) AS mark, split_part(name, ': ', 2) AS topic, sum(value) AS told
+            FROM kept WHERE whole AND contains(name, ': ')
+            GROUP BY model, place, case_key, name
         )
-        SELECT model, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty, t.topic AS topic,
-            {", ".join(f"sum(t.{name})::BIGINT AS {name}" for name in COUNTS)}
-        FROM read GROUP BY model, place, case_key, t.topic ORDER BY place, case_key, topic"""
+        SELECT model, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty, topic,
+            sum(told)::BIGINT AS facts, {sums}
+        FROM told GROUP BY model, place, case_key, topic ORDER BY place, case_key, topic"""
     select(cursor, selection)
-    return cursor.execute(sql, {"version": version}).df()
+    return cursor.execute(sql, key(measure)).df()
 
 
-COUNTS = ("facts", "asked", "volunteered", "never_elicited")
-"""What a summary counts in each topic."""
-_TALK = '{"facts": {"leaked": ["BIGINT"]}}'
-_TOPICS = '{"topics": [{"topic": "VARCHAR", ' + ", ".join(f'"{name}": "BIGINT"' for name in COUNTS) + "}]}"
+MARKS: tuple[Mark, ...] = get_args(Mark)
+"""What became of a fact; a score ``MARK: TOPIC`` counts those of a topic that the patient could tell."""
 
 FACTS_HASH = "md5(held.facts)"
 """Of the facts of a row of ``held``: the case's content and the list that somebody saved for it."""
 # With clinical staff there is no ledger: its rules know a doctor and a patient only, also where runs are named.
-HELD = """newest_facts AS (
-        SELECT case_key, content_hash, facts FROM fact_sets
-        QUALIFY row_number() OVER (PARTITION BY case_key, content_hash ORDER BY made_at DESC, rowid DESC) = 1
-    ), held AS (
+HELD = f"""held AS (
         SELECT chosen.* EXCLUDE (staffed), model, place,
             end_reason IN ('final_diagnosis', 'no_question', 'turn_cap') AS whole,
             chosen.content_hash || ':' || coalesce(newest_facts.facts::VARCHAR, '') AS facts,
             length(vignette) + coalesce(length(newest_facts.facts::VARCHAR), length(vignette)) AS characters
         FROM chosen JOIN seated USING (run_id) JOIN trials USING (trial_id)
         JOIN cases ON cases.case_key = chosen.case_key AND cases.content_hash = chosen.content_hash
-        LEFT JOIN newest_facts ON newest_facts.case_key = chosen.case_key
+        LEFT JOIN {newest("fact_sets")} AS newest_facts ON newest_facts.case_key = chosen.case_key
             AND newest_facts.content_hash = chosen.content_hash
         WHERE end_reason IS NOT NULL AND NOT staffed
     )"""
 """Queries up to ``held``: the selected conversations with their case and its facts."""
-_MARKED = f"""{HELD}, hashed AS (SELECT *, md5($version || ':' || facts) AS facts_hash FROM held), marked AS (
-        SELECT hashed.*, ledgers.summary FROM hashed
-        LEFT JOIN ledgers ON ledgers.trial_id = hashed.trial_id AND ledgers.facts_hash = hashed.facts_hash
-    )"""
-
 
 Which = Literal["wrong", "all"]
 """Conversations with a wrong answer after them, whose cause may be the patient's, or every one."""

@@ -1,7 +1,6 @@
 """What was found wrong with patients' replies: the marks of the rules, and the terms that models named beside them.
 
-Marks are known by trial and by the version of the rules that made them; those of another version are not read. Of
-several judgements of a conversation by one model under one prompt the newest that did not fail counts. Only
+Of several judgements of a conversation by one model under one prompt the newest that did not fail counts. Only
 conversations in which a patient replied to a doctor are looked at; messages count from 0.
 """
 
@@ -14,9 +13,9 @@ from typing import Any, Literal, NamedTuple, get_args
 import duckdb
 import orjson
 import pandas as pd
-import pyarrow as pa
 
-from core.store.selection import Selection, choose
+from core.store.scores import Reader, kept, key
+from core.store.selection import Selection, choose, select
 from core.store.tables import records
 
 Kind = Literal[
@@ -72,76 +71,24 @@ class PatientOffer:
     specialties: tuple[str, ...]
 
 
-class StoredMarks(NamedTuple):
-    """What was found in one conversation: its number of replies and its marks; ``marked_at`` in seconds since 1970."""
-
-    trial_id: str
-    rules: str
-    replies: int
-    marks: tuple[Mark, ...]
-    marked_at: float
-
-
-class ToMark(NamedTuple):
-    """A conversation that is to be marked."""
-
-    trial_id: str
-    case_key: str
-    content_hash: str | None
-
-
-def to_mark(cursor: duckdb.DuckDBPyConnection, rules: str, wanted: Selection | None = None) -> list[ToMark]:
-    """Return the conversations under a filter that these rules have not marked, those about one case together."""
-    sql = f"""
-        WITH {TALKS} SELECT trial_id, case_key, content_hash FROM talks
-        ANTI JOIN (SELECT trial_id FROM patient_marks WHERE rules = $rules) USING (trial_id)
-        ORDER BY case_key, content_hash, trial_id"""
-    choose(cursor, (wanted or Selection()).counted)
-    return [ToMark(*row) for row in cursor.execute(sql, {"rules": rules}).fetchall()]
-
-
-def add_marks(connection: duckdb.DuckDBPyConnection, new: Sequence[StoredMarks]) -> int:
-    """Append the marks of conversations and return how many; the newest of a version count. Needs a write lease."""
-    if not new:
-        return 0
-    rows = [(*one[:3], orjson.dumps([mark._asdict() for mark in one.marks]).decode(), one.marked_at) for one in new]
-    columns = (list(column) for column in zip(*rows, strict=True))
-    connection.register("incoming", pa.table(dict(zip(StoredMarks._fields, columns, strict=True))))
-    try:
-        (count,) = connection.execute("INSERT INTO patient_marks BY NAME SELECT * FROM incoming").fetchall()[0]
-    finally:
-        connection.unregister("incoming")
-    return int(count)
-
-
-def marks_of(cursor: duckdb.DuckDBPyConnection, trial_id: str, rules: str) -> tuple[Mark, ...] | None:
-    """Return a conversation's kept marks in the order of its words; ``None`` where these rules have not marked it."""
-    sql = f"WITH {_NEWEST} SELECT marks FROM newest WHERE trial_id = $trial"
-    held = cursor.execute(sql, {"rules": rules, "trial": trial_id}).fetchall()
-    return tuple(Mark(**mark) for mark in orjson.loads(held[0][0])) if held else None
-
-
-def talks(cursor: duckdb.DuckDBPyConnection, rules: str, wanted: Selection | None = None) -> pd.DataFrame:
+def talks(cursor: duckdb.DuckDBPyConnection, measure: Reader, wanted: Selection | None = None) -> pd.DataFrame:
     """Return a row for each marked conversation under a filter.
 
     Columns: trial_id, run_id, doctor, patient, persona, protocol, case_key, dataset, specialty, ``replies``, and
     for each of ``KINDS`` the number of its hits.
     """
-    counts = ", ".join(f"count(*) FILTER (kind = '{kind}') AS {kind}" for kind in KINDS)
+    counts = ", ".join(f"any_value(value::BIGINT) FILTER (name = '{name}') AS {name}" for name in ("replies", *KINDS))
     sql = f"""
-        WITH {TALKS}, {_NEWEST}, kinds AS (
-            SELECT trial_id, unnest(from_json(marks, '[{{"kind": "VARCHAR"}}]')).kind AS kind FROM newest
-        ), counts AS (SELECT trial_id, {counts} FROM kinds GROUP BY trial_id)
-        SELECT talks.* EXCLUDE (content_hash, trial), newest.replies,
-            {", ".join(f"coalesce({kind}, 0) AS {kind}" for kind in KINDS)}
-        FROM talks JOIN newest USING (trial_id) LEFT JOIN counts USING (trial_id) ORDER BY trial_id"""
-    choose(cursor, (wanted or Selection()).counted)
-    return cursor.execute(sql, {"rules": rules}).df()
+        WITH {TALKS}, {kept(measure)}, counts AS (SELECT trial_id, {counts} FROM kept GROUP BY trial_id)
+        SELECT talks.* EXCLUDE (content_hash, trial), counts.* EXCLUDE (trial_id)
+        FROM talks JOIN counts USING (trial_id) ORDER BY trial_id"""
+    select(cursor, wanted)
+    return cursor.execute(sql, key(measure)).df()
 
 
 def hits(
     cursor: duckdb.DuckDBPyConnection,
-    rules: str,
+    measure: Reader,
     kinds: Sequence[Kind] = KINDS,
     wanted: Selection | None = None,
     *,
@@ -153,9 +100,9 @@ def hits(
 
     ``words`` keeps hits whose words hold it, in any case of letters. A page behind the last one is empty and counts 0.
     """
-    choose(cursor, (wanted or Selection()).counted)
-    values = {"rules": rules, "kinds": list(kinds), "words": words, "limit": limit, "offset": offset}
-    rows = records(cursor.execute(_HITS, values))
+    select(cursor, wanted)
+    values = {**key(measure), "kinds": list(kinds), "words": words, "limit": limit, "offset": offset}
+    rows = records(cursor.execute(_HITS.format(kept=kept(measure)), values))
     total = max([0, *(row.pop("total") for row in rows)])
     return total, [Hit(mark=Mark(*(row.pop(name) for name in Mark._fields)), **row) for row in rows]
 
@@ -179,24 +126,18 @@ TALKS = """replied AS (SELECT DISTINCT trial_id FROM utterances WHERE role = 'pa
         FROM chosen JOIN replied USING (trial_id) JOIN trials USING (trial_id) JOIN runs ON runs.run_id = chosen.run_id
         WHERE chosen.content_hash IS NOT NULL
     )"""
-_NEWEST = """newest AS (
-        SELECT trial_id, rules, replies, marks FROM patient_marks WHERE rules = $rules
-        QUALIFY row_number() OVER (PARTITION BY trial_id ORDER BY marked_at DESC, rowid DESC) = 1
-    )"""
-_MARK = (
-    '[{"turn": "INTEGER", "kind": "VARCHAR", "words": "VARCHAR", "start": "INTEGER", "end": "INTEGER", '
-    '"detail": "VARCHAR"}]'
-)
+_EVIDENCE = '[{{"turn": "INTEGER", "words": "VARCHAR", "start": "INTEGER", "detail": "VARCHAR"}}]'
 _NATURAL = "regexp_replace(case_key, '[0-9]+$', ''), try_cast(regexp_extract(case_key, '[0-9]+$') AS HUGEINT), case_key"
 # The page is cut before the messages are looked up.
 _HITS = f"""
-    WITH {TALKS}, {_NEWEST}, found AS (
-        SELECT trial_id, unnest(from_json(marks, '{_MARK}'), max_depth := 2) FROM newest WHERE len(marks) > 2
+    WITH {TALKS}, {{kept}}, found AS (
+        SELECT trial_id, name AS kind, unnest(from_json(evidence, '{_EVIDENCE}'), max_depth := 2)
+        FROM kept WHERE list_contains($kinds::VARCHAR[], name) AND value > 0
     ), page AS (
-        SELECT talks.* EXCLUDE (content_hash), turn, kind, words, start, "end", detail, count(*) OVER () AS total
+        SELECT talks.* EXCLUDE (content_hash), turn, kind, words, start, start + length(words) AS "end",
+            coalesce(detail, '') AS detail, count(*) OVER () AS total
         FROM found JOIN talks USING (trial_id)
-        WHERE list_contains($kinds::VARCHAR[], kind)
-            AND ($words::VARCHAR IS NULL OR contains(lower(words), lower($words)))
+        WHERE ($words::VARCHAR IS NULL OR contains(lower(words), lower($words)))
         ORDER BY run_id, {_NATURAL}, trial, turn, start LIMIT $limit OFFSET $offset
     )
     SELECT page.*, coalesce((SELECT arg_max(before.text, before.turn) FROM utterances AS before

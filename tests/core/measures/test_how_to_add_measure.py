@@ -51,6 +51,12 @@ def report(asked, least: Annotated[int, "Cases with fewer trials are left out."]
         if n >= least:
             yield Row({"case": case}, n, columns=Columns("trials", n=None))
 '''
+IN_A_PROCESS = """
+from core.measures.missing import measure_missing
+from core.measures.registry import measures
+from core.store.database import Store
+print(measure_missing(Store(), measures()["triage_words"], processes=1).measured, *measures())
+"""
 SAID = {
     "run/1/0": ("Fever?", "No.", "Since when do you cough?", "Monday."),  # 1 and 5 words
     "run/1/1": ("Any pain in your chest?", "No.", "Thank you.", "Bye."),  # 5 words
@@ -123,6 +129,28 @@ def test_it_is_measured_in_processes_and_once(store: Store, monkeypatch: pytest.
     assert count_missing(store, toy) == 4
 
 
+def test_a_framework_brings_measures_of_its_own(store: Store, tmp_path: Path) -> None:
+    """One as a module, one in a package; other modules of a framework are not looked into."""
+    folder, framework = tmp_path / "extensions" / "frameworks", "from core.frameworks.craftmd import FRAMEWORK\n"
+    for place, text in {
+        "triage/__init__.py": framework, "triage/measures.py": TOY.replace("question_length", "triage_words"),
+        "triage/other.py": TOY.replace("question_length", "no_measure_here"),
+        "ward/__init__.py": framework, "ward/measures/__init__.py": "",
+        "ward/measures/words.py": TOY.replace("question_length", "ward_words"),
+    }.items():  # fmt: skip
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        (folder / place).write_text(text)
+    assert [(row["score"], row["mean"]) for row in json.loads(report("ward_words", "--format", "json"))] == [
+        ("words", 5.0)
+    ]
+    done = subprocess.run([sys.executable, "-c", IN_A_PROCESS], cwd=paths.ROOT, capture_output=True, text=True,
+                          check=True)  # fmt: skip
+    measured, *names = done.stdout.split()
+    assert measured == "4"
+    assert {"question_length", "triage_words", "ward_words"} <= set(names)
+    assert "no_measure_here" not in names
+
+
 def test_a_file_that_cannot_be_read_is_named(store: Store, tmp_path: Path) -> None:
     folder = tmp_path / "extensions" / "measures"
     (folder / "broken.py").write_text("import nothing_of_this_name")
@@ -143,5 +171,6 @@ def test_a_metric_of_its_own_has_its_own_rows_and_options(store: Store, tmp_path
 
 
 def test_every_metric_has_help_and_every_measure_is_known() -> None:
-    assert {"ledger", "history_taking", "patient_marks"} <= set(measures())
+    assert {"facts_ledger", "history_taking", "patient_marks"} <= set(measures())
+    assert set(measures()) <= set(metrics())
     assert all(one.help.splitlines()[0].endswith(".") and one.empty.endswith(".") for one in metrics().values())

@@ -1,13 +1,15 @@
-"""The table of summaries: which conversations lack one, and sums by model, case and topic."""
+"""Sums over facts ledgers by model, case and topic, from their scores."""
 
 from __future__ import annotations
 
-import orjson
 import pytest
 
+from core.measures.ledger.kept import LEDGER, kept_facts
+from core.measures.ledger.marks import LedgerFacts
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.facts import StoredLedger, add_ledgers, summaries, talk_sums, topic_sums, unmarked
+from core.store.queries.facts import talk_sums, topic_sums
+from core.store.scores import Evidence, Score, add_scores, unmeasured
 from core.store.selection import Selection
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
 
@@ -28,47 +30,42 @@ def filled(store: Store) -> Store:
     return store
 
 
-def summary(never: int, *, leaked: tuple[int, ...] = ()) -> str:
-    topic = {"topic": "onset", "facts": 3, "asked": 3 - never, "volunteered": 0, "never_elicited": never}
-    facts = {"never": never, "unasked": never, "leaked": leaked, "coverage": 0.5, "turns": 4}
-    return orjson.dumps({"topics": [topic], "facts": facts}).decode()
+def summary(never: int, *leaked: int) -> list[Score]:
+    short = {"never": never, "unasked": never, "coverage": 0.5, "turns": 4}
+    counts = {"asked": 3 - never, "volunteered": 0, "never_elicited": never}
+    return [
+        *(Score(name, value) for name, value in short.items()),
+        Score("leaked", len(leaked), tuple(Evidence(turn, "Gout.") for turn in leaked)),
+        *(Score(f"{mark}: onset", number) for mark, number in counts.items()),
+    ]
 
 
-def keep(store: Store, version: str, *found: tuple[str, str]) -> int:
+def keep(store: Store, **found: list[Score]) -> None:
     with store.read() as cursor:
-        hashes = {u.trial_id: u.facts_hash for u in unmarked(cursor, version)}
+        todo = {one.trial_id: one for one in unmeasured(cursor, LEDGER)}
     with store.write() as connection:
-        return add_ledgers(connection, [StoredLedger(trial, hashes[trial], text, 1.0) for trial, text in found])
+        add_scores(connection, LEDGER, [(todo[trial.replace("_", "/")], scores) for trial, scores in found.items()])
 
 
 def test_campaigns_count_unless_runs_are_named(filled: Store) -> None:
     with filled.read() as cursor:
-        assert [u.trial_id for u in unmarked(cursor, "1")] == ["a/0", "a/1", "a/2"]
-        assert [u.trial_id for u in unmarked(cursor, "1", Selection(runs=["live"]))] == ["live/0"]
-        assert len(unmarked(cursor, "1", Selection(formats=["vignette"]))) == 3, "a conversation belongs to no arm"
-        assert unmarked(cursor, "1", Selection(specialties=["Cardiology"])) == []
-
-
-def test_one_summary_is_kept_for_a_conversation_and_version(filled: Store) -> None:
-    with filled.read() as cursor:
-        (first, *_) = unmarked(cursor, "1")
-    row = StoredLedger(first.trial_id, first.facts_hash, summary(1), 1.0)
-    with filled.write() as connection:
-        assert add_ledgers(connection, [row]) == 1
-        assert add_ledgers(connection, [row]) == 0
-        assert add_ledgers(connection, []) == 0
-    with filled.read() as cursor:
-        assert [u.trial_id for u in unmarked(cursor, "1")] == ["a/1", "a/2"]
-        assert len(unmarked(cursor, "2")) == 3
-        assert [trial for trial, _ in summaries(cursor, "1")] == ["a/0"]
+        assert [u.trial_id for u in unmeasured(cursor, LEDGER)] == ["a/0", "a/1", "a/2"]
+        assert [u.trial_id for u in unmeasured(cursor, LEDGER, Selection(runs=["live"]))] == ["live/0"]
+        assert len(unmeasured(cursor, LEDGER, Selection(formats=["vignette"]))) == 3, "a conversation is of no arm"
+        assert unmeasured(cursor, LEDGER, Selection(specialties=["Cardiology"])) == []
 
 
 def test_sums_leave_out_what_broke_off(filled: Store) -> None:
-    keep(filled, "1", ("a/0", summary(1, leaked=(3,))), ("a/2", summary(3, leaked=(3, 5))))
+    keep(filled, a_0=summary(1, 3), a_2=summary(3, 3, 5))
     with filled.read() as cursor:
-        (talk,) = talk_sums(cursor, "1").to_dict("records")
-        (topic,) = topic_sums(cursor, "1").to_dict("records")
+        (talk,) = talk_sums(cursor, LEDGER).to_dict("records")
+        (topic,) = topic_sums(cursor, LEDGER).to_dict("records")
     assert (talk["marked"], talk["missing"], talk["broken"], talk["unmarked"]) == (1, 1, 1, 1)
     assert talk["with_leaked"] == 1
     assert (topic["topic"], topic["facts"], topic["asked"], topic["never_elicited"]) == ("onset", 3, 2, 1)
     assert (topic["model"], topic["dataset"], topic["specialty"]) == ("openai/a", "ours", "Dermatology")
+
+
+def test_a_ledger_in_short_is_read_from_its_scores(filled: Store) -> None:
+    keep(filled, a_0=summary(1, 3), a_2=summary(3, 3, 5))
+    assert kept_facts(filled) == {"a/0": LedgerFacts(1, 1, (3,), 0.5, 4), "a/2": LedgerFacts(3, 3, (3, 5), 0.5, 4)}

@@ -145,7 +145,7 @@ def test_programs_up_to_0_1_1_find_a_newer_number(store: Store) -> None:
 
 def test_a_column_more_is_one_file_more(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     with store.write() as connection:
-        connection.execute("INSERT INTO scores VALUES ('t', 'm', '1', 'recall', .5, NULL, 0)")
+        connection.execute("INSERT INTO scores VALUES ('t', 'm', '1', 'recall', .5, NULL, 0, 'h', NULL)")
     added = {**migrations.MIGRATIONS, "0099_colour": "ALTER TABLE scores ADD COLUMN colour VARCHAR"}
     monkeypatch.setattr(migrations, "MIGRATIONS", added)
     with store.read() as cursor:

@@ -6,12 +6,14 @@ import pytest
 
 from core.events import Failed
 from core.measures.history.figures import read_doctors
+from core.measures.history.measures import HISTORY
+from core.measures.ledger.kept import LEDGER
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.conversations import conversation_ids, conversations, first_matches
-from core.store.queries.facts import talk_sums, unmarked
+from core.store.queries.facts import talk_sums
 from core.store.queries.failures import believed, wrong_answers
-from core.store.queries.history import unmeasured
+from core.store.scores import unmeasured
 from core.store.selection import Selection
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
 from tests.support.tagged import MISUSED, RUN, STAFF_SAYS, UNTAGGED, store_tagged
@@ -59,16 +61,16 @@ def test_a_listed_conversation_names_its_protocol(held: Store) -> None:
 def test_history_taking_leaves_them_out(held: Store) -> None:
     assert set(read_doctors(held)["case_key"]) <= {"ours/1"}
     with held.read() as cursor:
-        assert unmeasured(cursor, "1", NAMED) == []
+        assert unmeasured(cursor, HISTORY, NAMED) == []
 
 
 def test_ledger_causes_and_belief_leave_them_out_where_their_run_is_named_too(held: Store) -> None:
     with held.read() as cursor:
-        assert unmarked(cursor, "1", NAMED) == []
-        assert talk_sums(cursor, "1", NAMED).empty
+        assert unmeasured(cursor, LEDGER, NAMED) == []
+        assert talk_sums(cursor, LEDGER, NAMED).empty
         assert wrong_answers(cursor, NAMED, "mcq_strict") == []
         assert believed(cursor, NAMED) == []
-        assert [u.trial_id for u in unmarked(cursor, "1")] == ["run/1/0"]
+        assert [u.trial_id for u in unmeasured(cursor, LEDGER)] == ["run/1/0"]
 
 
 def test_a_rating_that_failed_is_no_failure_of_the_trial(store: Store) -> None:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-import orjson
 import pytest
 from rouge_score.rouge_scorer import RougeScorer
 
 from core.agents.base import Turn
-from core.measures.history.measures import SCALARS, Measures, inquiry_of, measure, structure, to_json, yardstick
-from core.text.case_items import Item
+from core.measures.base import Record
+from core.measures.history.measures import (
+    HISTORY,
+    SCALARS,
+    Measures,
+    inquiry_of,
+    measure,
+    yardstick,
+)
+from core.text.case_items import Item, items_to_json
 from tests.core.measures.history import dialogues as d
+from tests.core.store.builders import a_case
 
 
 def measured(said: tuple[Turn, ...], items: tuple[Item, ...], *, stem: bool = True) -> Measures:
@@ -105,12 +113,20 @@ def test_the_order_of_inquiry_is_the_share_of_the_dialogue_at_which_a_topic_is_f
     assert measured(*d.ALL["cough"]).order == {"demographics": None, "onset": 1.0}
 
 
-def test_what_is_stored_has_every_measure_by_its_name() -> None:
-    stored = orjson.loads(to_json(measured(*d.ALL["habits"])))
-    assert set(stored) == set(structure())
-    assert set(SCALARS) < set(stored)
-    assert stored["repetition_1"] == 0.666667
-    assert stored["told"] == {"social history": 1, "chief complaint": 1}
+def test_scores_have_every_measure_by_its_name_with_its_curve_and_a_topic_that_was_never_told_has_none() -> None:
+    said, items = d.ALL["habits"]
+    against = items_to_json(items)
+    found = {one.name: one for one in HISTORY.scores(Record("t", a_case(), said, against=against))}
+    assert list(found) == [*SCALARS, "order social history", "order chief complaint"]
+    assert (found["repetition_1"].value, found["repetition_1"].series) == (0.666667, ())
+    assert found["patient_recall"].series == (0.5,) * 10 + (1.0,)
+    assert found["patient_recall"].value == found["patient_recall"].series[-1]
+    assert (found["order social history"].value, found["order chief complaint"].value) == (1.0, 0.0)
+    said, items = d.ALL["cough"]
+    order = [s for s in HISTORY.scores(Record("t", a_case(), said, against=items_to_json(items))) if "order" in s.name]
+    assert [(s.name, s.value, s.evidence) for s in order] == [
+        ("order demographics", None, ()), ("order onset", 1.0, ((3, "For two weeks.", None, ""),)),
+    ]  # fmt: skip
 
 
 def test_without_items_there_is_no_rouge_but_the_rest_is_measured() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import orjson
 import pytest
 
 from core.case import Case
@@ -107,9 +106,8 @@ def test_items_of_another_content_of_the_case_do_not_count(store: Store) -> None
     assert stored_items(store, changed) is not None
 
 
-def test_measures_lie_in_the_database_as_json(store: Store) -> None:
+def test_measures_lie_in_the_database_as_scores(store: Store) -> None:
     measure_missing(store, HISTORY)
+    sql = "SELECT trial_id, value FROM scores WHERE measure = 'history_taking' AND name = 'doctor_turns' ORDER BY ALL"
     with store.read() as cursor:
-        rows = cursor.execute("SELECT measures FROM history_measures").fetchall()
-    assert len(rows) == 4
-    assert all(orjson.loads(measures)["doctor_turns"] in (1, 2) for (measures,) in rows)
+        assert cursor.execute(sql).fetchall() == [("run/1/0", 2), ("run/1/1", 1), ("run/2/0", 2), ("run/2/1", 1)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-import orjson
 import pytest
 
 from core.agents.base import Turn
@@ -18,7 +17,7 @@ from core.measures.ledger.marks import Ledger, ledger, ledger_facts
 from core.measures.missing import Measured, Parcel, count_missing, measure_missing, read_by
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.facts import StoredLedger, add_ledgers, save_facts, talk_sums, topic_sums
+from core.store.queries.facts import save_facts, talk_sums, topic_sums
 from core.text.facts import facts_of
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
 
@@ -67,7 +66,7 @@ def ledgers(model: str) -> list[Ledger]:
 
 def marks(store: Store) -> int:
     with store.read() as cursor:
-        return int(cursor.execute("SELECT count(*) FROM ledgers").fetchall()[0][0])
+        return int(cursor.execute("SELECT count(DISTINCT trial_id) FROM scores").fetchall()[0][0])
 
 
 def test_everything_is_marked_once_and_told(filled: Store) -> None:
@@ -145,7 +144,7 @@ def test_a_process_that_dies_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_figures_of_topics_are_those_of_the_ledgers(filled: Store) -> None:
     measure_missing(filled, LEDGER)
     with filled.read() as cursor:
-        rows = topic_rows(topic_sums(cursor, LEDGER.version))
+        rows = topic_rows(topic_sums(cursor, LEDGER))
     assert set(rows) == {"m1", "m2"}
     for model, found in rows.items():
         for row in found:
@@ -162,24 +161,31 @@ def test_figures_of_talks_count_what_is_left_out(filled: Store, monkeypatch: pyt
     heard: list[int] = []
     measure_missing(filled, LEDGER, progress=lambda at, of: heard.append(at), stop=lambda: bool(heard))
     with filled.read() as cursor:
-        rows = {row.model: row for row in talk_rows(talk_sums(cursor, LEDGER.version))}
+        rows = {row.model: row for row in talk_rows(talk_sums(cursor, LEDGER))}
     assert {m: (r.conversations, r.missing, r.broken) for m, r in rows.items()} == {"m1": (1, 1, 0), "m2": (0, 2, 0)}
     measure_missing(filled, LEDGER)
     with filled.read() as cursor:
-        rows = {row.model: row for row in talk_rows(talk_sums(cursor, LEDGER.version))}
+        rows = {row.model: row for row in talk_rows(talk_sums(cursor, LEDGER))}
     assert {m: (r.conversations, r.missing, r.with_leaked.value) for m, r in rows.items()} == {
         "m1": (2, 0, 0.0), "m2": (2, 0, 0.0),
     }  # fmt: skip
     assert {(r.judged, math.isnan(r.with_invented.value)) for r in rows.values()} == {(0, True)}, "nobody judged"
 
 
-def test_summaries_of_older_rules_are_left_alone_and_marked_anew(filled: Store) -> None:
-    """As version 2 kept them, with what rules then called withheld and invented."""
-    facts = {"never": 1, "withheld": [3], "invented": [5], "leaked": [], "coverage": 0.5, "turns": 6}
-    old = {"topics": [], "invented": 2, "denials": 1, "facts": facts}
-    with filled.write() as connection:
-        add_ledgers(connection, [StoredLedger("m1/1", "of version 2", orjson.dumps(old).decode(), 1.0)])
-    assert count_missing(filled, LEDGER) == 4
-    assert kept_facts(filled) == {}
-    assert measure_missing(filled, LEDGER).measured == 4
-    assert marks(filled) == 5
+def test_the_evidence_of_a_mark_is_the_facts_and_where_they_were_told() -> None:
+    found = {one.name: one for one in LEDGER.scores(Record("t", CASES[0], TALKS["m1", 1]))}
+    assert (found["never"].value, found["turns"].value, found["leaked"].value) == (1, 5, 0)
+    # of a cough, a fever and smoking the cough was told to the greeting and the fever when asked for
+    assert found["coverage"].value == pytest.approx(2 / 3)
+    marks = {name: one for name, one in found.items() if ": " in name and one.value}
+    assert {name.partition(": ")[0]: sum(one.value for n, one in marks.items() if n.split(":")[0] == name.split(":")[0])
+            for name in marks} == {"asked": 2, "never_elicited": 1}  # fmt: skip
+    (never,) = [one for name, one in marks.items() if name.startswith("never_elicited")]
+    assert [(e.turn, "smokes" in e.words) for e in never.evidence] == [(None, True)]
+    assert {e.turn for name, one in marks.items() if name.startswith("asked") for e in one.evidence} == {1, 3}
+
+
+def test_a_patient_who_names_the_disease_is_quoted() -> None:
+    said = (*TALKS["m2", 1][:2], Turn("doctor", "What else?"), Turn("patient", "I think it is pneumonia."))
+    (leaked,) = [one for one in LEDGER.scores(Record("t", CASES[0], said)) if one.name == "leaked"]
+    assert (leaked.value, [tuple(e[:2]) for e in leaked.evidence]) == (1, [(3, "I think it is pneumonia.")])

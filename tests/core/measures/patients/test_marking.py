@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from core.errors import UsageError
 from core.measures.missing import Measured, count_missing, measure_missing
-from core.measures.patients import rules
 from core.measures.patients.figures import PatientRate, hit_sample, patient_hits, patient_rates, trial_marks
-from core.measures.patients.rules import PATIENT_MARKS, PatientMarks, rules_version
+from core.measures.patients.rules import PATIENT_MARKS, PatientMarks
 from core.stats.proportions import wilson
 from core.store.database import Store
-from core.store.queries.patients import KINDS, Kind, marks_of, offer
+from core.store.queries.patients import KINDS, Kind, hits, offer
 from core.store.selection import Selection
 from tests.core.measures.patients.patient_talks import stored
 
@@ -40,9 +40,8 @@ def test_everything_is_marked_once_and_told(store: Store) -> None:
 def test_processes_mark_the_same(store: Store) -> None:
     measure_missing(store, PATIENT_MARKS, processes=1)
     with store.read() as cursor:
-        assert [mark.words for mark in marks_of(cursor, "m1/1/0", rules_version()) or ()] == [
-            "vignette", "papules", "pruritus",
-        ]  # fmt: skip
+        found = hits(cursor, PATIENT_MARKS, wanted=Selection(trials=["m1/1/0"]))[1]
+    assert [hit.mark.words for hit in found] == ["vignette", "papules", "pruritus"]
 
 
 def test_a_stop_keeps_what_was_done(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,10 +55,9 @@ def test_a_stop_keeps_what_was_done(store: Store, monkeypatch: pytest.MonkeyPatc
 
 def test_other_rules_mark_anew(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     measure_missing(store, PATIENT_MARKS)
-    monkeypatch.setattr(rules, "RULES", "2")
+    monkeypatch.setattr(PatientMarks, "version", "2")
     assert count_missing(store, PATIENT_MARKS) == 4
-    with store.read() as cursor:
-        assert marks_of(cursor, "m1/1/0", rules_version()) is None
+    assert patient_hits(store, "mentions_text") == (0, [])
 
 
 def test_rates_are_shares_of_conversations_and_hits_of_replies(store: Store) -> None:
@@ -90,20 +88,18 @@ def test_plain_patients_and_personas_are_apart(store: Store) -> None:
     assert {(row.group, row.persona): row.n for row in found} == {("openai/p", ""): 3, ("openai/p", "terse"): 1}
 
 
-def test_marks_of_facts_ledgers_in_an_older_database_are_not_read(store: Store) -> None:
-    """They were kept under the rules' version and “:facts”."""
+def test_every_kind_is_a_score_with_its_hits_as_evidence(store: Store) -> None:
     measure_missing(store, PATIENT_MARKS)
-    before = [rates(store, kind) for kind in KINDS]
-    with store.write() as connection:
-        connection.execute(
-            "INSERT INTO patient_marks SELECT trial_id, ?, 0, "
-            """'[{"turn": 1, "kind": "invented", "words": "x", "start": 0, "end": 1, "detail": ""}]', 1.0 """
-            "FROM trials",
-            [f"{rules_version()}:facts"],
-        )
-    assert [rates(store, kind) for kind in KINDS] == before
+    sql = "SELECT name, value, evidence FROM scores WHERE trial_id = 'm1/1/0' AND name <> '' ORDER BY rowid"
     with store.read() as cursor:
-        assert all(mark.kind in KINDS for mark in marks_of(cursor, "m1/1/0", rules_version()) or ())
+        kept = {name: (value, json.loads(held or "[]")) for name, value, held in cursor.execute(sql).fetchall()}
+    assert list(kept) == ["replies", *KINDS]
+    assert (kept["replies"], kept["leak"]) == ((3, []), (0, []))
+    number, terms = kept["medical_term"]
+    assert (number, [(one["turn"], one["words"], one["start"]) for one in terms]) == (
+        2, [(5, "papules", len("I have a few ")), (5, "pruritus", len("I have a few papules and "))],
+    )  # fmt: skip
+    assert all(one["detail"] for one in terms), "the plain words"
 
 
 def test_hits_come_with_question_reply_and_place(store: Store) -> None:
