@@ -5,10 +5,7 @@ A model is sent the messages as they stand; rules, where the framework has them 
 
 from __future__ import annotations
 
-import asyncio
-import uuid
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +13,8 @@ from core.agents.base import CallFailed, Grader, Said, Saying
 from core.agents.calls import Voice, call
 from core.agents.grader import read_extracted, read_yes_no, special_verdict
 from core.agents.parts import Part, sent_messages
+from core.agents.replies import said_in
+from core.debugger.question import asked, ended
 from core.debugger.steps import Step, StepKind, TrialRecord, by_rule_of, prompts_of
 from core.errors import UsageError
 from core.events import Called, Failed, Graded, Purpose, Rule, Token, Utterance, Verdict
@@ -23,6 +22,7 @@ from core.frameworks.answering import grade_answer
 from core.frameworks.base import FrameworkSettings, default_pack, framework
 from core.frameworks.casting import Casting, full_name, is_model
 from core.images import contents
+from core.journal import journal_path
 from core.live.session import Session
 from core.models.base import Sampling
 from core.models.pictures import pictures_of, refusal
@@ -31,7 +31,7 @@ from core.store.database import Store
 from core.store.queries import variants as stored
 from core.store.queries.variants import Variant
 
-__all__ = ["Rerun", "Variant", "rerun", "start_rerun", "variants_of"]
+__all__ = ["Variant", "start_rerun", "variants_of"]
 
 _PURPOSES: dict[StepKind, Purpose] = {
     "ask": "dialogue", "reply": "dialogue", "summarise": "summarise", "answer": "answer", "extract": "extract",
@@ -123,72 +123,6 @@ def _player_of(
     return _Player(trial, step, full_name(step.role, name, registry, kinds), registry, base_url)
 
 
-async def rerun(
-    step: Step,
-    messages: Sequence[Part],
-    trial: TrialRecord,
-    *,
-    model: str | None = None,
-    grader: str | None = None,
-    note: str = "",
-    base_url: str | None = None,
-    registry: Registry | None = None,
-    keep: bool = True,
-) -> Variant:
-    """Send exactly these messages, grade an answer as the trial does, store the variant and return it.
-
-    ``model`` is who plays the step (by default whoever did), ``grader`` who judges an answer (by default the trial's),
-    ``base_url`` where models are reached (by default where the run reached them). An extraction is only read, and a
-    comparison asked once: neither changes the trial. A provider's failure is a variant with its ``reason``. Raises
-    ``UsageError`` where nothing can be sent: an unknown model, a missing key, no message left.
-    """
-    async with AsyncExitStack() as stack:
-        if registry is None:
-            registry = await stack.enter_async_context(load_registry())
-        player = _player_of(trial, step, model, registry, base_url)
-        variants = [item async for item in _again(player, messages, grader, note) if isinstance(item, Variant)]
-    if keep:
-        await asyncio.to_thread(stored.keep_variant, Store(), variants[-1])
-    return variants[-1]
-
-
-class Rerun:
-    """A step that is being run again in a thread; safe to read from other threads."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    @property
-    def running(self) -> bool:
-        """Whether something may still come."""
-        return self._session.running
-
-    @property
-    def draft(self) -> str:
-        """What the model has said so far."""
-        draft = self._session.draft
-        return draft.text if draft else ""
-
-    @property
-    def error(self) -> str | None:
-        """Why it could not be done, in one sentence; a provider's failure is in the variant instead."""
-        return self._session.error
-
-    @property
-    def variant(self) -> Variant | None:
-        """The stored variant, once it is there."""
-        items: list[Any] = list(self._session.snapshot())
-        return next((item for item in items if isinstance(item, Variant)), None)
-
-    def stop(self) -> None:
-        """Break it off; nothing is stored."""
-        self._session.stop()
-
-    def join(self, timeout: float | None = None) -> None:
-        """Wait until it has ended."""
-        self._session.join(timeout)
-
-
 def start_rerun(
     step: Step,
     messages: Sequence[Part],
@@ -198,20 +132,29 @@ def start_rerun(
     grader: str | None = None,
     note: str = "",
     base_url: str | None = None,
-) -> Rerun:
-    """Do ``rerun`` in a thread; raises nothing: ``Rerun.error`` has the sentence."""
-    session = Session(key=f"rerun-{uuid.uuid4().hex[:12]}", title=step.title, paced=False)
+) -> Session:
+    """Send exactly these messages, grade an answer as the trial does, and store the variant: the session's outcome.
 
-    async def source(_: Session) -> AsyncIterator[Any]:
+    The trial is played again with this one reply forgotten: what a grader said of the same words in it still holds.
+    ``model`` is who plays the step (by default whoever did), ``grader`` who judges an answer (by default the trial's),
+    ``base_url`` where models are reached (by default where the run reached them). An extraction is only read, and a
+    comparison asked once: neither changes the trial. A provider's failure is a variant with its ``reason``; in
+    ``Session.error`` is why nothing can be sent: an unknown model, a missing key, no message left.
+    """
+
+    async def source(session: Session) -> AsyncIterator[Any]:
         async with load_registry() as registry:
             player = _player_of(trial, step, model, registry, base_url)
             async for item in _again(player, messages, grader, note):
                 if isinstance(item, Variant):
-                    await asyncio.to_thread(stored.keep_variant, Store(), item)
+                    await ended(session, stored.line_of(item, session.key))
                 yield item
 
-    session.start(source)
-    return Rerun(session)
+    mine = step.call.call_id if step.call else ""
+    told = said_in(journal_path(trial.header.run_id), trial.trial_id, lambda call: call.call_id == mine)
+    sent = [(part.role, part.content, part.images) for part in messages]
+    what = (trial.trial_id, step.key, sent, model, grader)
+    return asked(stored.JOURNAL, what, step.title, source, told)
 
 
 def variants_of(trial_id: str, step_key: str | None = None) -> list[Variant]:

@@ -14,7 +14,7 @@ from core.frameworks.casting import Casting
 from core.jobs.engine import Engine, Progress, Stop, folding, running
 from core.jobs.engine import Options as Options
 from core.jobs.pictures import check_showable
-from core.jobs.plan import campaign_of, human_seats, in_full, models_of, trials_of
+from core.jobs.plan import branch_of, campaign_of, human_seats, in_full, models_of, trials_of
 from core.journal import JournalWriter, RunHeader, done_trials, journal_path
 from core.models.prices import source
 from core.models.registry import Registry
@@ -75,7 +75,7 @@ async def _carry_out(header: RunHeader, registry: Registry, options: Options) ->
 def _engine(header: RunHeader, campaign: Campaign, registry: Registry, options: Options, store: Store) -> Engine:
     return Engine(
         header=header,
-        play=player_of(campaign, registry),
+        play=player_of(campaign, registry, branch=branch_of(header)),
         concurrency=options.concurrency,
         budget_usd=options.budget_usd,
         fold=folding(store),

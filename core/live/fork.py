@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from core.agents.base import Dialogue, Turn
@@ -17,10 +17,10 @@ from core.case import Case
 from core.errors import UsageError
 from core.events import Parent, Started
 from core.export.document import without_credentials
-from core.frameworks.base import Arm, Branch, Campaign, Framework, FrameworkSettings, extra_of, framework
+from core.frameworks.base import Arm, Campaign, Framework, FrameworkSettings, extra_of, framework
 from core.frameworks.casting import REFERENCE, STORED_SEATS, CastNames, full_name, is_model
-from core.jobs.plan import header_of, in_full, names_of, trials_of
-from core.journal import RunHeader
+from core.jobs.plan import header_of, in_full, names_of
+from core.journal import Fork, RunHeader
 from core.live.session import Session
 from core.live.start import one_case, watch
 from core.models.registry import Registry, load_registry
@@ -72,6 +72,7 @@ class Origin:
     settings: Mapping[str, Any]
     source: str
     protocol: str = ""
+    run_id: str = ""
 
     @property
     def framework(self) -> Framework:
@@ -103,7 +104,7 @@ def stored_origin(trial_id: str) -> Origin:
     run = held.run
     return Origin(
         trial_id, about, held.case_key, dialogue, held.seed, _names(run.protocol, run), run.prompt_pack,
-        run.prompt_hash, run.settings, run.source, run.protocol,
+        run.prompt_hash, run.settings, run.source, run.protocol, run.run_id,
     )  # fmt: skip
 
 
@@ -118,7 +119,7 @@ def running_origin(session: Session) -> Origin:
     return Origin(
         started.trial_id, header.cases[0], started.case_key, session.dialogue, started.seed,
         _names(header.protocol, header), header.prompt_pack, header.prompt_hash, header.settings, header.source,
-        header.protocol,
+        header.protocol, header.run_id,
     )  # fmt: skip
 
 
@@ -136,7 +137,8 @@ def start_fork(plan: ForkPlan, origin: Origin | None = None) -> Session:
     """Start a branch as a watched consultation; raise ``UsageError`` with one sentence where it cannot be run.
 
     ``origin`` is what it begins with, by default the stored conversation ``plan.parent``. The session's key is the
-    branch's trial; it is stored when it is complete.
+    branch's trial; it is stored when it is complete. What the conversations before it were told beside the talk (on the
+    written case, by a grader) is not asked for again where the question is the same.
     """
     origin = origin or stored_origin(plan.parent)
     dialogue = _kept(plan, origin)
@@ -152,10 +154,10 @@ def start_fork(plan: ForkPlan, origin: Origin | None = None) -> Session:
             "source": "fork",
             # what a branch keeps is part of what it is: no other run is the same campaign
             "fingerprint": _fingerprint(header.fingerprint, parent, dialogue),
+            "fork": Fork(run_id=origin.run_id, parent=parent, kept=[(said.role, said.text) for said in dialogue]),
         }
     )
-    trial = replace(trials_of(header)[0], seed=campaign.seed)
-    return watch(campaign, header, trial, registry, branch=Branch(dialogue, parent))
+    return watch(campaign, header, registry)
 
 
 def _kept(plan: ForkPlan, origin: Origin) -> Dialogue:

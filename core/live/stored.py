@@ -1,9 +1,11 @@
-"""Stored consultations, to be read or played again."""
+"""Stored consultations, to be read or played again, and those that broke off."""
 
 from __future__ import annotations
 
 from core.case import Case
 from core.events import Event
+from core.journal import RunHeader, journal_path, read_header
+from core.journal import trial_id as trial_id_of
 from core.store.database import Store
 from core.store.fold import fold_if_free
 from core.store.queries.cases import case
@@ -18,6 +20,20 @@ def load_trial(trial_id: str) -> tuple[Case | None, list[Event]] | None:
         events = trial_events(cursor, trial_id)
         held = stored_trial(cursor, trial_id)
         return (case(cursor, held.case_key, held.content_hash) if held else None, events) if events else None
+
+
+def unfinished(trial_id: str) -> RunHeader | None:
+    """Return the run of a watched consultation that broke off after a model had replied; ``None`` where none did."""
+    with Store().read() as cursor:
+        begun = cursor.execute(_BEGUN).fetchall()
+    run_id = next((run_id for run_id, case_key in begun if trial_id_of(run_id, case_key, 0) == trial_id), None)
+    path = journal_path(run_id) if run_id else None
+    return read_header(path) if path is not None and path.exists() else None
+
+
+_BEGUN = """
+    SELECT run_id, case_key FROM run_cases JOIN runs USING (run_id) ANTI JOIN trials USING (run_id)
+    WHERE source IN ('live', 'fork')"""
 
 
 def load_setup(trial_id: str) -> StoredTrial | None:

@@ -1,17 +1,18 @@
 """The consultations that this server knows, and which of them a page shows: the one named in the address."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import streamlit as st
 
 from core.case import Case
 from core.errors import AnamnesisError
+from core.events import Speaker
 from core.frameworks.base import Framework, framework, framework_of
 from core.journal import RunHeader
 from core.live.session import Session
-from core.live.start import start_replay
-from core.live.stored import load_setup, load_trial
+from core.live.start import start_replay, take_up
+from core.live.stored import load_setup, load_trial, unfinished
 from pages.parts.look import plain
 
 _MOST = 50
@@ -122,7 +123,11 @@ def _stored(trial: str, missing: str) -> Shown | None:
         st.error(plain(str(error)))
         return None
     if found is None:
-        st.info(missing, icon=":material/search_off:")
+        if (header := unfinished(trial)) is None:
+            st.info(missing, icon=":material/search_off:")
+        else:
+            st.info("This consultation broke off before its end.", icon=":material/power_off:")
+            draw_take_up(header, trial)
         return None
     case, events = found
     session = Session(key=trial, title=case.case_key if case else trial)
@@ -133,6 +138,22 @@ def _stored(trial: str, missing: str) -> Shown | None:
         return Shown(session, case, trial)
     run = setup.run
     return Shown(session, case, trial, run.doctor, str(run.settings.get("persona") or ""), run.protocol)
+
+
+def draw_take_up(header: RunHeader, trial: str, spoken: Sequence[tuple[Speaker, str]] = ()) -> None:
+    """Let a consultation that broke off go on: what its models and people said in it is not asked for again."""
+    goes_on = st.button(
+        "Go on with it", icon=":material/resume:", key=f"take_up_{trial}",
+        help="What was paid for is not asked for again: it goes on with the reply that is missing.",
+    )  # fmt: skip
+    if not goes_on:
+        return
+    try:
+        remember(take_up(header, spoken), header.cases[0])
+    except AnamnesisError as error:
+        st.error(plain(str(error)))
+        return
+    st.rerun()
 
 
 def play_again(shown: Shown) -> None:

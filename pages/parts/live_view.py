@@ -16,7 +16,7 @@ from core.journal import RunHeader
 from core.live.session import Session
 from pages.parts.live_facts import draw_gathered
 from pages.parts.live_panels import draw_case, draw_differential, draw_facts, draw_figures
-from pages.parts.live_sessions import Shown
+from pages.parts.live_sessions import Shown, draw_take_up
 from pages.parts.look import plain
 from pages.parts.navigation import BRANCHES
 from pages.parts.setup import case_label
@@ -104,8 +104,12 @@ def _take_on(shown: Shown, *, forks: bool) -> None:
     """Link a consultation to where it can be forked; when it is over, let it be taken away."""
     if forks:
         draw_fork_link(shown)
-    if not shown.session.running:
-        draw_take_away_watched([shown], key="live")
+    session, header = shown.session, shown.session.meta.get("header")
+    if session.running:
+        return
+    if isinstance(header, RunHeader) and not any(isinstance(event, Finished) for event in session.snapshot()):
+        draw_take_up(header, session.key, session.spoken)
+    draw_take_away_watched([shown], key="live")
 
 
 def draw_fork_link(shown: Shown) -> None:
@@ -169,6 +173,7 @@ def _body(shown: Shown) -> None:
         _seat(session, known or framework())
         if session.error:
             st.error(plain(session.error))
+        _draw_remembered(session)
         draw_answers(session, events, known)
     with right:
         draw_figures(session, events, known)
@@ -185,6 +190,19 @@ def _body(shown: Shown) -> None:
             draw_facts(case, dialogue)
         human = session.meta.get("patient") == "human" and session.running
         draw_case(case, open_=human and not profiled, profiled=profiled, shown=was_shown(events))
+
+
+def _draw_remembered(session: Session) -> None:
+    """Say how many replies were not paid for again, and where what is asked now is no longer what was asked then."""
+    unit = session.unit
+    if unit is None or not unit.remembered:
+        return
+    words = (
+        f"{unit.remembered} {'reply was' if unit.remembered == 1 else 'replies were'} given before: not paid for again."
+    )
+    if unit.unused and unit.calls > unit.remembered:
+        words += f" {unit.unused} more are no longer asked for, because the program or its prompts have changed since."
+    st.caption(words)
 
 
 def _seat(session: Session, known: Framework) -> None:

@@ -15,9 +15,7 @@ import orjson
 from core.agents.parts import Part
 from core.events import CallRecord, Rule, Verdict
 from core.images import Image
-from core.journal import ReplyLine, RowLine
-from core.store.database import Store
-from core.store.fold import keep_lines
+from core.journal import RowLine
 from core.store.tables import records
 
 JOURNAL = "variants"
@@ -64,21 +62,14 @@ class Variant:
         return sum(call.latency_s for call in self.calls)
 
 
-def keep_variant(store: Store, variant: Variant) -> None:
-    """Journal a variant and what its calls cost, and take both into the database."""
-    replies = [
-        ReplyLine(
-            run_id=JOURNAL, trial_id=JOURNAL, unit=f"{JOURNAL} {variant.variant_id}", key="", number=n, place=n,
-            call=call,
-        )
-        for n, call in enumerate(variant.calls)
-    ]  # fmt: skip
+def line_of(variant: Variant, unit: str = "") -> RowLine:
+    """Return the line of the journal by which a variant is kept, and the piece of work ``unit`` is ended."""
     row = {
         "variant_id": variant.variant_id, "trial_id": variant.trial_id, "step": variant.step_key,
         "messages": _json([_kept(message) for message in variant.messages]), "model": variant.model,
         "outcome": _outcome(variant), "note": variant.note, "made_at": variant.made_at,
     }  # fmt: skip
-    keep_lines(store, JOURNAL, [*replies, RowLine(table="variants", row=row)])
+    return RowLine(table="variants", row=row, unit=unit)
 
 
 def variants_of(cursor: duckdb.DuckDBPyConnection, trial_id: str, step_key: str | None = None) -> list[Variant]:

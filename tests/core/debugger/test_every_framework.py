@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from core.agents.parts import Part, placed, sent_messages
 from core.debugger.run import start_bench
 from core.debugger.steps import Step, TrialRecord, steps_of_trial
 from core.debugger.stored import load_record
-from core.debugger.variants import rerun, variants_of
+from core.debugger.variants import variants_of
 from core.errors import UsageError
 from core.events import Called, CallRecord
 from core.frameworks.base import Arm, Campaign, default_pack, framework
@@ -26,6 +25,7 @@ from core.models.registry import load_registry
 from core.prompts import load_pack
 from core.store.database import Store
 from core.store.fold import fold
+from tests.core.debugger.bench_stage import run_again
 from tests.core.frameworks import test_automedic_wire as automedic
 from tests.core.frameworks import test_consultation_wire as consultation
 from tests.core.frameworks import test_wire_probe as probing
@@ -179,7 +179,7 @@ def test_an_edited_part_is_sent_word_for_word_and_the_rest_as_it_was(played: Pla
             continue
         edited = (replace(step.messages[0], content="Edited {{ by }} hand."), *step.messages[1:])
         before = len(played.provider.bodies)
-        variant = asyncio.run(rerun(step, edited, played.trial))
+        variant = run_again(step, edited, played.trial)
         body = played.provider.bodies[before]
         assert body["messages"] == sent_messages(edited), step.key
         assert str(body["messages"][0]["content"]).startswith("Edited {{ by }} hand.")
@@ -241,9 +241,7 @@ def test_an_old_call_can_be_edited_and_sent_again(fake_provider_thread: FakeProv
     trial = opened("consultation")
     solving = by_key(trial)["answer:multi_turn:frq"]
     edited = (replace(solving.messages[0], content="What is it?"),)
-    variant = asyncio.run(
-        rerun(solving, edited, trial, grader="reference", base_url=fake_provider_thread.base_url)
-    )  # fmt: skip
+    variant = run_again(solving, edited, trial, grader="reference", base_url=fake_provider_thread.base_url)
     assert fake_provider_thread.bodies[0]["messages"] == [{"role": "user", "content": "What is it?"}]
     assert (variant.response, variant.verdicts) == ("Psoriasis", (("frq", "incorrect"),))
 
@@ -265,5 +263,5 @@ def test_rules_of_other_frameworks_show_what_was_said_and_why_they_cannot_be_run
     assert [(m.part, m.turn) for m in reply.messages] == [("dialogue", turn) for turn in range(reply.turn or 0)]
     assert "no model was sent anything" in reply.note
     with pytest.raises(UsageError, match="No model played this step"):
-        asyncio.run(rerun(reply, reply.messages, trial, keep=False))
+        run_again(reply, reply.messages, trial)
     assert {"answer:multi_turn:mcq"} <= {step.key for step in told}
