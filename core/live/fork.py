@@ -137,8 +137,8 @@ def start_fork(plan: ForkPlan, origin: Origin | None = None) -> Session:
     """Start a branch as a watched consultation; raise ``UsageError`` with one sentence where it cannot be run.
 
     ``origin`` is what it begins with, by default the stored conversation ``plan.parent``. The session's key is the
-    branch's trial; it is stored when it is complete. What the conversations before it were told beside the talk (on the
-    written case, by a grader) is not asked for again where the question is the same.
+    branch's trial; it is stored when it is complete. What the conversations before it were told is not asked for again
+    where the question is the same; with nothing changed, the talk goes on anew.
     """
     origin = origin or stored_origin(plan.parent)
     dialogue = _kept(plan, origin)

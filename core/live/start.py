@@ -105,10 +105,14 @@ def watch(
 
 
 def _told_before(header: RunHeader) -> dict[str, list[Remembered]]:
-    """Return what the conversations that a fork comes from were told, but for the talk: that goes on anew."""
+    """Return what the conversations that a fork comes from were told.
+
+    Where nothing was changed it is wanted to see what else may be said: then the talk goes on anew.
+    """
     found: dict[str, list[Remembered]] = {}
+    anew = header.fork is not None and not header.fork.parent.changes
     while header.fork and (path := journal_path(header.fork.run_id)).exists():
-        said = said_in(path, header.fork.parent.trial_id, lambda call: call.purpose == "dialogue")
+        said = said_in(path, header.fork.parent.trial_id, lambda call: anew and call.purpose == "dialogue")
         found = {**said, **found}
         header = read_header(path)
     return found

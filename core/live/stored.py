@@ -24,7 +24,9 @@ def load_trial(trial_id: str) -> tuple[Case | None, list[Event]] | None:
 
 def unfinished(trial_id: str) -> RunHeader | None:
     """Return the run of a watched consultation that broke off after a model had replied; ``None`` where none did."""
-    with Store().read() as cursor:
+    store = Store()
+    fold_if_free(store)
+    with store.read() as cursor:
         begun = cursor.execute(_BEGUN).fetchall()
     run_id = next((run_id for run_id, case_key in begun if trial_id_of(run_id, case_key, 0) == trial_id), None)
     path = journal_path(run_id) if run_id else None

@@ -98,6 +98,9 @@ def test_every_result_and_every_token_comes_back(paying: FakeProvider) -> None:
     assert spent(store) == (len(paying.requests), len(paying.requests) * TOKENS)
     with store.read() as cursor:
         roles = dict(cursor.execute("SELECT model, any_value(role) FROM calls GROUP BY model").fetchall())
+        without = cursor.execute("SELECT DISTINCT purpose FROM calls WHERE parts NOT LIKE '%source_hash%'").fetchall()
+    assert without == [], "each says which prompt was sent, whoever asked"
+    with store.read() as cursor:
     assert roles["openai/judge"] == roles["openai/strict"] == "grader"
     assert (roles["openai/profiler"], roles["openai/completer"]) == ("profiler", "doctor")
 
