@@ -12,7 +12,7 @@ from core.words import ROLE
 from pages.parts.case_pictures import draw_pictures_folded
 from pages.parts.debug_edit import draw_edit
 from pages.parts.debug_matrix import draw_matrix
-from pages.parts.debug_runs import Shown, asked_for, cell_at, current, leave
+from pages.parts.debug_runs import Shown, asked_for, cell_at, current, draw_go_on, leave
 from pages.parts.debug_setup import ask_and_run
 from pages.parts.debug_step import draw_cell
 from pages.parts.debug_variants import draw_variants
@@ -43,6 +43,8 @@ def draw_head(shown: Shown) -> None:
     elif shown.bench is not None and shown.bench.stopped and not shown.running:
         now = shown.bench.progress
         st.info(f"The run was stopped: {now.done} of {now.planned} trials came to their end and are stored.")
+    if not shown.running and not shown.complete:
+        draw_go_on(header.run_id)
 
 
 def cast_words(header: RunHeader) -> str:
@@ -85,6 +87,7 @@ def draw_page() -> None:
     if shown is None:
         if asked_for():
             st.info("The run in this address is not stored here; start a new one.", icon=":material/search_off:")
+            draw_go_on(st.query_params.get("run", ""))
         else:
             st.caption(
                 "Why did it miss this one? Choose or paste a case and run every way of asking at once; then look into "

@@ -33,9 +33,9 @@ from core.events import (
 )
 from core.frameworks.base import Arm, Campaign, Trial
 from core.jobs.engine import Engine, Progress, Stop, running
-from core.jobs.plan import header_of, human_seats, in_full, trials_of
+from core.jobs.plan import campaign_of, header_of, human_seats, in_full, trials_of
 from core.jobs.run import Play, check_pictures, player_of
-from core.journal import RunHeader, journal_path
+from core.journal import RunHeader, TrialLine, journal_path, read_header, read_lines
 from core.models.registry import Registry, load_registry
 from core.store.database import Store
 from core.store.fold import fold, fold_if_free
@@ -59,6 +59,11 @@ class BenchRun:
         self.error: str | None = None
         """Why the run broke off, in one sentence; ``None`` also where somebody stopped it."""
         self._events: dict[int, list[Event]] = {trial.number: [] for trial in self.trials}
+        path = journal_path(self.run_id)
+        for _, line in read_lines(path) if path.exists() else ():  # it was begun before
+            if isinstance(line, TrialLine):
+                self._events[line.trial] = list(line.events)
+        self._missing = [trial for trial in self.trials if not self._events[trial.number]]
         self._stop = Stop()
         self._asked_to_stop = False
         self._ended = threading.Event()
@@ -128,7 +133,7 @@ class BenchRun:
         with running(self.run_id) as stop_file:
             async with registry:
                 progress = self.progress
-                await engine.run(self.trials, len(self.trials), self._stop, stop_file, progress)
+                await engine.run(self._missing, len(self.trials), self._stop, stop_file, progress)
         if progress.done < progress.planned and not self._asked_to_stop:
             self.error = self._stop.reason
 
@@ -165,8 +170,21 @@ def start_bench(campaign: Campaign, registry: Registry | None = None) -> BenchRu
     header = header_of(campaign, registry)
     run_id = f"bench-{header.run_id}-{uuid.uuid4().hex[:4]}"
     run = BenchRun(campaign, header.model_copy(update={"run_id": run_id, "source": "bench"}))
-    check_pictures(campaign, registry)
-    run.start(registry, player_of(campaign, registry))
+    return _started(run, registry)
+
+
+def go_on(run_id: str) -> BenchRun:
+    """Go on with a run that was stopped or broke off: finished trials stay, and what was paid for is not asked again.
+
+    Raises ``AnamnesisError`` where its prompts have changed since.
+    """
+    header = read_header(journal_path(run_id))
+    return _started(BenchRun(campaign_of(header), header), load_registry())
+
+
+def _started(run: BenchRun, registry: Registry) -> BenchRun:
+    check_pictures(run.campaign, registry)
+    run.start(registry, player_of(run.campaign, registry))
     return run
 
 

@@ -7,15 +7,18 @@ from dataclasses import dataclass
 import streamlit as st
 
 from core.case import Case
-from core.debugger.run import BenchRun, Cell, Row, matrix
+from core.debugger.run import BenchRun, Cell, Row, go_on, matrix
 from core.debugger.steps import TrialRecord
 from core.debugger.stored import StoredBench, load_bench, load_record
 from core.events import FORMATS, QUESTION_TYPES, Event, Finished, Rule, Verdict
 from core.frameworks.base import Arm
-from core.journal import RunHeader
+from core.jobs.engine import is_running
+from core.jobs.plan import trials_of
+from core.journal import RunHeader, done_trials, journal_path, read_header
 from core.store.database import Store
 from core.store.fold import fold_if_free
 
+_BENCH = re.compile(r"bench-[\w-]+")
 _MOST = 30
 """Runs kept in memory; the oldest finished ones make way."""
 ADDRESS = ("run", "trial", "cell", "step", "left", "right", "view")
@@ -40,6 +43,12 @@ class Shown:
     def running(self) -> bool:
         """Whether events may still come."""
         return self.bench is not None and self.bench.running
+
+    @property
+    def complete(self) -> bool:
+        """Whether every trial of the run came to its end; a single trial of another run is all that is shown of it."""
+        ended = sum(any(isinstance(event, Finished) for event in events) for events in self.events.values())
+        return self.single is not None or ended >= self.header.trials
 
     @property
     def rows(self) -> list[Row]:
@@ -74,6 +83,23 @@ def adopt(bench: BenchRun) -> None:
     known[bench.run_id] = bench
     leave()
     st.query_params["run"] = bench.run_id
+
+
+def draw_go_on(run_id: str) -> None:
+    """Let a run of this page that was stopped or broke off go on, where there is one."""
+    if not _BENCH.fullmatch(run_id) or not (path := journal_path(run_id)).exists() or is_running(run_id):
+        return
+    header = read_header(path)
+    missing = len(trials_of(header)) - len(done_trials(path))
+    if not missing:
+        return
+    words = "1 trial is missing" if missing == 1 else f"{missing} trials are missing"
+    if st.button(
+        f"Go on: {words}", icon=":material/resume:", key="debug_go_on",
+        help="What was paid for is not asked for again: it goes on with the replies that are missing.",
+    ):  # fmt: skip
+        adopt(go_on(run_id))
+        st.rerun()
 
 
 def leave() -> None:

@@ -197,9 +197,8 @@ def _draw_remembered(session: Session) -> None:
     unit = session.unit
     if unit is None or not unit.remembered:
         return
-    words = (
-        f"{unit.remembered} {'reply was' if unit.remembered == 1 else 'replies were'} given before: not paid for again."
-    )
+    given = "reply was" if unit.remembered == 1 else "replies were"
+    words = f"{unit.remembered} {given} given before, and not paid for again."
     if unit.unused and unit.calls > unit.remembered:
         words += f" {unit.unused} more are no longer asked for, because the program or its prompts have changed since."
     st.caption(words)

@@ -100,7 +100,6 @@ def test_every_result_and_every_token_comes_back(paying: FakeProvider) -> None:
         roles = dict(cursor.execute("SELECT model, any_value(role) FROM calls GROUP BY model").fetchall())
         without = cursor.execute("SELECT DISTINCT purpose FROM calls WHERE parts NOT LIKE '%source_hash%'").fetchall()
     assert without == [], "each says which prompt was sent, whoever asked"
-    with store.read() as cursor:
     assert roles["openai/judge"] == roles["openai/strict"] == "grader"
     assert (roles["openai/profiler"], roles["openai/completer"]) == ("profiler", "doctor")
 
