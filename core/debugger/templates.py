@@ -10,7 +10,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, Literal
 
 from core.debugger.diff import word_diff
@@ -198,7 +197,9 @@ def _literal(text: str, prompt: Prompt, values: Mapping[str, Any]) -> str:
     A value that the prompt only asks about, as which kind of question it is, has no place.
     """
     shown = {
-        name for name, value in values.items() if _is_text(value) and re.search(rf"{{{{-?\s*{name}\b", prompt.source)
+        name
+        for name, value in values.items()
+        if isinstance(value, str) and value.strip() and re.search(rf"{{{{-?\s*{name}\b", prompt.source)
     }
     plain = [_Bit("value", f"{{{{ {name} }}}}", values[name], name) for name in sorted(shown)]
     spans: list[_Span] = []
@@ -213,10 +214,6 @@ def _literal(text: str, prompt: Prompt, values: Mapping[str, Any]) -> str:
 
 def _unwritable(prompt: Prompt) -> UsageError:
     return UsageError(f"The edited text cannot be made a template of {prompt.name}.md: write the template by hand.")
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
 
 
 def _renders_to(source: str, prompt: Prompt, values: Mapping[str, Any], text: str) -> bool:
@@ -353,41 +350,23 @@ def _loop_over(text: str, name: str, choices: Choices) -> tuple[int, int, str] |
     Between two choices must stand the same words, but for the next one's letter.
     """
     letters = [None if isinstance(choice, str) else choice[0] for choice in choices]
-    spans = _in_order(text, [choice if isinstance(choice, str) else choice[1] for choice in choices])
-    if spans is None or len(spans) < 2:
-        return None
-    gaps = [text[one[1] : two[0]] for one, two in pairwise(spans)]
-    split = {_around(gap, letter) for gap, letter in zip(gaps, letters[1:], strict=True)}
-    between = split.pop()
-    if split or between is None:
-        return None
-    before, after = between
-    next_letter = "" if after is None else f"{{{{ loop.nextitem[0] }}}}{_words(after)}"
-    item = "letter, choice" if letters[0] else "choice"
-    body = f"{{{{ choice }}}}{{% if not loop.last %}}{_words(before)}{next_letter}{{% endif %}}"
-    return spans[0][0], spans[-1][1], f"{{%+ for {item} in {name} %}}{body}{{% endfor %}}"
-
-
-def _in_order(text: str, names: Sequence[str]) -> list[tuple[int, int]] | None:
-    spans: list[tuple[int, int]] = []
-    position = 0
-    for name in names:
-        at = text.find(name, position) if name else -1
-        if at < 0:
+    places, at, end = list[tuple[int, int]](), 0, 0
+    for choice in (choice if isinstance(choice, str) else choice[1] for choice in choices):
+        if not choice or (at := text.find(choice, end)) < 0:
             return None
-        position = at + len(name)
-        spans.append((at, position))
-    return spans
-
-
-def _around(gap: str, letter: str | None) -> tuple[str, str | None] | None:
-    """Return what stands before and after the next choice's letter, ``None`` where it is not there."""
-    if letter is None:
-        return gap, None
-    before, found, after = gap.rpartition(letter)
-    return (before, after) if found else None
-
-
-def _words(literal: str) -> str:
-    """Return a literal for the inside of a loop, where a line break after a tag would be swallowed."""
-    return escaped(literal).replace("\n", '{{ "\\n" }}')
+        end = at + len(choice)
+        places.append((at, end))
+    between: set[tuple[str, str]] = set()  # what stands before the next one's letter, and after it
+    for (_, before), (after, _), letter in zip(places, places[1:], letters[1:], strict=False):
+        gap = text[before:after]
+        if letter and letter not in gap:
+            return None
+        parts = gap.rpartition(letter) if letter else (gap, "", "")
+        between.add((parts[0], parts[2]))
+    if len(between) != 1:
+        return None
+    # a line break after a tag would be swallowed
+    first, last = (escaped(words).replace("\n", '{{ "\\n" }}') for words in between.pop())
+    item, letter_of_it = ("letter, choice", "{{ loop.nextitem[0] }}") if letters[0] else ("choice", "")
+    body = f"{{{{ choice }}}}{{% if not loop.last %}}{first}{letter_of_it}{last}{{% endif %}}"
+    return places[0][0], places[-1][1], f"{{%+ for {item} in {name} %}}{body}{{% endfor %}}"

@@ -77,7 +77,8 @@ class _Player:
         """Return where a model is reached: as said now, else where the run reached whoever had the role."""
         held = {key: str(self.trial.header.settings.get(key) or "") for key in ("base_url", "own_address")}
         settings = FrameworkSettings(base_url=held["base_url"] or None, own_address=held["own_address"])
-        return self.base_url or (settings.address_of(role) if name == _seated(self.trial, role) else settings.base_url)
+        seated = str(getattr(self.trial.header, role, None) or self.trial.header.settings.get(role) or "")
+        return self.base_url or (settings.address_of(role) if name == seated else settings.base_url)
 
     def _sampling(self) -> Sampling:
         """Return how the step was sampled; where no model replied to it, how its role is in a run."""
@@ -104,11 +105,6 @@ class _Player:
         return rules.play(step.kind, arm, parts, lines)
 
 
-def _seated(trial: TrialRecord, role: str) -> str:
-    """Return who has a role in a trial's run."""
-    return str(getattr(trial.header, role, None) or trial.header.settings.get(role) or "")
-
-
 def _player_of(
     trial: TrialRecord, step: Step, model: str | None, registry: Registry, base_url: str | None
 ) -> _Player:  # fmt: skip
@@ -130,7 +126,6 @@ def start_rerun(
     *,
     model: str | None = None,
     grader: str | None = None,
-    note: str = "",
     base_url: str | None = None,
 ) -> Session:
     """Send exactly these messages, grade an answer as the trial does, and store the variant: the session's outcome.
@@ -145,7 +140,7 @@ def start_rerun(
     async def source(session: Session) -> AsyncIterator[Any]:
         async with load_registry() as registry:
             player = _player_of(trial, step, model, registry, base_url)
-            async for item in _again(player, messages, grader, note):
+            async for item in _again(player, messages, grader):
                 if isinstance(item, Variant):
                     await ended(session, stored.line_of(item, session.key))
                 yield item
@@ -163,70 +158,53 @@ def variants_of(trial_id: str, step_key: str | None = None) -> list[Variant]:
         return stored.variants_of(cursor, trial_id, step_key)
 
 
-async def _again(
-    player: _Player, messages: Sequence[Part], grader: str | None, note: str
-) -> AsyncIterator[Token | Called | Variant]:
+async def _again(player: _Player, messages: Sequence[Part], grader: str | None) -> AsyncIterator[Any]:
     """Yield what is said while it is said, and last the variant."""
+    step, trial = player.step, player.trial
     kept = tuple(message for message in messages if message.content.strip())
-    judge = _grader(player, grader)  # a missing key shows before a call is paid for
-    variant = Variant(player.trial.trial_id, player.step.key, kept, player.model, note=note)
+    variant = Variant(trial.trial_id, step.key, kept, player.model)
+    free = step.kind == "answer" and step.question_type not in ("mcq", "mcq_many")
+    # a missing key shows before a call is paid for
+    judge = player.grader(grader or trial.header.grader if free else "reference")
     try:
         async for item in player.play(kept):
-            if isinstance(item, Said):
-                variant = replace(variant, response=item.text if item.text.strip() else None)
-            elif isinstance(item, Called):
-                variant = replace(variant, calls=(*variant.calls, item.call))
-                yield item
-            elif isinstance(item, Token):
+            variant = _with(variant, item)
+            if not isinstance(item, Said):
                 yield item
     except CallFailed as failure:
         yield failure.called
         reason: Verdict = "refused" if failure.error.kind == "refused" else "provider_error"
-        yield replace(variant, calls=(failure.called.call,), reason=reason, detail=str(failure.error))
+        yield replace(_with(variant, failure.called), reason=reason, detail=str(failure.error))
         return
-    if variant.response is None:
-        yield replace(variant, reason="provider_error", detail="the reply was empty")
-        return
-    async for judged in _judged(player, variant, judge):
-        yield judged
-
-
-def _grader(player: _Player, name: str | None) -> Grader | None:
-    if player.step.kind != "answer" or player.step.question_type in ("mcq", "mcq_many"):
-        return None
-    return player.grader(name or player.trial.header.grader)
-
-
-async def _judged(
-    player: _Player, variant: Variant, judge: Grader | None
-) -> AsyncIterator[Token | Called | Variant]:  # fmt: skip
-    """Yield the grader's calls, and the variant with what is made of its response."""
-    step, response = player.step, variant.response or ""
+    said = variant.response
     rule: Rule = "frq_top3" if step.question_type == "frq_top3" else "frq"
-    if step.kind == "extract":
-        extracted = read_extracted(response)
-        special = special_verdict(extracted)
+    if said is None:
+        variant = replace(variant, reason="provider_error", detail="the reply was empty")
+    elif step.kind == "extract":
+        special = special_verdict(extracted := read_extracted(said))
         variant = replace(variant, extracted=extracted, verdicts=((rule, special),) if special else ())
     elif step.kind == "judge":
-        variant = replace(variant, extracted=step.extracted, verdicts=((rule, read_yes_no(response) or "ungradable"),))
+        variant = replace(variant, extracted=step.extracted, verdicts=((rule, read_yes_no(said) or "ungradable"),))
     elif step.kind == "answer" and step.format and step.question_type:
         arm = (step.format, step.question_type)
-        many = player.trial.header.many_choices
-        async for event in grade_answer(player.trial.case, judge or player.grader("reference"), arm, response, many):
+        async for event in grade_answer(trial.case, judge, arm, said, trial.header.many_choices):
             variant = _with(variant, event)
             if isinstance(event, Token | Called):
                 yield event
     yield variant
 
 
-def _with(variant: Variant, event: object) -> Variant:
-    """Return the variant with what an event of its grading tells."""
-    if isinstance(event, Called):
-        return replace(variant, calls=(*variant.calls, event.call))
-    if isinstance(event, Failed):
-        return replace(variant, detail=event.message)
-    if isinstance(event, Graded):
-        verdicts = (*variant.verdicts, (event.rule, event.verdict))
-        extracted = event.extracted if event.extracted is not None else variant.extracted
-        return replace(variant, verdicts=verdicts, extracted=extracted, grader=event.grader)
+def _with(variant: Variant, item: object) -> Variant:
+    """Return the variant with what somebody said, or what an event of its grading tells."""
+    match item:
+        case Said():
+            return replace(variant, response=item.text if item.text.strip() else None)
+        case Called():
+            return replace(variant, calls=(*variant.calls, item.call))
+        case Failed():
+            return replace(variant, detail=item.message)
+        case Graded():
+            verdicts = (*variant.verdicts, (item.rule, item.verdict))
+            extracted = item.extracted if item.extracted is not None else variant.extracted
+            return replace(variant, verdicts=verdicts, extracted=extracted, grader=item.grader)
     return variant

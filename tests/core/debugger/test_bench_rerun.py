@@ -64,13 +64,13 @@ def test_exactly_the_edited_messages_go_out_with_the_sampling_of_the_run(
 def test_an_answer_is_judged_by_the_trials_grader(trial: TrialRecord, fake_provider_thread: FakeProvider) -> None:
     fake_provider_thread.script = Actors(answer="**Final Diagnosis:** Psoriasis", extract="Psoriasis", judge="No")
     messages = edited(trial, "answer:vignette:frq", "case", "A man itches.")
-    variant = again(trial, "answer:vignette:frq", messages, note="shorter")
+    variant = again(trial, "answer:vignette:frq", messages)
     assert (variant.response, variant.extracted) == ("**Final Diagnosis:** Psoriasis", "Psoriasis")
     assert (variant.verdicts, variant.grader) == ((("frq", "incorrect"),), "openai/grader")
     assert [(c.role, c.purpose) for c in variant.calls] == [
         ("doctor", "answer"), ("grader", "extract"), ("grader", "judge"),
     ]  # fmt: skip
-    assert (variant.tokens, variant.note) == (3 * 18, "shorter")
+    assert variant.tokens == 3 * 18
     sent = variant.calls[0].request["messages"]
     assert sent[1]["content"].startswith("A man itches.\n\nWhat is the most likely diagnosis?")
 
