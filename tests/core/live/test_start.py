@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ from core.errors import UsageError
 from core.events import PASSING, Finished, Graded, Started, Utterance
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
+from core.journal import RunHeader
 from core.live.session import Session
-from core.live.start import one_case, start_consultation, start_replay
+from core.live.start import one_case, start_consultation, start_replay, take_up
 from core.live.stored import load_setup, load_trial
 from core.store.database import Store
 from core.store.fold import fold
@@ -97,6 +99,28 @@ def test_humans_in_both_seats_hold_a_consultation_that_is_stored(case: Case) -> 
     loaded = load_trial(session.key)
     assert loaded is not None
     assert loaded[1] == session.snapshot()
+
+
+def test_people_are_not_asked_again_for_what_they_said_before_it_was_stopped(case: Case) -> None:
+    def held(session: Session, messages: int) -> Session:
+        deadline = time.monotonic() + 60
+        while session.waiting is None or len(session.dialogue) < messages:
+            assert time.monotonic() < deadline
+            session.join(0.02)
+        return session
+
+    session = begin(case, CastNames("reference/bayes", "human"))
+    session.say("patient", "My chest hurts.")
+    held(session, 3).stop()
+    session.join(30)
+    header = session.meta["header"]
+    assert isinstance(header, RunHeader)
+    again = take_up(header, session.spoken)
+    again.speed = 1000.0
+    assert held(again, 3).dialogue == session.dialogue
+    assert (again.key, again.spoken) == (session.key, [("patient", "My chest hurts.")])
+    again.stop()
+    again.join(30)
 
 
 def test_a_model_without_its_key_does_not_start(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
