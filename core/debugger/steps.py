@@ -338,6 +338,11 @@ class _Reader:
         arm = (about.format, about.question_type) if about else None
         response, extracted = about.response if about else None, str(outcome.get("extracted") or "")
         shown = self._rules.parts(kind, dialogue, arm, self._summary, response or "", extracted) if known else []
+        neighbours = zip([None, *shown], shown, strict=False)  # what would be sent as one message, as recorded ones are
+        shown = [
+            replace(part, joined=part.joined or (last is not None and last.role == part.role != "system"))
+            for last, part in neighbours
+        ]
         was_sent = kind == "ask" and self._trial.system_prompt is not None
         if self._prompts.changed:
             shown = [replace(part, source=None, source_hash=None) for part in shown]
@@ -345,7 +350,7 @@ class _Reader:
             shown[0] = replace(shown[0], content=str(self._trial.system_prompt))
         note = "As the release holds it." if was_sent else _REMEMBERED if remembered else self._note(role, player)
         self._add(
-            key, kind, role, None, turn=turn, about=about, parts=_neighbours(shown), model=player, note=note,
+            key, kind, role, None, turn=turn, about=about, parts=shown, model=player, note=note,
             would_be_sent=bool(shown) and not was_sent, **outcome,
         )  # fmt: skip
 
@@ -385,12 +390,3 @@ class _Reader:
 
 def _arm(about: Answered) -> str:
     return f"{about.format}:{about.question_type}"
-
-
-def _neighbours(parts: Sequence[Part]) -> list[Part]:
-    """Return parts that would be sent as one message marked so, as recorded ones are."""
-    before = [None, *parts]
-    return [
-        replace(part, joined=part.joined or (last is not None and last.role == part.role != "system"))
-        for last, part in zip(before, parts, strict=False)
-    ]

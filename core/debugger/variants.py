@@ -105,20 +105,6 @@ class _Player:
         return rules.play(step.kind, arm, parts, lines)
 
 
-def _player_of(
-    trial: TrialRecord, step: Step, model: str | None, registry: Registry, base_url: str | None
-) -> _Player:  # fmt: skip
-    """Return who plays a step under a name or alias; raise ``UsageError`` for one that cannot play it."""
-    if step.not_again:
-        raise UsageError(step.not_again)
-    name = model or step.model
-    if name == "human":
-        raise UsageError("A person played this step: choose a model, or the reference cast, to run it again.")
-    seat = framework(trial.header.protocol).seat(step.role)
-    kinds = seat.rules if seat else ()
-    return _Player(trial, step, full_name(step.role, name, registry, kinds), registry, base_url)
-
-
 def start_rerun(
     step: Step,
     messages: Sequence[Part],
@@ -139,7 +125,14 @@ def start_rerun(
 
     async def source(session: Session) -> AsyncIterator[Any]:
         async with load_registry() as registry:
-            player = _player_of(trial, step, model, registry, base_url)
+            if step.not_again:
+                raise UsageError(step.not_again)
+            name = model or step.model
+            if name == "human":
+                raise UsageError("A person played this step: choose a model, or the reference cast, to run it again.")
+            seat = framework(trial.header.protocol).seat(step.role)
+            full = full_name(step.role, name, registry, seat.rules if seat else ())
+            player = _Player(trial, step, full, registry, base_url)
             async for item in _again(player, messages, grader):
                 if isinstance(item, Variant):
                     await ended(session, stored.line_of(item, session.key))

@@ -12,14 +12,13 @@ from core.store.queries.cases import case
 from core.store.queries.transcripts import StoredTrial, stored_trial, trial_events
 
 
-def load_trial(trial_id: str) -> tuple[Case | None, list[Event]] | None:
-    """Return a stored trial's case, as the run held it, and events, or ``None`` where it is not stored."""
+def load_trial(trial_id: str) -> tuple[Case | None, list[Event], StoredTrial] | None:
+    """Return a stored trial's case as the run held it, its events, and under what it was held, or ``None``."""
     store = Store()
     fold_if_free(store)
     with store.read() as cursor:
-        events = trial_events(cursor, trial_id)
-        held = stored_trial(cursor, trial_id)
-        return (case(cursor, held.case_key, held.content_hash) if held else None, events) if events else None
+        held, events = stored_trial(cursor, trial_id), trial_events(cursor, trial_id)
+        return (case(cursor, held.case_key, held.content_hash), events, held) if held and events else None
 
 
 def unfinished(trial_id: str) -> RunHeader | None:
@@ -36,9 +35,3 @@ def unfinished(trial_id: str) -> RunHeader | None:
 _BEGUN = """
     SELECT run_id, case_key FROM run_cases JOIN runs USING (run_id) ANTI JOIN trials USING (run_id)
     WHERE source IN ('live', 'fork')"""
-
-
-def load_setup(trial_id: str) -> StoredTrial | None:
-    """Return under what a stored trial was held: its cast, prompts and settings; ``None`` where it is not stored."""
-    with Store().read() as cursor:
-        return stored_trial(cursor, trial_id)

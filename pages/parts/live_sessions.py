@@ -12,7 +12,7 @@ from core.frameworks.base import Framework, framework, framework_of
 from core.journal import RunHeader
 from core.live.session import Session
 from core.live.start import start_replay, take_up
-from core.live.stored import load_setup, load_trial, unfinished
+from core.live.stored import load_trial, unfinished
 from pages.parts.look import plain
 
 _MOST = 50
@@ -118,7 +118,7 @@ def _held(place: str, trial: str, missing: str) -> Shown | None:
 def _stored(trial: str, missing: str) -> Shown | None:
     """Return a stored trial as a session that is over, or say what is missing."""
     try:
-        found, setup = load_trial(trial), load_setup(trial)
+        found = load_trial(trial)
     except AnamnesisError as error:
         st.error(plain(str(error)))
         return None
@@ -129,14 +129,12 @@ def _stored(trial: str, missing: str) -> Shown | None:
             st.info("This consultation broke off before its end.", icon=":material/power_off:")
             draw_take_up(header, trial)
         return None
-    case, events = found
+    case, events, held = found
     session = Session(key=trial, title=case.case_key if case else trial)
     session.events = list(events)
     times = [event.at for event in events if hasattr(event, "at")]
     session.started_at, session.finished_at = (min(times), max(times)) if times else (0.0, 0.0)
-    if setup is None:
-        return Shown(session, case, trial)
-    run = setup.run
+    run = held.run
     return Shown(session, case, trial, run.doctor, str(run.settings.get("persona") or ""), run.protocol)
 
 

@@ -16,7 +16,7 @@ from core.frameworks.casting import CastNames
 from core.journal import RunHeader
 from core.live.session import Session
 from core.live.start import one_case, start_consultation, start_replay, take_up
-from core.live.stored import load_setup, load_trial
+from core.live.stored import load_trial
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal
@@ -53,7 +53,7 @@ def test_a_finished_consultation_is_stored_and_loads_as_the_same_events(case: Ca
 
     loaded = load_trial(session.key)
     assert loaded is not None
-    stored_case, stored = loaded
+    stored_case, stored, _ = loaded
     assert stored_case == case
     assert stored == events
 
@@ -141,9 +141,8 @@ def test_a_stored_trial_comes_with_the_case_as_its_run_held_it_and_with_its_cast
     fold(store)
     write_journal(store.journals, "later", later)
     fold(store)
-    loaded, setup = load_trial("run/1/0"), load_setup("run/1/0")
+    loaded = load_trial("run/1/0")
     assert loaded is not None
-    assert loaded[0] == held
-    assert setup is not None
+    found, _, setup = loaded
+    assert found == held
     assert (setup.run.doctor, setup.run.settings) == ("openai/a", {"persona": "terse"})
-    assert load_setup("nobody") is None
