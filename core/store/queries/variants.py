@@ -45,22 +45,6 @@ class Variant:
     variant_id: str = field(default_factory=lambda: uuid.uuid4().hex[:16])
     made_at: float = field(default_factory=time.time)
 
-    @property
-    def cost_usd(self) -> float | None:
-        """US dollars of all its calls, ``None`` where a price is unknown, 0 where no model was called."""
-        costs = [call.cost_usd for call in self.calls if call.error is None]
-        return None if None in costs else sum(cost for cost in costs if cost is not None)
-
-    @property
-    def tokens(self) -> int:
-        """Prompt and completion tokens of all its calls."""
-        return sum(call.prompt_tokens + call.completion_tokens for call in self.calls)
-
-    @property
-    def latency_s(self) -> float:
-        """Seconds of all its calls together."""
-        return sum(call.latency_s for call in self.calls)
-
 
 def line_of(variant: Variant, unit: str = "") -> RowLine:
     """Return the line of the journal by which a variant is kept, and the piece of work ``unit`` is ended."""

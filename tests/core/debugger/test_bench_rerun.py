@@ -70,7 +70,7 @@ def test_an_answer_is_judged_by_the_trials_grader(trial: TrialRecord, fake_provi
     assert [(c.role, c.purpose) for c in variant.calls] == [
         ("doctor", "answer"), ("grader", "extract"), ("grader", "judge"),
     ]  # fmt: skip
-    assert variant.tokens == 3 * 18
+    assert [call.prompt_tokens + call.completion_tokens for call in variant.calls] == [18] * 3
     sent = variant.calls[0].request["messages"]
     assert sent[1]["content"].startswith("A man itches.\n\nWhat is the most likely diagnosis?")
 
@@ -186,7 +186,6 @@ def test_the_reference_cast_unedited_says_the_same_again() -> None:
         variant = run_again(step, step.messages, trial)
         said = step.response or ("Yes" if step.verdicts == (("frq", "correct"),) else "No")
         assert (variant.response, variant.verdicts, variant.calls) == (said, step.verdicts, ()), key
-        assert variant.cost_usd == 0
 
 
 def test_the_reference_doctor_reads_the_edited_case_dialogue_and_choices() -> None:

@@ -45,14 +45,6 @@ def test_a_variant_is_read_back_whole_and_the_oldest_comes_first(tmp_path: Path)
         assert variants_of(cursor, "run/1/1") == []
 
 
-def test_what_a_variant_used() -> None:
-    assert (a_variant().cost_usd, a_variant().tokens, a_variant().latency_s) == (0, 0, 0)
-    two = a_variant(calls=(a_call(0.5), a_call(0.25)))
-    assert (two.cost_usd, two.tokens, two.latency_s) == (0.75, 14, 3.0)
-    assert a_variant(calls=(a_call(0.5), a_call(None))).cost_usd is None
-    assert a_variant(calls=(a_call(0.5), a_call(None, error="timeout: slow"))).cost_usd == 0.5
-
-
 def test_the_variants_of_a_deleted_trial_go_with_it(tmp_path: Path) -> None:
     store = Store(tmp_path / "x.duckdb")
     write_journal(store.journals, "run", a_header(), a_trial())
