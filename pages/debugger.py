@@ -20,6 +20,7 @@ from pages.parts.figures import model_name
 from pages.parts.look import ASKS_FOR, plain
 from pages.parts.navigation import require_app
 from pages.parts.setup import case_label
+from pages.parts.work_progress import draw_remembered
 
 require_app()
 
@@ -43,6 +44,8 @@ def draw_head(shown: Shown) -> None:
     elif shown.bench is not None and shown.bench.stopped and not shown.running:
         now = shown.bench.progress
         st.info(f"The run was stopped: {now.done} of {now.planned} trials came to their end and are stored.")
+    if shown.bench is not None:
+        draw_remembered(shown.bench.progress.remembered, shown.bench.progress.unused)
     if not shown.running and not shown.complete:
         draw_go_on(header.run_id)
 

@@ -55,7 +55,8 @@ class Shown:
         """The matrix as it is now."""
         if self.bench is not None:
             return self.bench.matrix()
-        return matrix(self.events, None if self.single else _arms(self.header))
+        arms: list[Arm] = [(format_, kind) for format_, kind in self.header.arms]  # type: ignore[misc]
+        return matrix(self.events, None if self.single else arms)
 
     def stored(self, record: TrialRecord) -> bool:
         """Whether a trial is in the database: it came to its end, and its run is over."""
@@ -113,12 +114,16 @@ def current() -> Shown | None:
     run_id, trial_id = st.query_params.get("run"), st.query_params.get("trial")
     if trial_id:
         record = _record(*_key(), trial_id)
-        return _of_record(record) if record else None
+        if record is None:
+            return None
+        number = record.number
+        return Shown(record.header, record.case, {number: record.events}, {number: record.trial_id}, single=record)
     if not run_id:
         return None
     bench = _benches().get(run_id)
     if bench is not None:
-        return _of_bench(bench)
+        ids = {trial.number: trial.trial_id for trial in bench.trials}
+        return Shown(bench.header, bench.case, bench.snapshot(), ids, bench)
     stored = _stored(*_key(), run_id)
     return Shown(stored.header, stored.case, stored.events, stored.trial_ids) if stored else None
 
@@ -151,20 +156,6 @@ def to_address(name: str, key: str, *gone: str) -> None:
         st.query_params[name] = st.session_state[key]
     for other in gone:
         st.query_params.pop(other, None)
-
-
-def _of_bench(bench: BenchRun) -> Shown:
-    ids = {trial.number: trial.trial_id for trial in bench.trials}
-    return Shown(bench.header, bench.case, bench.snapshot(), ids, bench)
-
-
-def _of_record(record: TrialRecord) -> Shown:
-    number = record.number
-    return Shown(record.header, record.case, {number: record.events}, {number: record.trial_id}, single=record)
-
-
-def _arms(header: RunHeader) -> Sequence[Arm]:
-    return [(format_, question_type) for format_, question_type in header.arms]  # type: ignore[misc]
 
 
 def _key() -> tuple[str, str]:

@@ -22,6 +22,7 @@ from pages.parts.navigation import BRANCHES
 from pages.parts.setup import case_label
 from pages.parts.take_away import draw_take_away, draw_take_away_unstored
 from pages.parts.transcript import draw_answers, draw_chat, hides_thoughts
+from pages.parts.work_progress import draw_remembered
 
 _SPEEDS = {"0.5×": 0.5, "1×": 1.0, "2×": 2.0, "4×": 4.0, "At once": 1000.0}
 _REPEATED_WITHIN_S = 1.5
@@ -173,7 +174,8 @@ def _body(shown: Shown) -> None:
         _seat(session, known or framework())
         if session.error:
             st.error(plain(session.error))
-        _draw_remembered(session)
+        if (unit := session.unit) is not None:
+            draw_remembered(unit.remembered, unit.unused if unit.calls > unit.remembered else 0)
         draw_answers(session, events, known)
     with right:
         draw_figures(session, events, known)
@@ -190,18 +192,6 @@ def _body(shown: Shown) -> None:
             draw_facts(case, dialogue)
         human = session.meta.get("patient") == "human" and session.running
         draw_case(case, open_=human and not profiled, profiled=profiled, shown=was_shown(events))
-
-
-def _draw_remembered(session: Session) -> None:
-    """Say how many replies were not paid for again, and where what is asked now is no longer what was asked then."""
-    unit = session.unit
-    if unit is None or not unit.remembered:
-        return
-    given = "reply was" if unit.remembered == 1 else "replies were"
-    words = f"{unit.remembered} {given} given before, and not paid for again."
-    if unit.unused and unit.calls > unit.remembered:
-        words += f" {unit.unused} more are no longer asked for, because the program or its prompts have changed since."
-    st.caption(words)
 
 
 def _seat(session: Session, known: Framework) -> None:
