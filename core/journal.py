@@ -325,14 +325,14 @@ def _drop_torn_line(path: Path) -> None:
         file.truncate(0)
 
 
-def read_lines(path: Path, start: int = 0, about: str = "") -> Iterator[tuple[int, Line]]:
-    """Yield (offset after the line, line) for every whole line from byte ``start`` on that holds the words ``about``.
+def read_lines(path: Path, start: int = 0, about: Sequence[str] = ()) -> Iterator[tuple[int, Line]]:
+    """Yield (offset after the line, line) for every whole line from byte ``start`` on; only those with words ``about``.
 
     A torn last line is left alone; a broken line in the middle raises ``AnamnesisError`` naming its place. A trial is
     given the calls that it names from the reply lines before it, as far as they lie behind ``start``.
     """
     paid: dict[str, Any] = {}
-    for offset, fields in _raw_lines(path, start, about.encode()):
+    for offset, fields in _raw_lines(path, start, [words.encode() for words in about]):
         try:
             if isinstance(fields, dict) and fields.get("type") == "trial":
                 fields = _with_calls(fields, paid)
@@ -344,7 +344,7 @@ def read_lines(path: Path, start: int = 0, about: str = "") -> Iterator[tuple[in
         yield offset, line
 
 
-def _raw_lines(path: Path, start: int, about: bytes) -> Iterator[tuple[int, Any]]:
+def _raw_lines(path: Path, start: int, about: Sequence[bytes] = ()) -> Iterator[tuple[int, Any]]:
     """Yield (offset after the line, what it holds) of every whole line."""
     with path.open("rb") as file:
         file.seek(start)
@@ -353,7 +353,7 @@ def _raw_lines(path: Path, start: int, about: bytes) -> Iterator[tuple[int, Any]
             if not raw.endswith(b"\n"):
                 return
             offset += len(raw)
-            if about not in raw:
+            if about and not any(words in raw for words in about):
                 continue
             try:
                 yield offset, orjson.loads(raw)

@@ -25,6 +25,8 @@ from core.journal import DoneLine, GradesLine, Journal, ReplyLine, RowLine, Tria
 from core.models.base import Message, Sampling
 from core.models.pictures import recorded
 
+_JUDGING = '"purpose":"judge"'
+"""Stands in the lines of a journal that hold what a grader said."""
 _UNIT: ContextVar[Unit | None] = ContextVar("unit", default=None)
 
 
@@ -53,7 +55,7 @@ class Memory:
     cost_usd: float = 0.0
 
     @classmethod
-    def of(cls, path: Path, ours: Callable[[str], bool] = lambda unit: True, about: str = "") -> Memory:
+    def of(cls, path: Path, ours: Callable[[str], bool] = lambda unit: True, about: Sequence[str] = ()) -> Memory:
         """Read a journal, or nothing where there is none; only units that are ``ours`` and lines ``about`` it count."""
         memory = cls()
         for _, line in read_lines(path, about=about) if path.exists() else ():
@@ -78,13 +80,15 @@ class Memory:
 
 
 def said_in(path: Path, trial_id: str, forget: Callable[[CallRecord], bool]) -> dict[str, list[Remembered]]:
-    """Return key → replies that a trial was given, as ``Memory.others``; none to a question of which one is forgotten.
+    """Return key → replies that hold in a trial, as ``Memory.others``; none to a question of which one is forgotten.
 
-    A trial of version 0.1, and one that came with a release, has none in a journal.
+    They are those that it was given, and what graders said in its run. A trial of version 0.1, and one that came with a
+    release, has none in a journal.
     """
     found: dict[str, list[Remembered]] = {}
-    for _, line in read_lines(path, about=trial_id) if path.exists() else ():
-        if isinstance(line, ReplyLine) and line.unit == trial_id and line.call.error is None:
+    for _, line in read_lines(path, about=(trial_id, _JUDGING)) if path.exists() else ():
+        ours = isinstance(line, ReplyLine) and (line.unit == trial_id or line.call.purpose == "judge")
+        if isinstance(line, ReplyLine) and ours and line.call.error is None:
             found.setdefault(line.key, []).append(Remembered(line.call))
     return {key: said for key, said in found.items() if not any(forget(one.call) for one in said)}
 

@@ -67,7 +67,7 @@ def asked(
     """
     unit = f"{job} {hashlib.sha256(repr(what).encode(errors='replace')).hexdigest()[:20]}"
     path = journal_path(job)
-    memory = Memory.of(path, about=unit)
+    memory = Memory.of(path, about=[unit])
     memory.others = dict(told or {})
     session = Session(unit, title, paced=False, listed=job)
     session.replies = Replies(job, Journal(path, shared=True), memory, shared=True)

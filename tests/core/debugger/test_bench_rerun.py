@@ -256,3 +256,15 @@ def test_a_variant_keeps_what_was_thought_apart(
     (kept,) = variants_of(trial.trial_id)
     assert kept == variant
     assert [call.reasoning_tokens for call in kept.calls] == [60], "what the grader said of these words still holds"
+
+
+def test_what_a_grader_said_in_another_trial_of_the_run_holds_too(fake_provider_thread: FakeProvider) -> None:
+    fake_provider_thread.script = Actors()
+    run = bench(fake_provider_thread.base_url, arms=(("vignette", "frq"),), trials=2)
+    sent = len(fake_provider_thread.bodies)
+    assert sent == 2 * 2 + 1, "two answers, each is read; the pair is judged once"
+    for number in (0, 1):
+        trial = run.record(number)
+        variant = again(trial, "answer:vignette:frq", steps(trial)["answer:vignette:frq"].messages)
+        assert variant.verdicts == (("frq", "correct"),)
+    assert len(fake_provider_thread.bodies) == sent + 2
