@@ -18,7 +18,6 @@ from core.agents.replies import Replies, Unit
 from core.errors import AnamnesisError
 from core.events import (
     Answered,
-    Called,
     Ended,
     Event,
     Failed,
@@ -164,10 +163,6 @@ class Session:
     def snapshot(self) -> list[Event]:
         """Return the finished events so far."""
         return list(self.events)
-
-    def calls(self) -> list[Called]:
-        """Return all calls of models so far."""
-        return [event for event in self.snapshot() if isinstance(event, Called)]
 
     def _run(self, source: Source) -> None:
         try:
