@@ -79,7 +79,7 @@ class Memory:
         return memory
 
 
-def said_in(path: Path, trial_id: str, forget: Callable[[CallRecord], bool]) -> dict[str, list[Remembered]]:
+def replies_in(path: Path, trial_id: str, forget: Callable[[CallRecord], bool]) -> dict[str, list[Remembered]]:
     """Return key → replies that hold in a trial, as ``Memory.others``; none to a question of which one is forgotten.
 
     They are those that it was given, and what graders said in its run. A trial of version 0.1, and one that came with a

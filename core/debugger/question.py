@@ -51,31 +51,31 @@ def ask_model(model: str, ask: Ask, about: str, *, pack: str = "", base_url: str
                 yield failure.called
                 raise failure.error from failure
             except AnamnesisError:
-                await ended(session, unread)  # whoever asks again, asks anew
+                await finish(session, unread)  # whoever asks again, asks anew
                 raise
-            await ended(session, *([unread] if getattr(item, "unreadable", None) else []))
+            await finish(session, *([unread] if getattr(item, "unreadable", None) else []))
 
-    return asked(JOURNAL, (voice.model.name, prompts.hash, about), model, source)
+    return start_asking(JOURNAL, (voice.model.name, prompts.hash, about), model, source)
 
 
-def asked(
-    job: str, what: object, title: str, source: Source, told: Mapping[str, list[Remembered]] | None = None
+def start_asking(
+    job: str, what: object, title: str, source: Source, others: Mapping[str, list[Remembered]] | None = None
 ) -> Session:
     """Start asking within a job that many do at once; ``what`` tells this question from others.
 
-    ``told`` are replies to others that hold here too (``Memory.others``). Calls are listed under the job.
+    ``others`` are replies to other questions that hold here too (``Memory.others``). Calls are listed under the job.
     """
     unit = f"{job} {hashlib.sha256(repr(what).encode(errors='replace')).hexdigest()[:20]}"
     path = journal_path(job)
     memory = Memory.of(path, about=[unit])
-    memory.others = dict(told or {})
+    memory.others = dict(others or {})
     session = Session(unit, title, paced=False, listed=job)
     session.replies = Replies(job, Journal(path, shared=True), memory, shared=True)
     session.start(source)
     return session
 
 
-async def ended(session: Session, *lines: Line) -> None:
+async def finish(session: Session, *lines: Line) -> None:
     """Journal what came of a question, and let the database follow."""
     assert session.replies is not None
     await session.replies.journal.append(*lines)

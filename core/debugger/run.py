@@ -167,7 +167,7 @@ def start_bench(campaign: Campaign, registry: Registry | None = None) -> BenchRu
     return _started(run, registry)
 
 
-def go_on(run_id: str) -> BenchRun:
+def resume_bench(run_id: str) -> BenchRun:
     """Go on with a run that was stopped or broke off: finished trials stay, and what was paid for is not asked again.
 
     Raises ``AnamnesisError`` where its prompts have changed since.

@@ -13,8 +13,8 @@ from core.agents.base import CallFailed, Grader, Said, Saying
 from core.agents.calls import Voice, call
 from core.agents.grader import read_extracted, read_yes_no, special_verdict
 from core.agents.parts import Part, sent_messages
-from core.agents.replies import said_in
-from core.debugger.question import asked, ended
+from core.agents.replies import replies_in
+from core.debugger.question import finish, start_asking
 from core.debugger.steps import Step, StepKind, TrialRecord, by_rule_of, prompts_of
 from core.errors import UsageError
 from core.events import Called, Failed, Graded, Purpose, Rule, Token, Utterance, Verdict
@@ -135,14 +135,14 @@ def start_rerun(
             player = _Player(trial, step, full, registry, base_url)
             async for item in _again(player, messages, grader):
                 if isinstance(item, Variant):
-                    await ended(session, stored.line_of(item, session.key))
+                    await finish(session, stored.line_of(item, session.key))
                 yield item
 
     mine = step.call.call_id if step.call else ""
-    told = said_in(journal_path(trial.header.run_id), trial.trial_id, lambda call: call.call_id == mine)
+    others = replies_in(journal_path(trial.header.run_id), trial.trial_id, lambda call: call.call_id == mine)
     sent = [(part.role, part.content, part.images) for part in messages]
     what = (trial.trial_id, step.key, sent, model, grader)
-    return asked(stored.JOURNAL, what, step.title, source, told)
+    return start_asking(stored.JOURNAL, what, step.title, source, others)
 
 
 def variants_of(trial_id: str, step_key: str | None = None) -> list[Variant]:

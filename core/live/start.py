@@ -7,7 +7,7 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
-from core.agents.replies import Memory, Remembered, Replies, said_in
+from core.agents.replies import Memory, Remembered, Replies, replies_in
 from core.case import Case
 from core.events import Event, Finished, Speaker
 from core.frameworks.base import Campaign
@@ -33,7 +33,7 @@ def start_consultation(campaign: Campaign, beside: Session | None = None) -> Ses
     return watch(campaign, header, registry, beside=beside)
 
 
-def take_up(header: RunHeader, spoken: Sequence[tuple[Speaker, str]] = ()) -> Session:
+def resume_consultation(header: RunHeader, spoken: Sequence[tuple[Speaker, str]] = ()) -> Session:
     """Go on with a watched consultation that was stopped or broke off, or that this process knows nothing of any more.
 
     It is held again from its beginning: what its models were paid for is given, and so is what people had ``spoken``.
@@ -75,7 +75,7 @@ def watch(
     play = player_of(campaign, registry, session.listen, branch_of(header))
     path = journal_path(header.run_id)
     memory = Memory.of(path)
-    memory.others = _told_before(header)
+    memory.others = _replies_before(header)
 
     async def source(session: Session) -> AsyncIterator[Event]:
         async with registry:
@@ -104,7 +104,7 @@ def watch(
     return session
 
 
-def _told_before(header: RunHeader) -> dict[str, list[Remembered]]:
+def _replies_before(header: RunHeader) -> dict[str, list[Remembered]]:
     """Return what the conversations that a fork comes from were told.
 
     Where nothing was changed it is wanted to see what else may be said: then the talk goes on anew.
@@ -112,7 +112,7 @@ def _told_before(header: RunHeader) -> dict[str, list[Remembered]]:
     found: dict[str, list[Remembered]] = {}
     anew = header.fork is not None and not header.fork.parent.changes
     while header.fork and (path := journal_path(header.fork.run_id)).exists():
-        said = said_in(path, header.fork.parent.trial_id, lambda call: anew and call.purpose == "dialogue")
+        said = replies_in(path, header.fork.parent.trial_id, lambda call: anew and call.purpose == "dialogue")
         found = {**said, **found}
         header = read_header(path)
     return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from core.case import Case
-from core.debugger.run import BenchRun, Cell, Row, go_on, matrix
+from core.debugger.run import BenchRun, Cell, Row, matrix, resume_bench
 from core.debugger.steps import TrialRecord
 from core.debugger.stored import StoredBench, load_bench, load_record
 from core.events import FORMATS, QUESTION_TYPES, Event, Finished, Rule, Verdict
@@ -86,7 +86,7 @@ def adopt(bench: BenchRun) -> None:
     st.query_params["run"] = bench.run_id
 
 
-def draw_go_on(run_id: str) -> None:
+def draw_resume(run_id: str) -> None:
     """Let a run of this page that was stopped or broke off go on, where there is one."""
     if not _BENCH.fullmatch(run_id) or not (path := journal_path(run_id)).exists() or is_running(run_id):
         return
@@ -99,7 +99,7 @@ def draw_go_on(run_id: str) -> None:
         f"Go on: {words}", icon=":material/resume:", key="debug_go_on",
         help="What was paid for is not asked for again: it goes on with the replies that are missing.",
     ):  # fmt: skip
-        adopt(go_on(run_id))
+        adopt(resume_bench(run_id))
         st.rerun()
 
 

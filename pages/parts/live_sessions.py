@@ -11,7 +11,7 @@ from core.events import Speaker
 from core.frameworks.base import Framework, framework, framework_of
 from core.journal import RunHeader
 from core.live.session import Session
-from core.live.start import start_replay, take_up
+from core.live.start import resume_consultation, start_replay
 from core.live.stored import load_trial, unfinished
 from pages.parts.look import plain
 
@@ -127,7 +127,7 @@ def _stored(trial: str, missing: str) -> Shown | None:
             st.info(missing, icon=":material/search_off:")
         else:
             st.info("This consultation broke off before its end.", icon=":material/power_off:")
-            draw_take_up(header, trial)
+            draw_resume(header, trial)
         return None
     case, events, held = found
     session = Session(key=trial, title=case.case_key if case else trial)
@@ -138,7 +138,7 @@ def _stored(trial: str, missing: str) -> Shown | None:
     return Shown(session, case, trial, run.doctor, str(run.settings.get("persona") or ""), run.protocol)
 
 
-def draw_take_up(header: RunHeader, trial: str, spoken: Sequence[tuple[Speaker, str]] = ()) -> None:
+def draw_resume(header: RunHeader, trial: str, spoken: Sequence[tuple[Speaker, str]] = ()) -> None:
     """Let a consultation that broke off go on: what its models and people said in it is not asked for again."""
     goes_on = st.button(
         "Go on with it", icon=":material/resume:", key=f"take_up_{trial}",
@@ -147,7 +147,7 @@ def draw_take_up(header: RunHeader, trial: str, spoken: Sequence[tuple[Speaker, 
     if not goes_on:
         return
     try:
-        remember(take_up(header, spoken), header.cases[0])
+        remember(resume_consultation(header, spoken), header.cases[0])
     except AnamnesisError as error:
         st.error(plain(str(error)))
         return

@@ -16,7 +16,7 @@ from core.journal import RunHeader
 from core.live.session import Session
 from pages.parts.live_facts import draw_gathered
 from pages.parts.live_panels import draw_case, draw_differential, draw_facts, draw_figures
-from pages.parts.live_sessions import Shown, draw_take_up
+from pages.parts.live_sessions import Shown, draw_resume
 from pages.parts.look import plain
 from pages.parts.navigation import BRANCHES
 from pages.parts.setup import case_label
@@ -109,7 +109,7 @@ def _take_on(shown: Shown, *, forks: bool) -> None:
     if session.running:
         return
     if isinstance(header, RunHeader) and not any(isinstance(event, Finished) for event in session.snapshot()):
-        draw_take_up(header, session.key, session.spoken)
+        draw_resume(header, session.key, session.spoken)
     draw_take_away_watched([shown], key="live")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from core.debugger.run import go_on, matrix, start_bench
+from core.debugger.run import matrix, resume_bench, start_bench
 from core.debugger.stored import load_bench, load_record
 from core.errors import UsageError
 from core.events import Answered, Event, Finished, Utterance
@@ -220,7 +220,7 @@ def test_a_run_that_was_stopped_goes_on_and_pays_for_nothing_twice(fake_provider
     assert run.progress.done < 2
     in_the_air = len(fake_provider_thread.requests) - (unbroken - 3)
     fake_provider_thread.script = actors
-    again = go_on(run.run_id)
+    again = resume_bench(run.run_id)
     again.join(60)
     assert again.error is None
     assert len(fake_provider_thread.requests) == unbroken + in_the_air

@@ -28,7 +28,7 @@ from core.jobs.plan import campaign_of
 from core.journal import journal_path
 from core.live.fork import ForkPlan, start_fork, stored_origin
 from core.live.session import Session
-from core.live.start import start_consultation, take_up
+from core.live.start import resume_consultation, start_consultation
 from core.live.stored import unfinished
 from core.models.registry import load_registry
 from core.prompts import load_pack
@@ -371,7 +371,7 @@ def test_a_fork_that_was_stopped_goes_on_where_it_was(played: Played, monkeypatc
     assert load_record(branch.key) is None
     header = unfinished(branch.key)
     assert header is not None
-    again = take_up(header)
+    again = resume_consultation(header)
     record = ended(again)
     assert len(asked(played)) == unbroken + 1, "the last reply was in the air"
     assert again.unit is not None
@@ -414,7 +414,7 @@ def test_a_consultation_that_broke_off_is_held_on_and_pays_for_nothing_twice(
     assert not any(isinstance(event, Finished) for event in session.snapshot())
     header = unfinished(session.key)  # as if this process knew nothing of it
     assert header is not None
-    again = take_up(header)
+    again = resume_consultation(header)
     stored = ended(again)
     assert len(asked(played)) == unbroken + 1
     said = [[e.text for e in one.events if isinstance(e, Utterance)] for one in (stored, whole)]
@@ -434,7 +434,7 @@ def test_a_variant_that_broke_off_is_not_paid_for_again(played: Played, monkeypa
     calls, tokens = spent()
     asked(played)
     with monkeypatch.context() as patch:
-        patch.setattr("core.debugger.variants.ended", breaks)
+        patch.setattr("core.debugger.variants.finish", breaks)
         with pytest.raises(UsageError, match="killed"):
             run_again(step, sent, played.trial)
     paid = len(asked(played))

@@ -15,7 +15,7 @@ from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
 from core.journal import RunHeader
 from core.live.session import Session
-from core.live.start import one_case, start_consultation, start_replay, take_up
+from core.live.start import one_case, resume_consultation, start_consultation, start_replay
 from core.live.stored import load_trial
 from core.store.database import Store
 from core.store.fold import fold
@@ -115,7 +115,7 @@ def test_people_are_not_asked_again_for_what_they_said_before_it_was_stopped(cas
     session.join(30)
     header = session.meta["header"]
     assert isinstance(header, RunHeader)
-    again = take_up(header, session.spoken)
+    again = resume_consultation(header, session.spoken)
     again.speed = 1000.0
     assert held(again, 3).dialogue == session.dialogue
     assert (again.key, again.spoken) == (session.key, [("patient", "My chest hurts.")])
