@@ -68,7 +68,7 @@ def watch(
     """Start the trial of a campaign as a session, which is stored as the run ``header`` once it is complete."""
     check_prompts(campaign)
     check_pictures(campaign, registry)
-    (trial,) = trials_of(header)
+    trial = trials_of(header)[0]
     session = Session(key=trial.trial_id, title=trial.case.case_key, paced=not is_model(campaign.tested))
     session.meta.update(campaign.names, persona=header.settings.get("persona", ""), header=header)
     session.repeated = list(spoken)
