@@ -23,11 +23,19 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from core import paths
 from core.case import Case
 from core.errors import AnamnesisError
-from core.events import CallRecord, Event, Graded
+from core.events import CallRecord, Event, Graded, Parent, Speaker
 
 
 class _Line(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Fork(_Line):
+    """Where a run of one trial takes up another conversation, of the run ``run_id``, and the messages that it keeps."""
+
+    run_id: str
+    parent: Parent
+    kept: list[tuple[Speaker, str]]
 
 
 class RunHeader(_Line):
@@ -56,6 +64,7 @@ class RunHeader(_Line):
     """The choices of ``mcq_many``: every answer of the whole data set, also where only some of its cases run."""
     cases: list[Case] = Field(default_factory=list)
     """The cases themselves, so that a run can be resumed and read wherever its journal is."""
+    fork: Fork | None = None
 
 
 class TrialLine(_Line):
@@ -216,11 +225,12 @@ _Waiting = tuple[Sequence[Line], "asyncio.Future[None]"]
 class Journal:
     """A journal that many tasks of one event loop write to at once: what waits while the disk is busy shares a sync.
 
-    Nothing is made on disk before the first line; a journal that is new begins with ``header``.
+    Nothing is made on disk before the first line; a journal that is new begins with ``header``. ``shared``: others
+    write to it now and then, of this process or another (``append_shared``).
     """
 
-    def __init__(self, path: Path, header: RunHeader | None = None) -> None:
-        self._path, self._header = path, header
+    def __init__(self, path: Path, header: RunHeader | None = None, *, shared: bool = False) -> None:
+        self._path, self._header, self._shared = path, header, shared
         self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
@@ -263,7 +273,9 @@ class Journal:
             error: Exception | None = None
             try:
                 lines = [line for new, _ in found for line in new]
-                if writer is None and lines:
+                if self._shared and lines:
+                    append_shared(self._path, lines)
+                elif writer is None and lines:
                     writer = JournalWriter(self._path)
                     if self._header is not None and self._path.stat().st_size == 0:
                         lines = [self._header, *lines]
@@ -313,14 +325,14 @@ def _drop_torn_line(path: Path) -> None:
         file.truncate(0)
 
 
-def read_lines(path: Path, start: int = 0) -> Iterator[tuple[int, Line]]:
-    """Yield (offset after the line, line) for every whole line from byte ``start`` on.
+def read_lines(path: Path, start: int = 0, about: Sequence[str] = ()) -> Iterator[tuple[int, Line]]:
+    """Yield (offset after the line, line) for every whole line from byte ``start`` on; only those with words ``about``.
 
     A torn last line is left alone; a broken line in the middle raises ``AnamnesisError`` naming its place. A trial is
     given the calls that it names from the reply lines before it, as far as they lie behind ``start``.
     """
     paid: dict[str, Any] = {}
-    for offset, fields in _raw_lines(path, start):
+    for offset, fields in _raw_lines(path, start, [words.encode() for words in about]):
         try:
             if isinstance(fields, dict) and fields.get("type") == "trial":
                 fields = _with_calls(fields, paid)
@@ -332,7 +344,7 @@ def read_lines(path: Path, start: int = 0) -> Iterator[tuple[int, Line]]:
         yield offset, line
 
 
-def _raw_lines(path: Path, start: int) -> Iterator[tuple[int, Any]]:
+def _raw_lines(path: Path, start: int, about: Sequence[bytes] = ()) -> Iterator[tuple[int, Any]]:
     """Yield (offset after the line, what it holds) of every whole line."""
     with path.open("rb") as file:
         file.seek(start)
@@ -341,6 +353,8 @@ def _raw_lines(path: Path, start: int) -> Iterator[tuple[int, Any]]:
             if not raw.endswith(b"\n"):
                 return
             offset += len(raw)
+            if about and not any(words in raw for words in about):
+                continue
             try:
                 yield offset, orjson.loads(raw)
             except orjson.JSONDecodeError as error:

@@ -12,7 +12,7 @@ from core.words import ROLE
 from pages.parts.case_pictures import draw_pictures_folded
 from pages.parts.debug_edit import draw_edit
 from pages.parts.debug_matrix import draw_matrix
-from pages.parts.debug_runs import Shown, asked_for, cell_at, current, leave
+from pages.parts.debug_runs import Shown, asked_for, cell_at, current, draw_resume, leave
 from pages.parts.debug_setup import ask_and_run
 from pages.parts.debug_step import draw_cell
 from pages.parts.debug_variants import draw_variants
@@ -20,6 +20,7 @@ from pages.parts.figures import model_name
 from pages.parts.look import ASKS_FOR, plain
 from pages.parts.navigation import require_app
 from pages.parts.setup import case_label
+from pages.parts.work_progress import draw_remembered
 
 require_app()
 
@@ -43,6 +44,10 @@ def draw_head(shown: Shown) -> None:
     elif shown.bench is not None and shown.bench.stopped and not shown.running:
         now = shown.bench.progress
         st.info(f"The run was stopped: {now.done} of {now.planned} trials came to their end and are stored.")
+    if shown.bench is not None:
+        draw_remembered(shown.bench.progress.remembered, shown.bench.progress.unused)
+    if not shown.running and not shown.complete:
+        draw_resume(header.run_id)
 
 
 def cast_words(header: RunHeader) -> str:
@@ -85,6 +90,7 @@ def draw_page() -> None:
     if shown is None:
         if asked_for():
             st.info("The run in this address is not stored here; start a new one.", icon=":material/search_off:")
+            draw_resume(st.query_params.get("run", ""))
         else:
             st.caption(
                 "Why did it miss this one? Choose or paste a case and run every way of asking at once; then look into "

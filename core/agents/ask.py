@@ -18,10 +18,10 @@ from pydantic import BaseModel, ValidationError
 
 from core.agents.base import Said
 from core.agents.calls import Voice, call
-from core.agents.parts import Part
+from core.agents.parts import Part, instruction_part
 from core.events import Called, Purpose, RoleName, Token
 from core.models.base import Message
-from core.prompts import Prompt, PromptPack, load_pack
+from core.prompts import PromptPack, load_pack
 
 MAX_ASKS = 3
 """The question, and two repairs."""
@@ -71,6 +71,7 @@ class Asked(Generic[T]):
 async def ask(voice: Voice, pack: PromptPack, request: Request[T]) -> AsyncIterator[Token | Called | Asked[T]]:
     """Yield the calls, at most ``MAX_ASKS``, and at last ``Asked``; raises ``CallFailed`` where the provider fails."""
     voice = voice.within(pack.prompts[request.prompt], request.form)
+    repairs = pack if "repair" in pack.prompts else _shared()
     messages, calls = list[Part | Message](request.messages), list[str]()
     said, fault = Said(""), ""
     for _ in range(MAX_ASKS):
@@ -93,7 +94,7 @@ async def ask(voice: Voice, pack: PromptPack, request: Request[T]) -> AsyncItera
             fault += f"; it was cut off at its limit of {limit or 'so many'} tokens"
         messages += [
             {"role": "assistant", "content": said.text.strip()[:_QUOTED] or "(nothing)"},
-            {"role": "user", "content": _repair(pack).render(fault=fault, wanted=request.wanted)},
+            instruction_part(repairs, "repair", fault=fault, wanted=request.wanted),
         ]
     yield Asked(None, fault, tuple(calls), said.cut)
 
@@ -101,10 +102,6 @@ async def ask(voice: Voice, pack: PromptPack, request: Request[T]) -> AsyncItera
 def unreadable(voice: Voice, asked: Asked[Any]) -> str:
     """Say in a sentence that no reply could be read, and why."""
     return f"{voice.model.name} gave no readable answer in {MAX_ASKS} tries: {asked.fault}."
-
-
-def _repair(pack: PromptPack) -> Prompt:
-    return pack.prompts.get("repair") or _shared().prompts["repair"]
 
 
 @cache

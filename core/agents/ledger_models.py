@@ -14,9 +14,9 @@ from pydantic import BaseModel, ConfigDict
 from core.agents.ask import Asked, Request, ask, read_json, reader, unreadable
 from core.agents.base import Dialogue
 from core.agents.calls import Voice
+from core.agents.parts import instruction_part
 from core.case import Case
 from core.events import Called, Token
-from core.models.base import message
 from core.prompts import PromptPack
 from core.text.facts import AtomicFact, with_ids
 from core.text.judged import Judged, JudgedFact, Mark
@@ -76,8 +76,8 @@ class FactSplitter:
 
     async def split(self, case: Case) -> AsyncIterator[Token | Called | SplitFacts]:
         """Yield the calls and at last the facts; raises ``CallFailed`` where the provider fails."""
-        prompt = self._pack.render("facts", vignette=case.vignette, topics=TOPICS)
-        request = Request("facts", [message("user", prompt)], "grader", "judge", reader(_Split), form=_Split)
+        prompt = instruction_part(self._pack, "facts", vignette=case.vignette, topics=list(TOPICS))
+        request = Request("facts", [prompt], "grader", "judge", reader(_Split), form=_Split)
         async for item in ask(self._voice, self._pack, request):
             yield self._checked(case, item) if isinstance(item, Asked) else item
 
@@ -107,12 +107,12 @@ class FactJudge:
     async def judge(self, facts: Sequence[AtomicFact], dialogue: Dialogue) -> AsyncIterator[Token | Called | Judged]:
         """Yield the calls and at last the marks; raises ``CallFailed`` where the provider fails."""
         lines = [(number, turn.role, turn.text) for number, turn in enumerate(dialogue)]
-        prompt = self._pack.render("judge_facts", facts=[(f.id, f.text) for f in facts], dialogue=lines)
+        shown = [(f.id, f.text) for f in facts]
+        prompt = instruction_part(self._pack, "judge_facts", facts=shown, dialogue=lines)
         ids = {fact.id for fact in facts}
         spoken = {number for number, turn in enumerate(dialogue) if turn.role == "patient"}
         request = Request(
-            "judge_facts", [message("user", prompt)], "grader", "judge", lambda text: _marks(text, ids, spoken),
-            form=_Marked,
+            "judge_facts", [prompt], "grader", "judge", lambda text: _marks(text, ids, spoken), form=_Marked
         )  # fmt: skip
         async for item in ask(self._voice, self._pack, request):
             yield self._judged(item) if isinstance(item, Asked) else item

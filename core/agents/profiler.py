@@ -19,10 +19,10 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 
 from core.agents.ask import MAX_ASKS, Asked, Request, ask, read_json, reader
 from core.agents.calls import Voice
+from core.agents.parts import instruction_part
 from core.case import Case, Fact, Profile, Section
 from core.errors import ProfilingError
 from core.events import Called, Token
-from core.models.base import message
 from core.prompts import PromptPack
 from core.text.persons import Speaking, speaking_of
 from core.text.profile_check import Checked, Dropped, check_profile, has_complaint
@@ -139,8 +139,8 @@ class LLMProfiler:
         self, case: Case, prompt: str, values: dict[str, Any], form: type[BaseModel], read: Callable[[str], T]
     ) -> AsyncIterator[Token | Called | Asked[T]]:
         """Ask until the reply can be used; ``Asked`` with a value comes last."""
-        messages = [message("user", self._pack.render(prompt, **values))]
-        request = Request(prompt, messages, "profiler", "profile", read, form=form)
+        sent = [instruction_part(self._pack, prompt, **values)]
+        request = Request(prompt, sent, "profiler", "profile", read, form=form)
         async for item in ask(self._voice, self._pack, request):
             if isinstance(item, Asked) and item.value is None:
                 raise ProfilingError(

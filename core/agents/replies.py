@@ -2,7 +2,8 @@
 
 A job opens ``Replies`` and names the piece of work that asks (``Replies.unit``); ``core.agents.calls.call`` finds it in
 its context, so that no framework and no agent knows of it. Work that was cut short is done again from its beginning: it
-is given the replies it was given before, as long as it asks the same, and goes on with real calls where they end.
+is given the replies it was given before, as long as it asks the same, and goes on with real calls where they end. What
+takes up a trial at some place (a fork, one step run again) is given what the trial was told to the same questions.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from core.journal import DoneLine, GradesLine, Journal, ReplyLine, RowLine, Tria
 from core.models.base import Message, Sampling
 from core.models.pictures import recorded
 
+_JUDGING = '"purpose":"judge"'
+"""Stands in the lines of a journal that hold what a grader said."""
 _UNIT: ContextVar[Unit | None] = ContextVar("unit", default=None)
 
 
@@ -41,20 +44,21 @@ class Remembered:
 
 @dataclass
 class Memory:
-    """What a journal says of earlier goes: replies of unfinished work, graders' verdicts in any, and what was spent.
+    """What a journal says of earlier goes: replies of unfinished work, those that hold elsewhere, and what was spent.
 
     ``units`` are unit → key → replies in the order in which they were asked for; ``cost_usd`` counts known prices.
+    ``others`` are key → replies to any piece of work, which are given where a job shares them: graders' verdicts.
     """
 
     units: dict[str, dict[str, list[Remembered]]] = field(default_factory=dict)
-    graders: dict[str, list[Remembered]] = field(default_factory=dict)
+    others: dict[str, list[Remembered]] = field(default_factory=dict)
     cost_usd: float = 0.0
 
     @classmethod
-    def of(cls, path: Path, ours: Callable[[str], bool] = lambda unit: True) -> Memory:
-        """Read a journal, or nothing where there is none; only units that are ``ours`` count."""
+    def of(cls, path: Path, ours: Callable[[str], bool] = lambda unit: True, about: Sequence[str] = ()) -> Memory:
+        """Read a journal, or nothing where there is none; only units that are ``ours`` and lines ``about`` it count."""
         memory = cls()
-        for _, line in read_lines(path) if path.exists() else ():
+        for _, line in read_lines(path, about=about) if path.exists() else ():
             match line:
                 case ReplyLine() if ours(line.unit):
                     memory.cost_usd += line.call.cost_usd or 0.0
@@ -62,7 +66,7 @@ class Memory:
                         reply = Remembered(line.call)
                         memory.units.setdefault(line.unit, {}).setdefault(line.key, []).append(reply)
                         if line.call.purpose == "judge":
-                            memory.graders.setdefault(line.key, []).append(reply)
+                            memory.others.setdefault(line.key, []).append(reply)
                 case TrialLine() if ours(line.trial_id):
                     for kept in chain.from_iterable(memory.units.pop(line.trial_id, {}).values()):
                         kept.call = kept.call.model_copy(update={"request": {}})  # of these, what was said is enough
@@ -75,11 +79,25 @@ class Memory:
         return memory
 
 
+def replies_in(path: Path, trial_id: str, forget: Callable[[CallRecord], bool]) -> dict[str, list[Remembered]]:
+    """Return key → replies that hold in a trial, as ``Memory.others``; none to a question of which one is forgotten.
+
+    They are those that it was given, and what graders said in its run. A trial of version 0.1, and one that came with a
+    release, has none in a journal.
+    """
+    found: dict[str, list[Remembered]] = {}
+    for _, line in read_lines(path, about=(trial_id, _JUDGING)) if path.exists() else ():
+        ours = isinstance(line, ReplyLine) and (line.unit == trial_id or line.call.purpose == "judge")
+        if isinstance(line, ReplyLine) and ours and line.call.error is None:
+            found.setdefault(line.key, []).append(Remembered(line.call))
+    return {key: said for key, said in found.items() if not any(forget(one.call) for one in said)}
+
+
 class Replies:
     """The calls of one job: journals and counts each, and knows which are in the air.
 
     ``heard`` is told of every call that is made; ``over`` says whether no more may be made (``Over``). ``shared`` lets
-    a grader's verdict on a pair hold in the whole job, as it does within one process.
+    ``Memory.others`` hold in all of it, such as a grader's verdict on a pair, as it does within one process.
     """
 
     def __init__(
@@ -141,8 +159,8 @@ class Unit:
         kept = self.known.get(key, [])
         found = kept[number] if number < len(kept) else None
         elsewhere = False
-        if found is None and self.replies.shared and purpose == "judge":
-            said = self.replies.memory.graders.get(key, [])
+        if found is None and self.replies.shared:
+            said = self.replies.memory.others.get(key, [])
             found = said[number] if number < len(said) else None
             elsewhere = found is not None
         if found is not None:

@@ -14,9 +14,9 @@ from pydantic import BaseModel, ConfigDict
 
 from core.agents.ask import MAX_ASKS, Asked, Request, ask, read_json
 from core.agents.calls import Voice
+from core.agents.parts import instruction_part
 from core.errors import AnamnesisError, UsageError
 from core.events import Called, Token
-from core.models.base import message
 from core.prompts import PromptPack
 from core.sections import VIGNETTE_SECTIONS, VignetteSection, sections_of
 
@@ -50,15 +50,10 @@ async def split_by_model(voice: Voice, pack: PromptPack, vignette: str) -> Async
     """
     if "sections" not in pack.prompts:
         raise UsageError(f"The prompt pack {pack.name} has no sections.md: add one, or split the vignette by rule.")
-    prompt = pack.render("sections", vignette=vignette, sections=VIGNETTE_SECTIONS)
+    prompt = instruction_part(pack, "sections", vignette=vignette, sections=list(VIGNETTE_SECTIONS))
     request = Request(
-        "sections",
-        [message("user", prompt)],
-        "profiler",
-        "profile",
-        lambda text: read_split(text, vignette),
-        form=_Reply,
-    )
+        "sections", [prompt], "profiler", "profile", lambda text: read_split(text, vignette), form=_Reply
+    )  # fmt: skip
     async for item in ask(voice, pack, request):
         if not isinstance(item, Asked):
             yield item

@@ -11,9 +11,8 @@ import orjson
 from jinja2 import meta
 
 from core.agents.parts import parts_of
-from core.case import RELEASE_SPECIALTIES
 from core.debugger.steps import TrialRecord, prompts_of
-from core.debugger.stored import load_record
+from core.debugger.stored import AS_RELEASED, load_record
 from core.debugger.templates import escaped, literal_template, template_of
 from core.errors import UsageError
 from core.events import Called
@@ -22,7 +21,6 @@ from core.prompts import ENVIRONMENT, Prompt, PromptPack, check_pack_name, load_
 
 __all__ = ["pack_from_trial", "save_pack", "template_of"]
 
-_NAMES_OF_RELEASE = {ours: theirs for theirs, ours in RELEASE_SPECIALTIES.items()}
 _OF_RELEASE = " specializing in {specialty}"
 
 
@@ -128,6 +126,6 @@ def template_of_release(prompt: str, of: Framework) -> str:
     before, clause, after = marked.partition(_OF_RELEASE)
     if not clause:
         return escaped(prompt.strip())
-    names = orjson.dumps(_NAMES_OF_RELEASE).decode()
+    names = orjson.dumps(AS_RELEASED).decode()
     filled = f"{{% if specialty %}} specializing in {{{{ {names}.get(specialty, specialty) }}}}{{% endif %}}"
     return f"{escaped(before)}{filled}{escaped(after)}"

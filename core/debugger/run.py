@@ -32,13 +32,13 @@ from core.events import (
     Verdict,
 )
 from core.frameworks.base import Arm, Campaign, Trial
-from core.jobs.engine import Engine, Progress, Stop, running
-from core.jobs.plan import header_of, human_seats, in_full, trials_of
+from core.jobs.engine import Engine, Progress, Stop, folding, running
+from core.jobs.plan import campaign_of, header_of, human_seats, in_full, trials_of
 from core.jobs.run import Play, check_pictures, player_of
-from core.journal import RunHeader, journal_path
+from core.journal import RunHeader, TrialLine, journal_path, read_header, read_lines
 from core.models.registry import Registry, load_registry
 from core.store.database import Store
-from core.store.fold import fold, fold_if_free
+from core.store.fold import fold
 from core.store.lease import DatabaseBusyError
 
 MOST_TRIALS_AT_ONCE = 8
@@ -59,6 +59,11 @@ class BenchRun:
         self.error: str | None = None
         """Why the run broke off, in one sentence; ``None`` also where somebody stopped it."""
         self._events: dict[int, list[Event]] = {trial.number: [] for trial in self.trials}
+        path = journal_path(self.run_id)
+        for _, line in read_lines(path) if path.exists() else ():  # it was begun before
+            if isinstance(line, TrialLine):
+                self._events[line.trial] = list(line.events)
+        self._missing = [trial for trial in self.trials if not self._events[trial.number]]
         self._stop = Stop()
         self._asked_to_stop = False
         self._ended = threading.Event()
@@ -114,7 +119,11 @@ class BenchRun:
     def _run(self, registry: Registry, play: Play) -> None:
         try:
             asyncio.run(self._carry_out(registry, play))
-            self._store()
+            if not (path := journal_path(self.run_id)).exists():  # nothing was finished, and nothing paid for
+                shutil.rmtree(path.parent, ignore_errors=True)
+                return
+            with suppress(DatabaseBusyError):  # the journal has it all, and whoever opens the database next takes it in
+                fold(Store())
         except AnamnesisError as error:
             self.error = str(error)
         except Exception as error:  # nobody awaits this thread: whoever watches must be told, and the log has the rest
@@ -124,11 +133,11 @@ class BenchRun:
             self._ended.set()
 
     async def _carry_out(self, registry: Registry, play: Play) -> None:
-        engine = Engine(self.header, lambda trial: self._play(trial, play), MOST_TRIALS_AT_ONCE, fold=self._fold)
+        engine = Engine(self.header, lambda trial: self._play(trial, play), MOST_TRIALS_AT_ONCE, fold=folding(Store()))
         with running(self.run_id) as stop_file:
             async with registry:
                 progress = self.progress
-                await engine.run(self.trials, len(self.trials), self._stop, stop_file, progress)
+                await engine.run(self._missing, len(self.trials), self._stop, stop_file, progress)
         if progress.done < progress.planned and not self._asked_to_stop:
             self.error = self._stop.reason
 
@@ -139,16 +148,6 @@ class BenchRun:
             if not isinstance(event, PASSING):
                 kept.append(event)
             yield event
-
-    async def _fold(self) -> None:
-        await asyncio.to_thread(fold_if_free, Store())
-
-    def _store(self) -> None:
-        if not journal_path(self.run_id).exists():  # nothing was finished, and nothing paid for
-            shutil.rmtree(journal_path(self.run_id).parent, ignore_errors=True)
-            return
-        with suppress(DatabaseBusyError):  # the journal has it all, and whoever opens the database next takes it in
-            fold(Store())
 
 
 def start_bench(campaign: Campaign, registry: Registry | None = None) -> BenchRun:
@@ -165,8 +164,21 @@ def start_bench(campaign: Campaign, registry: Registry | None = None) -> BenchRu
     header = header_of(campaign, registry)
     run_id = f"bench-{header.run_id}-{uuid.uuid4().hex[:4]}"
     run = BenchRun(campaign, header.model_copy(update={"run_id": run_id, "source": "bench"}))
-    check_pictures(campaign, registry)
-    run.start(registry, player_of(campaign, registry))
+    return _started(run, registry)
+
+
+def resume_bench(run_id: str) -> BenchRun:
+    """Go on with a run that was stopped or broke off: finished trials stay, and what was paid for is not asked again.
+
+    Raises ``AnamnesisError`` where its prompts have changed since.
+    """
+    header = read_header(journal_path(run_id))
+    return _started(BenchRun(campaign_of(header), header), load_registry())
+
+
+def _started(run: BenchRun, registry: Registry) -> BenchRun:
+    check_pictures(run.campaign, registry)
+    run.start(registry, player_of(run.campaign, registry))
     return run
 
 
@@ -177,14 +189,13 @@ CellState = Literal["waiting", "answered", "graded", "invalid"]
 class Cell:
     """What one trial gave in one arm. ``state``: not there yet, answered and not yet judged, judged, or excluded.
 
-    ``step_key`` is the key of the answer's step (``core.debugger.steps``). ``reason`` and ``detail`` say why an answer
-    is excluded; ``extracted`` is the diagnosis that the grader read out of a free response.
+    ``reason`` and ``detail`` say why an answer is excluded; ``extracted`` is the diagnosis that the grader read out of
+    a free response.
     """
 
     format: Format
     question_type: QuestionType
     trial: int
-    step_key: str
     state: CellState = "waiting"
     response: str | None = None
     extracted: str | None = None
@@ -195,7 +206,9 @@ class Cell:
 
     def verdict(self, mcq_rule: Rule = "mcq_loose") -> Verdict | None:
         """Return the one verdict to show: of the question type's rule, or the reason of an excluded answer."""
-        return self.reason or self.verdicts.get(rule_of(self.question_type, mcq_rule))
+        chosen = self.question_type in ("mcq", "mcq_many")
+        rule: Rule = mcq_rule if chosen else "frq" if self.question_type == "frq" else "frq_top3"
+        return self.reason or self.verdicts.get(rule)
 
 
 @dataclass(frozen=True)
@@ -212,48 +225,31 @@ class Row:
         return verdicts.count("correct"), sum(verdict in COUNTED for verdict in verdicts)
 
 
-def rule_of(question_type: QuestionType, mcq_rule: Rule = "mcq_loose") -> Rule:
-    """Return the rule whose verdict counts for a question type."""
-    if question_type in ("mcq", "mcq_many"):
-        return mcq_rule
-    return "frq" if question_type == "frq" else "frq_top3"
-
-
 def matrix(events_by_trial: Mapping[int, Sequence[Event]], arms: Sequence[Arm] | None = None) -> list[Row]:
     """Return the arms × trials of a run, also while it is under way, in the order of formats and question types.
 
-    Without ``arms``, the rows are the arms that the events speak of; with them, also what has not come yet.
+    Without ``arms``, the rows are the arms that the events speak of; with them, also what has not come yet. Of two
+    verdicts under one rule, the later one counts.
     """
-    cells = {number: _cells(number, events) for number, events in sorted(events_by_trial.items())}
-    seen = arms if arms is not None else [arm for found in cells.values() for arm in found]
-    rows = sorted(dict.fromkeys(seen), key=lambda arm: (FORMATS.index(arm[0]), QUESTION_TYPES.index(arm[1])))
-    return [
-        Row(*arm, tuple(found.get(arm) or Cell(*arm, number, _key(arm)) for number, found in cells.items()))
-        for arm in rows
-    ]
-
-
-def _cells(number: int, events: Sequence[Event]) -> dict[Arm, Cell]:
-    cells: dict[Arm, Cell] = {}
-    for event in events:
-        if isinstance(event, Answered):
+    cells: dict[tuple[Arm, int], Cell] = {}
+    for number, events in sorted(events_by_trial.items()):
+        for event in events:
+            if not isinstance(event, Answered | Graded):
+                continue
             arm = (event.format, event.question_type)
-            state: CellState = "invalid" if event.status == "invalid" else "answered"
-            cells[arm] = Cell(
-                *arm, number, _key(arm), state, event.response, reason=event.reason, detail=event.detail
-            )  # fmt: skip
-        elif isinstance(event, Graded) and (event.format, event.question_type) in cells:
-            arm = (event.format, event.question_type)
-            cells[arm] = _judged(cells[arm], event)
-    return cells
-
-
-def _judged(cell: Cell, event: Graded) -> Cell:
-    """Return the cell with a verdict; of two under one rule, the later one counts."""
-    verdicts = {**cell.verdicts, event.rule: event.verdict}
-    extracted = event.extracted if event.extracted is not None else cell.extracted
-    return replace(cell, state="graded", verdicts=verdicts, grader=event.grader, extracted=extracted)
-
-
-def _key(arm: Arm) -> str:
-    return f"answer:{arm[0]}:{arm[1]}"
+            if isinstance(event, Answered):
+                state: CellState = "invalid" if event.status == "invalid" else "answered"
+                cells[arm, number] = Cell(
+                    *arm, number, state, event.response, reason=event.reason, detail=event.detail
+                )  # fmt: skip
+            elif cell := cells.get((arm, number)):
+                cells[arm, number] = replace(
+                    cell, state="graded", verdicts={**cell.verdicts, event.rule: event.verdict}, grader=event.grader,
+                    extracted=event.extracted if event.extracted is not None else cell.extracted,
+                )  # fmt: skip
+    rows = sorted(
+        dict.fromkeys(arms if arms is not None else [arm for arm, _ in cells]),
+        key=lambda arm: (FORMATS.index(arm[0]), QUESTION_TYPES.index(arm[1])),
+    )
+    numbers = sorted(events_by_trial)
+    return [Row(*arm, tuple(cells.get((arm, n)) or Cell(*arm, n) for n in numbers)) for arm in rows]

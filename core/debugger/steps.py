@@ -62,7 +62,7 @@ _BY_RULE: dict[RoleName, str] = {
     "grader": "The reference grader compares names; a model would be sent this.",
 }
 _HUMAN = "A person spoke here; a model would be sent this."
-_REMEMBERED = "The grader had judged the same pair before in this run: it was not asked again."
+_REMEMBERED = "The same had been asked before, in this run or where it branched off: it was not asked again."
 _UNRECORDED = (
     "This call was recorded before calls kept what they were made of: its messages are shown as they were sent, "
     "without the prompts that they come from."
@@ -194,10 +194,10 @@ class _Reader:
                 self._broke_off(event)
             case Summarised():
                 self._summary = event.text
-                if event.call_id is None:
+                if not self._is_called(event.call_id):
                     self._by_rule("summarise", "summariser", response=event.text)
-            case Rated(call_id=None, rating=int(rating)):
-                self._by_rule("rate", "patient", response=f"Rating: {rating}\n{event.words}".strip())
+            case Rated() if event.rating is not None and not self._is_called(event.call_id):
+                self._by_rule("rate", "patient", response=f"Rating: {event.rating}\n{event.words}".strip())
             case Answered():
                 self._answered(event)
             case Graded():
@@ -241,11 +241,15 @@ class _Reader:
         before, self._dialogue = self._dialogue, (*self._dialogue, Turn(event.role, event.text))
         given = event.turn < self._kept or (event.turn == self._kept and self._edited and event.call_id is None)
         kind: StepKind = "ask" if event.role == "doctor" else "reply"
-        if event.call_id and any(s.call is not None and s.call.call_id == event.call_id for s in self.steps):
+        if self._is_called(event.call_id):
             self._change(lambda s: s.call is not None and s.call.call_id == event.call_id, response=event.text)
         elif event.turn > 0 and not given:
             # message 0 without a call is a greeting or the patient's opening, which nobody was asked for
             self._by_rule(kind, event.role, before=before, turn=event.turn, response=event.text)
+
+    def _is_called(self, call_id: str | None) -> bool:
+        """Say whether a call is the trial's own; what it was given otherwise was paid for elsewhere."""
+        return any(step.call is not None and step.call.call_id == call_id for step in self.steps)
 
     def _broke_off(self, event: Ended) -> None:
         if event.reason not in ("error", "refusal") or not self._dialogue:
@@ -322,9 +326,9 @@ class _Reader:
         key = f"{kind}:{_arm(about)}" if about else kind if turn is None else f"{kind}:{turn}"
         player = model or str(getattr(self._header, role, None) or self._header.settings.get(role) or "")
         dialogue = self._dialogue if before is None else before
+        remembered = is_model(player) and not outcome.get("reason") and self._header.source != "release"
         if self._rules is None:
             said = dialogue_parts(dialogue, role) if kind in ("ask", "reply") else []
-            remembered = kind == "judge" and is_model(player)
             note = _REMEMBERED if remembered else _SAID_BEFORE if said else _GIVEN
             self._add(
                 key, kind, role, None, turn=turn, about=about, parts=said, model=player, note=note,
@@ -334,24 +338,28 @@ class _Reader:
         arm = (about.format, about.question_type) if about else None
         response, extracted = about.response if about else None, str(outcome.get("extracted") or "")
         shown = self._rules.parts(kind, dialogue, arm, self._summary, response or "", extracted) if known else []
+        neighbours = zip([None, *shown], shown, strict=False)  # what would be sent as one message, as recorded ones are
+        shown = [
+            replace(part, joined=part.joined or (last is not None and last.role == part.role != "system"))
+            for last, part in neighbours
+        ]
         was_sent = kind == "ask" and self._trial.system_prompt is not None
         if self._prompts.changed:
             shown = [replace(part, source=None, source_hash=None) for part in shown]
         if was_sent and shown:
             shown[0] = replace(shown[0], content=str(self._trial.system_prompt))
-        note = "As the release holds it." if was_sent else self._note(kind, role, player)
+        note = "As the release holds it." if was_sent else _REMEMBERED if remembered else self._note(role, player)
         self._add(
-            key, kind, role, None, turn=turn, about=about, parts=_neighbours(shown), model=player, note=note,
+            key, kind, role, None, turn=turn, about=about, parts=shown, model=player, note=note,
             would_be_sent=bool(shown) and not was_sent, **outcome,
         )  # fmt: skip
 
-    def _note(self, kind: StepKind, role: RoleName, player: str) -> str:
+    def _note(self, role: RoleName, player: str) -> str:
         """Return what to know of messages that nobody was sent."""
         changed, release = self._prompts.changed, self._header.source == "release"
         changed = f"{changed}." if release else f"{changed}: files are not named." if changed else ""
-        if player == "human" or not is_model(player):
-            return " ".join(filter(None, (_HUMAN if player == "human" else _BY_RULE[role], changed)))
-        return _REMEMBERED if kind == "judge" and not release else changed
+        said = "" if is_model(player) else _HUMAN if player == "human" else _BY_RULE[role]
+        return f"{said} {changed}".strip()
 
     def _add(
         self, key: str, kind: StepKind, role: RoleName, call: CallRecord | None, response: str | None = None, *,
@@ -382,12 +390,3 @@ class _Reader:
 
 def _arm(about: Answered) -> str:
     return f"{about.format}:{about.question_type}"
-
-
-def _neighbours(parts: Sequence[Part]) -> list[Part]:
-    """Return parts that would be sent as one message marked so, as recorded ones are."""
-    before = [None, *parts]
-    return [
-        replace(part, joined=part.joined or (last is not None and last.role == part.role != "system"))
-        for last, part in zip(before, parts, strict=False)
-    ]

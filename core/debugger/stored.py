@@ -14,10 +14,11 @@ from core.journal import RunHeader, journal_path, read_header
 from core.store.database import Store
 from core.store.fold import fold_if_free
 from core.store.queries.cases import case
-from core.store.queries.transcripts import StoredTrial, release_prompts, stored_trial, trial_events, trials_about
+from core.store.queries.transcripts import release_prompts, stored_trial, trial_events, trials_about
 from core.store.runs import header_of
 
-_AS_RELEASED = {ours: theirs for theirs, ours in RELEASE_SPECIALTIES.items()}
+AS_RELEASED = {ours: theirs for theirs, ours in RELEASE_SPECIALTIES.items()}
+"""Specialty → the name that the release has for it."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,12 @@ class StoredBench:
     trial_ids: dict[int, str] = field(default_factory=dict)
 
 
-def load_bench(run_id: str, case_key: str | None = None) -> StoredBench | None:
-    """Return the trials of a stored run about one case (by default its first), or ``None`` where there are none."""
+def load_bench(run_id: str) -> StoredBench | None:
+    """Return the trials of a stored run about its first case, or ``None`` where there are none."""
     store = Store()
     fold_if_free(store)
     with store.read() as cursor:
-        places = trials_about(cursor, run_id, case_key)
+        places = trials_about(cursor, run_id)
         header = _header(cursor, run_id) if places else None
         found = case(cursor, places[0].case_key, places[0].content_hash) if places else None
         if header is None or found is None:
@@ -55,22 +56,13 @@ def load_record(trial_id: str) -> TrialRecord | None:
         if place is None or header is None or found is None:
             return None
         events = tuple(trial_events(cursor, trial_id))
-        prompt = _system_prompt(cursor, place, found) if header.source == "release" else None
+        prompts = release_prompts(cursor, place.run_id, place.case_key) if header.source == "release" else None
+        prompt = prompts.of_trial(place.trial) if prompts else None
+        if prompt:  # its specialty is filled in under the name that the release has for it
+            named = AS_RELEASED.get(found.specialty, found.specialty)
+            other = prompt.replace(" specializing in {specialty}", "", 1)
+            prompt = other if found.specialty == "Other" else prompt.replace("{specialty}", named, 1)
     return TrialRecord(trial_id, found, header, place.trial, place.seed, events, prompt)
-
-
-def _system_prompt(cursor: duckdb.DuckDBPyConnection, place: StoredTrial, about: Case) -> str | None:
-    """Return the doctor's prompt of a release's conversation as it was sent."""
-    prompts = release_prompts(cursor, place.run_id, place.case_key)
-    template = prompts.of_trial(place.trial) if prompts else None
-    return fill_specialty(template, about.specialty) if template else None
-
-
-def fill_specialty(template: str, specialty: str) -> str:
-    """Return a release's prompt for a specialty of ours, under the name that the release has for it."""
-    if specialty == "Other":
-        return template.replace(" specializing in {specialty}", "", 1)
-    return template.replace("{specialty}", _AS_RELEASED.get(specialty, specialty), 1)
 
 
 def _header(cursor: duckdb.DuckDBPyConnection, run_id: str) -> RunHeader | None:

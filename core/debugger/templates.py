@@ -10,7 +10,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, Literal
 
 from core.debugger.diff import word_diff
@@ -42,14 +41,39 @@ def template_of(edited: str, prompt: Prompt, values: Mapping[str, Any]) -> str:
     longer occurs.
     """
     text, values = edited.strip(), prompt.taken(values)
-    bits = _bits_of(prompt, values)
+    bits = _Reader(values).bits(_items(prompt.source))
+    shown = prompt.render(**values)
+    if "".join(bit.text for bit in bits).strip() != shown:
+        bits = [_Bit("text", shown, shown)]
     alignment = _Alignment("".join(bit.text for bit in bits), text)
-    kept = _kept(bits, alignment)
-    lost = [bit for bit, span in zip(bits, kept, strict=True) if bit.kind == "value" and span is None]
+    kept: list[_Span] = []
+    lost: list[_Bit] = []
+    untouched: list[_Span] = []  # where literals stand word by word as they were
+    position = 0
+    for bit in bits:
+        end = position + len(bit.text)
+        if bit.kind == "tag":
+            place = alignment.place(position)
+            kept.append(_Span(place, place, bit.source))
+        elif bit.kind == "text":
+            pieces = [(max(position, i), min(end, i + n), j - i) for i, j, n in alignment.equal]
+            untouched += [_Span(first + by, last + by, "") for first, last, by in pieces if first < last]
+        elif (at := alignment.whole(position, end)) is not None:
+            kept.append(_Span(at, at + len(bit.text), bit.source))
+        else:
+            lost.append(bit)
+        position = end
     for with_tags in (True, False):
-        spans = [span for span in kept if span and (with_tags or span.end > span.start)]
-        found = _found(lost, text, spans, _untouched(bits, alignment), prompt)
-        source = _written(text, [*spans, *found, *_loops(lost, text, prompt, values)])
+        spans = [span for span in kept if with_tags or span.end > span.start]
+        spans += _found(lost, text, spans, untouched, prompt)
+        for bit in lost:  # lists that are laid out in another way now
+            name = next((n for n, value in values.items() if n in bit.source and isinstance(value, list | tuple)), None)
+            if not bit.source.startswith("{%") or name is None:
+                continue
+            if (loop := _loop_over(text, name, values[name])) is None:
+                raise _gone(bit, prompt)
+            spans.append(_Span(*loop))
+        source = _written(text, spans)
         if _renders_to(source, prompt, values, text):
             return source
     if any(isinstance(value, list | tuple) for value in values.values()):
@@ -87,36 +111,6 @@ class _Alignment:
         return j + min(position - i, n)
 
 
-def _kept(bits: Sequence[_Bit], alignment: _Alignment) -> list[_Span | None]:
-    """Return where each bit stands in the edited text; ``None`` for literals and for values that were touched."""
-    spans: list[_Span | None] = []
-    position = 0
-    for bit in bits:
-        end = position + len(bit.text)
-        if bit.kind == "tag":
-            place = alignment.place(position)
-            spans.append(_Span(place, place, bit.source))
-        else:
-            start = alignment.whole(position, end) if bit.kind == "value" else None
-            spans.append(None if start is None else _Span(start, start + len(bit.text), bit.source))
-        position = end
-    return spans
-
-
-def _untouched(bits: Sequence[_Bit], alignment: _Alignment) -> list[_Span]:
-    """Return where literals stand word by word as they were."""
-    spans: list[_Span] = []
-    position = 0
-    for bit in bits:
-        end = position + len(bit.text)
-        for i, j, n in alignment.equal if bit.kind == "text" else ():
-            first, last = max(position, i), min(end, i + n)
-            if first < last:
-                spans.append(_Span(j + first - i, j + last - i, ""))
-        position = end
-    return spans
-
-
 def _found(
     lost: Sequence[_Bit], text: str, taken: Sequence[_Span], untouched: Sequence[_Span], prompt: Prompt
 ) -> list[_Span]:  # fmt: skip
@@ -135,19 +129,6 @@ def _found(
         for number, place in enumerate(own or free if filled else ()):
             found.append(replace(place, source=filled[min(number, len(filled) - 1)].source))
     return found
-
-
-def _loops(lost: Sequence[_Bit], text: str, prompt: Prompt, values: Mapping[str, Any]) -> list[_Span]:
-    """Return where lists stand that are laid out in another way now; raise where one is gone."""
-    spans: list[_Span] = []
-    for bit in lost:
-        name = next((n for n, value in values.items() if n in bit.source and isinstance(value, list | tuple)), None)
-        if bit.source.startswith("{%") and name is not None:
-            found = _loop_over(text, name, values[name])
-            if found is None:
-                raise _gone(bit, prompt)
-            spans.append(_Span(*found))
-    return spans
 
 
 def _overlap(one: _Span, other: _Span) -> bool:
@@ -198,7 +179,9 @@ def _literal(text: str, prompt: Prompt, values: Mapping[str, Any]) -> str:
     A value that the prompt only asks about, as which kind of question it is, has no place.
     """
     shown = {
-        name for name, value in values.items() if _is_text(value) and re.search(rf"{{{{-?\s*{name}\b", prompt.source)
+        name
+        for name, value in values.items()
+        if isinstance(value, str) and value.strip() and re.search(rf"{{{{-?\s*{name}\b", prompt.source)
     }
     plain = [_Bit("value", f"{{{{ {name} }}}}", values[name], name) for name in sorted(shown)]
     spans: list[_Span] = []
@@ -215,10 +198,6 @@ def _unwritable(prompt: Prompt) -> UsageError:
     return UsageError(f"The edited text cannot be made a template of {prompt.name}.md: write the template by hand.")
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
 def _renders_to(source: str, prompt: Prompt, values: Mapping[str, Any], text: str) -> bool:
     try:
         return prompt.with_source(source).render(**values) == text
@@ -228,7 +207,7 @@ def _renders_to(source: str, prompt: Prompt, values: Mapping[str, Any], text: st
 
 @dataclass(frozen=True)
 class _Bit:
-    """A bit of a template.
+    """A bit of a template; the texts of all joined are what it renders to, but for white space at its ends.
 
     ``text`` is a literal; a ``tag`` shows nothing (conditions, with what they leave out); a ``value`` is filled in.
     ``name`` is the input where the value is nothing but it.
@@ -247,13 +226,6 @@ class _Item:
     source: str
     keyword: str = ""
     literal: bool = False
-
-
-def _bits_of(prompt: Prompt, values: Mapping[str, Any]) -> list[_Bit]:
-    """Return the bits of a prompt; their texts joined are what it renders to, but for white space at its ends."""
-    bits = _Reader(values).bits(_items(prompt.source))
-    whole, shown = "".join(bit.text for bit in bits).strip(), prompt.render(**values)
-    return bits if whole == shown else [_Bit("text", shown, shown)]
 
 
 def escaped(literal: str) -> str:
@@ -353,41 +325,23 @@ def _loop_over(text: str, name: str, choices: Choices) -> tuple[int, int, str] |
     Between two choices must stand the same words, but for the next one's letter.
     """
     letters = [None if isinstance(choice, str) else choice[0] for choice in choices]
-    spans = _in_order(text, [choice if isinstance(choice, str) else choice[1] for choice in choices])
-    if spans is None or len(spans) < 2:
-        return None
-    gaps = [text[one[1] : two[0]] for one, two in pairwise(spans)]
-    split = {_around(gap, letter) for gap, letter in zip(gaps, letters[1:], strict=True)}
-    between = split.pop()
-    if split or between is None:
-        return None
-    before, after = between
-    next_letter = "" if after is None else f"{{{{ loop.nextitem[0] }}}}{_words(after)}"
-    item = "letter, choice" if letters[0] else "choice"
-    body = f"{{{{ choice }}}}{{% if not loop.last %}}{_words(before)}{next_letter}{{% endif %}}"
-    return spans[0][0], spans[-1][1], f"{{%+ for {item} in {name} %}}{body}{{% endfor %}}"
-
-
-def _in_order(text: str, names: Sequence[str]) -> list[tuple[int, int]] | None:
-    spans: list[tuple[int, int]] = []
-    position = 0
-    for name in names:
-        at = text.find(name, position) if name else -1
-        if at < 0:
+    places, at, end = list[tuple[int, int]](), 0, 0
+    for choice in (choice if isinstance(choice, str) else choice[1] for choice in choices):
+        if not choice or (at := text.find(choice, end)) < 0:
             return None
-        position = at + len(name)
-        spans.append((at, position))
-    return spans
-
-
-def _around(gap: str, letter: str | None) -> tuple[str, str | None] | None:
-    """Return what stands before and after the next choice's letter, ``None`` where it is not there."""
-    if letter is None:
-        return gap, None
-    before, found, after = gap.rpartition(letter)
-    return (before, after) if found else None
-
-
-def _words(literal: str) -> str:
-    """Return a literal for the inside of a loop, where a line break after a tag would be swallowed."""
-    return escaped(literal).replace("\n", '{{ "\\n" }}')
+        end = at + len(choice)
+        places.append((at, end))
+    between: set[tuple[str, str]] = set()  # what stands before the next one's letter, and after it
+    for (_, before), (after, _), letter in zip(places, places[1:], letters[1:], strict=False):
+        gap = text[before:after]
+        if letter and letter not in gap:
+            return None
+        parts = gap.rpartition(letter) if letter else (gap, "", "")
+        between.add((parts[0], parts[2]))
+    if len(between) != 1:
+        return None
+    # a line break after a tag would be swallowed
+    first, last = (escaped(words).replace("\n", '{{ "\\n" }}') for words in between.pop())
+    item, letter_of_it = ("letter, choice", "{{ loop.nextitem[0] }}") if letters[0] else ("choice", "")
+    body = f"{{{{ choice }}}}{{% if not loop.last %}}{first}{letter_of_it}{last}{{% endif %}}"
+    return places[0][0], places[-1][1], f"{{%+ for {item} in {name} %}}{body}{{% endfor %}}"

@@ -5,10 +5,7 @@ A model is sent the messages as they stand; rules, where the framework has them 
 
 from __future__ import annotations
 
-import asyncio
-import uuid
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +13,8 @@ from core.agents.base import CallFailed, Grader, Said, Saying
 from core.agents.calls import Voice, call
 from core.agents.grader import read_extracted, read_yes_no, special_verdict
 from core.agents.parts import Part, sent_messages
+from core.agents.replies import replies_in
+from core.debugger.question import finish, start_asking
 from core.debugger.steps import Step, StepKind, TrialRecord, by_rule_of, prompts_of
 from core.errors import UsageError
 from core.events import Called, Failed, Graded, Purpose, Rule, Token, Utterance, Verdict
@@ -23,6 +22,7 @@ from core.frameworks.answering import grade_answer
 from core.frameworks.base import FrameworkSettings, default_pack, framework
 from core.frameworks.casting import Casting, full_name, is_model
 from core.images import contents
+from core.journal import journal_path
 from core.live.session import Session
 from core.models.base import Sampling
 from core.models.pictures import pictures_of, refusal
@@ -31,7 +31,7 @@ from core.store.database import Store
 from core.store.queries import variants as stored
 from core.store.queries.variants import Variant
 
-__all__ = ["Rerun", "Variant", "rerun", "start_rerun", "variants_of"]
+__all__ = ["Variant", "start_rerun", "variants_of"]
 
 _PURPOSES: dict[StepKind, Purpose] = {
     "ask": "dialogue", "reply": "dialogue", "summarise": "summarise", "answer": "answer", "extract": "extract",
@@ -77,7 +77,8 @@ class _Player:
         """Return where a model is reached: as said now, else where the run reached whoever had the role."""
         held = {key: str(self.trial.header.settings.get(key) or "") for key in ("base_url", "own_address")}
         settings = FrameworkSettings(base_url=held["base_url"] or None, own_address=held["own_address"])
-        return self.base_url or (settings.address_of(role) if name == _seated(self.trial, role) else settings.base_url)
+        seated = str(getattr(self.trial.header, role, None) or self.trial.header.settings.get(role) or "")
+        return self.base_url or (settings.address_of(role) if name == seated else settings.base_url)
 
     def _sampling(self) -> Sampling:
         """Return how the step was sampled; where no model replied to it, how its role is in a run."""
@@ -104,91 +105,6 @@ class _Player:
         return rules.play(step.kind, arm, parts, lines)
 
 
-def _seated(trial: TrialRecord, role: str) -> str:
-    """Return who has a role in a trial's run."""
-    return str(getattr(trial.header, role, None) or trial.header.settings.get(role) or "")
-
-
-def _player_of(
-    trial: TrialRecord, step: Step, model: str | None, registry: Registry, base_url: str | None
-) -> _Player:  # fmt: skip
-    """Return who plays a step under a name or alias; raise ``UsageError`` for one that cannot play it."""
-    if step.not_again:
-        raise UsageError(step.not_again)
-    name = model or step.model
-    if name == "human":
-        raise UsageError("A person played this step: choose a model, or the reference cast, to run it again.")
-    seat = framework(trial.header.protocol).seat(step.role)
-    kinds = seat.rules if seat else ()
-    return _Player(trial, step, full_name(step.role, name, registry, kinds), registry, base_url)
-
-
-async def rerun(
-    step: Step,
-    messages: Sequence[Part],
-    trial: TrialRecord,
-    *,
-    model: str | None = None,
-    grader: str | None = None,
-    note: str = "",
-    base_url: str | None = None,
-    registry: Registry | None = None,
-    keep: bool = True,
-) -> Variant:
-    """Send exactly these messages, grade an answer as the trial does, store the variant and return it.
-
-    ``model`` is who plays the step (by default whoever did), ``grader`` who judges an answer (by default the trial's),
-    ``base_url`` where models are reached (by default where the run reached them). An extraction is only read, and a
-    comparison asked once: neither changes the trial. A provider's failure is a variant with its ``reason``. Raises
-    ``UsageError`` where nothing can be sent: an unknown model, a missing key, no message left.
-    """
-    async with AsyncExitStack() as stack:
-        if registry is None:
-            registry = await stack.enter_async_context(load_registry())
-        player = _player_of(trial, step, model, registry, base_url)
-        variants = [item async for item in _again(player, messages, grader, note) if isinstance(item, Variant)]
-    if keep:
-        await asyncio.to_thread(stored.keep_variant, Store(), variants[-1])
-    return variants[-1]
-
-
-class Rerun:
-    """A step that is being run again in a thread; safe to read from other threads."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    @property
-    def running(self) -> bool:
-        """Whether something may still come."""
-        return self._session.running
-
-    @property
-    def draft(self) -> str:
-        """What the model has said so far."""
-        draft = self._session.draft
-        return draft.text if draft else ""
-
-    @property
-    def error(self) -> str | None:
-        """Why it could not be done, in one sentence; a provider's failure is in the variant instead."""
-        return self._session.error
-
-    @property
-    def variant(self) -> Variant | None:
-        """The stored variant, once it is there."""
-        items: list[Any] = list(self._session.snapshot())
-        return next((item for item in items if isinstance(item, Variant)), None)
-
-    def stop(self) -> None:
-        """Break it off; nothing is stored."""
-        self._session.stop()
-
-    def join(self, timeout: float | None = None) -> None:
-        """Wait until it has ended."""
-        self._session.join(timeout)
-
-
 def start_rerun(
     step: Step,
     messages: Sequence[Part],
@@ -196,22 +112,37 @@ def start_rerun(
     *,
     model: str | None = None,
     grader: str | None = None,
-    note: str = "",
     base_url: str | None = None,
-) -> Rerun:
-    """Do ``rerun`` in a thread; raises nothing: ``Rerun.error`` has the sentence."""
-    session = Session(key=f"rerun-{uuid.uuid4().hex[:12]}", title=step.title, paced=False)
+) -> Session:
+    """Send exactly these messages, grade an answer as the trial does, and store the variant: the session's outcome.
 
-    async def source(_: Session) -> AsyncIterator[Any]:
+    The trial is played again with this one reply forgotten: what a grader said of the same words in it still holds.
+    ``model`` is who plays the step (by default whoever did), ``grader`` who judges an answer (by default the trial's),
+    ``base_url`` where models are reached (by default where the run reached them). An extraction is only read, and a
+    comparison asked once: neither changes the trial. A provider's failure is a variant with its ``reason``; in
+    ``Session.error`` is why nothing can be sent: an unknown model, a missing key, no message left.
+    """
+
+    async def source(session: Session) -> AsyncIterator[Any]:
         async with load_registry() as registry:
-            player = _player_of(trial, step, model, registry, base_url)
-            async for item in _again(player, messages, grader, note):
+            if step.not_again:
+                raise UsageError(step.not_again)
+            name = model or step.model
+            if name == "human":
+                raise UsageError("A person played this step: choose a model, or the reference cast, to run it again.")
+            seat = framework(trial.header.protocol).seat(step.role)
+            full = full_name(step.role, name, registry, seat.rules if seat else ())
+            player = _Player(trial, step, full, registry, base_url)
+            async for item in _again(player, messages, grader):
                 if isinstance(item, Variant):
-                    await asyncio.to_thread(stored.keep_variant, Store(), item)
+                    await finish(session, stored.line_of(item, session.key))
                 yield item
 
-    session.start(source)
-    return Rerun(session)
+    mine = step.call.call_id if step.call else ""
+    others = replies_in(journal_path(trial.header.run_id), trial.trial_id, lambda call: call.call_id == mine)
+    sent = [(part.role, part.content, part.images) for part in messages]
+    what = (trial.trial_id, step.key, sent, model, grader)
+    return start_asking(stored.JOURNAL, what, step.title, source, others)
 
 
 def variants_of(trial_id: str, step_key: str | None = None) -> list[Variant]:
@@ -220,70 +151,53 @@ def variants_of(trial_id: str, step_key: str | None = None) -> list[Variant]:
         return stored.variants_of(cursor, trial_id, step_key)
 
 
-async def _again(
-    player: _Player, messages: Sequence[Part], grader: str | None, note: str
-) -> AsyncIterator[Token | Called | Variant]:
+async def _again(player: _Player, messages: Sequence[Part], grader: str | None) -> AsyncIterator[Any]:
     """Yield what is said while it is said, and last the variant."""
+    step, trial = player.step, player.trial
     kept = tuple(message for message in messages if message.content.strip())
-    judge = _grader(player, grader)  # a missing key shows before a call is paid for
-    variant = Variant(player.trial.trial_id, player.step.key, kept, player.model, note=note)
+    variant = Variant(trial.trial_id, step.key, kept, player.model)
+    free = step.kind == "answer" and step.question_type not in ("mcq", "mcq_many")
+    # a missing key shows before a call is paid for
+    judge = player.grader(grader or trial.header.grader if free else "reference")
     try:
         async for item in player.play(kept):
-            if isinstance(item, Said):
-                variant = replace(variant, response=item.text if item.text.strip() else None)
-            elif isinstance(item, Called):
-                variant = replace(variant, calls=(*variant.calls, item.call))
-                yield item
-            elif isinstance(item, Token):
+            variant = _with(variant, item)
+            if not isinstance(item, Said):
                 yield item
     except CallFailed as failure:
         yield failure.called
         reason: Verdict = "refused" if failure.error.kind == "refused" else "provider_error"
-        yield replace(variant, calls=(failure.called.call,), reason=reason, detail=str(failure.error))
+        yield replace(_with(variant, failure.called), reason=reason, detail=str(failure.error))
         return
-    if variant.response is None:
-        yield replace(variant, reason="provider_error", detail="the reply was empty")
-        return
-    async for judged in _judged(player, variant, judge):
-        yield judged
-
-
-def _grader(player: _Player, name: str | None) -> Grader | None:
-    if player.step.kind != "answer" or player.step.question_type in ("mcq", "mcq_many"):
-        return None
-    return player.grader(name or player.trial.header.grader)
-
-
-async def _judged(
-    player: _Player, variant: Variant, judge: Grader | None
-) -> AsyncIterator[Token | Called | Variant]:  # fmt: skip
-    """Yield the grader's calls, and the variant with what is made of its response."""
-    step, response = player.step, variant.response or ""
+    said = variant.response
     rule: Rule = "frq_top3" if step.question_type == "frq_top3" else "frq"
-    if step.kind == "extract":
-        extracted = read_extracted(response)
-        special = special_verdict(extracted)
+    if said is None:
+        variant = replace(variant, reason="provider_error", detail="the reply was empty")
+    elif step.kind == "extract":
+        special = special_verdict(extracted := read_extracted(said))
         variant = replace(variant, extracted=extracted, verdicts=((rule, special),) if special else ())
     elif step.kind == "judge":
-        variant = replace(variant, extracted=step.extracted, verdicts=((rule, read_yes_no(response) or "ungradable"),))
+        variant = replace(variant, extracted=step.extracted, verdicts=((rule, read_yes_no(said) or "ungradable"),))
     elif step.kind == "answer" and step.format and step.question_type:
         arm = (step.format, step.question_type)
-        many = player.trial.header.many_choices
-        async for event in grade_answer(player.trial.case, judge or player.grader("reference"), arm, response, many):
+        async for event in grade_answer(trial.case, judge, arm, said, trial.header.many_choices):
             variant = _with(variant, event)
             if isinstance(event, Token | Called):
                 yield event
     yield variant
 
 
-def _with(variant: Variant, event: object) -> Variant:
-    """Return the variant with what an event of its grading tells."""
-    if isinstance(event, Called):
-        return replace(variant, calls=(*variant.calls, event.call))
-    if isinstance(event, Failed):
-        return replace(variant, detail=event.message)
-    if isinstance(event, Graded):
-        verdicts = (*variant.verdicts, (event.rule, event.verdict))
-        extracted = event.extracted if event.extracted is not None else variant.extracted
-        return replace(variant, verdicts=verdicts, extracted=extracted, grader=event.grader)
+def _with(variant: Variant, item: object) -> Variant:
+    """Return the variant with what somebody said, or what an event of its grading tells."""
+    match item:
+        case Said():
+            return replace(variant, response=item.text if item.text.strip() else None)
+        case Called():
+            return replace(variant, calls=(*variant.calls, item.call))
+        case Failed():
+            return replace(variant, detail=item.message)
+        case Graded():
+            verdicts = (*variant.verdicts, (item.rule, item.verdict))
+            extracted = item.extracted if item.extracted is not None else variant.extracted
+            return replace(variant, verdicts=verdicts, extracted=extracted, grader=item.grader)
     return variant

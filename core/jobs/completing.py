@@ -15,6 +15,7 @@ import orjson
 
 from core.agents.base import CallFailed, Said
 from core.agents.calls import Voice, call
+from core.agents.parts import instruction_part
 from core.agents.replies import Unit
 from core.case import Case
 from core.errors import ProviderError, UsageError
@@ -140,15 +141,14 @@ def _missing(
 
 
 async def _one(case: Case, cut: Halves, voice: Voice, pack: PromptPack, variant: Variant) -> StoredCompletion:
-    asked = pack.render(PROMPTS[variant], first_half=cut.first, words=cut.words)
+    asked = instruction_part(pack, PROMPTS[variant], first_half=cut.first, words=cut.words)
     temperature = 0.0 if variant == "recall" else voice.sampling.temperature
     sampling = Sampling(temperature=temperature, max_tokens=max(_LEAST_TOKENS, _SPARE * cut.words))
     record: CallRecord | None = None
     text: str | None = None
     failure = ""
     try:
-        messages = [{"role": "user", "content": asked}]
-        async for item in call(Voice(voice.model, sampling), messages, "doctor", "complete"):  # type: ignore[arg-type]
+        async for item in call(Voice(voice.model, sampling), [asked], "doctor", "complete"):
             if isinstance(item, Called):
                 record = item.call
             elif isinstance(item, Said):

@@ -25,10 +25,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from core.agents.ask import Asked, Request, ask, unreadable
 from core.agents.base import Dialogue
 from core.agents.calls import Voice
+from core.agents.parts import Part, instruction_part
 from core.case import Case
 from core.events import Called
 from core.measures.patients.rules import replies_of
-from core.models.base import message
 from core.prompts import PromptPack, load_pack
 from core.store.queries.patients import JudgedTerm
 from core.text.facts import AtomicFact
@@ -57,7 +57,7 @@ class Task(Generic[T]):
     trial_id: str
     asks: str
     """The pack's prompt that ``prompt`` is rendered from."""
-    prompt: str
+    prompt: Part
     read: Callable[[str], Found[T]]
 
 
@@ -81,7 +81,7 @@ def terms_pack(name_or_folder: str = "patients") -> PromptPack:
 
 def terms_task(pack: PromptPack, trial_id: str, dialogue: Dialogue) -> Task[JudgedTerm]:
     """Return what is asked about a conversation."""
-    prompt = pack.render("judge", dialogue=shown(dialogue))
+    prompt = instruction_part(pack, "judge", dialogue=shown(dialogue))
     return Task(trial_id, "judge", prompt, lambda text: terms_in(text, dialogue))
 
 
@@ -142,8 +142,8 @@ def facts_task(
 ) -> Task[PatientVerdict]:
     """Return what is asked about a conversation; messages after the patient's last are not shown."""
     until = max((number for number, turn in enumerate(dialogue) if turn.role == "patient"), default=-1) + 1
-    prompt = pack.render(
-        "patient", case=case.vignette, facts=[(fact.id, fact.text) for fact in facts if fact.told],
+    prompt = instruction_part(
+        pack, "patient", case=case.vignette, facts=[(fact.id, fact.text) for fact in facts if fact.told],
         shown=[fact.text for fact in facts if not fact.told],
         dialogue=[(number, turn.role.capitalize(), turn.text) for number, turn in enumerate(dialogue[:until])],
     )  # fmt: skip
@@ -193,7 +193,7 @@ def _quoted(words: str, text: str) -> str | None:
 
 async def judged(voice: Voice, pack: PromptPack, task: Task[T]) -> AsyncIterator[Called | Found[T] | str]:
     """Yield the calls and what was found, or why nothing could be read; ``CallFailed`` where the provider fails."""
-    request = Request(task.asks, [message("user", task.prompt)], "grader", "judge", task.read)
+    request = Request(task.asks, [task.prompt], "grader", "judge", task.read)
     async for item in ask(voice, pack, request):
         if isinstance(item, Called):
             yield item

@@ -16,11 +16,22 @@ from typing import Any
 import orjson
 
 from core import __version__, paths
+from core.agents.base import Turn
 from core.agents.pictures import check_pack
 from core.case import Case, case_set_hash
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES
-from core.frameworks.base import Arm, Campaign, Framework, FrameworkSettings, Trial, default_pack, framework, remarks
+from core.frameworks.base import (
+    Arm,
+    Branch,
+    Campaign,
+    Framework,
+    FrameworkSettings,
+    Trial,
+    default_pack,
+    framework,
+    remarks,
+)
 from core.frameworks.casting import REFERENCE, STORED_SEATS, CastNames, is_model
 from core.images import contents, kept
 from core.journal import RunHeader, journal_path, read_header, seed_of, trial_id
@@ -346,12 +357,19 @@ def trials_of(header: RunHeader) -> list[Trial]:
     many, condition = tuple(header.many_choices), condition_of(header)
     return [
         Trial(
-            trial_id(header.run_id, case.case_key, number), case, number, seed_of(header.seed, case.case_key, number),
+            trial_id(header.run_id, case.case_key, number), case, number,
+            header.seed if header.fork else seed_of(header.seed, case.case_key, number),  # a fork's is its parent's
             arms, many, condition,
         )
         for number in range(header.trials)
         for case in header.cases
     ]  # fmt: skip
+
+
+def branch_of(header: RunHeader) -> Branch | None:
+    """Return where a fork takes up another conversation; ``None`` for any other run."""
+    fork = header.fork
+    return Branch(tuple(Turn(role, text) for role, text in fork.kept), fork.parent) if fork else None
 
 
 def unfinished_twin(fingerprint: str, done: dict[str, int]) -> RunHeader | None:

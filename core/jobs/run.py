@@ -22,7 +22,7 @@ from core.frameworks.casting import Casting
 from core.jobs.engine import Engine, Progress, Stop, folding, is_running, running
 from core.jobs.engine import Options as Options
 from core.jobs.estimate import check_budget
-from core.jobs.plan import campaign_of, human_seats, in_full, models_of, trials_of
+from core.jobs.plan import branch_of, campaign_of, human_seats, in_full, models_of, trials_of
 from core.jobs.plan import check_pictures as check_pictures
 from core.journal import JournalWriter, RunHeader, done_trials, journal_path
 from core.models.registry import Registry
@@ -110,8 +110,8 @@ async def _carry_out(header: RunHeader, registry: Registry, options: Options) ->
         async with registry:
             check_budget(options.budget_usd, _specs(campaign, registry))
             check_pictures(replace(campaign, cases=tuple(trial.case for trial in missing)), registry)
-            play, fold_now = player_of(campaign, registry), folding(store)
-            engine = Engine(header, play, options.concurrency, options.budget_usd, fold_now, options.on_progress)
+            play = player_of(campaign, registry, branch=branch_of(header))
+            engine = Engine(header, play, options.concurrency, options.budget_usd, folding(store), options.on_progress)
             progress = await engine.run(missing, len(trials), stop, stop_file)
     await asyncio.to_thread(fold, store)
     return Outcome(header, progress, stop.reason if progress.done < progress.planned else None)

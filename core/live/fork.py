@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from core.agents.base import Dialogue, Turn
@@ -17,10 +17,10 @@ from core.case import Case
 from core.errors import UsageError
 from core.events import Parent, Started
 from core.export.document import without_credentials
-from core.frameworks.base import Arm, Branch, Campaign, Framework, FrameworkSettings, extra_of, framework
+from core.frameworks.base import Arm, Campaign, Framework, FrameworkSettings, extra_of, framework
 from core.frameworks.casting import REFERENCE, STORED_SEATS, CastNames, full_name, is_model
-from core.jobs.plan import header_of, in_full, names_of, trials_of
-from core.journal import RunHeader
+from core.jobs.plan import header_of, in_full, names_of
+from core.journal import Fork, RunHeader
 from core.live.session import Session
 from core.live.start import one_case, watch
 from core.models.registry import Registry, load_registry
@@ -72,6 +72,7 @@ class Origin:
     settings: Mapping[str, Any]
     source: str
     protocol: str = ""
+    run_id: str = ""
 
     @property
     def framework(self) -> Framework:
@@ -103,7 +104,7 @@ def stored_origin(trial_id: str) -> Origin:
     run = held.run
     return Origin(
         trial_id, about, held.case_key, dialogue, held.seed, _names(run.protocol, run), run.prompt_pack,
-        run.prompt_hash, run.settings, run.source, run.protocol,
+        run.prompt_hash, run.settings, run.source, run.protocol, run.run_id,
     )  # fmt: skip
 
 
@@ -118,7 +119,7 @@ def running_origin(session: Session) -> Origin:
     return Origin(
         started.trial_id, header.cases[0], started.case_key, session.dialogue, started.seed,
         _names(header.protocol, header), header.prompt_pack, header.prompt_hash, header.settings, header.source,
-        header.protocol,
+        header.protocol, header.run_id,
     )  # fmt: skip
 
 
@@ -136,26 +137,33 @@ def start_fork(plan: ForkPlan, origin: Origin | None = None) -> Session:
     """Start a branch as a watched consultation; raise ``UsageError`` with one sentence where it cannot be run.
 
     ``origin`` is what it begins with, by default the stored conversation ``plan.parent``. The session's key is the
-    branch's trial; it is stored when it is complete.
+    branch's trial; it is stored when it is complete. What the conversations before it were told is not asked for again
+    where the question is the same; with nothing changed, the talk goes on anew.
     """
     origin = origin or stored_origin(plan.parent)
     dialogue = _kept(plan, origin)
-    case = _case(origin)
+    if origin.case is None:
+        raise UsageError(
+            f"The case {origin.case_key} of this conversation is not in the database, so nobody could play its "
+            "patient: import it first."
+        )
     registry = load_registry()
-    campaign = _campaign(plan, origin, case, registry)
+    campaign = _campaign(plan, origin, origin.case, registry)
     header = header_of(campaign, registry)
     first = plan.turn if dialogue[-1].text != origin.dialogue[plan.turn].text else plan.turn + 1
     parent = Parent(trial_id=origin.trial_id, turn=first, changes=tuple(_changes(plan, origin, campaign, header)))
+    said = "\n".join(f"{turn.role}: {turn.text}" for turn in dialogue)
+    # what a branch keeps is part of what it is: no other run is the same campaign
+    held = f"{header.fingerprint}\n{parent.trial_id}\n{parent.turn}\n{said}"
     header = header.model_copy(
         update={
             "run_id": f"fork-{header.run_id}-{uuid.uuid4().hex[:4]}",
             "source": "fork",
-            # what a branch keeps is part of what it is: no other run is the same campaign
-            "fingerprint": _fingerprint(header.fingerprint, parent, dialogue),
+            "fingerprint": hashlib.sha256(held.encode()).hexdigest(),
+            "fork": Fork(run_id=origin.run_id, parent=parent, kept=[(said.role, said.text) for said in dialogue]),
         }
     )
-    trial = replace(trials_of(header)[0], seed=campaign.seed)
-    return watch(campaign, header, trial, registry, branch=Branch(dialogue, parent))
+    return watch(campaign, header, registry)
 
 
 def _kept(plan: ForkPlan, origin: Origin) -> Dialogue:
@@ -175,21 +183,21 @@ def _kept(plan: ForkPlan, origin: Origin) -> Dialogue:
     return (*origin.dialogue[: plan.turn], Turn(message.role, text))
 
 
-def _case(origin: Origin) -> Case:
-    if origin.case is None:
-        raise UsageError(
-            f"The case {origin.case_key} of this conversation is not in the database, so nobody could play its "
-            "patient: import it first."
-        )
-    return origin.case
-
-
 def _campaign(plan: ForkPlan, origin: Origin, case: Case, registry: Registry) -> Campaign:
     if any(question_type == "mcq_many" for _, question_type in plan.arms):
         raise UsageError("A branch cannot be asked with many choices, which are the answers of a whole data set.")
     if not plan.arms:
         raise UsageError("Nothing is asked at the end of the branch: choose at least one question.")
-    _check_labels(plan.names, origin, registry)
+    for seat in origin.framework.seats:
+        role, name = seat.role, plan.names[seat.role]
+        try:
+            full_name(seat.title, name or "reference", registry, seat.rules or ("reference",))
+        except UsageError as error:
+            if name != origin.names[role]:
+                raise
+            raise UsageError(  # the label of a release
+                f"The {role} of this conversation, {name}, is no model that can be called here: choose another {role}."
+            ) from error
     seed = origin.seed if plan.seed is None else plan.seed
     settings = plan.settings or origin.framework.settings()
     # rules and people are sent no picture, so a branch with such a doctor goes on without
@@ -207,25 +215,6 @@ def _campaign(plan: ForkPlan, origin: Origin, case: Case, registry: Registry) ->
     return in_full(one_case(campaign, case), registry)
 
 
-def _check_labels(names: CastNames, origin: Origin, registry: Registry) -> None:
-    """Raise ``UsageError``, in a sentence of its own, for the labels of a release that are no models here."""
-    for seat in origin.framework.seats:
-        role, name = seat.role, names[seat.role]
-        try:
-            full_name(seat.title, name or "reference", registry, seat.rules or ("reference",))
-        except UsageError as error:
-            if name != origin.names[role]:
-                raise
-            raise UsageError(
-                f"The {role} of this conversation, {name}, is no model that can be called here: choose another {role}."
-            ) from error
-
-
-def _fingerprint(campaign: str, parent: Parent, dialogue: Dialogue) -> str:
-    said = "\n".join(f"{turn.role}: {turn.text}" for turn in dialogue)
-    return hashlib.sha256(f"{campaign}\n{parent.trial_id}\n{parent.turn}\n{said}".encode()).hexdigest()
-
-
 def _changes(plan: ForkPlan, origin: Origin, campaign: Campaign, header: RunHeader) -> Iterator[str]:
     """Yield in words what is different from the parent's conversation; messages are numbered from 1."""
     said = origin.dialogue[plan.turn].text.strip()
@@ -235,27 +224,23 @@ def _changes(plan: ForkPlan, origin: Origin, campaign: Campaign, header: RunHead
         before = origin.names[role]
         if name != before:
             yield f"{role} {name} instead of {before}"
-    yield from _changed_settings(campaign, origin)
+    settings, held = campaign.settings, origin.settings_with()
+    if settings.images != held.images:
+        yield "the case's pictures shown to the doctor" if settings.images else "the doctor shown no picture"
+    for name, info in type(settings).model_fields.items():
+        values = [getattr(held, name), getattr(settings, name)]
+        if name in ("images", "own_address") or values[0] == values[1]:
+            continue
+        if name == "base_url":  # what was changed is shown and taken away, so an address goes in without its password
+            values = [without_credentials(value) if value else value for value in values]
+        was, new = (
+            "none" if value is None else campaign.framework.in_words(name, value) or "left to the model"
+            for value in values
+        )
+        yield f"{(extra_of(info, 'label') or name.replace('_', ' ')).lower()} {new} instead of {was}"
     if header.prompt_pack != origin.prompt_pack:
         yield f"prompt pack {header.prompt_pack} instead of {origin.prompt_pack}"
     elif header.prompt_hash != origin.prompt_hash:
         yield f"prompt pack {header.prompt_pack} as it is now"
     if campaign.seed != origin.seed:
         yield f"seed {campaign.seed} instead of {origin.seed}"
-
-
-def _changed_settings(campaign: Campaign, origin: Origin) -> Iterator[str]:
-    known, settings, before = campaign.framework, campaign.settings, origin.settings_with()
-    if settings.images != before.images:
-        yield "the case's pictures shown to the doctor" if settings.images else "the doctor shown no picture"
-    for name, info in type(settings).model_fields.items():
-        new, was = getattr(settings, name), getattr(before, name)
-        if new != was and name not in ("images", "own_address"):
-            words = (extra_of(info, "label") or name.replace("_", " ")).lower()
-            yield f"{words} {_value(known, name, new)} instead of {_value(known, name, was)}"
-
-
-def _value(known: Framework, name: str, value: object) -> str:
-    # what was changed is shown and taken away, so an address goes in without its password
-    shown = without_credentials(value) if name == "base_url" and isinstance(value, str) else value
-    return "none" if shown is None else known.in_words(name, shown) or "left to the model"

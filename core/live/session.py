@@ -18,7 +18,6 @@ from core.agents.replies import Replies, Unit
 from core.errors import AnamnesisError
 from core.events import (
     Answered,
-    Called,
     Ended,
     Event,
     Failed,
@@ -83,6 +82,12 @@ class Session:
     """Journals each call of a model as its reply comes, also of a session that is stopped or breaks off."""
     unit: Unit | None = None
     """The calls so far, while ``replies`` are kept."""
+    listed: str | None = None
+    """Under what the calls are listed; ``None``: under ``key``."""
+    spoken: list[tuple[Speaker, str]] = field(default_factory=list)
+    """What people said from their seats so far."""
+    repeated: list[tuple[Speaker, str]] = field(default_factory=list)
+    """What people said before this session took up another: they are not asked for it again."""
 
     def start(self, source: Source) -> None:
         """Start the stream in a thread of its own."""
@@ -142,7 +147,8 @@ class Session:
             if self._stopped.is_set():
                 raise asyncio.CancelledError
             await asyncio.sleep(_POLL_S)
-        return self._said.pop(role)
+        self.spoken.append((role, self._said.pop(role)))
+        return self.spoken[-1][1]
 
     def join(self, timeout: float | None = None) -> None:
         """Wait until the session has ended."""
@@ -157,10 +163,6 @@ class Session:
     def snapshot(self) -> list[Event]:
         """Return the finished events so far."""
         return list(self.events)
-
-    def calls(self) -> list[Called]:
-        """Return all calls of models so far."""
-        return [event for event in self.snapshot() if isinstance(event, Called)]
 
     def _run(self, source: Source) -> None:
         try:
@@ -182,7 +184,7 @@ class Session:
         if self.replies is None:
             return await self._consume(source)
         async with self.replies.journal:
-            with self.replies.unit(self.key) as self.unit:
+            with self.replies.unit(self.key, self.listed) as self.unit:
                 await self._consume(source)
 
     async def _consume(self, source: Source) -> None:
@@ -239,6 +241,8 @@ class Session:
         if isinstance(event, Waiting):
             with self._speech:
                 self.waiting = event
+                if self.repeated:
+                    self._ahead = (*self.repeated.pop(0), None)
                 self._match()
             return
         if isinstance(event, Utterance | Answered | Rated | Summarised | Failed):

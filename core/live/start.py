@@ -1,4 +1,4 @@
-"""Opens a watched consultation: a new one, which is stored when it is complete, or a stored one played again."""
+"""Opens a watched consultation: a new one, stored once it is complete; one that broke off; a replay."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
-from core.agents.replies import Replies
+from core.agents.replies import Memory, Remembered, Replies, replies_in
 from core.case import Case
-from core.events import PASSING, Event, Finished
-from core.frameworks.base import Branch, Campaign, Trial
+from core.events import Event, Finished, Speaker
+from core.frameworks.base import Campaign
 from core.frameworks.casting import is_model
-from core.jobs.plan import header_of, in_full, trials_of
+from core.jobs.plan import branch_of, campaign_of, header_of, in_full, trials_of
 from core.jobs.run import check_pictures, check_prompts, player_of
-from core.journal import Journal, JournalWriter, RunHeader, TrialLine, journal_path
+from core.journal import Journal, JournalWriter, RunHeader, TrialLine, journal_path, read_header
 from core.live.session import Session, replay
 from core.models.registry import Registry, load_registry
 from core.store.database import Store
@@ -30,7 +30,16 @@ def start_consultation(campaign: Campaign, beside: Session | None = None) -> Ses
     campaign = in_full(campaign, registry)
     header = header_of(campaign, registry)
     header = header.model_copy(update={"run_id": f"live-{header.run_id}-{uuid.uuid4().hex[:4]}", "source": "live"})
-    return watch(campaign, header, trials_of(header)[0], registry, beside=beside)
+    return watch(campaign, header, registry, beside=beside)
+
+
+def resume_consultation(header: RunHeader, spoken: Sequence[tuple[Speaker, str]] = ()) -> Session:
+    """Go on with a watched consultation that was stopped or broke off, or that this process knows nothing of any more.
+
+    It is held again from its beginning: what its models were paid for is given, and so is what people had ``spoken``.
+    Raises ``AnamnesisError`` where its prompts have changed since.
+    """
+    return watch(campaign_of(header), header, load_registry(), spoken=spoken)
 
 
 def side_by_side(campaign: Campaign, doctors: Sequence[str], registry: Registry) -> list[Campaign]:
@@ -51,18 +60,22 @@ def first_model(doctors: Sequence[str]) -> str:
 def watch(
     campaign: Campaign,
     header: RunHeader,
-    trial: Trial,
     registry: Registry,
     *,
-    branch: Branch | None = None,
     beside: Session | None = None,
+    spoken: Sequence[tuple[Speaker, str]] = (),
 ) -> Session:
-    """Start a trial of a campaign as a session, which is stored as the run ``header`` once it is complete."""
+    """Start the trial of a campaign as a session, which is stored as the run ``header`` once it is complete."""
     check_prompts(campaign)
     check_pictures(campaign, registry)
+    trial = trials_of(header)[0]
     session = Session(key=trial.trial_id, title=trial.case.case_key, paced=not is_model(campaign.tested))
     session.meta.update(campaign.names, persona=header.settings.get("persona", ""), header=header)
-    play = player_of(campaign, registry, session.listen, branch)
+    session.repeated = list(spoken)
+    play = player_of(campaign, registry, session.listen, branch_of(header))
+    path = journal_path(header.run_id)
+    memory = Memory.of(path)
+    memory.others = _replies_before(header)
 
     async def source(session: Session) -> AsyncIterator[Event]:
         async with registry:
@@ -71,17 +84,38 @@ def watch(
 
     def store(session: Session) -> None:
         events = session.snapshot()
-        if any(isinstance(event, Finished) for event in events):
-            paid = session.unit.paid if session.unit else set()
-            line = _line(header.run_id, trial, events).model_copy(update={"paid": frozenset(paid)})
-            _keep(header.run_id, [line] if paid else [header, line])
+        if not any(isinstance(event, Finished) for event in events):
+            return
+        line = TrialLine(
+            run_id=header.run_id, trial_id=trial.trial_id, case_key=trial.case.case_key, trial=trial.number,
+            seed=trial.seed, events=events, finished_at=time.time(),
+            paid=frozenset(session.unit.paid if session.unit else ()),
+        )  # fmt: skip
+        begun = path.exists()
+        with JournalWriter(path) as journal:
+            journal.append_all([line] if begun else [header, line])
+        fold_if_free(Store())
 
-    session.replies = Replies(header.run_id, Journal(journal_path(header.run_id), header))
+    session.replies = Replies(header.run_id, Journal(path, header), memory, shared=True)
     session.on_finish = store
     if beside is not None:
         session.beside, beside.beside = beside, session
     session.start(source)
     return session
+
+
+def _replies_before(header: RunHeader) -> dict[str, list[Remembered]]:
+    """Return what the conversations that a fork comes from were told.
+
+    Where nothing was changed it is wanted to see what else may be said: then the talk goes on anew.
+    """
+    found: dict[str, list[Remembered]] = {}
+    anew = header.fork is not None and not header.fork.parent.changes
+    while header.fork and (path := journal_path(header.fork.run_id)).exists():
+        said = replies_in(path, header.fork.parent.trial_id, lambda call: anew and call.purpose == "dialogue")
+        found = {**said, **found}
+        header = read_header(path)
+    return found
 
 
 def start_replay(case: Case | None, events: Sequence[Event], key: str) -> Session:
@@ -94,23 +128,3 @@ def start_replay(case: Case | None, events: Sequence[Event], key: str) -> Sessio
 def one_case(campaign: Campaign, case: Case) -> Campaign:
     """Return the campaign narrowed to one trial of one case."""
     return replace(campaign, cases=(case,), case_set=case.case_key.replace("/", ":", 1), trials=1)
-
-
-def _line(run_id: str, trial: Trial, events: list[Event]) -> TrialLine:
-    kept = [event for event in events if not isinstance(event, PASSING)]
-    return TrialLine(
-        run_id=run_id,
-        trial_id=trial.trial_id,
-        case_key=trial.case.case_key,
-        trial=trial.number,
-        seed=trial.seed,
-        events=kept,
-        finished_at=time.time(),
-    )
-
-
-def _keep(run_id: str, lines: Sequence[object]) -> None:
-    with JournalWriter(journal_path(run_id)) as journal:
-        for line in lines:
-            journal.append(line)  # type: ignore[arg-type]
-    fold_if_free(Store())

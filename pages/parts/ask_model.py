@@ -49,7 +49,7 @@ def _ask(key: str, label: str, ask: Ask, subject: str, kept: dict[str, tuple[str
         st.warning(plain(problem), icon=":material/key:")
     if st.button(label, key=f"{key}_go", icon=":material/forum:", disabled=bool(problem)):
         try:
-            kept[key] = (subject, ask_model(model, ask, base_url=address))
+            kept[key] = (subject, ask_model(model, ask, f"{label} {subject}", base_url=address))
         except AnamnesisError as error:
             st.error(plain(str(error)))
             return

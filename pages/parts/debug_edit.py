@@ -8,10 +8,12 @@ import streamlit as st
 
 from core.agents.parts import Part
 from core.debugger.packs import pack_from_trial, save_pack, template_of
+from core.debugger.question import outcome_of
 from core.debugger.steps import Step, TrialRecord, by_rule_of
-from core.debugger.variants import Rerun, Variant, start_rerun
+from core.debugger.variants import Variant, start_rerun
 from core.errors import AnamnesisError, UsageError
 from core.frameworks.casting import REFERENCE, CastNames, is_model
+from core.live.session import Session
 from core.prompts import load_pack
 from core.words import ROLE
 from pages.parts.debug_step import label_of
@@ -134,7 +136,7 @@ def _draw_buttons(record: TrialRecord, step: Step, edited: tuple[Part, ...], pla
         st.rerun()
 
 
-def _under_way(record: TrialRecord, step: Step) -> Rerun | None:
+def _under_way(record: TrialRecord, step: Step) -> Session | None:
     """Return what is being run again in this step; what has just ended is shown from now on."""
     trial_id, key, again = st.session_state.get("debug_rerun") or ("", "", None)
     if again is None or (trial_id, key) != (record.trial_id, step.key):
@@ -144,17 +146,18 @@ def _under_way(record: TrialRecord, step: Step) -> Rerun | None:
     st.session_state.pop("debug_rerun")
     if again.error:
         st.session_state["debug_again_error"] = again.error
-    elif again.variant is not None:
-        st.query_params["left"], st.query_params["right"] = "original", again.variant.variant_id
+    elif (variant := outcome_of(again)) is not None:
+        st.query_params["left"], st.query_params["right"] = "original", variant.variant_id
         st.rerun()  # the variants were read before this one was there
     return None
 
 
-def _draw_under_way(again: Rerun) -> None:
+def _draw_under_way(again: Session) -> None:
     @st.fragment(run_every=_REDRAW_S)
     def live() -> None:
         with st.container(border=True, key="debug_again_draft"):
-            st.markdown(f"{plain(again.draft)} ▌" if again.draft else ":gray[Waiting for the first word…]")
+            said = again.draft.text if again.draft else ""
+            st.markdown(f"{plain(said)} ▌" if said else ":gray[Waiting for the first word…]")
             st.button("Stop", icon=":material/stop:", key="debug_again_stop", on_click=again.stop)
         if not again.running:
             st.rerun()

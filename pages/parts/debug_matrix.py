@@ -125,7 +125,7 @@ def _progress(shown: Shown) -> None:
         st.progress(min(1.0, len(cells) / total), text=figures.replace("$", r"\$"))
         st.button(
             "Stop", icon=":material/stop:", on_click=shown.bench.stop, key="debug_stop",
-            help="Finished trials are kept; those under way are not.",
+            help="Finished trials are kept, and what the others were told: the run can go on later.",
         )  # fmt: skip
 
 

@@ -7,15 +7,18 @@ from dataclasses import dataclass
 import streamlit as st
 
 from core.case import Case
-from core.debugger.run import BenchRun, Cell, Row, matrix
+from core.debugger.run import BenchRun, Cell, Row, matrix, resume_bench
 from core.debugger.steps import TrialRecord
 from core.debugger.stored import StoredBench, load_bench, load_record
 from core.events import FORMATS, QUESTION_TYPES, Event, Finished, Rule, Verdict
 from core.frameworks.base import Arm
-from core.journal import RunHeader
+from core.jobs.engine import is_running
+from core.jobs.plan import trials_of
+from core.journal import RunHeader, done_trials, journal_path, read_header
 from core.store.database import Store
 from core.store.fold import fold_if_free
 
+_BENCH = re.compile(r"bench-[\w-]+")
 _MOST = 30
 """Runs kept in memory; the oldest finished ones make way."""
 ADDRESS = ("run", "trial", "cell", "step", "left", "right", "view")
@@ -42,11 +45,18 @@ class Shown:
         return self.bench is not None and self.bench.running
 
     @property
+    def complete(self) -> bool:
+        """Whether every trial of the run came to its end; a single trial of another run is all that is shown of it."""
+        ended = sum(any(isinstance(event, Finished) for event in events) for events in self.events.values())
+        return self.single is not None or ended >= self.header.trials
+
+    @property
     def rows(self) -> list[Row]:
         """The matrix as it is now."""
         if self.bench is not None:
             return self.bench.matrix()
-        return matrix(self.events, None if self.single else _arms(self.header))
+        arms: list[Arm] = [(format_, kind) for format_, kind in self.header.arms]  # type: ignore[misc]
+        return matrix(self.events, None if self.single else arms)
 
     def stored(self, record: TrialRecord) -> bool:
         """Whether a trial is in the database: it came to its end, and its run is over."""
@@ -76,6 +86,23 @@ def adopt(bench: BenchRun) -> None:
     st.query_params["run"] = bench.run_id
 
 
+def draw_resume(run_id: str) -> None:
+    """Let a run of this page that was stopped or broke off go on, where there is one."""
+    if not _BENCH.fullmatch(run_id) or not (path := journal_path(run_id)).exists() or is_running(run_id):
+        return
+    header = read_header(path)
+    missing = len(trials_of(header)) - len(done_trials(path))
+    if not missing:
+        return
+    words = "1 trial is missing" if missing == 1 else f"{missing} trials are missing"
+    if st.button(
+        f"Go on: {words}", icon=":material/resume:", key="debug_go_on",
+        help="What was paid for is not asked for again: it goes on with the replies that are missing.",
+    ):  # fmt: skip
+        adopt(resume_bench(run_id))
+        st.rerun()
+
+
 def leave() -> None:
     """Go back to choosing a case."""
     for name in ADDRESS:
@@ -87,12 +114,16 @@ def current() -> Shown | None:
     run_id, trial_id = st.query_params.get("run"), st.query_params.get("trial")
     if trial_id:
         record = _record(*_key(), trial_id)
-        return _of_record(record) if record else None
+        if record is None:
+            return None
+        number = record.number
+        return Shown(record.header, record.case, {number: record.events}, {number: record.trial_id}, single=record)
     if not run_id:
         return None
     bench = _benches().get(run_id)
     if bench is not None:
-        return _of_bench(bench)
+        ids = {trial.number: trial.trial_id for trial in bench.trials}
+        return Shown(bench.header, bench.case, bench.snapshot(), ids, bench)
     stored = _stored(*_key(), run_id)
     return Shown(stored.header, stored.case, stored.events, stored.trial_ids) if stored else None
 
@@ -125,20 +156,6 @@ def to_address(name: str, key: str, *gone: str) -> None:
         st.query_params[name] = st.session_state[key]
     for other in gone:
         st.query_params.pop(other, None)
-
-
-def _of_bench(bench: BenchRun) -> Shown:
-    ids = {trial.number: trial.trial_id for trial in bench.trials}
-    return Shown(bench.header, bench.case, bench.snapshot(), ids, bench)
-
-
-def _of_record(record: TrialRecord) -> Shown:
-    number = record.number
-    return Shown(record.header, record.case, {number: record.events}, {number: record.trial_id}, single=record)
-
-
-def _arms(header: RunHeader) -> Sequence[Arm]:
-    return [(format_, question_type) for format_, question_type in header.arms]  # type: ignore[misc]
 
 
 def _key() -> tuple[str, str]:

@@ -3,16 +3,14 @@
 import html
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pandas as pd
 import streamlit as st
 
-from core.agents.parts import Part
 from core.debugger.diff import MessageDiff, Op, Piece, message_diff, word_diff
 from core.debugger.steps import Step
 from core.debugger.variants import Variant
-from core.events import Rule, Verdict
+from core.events import CallRecord
 from pages.parts.debug_edit import variant_names
 from pages.parts.debug_runs import from_address, to_address
 from pages.parts.debug_step import PART, ROLE, source_words, verdict_words
@@ -57,22 +55,8 @@ def _piece(piece: Piece) -> str:
 
 
 ORIGINAL = "original"
-
-
-@dataclass(frozen=True)
-class Side:
-    """One side of a comparison: the original step, or a variant of it."""
-
-    name: str
-    model: str
-    messages: tuple[Part, ...]
-    response: str | None
-    extracted: str | None
-    verdicts: tuple[tuple[Rule, Verdict], ...]
-    reason: Verdict | None
-    detail: str
-    figures: str
-    reasoning: str | None = None
+Side = Step | Variant
+"""One side of a comparison: the original step, or a variant of it."""
 
 
 def draw_variants(step: Step, variants: Sequence[Variant]) -> None:
@@ -87,59 +71,41 @@ def draw_variants(step: Step, variants: Sequence[Variant]) -> None:
         first = _ask("Left", "left", list(names), ORIGINAL, names)
     with right:
         second = _ask("Right", "right", list(names), variants[-1].variant_id, names)
-    sides = {ORIGINAL: side_of_step(step), **{v.variant_id: side_of(v, names[v.variant_id]) for v in variants}}
+    sides: dict[str, Side] = {ORIGINAL: step, **{v.variant_id: v for v in variants}}
     _draw_pair(sides[first], sides[second])
 
 
 def variants_table(step: Step, variants: Sequence[Variant]) -> pd.DataFrame:
     """Return the original and the variants as rows."""
-    sides = [side_of_step(step), *(side_of(v, name) for v, name in zip(variants, _names(variants), strict=True))]
+    sides: list[Side] = [step, *variants]
     made = ["in the trial", *(time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(v.made_at)) for v in variants)]
     return pd.DataFrame(
         [
             {
-                "Variant": side.name,
+                "Variant": name,
                 "Made": when,
                 "Model": model_name(side.model),
                 "Messages changed": sum(d.changed for d in message_diff(step.messages, side.messages)),
                 "Verdict": verdict_words(side.verdicts) or (side.reason or "").replace("_", " ") or "none",
                 "Response": " ".join((side.response or side.detail).split())[:160],
             }
-            for side, when in zip(sides, made, strict=True)
+            for name, side, when in zip(variant_names(variants).values(), sides, made, strict=True)
         ]
     )
 
 
-def _names(variants: Sequence[Variant]) -> list[str]:
-    return [name for key, name in variant_names(variants).items() if key != ORIGINAL]
+def _calls(side: Side) -> tuple[CallRecord, ...]:
+    return side.calls if isinstance(side, Variant) else (side.call,) if side.call else ()
 
 
-def side_of_step(step: Step) -> Side:
-    """Return the original as a side."""
-    call = step.call
-    figures = "no model was called"
-    if call is not None:
-        figures = _figures(call.prompt_tokens + call.completion_tokens, call.latency_s, call.cost_usd)
-    return Side(
-        "Original", step.model, step.messages, step.response, step.extracted, step.verdicts, step.reason, step.detail,
-        figures, call.reasoning if call else None,
-    )  # fmt: skip
-
-
-def side_of(variant: Variant, name: str) -> Side:
-    """Return a variant as a side."""
-    figures = "no model was called"
-    if variant.calls:
-        figures = _figures(variant.tokens, variant.latency_s, variant.cost_usd)
-    return Side(
-        name, variant.model, variant.messages, variant.response, variant.extracted, variant.verdicts, variant.reason,
-        variant.detail, figures, variant.calls[0].reasoning if variant.calls else None,
-    )  # fmt: skip
-
-
-def _figures(tokens: int, seconds: float, cost: float | None) -> str:
-    price = "cost unknown" if cost is None else money(cost).replace("$", r"\$")
-    return f"{tokens:,} tokens · {seconds:.2f} s · {price}"
+def _figures(side: Side) -> str:
+    calls = _calls(side)
+    costs = [call.cost_usd for call in calls if call.error is None]
+    if not calls:
+        return "no model was called"
+    price = "cost unknown" if None in costs else money(sum(cost or 0.0 for cost in costs)).replace("$", r"\$")
+    tokens = sum(call.prompt_tokens + call.completion_tokens for call in calls)
+    return f"{tokens:,} tokens · {sum(call.latency_s for call in calls):.2f} s · {price}"
 
 
 def _ask(label: str, name: str, options: list[str], default: str, names: dict[str, str]) -> str:
@@ -154,14 +120,14 @@ def _ask(label: str, name: str, options: list[str], default: str, names: dict[st
 def _draw_pair(first: Side, second: Side) -> None:
     for column, side in zip(st.columns(2, gap="medium"), (first, second), strict=True):
         with column:
-            st.markdown(f"{_verdicts(side)}  \n:gray[{plain(model_name(side.model))} · {side.figures}]")
+            st.markdown(f"{_verdicts(side)}  \n:gray[{plain(model_name(side.model))} · {_figures(side)}]")
             if side.extracted:
                 st.markdown(f":gray[Read as] {plain(side.extracted)}")
     st.markdown("**What came back**")
     draw_texts(first.response, second.response, "Nothing came back.")
     for column, side in zip(st.columns(2, gap="medium"), (first, second), strict=True):
         with column:
-            draw_reasoning(side.reasoning)
+            draw_reasoning(next((call.reasoning for call in _calls(side)), None))
     differing = [d for d in message_diff(first.messages, second.messages) if d.changed]
     same = max(len(first.messages), len(second.messages)) - len(differing)
     st.markdown("**What was sent**")

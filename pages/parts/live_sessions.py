@@ -1,17 +1,18 @@
 """The consultations that this server knows, and which of them a page shows: the one named in the address."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import streamlit as st
 
 from core.case import Case
 from core.errors import AnamnesisError
+from core.events import Speaker
 from core.frameworks.base import Framework, framework, framework_of
 from core.journal import RunHeader
 from core.live.session import Session
-from core.live.start import start_replay
-from core.live.stored import load_setup, load_trial
+from core.live.start import resume_consultation, start_replay
+from core.live.stored import load_trial, unfinished
 from pages.parts.look import plain
 
 _MOST = 50
@@ -117,22 +118,40 @@ def _held(place: str, trial: str, missing: str) -> Shown | None:
 def _stored(trial: str, missing: str) -> Shown | None:
     """Return a stored trial as a session that is over, or say what is missing."""
     try:
-        found, setup = load_trial(trial), load_setup(trial)
+        found = load_trial(trial)
     except AnamnesisError as error:
         st.error(plain(str(error)))
         return None
     if found is None:
-        st.info(missing, icon=":material/search_off:")
+        if (header := unfinished(trial)) is None:
+            st.info(missing, icon=":material/search_off:")
+        else:
+            st.info("This consultation broke off before its end.", icon=":material/power_off:")
+            draw_resume(header, trial)
         return None
-    case, events = found
+    case, events, held = found
     session = Session(key=trial, title=case.case_key if case else trial)
     session.events = list(events)
     times = [event.at for event in events if hasattr(event, "at")]
     session.started_at, session.finished_at = (min(times), max(times)) if times else (0.0, 0.0)
-    if setup is None:
-        return Shown(session, case, trial)
-    run = setup.run
+    run = held.run
     return Shown(session, case, trial, run.doctor, str(run.settings.get("persona") or ""), run.protocol)
+
+
+def draw_resume(header: RunHeader, trial: str, spoken: Sequence[tuple[Speaker, str]] = ()) -> None:
+    """Let a consultation that broke off go on: what its models and people said in it is not asked for again."""
+    goes_on = st.button(
+        "Go on with it", icon=":material/resume:", key=f"take_up_{trial}",
+        help="What was paid for is not asked for again: it goes on with the reply that is missing.",
+    )  # fmt: skip
+    if not goes_on:
+        return
+    try:
+        remember(resume_consultation(header, spoken), header.cases[0])
+    except AnamnesisError as error:
+        st.error(plain(str(error)))
+        return
+    st.rerun()
 
 
 def play_again(shown: Shown) -> None:

@@ -16,12 +16,13 @@ from core.journal import RunHeader
 from core.live.session import Session
 from pages.parts.live_facts import draw_gathered
 from pages.parts.live_panels import draw_case, draw_differential, draw_facts, draw_figures
-from pages.parts.live_sessions import Shown
+from pages.parts.live_sessions import Shown, draw_resume
 from pages.parts.look import plain
 from pages.parts.navigation import BRANCHES
 from pages.parts.setup import case_label
 from pages.parts.take_away import draw_take_away, draw_take_away_unstored
 from pages.parts.transcript import draw_answers, draw_chat, hides_thoughts
+from pages.parts.work_progress import draw_remembered
 
 _SPEEDS = {"0.5×": 0.5, "1×": 1.0, "2×": 2.0, "4×": 4.0, "At once": 1000.0}
 _REPEATED_WITHIN_S = 1.5
@@ -104,8 +105,12 @@ def _take_on(shown: Shown, *, forks: bool) -> None:
     """Link a consultation to where it can be forked; when it is over, let it be taken away."""
     if forks:
         draw_fork_link(shown)
-    if not shown.session.running:
-        draw_take_away_watched([shown], key="live")
+    session, header = shown.session, shown.session.meta.get("header")
+    if session.running:
+        return
+    if isinstance(header, RunHeader) and not any(isinstance(event, Finished) for event in session.snapshot()):
+        draw_resume(header, session.key, session.spoken)
+    draw_take_away_watched([shown], key="live")
 
 
 def draw_fork_link(shown: Shown) -> None:
@@ -169,6 +174,8 @@ def _body(shown: Shown) -> None:
         _seat(session, known or framework())
         if session.error:
             st.error(plain(session.error))
+        if (unit := session.unit) is not None:
+            draw_remembered(unit.remembered, unit.unused if unit.calls > unit.remembered else 0)
         draw_answers(session, events, known)
     with right:
         draw_figures(session, events, known)

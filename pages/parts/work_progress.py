@@ -43,3 +43,13 @@ def draw_work(work: Work[Any], doing: str, starting: str, key: str, of: str = "c
             help="What is done by then is kept; it goes on from there.",
         )  # fmt: skip
     st.caption("The figures below are of what was done when this page was last drawn.")
+
+
+def draw_remembered(replies: int, unused: int) -> None:
+    """Say how many replies were not paid for again; ``unused`` ones no longer fit what is asked."""
+    if not replies:
+        return
+    words = f"{replies} {'reply was' if replies == 1 else 'replies were'} given before, and not paid for again."
+    if unused:
+        words += f" {unused} more are no longer asked for, because the program or its prompts have changed since."
+    st.caption(words)

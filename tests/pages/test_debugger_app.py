@@ -354,3 +354,27 @@ def test_a_trial_of_another_framework_is_shown_edited_and_sent_again(
     run_until(app, lambda a: len(variants_of(run.trials[0].trial_id)) == 1 and not has_button(a, "Stop"))
     assert provider.bodies[before]["messages"][0] == {"role": "system", "content": "Say nothing at all."}
     assert trouble(app) == []
+
+
+def test_a_run_that_was_stopped_goes_on_by_a_button(open_page: Open, provider: FakeProvider) -> None:
+    held = iter(range(3))
+    plain = provider.script
+    provider.script = lambda body: plain(body) if next(held, None) is not None else Reply("…", delay_s=60.0)  # type: ignore[operator]
+    campaign = Campaign(
+        beside_rules(MODEL), (CASE,), "library:cardiology-1", (("vignette", "mcq"), ("vignette", "frq")), trials=2,
+        settings=Settings(base_url=provider.base_url),
+    )  # fmt: skip
+    run = start_bench(campaign)
+    while len(provider.requests) < 4:
+        run.join(0.05)
+    run.stop()
+    run.join(30)
+    provider.script = plain
+    app = open_page("debugger", run=run.run_id)
+    assert trouble(app) == []
+    button(app, "Go on: 1 trial is missing").click().run()
+    run_until(app, lambda a: not has_button(a, "Stop"))
+    assert trouble(app) == []
+    assert len(provider.requests) == 5
+    assert "1 reply was given before, and not paid for again." in words(app)
+    assert not [b.label for b in app.button if b.label.startswith("Go on")]

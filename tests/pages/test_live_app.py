@@ -10,13 +10,19 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core import paths
+from core.datasets.select import cases_of
 from core.events import Called, CallRecord, Utterance
+from core.frameworks.base import Campaign
+from core.frameworks.craftmd import Settings
 from core.live.session import Session
+from core.live.start import one_case, start_consultation
 from pages.parts import live_sessions
 from pages.parts.live_sessions import Shown
 from tests.core.store.builders import a_stream
+from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import running
 from tests.support.pages import button, has_button, run_until, trouble, words
+from tests.support.replies import Reply
 
 START = "Start the consultation"
 Open = Callable[..., AppTest]
@@ -245,3 +251,36 @@ def test_a_session_that_broke_says_why_in_plain_text(open_page: Open) -> None:
     assert r"The \[server\]" in shown
     assert "Grader (Multi-turn · Free response): too slow" in shown
     assert [m.value for m in app.metric][2].startswith("$0.25")
+
+
+def test_a_consultation_that_broke_off_goes_on_and_says_what_was_not_paid_for_again(open_page: Open) -> None:
+    """The server forgets it, as when it is started again: it is taken up from its journal by its address."""
+    said = iter(["Where does it hurt?", "Since when?"])
+    with running(lambda body: next(said, None) or Reply("…", delay_s=60.0)) as provider:
+        case = cases_of("library")[0]
+        campaign = Campaign(
+            beside_rules("openai/mine"),
+            (case,),
+            arms=(("multi_turn", "mcq"),),
+            settings=Settings(base_url=provider.base_url),
+        )
+        session = start_consultation(one_case(campaign, case))
+        while len(provider.requests) < 3:
+            session.join(0.05)
+        session.stop()
+        session.join(30)
+        provider.script = lambda body: "**Final Diagnosis:** Gout"
+        app = open_page("live", trial=session.key)
+        assert trouble(app) == []
+        assert "This consultation broke off before its end." in words(app)
+        finish(button(app, "Go on with it").click().run())
+        assert trouble(app) == []
+        assert "2 replies were given before, and not paid for again." in words(app)
+        assert "no longer asked for" not in words(app)
+        assert len(provider.requests) == 3 + 2
+        stopped = start_consultation(one_case(campaign, case))
+        stopped.stop()
+        stopped.join(30)
+        live_sessions.remember(stopped, case)
+        finish(button(open_page("live", trial=stopped.key), "Go on with it").click().run())
+        assert len(provider.requests) == 3 + 2 + 2

@@ -96,7 +96,8 @@ def tree(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> Tree | None:
         return None
     talks = {t.trial_id: t for t in conversations(cursor, Selection(trials=members), limit=None)}
     edges.pop(root, None)  # in a circle there is no first one: this is where it is cut
-    return Tree(tuple(_node(member, edges.get(member), talks.get(member), held.get(member)) for member in members))
+    left = {child: (edge["parent_trial_id"], edge["turn"], tuple(edge["changes"])) for child, edge in edges.items()}
+    return Tree(tuple(Node(one, *left.get(one, (None, None, ())), talks.get(one), held.get(one)) for one in members))
 
 
 def families(cursor: duckdb.DuckDBPyConnection, limit: int = 50) -> list[Family]:
@@ -107,12 +108,11 @@ def families(cursor: duckdb.DuckDBPyConnection, limit: int = 50) -> list[Family]
         newest.setdefault(_root(edges, child), []).append(child)
     chosen = sorted(newest.items(), key=lambda item: edges[item[1][-1]]["finished_at"], reverse=True)[:limit]
     held = stored_trials(cursor, [root for root, _ in chosen])
-    return [_family(root, branches, held.get(root), edges[branches[-1]]) for root, branches in chosen]
-
-
-def _family(root: str, branches: list[str], first: StoredTrial | None, newest: Mapping[str, Any]) -> Family:
-    doctor = first.run.doctor if first else None
-    return Family(root, branches[-1], newest["case_key"], doctor, len(branches), newest["finished_at"])
+    found: list[Family] = []
+    for root, branches in chosen:
+        last, doctor = edges[branches[-1]], held[root].run.doctor if root in held else None
+        found.append(Family(root, branches[-1], last["case_key"], doctor, len(branches), last["finished_at"]))
+    return found
 
 
 def delete_branch(trial_id: str, store: Store | None = None) -> int:
@@ -133,15 +133,11 @@ def delete_branch(trial_id: str, store: Store | None = None) -> int:
     # the outermost first: stopped halfway, no branch is left without its parent
     doomed = [node for node in (branch, *family.descendants(trial_id)) if node.talk][::-1]
     for node in doomed:
-        _journal_deletion(store, node)
+        assert node.talk is not None
+        with JournalWriter(store.journals / node.talk.run_id / "journal.jsonl") as journal:
+            journal.append(DeletedLine(run_id=node.talk.run_id, trial_id=node.trial_id))
     fold(store)
     return len(doomed)
-
-
-def _journal_deletion(store: Store, node: Node) -> None:
-    assert node.talk is not None
-    with JournalWriter(store.journals / node.talk.run_id / "journal.jsonl") as journal:
-        journal.append(DeletedLine(run_id=node.talk.run_id, trial_id=node.trial_id))
 
 
 def _edges(cursor: duckdb.DuckDBPyConnection) -> dict[str, dict[str, Any]]:
@@ -167,12 +163,6 @@ def _walk(root: str, children: Mapping[str, list[str]]) -> Iterator[str]:
             seen.add(member)
             yield member
             waiting.extend(reversed(children.get(member, ())))
-
-
-def _node(trial_id: str, edge: Mapping[str, Any] | None, talk: Conversation | None, stored: StoredTrial | None) -> Node:
-    if edge is None:
-        return Node(trial_id, talk=talk, stored=stored)
-    return Node(trial_id, edge["parent_trial_id"], edge["turn"], tuple(edge["changes"]), talk, stored)
 
 
 _EDGES = """

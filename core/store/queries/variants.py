@@ -15,9 +15,7 @@ import orjson
 from core.agents.parts import Part
 from core.events import CallRecord, Rule, Verdict
 from core.images import Image
-from core.journal import ReplyLine, RowLine
-from core.store.database import Store
-from core.store.fold import keep_lines
+from core.journal import RowLine
 from core.store.tables import records
 
 JOURNAL = "variants"
@@ -47,38 +45,25 @@ class Variant:
     variant_id: str = field(default_factory=lambda: uuid.uuid4().hex[:16])
     made_at: float = field(default_factory=time.time)
 
-    @property
-    def cost_usd(self) -> float | None:
-        """US dollars of all its calls, ``None`` where a price is unknown, 0 where no model was called."""
-        costs = [call.cost_usd for call in self.calls if call.error is None]
-        return None if None in costs else sum(cost for cost in costs if cost is not None)
 
-    @property
-    def tokens(self) -> int:
-        """Prompt and completion tokens of all its calls."""
-        return sum(call.prompt_tokens + call.completion_tokens for call in self.calls)
-
-    @property
-    def latency_s(self) -> float:
-        """Seconds of all its calls together."""
-        return sum(call.latency_s for call in self.calls)
-
-
-def keep_variant(store: Store, variant: Variant) -> None:
-    """Journal a variant and what its calls cost, and take both into the database."""
-    replies = [
-        ReplyLine(
-            run_id=JOURNAL, trial_id=JOURNAL, unit=f"{JOURNAL} {variant.variant_id}", key="", number=n, place=n,
-            call=call,
-        )
-        for n, call in enumerate(variant.calls)
-    ]  # fmt: skip
+def line_of(variant: Variant, unit: str = "") -> RowLine:
+    """Return the line of the journal by which a variant is kept, and the piece of work ``unit`` is ended."""
+    messages = []
+    for message in variant.messages:
+        kept = asdict(replace(message, images=()))
+        images = [image.model_dump(exclude_defaults=True) for image in message.images]
+        messages.append({**kept, "images": images} if images else {k: v for k, v in kept.items() if k != "images"})
+    outcome = {
+        "response": variant.response, "extracted": variant.extracted, "verdicts": variant.verdicts,
+        "reason": variant.reason, "detail": variant.detail, "grader": variant.grader,
+        "calls": [call.model_dump(mode="json") for call in variant.calls],
+    }  # fmt: skip
     row = {
         "variant_id": variant.variant_id, "trial_id": variant.trial_id, "step": variant.step_key,
-        "messages": _json([_kept(message) for message in variant.messages]), "model": variant.model,
-        "outcome": _outcome(variant), "note": variant.note, "made_at": variant.made_at,
+        "messages": orjson.dumps(messages).decode(), "model": variant.model,
+        "outcome": orjson.dumps(outcome).decode(), "note": variant.note, "made_at": variant.made_at,
     }  # fmt: skip
-    keep_lines(store, JOURNAL, [*replies, RowLine(table="variants", row=row)])
+    return RowLine(table="variants", row=row, unit=unit)
 
 
 def variants_of(cursor: duckdb.DuckDBPyConnection, trial_id: str, step_key: str | None = None) -> list[Variant]:
@@ -87,13 +72,6 @@ def variants_of(cursor: duckdb.DuckDBPyConnection, trial_id: str, step_key: str 
         SELECT * FROM variants WHERE trial_id = $trial_id AND ($step::VARCHAR IS NULL OR step = $step)
         ORDER BY made_at, rowid"""
     return [_variant(row) for row in records(cursor.execute(sql, {"trial_id": trial_id, "step": step_key}))]
-
-
-def _outcome(v: Variant) -> str:
-    return _json({
-        "response": v.response, "extracted": v.extracted, "verdicts": v.verdicts, "reason": v.reason,
-        "detail": v.detail, "grader": v.grader, "calls": [call.model_dump(mode="json") for call in v.calls],
-    })  # fmt: skip
 
 
 def _variant(row: Mapping[str, Any]) -> Variant:
@@ -107,18 +85,8 @@ def _variant(row: Mapping[str, Any]) -> Variant:
     )  # fmt: skip
 
 
-def _kept(message: Part) -> dict[str, Any]:
-    images = [image.model_dump(exclude_defaults=True) for image in message.images]
-    plain = asdict(replace(message, images=()))
-    return {**plain, "images": images} if images else {k: v for k, v in plain.items() if k != "images"}
-
-
 def _read(kept: Mapping[str, Any]) -> Part:
     images = tuple(Image(**image) for image in kept.get("images", ()))
     said = re.fullmatch(r"message (\d+)", kept.get("source") or "")  # how a message of the dialogue was named once
     place = {"source": None, "turn": int(said[1])} if said else {}
     return Part(**{**kept, **place, "images": images})
-
-
-def _json(value: object) -> str:
-    return orjson.dumps(value).decode()

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from core import paths
+from core.agents.parts import Part
+from core.debugger.question import outcome_of
 from core.debugger.run import BenchRun, start_bench
 from core.debugger.steps import Step, TrialRecord, steps_of_trial
+from core.debugger.variants import Variant, start_rerun
+from core.errors import UsageError
 from core.frameworks.base import Arm, Campaign
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import Settings
@@ -41,6 +46,15 @@ def bench(base_url: str | None = None, *, settings: dict[str, Any] | None = None
     run.join(60)
     assert not run.running, "the run did not end"
     return run
+
+
+def run_again(step: Step, messages: Sequence[Part], trial: TrialRecord, **options: Any) -> Variant:
+    """Run a step again to the end; raise ``UsageError`` with the sentence where nothing could be sent."""
+    started = start_rerun(step, messages, trial, **options)
+    started.join(60)
+    if started.error is not None:
+        raise UsageError(started.error)
+    return outcome_of(started)  # type: ignore[no-any-return]
 
 
 def steps(trial: TrialRecord) -> dict[str, Step]:

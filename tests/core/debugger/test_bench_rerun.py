@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,14 @@ import pytest
 
 from core.agents.parts import Part
 from core.datasets.select import cases_of
+from core.debugger.question import outcome_of
 from core.debugger.steps import TrialRecord
-from core.debugger.variants import Rerun, Variant, rerun, start_rerun, variants_of
-from core.errors import UsageError
-from core.models.registry import load_registry
+from core.debugger.variants import Variant, start_rerun, variants_of
+from core.live.session import Session
 from core.store.database import Store
-from core.store.queries.variants import keep_variant
-from tests.core.debugger.bench_stage import REFERENCE, bench, steps
+from core.store.fold import keep_lines
+from core.store.queries.variants import JOURNAL, line_of
+from tests.core.debugger.bench_stage import REFERENCE, bench, run_again, steps
 from tests.core.frameworks.stage import Actors, is_answer, role_of
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply
@@ -42,11 +42,7 @@ def edited(trial: TrialRecord, key: str, part: str, text: str) -> tuple[Part, ..
 
 def again(trial: TrialRecord, key: str, messages: tuple[Part, ...], **options: Any) -> Variant:
     """Run a step again in its thread, and return the variant."""
-    started = start_rerun(steps(trial)[key], messages, trial, **options)
-    started.join(60)
-    assert started.error is None
-    assert started.variant is not None
-    return started.variant
+    return run_again(steps(trial)[key], messages, trial, **options)
 
 
 def test_exactly_the_edited_messages_go_out_with_the_sampling_of_the_run(
@@ -68,13 +64,13 @@ def test_exactly_the_edited_messages_go_out_with_the_sampling_of_the_run(
 def test_an_answer_is_judged_by_the_trials_grader(trial: TrialRecord, fake_provider_thread: FakeProvider) -> None:
     fake_provider_thread.script = Actors(answer="**Final Diagnosis:** Psoriasis", extract="Psoriasis", judge="No")
     messages = edited(trial, "answer:vignette:frq", "case", "A man itches.")
-    variant = again(trial, "answer:vignette:frq", messages, note="shorter")
+    variant = again(trial, "answer:vignette:frq", messages)
     assert (variant.response, variant.extracted) == ("**Final Diagnosis:** Psoriasis", "Psoriasis")
     assert (variant.verdicts, variant.grader) == ((("frq", "incorrect"),), "openai/grader")
     assert [(c.role, c.purpose) for c in variant.calls] == [
         ("doctor", "answer"), ("grader", "extract"), ("grader", "judge"),
     ]  # fmt: skip
-    assert (variant.tokens, variant.note) == (3 * 18, "shorter")
+    assert [call.prompt_tokens + call.completion_tokens for call in variant.calls] == [18] * 3
     sent = variant.calls[0].request["messages"]
     assert sent[1]["content"].startswith("A man itches.\n\nWhat is the most likely diagnosis?")
 
@@ -131,7 +127,9 @@ def test_a_providers_failure_is_a_variant_with_its_reason_and_no_verdict(
 
 def test_a_graders_failure_leaves_the_answer_unjudged(trial: TrialRecord, fake_provider_thread: FakeProvider) -> None:
     broken = Reply(status=404, error={"error": {"message": "gone"}})
-    fake_provider_thread.script = Actors(fault=lambda body: broken if role_of(body) == "grader" else None)
+    fake_provider_thread.script = Actors(
+        answer="**Final Diagnosis:** Psoriasis", fault=lambda body: broken if role_of(body) == "grader" else None
+    )
     variant = again(trial, "answer:vignette:frq", steps(trial)["answer:vignette:frq"].messages)
     assert variant.verdicts == (("frq", "provider_error"),)
     assert variant.response is not None
@@ -166,20 +164,11 @@ def test_what_cannot_be_sent_is_said_and_nothing_is_kept(
     assert variants_of(trial.trial_id) == []
 
 
-def _failed(started: Rerun) -> str:
+def _failed(started: Session) -> str:
     started.join(60)
-    assert started.variant is None
+    assert outcome_of(started) is None
     assert started.error is not None
     return started.error
-
-
-async def test_the_same_within_an_event_loop(trial: TrialRecord) -> None:
-    step = steps(trial)["ask:2"]
-    variant = await rerun(step, step.messages, trial, keep=False)
-    assert variant.response == "How old are you?"
-    assert variants_of(trial.trial_id) == []
-    with pytest.raises(UsageError):
-        await rerun(step, step.messages, trial, model="nobody/x")
 
 
 def test_a_rerun_can_be_stopped_and_leaves_nothing(trial: TrialRecord, fake_provider_thread: FakeProvider) -> None:
@@ -187,18 +176,16 @@ def test_a_rerun_can_be_stopped_and_leaves_nothing(trial: TrialRecord, fake_prov
     started = start_rerun(steps(trial)["ask:2"], steps(trial)["ask:2"].messages, trial)
     started.stop()
     started.join(30)
-    assert (started.running, started.variant, variants_of(trial.trial_id)) == (False, None, [])
+    assert (started.running, outcome_of(started), variants_of(trial.trial_id)) == (False, None, [])
 
 
-async def test_the_reference_cast_unedited_says_the_same_again() -> None:
+def test_the_reference_cast_unedited_says_the_same_again() -> None:
     arms = (("vignette", "mcq"), ("multi_turn_exam", "mcq_many"), ("summarized", "frq"))
-    trial = (await asyncio.to_thread(bench, names=REFERENCE, arms=arms)).record(0)
-    registry = load_registry()
+    trial = bench(names=REFERENCE, arms=arms).record(0)
     for key, step in steps(trial).items():
-        variant = await rerun(step, step.messages, trial, registry=registry, keep=False)
+        variant = run_again(step, step.messages, trial)
         said = step.response or ("Yes" if step.verdicts == (("frq", "correct"),) else "No")
         assert (variant.response, variant.verdicts, variant.calls) == (said, step.verdicts, ()), key
-        assert variant.cost_usd == 0
 
 
 def test_the_reference_doctor_reads_the_edited_case_dialogue_and_choices() -> None:
@@ -239,7 +226,7 @@ def test_variants_survive_a_restart_and_are_read_back_whole(trial: TrialRecord, 
     assert count == 1
     assert variants_of(trial.trial_id) == [variant]
     second = replace(variant, variant_id="second", made_at=variant.made_at + 1, note="later")
-    keep_variant(Store(), second)
+    keep_lines(Store(), JOURNAL, [line_of(second)])
     assert variants_of(trial.trial_id, step.key) == [variant, second]
 
 
@@ -268,4 +255,16 @@ def test_a_variant_keeps_what_was_thought_apart(
     assert all(SECRET in (call.reasoning or "") for call in variant.calls)
     (kept,) = variants_of(trial.trial_id)
     assert kept == variant
-    assert [call.reasoning_tokens for call in kept.calls] == [60] * 3
+    assert [call.reasoning_tokens for call in kept.calls] == [60], "what the grader said of these words still holds"
+
+
+def test_what_a_grader_said_in_another_trial_of_the_run_holds_too(fake_provider_thread: FakeProvider) -> None:
+    fake_provider_thread.script = Actors()
+    run = bench(fake_provider_thread.base_url, arms=(("vignette", "frq"),), trials=2)
+    sent = len(fake_provider_thread.bodies)
+    assert sent == 2 * 2 + 1, "two answers, each is read; the pair is judged once"
+    for number in (0, 1):
+        trial = run.record(number)
+        variant = again(trial, "answer:vignette:frq", steps(trial)["answer:vignette:frq"].messages)
+        assert variant.verdicts == (("frq", "correct"),)
+    assert len(fake_provider_thread.bodies) == sent + 2

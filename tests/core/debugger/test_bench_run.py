@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from core.debugger.run import matrix, start_bench
+from core.debugger.run import matrix, resume_bench, start_bench
 from core.debugger.stored import load_bench, load_record
 from core.errors import UsageError
 from core.events import Answered, Event, Finished, Utterance
@@ -200,3 +200,32 @@ def test_the_matrix_of_hand_made_events() -> None:
     assert frq.cells[1].detail == "filter"
     assert frq.correct() == (1, 1)
     assert [row.cells[0].state for row in matrix({0: []}, ARMS)] == ["waiting"] * 5
+
+
+def test_a_run_that_was_stopped_goes_on_and_pays_for_nothing_twice(fake_provider_thread: FakeProvider) -> None:
+    fake_provider_thread.script = actors = Actors()
+    whole = bench(fake_provider_thread.base_url, trials=2)
+    unbroken = len(fake_provider_thread.requests)
+    fake_provider_thread.requests.clear()
+    left = iter(range(unbroken - 3))
+
+    def hanging(body: dict[str, Any]) -> Any:
+        return actors(body) if next(left, None) is not None else Reply("…", delay_s=60)
+
+    fake_provider_thread.script = hanging
+    run = start_bench(campaign(settings=Settings(base_url=fake_provider_thread.base_url), trials=2))
+    until(lambda: len(fake_provider_thread.requests) > unbroken - 3)
+    run.stop()
+    run.join(30)
+    assert run.progress.done < 2
+    in_the_air = len(fake_provider_thread.requests) - (unbroken - 3)
+    fake_provider_thread.script = actors
+    again = resume_bench(run.run_id)
+    again.join(60)
+    assert again.error is None
+    assert len(fake_provider_thread.requests) == unbroken + in_the_air
+    assert [[cell.verdict() for cell in row.cells] for row in again.matrix()] == [
+        [cell.verdict() for cell in row.cells] for row in whole.matrix()
+    ]
+    assert load_bench(run.run_id) is not None
+    assert (again.progress.done, again.run_id) == (2, run.run_id)

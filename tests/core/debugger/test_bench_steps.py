@@ -117,7 +117,7 @@ def test_a_pair_that_the_grader_remembers_says_that_it_was_not_asked_again(watch
     first, second = told["judge:vignette:frq"], told["judge:multi_turn:frq"]
     assert (first.call is not None, first.response, first.note) == (True, "Yes", "")
     assert (second.call, second.would_be_sent) == (None, True)
-    assert "judged the same pair before" in second.note
+    assert "it was not asked again" in second.note
     assert second.verdicts == (("frq", "correct"),)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,26 +12,39 @@ from typing import Any
 import orjson
 import pytest
 
+from core.agents.base import Turn
+from core.agents.ledger_models import FactJudge
 from core.agents.parts import Part, placed, sent_messages
+from core.debugger.question import ask_model, outcome_of
 from core.debugger.run import start_bench
 from core.debugger.steps import Step, TrialRecord, steps_of_trial
 from core.debugger.stored import load_record
-from core.debugger.variants import rerun, variants_of
+from core.debugger.variants import variants_of
 from core.errors import UsageError
-from core.events import Called, CallRecord
+from core.events import Called, CallRecord, Finished, Graded, Started, Utterance
 from core.frameworks.base import Arm, Campaign, default_pack, framework
 from core.frameworks.casting import CastNames
+from core.jobs.plan import campaign_of
 from core.journal import journal_path
+from core.live.fork import ForkPlan, start_fork, stored_origin
+from core.live.session import Session
+from core.live.start import resume_consultation, start_consultation
+from core.live.stored import unfinished
 from core.models.registry import load_registry
 from core.prompts import load_pack
 from core.store.database import Store
 from core.store.fold import fold
+from core.text.facts import facts_of
+from core.text.judged import Judged
+from tests.core.debugger.bench_stage import run_again
 from tests.core.frameworks import test_automedic_wire as automedic
 from tests.core.frameworks import test_consultation_wire as consultation
 from tests.core.frameworks import test_wire_probe as probing
 from tests.core.frameworks.stage import CASE, NAMES, QUICK, is_extraction, role_of
 from tests.support.fake_provider import FakeProvider, running
+from tests.support.replies import Reply
 
+EDIT = "It itches at noon only."
 GOLDEN = Path(__file__).parent / "golden"
 
 
@@ -179,7 +192,7 @@ def test_an_edited_part_is_sent_word_for_word_and_the_rest_as_it_was(played: Pla
             continue
         edited = (replace(step.messages[0], content="Edited {{ by }} hand."), *step.messages[1:])
         before = len(played.provider.bodies)
-        variant = asyncio.run(rerun(step, edited, played.trial))
+        variant = run_again(step, edited, played.trial)
         body = played.provider.bodies[before]
         assert body["messages"] == sent_messages(edited), step.key
         assert str(body["messages"][0]["content"]).startswith("Edited {{ by }} hand.")
@@ -241,9 +254,7 @@ def test_an_old_call_can_be_edited_and_sent_again(fake_provider_thread: FakeProv
     trial = opened("consultation")
     solving = by_key(trial)["answer:multi_turn:frq"]
     edited = (replace(solving.messages[0], content="What is it?"),)
-    variant = asyncio.run(
-        rerun(solving, edited, trial, grader="reference", base_url=fake_provider_thread.base_url)
-    )  # fmt: skip
+    variant = run_again(solving, edited, trial, grader="reference", base_url=fake_provider_thread.base_url)
     assert fake_provider_thread.bodies[0]["messages"] == [{"role": "user", "content": "What is it?"}]
     assert (variant.response, variant.verdicts) == ("Psoriasis", (("frq", "incorrect"),))
 
@@ -265,5 +276,216 @@ def test_rules_of_other_frameworks_show_what_was_said_and_why_they_cannot_be_run
     assert [(m.part, m.turn) for m in reply.messages] == [("dialogue", turn) for turn in range(reply.turn or 0)]
     assert "no model was sent anything" in reply.note
     with pytest.raises(UsageError, match="No model played this step"):
-        asyncio.run(rerun(reply, reply.messages, trial, keep=False))
+        run_again(reply, reply.messages, trial)
     assert {"answer:multi_turn:mcq"} <= {step.key for step in told}
+
+
+# What was paid for once. Each of these says with the provider's own count what is asked again: nothing but what is new.
+
+
+def asked(played: Played) -> list[dict[str, Any]]:
+    """Return what the provider was asked since the last look."""
+    new = played.provider.bodies
+    played.provider.requests.clear()
+    return new
+
+
+def spent() -> tuple[int, int]:
+    """Fold into a new database; return the calls in it, each by its id once, and the tokens that they took."""
+    store = Store()
+    store.path.unlink(missing_ok=True)
+    fold(store)
+    with store.read() as cursor:
+        sql = "SELECT count(*), count(DISTINCT call_id), sum(prompt_tokens + completion_tokens)::INT FROM calls"
+        calls, ids, tokens = cursor.execute(sql).fetchall()[0]
+    assert calls == ids, "a call is listed once"
+    return calls, tokens
+
+
+def start(trial: TrialRecord, turn: int, text: str | None = None) -> Session:
+    """Fork a trial at a message, with its own cast, settings and questions."""
+    origin = stored_origin(trial.trial_id)
+    arms: tuple[Arm, ...] = tuple((f, q) for f, q in trial.header.arms)  # type: ignore[misc]
+    plan = ForkPlan(trial.trial_id, turn, text, origin.names, origin.settings_with(), arms=arms, seed=origin.seed)
+    return start_fork(plan, origin)
+
+
+def ended(session: Session) -> TrialRecord:
+    """Wait for a session's end, and return its trial as it is stored."""
+    session.join(60)
+    assert session.error is None
+    record = load_record(session.key)
+    assert record is not None
+    return record
+
+
+def replied(trial: TrialRecord) -> int:
+    """Return the patient's first message."""
+    said = [event for event in trial.events if isinstance(event, Utterance)]
+    return next(event.turn for event in said if event.turn > 0 and event.role == "patient")
+
+
+def test_a_fork_asks_for_nothing_that_was_asked_before(played: Played) -> None:
+    trial = played.trial
+    calls, tokens = spent()
+    asked(played)
+    again = ended(start(trial, len([e for e in trial.events if isinstance(e, Utterance)]) - 1))
+    assert asked(played) == [], "nothing was changed, and there is nothing more to say"
+    outcome = [(e.rule, e.verdict, e.extracted) for e in trial.events if isinstance(e, Graded)]
+    assert [(e.rule, e.verdict, e.extracted) for e in again.events if isinstance(e, Graded)] == outcome
+    answers = [step for step in steps_of_trial(again) if step.kind == "answer"]
+    assert answers
+    assert all("it was not asked again" in step.note and step.call is None for step in answers)
+    branch = ended(start(trial, replied(trial), EDIT))
+    new = [body["messages"] for body in asked(played)]
+    assert new
+    before = [body["messages"] for body in played.bodies]
+    assert [messages for messages in new if messages in before] == []
+    ended(start(branch, replied(branch), f"{EDIT} Or at noon."))
+    other = [body["messages"] for body in asked(played)]
+    assert other
+    assert [messages for messages in other if messages in [*before, *new]] == [], "nor its parent's parent's"
+    made = len(new) + len(other)
+    assert spent() == (calls + made, tokens + 18 * made)
+
+
+def test_run_on_unchanged_the_talk_is_another_sample(played: Played) -> None:
+    asked(played)
+    ended(start(played.trial, replied(played.trial)))
+    bodies = asked(played)
+    talk = [step for step in called(played.trial) if step.kind in ("ask", "reply")]
+    again = [step.sent for step in talk if (step.turn or 0) > replied(played.trial)]
+    assert [body["messages"] for body in bodies if body["messages"] in again] == again
+    assert not [step.key for step in called(played.trial) if step.kind == "answer" and step.sent in bodies]
+
+
+def test_a_fork_that_was_stopped_goes_on_where_it_was(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    trial, text = played.trial, f"{EDIT} Or at night."
+    asked(played)
+    whole = ended(start(trial, replied(trial), text))
+    unbroken = len(asked(played))
+    with monkeypatch.context() as patch:
+        patch.setattr(played.provider, "script", hanging(played.play.script, after=unbroken - 1))
+        branch = start(trial, replied(trial), text)
+        stopped_at(branch, played, unbroken)
+    assert load_record(branch.key) is None
+    header = unfinished(branch.key)
+    assert header is not None
+    again = resume_consultation(header)
+    record = ended(again)
+    assert len(asked(played)) == unbroken + 1, "the last reply was in the air"
+    assert again.unit is not None
+    assert again.unit.remembered >= unbroken - 1
+    assert again.unit.unused == 0
+    said = [[e.text for e in one.events if isinstance(e, Utterance)] for one in (record, whole)]
+    assert said[0] == said[1]
+    assert [e.seed for e in record.events if isinstance(e, Started)] == [trial.seed]
+    assert unfinished(branch.key) is None
+
+
+def hanging(script: Callable[[dict[str, Any]], Any], after: int) -> Callable[[dict[str, Any]], Any]:
+    """A script whose replies never come after so many."""
+    left = iter(range(after))
+    return lambda body: script(body) if next(left, None) is not None else Reply("…", delay_s=60.0)
+
+
+def stopped_at(session: Session, played: Played, number: int) -> None:
+    """Stop a session once the provider was asked so often."""
+    deadline = time.monotonic() + 60
+    while len(played.provider.requests) < number and session.running:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    session.stop()
+    session.join(30)
+
+
+def test_a_consultation_that_broke_off_is_held_on_and_pays_for_nothing_twice(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    header = played.trial.header
+    campaign = replace(campaign_of(header), prompts=header.prompt_pack)
+    asked(played)
+    whole = ended(start_consultation(campaign))
+    unbroken = len(asked(played))
+    with monkeypatch.context() as patch:
+        patch.setattr(played.provider, "script", hanging(played.play.script, after=3))
+        session = start_consultation(campaign)
+        stopped_at(session, played, 4)
+    assert not any(isinstance(event, Finished) for event in session.snapshot())
+    header = unfinished(session.key)  # as if this process knew nothing of it
+    assert header is not None
+    again = resume_consultation(header)
+    stored = ended(again)
+    assert len(asked(played)) == unbroken + 1
+    said = [[e.text for e in one.events if isinstance(e, Utterance)] for one in (stored, whole)]
+    assert said[0] == said[1]
+    assert list(stored.events) == again.snapshot()
+
+
+def test_a_variant_that_broke_off_is_not_paid_for_again(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program breaks when all is paid for, before the variant is stored."""
+
+    async def breaks(*_: object) -> None:
+        raise RuntimeError("killed")
+
+    step = by_key(played.trial)[next(key for key in played.play.keys if key.startswith("answer"))]
+    sent = (*step.messages[:-1], replace(step.messages[-1], content=f"{step.messages[-1].content} Quick!"))
+    kept = variants_of(played.trial.trial_id, step.key)
+    calls, tokens = spent()
+    asked(played)
+    with monkeypatch.context() as patch:
+        patch.setattr("core.debugger.variants.finish", breaks)
+        with pytest.raises(UsageError, match="killed"):
+            run_again(step, sent, played.trial)
+    paid = len(asked(played))
+    assert paid >= 1
+    assert spent() == (calls + paid, tokens + 18 * paid), "what was paid for is counted all the same"
+    variant = run_again(step, sent, played.trial)
+    assert asked(played) == []
+    assert len(variant.calls) == paid
+    assert variants_of(played.trial.trial_id, step.key) == [*kept, variant]
+    run_again(step, sent, played.trial)
+    assert len(asked(played)) == 1, "another sample of the step; what its grader said of the same words still holds"
+
+
+def test_a_step_run_again_forgets_its_own_reply_and_no_other(played: Played) -> None:
+    for step in called(played.trial):
+        asked(played)
+        run_again(step, step.messages, played.trial)
+        assert [body["messages"] for body in asked(played)] == [step.sent], step.key
+
+
+def test_a_question_on_a_trial_that_was_stopped_goes_on(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first reply cannot be read; the repair is asked for, and stopped."""
+    dialogue = tuple(Turn(e.role, e.text) for e in played.trial.events if isinstance(e, Utterance))
+    facts = facts_of(CASE)
+    marks = orjson.dumps({"facts": [{"id": fact.id, "mark": "never_elicited"} for fact in facts]}).decode()
+    url = str(played.trial.header.settings["base_url"])
+
+    def ask() -> Session:
+        return ask_model(
+            "openai/judge", lambda voice, pack: FactJudge(voice, pack).judge(facts, dialogue), "marks", base_url=url
+        )
+
+    calls, tokens = spent()
+    asked(played)
+    with monkeypatch.context() as patch:
+        patch.setattr(played.provider, "script", hanging(lambda body: "None at all.", after=1))
+        stopped_at(ask(), played, 2)
+    assert len(asked(played)) == 2
+    with monkeypatch.context() as patch:
+        patch.setattr(played.provider, "script", lambda body: marks)
+        session = ask()
+        session.join(30)
+    (repair,) = asked(played)
+    assert repair["messages"][1]["content"] == "None at all."
+    assert isinstance(found := outcome_of(session), Judged)
+    assert found.unreadable is None
+    again = ask()
+    again.join(30)
+    assert (asked(played), outcome_of(again)) == ([], found), "the same question has the same answer"
+    assert spent() == (calls + 2, tokens + 2 * 18)
+    with Store().read() as cursor:
+        kept = cursor.execute("SELECT parts FROM calls WHERE trial_id = 'questions'").fetchall()
+    prompts = [[part.get("prompt") for part in orjson.loads(parts)] for (parts,) in kept]
+    assert sorted(prompts, key=len) == [["judge_facts"], ["judge_facts", None, "repair"]]

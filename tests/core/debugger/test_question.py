@@ -25,7 +25,7 @@ async def ask(voice: Voice, pack: PromptPack) -> AsyncIterator[Any]:
 
 def test_the_outcome_is_there_when_the_model_has_answered(fake_provider_thread: FakeProvider) -> None:
     fake_provider_thread.script = ["7"]
-    session = ask_model("openai/mine", ask, base_url=fake_provider_thread.base_url)
+    session = ask_model("openai/mine", ask, "how many", base_url=fake_provider_thread.base_url)
     session.join(30)
     assert session.error is None
     assert outcome_of(session) == 7
@@ -38,7 +38,7 @@ def test_the_outcome_is_there_when_the_model_has_answered(fake_provider_thread: 
 
 def test_a_provider_that_fails_leaves_a_sentence_and_no_outcome(fake_provider_thread: FakeProvider) -> None:
     fake_provider_thread.script = [failing(400, "no such model")]
-    session = ask_model("openai/mine", ask, base_url=fake_provider_thread.base_url)
+    session = ask_model("openai/mine", ask, "how many", base_url=fake_provider_thread.base_url)
     session.join(30)
     assert outcome_of(session) is None
     assert "no such model" in str(session.error)
@@ -47,7 +47,7 @@ def test_a_provider_that_fails_leaves_a_sentence_and_no_outcome(fake_provider_th
 
 def test_it_can_be_stopped_while_the_model_is_silent(fake_provider_thread: FakeProvider) -> None:
     fake_provider_thread.script = [Reply("7", delay_s=60)]
-    session = ask_model("openai/mine", ask, base_url=fake_provider_thread.base_url)
+    session = ask_model("openai/mine", ask, "how many", base_url=fake_provider_thread.base_url)
     assert session.running
     assert outcome_of(session) is None
     session.stop()
@@ -60,4 +60,4 @@ def test_it_can_be_stopped_while_the_model_is_silent(fake_provider_thread: FakeP
 def test_a_missing_key_is_said_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(UsageError, match="OPENAI_API_KEY"):
-        ask_model("openai/gpt-4o", ask)
+        ask_model("openai/gpt-4o", ask, "how many")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import shutil
@@ -14,7 +13,7 @@ import pytest
 from core.cli.progress import progress_bar
 from core.debugger.steps import steps_of_trial
 from core.debugger.stored import load_record
-from core.debugger.variants import rerun, variants_of
+from core.debugger.variants import variants_of
 from core.frameworks.base import default_pack
 from core.jobs.completing import Options as Completing
 from core.jobs.completing import complete_cases
@@ -28,6 +27,7 @@ from core.live.start import one_case, start_consultation
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.cases import completions, profile_versions
+from tests.core.debugger.bench_stage import run_again
 from tests.core.jobs.test_paid_once import TOKENS, a_campaign, everybody
 from tests.core.jobs.workshop import begun, go, plan, registry, trial_lines
 from tests.support.campaigns import beside_rules
@@ -90,7 +90,7 @@ def test_every_result_and_every_token_comes_back(paying: FakeProvider) -> None:
     trial = load_record(trial_lines(header.run_id)[0].trial_id)
     assert trial is not None
     step = next(step for step in steps_of_trial(trial) if step.kind == "answer")
-    variant = asyncio.run(rerun(step, step.messages, trial, base_url=url))
+    variant = run_again(step, step.messages, trial, base_url=url)
     fold(store)
     before = results(store)
     assert {name: len(rows) for name, rows in before.items() if name in RESULTS[6:]} == {
@@ -99,6 +99,8 @@ def test_every_result_and_every_token_comes_back(paying: FakeProvider) -> None:
     assert spent(store) == (len(paying.requests), len(paying.requests) * TOKENS)
     with store.read() as cursor:
         roles = dict(cursor.execute("SELECT model, any_value(role) FROM calls GROUP BY model").fetchall())
+        without = cursor.execute("SELECT DISTINCT purpose FROM calls WHERE parts NOT LIKE '%source_hash%'").fetchall()
+    assert without == [], "each says which prompt was sent, whoever asked"
     assert roles["openai/judge"] == roles["openai/strict"] == "grader"
     assert (roles["openai/profiler"], roles["openai/completer"]) == ("profiler", "doctor")
 

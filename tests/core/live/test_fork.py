@@ -17,7 +17,9 @@ from core.events import Answered, Ended, Started, Utterance
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import Settings
-from core.jobs.plan import header_of, unfinished_twin
+from core.jobs.plan import header_of, trials_of, unfinished_twin
+from core.jobs.run import Options, begin, carry_out
+from core.journal import RunHeader
 from core.live.fork import FORK_ARMS, ForkPlan, running_origin, start_fork, stored_origin
 from core.live.session import Session
 from core.live.start import one_case, start_consultation, start_replay
@@ -113,6 +115,21 @@ def test_run_on_unchanged_the_reference_cast_says_the_same_again(parent: Session
     noted = started(again).parent
     assert noted is not None
     assert (noted.turn, noted.changes) == (4, ())  # message 3 is kept, so 4 is the first that might have differed
+
+
+def test_a_branch_that_was_killed_is_resumed_as_the_branch_it_is(parent: Session) -> None:
+    branch = fork(parent.key, 3, OTHER_REPLY, seed=7)
+    header = branch.meta["header"]
+    assert isinstance(header, RunHeader)
+    header = header.model_copy(update={"run_id": "fork-killed"})
+    begin(header)
+    assert carry_out(header, load_registry(), Options()).progress.done == 1
+    loaded = load_trial(trials_of(header)[0].trial_id)
+    assert loaded is not None
+    begun, *events = loaded[1]
+    assert isinstance(begun, Started)
+    assert (begun.parent, begun.seed) == (started(branch).parent, 7)
+    assert tuple(e.text for e in events if isinstance(e, Utterance)) == tuple(turn.text for turn in branch.dialogue)
 
 
 def test_the_same_words_with_blanks_around_them_are_no_edit(parent: Session) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,10 @@ from core.errors import UsageError
 from core.events import PASSING, Finished, Graded, Started, Utterance
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
+from core.journal import RunHeader
 from core.live.session import Session
-from core.live.start import one_case, start_consultation, start_replay
-from core.live.stored import load_setup, load_trial
+from core.live.start import one_case, resume_consultation, start_consultation, start_replay
+from core.live.stored import load_trial
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal
@@ -51,7 +53,7 @@ def test_a_finished_consultation_is_stored_and_loads_as_the_same_events(case: Ca
 
     loaded = load_trial(session.key)
     assert loaded is not None
-    stored_case, stored = loaded
+    stored_case, stored, _ = loaded
     assert stored_case == case
     assert stored == events
 
@@ -99,6 +101,28 @@ def test_humans_in_both_seats_hold_a_consultation_that_is_stored(case: Case) -> 
     assert loaded[1] == session.snapshot()
 
 
+def test_people_are_not_asked_again_for_what_they_said_before_it_was_stopped(case: Case) -> None:
+    def held(session: Session, messages: int) -> Session:
+        deadline = time.monotonic() + 60
+        while session.waiting is None or len(session.dialogue) < messages:
+            assert time.monotonic() < deadline
+            session.join(0.02)
+        return session
+
+    session = begin(case, CastNames("reference/bayes", "human"))
+    session.say("patient", "My chest hurts.")
+    held(session, 3).stop()
+    session.join(30)
+    header = session.meta["header"]
+    assert isinstance(header, RunHeader)
+    again = resume_consultation(header, session.spoken)
+    again.speed = 1000.0
+    assert held(again, 3).dialogue == session.dialogue
+    assert (again.key, again.spoken) == (session.key, [("patient", "My chest hurts.")])
+    again.stop()
+    again.join(30)
+
+
 def test_a_model_without_its_key_does_not_start(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(UsageError, match="OPENAI_API_KEY"):
@@ -117,9 +141,8 @@ def test_a_stored_trial_comes_with_the_case_as_its_run_held_it_and_with_its_cast
     fold(store)
     write_journal(store.journals, "later", later)
     fold(store)
-    loaded, setup = load_trial("run/1/0"), load_setup("run/1/0")
+    loaded = load_trial("run/1/0")
     assert loaded is not None
-    assert loaded[0] == held
-    assert setup is not None
+    found, _, setup = loaded
+    assert found == held
     assert (setup.run.doctor, setup.run.settings) == ("openai/a", {"persona": "terse"})
-    assert load_setup("nobody") is None

@@ -15,14 +15,14 @@ from core.errors import AnamnesisError
 from core.journal import TrialLine, trial_id
 from core.store import migrations
 from core.store.database import Store
-from core.store.fold import fold
+from core.store.fold import fold, keep_lines
 from core.store.queries.accuracy import case_scores
 from core.store.queries.cases import StoredCompletion, case, completions
 from core.store.queries.history import newest_items
 from core.store.queries.release import ReleaseBatch, document, write_release
 from core.store.queries.reviews import Annotation, add_annotations, add_review, annotations_of, reviews
 from core.store.queries.transcripts import calls_of, grade_history, latest_grades, trial_events
-from core.store.queries.variants import Variant, keep_variant, variants_of
+from core.store.queries.variants import JOURNAL, Variant, line_of, variants_of
 from core.store.review_records import Review, ReviewPlan
 from core.store.runs import run
 from core.store.tables import insert
@@ -181,7 +181,7 @@ def test_a_column_more_in_every_table_disturbs_no_reader_and_no_writer(
         insert(connection, "INSERT INTO completions BY NAME SELECT * FROM incoming", "completions", [astuple(done)])
         add_review(connection, review, [])
         write_release(connection, ReleaseBatch(documents={"notes.txt": ("d", b"words")}))
-    keep_variant(store, Variant("run/1/0", "doctor", (step,), "m"))
+    keep_lines(store, JOURNAL, [line_of(Variant("run/1/0", "doctor", (step,), "m"))])
     with store.read() as cursor:
         assert trial_events(cursor, "run/1/0") == a_stream()
         assert len(latest_grades(cursor, "run/1/0")) == 3

@@ -8,8 +8,8 @@ from core.agents.parts import Part
 from core.events import CallRecord
 from core.journal import DeletedLine
 from core.store.database import Store
-from core.store.fold import fold
-from core.store.queries.variants import Variant, keep_variant, variants_of
+from core.store.fold import fold, keep_lines
+from core.store.queries.variants import JOURNAL, Variant, line_of, variants_of
 from tests.core.store.builders import a_header, a_trial, write_journal
 
 MESSAGES = (
@@ -38,26 +38,18 @@ def test_a_variant_is_read_back_whole_and_the_oldest_comes_first(tmp_path: Path)
     failed = a_variant(reason="refused", detail="no", made_at=5.0)
     other = a_variant("answer:vignette:mcq", made_at=7.0)
     for one in (later, failed, other):
-        keep_variant(store, one)
+        keep_lines(store, JOURNAL, [line_of(one)])
     with store.read() as cursor:
         assert variants_of(cursor, "run/1/0") == [failed, other, later]
         assert variants_of(cursor, "run/1/0", "ask:2") == [failed, later]
         assert variants_of(cursor, "run/1/1") == []
 
 
-def test_what_a_variant_used() -> None:
-    assert (a_variant().cost_usd, a_variant().tokens, a_variant().latency_s) == (0, 0, 0)
-    two = a_variant(calls=(a_call(0.5), a_call(0.25)))
-    assert (two.cost_usd, two.tokens, two.latency_s) == (0.75, 14, 3.0)
-    assert a_variant(calls=(a_call(0.5), a_call(None))).cost_usd is None
-    assert a_variant(calls=(a_call(0.5), a_call(None, error="timeout: slow"))).cost_usd == 0.5
-
-
 def test_the_variants_of_a_deleted_trial_go_with_it(tmp_path: Path) -> None:
     store = Store(tmp_path / "x.duckdb")
     write_journal(store.journals, "run", a_header(), a_trial())
     fold(store)
-    keep_variant(store, a_variant())
+    keep_lines(store, JOURNAL, [line_of(a_variant())])
     write_journal(store.journals, "run", DeletedLine(run_id="run", trial_id="run/1/0"))
     fold(store)
     with store.read() as cursor:

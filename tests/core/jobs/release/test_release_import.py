@@ -133,7 +133,7 @@ def test_a_conversation_reads_back_as_events(tmp_path: Path) -> None:
     assert places["Utterance"] < places["Ended"] < places["Summarised"]
     stored = load_trial(trial_id)
     assert stored is not None
-    case, again = stored
+    case, again, _ = stored
     assert isinstance(case, Case)
     assert again == events
 

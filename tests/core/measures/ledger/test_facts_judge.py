@@ -40,7 +40,7 @@ def made_up(turn: Any = 5, words: str = "my left knee has hurt for years", contr
 
 
 def test_it_is_shown_the_case_facts_with_ids_and_numbered_messages_and_never_the_diagnosis() -> None:
-    prompt = facts_task(facts_pack(), "t", CASE, FACTS, TALK).prompt
+    prompt = facts_task(facts_pack(), "t", CASE, FACTS, TALK).prompt.content
     assert CASE.vignette in prompt
     assert f"\n{METFORMIN}: takes metformin\n" in prompt
     assert "\n[5] Patient: Yes, my left knee has hurt for years.\n" in prompt
