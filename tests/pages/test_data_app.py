@@ -180,7 +180,7 @@ def test_profiles_by_rule_are_made_in_the_background_and_counted(filled: Store, 
     button(app, "Make profiles of 70 cases").click().run()
     run_until(app, lambda page: "70 of 70" in [metric.value for metric in page.metric] and page.success)
     assert trouble(app) == []
-    assert "Rules (rules-3): 70 cases looked at, 70 suitable." in words(app).replace("\\", "")
+    assert "Rules (rules-4): 70 cases looked at, 70 suitable." in words(app).replace("\\", "")
     assert "This maker has looked at every case." in words(app)
     assert button(app, "Make profiles of 0 cases").disabled
     with filled.read() as cursor:

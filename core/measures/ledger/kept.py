@@ -49,7 +49,7 @@ class FactsLedger(Measure):
     """What became of each fact of the case in a conversation: asked, volunteered, never elicited."""
 
     name = "ledger"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     parcel = 60
     seconds_each = 0.03
 
