@@ -11,7 +11,7 @@ import functools
 import re
 
 from core.text.patient_terms import lexicon
-from core.vocabulary import DENIES
+from core.vocabulary import DENIES, UNITS
 
 _WORDS: tuple[tuple[str, str], ...] = (
     # whole phrases first
@@ -136,8 +136,7 @@ _WORDS: tuple[tuple[str, str], ...] = (
 """What stands in a vignette, and what a patient says; the first that fits a place is taken."""
 _SAID = tuple((re.compile(rf"\b(?:{written})(?!\w)", re.IGNORECASE), said) for written, said in _WORDS)
 _EXAMINERS = re.compile(
-    r"\b(?:temperature|pulse|pressure|rate)\b[^.]{0,25}\d|\bmm ?hg\b|\d\s?/ ?min\b|\d\s*(?:mg/d|g/d|g/l|meq|mmol|"
-    r"u/l|iu/|[μµu]g/|ng/|pg/|mm/h|/hpf|/mm|kg/m)|"
+    rf"\b(?:temperature|pulse|pressure|rate)\b[^.]{{0,25}}\d|\bmm ?hg\b|\d\s?/ ?min\b|\d\s*(?:{UNITS}|kg/m)|"
     r"\b(?:on|upon) (?:physical |further )?exam\w*|\bexam(?:ination)? (?:shows?|reveals?|is|was)|percentile|"
     r"\bvital signs?\b|\bvitals\b|\bauscultat|\bpalpat|\bgcs\b|\bapgar|\bthe patient\b|\byou\b|\bfigure\b|\bphotograph|"
     r"\b(?:is|are) (?:shown|ordered|pending|drawn|obtained|initiated|informed|counsel\w+)\b|"

@@ -11,7 +11,7 @@ from core.knowledge.base import Kind, Knowledge, knowledge
 from core.knowledge.bayes import Evidence
 from core.text.findings import Recogniser
 from core.text.negation import NO, UNKNOWN, YES, is_negated
-from core.vocabulary import DAYS
+from core.vocabulary import DAYS, Words, cues
 
 _NOT_NOTICED = re.compile(
     r"^(?:I|we) haven['’]t (?:noticed (?:that|anything like that)|paid attention to that)\.?$", re.IGNORECASE
@@ -19,7 +19,7 @@ _NOT_NOTICED = re.compile(
 """Says neither that it is there nor that it is not."""
 _YEARS = r"(\d{1,3})\b(?!\s*(?:day|week|month|hour|kg|cm))"
 _BARE_AGE = re.compile(rf"\b(?:i'm|i am|is|she's|he's|he is|she is|aged?)\s+{_YEARS}|^\W*{_YEARS}", re.IGNORECASE)
-_ABOUT_PERSON = re.compile(r"\bhow old\b|\bage\b|\bman or\b|\bwoman\b|\bgender\b|\bsex\b|\bboy or\b|\bmale or\b", re.I)
+_ABOUT_PERSON = Words(cues("demographics", of=("question",)))
 _ABOUT_SELF = re.compile(
     r"\b(?:i'm|i am|i’m) (?:(?:an?|only|just|already|now) )*(?:\d|\w+-year|man\b|woman\b|male\b|female\b|pregnant)|"
     r"\bmy (?:\d+[- ]\w+[- ]old )?(?:son|daughter|baby|child|little (?:boy|girl)|boy|girl)\b",
@@ -83,7 +83,7 @@ class Understanding:
 
 def _own_demographics(question: str, reply: str) -> tuple[float | None, Sex | None]:
     """Return age and sex of the patient; what a reply says of others ("my wife … she") is not taken for theirs."""
-    asked = bool(_ABOUT_PERSON.search(question))
+    asked = _ABOUT_PERSON.are_in(question.lower())
     if not asked and not _ABOUT_SELF.search(reply):
         return None, None
     age, sex = read_demographics(reply)

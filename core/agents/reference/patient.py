@@ -34,6 +34,7 @@ from core.text.lay_words import is_sayable
 from core.text.persons import speaking_of
 from core.text.profile_rules import vignette_profile
 from core.text.understanding import Understanding, understanding
+from core.vocabulary import Words, cues
 
 _DO_NOT_KNOW = (
     "I'm not sure about that.",
@@ -71,10 +72,8 @@ _NOTICING = re.compile(
     r"\b(?:notic|experienc|feel|felt|symptom|suffer|any (?:changes?|pain|trouble|problems))", re.IGNORECASE
 )
 _SYMPTOM = re.compile(r"symptoms", re.IGNORECASE)
-_NO_SYMPTOM = re.compile(
-    r"duration|medic|allerg|family|past|surg|smok|alcohol|drugs|sexual|occupation|home|diet|travel|animal|vaccin|birth|"
-    r"pregnanc|background|sick contacts|^lifestyle",
-    re.IGNORECASE,
+_NO_SYMPTOM = Words(
+    "duration|background|" + cues("past history", "medication", "family history", "social history", of=("key",))
 )
 
 
@@ -157,7 +156,7 @@ class ReferencePatient:
         if _LIKE.search(question) and (known := self._yes_or_no(asked_things(question, self._reader), told, rng)):
             return known
         fresh = [fact for fact in complaints if not told_already(fact.lay, said)]
-        symptoms = [fact for fact in fresh if _SYMPTOM.search(question) and not _NO_SYMPTOM.search(fact.key)]
+        symptoms = [fact for fact in fresh if _SYMPTOM.search(question) and not _NO_SYMPTOM.are_in(fact.key.lower())]
         return _Chosen((symptoms or fresh)[0].lay) if fresh else _Chosen(otherwise=_ALL_TOLD)
 
     def _answer(self, question: str, facts: Sequence[Fact], rng: random.Random) -> _Chosen:

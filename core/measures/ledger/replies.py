@@ -23,6 +23,7 @@ from core.text.matching import FEMALE, MALE, TIME_WEIGHT, Known, Wording, is_ste
 from core.text.negation import NO, UNKNOWN, YES
 from core.text.reading import Claim, Quantity, Reading, any_agrees, read, said_age
 from core.text.topics import topics_asked
+from core.vocabulary import Words, cues
 
 Polarity = Literal["yes", "no", "unknown"]
 
@@ -58,7 +59,7 @@ _EARLIER_LIST = re.compile(
 )
 _LIST = re.compile(r",\s*(?:and |or )?|\s+(?:and|or|nor)\s+", _I)
 _NOTE = re.compile(r"\[[^\]]*(?:\]|$)")
-_ABOUT_AGE = re.compile(r"\bhow old\b|\bage\b", _I)
+_ABOUT_AGE = Words(cues("age", of=("question",)))
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def reply_to(question: str, text: str) -> Reply:
                 added |= {(concept, polarity == "no") for concept in concepts - stated}
     elif polarity is None:
         added |= _denied_members(question, own, stated)
-    age = said_age(text, bool(_ABOUT_AGE.search(question)))
+    age = said_age(text, _ABOUT_AGE.are_in(question.lower()))
     quantities = (*reading.quantities, age) if age else reading.quantities
     return Reply(polarity, own, own | added, asked.concepts, quantities, reading)
 
