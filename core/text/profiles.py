@@ -20,7 +20,7 @@ from core.case import Case, Fact, Profile, Section
 from core.stats.intervals import Interval
 from core.stats.proportions import wilson
 from core.text.topics import Topic, topic_of_key
-from core.vocabulary import Words, cues, view
+from core.vocabulary import Words, cues
 
 Reason = Literal["research_setting", "abstract_concept", "general_knowledge", "image_dependent", "details_in_choices"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
