@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from core.case import Case, read_demographics
 from core.text.facts import AtomicFact
-from core.text.reading import Claim, Quantity, read
+from core.text.quantities import Quantity
+from core.text.reading import Claim, read
 from core.text.topics import Topic, is_open, topics_asked
 from core.vocabulary import below, people, relatives, view
 

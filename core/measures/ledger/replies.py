@@ -21,7 +21,8 @@ from typing import Literal
 from core.case import sentences
 from core.text.matching import FEMALE, MALE, TIME_WEIGHT, Known, Wording, is_steady, says_little_else
 from core.text.negation import NO, UNKNOWN, YES
-from core.text.reading import Claim, Quantity, Reading, any_agrees, read, said_age
+from core.text.quantities import Quantity, any_agrees, said_age
+from core.text.reading import Claim, Reading, read
 from core.text.topics import topics_asked
 from core.vocabulary import Words, cues
 
