@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from core.case import Fact, sentences
+from core.text.findings import Understanding
 from core.text.negation import is_content, stem_of, tokens_of, words_in
-from core.text.understanding import Understanding
 from core.vocabulary import view
 
 _TOPICS = (

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from core.case import Case, Fact, Profile, read_demographics
 from core.sections import divided
-from core.text.lay_words import in_lay_words
+from core.text.patient_terms import in_lay_words
 from core.text.persons import Speaking, speaking_of
 from core.text.profile_facts import described, is_result, result_fact, shown_facts, told_facts
 from core.text.profiles import Generated, presence

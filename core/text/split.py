@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from core.case import sentences
+from core.text.findings import understanding
 from core.text.negation import DENIAL, INNER_DENIAL
 from core.text.topics import SHOWN, Topic, shown_topic, topic_by_words
-from core.text.understanding import understanding
 from core.vocabulary import DENIES, people, relatives
 
 _I = re.IGNORECASE

@@ -3,7 +3,7 @@
 It affirms and denies only what was asked: a yes or a no stands before a fact that says so of that very thing
 (``core.text.asked_facts``). Of several things in one question it affirms what holds, denies what is denied, and says
 nothing of the rest; where the case is silent it does not know. It says one fact a reply, two where one thing holds and
-another does not. What only an examiner could say, it does not say (``core.text.lay_words``).
+another does not. What only an examiner could say, it does not say (``core.text.patient_terms``).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from core.text.asked_facts import (
     nearest_fact,
     plain_question,
 )
-from core.text.lay_words import is_sayable
+from core.text.findings import Understanding, understanding
+from core.text.patient_terms import is_sayable
 from core.text.persons import speaking_of
 from core.text.profile_rules import vignette_profile
-from core.text.understanding import Understanding, understanding
 from core.vocabulary import Words, cues
 
 _DO_NOT_KNOW = (

@@ -14,9 +14,9 @@ from core.agents.base import Dialogue, Held, Said, Saying, Scene, Turn, token
 from core.agents.reference.patient import ReferencePatient
 from core.frameworks.automedic.roles import Rating
 from core.text.asked_facts import by_topic
-from core.text.technical import is_technical, words
+from core.text.findings import Understanding, understanding
+from core.text.patient_terms import is_technical, words
 from core.text.topics import topics_asked
-from core.text.understanding import Understanding, understanding
 
 _NOTHING_KNOWN = "I don't know."
 _WELCOME = (Turn("doctor", "Hello."), Turn("patient", "Hello."))

@@ -16,8 +16,8 @@ from typing import get_args
 from core.agents.base import Dialogue, Said, Saying, Scene, token
 from core.case import Fact, Section
 from core.frameworks.automedic.roles import NOT_AVAILABLE, Facts
+from core.text.findings import Understanding, understanding
 from core.text.negation import is_content, stem_of, words_in
-from core.text.understanding import Understanding, understanding
 from core.vocabulary import below, cues
 
 MOST_PARTICULAR = 6

@@ -50,8 +50,8 @@ from core.store.queries.history import (
 )
 from core.store.scores import ToMeasure
 from core.store.selection import Selection
+from core.text.patient_terms import is_technical, telling, words
 from core.text.rouge import Score, repetition, score, tokens
-from core.text.technical import is_technical, telling, words
 from core.text.topics import TOPICS, Topic, is_open
 from core.work import Stop
 

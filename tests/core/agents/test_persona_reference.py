@@ -15,7 +15,7 @@ from core.agents.reference.persona_words import FORGOTTEN, blurred, clauses, pla
 from core.case import Case, Fact, read_demographics
 from core.datasets.library import library
 from core.persona import PLAIN, parse_persona
-from core.text.understanding import understanding
+from core.text.findings import understanding
 from tests.core.agents.acting import GREETING, case_with, consult, hear
 from tests.core.agents.test_reference_patient import UNSURE
 
