@@ -34,7 +34,7 @@ from core.text.negation import (
     tokens_of,
     words_in,
 )
-from core.text.quantities import read_measures
+from core.text.quantities import Quantity, read_measures, said_age
 from core.vocabulary import DAYS, Words, cues
 
 _MAX_GAP = 1
@@ -176,15 +176,14 @@ _NOT_NOTICED = re.compile(
     r"^(?:I|we) haven['’]t (?:noticed (?:that|anything like that)|paid attention to that)\.?$", re.IGNORECASE
 )
 """Says neither that it is there nor that it is not."""
-_YEARS = r"(\d{1,3})\b(?!\s*(?:day|week|month|hour|kg|cm))"
-_BARE_AGE = re.compile(rf"\b(?:i'm|i am|is|she's|he's|he is|she is|aged?)\s+{_YEARS}|^\W*{_YEARS}", re.IGNORECASE)
 _ABOUT_PERSON = Words(cues("demographics", of=("question",)))
 _ABOUT_SELF = re.compile(
     r"\b(?:i'm|i am|i’m) (?:(?:an?|only|just|already|now) )*(?:\d|\w+-year|man\b|woman\b|male\b|female\b|pregnant)|"
     r"\bmy (?:\d+[- ]\w+[- ]old )?(?:son|daughter|baby|child|little (?:boy|girl)|boy|girl)\b",
     re.I,
 )
-_YOUNG = re.compile(r"(\d+(?:\.\d+)?)[ -](day|week|month)s?\b", re.I)
+_OLDEST = 110
+"""Years: what is more is no age."""
 
 
 class Understanding:
@@ -227,7 +226,9 @@ class Understanding:
     def evidence_of_text(self, text: str) -> Evidence:
         """Return the evidence in a vignette, a summary or an examination."""
         age, sex = read_demographics(text)
-        return Evidence(self.recogniser.read(text), age if age is not None else _bare_age(text), sex)
+        return Evidence(
+            self.recogniser.read(text), age if age is not None else _years(said_age(text, asked=False)), sex
+        )
 
     def evidence_of_dialogue(self, exchanges: tuple[tuple[str, str], ...]) -> Evidence:
         """Return the evidence of (question, reply) pairs; later words win over earlier ones."""
@@ -247,23 +248,15 @@ def _own_demographics(question: str, reply: str) -> tuple[float | None, Sex | No
         return None, None
     age, sex = read_demographics(reply)
     if sex is None:
-        sex = (
-            "female"
-            if re.search(r"\bdaughter\b", reply, re.I)
-            else "male"
-            if re.search(r"\bson\b", reply, re.I)
-            else None
-        )
-    if age is None and asked:
-        young = _YOUNG.search(reply)
-        age = float(young[1]) * DAYS[young[2].lower()] / DAYS["year"] if young else _bare_age(reply)
-    return age, sex
+        child = re.search(r"\b(?:(daughter)|son)\b", reply, re.I)
+        sex = None if child is None else "female" if child[1] else "male"
+    return age if age is not None else _years(said_age(reply, asked)), sex
 
 
-def _bare_age(text: str) -> float | None:
-    found = _BARE_AGE.search(text)
-    value = float(found[1] or found[2]) if found else None
-    return value if value is not None and value <= 110 else None
+def _years(age: Quantity | None) -> float | None:
+    """Return an age in years, unless nobody grows so old."""
+    years = age.low / DAYS["year"] if age else None
+    return years if years is not None and years <= _OLDEST else None
 
 
 def _plain(text: str) -> str:

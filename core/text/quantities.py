@@ -35,6 +35,12 @@ _SAID_AGE = re.compile(
     r"(?! \w*(?:hour|day|week|month|pound|kilo|kg|percent|minute))",
     re.IGNORECASE,
 )
+_YOUNG = re.compile(
+    rf"(?:^\W*|\b(?:i'm|he's|she's|is|turned) (?:(?:only|just|about|almost|now) )*)({_NUMBER})[ -](day|week|month)s?\b"
+    r"(?! ago)",
+    re.IGNORECASE,
+)
+"""How a small child's age is told where it was asked for."""
 _EARLIER_LIFE = re.compile(r"\b(?:since|when|until)\b[^.;!?]{0,40}$", re.IGNORECASE)
 _MEASURED = re.compile(
     "minute|hour|day|night|week|month|year|evening|morning|kg|kilo|pound|lb"
@@ -60,7 +66,7 @@ class Quantity:
 
 def said_age(reply: str, asked: bool) -> Quantity | None:
     """Return the age that a reply gives of the patient, or ``None``; a bare number counts where age was asked for."""
-    found = _AGE.search(reply)
+    found = _AGE.search(reply) or (_YOUNG.search(reply.replace("’", "'")) if asked else None)
     if found and not _EARLIER_LIFE.search(reply[: found.start()]):
         return _quantity("age", found[1], DAYS[found[2].lower()])
     bare = _SAID_AGE.search(reply.replace("’", "'"))
@@ -188,8 +194,7 @@ _LAST_PERIOD = re.compile(r"last (?:menstrual )?period[^.;0-9]{0,25}?(\d+) (week
 _PERCENT_EOSINOPHILS = re.compile(
     r"(\d+(?:\.\d+)?)\s*% (?:of (?:white cells|leukocytes) are )?eosinophils", re.IGNORECASE
 )
-_WORDED = {**NUMBERS, **{word: (low + high) / 2 for word, (low, high) in VAGUE.items()}}
-_HOW_LONG = rf"(\d+|{alternatives(list(_WORDED))})[- ](day|week|month|year)s?"
+_HOW_LONG = rf"({_NUMBER})[- ](day|week|month|year)s?"
 _LASTING = (
     (r"(?:diarrhea|loose stools|watery stools|loose bowel movements)", 4, "chronic_diarrhea"),
     (r"(?:fevers?)", 2, "fever_over_two_weeks"),
@@ -228,67 +233,36 @@ _OTHER_FLUID = re.compile(
 
 def read_measures(sentence: str) -> Iterator[tuple[str, bool]]:
     """Yield (finding, present) for every value in the sentence that can be judged."""
-    yield from _temperature(sentence)
-    yield from _pressure(sentence)
-    yield from _last_period(sentence)
-    yield from _durations(sentence)
-    of_blood = not _OTHER_FLUID.search(sentence)
-    for pattern, measure in _COMPILED:
-        if of_blood or not measure.blood_only:
-            for found in pattern.finditer(sentence):
-                yield from measure.judge(_value(found[1]))
-    for found in _HEMOGLOBIN.finditer(sentence):
-        yield from _hemoglobin(_value(found[1]))
-    for found in _PERCENT_EOSINOPHILS.finditer(sentence):
-        yield "eosinophilia", float(found[1]) > 6
-    if of_blood:
-        for pattern, measure in _COUNTS:
-            for found in pattern.finditer(sentence):
-                yield from measure.judge(_thousands(found[1], measure.high or 0.0))
-
-
-def _value(number: str) -> float:
-    return float(number.replace(",", ""))
-
-
-def _temperature(sentence: str) -> Iterator[tuple[str, bool]]:
     for found in _TEMPERATURE.finditer(sentence):
         value = float(found[1])
         celsius = (value - 32) / 1.8 if found[2].upper() == "F" else value
         if 30 < celsius < 45:
             yield "fever", celsius >= 38.0
-            return
-
-
-def _pressure(sentence: str) -> Iterator[tuple[str, bool]]:
+            break
     for found in _PRESSURE.finditer(sentence):
         systolic, diastolic = int(found[1]), int(found[2])
         yield "hypotension", systolic < 90
         yield "high_bp", systolic >= 140 or diastolic >= 90
-
-
-def _last_period(sentence: str) -> Iterator[tuple[str, bool]]:
-    """Yield a missed period where the last one was more than five weeks ago."""
     for found in _LAST_PERIOD.finditer(sentence):
         yield "missed_period", int(found[1]) * DAYS[found[2].lower()] > 5 * DAYS["week"]
-
-
-def _durations(sentence: str) -> Iterator[tuple[str, bool]]:
-    """Yield whether diarrhea or fever has lasted long, where the sentence says how long."""
     for pattern, weeks, finding in _DURATIONS:
         for found in pattern.finditer(sentence):
-            number, unit = (found[1], found[2]) if found[1] else (found[3], found[4])
-            count = _WORDED.get(number.lower()) or float(number)
-            yield finding, count * DAYS[unit.lower()] > weeks * DAYS["week"]
-
-
-def _hemoglobin(value: float) -> Iterator[tuple[str, bool]]:
-    """Yield anemia or its opposite; values above 30 are g/L."""
-    in_g_dl = value / 10 if value > 30 else value
-    yield "low_hemoglobin", in_g_dl < 11.5
-    yield "erythrocytosis", in_g_dl > 17.5
-
-
-def _thousands(number: str, high: float) -> float:
-    value = _value(number)
-    return value / 1000 if value > 30 * high or "," in number else value
+            lasted = _quantity("time", found[1] or found[3], DAYS[(found[2] or found[4]).lower()])
+            yield finding, (lasted.low + lasted.high) / 2 > weeks * DAYS["week"]
+    of_blood = not _OTHER_FLUID.search(sentence)
+    for pattern, measure in _COMPILED:
+        if of_blood or not measure.blood_only:
+            for found in pattern.finditer(sentence):
+                yield from measure.judge(float(found[1].replace(",", "")))
+    for found in _HEMOGLOBIN.finditer(sentence):
+        value = float(found[1].replace(",", ""))
+        in_g_dl = value / 10 if value > 30 else value  # above 30 it is g/L
+        yield "low_hemoglobin", in_g_dl < 11.5
+        yield "erythrocytosis", in_g_dl > 17.5
+    for found in _PERCENT_EOSINOPHILS.finditer(sentence):
+        yield "eosinophilia", float(found[1]) > 6
+    for pattern, measure in _COUNTS if of_blood else ():
+        for found in pattern.finditer(sentence):
+            value = float(found[1].replace(",", ""))
+            a_thousandth = "," in found[1] or value > 30 * (measure.high or 0.0)
+            yield from measure.judge(value / 1000 if a_thousandth else value)

@@ -44,22 +44,23 @@ _SHOWN_RULES: tuple[tuple[Topic, Words], ...] = (
     ("vital signs", Words(cues("vital signs", of=("statement", "weak")))),
     ("examination", Words(cues("examination", of=("statement",)))),
 )
-_HISTORY: tuple[Topic, ...] = (
-    "allergies", "family history", "medication", "social history", "exposure", "past history",
+_HISTORY_RULES: tuple[tuple[Topic, Words], ...] = view(
+    ("allergies", "family history", "medication", "social history", "exposure", "past history"), "statement"
+)
+_FACT_RULES = (*_SHOWN_RULES, *_HISTORY_RULES)
+_COURSE_RULES: tuple[tuple[Topic, Words], ...] = view(("onset", "character"), "statement")
+_KEYS: tuple[tuple[Topic, Words], ...] = view(
+    (
+        "chief complaint", "demographics", "family history", "allergies", "medication", "social history", "exposure",
+        "past history", "onset", "character",
+    ), "key",
 )  # fmt: skip
-_FACT_RULES = (*_SHOWN_RULES, *view(_HISTORY, "statement"))
-_COURSE: tuple[Topic, ...] = ("onset", "character")
-_COURSE_RULES = view(_COURSE, "statement")
-_NAMED: tuple[Topic, ...] = (
-    "chief complaint", "demographics", "family history", "allergies", "medication", "social history", "exposure",
-    "past history", "onset", "character",
+_QUESTIONS: tuple[tuple[Topic, Words], ...] = view(
+    (
+        "demographics", "onset", "character", "past history", "medication", "allergies", "family history",
+        "social history", "exposure", "vital signs", "examination", "laboratory", "imaging",
+    ), "question",
 )  # fmt: skip
-_KEYS = view(_NAMED, "key")
-_ASKED: tuple[Topic, ...] = (
-    "demographics", "onset", "character", "past history", "medication", "allergies", "family history",
-    "social history", "exposure", "vital signs", "examination", "laboratory", "imaging",
-)  # fmt: skip
-_QUESTIONS = view(_ASKED, "question")
 _OPEN = re.compile(
     r"anything else|tell me (?:more|about)|other symptoms?|what (?:symptoms|brings|brought|seems|is wrong|can i|is the "
     r"(?:matter|problem))|what else|any other (?:changes|issues|problems|concerns|complaints)|what(?:'s| is) (?:going "
