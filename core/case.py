@@ -16,7 +16,7 @@ from core.questions import AsksFor, asked_for
 from core.sections import Section as Section
 from core.sections import divided
 from core.sections import sentences as sentences
-from core.vocabulary import DAYS, NUMBERS, RelativeKind, alternatives, people, relatives
+from core.vocabulary import AGED, DAYS, NUMBERS, RelativeKind, people, relatives
 
 SPECIALTIES = (
     "Dermatology",
@@ -207,8 +207,7 @@ def split_question(text: str) -> tuple[str, str]:
 
 
 _AGE = re.compile(
-    rf"(\d+(?:\.\d+)?|{alternatives(list(NUMBERS))})[\s\-‐‑–]*(year|yr|month|week|day|hour)s?[\s\-‐‑–]*(?:old|of age)|"
-    r"\baged? (\d+)\s*(year|month|week|day)?",
+    rf"{AGED}|\baged? (\d+)\s*(year|month|week|day)?",
     re.IGNORECASE,
 )
 _NEWBORN = re.compile(r"\b(?:newborn|neonate)\b(?! nursery)", re.IGNORECASE)

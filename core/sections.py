@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
-from core.vocabulary import Cue, Words, relatives, verbs, view
+from core.vocabulary import AGED, Cue, Words, relatives, verbs, view
 
 Section = Literal["vital_signs", "examination", "laboratory", "imaging", "other_tests"]
 """What examination and tests show, by who or what shows it."""
@@ -67,7 +67,7 @@ _PRESENTS = re.compile(
     r"with (?:a|an|\w+) )",
     re.IGNORECASE,
 )
-_PERSON = re.compile(r"\b\d+[- ](?:year|month|week|day|hour)s?[- ]old\b|\bnewborn\b|\bis (?:a )?(?:fe)?male\b", re.I)
+_PERSON = re.compile(rf"(?<!\bat )\b{AGED}|\bnewborn\b|\bis (?:a )?(?:fe)?male\b", re.I)
 
 
 def sections_of(vignette: str) -> tuple[tuple[VignetteSection, str], ...]:

@@ -65,6 +65,12 @@ def verbs(kind: Literal["reporting", "habits"], *forms: Form, without: str = "")
     return alternatives([verb[at] for verb in _VERBS[kind] if verb[0] not in without.split() for at in places])
 
 
+NUMBER = rf"(?:\d+(?:\.\d+)?|{alternatives(list(NUMBERS))})"
+"""A number in figures or in words."""
+AGED = rf"({NUMBER})[\s\-‐‑–]*(year|yr|month|week|day|hour)s?[\s\-‐‑–]*(?:old|of age)\b"
+"""An age before a person, or after "at": its number and its unit, in this order, are groups."""
+PERSON = rf"(?:{people('female', 'male', 'young', 'any')}|(?:primi|multi|nulli)gravid\w*(?: woman)?)"
+"""What the patient of a vignette is called."""
 UNITS = r"mg/d|g/d|g/l|meq|mmol|u/l|iu/|[μµu]g/|ng/|pg/|fl\b|mm/h|/hpf|/mm|cells/"
 """What stands behind a value of the laboratory or of a device, in lower case."""
 _ALWAYS: frozenset[Cue] = frozenset(("key", "question", "statement", "result"))

@@ -10,10 +10,9 @@ import re
 from dataclasses import dataclass
 
 from core.case import Case, Sex, read_demographics
-from core.vocabulary import people, relatives, verbs
+from core.vocabulary import PERSON, people, relatives, verbs
 
-_NOUN = f"(?:{people('female', 'male', 'young', 'any')}|(?:primi|multi|nulli)gravid(?:a)?(?: woman)?)"
-_AGED = rf"(\d+[- ](?:year|month|week|day)s?[- ]old(?:,? [\w-]+){{0,4}}? {_NOUN})\b"
+_AGED = rf"(\d+[- ](?:year|month|week|day)s?[- ]old(?:,? [\w-]+){{0,4}}? {PERSON})\b"
 _OPENING = re.compile(
     rf"^(?:an?|the|this) (?:\w+ ){{0,3}}?{_AGED}(.*?),? ((?:also |then )?(?:presents|comes|arrives|visits|goes|"
     r"is (?:brought|referred|admitted|seen|evaluated|being evaluated|taken|rushed|transferred|sent)|"

@@ -20,7 +20,7 @@ from core.text.persons import Speaking, speaking_of
 from core.text.profile_facts import described, is_result, result_fact, shown_facts, told_facts
 from core.text.profiles import Generated, presence
 from core.text.suitability import suitability
-from core.vocabulary import NUMBERS, Words, alternatives, cues, people
+from core.vocabulary import AGED, Words, cues, people
 
 RULES = "4"
 """Version of these rules."""
@@ -28,8 +28,7 @@ MADE_BY = f"rules-{RULES}"
 """``made_by`` of these profiles: it changes with the rules, so that old ones are known."""
 
 _AGE_WORDS = re.compile(
-    rf"\b(?:\d+(?:\.\d+)?|{alternatives(list(NUMBERS))})[\s‐‑–-]*(?:year|month|week|day|hour)s?[\s‐‑–-]*old\b|"
-    r"\baged? \d+(?: years?)?",
+    rf"\b{AGED}|\baged? \d+(?: years?)?",
     re.IGNORECASE,
 )
 _PLAIN_PERSON = re.compile(

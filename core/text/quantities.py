@@ -35,6 +35,7 @@ _SAID_AGE = re.compile(
     r"(?! \w*(?:hour|day|week|month|pound|kilo|kg|percent|minute))",
     re.IGNORECASE,
 )
+_BARE = re.compile(rf"(?<!feel )(?<!feel like )\b({_NUMBER})\b(?! (?:minute|hour|day|week|month)s?)", re.IGNORECASE)
 _YOUNG = re.compile(
     rf"(?:^\W*|\b(?:i'm|he's|she's|is|turned) (?:(?:only|just|about|almost|now) )*)({_NUMBER})[ -](day|week|month)s?\b"
     r"(?! ago)",
@@ -69,12 +70,11 @@ def said_age(reply: str, asked: bool) -> Quantity | None:
     found = _AGE.search(reply) or (_YOUNG.search(reply.replace("’", "'")) if asked else None)
     if found and not _EARLIER_LIFE.search(reply[: found.start()]):
         return _quantity("age", found[1], DAYS[found[2].lower()])
-    bare = _SAID_AGE.search(reply.replace("’", "'"))
-    if bare is None and asked:
-        bare = re.search(rf"(?<!feel )(?<!feel like )\b({_NUMBER})\b(?! (?:minute|hour|day|week|month)s?)", reply, re.I)
-    if bare is None or bare[1].lower() in ("a", "an", *VAGUE) or (bare[1].lower() == "one" and not asked):
-        return None
-    return _quantity("age", bare[1], 365.25)
+    plain = reply.replace("’", "'")
+    for bare in (*_SAID_AGE.finditer(plain), *(_BARE.finditer(plain) if asked else ())):
+        if bare[1].lower() not in ("a", "an", *VAGUE) and (asked or bare[1].lower() != "one"):
+            return _quantity("age", bare[1], DAYS["year"])
+    return None
 
 
 def quantities_in(text: str) -> tuple[str, tuple[Quantity, ...]]:

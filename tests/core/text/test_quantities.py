@@ -16,6 +16,8 @@ from core.text.quantities import Quantity, quantities_in, read_measures, said_ag
         ("Ten months. He's been sick three times.", True, 10 * 30.4375),
         ("She's only 6 weeks.", True, 42),
         ("52, doctor.", True, 52 * 365.25),
+        ("My daughter is 6. She's a girl.", True, 6 * 365.25),
+        ("She is two. She is a girl.", True, 2 * 365.25),
         ("It began about five months ago.", True, None),
         ("I have felt like this since I was 12 years old.", False, None),
         ("My pulse is 88 and my temperature is 37.", False, None),
