@@ -26,12 +26,12 @@ from typing import Any
 import orjson
 
 from core.agents.base import Turn
+from core.agents.ledger_models import Judged, Mark
 from core.case import Case
 from core.knowledge.base import knowledge, words_of_name
 from core.measures.ledger.replies import Reply, reply_to, tells, without_notes
 from core.stats.intervals import Interval
 from core.text.facts import AtomicFact, facts_of
-from core.text.judged import Judged, Mark
 from core.text.matching import Known, Pool, asks_by_name, asks_for, pool_of
 from core.text.topics import TOPICS, Topic
 

@@ -19,13 +19,13 @@ import pandas as pd
 import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
+from core.agents.ledger_models import JudgedPatient, PatientVerdict
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import COUNTED
 from core.store.selection import Selection, select
 from core.store.tables import records
 from core.text.facts import AtomicFact
-from core.text.judged import JudgedPatient, PatientVerdict
 
 _FACTS: TypeAdapter[tuple[AtomicFact, ...]] = TypeAdapter(tuple[AtomicFact, ...])
 
