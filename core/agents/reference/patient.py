@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from core.agents.base import Dialogue, Held, Said, Saying, Scene, token
-from core.agents.reference.persona_rules import Manner, is_evasion, manner_of
-from core.agents.reference.persona_words import FORGOTTEN
+from core.agents.reference.persona_rules import FORGOTTEN, Manner, is_evasion, manner_of
 from core.case import Case, Fact
 from core.persona import PLAIN
 from core.text.asked_facts import (
