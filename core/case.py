@@ -232,7 +232,10 @@ _OF_HIS = re.compile(rf"\b(?:{relatives(*_ELDERS, of='male')})\b", re.IGNORECASE
 
 
 def read_demographics(text: str) -> tuple[float | None, Sex | None]:
-    """Read age in years and sex from prose; each ``None`` where the text does not say."""
+    """Read age in years and sex from prose; each ``None`` where the text does not say.
+
+    It stands here and not with the readers of persons in ``core.text``, because a case tells its own age and sex.
+    """
     found = _AGE.search(text)
     age = None
     if found:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from core.case import Case, read_demographics
 from core.text.facts import AtomicFact
+from core.text.persons import YOUTH
 from core.text.quantities import Quantity
 from core.text.reading import Claim, read
 from core.text.topics import Topic, is_open, topics_asked
@@ -106,7 +107,7 @@ def pool_of(case: Case, facts: tuple[AtomicFact, ...]) -> Pool:
     counts = Counter(c for fact in facts for c in {c for t in _texts(fact) for c in read(t).concepts})
     known = tuple(_known(fact, counts) for fact in facts)
     age = case.age if case.age is not None else read_demographics(case.vignette)[0]
-    return Pool(known, case.speaker == "caregiver" or (age is not None and age < 16))
+    return Pool(known, case.speaker == "caregiver" or (age is not None and age < YOUTH))
 
 
 def _texts(fact: AtomicFact) -> tuple[str, ...]:
