@@ -22,7 +22,7 @@ _TOPICS = (
 )  # fmt: skip
 """What a question can be about, the first that it asks for first."""
 _ASKED, _KEYED = view(_TOPICS, "question"), dict(view(_TOPICS, "key"))
-_TOLD = dict(view(_TOPICS, "statement", "weak"))
+_TOLD = dict(view(_TOPICS, "statement", "sentence", "weak"))
 _PERSONAL = ("age", "sex")
 _OF_COMPLAINT = ("age", "character", "suddenness", "onset")
 """Topics that the complaint itself may tell; the others are parts of a history of their own."""
