@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import core
+from core import paths
 from core.sections import VIGNETTE_SECTIONS, sections_of
 from core.text.negation import is_negated
 from core.text.topics import TOPICS, topic_by_words, topics_asked
@@ -105,6 +108,19 @@ def test_sections_and_topics_are_places_of_one_tree() -> None:
     assert below("exposure") == ("travel", "animals", "bites", "sick contacts")
     with pytest.raises(KeyError):
         cues("humours", of=("statement",))
+
+
+def test_no_two_topics_have_one_name() -> None:
+    def names(table: dict[str, Any]) -> Iterator[str]:
+        for key, value in table.items():
+            if isinstance(value, dict):
+                yield key
+                yield from names(value)
+
+    listed = list(names(tomllib.loads((paths.KNOWLEDGE / "topics.toml").read_text(encoding="utf-8"))))
+
+    assert len(listed) > 80
+    assert len(set(listed)) == len(listed)
 
 
 def test_a_topic_holds_what_is_below_it_unless_that_has_a_place_of_its_own() -> None:
