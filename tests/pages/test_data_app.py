@@ -185,7 +185,7 @@ def test_profiles_by_rule_are_made_in_the_background_and_counted(filled: Store, 
     assert button(app, "Make profiles of 0 cases").disabled
     with filled.read() as cursor:
         versions = profile_versions(cursor, some_cases()[0])
-    assert [one.generated.made_by for one in versions] == ["rules-3", "openai/a"]
+    assert [one.generated.made_by for one in versions] == ["rules-4", "openai/a"]
 
 
 def test_an_earlier_version_is_seen_and_counts_again_when_it_is_wanted(filled: Store, open_page: Open) -> None:
