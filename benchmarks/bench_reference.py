@@ -35,8 +35,7 @@ from core.jobs.run import Play, begin, player_of
 from core.journal import JournalWriter
 from core.knowledge.bayes import DiseaseModel
 from core.models.registry import load_registry
-from core.text.findings import Recogniser
-from core.text.understanding import Understanding
+from core.text.findings import Recogniser, Understanding
 
 TRIALS = 2
 _REST = "protocol, events, engine"

@@ -16,7 +16,7 @@ from core.questions import AsksFor, asked_for
 from core.sections import Section as Section
 from core.sections import divided
 from core.sections import sentences as sentences
-from core.vocabulary import DAYS, NUMBERS, RelativeKind, alternatives, people, relatives
+from core.vocabulary import AGED, DAYS, NUMBERS, RelativeKind, people, relatives
 
 SPECIALTIES = (
     "Dermatology",
@@ -207,8 +207,7 @@ def split_question(text: str) -> tuple[str, str]:
 
 
 _AGE = re.compile(
-    rf"(\d+(?:\.\d+)?|{alternatives(list(NUMBERS))})[\s\-‐‑–]*(year|yr|month|week|day|hour)s?[\s\-‐‑–]*(?:old|of age)|"
-    r"\baged? (\d+)\s*(year|month|week|day)?",
+    rf"{AGED}|\baged? (\d+)\s*(year|month|week|day)?",
     re.IGNORECASE,
 )
 _NEWBORN = re.compile(r"\b(?:newborn|neonate)\b(?! nursery)", re.IGNORECASE)
@@ -233,7 +232,10 @@ _OF_HIS = re.compile(rf"\b(?:{relatives(*_ELDERS, of='male')})\b", re.IGNORECASE
 
 
 def read_demographics(text: str) -> tuple[float | None, Sex | None]:
-    """Read age in years and sex from prose; each ``None`` where the text does not say."""
+    """Read age in years and sex from prose; each ``None`` where the text does not say.
+
+    It stands here and not with the readers of persons in ``core.text``, because a case tells its own age and sex.
+    """
     found = _AGE.search(text)
     age = None
     if found:

@@ -1,7 +1,8 @@
 """What an exam question asks for: a rule over its words.
 
 The diagnosis is the usual case. About a fifth of the 2,004 questions of Johri et al. (2025) ask for something else,
-and their answer is then a test, a treatment, an organism and so on: whoever is asked must be asked for that.
+and their answer is then a test, a treatment, an organism and so on: whoever is asked must be asked for that. The words
+here name what an exam asks for, not what is told of a patient, and are no part of the taxonomy in ``core.vocabulary``.
 """
 
 from __future__ import annotations

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
-from core.vocabulary import relatives, subject, verbs
+from core.vocabulary import AGED, Cue, Words, relatives, verbs, view
 
 Section = Literal["vital_signs", "examination", "laboratory", "imaging", "other_tests"]
 """What examination and tests show, by who or what shows it."""
@@ -41,98 +41,33 @@ def sentences(text: str) -> list[str]:
     return [piece.strip() for line in text.splitlines() for piece in _SENTENCE.split(line) if piece.strip()]
 
 
-_HEADINGS: tuple[tuple[str, VignetteSection], ...] = (
-    (r"demographics?|patient(?: data| details)?|age(?: and |/)sex", "demographics"),
-    (r"(?:chief|presenting|main) complaints?|cc|history of (?:the )?(?:present|presenting) (?:illness|complaint)|hpi|"
-     r"history|symptoms|presentation|review of systems|ros|reason for (?:visit|consultation)", "complaint"),
-    (r"(?:past |previous )?(?:medical|surgical|past|psychiatric|obstetric|birth|developmental)"
-     r"(?: (?:and|&) surgical)? history|pmh|psh|allergies|comorbidities", "past_history"),
-    (r"(?:current |home |regular )?(?:medications?|medicines|drugs|meds|drug history)", "medication"),
-    (r"family(?: medical)? history|fh|fhx", "family_history"),
-    (r"(?:social|sexual|travel|occupational) history|sh|shx|habits|lifestyle", "social_history"),
-    (r"vital signs|vitals|observations", "vital_signs"),
-    (r"(?:physical |clinical |on )?(?:examination|exam|findings)|pe|o/e", "examination"),
-    (r"lab(?:oratory)?s?(?: (?:tests|results|studies|values|findings|data))?|blood (?:tests|work)|bloods|urinalysis",
-     "laboratory"),
-    (r"imaging(?: studies| findings)?|radiology|x-?rays?|ct|mri|ultrasound", "imaging"),
-    (r"other (?:tests|investigations|studies)|ecg|ekg|investigations|tests|biopsy|pathology", "other_tests"),
-)  # fmt: skip
+_TOPICS: dict[VignetteSection, str] = {
+    name: "chief complaint" if name == "complaint" else name.replace("_", " ") for name in VIGNETTE_SECTIONS
+}
+"""What each section is called in the taxonomy."""
+
+
+def _told_by(sections: Sequence[VignetteSection], *of: Cue) -> tuple[tuple[VignetteSection, Words], ...]:
+    """Return the sections with the words that tell them."""
+    found = view([_TOPICS[section] for section in sections], *of)
+    return tuple((section, words) for section, (_, words) in zip(sections, found, strict=True))
+
+
+_HEADINGS = _told_by(VIGNETTE_SECTIONS, "heading")
 _HEADING = re.compile(r"^[*_#\s-]*(?P<name>[A-Za-z][A-Za-z/& -]{1,40}?)[*_\s]*(?::[*_\s]*(?P<rest>.*)|(?P<bare>))$")
 
-_KIN = relatives("parents", "siblings", "grandparents", "wider")
-_WORDS: tuple[tuple[VignetteSection, str], ...] = (
-    ("family_history",
-     rf"family history|runs? in (?:the|his|her) family|\b(?:{_KIN})s?\b[^.]{{0,40}}\b(?:had|has|have|died|was "
-     r"diagnosed|suffers?|with|are healthy|is healthy)\b|"
-     r"nobody (?:else )?in (?:the|his|her) family"),
-    ("imaging",
-     rf"{subject('imaging')}|scintigra|barium|\bpet\b|imaging"),
-    ("other_tests",
-     rf"{subject('tracing')}|electromyo|nerve conduction|biopsy|spirometr|pulmonary "
-     r"function|endoscop|colonoscop|gastroscop|bronchoscop|audiometr|\bskin prick|patch test|polysomno|"
-     r"lumbar puncture|histolog|microscop|immunofluorescence|dermoscop|fine-needle|manometr|cystoscop"),
-    ("laboratory",
-     r"laborator|serum|h(?:a)?emoglobin|leu[ck]ocyt|platelet|creatinine|urinalysis|blood count|\bcount (?:is|of)\b|"
-     r"culture|antibod|blood tests?|glucose|sodium|potassium|calcium|bilirubin|transaminase|aminotransferase|"
-     r"c-reactive|sedimentation|\btsh\b|thyroid-stimulating|troponin|h(?:a)?ematocrit|smear|cerebrospinal|ferritin|"
-     r"cortisol|albumin|dipstick|pregnancy test|serolog|antigen|white (?:blood )?cell|red cell|red blood|"
-     r"prothrombin|\bmg/d?l\b|\bmmol|\bg/dl\b|/mm3|/µl|\bu/l\b|mcv|lipase|\bph (?:is|of)\b|kinase|polymerase chain|"
-     r"dehydrogenase|complement|rheumatoid factor|proteinuria"),
-    ("vital_signs",
-     r"vital signs|temperature (?:is|of|was)|\bpulse (?:is|of|was|\d)|blood pressure (?:is|of|was|\d)|heart rate|"
-     r"respirat(?:ory rate|ions)|oxygen saturation|afebrile|mm ?hg|/min\b|body mass index|\bbmi\b"),
-    ("examination",
-     r"examination|\bon exam\b|\bexam (?:shows|reveals)|auscultat|palpat|percussion|murmur|tender|reflex|inspection|"
-     r"breath sounds|heart sounds|crackles|pupils?\b|lymph nodes|lymphadenopathy|gait|jugular|edema|"
-     r"\b(?:there (?:is|are)|shows?|reveals?|seen|noted|heard|felt|looks?|appears?)\b[^.]{0,80}\b(?:skin|papules?|"
-     r"plaques?|vesicles?|erythema|swelling|lungs?|abdomen|spleen|liver|joints?|tongue|throat|eyes?|rash|lesions?|"
-     r"pale|breathing|mass)\b|"
-     r"\b(?:lungs|abdomen|spleen|liver|skin|throat|neck|heart|chest|nails|eardrums|conjunctivae) (?:is|are)\b|"
-     r"sign is (?:positive|negative)|strength is|sensation is|range of motion"),
-    ("medication",
-     r"\b(?:takes?|taking)\b(?! (?:over|place|part|care))|\bprescribed\b|\binhaler\b|\bmedications? (?:include|are|is)|"
-     r"no medic(?:ation|ine)|(?:current|only|regular) medic|treated with"),
-    ("social_history",
-     rf"{subject('smoking', 'alcohol', 'sex', 'travel')}|illicit|recreational|occupation|retired|\bdrinks\b|"
-     r"\bworks? (?:as|at|in)\b|lives? (?:with|alone|in|on)|\bpets?\b|monogamous|married|hobb"),
-    ("past_history",
-     r"history of|past (?:medical|surgical)|medical history|(?:was |been )?diagnosed with|previous(?:ly)?|underwent|"
-     r"\b(?:has|had) (?:type|hypertension|asthma|diabetes|high blood pressure|surgery|a? ?hysterectomy|atopic)|"
-     r"vaccin|immuni[sz]|allerg|(?:years?|months?) ago,? (?:he|she) (?:had|was|underwent)|born at|pregnanc(?:y|ies) w|"
-     r"otherwise healthy|no (?:serious|major|prior|chronic) (?:illness|medical)"),
+_BY_WORDS: tuple[VignetteSection, ...] = (
+    "family_history", "imaging", "other_tests", "laboratory", "vital_signs", "examination", "medication",
+    "social_history", "past_history",
 )  # fmt: skip
-
-
-class _Words:
-    """The words of a section, looked for in lower-case text: the plain ones as they stand, which is much quicker."""
-
-    def __init__(self, pattern: str) -> None:
-        alternatives = [""]
-        depth = 0
-        for letter in pattern:
-            depth += (letter == "(") - (letter == ")")
-            if letter == "|" and depth == 0:
-                alternatives.append("")
-            else:
-                alternatives[-1] += letter
-        self._plain = tuple(one for one in alternatives if re.fullmatch(r"[a-z -]+", one))
-        others = [one for one in alternatives if one not in self._plain]
-        bounded = [one.removeprefix(r"\b") for one in others if one.startswith(r"\b")]
-        anywhere = [one for one in others if not one.startswith(r"\b")]
-        patterns = [rf"\b(?:{'|'.join(bounded)})"] if bounded else []
-        self._others = tuple(re.compile(one) for one in (*patterns, "|".join(anywhere)) if one)
-
-    def are_in(self, lowered: str) -> bool:
-        return any(map(lowered.__contains__, self._plain)) or any([one.search(lowered) for one in self._others])
-
-
-_WORD_RULES = tuple((section, _Words(pattern)) for section, pattern in _WORDS)
+_WORD_RULES = _told_by(_BY_WORDS, "statement", "sentence")
+"""In the order in which they are looked for."""
 _PRESENTS = re.compile(
     r"\b(?:comes?|came|presents?|presented|brought|referred|admitted|evaluated|seen|visits?|complain\w*|because of|"
     r"with (?:a|an|\w+) )",
     re.IGNORECASE,
 )
-_PERSON = re.compile(r"\b\d+[- ](?:year|month|week|day|hour)s?[- ]old\b|\bnewborn\b|\bis (?:a )?(?:fe)?male\b", re.I)
+_PERSON = re.compile(rf"(?<!\bat )\b{AGED}|\bnewborn\b|\bis (?:a )?(?:fe)?male\b", re.I)
 
 
 def sections_of(vignette: str) -> tuple[tuple[VignetteSection, str], ...]:
@@ -182,8 +117,8 @@ def _heading(line: str) -> tuple[VignetteSection | None, str, str]:
     """Return the section that a line names, its heading, and the rest of the line."""
     match = _HEADING.match(line)
     if match:
-        for pattern, section in _HEADINGS:
-            if re.fullmatch(pattern, match["name"].strip(), re.IGNORECASE):
+        for section, words in _HEADINGS:
+            if re.fullmatch(words.pattern, match["name"].strip().lower()):
                 rest = match["rest"] or ""
                 return section, line[: len(line) - len(rest)].strip(), rest
     return None, "", line
@@ -197,34 +132,8 @@ def _by_words(sentence: str, *, first: bool) -> VignetteSection | None:
     return next((section for section, words in _WORD_RULES if words.are_in(lowered)), None)
 
 
-_MORE_WORDS: tuple[tuple[Section, str], ...] = (
-    ("laboratory",
-     r"\blabs?\b|\bblood (?:glucose|gas)|scraping|lymphocytes|neutrophils|eosinophils|\bkoh\b|\btiter|bicarbonate|"
-     r"gram stain|\bpcr\b|\btest (?:is|was|shows|reveals)|\d\s*(?:mg/d|g/d|g/l|meq|mmol|u/l|iu/|[μµu]g/|ng/|pg/|fl\b|"
-     r"mm/h|/hpf|/mm|cells/)"),
-    ("vital_signs", r"\d\s*°|\bpulse\b|\bsaturat|\d\s?/ ?min\b|percentile|\bbp \d|\bhr \d|\bapgar"),
-    ("examination",
-     r"\bexam\b|organomegal|hepatomegal|splenomegal|cyanotic|diaphoretic|capillary refill|rebound|guarding|gallop|"
-     r"cranial nerve|glasgow|\bis (?:alert|oriented|ill-appearing|in (?:no |mild |severe |acute )+distress)|"
-     r"(?:papule|plaque|nodule|macule|vesicle|pustule|patch|lesion|erythema|swelling|bulla)[se]* (?:is|are|was|were) "
-     r"(?:\w+ )?(?:seen|noted|present|observed|visible|identified|appreciated)|"
-     r"^(?:he|she|the (?:patient|child|infant|newborn|boy|girl|man|woman|baby)) (?:(?:otherwise|also|is [\w ]+,) )?"
-     r"(?:appears|looks) (?!to (?:have|be having)\b)|\b(?:passively|when asked to)\b|"
-     r"\byou (?:note|notice|see|find|examine|observe|palpate|hear|appreciate)\b|evaluation (?:reveals|shows)|"
-     r"(?:photograph|photo|picture|image)s? (?:of .{2,60})?(?:is|are|was|were) (?:shown|given|provided)|"
-     r"\b(?:well[- ](?:circumscribed|demarcated|defined)|poorly demarcated|erythematous|violaceous|annular|targetoid|"
-     r"hyperpigmented|hypopigmented|indurated|pedunculated|umbilicated|lichenified|telangiectasias?|verrucous|"
-     r"hyperkeratotic|symmetrically|coalesc\w+|nikolsky|flaccid|tense|fluctuant|dusky|atrophic|dystrophic|"
-     r"papulosquamous|\d\s?-?\s?[cm]m)\b.{0,80}\b(?:papul|plaque|macul|patch|nodul|vesic|bull|blister|pustul|lesion|"
-     r"eruption|rash|erosion|ulcer|crust|scal|skin|face|border|nail|mass|annular|sign)|"
-     r"\b(?:papules?|plaques?|macules?|patch|patches|nodules?|vesicles?|bullae|blisters|pustules|lesions?|eruption|"
-     r"erosions) (?:\w+ ){0,3}?(?:is|are|was|were|involve|also involve|have|has|exhibit) (?:\w+ ){0,2}?(?:located|"
-     r"distributed|symmetric\w*|the trunk|discrete|erythematous|umbilicated|raised|surrounded|covered|scattered|"
-     r"confined)|\b(?:surfaces?|structure|growth|lesion|mass|patch|plaque|nodule) (?:\w+ ){0,5}?(?:exhibits?|feels|"
-     r"is (?:\w+-white|yellow|firm|fleshy))"),
-)  # fmt: skip
+_MORE_RULES = tuple((_SECTIONS[section], words) for section, words in _told_by(get_args(Section), "weak"))
 """What tells a result where the first table, made for whole vignettes, would still take it for the complaint."""
-_MORE_RULES = tuple((section, _Words(pattern)) for section, pattern in _MORE_WORDS)
 _UNSURE = "note add recall describe mention claim"
 _TELLS = re.compile(
     rf"\b(?:{verbs('reporting', 'base', 's', 'past', without=_UNSURE)}|complain\w*|takes|taking|smok\w+|drinks|"

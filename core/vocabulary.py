@@ -1,14 +1,21 @@
-"""Words of clinical prose that more than one rule looks for, read from data/knowledge/vocabulary.toml.
+"""Words of clinical prose: what more than one rule looks for, and the taxonomy of what a text is about.
 
-Every function returns alternatives of a regular expression ("mother|father"), without brackets around them, so that a
-rule can put them into its own; longer words stand before shorter ones that they begin with.
+The former stand in data/knowledge/vocabulary.toml. The functions return alternatives of a regular expression
+("mother|father"), without brackets around them, so that a rule can put them into its own; longer words stand before
+shorter ones that they begin with.
+
+The taxonomy (data/knowledge/topics.toml) is a tree of what is told, asked and shown of a patient, from the section to
+the single habit or test, each with its cues: how it is headed, asked for, named in a profile, told. The sections of a
+vignette, the topics of a history, what the reference players look for are views of it (``view``). All of its cues are
+searched for in lower-case text.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from typing import Literal
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Literal, TypeVar, get_args
 
 from core import paths
 
@@ -16,10 +23,9 @@ PersonKind = Literal["female", "male", "young", "any"]
 RelativeKind = Literal["parents", "siblings", "grandparents", "wider", "children", "partners", "companions"]
 Form = Literal["base", "s", "past"]
 """Of a verb: "report", "reports", "reported"."""
-Subject = Literal[
-    "smoking", "alcohol", "drugs", "sex", "work", "home", "diet", "travel", "animals", "vaccination", "surgery",
-    "pregnancy", "allergy", "imaging", "tracing",
-]  # fmt: skip
+Cue = Literal["heading", "words", "key", "question", "order", "statement", "sentence", "weak", "result", "touched"]
+"""How a topic shows: what each means stands at the head of data/knowledge/topics.toml."""
+Named = TypeVar("Named", bound=str)
 
 _CONTENT = tomllib.loads((paths.KNOWLEDGE / "vocabulary.toml").read_text(encoding="utf-8"))
 NUMBERS: dict[str, float] = {word: float(value) for word, value in _CONTENT["numbers"].items()}
@@ -59,6 +65,87 @@ def verbs(kind: Literal["reporting", "habits"], *forms: Form, without: str = "")
     return alternatives([verb[at] for verb in _VERBS[kind] if verb[0] not in without.split() for at in places])
 
 
-def subject(*names: Subject) -> str:
-    """Return what tells that a text, in lower case, is about one of these subjects."""
-    return "|".join(_CONTENT["subjects"][name] for name in names)
+NUMBER = rf"(?:\d+(?:\.\d+)?|{alternatives(list(NUMBERS))})"
+"""A number in figures or in words."""
+AGED = rf"({NUMBER})[\s\-‐‑–]*(year|yr|month|week|day|hour)s?[\s\-‐‑–]*(?:old|of age)\b"
+"""An age before a person, or after "at": its number and its unit, in this order, are groups."""
+PERSON = rf"(?:{people('female', 'male', 'young', 'any')}|(?:primi|multi|nulli)gravid\w*(?: woman)?)"
+"""What the patient of a vignette is called."""
+UNITS = r"mg/d|g/d|g/l|meq|mmol|u/l|iu/|[μµu]g/|ng/|pg/|fl\b|mm/h|/hpf|/mm|cells/"
+"""What stands behind a value of the laboratory or of a device, in lower case."""
+_ALWAYS: frozenset[Cue] = frozenset(("key", "question", "statement", "result"))
+"""Cues that the plain words of a topic belong to."""
+_FILLED = {
+    "kin": relatives("parents", "siblings", "grandparents", "wider"), "children": relatives("children"),
+    "siblings partners": relatives("siblings", "partners"), "people": people("female", "male"), "deny": DENIES,
+    "units": UNITS,
+}  # fmt: skip
+_CUES: dict[str, dict[Cue, str]] = {}
+_BELOW: dict[str, tuple[str, ...]] = {}
+
+
+def _read(name: str, table: dict[str, Any]) -> None:
+    """Enter a topic and those below it; a cue that there is not is an error."""
+    _BELOW[name] = tuple(key for key, value in table.items() if isinstance(value, dict))
+    if unknown := table.keys() - set(get_args(Cue)) - set(_BELOW[name]):
+        raise ValueError(f"topics.toml: {name} has no such cue as {', '.join(sorted(unknown))}.")
+    _CUES[name] = {}
+    for cue in get_args(Cue):
+        if cue in table:
+            lines = "|".join(table[cue].strip().splitlines())
+            _CUES[name][cue] = re.sub(r"<([a-z ]+)>", lambda found: _FILLED[found[1]], lines)
+    for below in _BELOW[name]:
+        _read(below, table[below])
+
+
+_read("", tomllib.loads((paths.KNOWLEDGE / "topics.toml").read_text(encoding="utf-8")))
+
+
+def _from(name: str, without: Collection[str]) -> Iterator[str]:
+    """Yield a topic and those below it, but for ``without`` and what is below these."""
+    yield name
+    for below in _BELOW[name]:
+        if below not in without:
+            yield from _from(below, without)
+
+
+def cues(*names: str, of: Sequence[Cue], without: Collection[str] = ()) -> str:
+    """Return what tells these topics and those below them, as alternatives; ``KeyError`` for a topic unknown."""
+    kinds = (*of, "words") if _ALWAYS.intersection(of) else of
+    topics = [topic for name in names for topic in _from(name, without)]
+    return "|".join(_CUES[topic][kind] for topic in topics for kind in kinds if kind in _CUES[topic])
+
+
+def below(name: str) -> tuple[str, ...]:
+    """Return the topics right below a topic, in the order of the file."""
+    return _BELOW[name]
+
+
+class Words:
+    """Alternatives that are looked for in lower-case text: the plain ones as they stand, which is much quicker."""
+
+    def __init__(self, pattern: str) -> None:
+        parts = [""]
+        depth = 0
+        for letter in pattern:
+            depth += (letter == "(") - (letter == ")")
+            if letter == "|" and depth == 0:
+                parts.append("")
+            else:
+                parts[-1] += letter
+        self.pattern = pattern
+        self._plain = tuple(one for one in parts if re.fullmatch(r"[a-z -]+", one))
+        others = [one for one in parts if one not in self._plain]
+        bounded = [one.removeprefix(r"\b") for one in others if one.startswith(r"\b")]
+        anywhere = [one for one in others if not one.startswith(r"\b")]
+        patterns = [rf"\b(?:{'|'.join(bounded)})"] if bounded else []
+        self._others = tuple(re.compile(one) for one in (*patterns, "|".join(anywhere)) if one)
+
+    def are_in(self, lowered: str) -> bool:
+        """Say whether one of them is in the text."""
+        return any(map(lowered.__contains__, self._plain)) or any([one.search(lowered) for one in self._others])
+
+
+def view(names: Sequence[Named], *of: Cue) -> tuple[tuple[Named, Words], ...]:
+    """Return (name, words) of these topics; what is below one of them and itself among them counts for itself alone."""
+    return tuple((name, Words(cues(name, of=of, without=names))) for name in names)

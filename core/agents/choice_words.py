@@ -2,7 +2,8 @@
 
 They were collected from responses of models and from examples of our own, some in other languages. The texts that they
 look into are lower-cased and without accents, and hold one mark, a character of the private use area, for every choice
-that is mentioned. Every quantifier is bounded, so that a search takes as long as its text is, whatever that holds.
+that is mentioned. Every quantifier is bounded, so that a search takes as long as its text is, whatever that holds. What
+denies here sets a choice aside, in other languages too, and is not what denies a finding (``core.text.negation``).
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from core.agents.ask import Asked, Request, ask, unreadable
 from core.agents.base import Dialogue
 from core.agents.calls import Voice
+from core.agents.ledger_models import PatientVerdict
 from core.agents.parts import Part, instruction_part
 from core.case import Case
 from core.events import Called
@@ -32,7 +33,6 @@ from core.measures.patients.rules import replies_of
 from core.prompts import PromptPack, load_pack
 from core.store.queries.patients import JudgedTerm
 from core.text.facts import AtomicFact
-from core.text.judged import PatientVerdict
 
 _SHORTEST = 3
 """Letters and digits that a quotation has at least; a name of one letter quotes nothing."""

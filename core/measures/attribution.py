@@ -45,6 +45,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from core.agents.grader import named_in_list
+from core.agents.ledger_models import JudgedPatient
 from core.case import Case
 from core.datasets.lint import Fault, lint
 from core.events import Format
@@ -53,7 +54,6 @@ from core.measures.belief import Trajectory, is_right
 from core.measures.ledger.marks import LedgerFacts
 from core.store.queries.failures import WrongAnswer
 from core.text.extraction import extract_by_rule
-from core.text.judged import JudgedPatient
 
 Cause = Literal["provider", "case", "grader", "patient", "not_judged", "doctor_never_asked", "doctor_concluded_wrongly"]
 CAUSES: tuple[Cause, ...] = (

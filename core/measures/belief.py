@@ -46,7 +46,7 @@ from core.stats.ratios import percentiles, ratio, ratio_intervals, resampled_sum
 from core.store.database import Store
 from core.store.queries.failures import believed, cases_of
 from core.store.selection import Selection
-from core.text.diagnosis_names import names_answer
+from core.text.extraction import names_answer
 from core.work import Progress, Stop
 
 _TOGETHER = 250

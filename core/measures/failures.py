@@ -17,6 +17,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
+from core.agents.ledger_models import JudgedPatient
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import FORMATS, QUESTION_TYPES, Format, Probed, QuestionType
@@ -36,7 +37,6 @@ from core.store.queries.accuracy import CaseScore, case_scores
 from core.store.queries.facts import Judge, judged_patients, judges, people_beside
 from core.store.queries.failures import CaseKey, WrongAnswer, cases_of, probes_of_trials, wrong_answers
 from core.store.selection import McqRule, Selection
-from core.text.judged import JudgedPatient
 from core.work import Progress, Stop
 
 CHUNK = 250

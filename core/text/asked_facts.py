@@ -10,102 +10,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from core.case import Fact, sentences
+from core.text.findings import Understanding
 from core.text.negation import is_content, stem_of, tokens_of, words_in
-from core.text.understanding import Understanding
-from core.vocabulary import DENIES, relatives, subject
+from core.vocabulary import view
 
-
-@dataclass(frozen=True)
-class _Topic:
-    """What a question is about, by its words, by the key of a fact, and by the words of a fact without a key."""
-
-    asked: str
-    key: str
-    told: str
-
-
-_KIN = relatives("parents", "siblings", "grandparents", "wider")
-_FAMILY = re.compile(rf"\bfamil(?:y|ies)\b|\brelatives?\b|\b(?:your|either) (?:{_KIN})s?\b", re.IGNORECASE)
-_OF_FAMILY = (
-    rf"\b(?:family (?:history|has)|in (?:the|my|his|her) family|(?:{_KIN})s?\b.{{0,20}}\b(?:has|had|have|died|is "
-    r"healthy|are healthy|with|suffers?))"
-)
 _TOPICS = (
-    _Topic(r"\bhow old\b|\bage\b", r"\bage\b", r"\d+[- ](?:year|month|week|day)s?[- ]old|\baged\b|\byears old"),
-    _Topic(
-        r"\bman or a woman\b|\bgender\b|\bsex\b(?!ual)", r"\bsex\b|gender", r"\b(?:man|woman|boy|girl|male|female)\b"
-    ),
-    _Topic(
-        r"symptoms that are absent",
-        r"absent|^no ",
-        rf"^(?:no\b|i (?:don't|haven't|have no)|(?:he|she) (?:has no|{DENIES}))",
-    ),
-    _Topic(
-        _FAMILY.pattern,
-        r"family",
-        _OF_FAMILY,
-    ),
-    _Topic(
-        rf"{subject('drugs')}|use (?:any )?drugs",
-        r"^drugs|illicit",
-        subject("drugs"),
-    ),
-    _Topic(r"allerg", r"allerg", r"\ballergies\b|\ballergic to|\ballergy to"),
-    _Topic(
-        r"medicine|medication|drugs?\b|tablets|pills|taking any|prescri|\bmeds\b",
-        r"medic(?:at|in)|tablet",
-        r"\bmedic(?:at|in)|\b(?:takes?|taking)\b(?! (?:over|place|part|care))|\bprescribed\b|\binhaler\b",
-    ),
-    _Topic(subject("surgery"), r"surg|operat", subject("surgery")),
-    _Topic(rf"{subject('vaccination')}|\bshots\b", subject("vaccination"), subject("vaccination")),
-    _Topic(subject("smoking"), subject("smoking"), subject("smoking")),
-    _Topic(rf"{subject('alcohol')}|drink\b", r"alcohol", subject("alcohol")),
-    _Topic(
-        r"\bwork\b|\bjob\b|occupation|for a living",
-        r"occupation|job|work",
-        rf"\b(?:works?|working) (?:as|at|in|for)\b|{subject('work')}",
-    ),
-    _Topic(subject("sex"), r"sexual", subject("sex")),
-    _Topic(r"\blive\b|at home|living situation|married", r"^home", r"\blives? (?:with|alone|in|at)|married|\bhome\b"),
-    _Topic(r"\bdiet\b|\beat\b|appetite", r"\bdiet\b|appetite", rf"{subject('diet')}|appetite"),
-    _Topic(r"\bpets?\b|animals?\b", r"animal|\bpets?\b", rf"{subject('animals')}|farm"),
-    _Topic(subject("travel"), r"travel|exposure", subject("travel")),
-    _Topic(
-        r"around (?:anyone|you)|anyone (?:else|around|at home)|sick (?:people|contacts?)|contact with",
-        r"contact",
-        rf"contacts?\b|(?:{relatives('siblings', 'partners')}|friend|child)\w* .{{0,20}}(?:similar|same|sick|ill)\b|"
-        r"daycare",
-    ),
-    _Topic(r"pregnan|children|given birth|periods?\b|menstru", r"pregnan|menstr|period", r"pregnan|periods?\b|menstru"),
-    _Topic(
-        r"past (?:illness|medical|health)|medical (?:history|condition|problem|issue)|other illness|been ill before|"
-        r"diagnosed with|health (?:condition|problem|issue)s?|chronic|before this|in the past",
-        r"past|medical history|previous",
-        r"medical history|(?<!day )(?<!week )(?<!month )(?<!year )history (?:of|includes|holds)|diagnosed with|medical "
-        r"(?:problem|condition)|otherwise healthy|previously healthy|no other illness|no (?:known|serious|major) "
-        r"(?:illness|medical)|high blood pressure|diabetes|asthma",
-    ),
-    _Topic(
-        r"injur|trauma|accident|\bfall\b|\bhit\b", r"injur|trauma", r"injur|trauma|accident|\bfell\b|\bfall\b|\bhit\b"
-    ),
-    _Topic(
-        r"how (?:bad|severe|strong)|scale of|out of (?:10|ten)|better or worse|make\w* .{0,20}(?:better|worse)|"
-        r"reliev|getting (?:any )?worse|"
-        r"aggravat|\bworsen|come and go|constant|describe the|what (?:does|is) .{0,25} (?:like|feel)|character|"
-        r"(?:change|develop)\w* (?:since|over time)|\bspread\b|radiat|\bwhere (?:is|does|exactly)|location|triggers?\b",
-        r"character|course|severity|effect|relief|trigger|radiation|location|spread|pain on",
-        r"worse|better|reliev|eased?\b|aggravat|spread|out of 10|comes? and goes?|constant|\bsharp|\bdull|burning|"
-        r"throbbing|stabbing|cramp|sever|progress|on-and-off|intermittent|grow|gradual|improv",
-    ),
-    _Topic(
-        r"how long|\bwhen (?:did|was)|since when|start|\bbeg[aiu]n|duration|onset|how many (?:days|weeks|months)",
-        r"onset|duration|course|timing|start",
-        r"\b(?:for|past|last|since|over)\b[^.]{0,25}\b(?:hour|day|week|month|year)s?\b|"
-        r"\b(?:hour|day|week|month|year)s? (?:ago|history|prior)|\b(?:hour|day|week|month|year)s? history",
-    ),
-)
-_OF_COMPLAINT = re.compile(r"severe|how long|\bage\b")
-"""Topics that the complaint itself may tell, by how they are asked; the others are parts of a history of their own."""
+    "age", "sex", "negatives", "family history", "drugs", "allergies", "medication", "surgery", "vaccinations",
+    "smoking", "alcohol", "occupation", "sexual history", "home", "diet", "appetite", "animals", "travel",
+    "sick contacts", "exposure", "pregnancies", "periods", "birth and development", "earlier times", "past history",
+    "injury", "character", "suddenness", "onset",
+)  # fmt: skip
+"""What a question can be about, the first that it asks for first."""
+_ASKED, _KEYED = view(_TOPICS, "question"), dict(view(_TOPICS, "key"))
+_TOLD = dict(view(_TOPICS, "statement", "sentence", "weak"))
+_PERSONAL = ("age", "sex")
+_OF_COMPLAINT = ("age", "character", "suddenness", "onset")
+"""Topics that the complaint itself may tell; the others are parts of a history of their own."""
 _WORD = re.compile(r"[a-z]{3,}")
 _COMMON = frozenset(
     "the and you your have has had are was were any been did does with that this for how what when which who there "
@@ -116,16 +36,20 @@ _COMMON = frozenset(
 
 def by_topic(question: str, facts: Sequence[Fact]) -> str | None:
     """Return the lay words of the fact on the question's topic; of age and sex the first sentence."""
-    for topic in _TOPICS:
-        if re.search(topic.asked, question, re.IGNORECASE):
-            about = [fact for fact in facts if re.search(topic.key, fact.key, re.IGNORECASE)]
-            if not about:
-                others = [f for f in facts if _OF_COMPLAINT.search(topic.asked) or f.key != "chief complaint"]
-                about = [f for f in others if re.search(topic.told, f"{f.value} {f.lay}", re.IGNORECASE)]
-            if about:
-                personal = topic in _TOPICS[:2]
-                return sentences(about[0].lay)[0] if personal else about[0].lay
+    for topic in _topics_of(question):
+        about = [fact for fact in facts if _KEYED[topic].are_in(fact.key.lower())]
+        if not about:
+            others = [f for f in facts if topic in _OF_COMPLAINT or f.key != "chief complaint"]
+            about = [f for f in others if _TOLD[topic].are_in(f"{f.value} {f.lay}".lower())]
+        if about:
+            return sentences(about[0].lay)[0] if topic in _PERSONAL else about[0].lay
     return None
+
+
+@functools.lru_cache(maxsize=20_000)
+def _topics_of(question: str) -> tuple[str, ...]:
+    lowered = question.lower()
+    return tuple(topic for topic, words in _ASKED if words.are_in(lowered))
 
 
 _OPEN = re.compile(
@@ -181,14 +105,14 @@ class Asked:
 
 def has_topic(question: str) -> bool:
     """Say whether a question is on a topic of a history or of the complaint, whatever the case tells of it."""
-    return any(re.search(topic.asked, question, re.IGNORECASE) for topic in _TOPICS)
+    return bool(_topics_of(question))
 
 
 def about_family(question: str, facts: Sequence[Fact]) -> Sequence[Fact]:
     """Return the facts that can answer a question: of one about the family only those that speak of a family."""
-    if not _FAMILY.search(question):
+    if "family history" not in _topics_of(question):
         return facts
-    return [f for f in facts if "family" in f.key or re.search(_OF_FAMILY, f"{f.value} {f.lay}", re.IGNORECASE)]
+    return [f for f in facts if "family" in f.key or _TOLD["family history"].are_in(f"{f.value} {f.lay}".lower())]
 
 
 def is_open(question: str) -> bool:

@@ -1,11 +1,14 @@
-"""Reads a diagnosis, or another answer, out of free text by rule: the reference grader's first step, lists of three."""
+"""Diagnoses in free text: read out of an answer by rule, and when two names mean the same.
+
+A broader name than the answer counts as the answer; a narrower one does not (Johri et al., Methods, grader).
+"""
 
 from __future__ import annotations
 
 import re
 
-from core.case import sentences
-from core.knowledge.base import Knowledge, words_of_name
+from core.case import Case, sentences
+from core.knowledge.base import Knowledge, normalise_name, words_of_name
 
 _MARKER = re.compile(r"\*{0,2}\s*final (?:diagnos[ie]s|answer)\s*:?\s*\*{0,2}\s*:?(?:\s*\bis\b)?", re.IGNORECASE)
 _MARKUP = re.compile(r"</?[a-z]+>|[*_`#]+", re.IGNORECASE)
@@ -116,3 +119,30 @@ def listed_diagnoses(response: str) -> list[str]:
     parts = _ITEM.split(text)[1:] if _ITEM.search(text) else re.split(r"[,;\n]", text)
     lines = [part.strip(_TRIM).splitlines()[0] for part in parts if part.strip(_TRIM)]
     return [name for line in lines if (name := _REASON.split(line)[0].strip(_TRIM))]
+
+
+_SPLIT = re.compile(r",|;|\band\b|\n")
+
+
+def same_diagnosis(case: Case, named: str, knowledge: Knowledge) -> bool:
+    """Say whether ``named`` is the case's answer, a synonym, or a broader name of it; any member of a comma list."""
+    members = [named, *(_SPLIT.split(named) if _SPLIT.search(named) else [])]
+    return any(_one_matches(case, member, knowledge) for member in members if member.strip())
+
+
+def names_answer(case: Case, named: str, knowledge: Knowledge) -> bool:
+    """Say whether a name, or its main part where more is said beside it, counts as the case's answer."""
+    return any(same_diagnosis(case, part, knowledge) for part in (named, main_part(named)))
+
+
+def _one_matches(case: Case, named: str, knowledge: Knowledge) -> bool:
+    wanted = normalise_name(named)
+    if not wanted:
+        return False
+    if wanted in {normalise_name(name) for name in case.subtypes}:
+        return False
+    known = knowledge.disease(case.answer)
+    accepted = [case.answer, *case.synonyms, *case.supertypes]
+    if known is not None:
+        accepted += [*known.names, *known.supertypes]
+    return wanted in {normalise_name(name) for name in accepted}

@@ -80,7 +80,7 @@ def with_ids(facts: Iterable[AtomicFact]) -> tuple[AtomicFact, ...]:
     return tuple(named)
 
 
-GROUPING_RULES = "2"
+GROUPING_RULES = "3"
 """Version of these rules; stored with the items they make."""
 
 PHRASES: dict[Topic, str] = {

@@ -1,12 +1,12 @@
-"""Reads findings out of prose: which of the known findings a text says are present, and which absent.
+"""Findings in prose and in a dialogue: which of the known findings a text, a question or a reply speaks of.
 
-Phrases are matched on word stems with small gaps; what denies them is followed through a clause
-(``core.text.negation``); what is said of relatives counts only as family history. A phrase in quotation marks is
-matched word for word, and where an ``unless`` phrase covers a phrase, the phrase does not count.
+``Recogniser`` says which findings a text says are present, and which absent. Phrases are matched on word stems with
+small gaps; what denies them is followed through a clause (``core.text.negation``); what is said of relatives counts
+only as family history. A phrase in quotation marks is matched word for word, and where an ``unless`` phrase covers a
+phrase, the phrase does not count. Vital signs and laboratory values count by their numbers (``core.text.quantities``).
 
-Vital signs and common laboratory values are read as numbers. The limits are the usual adult reference limits, rounded;
-children's pulse and breathing rates are not told apart. Counts and sugar in spinal fluid, urine or joint fluid are not
-taken for those of the blood.
+``Understanding`` is what the reference cast makes of that: which finding a question asks for, and what a reply says of
+it.
 """
 
 from __future__ import annotations
@@ -14,22 +14,28 @@ from __future__ import annotations
 import functools
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from core.case import sentences
-from core.knowledge.base import Finding, Knowledge
+from core.case import Sex, read_demographics, sentences
+from core.knowledge.base import Finding, Kind, Knowledge, knowledge
+from core.knowledge.bayes import Evidence
 from core.text.negation import (
     AFTERWARDS_ABSENT,
     NEGATORS,
+    NO,
     QUALIFIED,
+    UNKNOWN,
+    YES,
     Token,
     is_content,
+    is_negated,
     stem_of,
     tokens_of,
     words_in,
 )
-from core.vocabulary import DAYS, NUMBERS, VAGUE, alternatives
+from core.text.quantities import Quantity, read_measures, said_age
+from core.vocabulary import DAYS, Words, cues
 
 _MAX_GAP = 1
 _AFTERWARDS_REACH = 3
@@ -166,187 +172,98 @@ def _list_denied(following: list[Token], absent: frozenset[str]) -> bool:
     return bool(following) and following[-1].stem in absent and following[-1].before in ("are", "were")
 
 
-_GAP = r"[^.;,0-9]{0,40}?"
-_NUMBER = rf"{_GAP}(\d{{1,3}}(?:,\d{{3}})+|\d+(?:\.\d+)?)(?![\d.,]*\d)"
-_NOT_A_DOSE = r"(?!\s*mg\b)"
-_NOT_PERCENT = r"(?!\s*%)"
-_BLOOD = r"(?<!urine )(?<!urinary )(?<!fluid )"
-
-
-@dataclass(frozen=True)
-class _Measure:
-    """A named quantity: below ``low`` it means one finding, above ``high`` another.
-
-    ``unit`` must follow the number (or must not, as a negative look-ahead).
-    """
-
-    names: str
-    low: float | None = None
-    low_finding: str | None = None
-    high: float | None = None
-    high_finding: str | None = None
-    unit: str = ""
-    blood_only: bool = False
-
-    def judge(self, value: float) -> Iterator[tuple[str, bool]]:
-        """Yield (finding, present) for a value."""
-        if self.low is not None and self.low_finding:
-            yield self.low_finding, value < self.low
-        if self.high is not None and self.high_finding:
-            yield self.high_finding, value > self.high
-
-
-_MILLIGRAMS = r"\s*mg\s*(?:/|per)"
-_MILLIMOLES = r"\s*mmol"
-_MEASURES = (
-    _Measure(r"(?:pulse|heart rate)", 55, "bradycardia", 100, "tachycardia"),
-    _Measure(r"(?:respirations|respiratory rate|breathing rate)", high=22, high_finding="tachypnea"),
-    _Measure(r"(?:oxygen saturation|spo2|sao2|saturation)", 93, "hypoxia"),
-    _Measure(r"(?:body mass index|\bbmi)", 17, "thin_habitus", 29.9, "obesity"),
-    _Measure(r"(?:mean corpuscular volume|\bmcv)", 80, "microcytosis", 100, "macrocytosis"),
-    _Measure(_BLOOD + r"\bsodium(?! chloride| bicarb)", 133, "hyponatremia", 147, "hypernatremia", unit=_NOT_A_DOSE),
-    _Measure(r"\burine sodium", high=40, high_finding="concentrated_urine"),
-    _Measure(r"\burine osmolality", 200, "dilute_urine", 400, "concentrated_urine"),
-    _Measure(r"(?:serum|plasma|effective) osmolality", high=305, high_finding="hyperosmolality"),
-    _Measure(
-        _BLOOD + r"\bpotassium(?! chloride| citrate| iodide| hydroxide)",
-        3.4, "hypokalemia", 5.3, "hyperkalemia", unit=_NOT_A_DOSE,
-    ),
-    _Measure(r"(?:creatine kinase|\bck\b)", high=300, high_finding="high_ck"),
-    _Measure(r"(?:lipase|amylase)", high=200, high_finding="high_lipase"),
-    _Measure(r"(?:alkaline phosphatase)", high=140, high_finding="high_alp"),
-    _Measure(r"(?:lactate dehydrogenase|\bldh\b)", high=280, high_finding="high_ldh", blood_only=True),
-    _Measure(r"bilirubin", high=2, high_finding="high_bilirubin", unit=r"(?!\s*[µμ]?u?mol)"),
-    _Measure(r"(?:erythrocyte sedimentation rate|\besr\b)", high=30, high_finding="high_esr"),
-    _Measure(
-        r"(?:aspartate aminotransferase|alanine aminotransferase|\bast\b|\balt\b)",
-        high=70, high_finding="high_transaminases",
-    ),
-    _Measure(r"(?:thyroid[- ]stimulating hormone|\btsh\b)", 0.3, "low_tsh", 5.5, "high_tsh"),
-    _Measure(r"\bferritin", 12, "low_ferritin", 400, "high_ferritin"),
-    _Measure(r"\bcd4\+?(?:[- ](?:t|cell|lymphocyte|count)s?)*", 200, "low_cd4"),
-    _Measure(r"\bvaginal ph\b", high=4.5, high_finding="high_vaginal_ph"),
-    _Measure(r"\btotal proteins?", high=8.5, high_finding="high_total_protein", unit=r"\s*g\s*/\s*dl"),
-    _Measure(r"\beosinophils?", high=6, high_finding="eosinophilia", unit=r"\s*%", blood_only=True),
-    _Measure(r"\breticulocytes?(?: count)?", 0.5, "low_reticulocytes", 2.5, "high_reticulocytes", unit=r"\s*%"),
-    _Measure(r"(?:\bhba1c|\bhemoglobin a1c|\ba1c)", high=6.4, high_finding="high_a1c", unit=r"\s*%"),
-    _Measure(r"\bfev1\s?[/:]\s?fvc(?: ratio)?", 70, "obstructive_spirometry", unit=r"\s*%"),
-    _Measure(r"creatinine", high=1.4, high_finding="high_creatinine", unit=_MILLIGRAMS),
-    _Measure(r"creatinine", high=124, high_finding="high_creatinine", unit=r"\s*[µμu]mol"),
-    _Measure(_BLOOD + r"glucose", 60, "low_glucose", 180, "high_glucose", unit=_MILLIGRAMS, blood_only=True),
-    _Measure(_BLOOD + r"glucose", 3.3, "low_glucose", 10, "high_glucose", unit=_MILLIMOLES, blood_only=True),
-    _Measure(_BLOOD + r"calcium", 8.4, "hypocalcemia", 10.6, "hypercalcemia", unit=_MILLIGRAMS),
-    _Measure(_BLOOD + r"calcium", 2.1, "hypocalcemia", 2.65, "hypercalcemia", unit=_MILLIMOLES),
-)  # fmt: skip
-_COMPILED = tuple((re.compile(m.names + _NUMBER + m.unit, re.IGNORECASE), m) for m in _MEASURES)
-_HEMOGLOBIN = re.compile(r"(?:hemoglobin|haemoglobin)(?! a1c)(?! a2)" + _NUMBER + _NOT_PERCENT, re.IGNORECASE)
-_TEMPERATURE = re.compile(r"(\d{2,3}(?:\.\d+)?)\s*(?:°|º|deg(?:rees)?\.? )\s*([CF])", re.IGNORECASE)
-_PRESSURE = re.compile(r"(?:blood pressure|bp)\b[^0-9]{0,30}(\d{2,3})\s*/\s*(\d{2,3})", re.IGNORECASE)
-_LAST_PERIOD = re.compile(r"last (?:menstrual )?period[^.;0-9]{0,25}?(\d+) (week|month)s? ago", re.IGNORECASE)
-_PERCENT_EOSINOPHILS = re.compile(
-    r"(\d+(?:\.\d+)?)\s*% (?:of (?:white cells|leukocytes) are )?eosinophils", re.IGNORECASE
+_NOT_NOTICED = re.compile(
+    r"^(?:I|we) haven['’]t (?:noticed (?:that|anything like that)|paid attention to that)\.?$", re.IGNORECASE
 )
-_WORDED = {**NUMBERS, **{word: (low + high) / 2 for word, (low, high) in VAGUE.items()}}
-_HOW_LONG = rf"(\d+|{alternatives(list(_WORDED))})[- ](day|week|month|year)s?"
-_LASTING = (
-    (r"(?:diarrhea|loose stools|watery stools|loose bowel movements)", 4, "chronic_diarrhea"),
-    (r"(?:fevers?)", 2, "fever_over_two_weeks"),
+"""Says neither that it is there nor that it is not."""
+_ABOUT_PERSON = Words(cues("demographics", of=("question",)))
+_ABOUT_SELF = re.compile(
+    r"\b(?:i'm|i am|i’m) (?:(?:an?|only|just|already|now) )*(?:\d|\w+-year|man\b|woman\b|male\b|female\b|pregnant)|"
+    r"\bmy (?:\d+[- ]\w+[- ]old )?(?:son|daughter|baby|child|little (?:boy|girl)|boy|girl)\b",
+    re.I,
 )
-_DURATIONS = tuple(
-    (
-        re.compile(
-            rf"\b{what} (?:has lasted|lasting|for) (?:about |over |the (?:past|last) )*{_HOW_LONG}\b(?! ago)|"
-            rf"\b{_HOW_LONG} (?:history )?of (?:[a-z-]+,? ){{0,2}}?{what}\b",
-            re.IGNORECASE,
-        ),
-        weeks,
-        finding,
-    )
-    for what, weeks, finding in _LASTING
-)
-_COUNTS = (
-    (
-        re.compile(
-            r"(?:white (?:blood )?cells?(?: count)?|leukocytes?(?: count)?|\bwbc)" + _NUMBER + _NOT_PERCENT,
-            re.IGNORECASE,
-        ),
-        _Measure("", 4.0, "leukopenia", 11.5, "leukocytosis"),
-    ),
-    (
-        re.compile(r"platelets?(?: count)?" + _NUMBER, re.IGNORECASE),
-        _Measure("", 140.0, "thrombocytopenia", 480.0, "thrombocytosis"),
-    ),
-)
-_OTHER_FLUID = re.compile(
-    r"cerebrospinal|\bcsf\b|lumbar puncture|spinal (?:fluid|tap)|synovial|arthrocentesis|joint fluid|urinalysis|"
-    r"\burine\b|ascitic|pleural fluid|/hpf|high[- ]power",
-    re.IGNORECASE,
-)
+_OLDEST = 110
+"""Years: what is more is no age."""
 
 
-def read_measures(sentence: str) -> Iterator[tuple[str, bool]]:
-    """Yield (finding, present) for every value in the sentence that can be judged."""
-    yield from _temperature(sentence)
-    yield from _pressure(sentence)
-    yield from _last_period(sentence)
-    yield from _durations(sentence)
-    of_blood = not _OTHER_FLUID.search(sentence)
-    for pattern, measure in _COMPILED:
-        if of_blood or not measure.blood_only:
-            for found in pattern.finditer(sentence):
-                yield from measure.judge(_value(found[1]))
-    for found in _HEMOGLOBIN.finditer(sentence):
-        yield from _hemoglobin(_value(found[1]))
-    for found in _PERCENT_EOSINOPHILS.finditer(sentence):
-        yield "eosinophilia", float(found[1]) > 6
-    if of_blood:
-        for pattern, measure in _COUNTS:
-            for found in pattern.finditer(sentence):
-                yield from measure.judge(_thousands(found[1], measure.high or 0.0))
+class Understanding:
+    """Reads questions and replies with the findings of one ``Knowledge``."""
+
+    def __init__(self, source: Knowledge) -> None:
+        self.recogniser = Recogniser(source)
+        self._kinds = {f.id: f.kind for f in source.findings}
+        self._asks = {_plain(f.ask): f.id for f in source.findings if f.ask}
+        self.asked_findings = functools.lru_cache(maxsize=20_000)(self._asked_findings)
+        self.reply_findings = functools.lru_cache(maxsize=50_000)(self._reply_findings)
+
+    def stated_question(self, question: str) -> str | None:
+        """Return the finding whose own question this is or ends with, the longest one; ``None`` where it is none's."""
+        plain = _plain(question)
+        return self._asks[max(fits, key=len)] if (fits := [ask for ask in self._asks if plain.endswith(ask)]) else None
+
+    def kind_of(self, finding: str) -> Kind:
+        """Return what kind of finding it is."""
+        return self._kinds[finding]
+
+    def _asked_findings(self, question: str) -> tuple[str, ...]:
+        """Return the findings that a question asks for, most certain first."""
+        plain = _plain(question)
+        exact = [self._asks[ask] for ask in sorted(self._asks, key=len, reverse=True) if plain.endswith(ask)]
+        return tuple(dict.fromkeys([*exact, *self.recogniser.read(question)]))
+
+    def _reply_findings(self, question: str, reply: str) -> Mapping[str, bool]:
+        """Return finding → present for what a reply says; a bare yes or no is taken for what was asked."""
+        said = dict(self.recogniser.read(reply))
+        if UNKNOWN.search(reply) or _NOT_NOTICED.match(reply):
+            return {f: present for f, present in said.items() if present}
+        denied = NO.search(reply) or is_negated(reply.strip())
+        polarity = False if denied else True if YES.match(reply) else None
+        asked = self.asked_findings(question)
+        if polarity is not None and asked and asked[0] not in said:
+            said[asked[0]] = polarity
+        return said
+
+    def evidence_of_text(self, text: str) -> Evidence:
+        """Return the evidence in a vignette, a summary or an examination."""
+        age, sex = read_demographics(text)
+        return Evidence(
+            self.recogniser.read(text), age if age is not None else _years(said_age(text, asked=False)), sex
+        )
+
+    def evidence_of_dialogue(self, exchanges: tuple[tuple[str, str], ...]) -> Evidence:
+        """Return the evidence of (question, reply) pairs; later words win over earlier ones."""
+        found: dict[str, bool] = {}
+        age, sex = None, None
+        for question, reply in exchanges:
+            found.update(self.reply_findings(question, reply))
+            read_age, read_sex = _own_demographics(question, reply)
+            age, sex = age if age is not None else read_age, sex or read_sex
+        return Evidence(found, age, sex)
 
 
-def _value(number: str) -> float:
-    return float(number.replace(",", ""))
+def _own_demographics(question: str, reply: str) -> tuple[float | None, Sex | None]:
+    """Return age and sex of the patient; what a reply says of others ("my wife … she") is not taken for theirs."""
+    asked = _ABOUT_PERSON.are_in(question.lower())
+    if not asked and not _ABOUT_SELF.search(reply):
+        return None, None
+    age, sex = read_demographics(reply)
+    if sex is None:
+        child = re.search(r"\b(?:(daughter)|son)\b", reply, re.I)
+        sex = None if child is None else "female" if child[1] else "male"
+    return age if age is not None else _years(said_age(reply, asked)), sex
 
 
-def _temperature(sentence: str) -> Iterator[tuple[str, bool]]:
-    for found in _TEMPERATURE.finditer(sentence):
-        value = float(found[1])
-        celsius = (value - 32) / 1.8 if found[2].upper() == "F" else value
-        if 30 < celsius < 45:
-            yield "fever", celsius >= 38.0
-            return
+def _years(age: Quantity | None) -> float | None:
+    """Return an age in years, unless nobody grows so old."""
+    years = age.low / DAYS["year"] if age else None
+    return years if years is not None and years <= _OLDEST else None
 
 
-def _pressure(sentence: str) -> Iterator[tuple[str, bool]]:
-    for found in _PRESSURE.finditer(sentence):
-        systolic, diastolic = int(found[1]), int(found[2])
-        yield "hypotension", systolic < 90
-        yield "high_bp", systolic >= 140 or diastolic >= 90
+def _plain(text: str) -> str:
+    return " ".join(re.findall(r"[a-z0-9']+", text.lower()))
 
 
-def _last_period(sentence: str) -> Iterator[tuple[str, bool]]:
-    """Yield a missed period where the last one was more than five weeks ago."""
-    for found in _LAST_PERIOD.finditer(sentence):
-        yield "missed_period", int(found[1]) * DAYS[found[2].lower()] > 5 * DAYS["week"]
-
-
-def _durations(sentence: str) -> Iterator[tuple[str, bool]]:
-    """Yield whether diarrhea or fever has lasted long, where the sentence says how long."""
-    for pattern, weeks, finding in _DURATIONS:
-        for found in pattern.finditer(sentence):
-            number, unit = (found[1], found[2]) if found[1] else (found[3], found[4])
-            count = _WORDED.get(number.lower()) or float(number)
-            yield finding, count * DAYS[unit.lower()] > weeks * DAYS["week"]
-
-
-def _hemoglobin(value: float) -> Iterator[tuple[str, bool]]:
-    """Yield anemia or its opposite; values above 30 are g/L."""
-    in_g_dl = value / 10 if value > 30 else value
-    yield "low_hemoglobin", in_g_dl < 11.5
-    yield "erythrocytosis", in_g_dl > 17.5
-
-
-def _thousands(number: str, high: float) -> float:
-    value = _value(number)
-    return value / 1000 if value > 30 * high or "," in number else value
+@functools.cache
+def understanding() -> Understanding:
+    """Return the understanding over the project's own knowledge, built once."""
+    return Understanding(knowledge())

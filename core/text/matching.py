@@ -15,9 +15,11 @@ from dataclasses import dataclass
 
 from core.case import Case, read_demographics
 from core.text.facts import AtomicFact
-from core.text.reading import Claim, Quantity, read
+from core.text.persons import YOUTH
+from core.text.quantities import Quantity
+from core.text.reading import Claim, read
 from core.text.topics import Topic, is_open, topics_asked
-from core.vocabulary import people, relatives, subject
+from core.vocabulary import below, people, relatives, view
 
 _LABELS = frozenset(
     "allergi medication surgery diseas histori famili ill ill diagnos drink work home known vital sign rate".split()
@@ -50,18 +52,7 @@ _STEADY = re.compile(
 )
 MALE = f"{people('male')}|{relatives(of='male')}"
 FEMALE = f"{people('female')}|{relatives(of='female')}"
-_HABITS = tuple(
-    (name, re.compile(pattern, re.IGNORECASE))
-    for name, pattern in (
-        ("smoking", rf"{subject('smoking')}|\bpacks?\b"),
-        ("drinking", rf"{subject('alcohol')}|\bdrink(?:s|ing)?\b"),
-        ("drugs", subject("drugs")),
-        ("work", rf"\bworks?\b|for a living|{subject('work')}"),
-        ("sex", subject("sex")),
-        ("living", rf"\blives?\b|living|{subject('home')}"),
-        ("diet", rf"{subject('diet')}|exercis"),
-    )
-)
+_HABITS = view([name for name in below("social history") if name != "exposure"], "question", "statement", "weak")
 
 
 @dataclass(frozen=True)
@@ -116,7 +107,7 @@ def pool_of(case: Case, facts: tuple[AtomicFact, ...]) -> Pool:
     counts = Counter(c for fact in facts for c in {c for t in _texts(fact) for c in read(t).concepts})
     known = tuple(_known(fact, counts) for fact in facts)
     age = case.age if case.age is not None else read_demographics(case.vignette)[0]
-    return Pool(known, case.speaker == "caregiver" or (age is not None and age < 16))
+    return Pool(known, case.speaker == "caregiver" or (age is not None and age < YOUTH))
 
 
 def _texts(fact: AtomicFact) -> tuple[str, ...]:
@@ -153,12 +144,8 @@ def asks_for(question: str, known: Known) -> bool:
 
 def _same_habit(question: str, text: str) -> bool:
     """Say whether question and fact can speak of the same habit: one about work does not ask for smoking."""
-    habits = {name for name, pattern in _HABITS if pattern.search(text)}
-    return (
-        not habits
-        or any(pattern.search(question) for name, pattern in _HABITS if name in habits)
-        or not any(pattern.search(question) for _, pattern in _HABITS)
-    )
+    told, asked = ({name for name, words in _HABITS if words.are_in(one.lower())} for one in (text, question))
+    return not told or not asked or bool(told & asked)
 
 
 def asks_by_name(question: str, known: Known) -> bool:

@@ -1,8 +1,16 @@
-"""The stated lexicon of medical terms (data/knowledge/medical_terms.toml), and where a text holds one.
+"""Words of patients and of clinicians: which is which, and what one says instead of the other.
 
-Rule. A term is found by whole words, in lower case, British spelling like American (ae and oe are read as e), with a
-plural in -s or -es; a form that ends in ``*`` is a stem and stands for every word that begins so. All forms of an entry
-are one term. What is no term, because patients do say it, stands at the head of the file.
+The stated lexicon of medical terms (data/knowledge/medical_terms.toml): a term is found by whole words, in lower case,
+British spelling like American (ae and oe are read as e), with a plural in -s or -es; a form that ends in ``*`` is a
+stem and stands for every word that begins so. All forms of an entry are one term. What is no term, because patients do
+say it, stands at the head of the file.
+
+``in_lay_words`` puts common words for clinical ones where one stands for the other within a sentence; it adds and drops
+no fact. ``is_sayable`` is the check behind it: a text with a term left, with a value of a device or in the words of an
+examiner or a narrator is not said.
+
+``telling`` and ``is_technical`` go by the lists of data/knowledge/everyday.toml, for the measures that count words:
+these lists are wider than the lexicon, and kept apart because stored figures count by them.
 """
 
 from __future__ import annotations
@@ -18,6 +26,8 @@ from typing import NamedTuple
 
 from core import paths
 from core.errors import AnamnesisError
+from core.text.rouge import tokens
+from core.vocabulary import DENIES, UNITS
 
 FILE = paths.KNOWLEDGE / "medical_terms.toml"
 _WORD = re.compile(r"[a-z]+")
@@ -144,3 +154,212 @@ def lexicon_hash() -> str:
 def plain_words() -> Mapping[str, str]:
     """Return the name of each term → the plain words for it."""
     return {term.name: term.plain for term in lexicon().terms}
+
+
+_WORDS: tuple[tuple[str, str], ...] = (
+    # whole phrases first
+    (r"(?:presented|came) with (?:a )?(?:chief )?complaints? of", "came with"),
+    (r"(?:a )?(?:chief )?complaints? of (?=\w)", ""),
+    (r"(?:past )?medical history is (?:significant|notable|remarkable|relevant|positive) for", "history includes"),
+    (r"(?:past )?medical history is (?:unremarkable|noncontributory|non-contributory|insignificant|non-significant)",
+     "history holds no other illness"),
+    (r"(?:family|social) history is (?:unremarkable|noncontributory|non-contributory|insignificant)",
+     "family has no particular illness"),
+    (r"family history is (?:significant|notable|remarkable|positive) for", "family has had"),
+    (r"social history is (?:significant|notable) for", "habits include"),
+    (r"surgical history is (?:significant|notable|remarkable) for", "operations include"),
+    (r"(?:history|review of systems) is (?:significant|notable|remarkable|positive|otherwise positive) for",
+     "history includes"),
+    (r"no (?:significant|pertinent|relevant) (?:past )?medical history", "no other illness"),
+    (r"significant past medical history", "medical history"),
+    (r"is (?:significant|notable|remarkable|pertinent) for", "includes"),
+    (r"is unremarkable", "is normal"), (r"are unremarkable", "are normal"), (r"unremarkable", "normal"),
+    (r"noncontributory", "nothing special"),
+    (r"shortness of breath on exertion|dyspnea (?:on|with) exertion|exertional dyspnea|exertional shortness of breath",
+     "shortness of breath with effort"),
+    (r"(?:on|with) exertion", "with effort"), (r"exertional", "effort-related"),
+    (r"dyspnea", "shortness of breath"), (r"dyspneic", "short of breath"),
+    (r"paroxysmal nocturnal shortness of breath", "waking up at night short of breath"),
+    (r"orthopnea", "trouble breathing when lying flat"),
+    (r"tachypnea", "fast breathing"), (r"tachycardia", "a fast heartbeat"), (r"bradycardia", "a slow heartbeat"),
+    (r"atrial fibrillation|arrhythmias?", "an irregular heartbeat"),
+    (r"hypertension", "high blood pressure"), (r"hypertensive", "with high blood pressure"),
+    (r"hypotension", "low blood pressure"),
+    (r"presyncope", "near-fainting"), (r"syncopal episodes?", "fainting spells"), (r"syncope", "fainting"),
+    (r"myocardial infarctions?", "heart attack"), (r"coronary artery disease", "blocked heart arteries"),
+    (r"congestive heart failure", "heart failure"),
+    (r"transient ischemic attacks?", "mini-stroke"), (r"deep vein thrombosis|dvt", "a blood clot in the leg"),
+    (r"pulmonary embol\w+", "a blood clot in the lung"),
+    (r"chronic obstructive pulmonary disease|copd", "chronic lung disease"),
+    (r"claudication", "leg pain when walking"),
+    (r"hemoptysis", "coughing up blood"), (r"sputum", "phlegm"), (r"rhinorrhea", "a runny nose"),
+    (r"non-?productive cough", "dry cough"), (r"productive cough", "cough with phlegm"),
+    (r"cough productive of", "cough that brings up"), (r"coryza", "a cold"), (r"epistaxis", "nosebleeds"),
+    (r"pharyngitis", "sore throat"), (r"(?:allergic )?rhinitis", "hay fever"), (r"odynophagia", "pain on swallowing"),
+    (r"upper respiratory (?:tract )?infections?", "a cold"), (r"laryngitis", "a hoarse voice"),
+    (r"gastroesophageal reflux disease|gerd", "acid reflux"), (r"gastroesophageal reflux", "acid reflux"),
+    (r"gastroenteritis", "a stomach bug"), (r"dysphagia", "trouble swallowing"), (r"dyspepsia", "indigestion"),
+    (r"hematemesis", "vomiting blood"), (r"non-?bilious,? non-?bloody (?:emesis|vomiting)", "vomiting without blood"),
+    (r"emesis", "vomiting"), (r"hematochezia", "blood in the stool"), (r"melena", "black stools"),
+    (r"steatorrhea", "greasy stools"), (r"tenesmus", "a feeling of needing to go again"),
+    (r"flatulence", "gas"), (r"flatus", "gas"), (r"defecation", "passing stool"), (r"feces", "stool"),
+    (r"abdominal (?:distension|distention)", "a swollen belly"), (r"distend(?:ed)", "swollen"),
+    (r"distension|distention", "bloating"), (r"ascites", "fluid in the belly"),
+    (r"abdominal", "belly"), (r"abdomen", "belly"), (r"epigastric", "upper belly"), (r"epigastrium", "upper belly"),
+    (r"periumbilical", "around the belly button"), (r"suprapubic", "lower belly"),
+    (r"right upper quadrant", "right upper belly"), (r"left upper quadrant", "left upper belly"),
+    (r"right lower quadrant", "right lower belly"), (r"left lower quadrant", "left lower belly"),
+    (r"(?:retro|sub)sternal", "middle of the chest"), (r"costovertebral", "side of the back"),
+    (r"anorexia(?! nervosa)", "no appetite"), (r"malaise", "feeling unwell"), (r"lethargic", "very tired"),
+    (r"lethargy", "great tiredness"), (r"fatigued", "tired"), (r"somnolent", "very sleepy"),
+    (r"myalgias?", "muscle aches"), (r"arthralgias?", "joint pains"), (r"febrile", "feverish"),
+    (r"rigors", "shaking chills"), (r"diaphoresis|hyperhidrosis", "heavy sweating"), (r"diaphoretic", "sweaty"),
+    (r"dysuria", "burning while peeing"), (r"hematuria", "blood in the urine"), (r"polyuria", "peeing a lot"),
+    (r"nocturia", "getting up at night to pee"), (r"oliguria", "peeing little"), (r"enuresis", "bedwetting"),
+    (r"urinary incontinence|incontinence", "leaking urine"), (r"micturition|voiding|urination", "peeing"),
+    (r"urethral discharge", "discharge from below"), (r"polydipsia", "great thirst"), (r"polyphagia", "great hunger"),
+    (r"menses|menstruation", "periods"), (r"menarche", "the first period"), (r"dysmenorrhea", "painful periods"),
+    (r"secondary amenorrhea|amenorrhea|oligomenorrhea", "missed periods"), (r"dyspareunia", "pain during sex"),
+    (r"menorrhagia|menometrorrhagia|metrorrhagia", "heavy periods"), (r"postcoital", "after-sex"),
+    (r"coitus|sexual intercourse", "sex"), (r"postpartum", "after giving birth"),
+    (r"(?:at )?(\d+) weeks['’]? gestation", r"\1 weeks pregnant"),
+    (r"weeks['’]? (?:of )?gestation", "weeks of pregnancy"),
+    (r",? ?gravida \d+,? para \d+,?", ""), (r",? ?g\dp\d,?", ""),
+    (r"nulliparous|nulligravid|multiparous|primigravid", ""),
+    (r"spontaneous vaginal delivery|vaginal delivery", "normal birth"), (r"spontaneous abortions?", "miscarriage"),
+    (r"pruritic", "itchy"), (r"pruritus", "itching"), (r"erythematous", "red"), (r"erythema", "redness"),
+    (r"edematous", "swollen"), (r"edema", "swelling"), (r"cutaneous", "skin"), (r"subcutaneous", "under-the-skin"),
+    (r"maculopapular rash", "blotchy, bumpy rash"), (r"macules and papules", "spots and bumps"),
+    (r"papules?", "small bumps"), (r"macules?", "flat spots"), (r"plaques?", "raised patches"), (r"nodules", "lumps"),
+    (r"nodule", "lump"), (r"pustules?", "pimples"), (r"vesicles?", "small blisters"), (r"bullae", "large blisters"),
+    (r"bullous", "blistering"), (r"lesions", "spots"), (r"lesion", "spot"), (r"eruption", "rash"),
+    (r"urticaria", "hives"), (r"petechiae", "tiny red dots"), (r"ecchymos[ei]s", "bruises"),
+    (r"purpura", "purple spots"),
+    (r"alopecia", "hair loss"), (r"hirsutism", "unwanted hair growth"), (r"ulcerations?", "open sores"),
+    (r"ulcerated", "open"), (r"excoriations", "scratch marks"), (r"hyperpigmented", "dark"), (r"hypopigmented", "pale"),
+    (r"hyperpigmentation", "dark skin"), (r"hypopigmentation", "pale skin"), (r"violaceous", "purple"),
+    (r"cyanosis", "blue skin"), (r"cyanotic", "blue"), (r"pallor", "paleness"), (r"icterus", "yellow eyes"),
+    (r"dermatitis", "skin rash"), (r"cellulitis", "a skin infection"), (r"purulent", "pus-filled"),
+    (r"exudates?", "oozing"), (r"erosions", "raw spots"), (r"topical (?=\w+)", ""), (r"indurated", "hard"),
+    (r"nontender|non-tender", "not sore"), (r"asymptomatic", "without complaints"), (r"nocturnal", "night-time"),
+    (r"bilaterally|bilateral", "on both sides"), (r"unilateral", "one-sided"), (r"proximal", "upper"),
+    (r"distal", "lower"), (r"trunk", "body"), (r"axillae|axilla", "armpit"), (r"axillary", "armpit"),
+    (r"inguinal", "groin"), (r"lower extremit(?:y|ies)", "legs"), (r"lower-extremity", "leg"),
+    (r"upper extremit(?:y|ies)", "arms"), (r"extremities", "arms and legs"), (r"extremity", "limb"),
+    (r"periorbital", "eye"), (r"perianal", "bottom"), (r"dorsal", "back"), (r"dorsum", "back"),
+    (r"lumbar", "lower back"), (r"thoracic", "chest"), (r"frontal", "forehead"),
+    (r"paresthesias?", "pins and needles"), (r"diplopia", "double vision"), (r"photophobia", "trouble with light"),
+    (r"tinnitus", "ringing in the ears"), (r"dysarthria", "slurred speech"), (r"ataxia", "an unsteady walk"),
+    (r"gait", "walk"), (r"hemiparesis|hemiplegia", "weakness on one side"), (r"otalgia", "earache"),
+    (r"otitis media|otitis", "ear infection"), (r"lymphadenopathy", "swollen glands"), (r"lacrimation", "watery eyes"),
+    (r"generalized tonic-clonic seizures?|tonic-clonic seizures?", "seizure"),
+    (r"(?:type (?:1|2|i|ii) )?diabetes mellitus(?: type (?:1|2))?", "diabetes"),
+    (r"hyperlipidemia|hypercholesterolemia|dyslipidemia", "high cholesterol"),
+    (r"hypothyroidism", "an underactive thyroid"), (r"hyperthyroidism", "an overactive thyroid"),
+    (r"hyperglycemia", "high blood sugar"), (r"hypoglycemia", "low blood sugar"), (r"goiter", "swollen thyroid"),
+    (r"malignanc(?:y|ies)", "cancer"), (r"metastatic", "spread"), (r"adenocarcinoma|carcinoma", "cancer"),
+    (r"renal", "kidney"), (r"hepatic", "liver"), (r"gastric", "stomach"), (r"gastrointestinal", "stomach and bowel"),
+    (r"pulmonary", "lung"), (r"nephrolithiasis", "kidney stones"), (r"cholelithiasis", "gallstones"),
+    (r"cholecystitis", "gallbladder trouble"), (r"cholecystectomy", "an operation to remove the gallbladder"),
+    (r"neuropathy", "nerve damage"), (r"intravenous(?:ly)?", "injected"), (r"intramuscular", "injected"),
+    (r"nsaids?", "painkillers"), (r"analgesics?", "painkillers"), (r"corticosteroids?|glucocorticoids?", "steroids"),
+    (r"antihypertensives?(?: medications?)?", "blood pressure medicine"), (r"anticoagulants?", "blood thinners"),
+    (r"radiates", "spreads"), (r"radiating", "spreading"), (r"radiate", "spread"), (r"radiated", "spread"),
+    (r"exacerbated", "made worse"), (r"exacerbates", "makes worse"), (r"exacerbations?", "worse spells"),
+    (r"alleviated", "eased"), (r"alleviates", "eases"), (r"postprandial", "after-meal"), (r"lacerations?", "cuts"),
+    (r"contusions?", "bruises"), (r"abscesses", "boils"), (r"abscess", "boil"), (r"congenital", "from birth"),
+    (r"ideation", "thoughts"), (r"anhedonia", "no joy in things"), (r"prophyla\w+", "prevention"),
+    (r"immunocompromised", "with weak defences"), (r"benign", "harmless"), (r"colicky", "cramping"),
+    (r"insidious", "slow"), (r"intermittently", "on and off"), (r"intermittent", "on-and-off"),
+    (r"progressively", "steadily"), (r"physician", "doctor"), (r"physicians", "doctors"), (r"medications", "medicines"),
+    (r"medication", "medicine"), (r"excised|resected", "cut out"), (r"systemic", "whole-body"),
+    (r"fetal movements?", "movements of the baby"), (r"fetus", "baby"), (r"anterior", "front of the"),
+    (r"posterior", "back of the"), (r"regurgitation", "spitting up"), (r"atrophy", "wasting"), (r"serum", "blood"),
+)  # fmt: skip
+"""What stands in a vignette, and what a patient says; the first that fits a place is taken."""
+_SAID = tuple((re.compile(rf"\b(?:{written})(?!\w)", re.IGNORECASE), said) for written, said in _WORDS)
+_EXAMINERS = re.compile(
+    rf"\b(?:temperature|pulse|pressure|rate)\b[^.]{{0,25}}\d|\bmm ?hg\b|\d\s?/ ?min\b|\d\s*(?:{UNITS}|kg/m)|"
+    r"\b(?:on|upon) (?:physical |further )?exam\w*|\bexam(?:ination)? (?:shows?|reveals?|is|was)|percentile|"
+    r"\bvital signs?\b|\bvitals\b|\bauscultat|\bpalpat|\bgcs\b|\bapgar|\bthe patient\b|\byou\b|\bfigure\b|\bphotograph|"
+    r"\b(?:is|are) (?:shown|ordered|pending|drawn|obtained|initiated|informed|counsel\w+)\b|"
+    r"\bthe (?:physician|doctor|nurse|team|resident|dermatologist|pediatrician)(?:s|['’]s)? (?:\w+ )?(?:orders?|"
+    r"performs?|decides?|suspects?|notes?|refers?|prescribes?|explains?|asks?|tells|counsels|recommends?|observes?|"
+    r"considers?|discusses)\b|"
+    r"\bI'm I\b|\bbecause of (?:at|to|in|on|my (?:obstetrician|doctor|pediatrician))\b|\bdon't have ever\b|\bI add\b|"
+    r"\b(?:he|she) (?:reports|states|admits|does notice)\b|"
+    rf"\b(?:{DENIES}|diagnosis is|is diagnosed with|differential|presents to|presents with|presented|presentation|"
+    r"clinically|etiology|treatment "
+    r"with|patient['’]s|review of systems)\b",
+    re.IGNORECASE,
+)
+
+
+@functools.lru_cache(maxsize=20_000)
+def in_lay_words(text: str) -> str:
+    """Return a sentence with common words for clinical ones, each where the other stood."""
+    plain = text
+    for written, said in _SAID:
+        plain = written.sub(said, plain)
+    plain = re.sub(r"\b(an?) (an?|the|no) (?=\w)", r"\2 ", plain, flags=re.IGNORECASE)
+    plain = re.sub(r"\ba (?=(?:[aeio]|un)\w)(?!(?:one|once|uni))", "an ", plain)
+    plain = re.sub(r"\ban (?=[bcdfgjklmnpqrstvwxyz])", "a ", plain)
+    plain = re.sub(r" +([,.;])", r"\1", " ".join(plain.split()))
+    return plain[:1].upper() + plain[1:] if text[:1].isupper() else plain
+
+
+@functools.lru_cache(maxsize=20_000)
+def is_sayable(text: str) -> bool:
+    """Say whether a patient could say this: no clinician's term, no device's value, nothing of examiner or narrator."""
+    return not _EXAMINERS.search(text) and not lexicon().named_in(text)
+
+
+_SHORTEST = 6
+"""A word with a technical ending has at least this many letters."""
+
+
+@functools.cache
+def _words(name: str) -> frozenset[str]:
+    return frozenset(_read()[name].split())
+
+
+@functools.cache
+def _read() -> dict[str, str]:
+    content = tomllib.loads((paths.KNOWLEDGE / "everyday.toml").read_text(encoding="utf-8"))
+    return {**content, "same": "\n".join(content["same"])}
+
+
+@functools.cache
+def _stands_for() -> dict[str, str]:
+    """Return stem → the stem that stands for it; of two groups that a word is in, the first."""
+    meaning: dict[str, str] = {}
+    for group in _read()["same"].splitlines():
+        first, *others = tokens(group)
+        for stem in (first, *others):
+            meaning.setdefault(stem, first)
+    return meaning
+
+
+@functools.cache
+def _empty_stems() -> frozenset[str]:
+    return frozenset(tokens(_read()["empty"])) | _words("empty")
+
+
+@functools.lru_cache(maxsize=50_000)
+def telling(text: str) -> frozenset[str]:
+    """Return what a text speaks of: its stems without words that say nothing, one stem for words of one meaning."""
+    empty, meaning = _empty_stems(), _stands_for()
+    return frozenset(meaning.get(stem, stem) for stem in tokens(text) if stem not in empty)
+
+
+@functools.lru_cache(maxsize=100_000)
+def is_technical(word: str) -> bool:
+    """Say whether a lower-case word is one of medicine: listed, or with one of the endings and not listed as known."""
+    if word in _words("everyday"):
+        return False
+    return word in _words("technical") or (len(word) >= _SHORTEST and word.endswith(tuple(_words("endings"))))
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text, lower case, without numbers."""
+    return _WORD.findall(text.lower())

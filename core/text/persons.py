@@ -10,10 +10,9 @@ import re
 from dataclasses import dataclass
 
 from core.case import Case, Sex, read_demographics
-from core.vocabulary import people, relatives, verbs
+from core.vocabulary import PERSON, people, relatives, verbs
 
-_NOUN = f"(?:{people('female', 'male', 'young', 'any')}|(?:primi|multi|nulli)gravid(?:a)?(?: woman)?)"
-_AGED = rf"(\d+[- ](?:year|month|week|day)s?[- ]old(?:,? [\w-]+){{0,4}}? {_NOUN})\b"
+_AGED = rf"(\d+[- ](?:year|month|week|day)s?[- ]old(?:,? [\w-]+){{0,4}}? {PERSON})\b"
 _OPENING = re.compile(
     rf"^(?:an?|the|this) (?:\w+ ){{0,3}}?{_AGED}(.*?),? ((?:also |then )?(?:presents|comes|arrives|visits|goes|"
     r"is (?:brought|referred|admitted|seen|evaluated|being evaluated|taken|rushed|transferred|sent)|"
@@ -196,7 +195,7 @@ def _with_person(verb: str, person: _Person) -> str:
 
 CHILD = 12.0
 """Years: below, somebody else speaks."""
-_YOUTH = 16.0
+YOUTH = 16.0
 """Years: below, somebody else speaks where a parent brings the patient."""
 _I = re.IGNORECASE
 _BROUGHT = re.compile(
@@ -282,7 +281,7 @@ def speaking_of(case: Case) -> Speaking:
     """Return who speaks for a case: a child's carer, a parent who brings a youth, or who speaks for the speechless."""
     read_age, read_sex = read_demographics(case.vignette)
     age = case.age if case.age is not None else read_age
-    brought = age is not None and age < _YOUTH and bool(_BROUGHT.search(case.vignette))
+    brought = age is not None and age < YOUTH and bool(_BROUGHT.search(case.vignette))
     silent = _SPEECHLESS.search(case.vignette)
     speechless = bool(silent) and not _RECOVERED.search(case.vignette)
     child = age is not None and age < CHILD

@@ -22,7 +22,7 @@ from core.text.persons import Speaking
 from core.text.split import told_pieces
 from core.text.suitability import speaks_of_picture
 from core.text.topics import SHOWN, Topic, shown_topic, topic_by_words
-from core.vocabulary import relatives, subject, verbs
+from core.vocabulary import below, cues, relatives, verbs, view
 
 _I = re.IGNORECASE
 _VERB = (
@@ -65,34 +65,16 @@ _RELATIVE = re.compile(
     rf"(?P<male>{relatives(of='male')}))\b",
     _I,
 )
-_HABITS = (
-    ("smoking", rf"{subject('smoking')}|\bpacks? (?:of|per|a|daily)|\bpack-|\bvap"),
-    ("alcohol", rf"{subject('alcohol')}|\bdrinks?\b"),
-    ("drugs", subject("drugs")),
-    ("sexual history", rf"{subject('sex')}|intercourse"),
-    ("occupation", rf"\bworks?\b|\bworked\b|{subject('work')}"),
-    ("home", rf"\blives?\b|{subject('home')}"),
-    ("diet", rf"{subject('diet')}|caffeine|coffee"),
-)
-_EXPOSURES = (
-    ("travel", rf"{subject('travel')}|visited"),
-    ("animals", rf"{subject('animals')}|farm"),
-    ("bites", r"\bbit|\btick"),
-    ("sick contacts", r"contact|similar|daycare|at home"),
-)
-_PASTS = (
-    ("surgery", rf"{subject('surgery')}|surgical|transplant"),
-    ("vaccinations", subject("vaccination")),
-    ("birth and development", r"\bborn\b|gestation|birth weight|delivered|milestone"),
-    ("pregnancies", rf"{subject('pregnancy')}|\bG\dP\d"),
-)
-_TOPIC_NAMES: dict[Topic, tuple[str, tuple[tuple[str, str], ...]]] = {
-    "social history": ("lifestyle", _HABITS), "exposure": ("exposure", _EXPOSURES),
-    "past history": ("past history", _PASTS),
+_NAMED: dict[Topic, str] = {
+    "social history": "lifestyle", "exposure": "exposure", "past history": "past history"
 }  # fmt: skip
-_NAMED = {
-    topic: (otherwise, tuple((name, re.compile(pattern, _I)) for name, pattern in table))
-    for topic, (otherwise, table) in _TOPIC_NAMES.items()
+"""Topics whose facts are called by what stands below them in the taxonomy, and what they are called otherwise."""
+_NOT_NAMED = ("exposure", "allergies", "earlier times")
+_NAMES_BELOW = {
+    topic: view(
+        [name for name in below(topic) if name not in (*_NAMED, "allergies", "earlier times")], "statement", "weak"
+    )
+    for topic in _NAMED
 }
 _PLAIN: dict[Topic, str] = {
     "onset": "duration", "character": "course and character", "medication": "medication", "allergies": "allergies",
@@ -197,8 +179,8 @@ def _told_key(said: _Said) -> str:
     if said.topic in _PLAIN:
         return _PLAIN[said.topic]
     if said.topic in _NAMED:
-        otherwise, table = _NAMED[said.topic]
-        return next((name for name, pattern in table if pattern.search(said.text)), otherwise)
+        lowered = said.text.lower()
+        return next((name for name, words in _NAMES_BELOW[said.topic] if words.are_in(lowered)), _NAMED[said.topic])
     noun = complaint_noun(said.text)
     if noun != NO_NOUN:
         return noun
@@ -256,73 +238,15 @@ def _span(text: str) -> str:
     return f"for {number[1]} {number[2]}{'' if number[1].lower() in ('1', 'one', 'a', 'an') else 's'}"
 
 
-_VITALS: tuple[tuple[str, str], ...] = (
-    ("temperature", r"temperature|\btemp\b|afebrile|febrile|°"),
-    ("blood pressure", r"blood pressure|\bbp\b|mm ?hg"),
-    ("pulse", r"\bpulse|heart rate|\bhr\b"),
-    ("respirations", r"respirat|\brr\b"),
-    ("oxygen saturation", r"saturation|\bs[pa]o2\b|\bo2 sat"),
-    ("body mass index", r"\bbmi\b|body mass"),
-    ("height and weight", r"percentile|\bweighs?\b|\bheight\b|\d ?kg\b|\btall\b"),
-)
-_REGIONS: tuple[tuple[str, str], ...] = (
-    ("general appearance", r"\bappears?\b|distress|well[- ]nourished|lethargic|ill[- ]appearing|^(?:he|she) looks"),
-    ("mental status", r"mental status|\boriented\b|\balert\b|\bmood\b|\baffect\b|speech|glasgow"),
-    ("eyes", r"\beyes?\b|conjunctiv|scler|pupil|fundus|fundoscop|visual|vision|retina|cornea|extraocular|eyelid"),
-    ("ears, nose and throat",
-     r"\bears?\b|tympanic|\bnose\b|nasal|throat|pharyn|tonsil|oral|mouth|tongue|mucosa|gums|otoscop"),
-    ("lymph nodes", r"lymph"),
-    ("neck", r"\bneck\b|thyroid|jugular|goiter|meningism"),
-    ("heart", r"heart|cardiac|cardiovascular|murmur|gallop|\bs[1-4]\b|systolic|friction rub|precordi"),
-    ("lungs", r"lung|breath sounds|crackle|wheez|rales|rhonchi|percussion|pulmonary|chest|respiratory"),
-    ("breasts", r"breast|nipple"),
-    ("abdomen", r"abdom|bowel sounds|liver|spleen|hepat|organomegaly|quadrant|epigastr|suprapubic|fundal|flank"),
-    ("pelvis and genitals", r"pelvic|vagin|cervix|cervical os|uter|adnex|testic|testis|scrot|peni|genital|inguinal|"
-                            r"rectal|"
-     r"prostate|perine|speculum|vulva"),
-    ("nervous system", r"neurolog|reflex|strength|sensation|cranial nerve|gait|romberg|babinski|tremor|rigid|clonus|"
-                       r"ataxia|"
-     r"weakness|muscle (?:tone|bulk)|hemipar|proprioception|vibration"),
-    ("joints and limbs", r"joint|knee|\bhips?\b|shoulder|wrist|finger|\btoes?\b|\bfoot\b|\bfeet\b|ankle|elbow|"
-                         r"extremit|\blegs?\b|"
-     r"\barms?\b|\bhands?\b|spine|spinal|range of motion|edema|calf|thigh|\bback\b|limb"),
-    ("skin", r"skin|rash|papul|plaque|macul|vesic|nodul|erythem|lesion|ulcer|petechi|purpur|bulla|scal[ey]|nails?\b|"
-             r"hair|"
-     r"jaundice|pallor|scalp|bruis|ecchymos|diaphor"),
-)  # fmt: skip
-_IMAGING: tuple[tuple[str, str], ...] = (
-    ("echocardiogram", r"echocardio"),
-    (
-        "chest x-ray",
-        r"(?:chest|thora\w*)[^.]{0,20}(?:x-?ray|radiogra|film)|(?:x-?ray|radiogra\w+) of (?:the|his|her) chest",
-    ),
-    ("x-ray", r"x-?ray|radiogra"),
-    ("CT scan", r"\bct\b|computed tomogra|computerized tomogra"),
-    ("MRI", r"\bmri\b|magnetic resonance"),
-    ("ultrasound", r"ultraso|sonogra|doppler"),
-    ("angiogram", r"angiogra"),
-    ("mammogram", r"mammogra"),
-)
-_OTHER: tuple[tuple[str, str], ...] = (
-    ("electrocardiogram", r"electrocardiogra|\becg\b|\bekg\b"),
-    ("electroencephalogram", r"electroencephal|\beeg\b"),
-    ("nerve conduction and muscle tests", r"electromyo|nerve conduction"),
-    ("biopsy", r"biops|histolog|histopath|patholog|immunofluoresc"),
-    ("lumbar puncture", r"lumbar puncture|cerebrospinal|\bcsf\b"),
-    ("lung function", r"spirometr|pulmonary function|\bfev"),
-    ("endoscopy", r"scopy|scopic"),
-    ("skin test", r"skin (?:prick|test)|patch test|tuberculin|purified protein"),
-    ("hearing test", r"audiometr"),
-    ("microscopy", r"microscop|smear|stain"),
-)
 _GENERAL: dict[Section, str] = {
     "vital_signs": "vital signs", "examination": "physical examination", "laboratory": "laboratory tests",
     "imaging": "imaging", "other_tests": "other tests",
 }  # fmt: skip
-_TABLES: dict[Section, tuple[tuple[str, str], ...]] = {
-    "vital_signs": _VITALS, "examination": _REGIONS, "imaging": _IMAGING, "other_tests": _OTHER,
-}  # fmt: skip
-_NAMES = {section: tuple((name, re.compile(pattern)) for name, pattern in table) for section, table in _TABLES.items()}
+_RESULTS = {
+    section: tuple((name, re.compile(cues(name, of=("result",)))) for name in below(section.replace("_", " ")))
+    for section in _GENERAL
+    if section != "laboratory"
+}
 _NEXT_VITAL = re.compile(
     r"(?:,\s+(?:and\s+)?|\s+and\s+)(?:with\s+)?(?=(?:an?\s+|the\s+|his\s+|her\s+)?(?:heart rate|pulse|blood pressure|"
     r"respirat\w+(?: rate)?|oxygen saturation|body temperature|temperature|bmi|body mass index|o2 saturation|spo2|"
@@ -411,7 +335,7 @@ def _shown_key(section: Section, piece: str, under: str) -> str:
             return f"{under} {name}" if under and under not in name else name
         return _GENERAL[section]
     lowered = piece.lower()
-    at = {name: found.start() for name, pattern in _NAMES[section] if (found := pattern.search(lowered))}
+    at = {name: found.start() for name, pattern in _RESULTS[section] if (found := pattern.search(lowered))}
     if at:
         return min(at, key=lambda name: at[name])
     return _GENERAL[section] if section in ("vital_signs", "examination") or shown_topic(piece) else _LATER

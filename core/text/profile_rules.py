@@ -15,21 +15,20 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from core.case import Case, Fact, Profile, read_demographics
 from core.sections import divided
-from core.text.lay_words import in_lay_words
+from core.text.patient_terms import in_lay_words
 from core.text.persons import Speaking, speaking_of
 from core.text.profile_facts import described, is_result, result_fact, shown_facts, told_facts
 from core.text.profiles import Generated, presence
 from core.text.suitability import suitability
-from core.vocabulary import NUMBERS, alternatives, people, relatives, subject
+from core.vocabulary import AGED, Words, cues, people
 
-RULES = "3"
+RULES = "4"
 """Version of these rules."""
 MADE_BY = f"rules-{RULES}"
 """``made_by`` of these profiles: it changes with the rules, so that old ones are known."""
 
 _AGE_WORDS = re.compile(
-    rf"\b(?:\d+(?:\.\d+)?|{alternatives(list(NUMBERS))})[\s‐‑–-]*(?:year|month|week|day|hour)s?[\s‐‑–-]*old\b|"
-    r"\baged? \d+(?: years?)?",
+    rf"\b{AGED}|\baged? \d+(?: years?)?",
     re.IGNORECASE,
 )
 _PLAIN_PERSON = re.compile(
@@ -100,31 +99,13 @@ def _once(facts: Sequence[Fact]) -> tuple[Fact, ...]:
     return tuple(dict.fromkeys(facts))
 
 
-_TOUCHES: dict[str, re.Pattern[str]] = {
-    "duration": re.compile(
-        r"\b(?:second|minute|hour|day|week|month|year)s?\b(?![\s‐‑–-]*(?:old\b|of age))|\bsince\b|sudden|acute|chronic|"
-        r"onset|\bbeg[ai]n|\bstart|yesterday|\btoday|\btonight|morning|\bnight|recent|\bago\b|gradual|progressi|"
-        r"long-?standing|\blast(?:ed|ing|s)\b|recurr|relaps|childhood|\bbirth|congenital|\balways\b|\bnever\b|episod|"
-        r"\bdaily|decade|rapid|transient|persist|duration",
-    ),
-    "past history": re.compile(
-        r"\bhistory\b|diagnos(?:ed|is of)|\bprevious|\bprior\b|in the past|years? ago|months? ago|surg|operat|"
-        r"\w{4}ectomy|hospitali[sz]|medication|\btakes\b|\btaking\b|prescri|treat(?:ed|ment)|vaccin|immuni[sz]|"
-        r"\bborn\b|pregnan|chronic|recurren|congenital|hereditary|relapse|sequela|late effect|childhood|known|"
-        r"otherwise healthy|previously healthy|\bhas (?:hypertension|diabetes|asthma|type)|milestone",
-    ),
-    "family history": re.compile(
-        rf"famil|\b(?:{relatives('parents', 'siblings', 'grandparents', 'wider')})s?\b|heredit|inherit|"
-        r"genetic|\bgenes?\b|autosomal|x-linked|congenital|mutation|"
-        r"syndrome\b.{0,20}\binherited|adopted",
-    ),
-    "lifestyle": re.compile(
-        rf"{subject('smoking', 'alcohol', 'drugs', 'sex', 'work', 'diet')}|\bdrink|\bworks?\b|"
-        r"\bwork(?:ed|ing|er)\b|exercise|athlet|\bsport|homeless|prison|shelter|nursing home|"
-        r"\blives? (?:with|in|alone)|travel|farm|\bstress(?:ed|ful)\b|abuse|withdrawal|dependence|intoxication|"
-        r"alcoholic|malnutrition|deficiency|overuse",
-    ),
+_TOUCHES = {
+    "duration": Words(cues("onset", of=("touched",))),
+    "past history": Words(cues("past history", of=("statement", "touched"))),
+    "family history": Words(cues("family history", of=("touched",))),
+    "lifestyle": Words(cues("social history", of=("statement", "touched"), without=("exposure",))),
 }
+"""What speaks of a field, however loosely."""
 _VALUES: dict[str, str] = {
     "duration": "for some time, not known exactly",
     "past history": "no other illness known",
@@ -151,12 +132,12 @@ def imputed_facts(case: Case, told: Iterable[str], speaking: Speaking) -> Iterat
     """Yield a made-up fact for each of these fields that ``told`` lacks and nothing in the case touches."""
     known = set(told)
     whole = "\n".join((case.vignette, case.question, case.answer, *case.choices)).lower()
-    for field, pattern in _TOUCHES.items():
-        if field not in known and not pattern.search(whole):
+    for field, words in _TOUCHES.items():
+        if field not in known and not words.are_in(whole):
             lay = _OWN_WORDS[field][speaking.caregiver]
             yield Fact(key=field, value=_VALUES[field], lay=lay, imputed=True)
 
 
 def says_how_long(vignette: str) -> bool:
     """Say whether a vignette has words of time, the age aside: nobody may make up a duration beside them."""
-    return _TOUCHES["duration"].search(vignette.lower()) is not None
+    return _TOUCHES["duration"].are_in(vignette.lower())

@@ -20,6 +20,7 @@ from core.case import Case, Fact, Profile, Section
 from core.stats.intervals import Interval
 from core.stats.proportions import wilson
 from core.text.topics import Topic, topic_of_key
+from core.vocabulary import Words, cues
 
 Reason = Literal["research_setting", "abstract_concept", "general_knowledge", "image_dependent", "details_in_choices"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
@@ -113,22 +114,17 @@ _TOPICS: Mapping[Topic, Field] = {
     "chief complaint": "chief complaint", "onset": "duration", "past history": "past history",
     "family history": "family history", "social history": "lifestyle",
 }  # fmt: skip
-_PEOPLE: tuple[tuple[Field, re.Pattern[str]], ...] = (
-    ("age", re.compile(r"\bage\b", re.IGNORECASE)),
-    ("sex", re.compile(r"\b(?:sex|gender)\b", re.IGNORECASE)),
-    ("lifestyle", re.compile(r"occupation|\bjob\b|\bwork\b", re.IGNORECASE)),
+_PEOPLE: tuple[tuple[Field, Words], ...] = (
+    ("age", Words(cues("age", of=("key",)))),
+    ("sex", Words(cues("sex", of=("key",)))),
+    ("lifestyle", Words(cues("occupation", of=("key",)))),
 )
-_OTHER_KEYS: tuple[tuple[Field, re.Pattern[str]], ...] = (
-    ("lifestyle", re.compile(r"lifestyle", re.IGNORECASE)),
-    ("past history", re.compile(r"\bpast\b|medical history|surg|allerg|vaccin", re.IGNORECASE)),
+_OTHER_KEYS: tuple[tuple[Field, Words], ...] = (
+    ("lifestyle", Words("lifestyle")),
+    ("past history", Words(rf"\bpast\b|medical history|{cues('surgery', 'allergies', 'vaccinations', of=('key',))}")),
 )
 """Keys of basic facts that topics do not know, or know as something narrower."""
-_SPAN = re.compile(
-    r"\b(?:for|since|over|during|past|last|lasting|lasted|began|started)\b[^.;]{0,30}\b(?:minute|hour|day|week|month|"
-    r"year|morning|night|evening|yesterday|childhood|birth)s?\b|\b[\w-]+[- ](?:hour|day|week|month|year)s?\b(?= (?:of|"
-    r"history|ago|earlier|before|prior))",
-    re.IGNORECASE,
-)
+_SPAN = Words(cues("onset", of=("weak",), without=("suddenness",)))
 _PAST = re.compile(r"\bmedical history\b|\bhistory of\b|diagnosed with|no other illness", re.IGNORECASE)
 
 
@@ -201,14 +197,16 @@ def _shares(field: Field, states: Iterable[State]) -> FieldShares:
 
 def _fields_of(fact: Fact, part: str) -> set[Field]:
     if part == "people":
-        return {field for field, pattern in _PEOPLE if pattern.search(fact.key)}
+        return {field for field, words in _PEOPLE if words.are_in(fact.key.lower())}
     if part == "optional":
         return {_SECTIONS[fact.section]} if fact.section in _SECTIONS else set()
-    fields = {field for field, pattern in _OTHER_KEYS if pattern.search(fact.key)}
+    fields = {field for field, words in _OTHER_KEYS if words.are_in(fact.key.lower())}
     topic = topic_of_key(fact.key, fact.value)
     if topic in _TOPICS:
         fields.add(_TOPICS[topic])
-    if topic in ("chief complaint", "associated symptoms", "character") and _SPAN.search(f"{fact.value}. {fact.lay}"):
+    if topic in ("chief complaint", "associated symptoms", "character") and _SPAN.are_in(
+        f"{fact.value}. {fact.lay}".lower()
+    ):
         fields.add("duration")
     if topic in ("medication", "negatives", "social history") and _PAST.search(fact.value):
         fields.add("past history")  # "history of asthma, for which she takes salbutamol"

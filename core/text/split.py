@@ -13,17 +13,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from core.case import sentences
+from core.text.findings import understanding
 from core.text.negation import DENIAL, INNER_DENIAL
 from core.text.topics import SHOWN, Topic, shown_topic, topic_by_words
-from core.text.understanding import understanding
-from core.vocabulary import DENIES, people, relatives
+from core.vocabulary import DENIES, PERSON, relatives
 
 _I = re.IGNORECASE
-_PERSON = rf"(?:{people('female', 'male', 'young', 'any')}|\w+gravida|primigravid woman)"
 _WHO = re.compile(
     rf"^(?:(?P<before>[^.;]{{3,80}}?),\s+)?(?:an?|the|this) (?P<who>(?:\w[\w-]* ){{0,4}}?(?:\d+|one|two|three|"
     rf"four|five|six)[- ](?:year|month|week|day|hour)s?"
-    rf"[- ]old(?:,? [\w-]+){{0,4}}?(?: {_PERSON})?)\b(?=,? (?:who|with|presents?|comes?|is|was|has|had|arrives?|"
+    rf"[- ]old(?:,? [\w-]+){{0,4}}?(?: {PERSON})?)\b(?=,? (?:who|with|presents?|comes?|is|was|has|had|arrives?|"
     rf"visits?|"
     rf"presented|came|goes|develops|at|in|and|whose|reports|complains|seeks|complaining)|[,.])",
     _I,

@@ -15,19 +15,15 @@ from dataclasses import dataclass
 from core.case import Case, sentences
 from core.text.profiles import Reason
 from core.text.topics import shown_topic
-from core.vocabulary import DENIES, NUMBERS, alternatives, people, relatives
+from core.vocabulary import AGED, DENIES, PERSON, relatives
 
 _I = re.IGNORECASE
-_NUMBER = rf"(?:\d+(?:\.\d+)?|{alternatives(list(NUMBERS))})"
 _AGED = re.compile(
-    rf"\b{_NUMBER}[\s‐‑–-]*(?:year|yr|month|week|day|hour)s?[\s‐‑–-]*(?:old|of age)\b|\baged? \d+|\b\d{{1,3}} ?y/?o\b|"
+    rf"\b{AGED}|\baged? \d+|\b\d{{1,3}} ?y/?o\b|"
     r"\b(?:in (?:his|her)|a (?:man|woman|male|female) in (?:his|her)) (?:early |mid[ -]?|late )?(?:\w+ties|teens)\b",
     _I,
 )
-_PERSON = (
-    rf"(?:{people('female', 'male', 'young', 'any')}|adult|worker|smoker|farmer|(?:primi|multi|nulli)gravid\w*|"
-    f"{relatives('parents')})"
-)
+_PERSON = f"(?:{PERSON}|adult|worker|smoker|farmer|{relatives('parents')})"
 _ONE_PATIENT = re.compile(
     rf"\b(?:an?|the|this|your|her|his) (?:[\w-]+ ){{0,4}}?{_PERSON}\b[^.?]{{0,60}}?\b(?:presents?|presented|presenting|"
     r"comes?|came|complain\w*|is (?:brought|seen|referred|admitted|evaluated|found|noted|diagnosed|treated|being)|"

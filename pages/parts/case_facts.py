@@ -8,12 +8,12 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.agents.base import Turn
+from core.agents.ledger_models import Fault, JudgedPatient, Mark
 from core.case import Case
 from core.events import Event, Started, Utterance
 from core.figures.style import FAINT
 from core.measures.ledger.marks import MEASURED, FactMark, Ledger, coverage, ledger
 from core.text.facts import AtomicFact
-from core.text.judged import Fault, JudgedPatient, Mark
 from pages.parts.accuracy_view import is_dark
 from pages.parts.case_facts_edit import draw_fact_editor, facts_in_use
 from pages.parts.case_judge import draw_judge

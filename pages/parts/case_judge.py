@@ -9,10 +9,9 @@ import streamlit as st
 
 from core.agents.base import Turn
 from core.agents.calls import Voice
-from core.agents.ledger_models import FactJudge
+from core.agents.ledger_models import FactJudge, Judged
 from core.measures.ledger.marks import Ledger, disagreements
 from core.prompts import PromptPack
-from core.text.judged import Judged
 from pages.parts.ask_model import draw_question
 from pages.parts.look import plain
 

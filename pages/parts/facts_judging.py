@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from core.agents.ledger_models import JudgedPatient, PatientVerdict
 from core.errors import AnamnesisError
 from core.frameworks.casting import CastNames, is_model
 from core.jobs.estimate import Estimate
@@ -12,7 +13,6 @@ from core.measures.failures import BesidePeople, beside_people
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.queries.facts import Judge, JudgeKept, judged_of_trial, judges
-from core.text.judged import JudgedPatient, PatientVerdict
 from core.work import Work
 from pages.parts.figures import model_name
 from pages.parts.look import plain

@@ -180,12 +180,12 @@ def test_profiles_by_rule_are_made_in_the_background_and_counted(filled: Store, 
     button(app, "Make profiles of 70 cases").click().run()
     run_until(app, lambda page: "70 of 70" in [metric.value for metric in page.metric] and page.success)
     assert trouble(app) == []
-    assert "Rules (rules-3): 70 cases looked at, 70 suitable." in words(app).replace("\\", "")
+    assert "Rules (rules-4): 70 cases looked at, 70 suitable." in words(app).replace("\\", "")
     assert "This maker has looked at every case." in words(app)
     assert button(app, "Make profiles of 0 cases").disabled
     with filled.read() as cursor:
         versions = profile_versions(cursor, some_cases()[0])
-    assert [one.generated.made_by for one in versions] == ["rules-3", "openai/a"]
+    assert [one.generated.made_by for one in versions] == ["rules-4", "openai/a"]
 
 
 def test_an_earlier_version_is_seen_and_counts_again_when_it_is_wanted(filled: Store, open_page: Open) -> None:

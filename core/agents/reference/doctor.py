@@ -14,7 +14,7 @@ import numpy as np
 
 from core.agents.base import Dialogue, Material, Question, Said, Saying, Scene, token
 from core.knowledge.bayes import Array, DiseaseModel, Evidence, disease_model
-from core.text.understanding import Understanding, understanding
+from core.text.findings import Understanding, understanding
 
 MAX_QUESTIONS = 12
 """Questions after which the doctor concludes, however unsure it is."""

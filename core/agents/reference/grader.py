@@ -9,8 +9,7 @@ from core.agents.grader import named_in_list, special_verdict
 from core.case import Case
 from core.events import Called, Token
 from core.knowledge.base import Knowledge, knowledge
-from core.text.diagnosis_names import names_answer
-from core.text.extraction import extract_by_rule
+from core.text.extraction import extract_by_rule, names_answer
 
 
 class ReferenceGrader:

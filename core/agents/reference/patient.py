@@ -3,7 +3,7 @@
 It affirms and denies only what was asked: a yes or a no stands before a fact that says so of that very thing
 (``core.text.asked_facts``). Of several things in one question it affirms what holds, denies what is denied, and says
 nothing of the rest; where the case is silent it does not know. It says one fact a reply, two where one thing holds and
-another does not. What only an examiner could say, it does not say (``core.text.lay_words``).
+another does not. What only an examiner could say, it does not say (``core.text.patient_terms``).
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from core.agents.base import Dialogue, Held, Said, Saying, Scene, token
-from core.agents.reference.persona_rules import Manner, is_evasion, manner_of
-from core.agents.reference.persona_words import FORGOTTEN
+from core.agents.reference.persona_rules import FORGOTTEN, Manner, is_evasion, manner_of
 from core.case import Case, Fact
 from core.persona import PLAIN
 from core.text.asked_facts import (
@@ -30,10 +29,11 @@ from core.text.asked_facts import (
     nearest_fact,
     plain_question,
 )
-from core.text.lay_words import is_sayable
+from core.text.findings import Understanding, understanding
+from core.text.patient_terms import is_sayable
 from core.text.persons import speaking_of
 from core.text.profile_rules import vignette_profile
-from core.text.understanding import Understanding, understanding
+from core.vocabulary import Words, cues
 
 _DO_NOT_KNOW = (
     "I'm not sure about that.",
@@ -71,10 +71,8 @@ _NOTICING = re.compile(
     r"\b(?:notic|experienc|feel|felt|symptom|suffer|any (?:changes?|pain|trouble|problems))", re.IGNORECASE
 )
 _SYMPTOM = re.compile(r"symptoms", re.IGNORECASE)
-_NO_SYMPTOM = re.compile(
-    r"duration|medic|allerg|family|past|surg|smok|alcohol|drugs|sexual|occupation|home|diet|travel|animal|vaccin|birth|"
-    r"pregnanc|background|sick contacts|^lifestyle",
-    re.IGNORECASE,
+_NO_SYMPTOM = Words(
+    "duration|background|" + cues("past history", "medication", "family history", "social history", of=("key",))
 )
 
 
@@ -157,7 +155,7 @@ class ReferencePatient:
         if _LIKE.search(question) and (known := self._yes_or_no(asked_things(question, self._reader), told, rng)):
             return known
         fresh = [fact for fact in complaints if not told_already(fact.lay, said)]
-        symptoms = [fact for fact in fresh if _SYMPTOM.search(question) and not _NO_SYMPTOM.search(fact.key)]
+        symptoms = [fact for fact in fresh if _SYMPTOM.search(question) and not _NO_SYMPTOM.are_in(fact.key.lower())]
         return _Chosen((symptoms or fresh)[0].lay) if fresh else _Chosen(otherwise=_ALL_TOLD)
 
     def _answer(self, question: str, facts: Sequence[Fact], rng: random.Random) -> _Chosen:

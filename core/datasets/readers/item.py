@@ -8,9 +8,8 @@ from typing import Any, Literal
 
 from core.case import FINAL_QUESTION, read_demographics, sentences, split_question
 from core.datasets.readers.format import CaseFields
+from core.text.persons import CHILD
 
-CHILD_YEARS = 12
-"""Below this age somebody else speaks for the patient."""
 _STEM = re.compile(r"(?:[:;,–—-]|\.\.\.|…|_|\b(?:is|are|of|by|with|be|the|to|in|for|except))\s*$", re.IGNORECASE)
 _TASK = re.compile(
     r"(?:choose|select|identify|name|state|give|determine|pick|indicate|mark|point out)\b[^.]*\.?$", re.IGNORECASE
@@ -39,7 +38,7 @@ def split_item(whole: str) -> tuple[str, str]:
 
 def speaker_of(age: float | None) -> Literal["patient", "caregiver"]:
     """Return who speaks to the doctor."""
-    return "caregiver" if age is not None and age < CHILD_YEARS else "patient"
+    return "caregiver" if age is not None and age < CHILD else "patient"
 
 
 def item_fields(

@@ -18,7 +18,7 @@ from core.frameworks.automedic.roles import Facts
 from core.frameworks.automedic.tags import END, TAG_OF, Addressee, Query, queries_of
 from core.knowledge.base import ASKABLE, Finding, Kind
 from core.knowledge.bayes import Array, DiseaseModel, Evidence, disease_model
-from core.text.understanding import Understanding, understanding
+from core.text.findings import Understanding, understanding
 
 SURE = 0.95
 """Posterior of the leading disease at which the doctor stops asking, once it has asked for every kind of result."""

@@ -14,13 +14,13 @@ from core.agents.base import Dialogue, Held, Said, Saying, Scene, Turn, token
 from core.agents.reference.patient import ReferencePatient
 from core.frameworks.automedic.roles import Rating
 from core.text.asked_facts import by_topic
-from core.text.technical import is_technical, words
-from core.text.understanding import Understanding, understanding
+from core.text.findings import Understanding, understanding
+from core.text.patient_terms import is_technical, words
+from core.text.topics import topics_asked
 
 _NOTHING_KNOWN = "I don't know."
 _WELCOME = (Turn("doctor", "Hello."), Turn("patient", "Hello."))
 """Stands before a first query that asks for something in particular, which is then answered as any other."""
-_AGE_OR_SEX = re.compile(r"how old|\bage\b|\bsex\b|gender|man or a woman", re.IGNORECASE)
 
 _FEELING = re.compile(
     r"\bsorry\b|i (?:can )?(?:understand|see|imagine|hear)\b|must (?:be|have been|feel)|worr(?:y|ied|ying)|"
@@ -70,7 +70,9 @@ class ReferenceAutoMedicPatient:
 
     def _is_particular(self, query: str, held: Held) -> bool:
         """Say whether a query is after something other than the complaint."""
-        found = self._reader.asked_findings(query) or by_topic(query, held.told) or _AGE_OR_SEX.search(query)
+        found = (
+            self._reader.asked_findings(query) or by_topic(query, held.told) or "demographics" in topics_asked(query)
+        )
         return bool(found)
 
 

@@ -11,58 +11,33 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import AsyncIterator, Sequence
+from typing import get_args
 
 from core.agents.base import Dialogue, Said, Saying, Scene, token
 from core.case import Fact, Section
 from core.frameworks.automedic.roles import NOT_AVAILABLE, Facts
+from core.text.findings import Understanding, understanding
 from core.text.negation import is_content, stem_of, words_in
-from core.text.understanding import Understanding, understanding
+from core.vocabulary import below, cues
 
 MOST_PARTICULAR = 6
 """Results that a query for something particular is answered with at most."""
 _LEAST_SHARE = 0.5
 """Of the best match, a result needs this share of the query's telling words."""
 
-_SECTIONS: dict[Section, str] = {
-    "vital_signs": r"\bvital(?:s\b| signs?)",
-    "examination": r"\bexaminations?\b|\bphysical(?: exam)?\b|\bexam\b|\bphysical findings\b",
-    "laboratory": r"\blab(?:s|oratory|oratories)?\b|\bblood ?(?:work|tests?|results)\b|\bbloods\b",
-    "imaging": r"\bimaging\b|\bradiolog\w+|\bscans\b|\bx-?rays\b",
-    "other_tests": r"\b(?:other|further) (?:\w+ )?(?:tests?|results|studies|investigations|findings|procedures)\b",
+_TOPICS: dict[Section, str] = {section: section.replace("_", " ") for section in get_args(Section)}
+_SECTION_NAMES = {
+    section: re.compile(cues(topic, of=("order",), without=below(topic)), re.I) for section, topic in _TOPICS.items()
 }
 _EXAMPLES = re.compile(r"\b(?:including|includes?|such as|for example|e\.g\.|especially|particularly|like)\b", re.I)
-_ORDERS: tuple[tuple[str, str], ...] = (
-    (r"\bcbc\b|\b(?:complete|full) blood count|\bblood count", r"blood count|h[ae]+moglobin|hematocrit|haematocrit|"
-     r"leu[ck]ocyte|white (?:blood )?cell|platelet|red (?:blood )?cell|neutrophil|lymphocyte|eosinophil"),
-    (r"\bcmp\b|\bbmp\b|metabolic panel|\belectrolytes?\b", r"sodium|potassium|chloride|bicarbonate|calcium|"
-     r"creatinine|urea|glucose|magnesium|electrolyte"),
-    (r"(?:kidney|renal) function|\bbun\b", r"creatinine|urea|kidney function|renal function|glomerular filtration"),
-    (r"\blfts?\b|liver (?:function|tests?|enzymes|panel)", r"aminotransferase|bilirubin|alkaline phosphatase|albumin|"
-     r"liver|gamma-glutamyl|\ba[ls]t\b"),
-    (r"thyroid (?:function|tests?|panel)|\btsh\b", r"thyro|\btsh\b|\bt[34]\b"),
-    (r"inflammat\w+ (?:markers?|tests?)|\besr\b|\bcrp\b|sedimentation", r"sedimentation|c-reactive|inflammat|\besr\b|"
-     r"\bcrp\b"),
-    (r"\b(?:ecg|ekg)\b|electrocardio|heart tracing", r"electrocardio|\be[ck]g\b|\bqt\b"),
-    (r"\bx-?rays?\b|radiograph", r"radiograph|x-?ray"),
-    (r"\bct\b|computed tomograph", r"\bct\b|computed tomograph"),
-    (r"\bmri\b|magnetic resonance", r"\bmri\b|magnetic resonance"),
-    (r"ultraso|sonogra|doppler|echocardio", r"ultraso|sonogra|doppler|echocardio"),
-    (r"\burinalysis\b|\burine\b|dipstick", r"urin|dipstick"),
-    (r"\bsugar\b|glucose", r"glucose|hemoglobin a1c|hba1c"),
-    (r"\bbp\b|blood pressure", r"blood pressure|\bbp\b|\d+/\d+ ?mm"),
-    (r"heart rate|\bpulse\b|\bhr\b", r"heart rate|\bpulse\b"),
-    (r"respiratory rate|\brr\b|breathing rate|respirations", r"respirat"),
-    (r"\bspo2\b|oxygen saturation|\bsats?\b|pulse oximetry", r"oxygen|saturation|spo2"),
-    (r"temperature|\bfever", r"temperature|°"),
-    (r"heart (?:exam|sounds|auscultation)|cardiac exam|\bmurmurs?\b", r"heart|murmur|cardiac"),
-    (r"lung|chest (?:exam|auscultation)|breath sounds|respiratory exam", r"lung|breath sounds|crackles|wheez"),
-    (r"\babdom\w+|\bbelly\b", r"abdom|liver|spleen|bowel"),
-    (r"neuro\w*|reflex\w*", r"neuro|reflex|strength|sensation|gait|cranial|mental"),
-    (r"\bskin\b|\brash\w*|\blesions?\b", r"skin|rash|lesion|plaque|papule|bulla|vesic|macul"),
-)  # fmt: skip
-"""(what is ordered, what a result of it looks like): names that share no word."""
-_ORDERED = tuple((re.compile(asked, re.I), re.compile(told, re.I)) for asked, told in _ORDERS)
-_SECTION_NAMES = {section: re.compile(names, re.I) for section, names in _SECTIONS.items()}
+_BY_HAND: frozenset[Section] = frozenset(("vital_signs", "examination"))
+_ORDERED = tuple(
+    (re.compile(asked, re.I), re.compile(cues(name, of=("result",)), re.I), section in _BY_HAND)
+    for section, topic in _TOPICS.items()
+    for name in below(topic)
+    if (asked := cues(name, of=("order",)))
+)
+"""What is ordered, what a result of it looks like, and whether it is found at the bedside: names that share no word."""
 _EMPTY = frozenset(
     stem_of(word)
     for word in (
@@ -97,7 +72,7 @@ class ReferenceStaff:
         """Return the results that a query names, in the order of the case."""
         sections = {section for section, names in _SECTION_NAMES.items() if names.search(query)}
         whole = {"vital_signs"} & sections
-        telling, ordered = _particulars(query), any(names.search(query) for names, _ in _ORDERED)
+        telling, ordered = _particulars(query), any(names.search(query) for names, _, _ in _ORDERED)
         if not (telling or ordered) or _EXAMPLES.search(query):
             whole = whole | sections
         particular = self._particular(query, telling, [f for f in results if _section(f) not in whole])
@@ -108,8 +83,15 @@ class ReferenceStaff:
     def _particular(self, query: str, telling: frozenset[str], results: Sequence[Fact]) -> list[Fact]:
         """Return the results of the findings, tests and words that a query names, the closest ones only."""
         asked = set(self._reader.recogniser.read(query))
-        ordered = [told for names, told in _ORDERED if names.search(query)]
-        by_name = [f for f in results if any(told.search(f"{f.key} {f.value}") for told in ordered)]
+        ordered = [(told, by_hand) for names, told, by_hand in _ORDERED if names.search(query)]
+        by_name = [
+            fact
+            for fact in results
+            if any(
+                (_section(fact) in _BY_HAND) == by_hand and told.search(f"{fact.key} {fact.value}")
+                for told, by_hand in ordered
+            )
+        ]
         by_finding = [f for f in results if asked & set(self._reader.recogniser.read(_text(f)))]
         shared = {id(f): len(telling & _telling(_text(f))) for f in results}
         best = max(shared.values(), default=0)
@@ -129,7 +111,7 @@ def reported(fact: Fact) -> str:
 
 def _particulars(query: str) -> frozenset[str]:
     """Return the telling stems of a query besides the names of sections and orders."""
-    for names in (*_SECTION_NAMES.values(), *(asked for asked, _ in _ORDERED)):
+    for names in (*_SECTION_NAMES.values(), *(asked for asked, _, _ in _ORDERED)):
         query = names.sub(" ", query)
     return _telling(query)
 

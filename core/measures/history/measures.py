@@ -40,9 +40,9 @@ from core.text.case_items import (
     items_to_json,
 )
 from core.text.mediq import match_cases, read_mediq
+from core.text.patient_terms import is_technical, telling, words
 from core.text.rouge import Score as Rouge
 from core.text.rouge import repetition, score, tokens
-from core.text.technical import is_technical, telling, words
 from core.text.topics import Topic, is_open
 from core.work import Stop
 

@@ -43,7 +43,7 @@ class FactsLedger(Measure):
     """
 
     name = "facts_ledger"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     reads: ClassVar[Trials] = "consultations"
     against: ClassVar[Lists | None] = "fact_sets"
     parcel = 60

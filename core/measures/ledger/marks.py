@@ -21,12 +21,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.agents.base import Turn
+from core.agents.ledger_models import Judged, Mark
 from core.case import Case
 from core.knowledge.base import knowledge, words_of_name
 from core.measures.ledger.replies import Reply, reply_to, tells, without_notes
 from core.stats.intervals import Interval
 from core.text.facts import AtomicFact, facts_of
-from core.text.judged import Judged, Mark
 from core.text.matching import Known, Pool, asks_by_name, asks_for, pool_of
 from core.text.topics import Topic
 
@@ -51,12 +51,12 @@ class Measured:
 
 
 MEASURED: dict[Mark, Measured] = {
-    "asked": Measured(36, 98, 40), "volunteered": Measured(3, 6, 16), "never_elicited": Measured(26, 31, 79),
+    "asked": Measured(37, 98, 41), "volunteered": Measured(3, 6, 16), "never_elicited": Measured(26, 31, 78),
 }  # fmt: skip
 """On the 135 facts that a patient can tell of eight held-out dialogues, which no rule was made for; tests measure anew.
 
 Their patients avoid the vignette's words on purpose, so that talk of models is easier. Who volunteered a fact and who
-was asked is the weaker half: 51 of the 56 facts that the rules say were told were told.
+was asked is the weaker half: 52 of the 57 facts that the rules say were told were told.
 """
 
 

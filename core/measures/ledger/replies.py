@@ -21,8 +21,10 @@ from typing import Literal
 from core.case import sentences
 from core.text.matching import FEMALE, MALE, TIME_WEIGHT, Known, Wording, is_steady, says_little_else
 from core.text.negation import NO, UNKNOWN, YES
-from core.text.reading import Claim, Quantity, Reading, any_agrees, read, said_age
+from core.text.quantities import Quantity, any_agrees, said_age
+from core.text.reading import Claim, Reading, read
 from core.text.topics import topics_asked
+from core.vocabulary import Words, cues
 
 Polarity = Literal["yes", "no", "unknown"]
 
@@ -58,7 +60,7 @@ _EARLIER_LIST = re.compile(
 )
 _LIST = re.compile(r",\s*(?:and |or )?|\s+(?:and|or|nor)\s+", _I)
 _NOTE = re.compile(r"\[[^\]]*(?:\]|$)")
-_ABOUT_AGE = re.compile(r"\bhow old\b|\bage\b", _I)
+_ABOUT_AGE = Words(cues("age", of=("question",)))
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def reply_to(question: str, text: str) -> Reply:
                 added |= {(concept, polarity == "no") for concept in concepts - stated}
     elif polarity is None:
         added |= _denied_members(question, own, stated)
-    age = said_age(text, bool(_ABOUT_AGE.search(question)))
+    age = said_age(text, _ABOUT_AGE.are_in(question.lower()))
     quantities = (*reading.quantities, age) if age else reading.quantities
     return Reply(polarity, own, own | added, asked.concepts, quantities, reading)
 

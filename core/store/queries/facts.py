@@ -18,6 +18,7 @@ import orjson
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
+from core.agents.ledger_models import JudgedPatient, Mark, PatientVerdict
 from core.case import Case
 from core.errors import AnamnesisError
 from core.events import COUNTED
@@ -25,7 +26,6 @@ from core.store.scores import Reader, kept, key, newest
 from core.store.selection import Selection, select
 from core.store.tables import records
 from core.text.facts import AtomicFact
-from core.text.judged import JudgedPatient, Mark, PatientVerdict
 
 _FACTS: TypeAdapter[tuple[AtomicFact, ...]] = TypeAdapter(tuple[AtomicFact, ...])
 

@@ -10,14 +10,13 @@ import pytest
 
 from core.agents.ask import MAX_ASKS, json_in
 from core.agents.base import CallFailed
-from core.agents.ledger_models import FactJudge, FactSplitter, SplitFacts
+from core.agents.ledger_models import FactJudge, FactSplitter, Judged, SplitFacts
 from core.case import Case
 from core.errors import ProviderError
 from core.events import Called
 from core.measures.ledger.marks import Disagreement, disagreements, ledger
 from core.prompts import load_pack
 from core.text.facts import facts_of
-from core.text.judged import Judged
 from core.text.reading import in_vignette
 from tests.core.agents.acting import Script
 from tests.core.measures.ledger.hand_marked import talk

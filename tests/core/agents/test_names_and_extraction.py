@@ -6,8 +6,7 @@ import pytest
 
 from core.agents.reference.grader import ReferenceGrader
 from core.knowledge.base import Knowledge, knowledge
-from core.text.diagnosis_names import same_diagnosis
-from core.text.extraction import extract_by_rule, listed_diagnoses
+from core.text.extraction import extract_by_rule, listed_diagnoses, same_diagnosis
 from tests.core.agents.acting import case_with, judge
 
 NOTHING = Knowledge([], [])

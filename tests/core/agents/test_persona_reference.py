@@ -10,12 +10,22 @@ from core.agents.base import Dialogue, Held, Scene, Turn, what_patient_holds
 from core.agents.reference import persona_rules
 from core.agents.reference.doctor import ReferenceDoctor
 from core.agents.reference.patient import ReferencePatient
-from core.agents.reference.persona_rules import EVASIONS, NO_FUSS, SMALL_TALK, WORRIES, manner_of
-from core.agents.reference.persona_words import FORGOTTEN, blurred, clauses, plain_words, played_down
+from core.agents.reference.persona_rules import (
+    EVASIONS,
+    FORGOTTEN,
+    NO_FUSS,
+    SMALL_TALK,
+    WORRIES,
+    blurred,
+    clauses,
+    manner_of,
+    plain_words,
+    played_down,
+)
 from core.case import Case, Fact, read_demographics
 from core.datasets.library import library
 from core.persona import PLAIN, parse_persona
-from core.text.understanding import understanding
+from core.text.findings import understanding
 from tests.core.agents.acting import GREETING, case_with, consult, hear
 from tests.core.agents.test_reference_patient import UNSURE
 

@@ -10,7 +10,7 @@ from core.agents.reference.patient import ReferencePatient
 from core.case import Case
 from core.datasets.library import library
 from core.knowledge.base import knowledge
-from core.text.understanding import understanding
+from core.text.findings import understanding
 from tests.core.agents.acting import GREETING, SCENE, case_with, consult, hear
 
 SOME = [next(case for case in library() if case.specialty == name) for name in ("Cardiology", "Neurology", "Other")]

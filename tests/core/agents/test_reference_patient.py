@@ -9,9 +9,9 @@ from core.agents.reference.patient import ReferencePatient
 from core.case import Case, Fact, Profile
 from core.datasets.library import library
 from core.knowledge.base import knowledge, words_of_name
-from core.text.lay_words import in_lay_words, is_sayable
+from core.text.findings import understanding
+from core.text.patient_terms import in_lay_words, is_sayable
 from core.text.persons import first_person
-from core.text.understanding import understanding
 from tests.core.agents.acting import GREETING, SCENE, case_with, hear
 
 PATIENT = ReferencePatient()

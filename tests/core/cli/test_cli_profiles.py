@@ -18,10 +18,10 @@ def test_profiles_by_rule_are_made_where_cases_have_none_and_shown(capsys: pytes
     assert main(["profile", ONE]) == 0
     assert "Skipped 1 cases that have a profile; --again makes them anew." in capsys.readouterr().out
     assert main(["profile", ONE, "--again"]) == 0
-    assert "Judged 1 cases by rules-3: 1 can become a patient." in capsys.readouterr().out
+    assert "Judged 1 cases by rules-4: 1 can become a patient." in capsys.readouterr().out
     assert main(["profile", "show", KEY]) == 0
     out = capsys.readouterr().out
-    assert out.startswith(f"{KEY}, by rules-3, version 1\n")
+    assert out.startswith(f"{KEY}, by rules-4, version 1\n")
     assert "Only the clinical staff knows:" in out
     assert "chief complaint: sharp chest pain" in out
 

@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from core.agents.base import Turn
-from core.agents.ledger_models import FactJudge
+from core.agents.ledger_models import FactJudge, Judged
 from core.agents.parts import Part, placed, sent_messages
 from core.debugger.question import ask_model, outcome_of
 from core.debugger.run import start_bench
@@ -35,7 +35,6 @@ from core.prompts import load_pack
 from core.store.database import Store
 from core.store.fold import fold
 from core.text.facts import facts_of
-from core.text.judged import Judged
 from tests.core.debugger.bench_stage import run_again
 from tests.core.frameworks import test_automedic_wire as automedic
 from tests.core.frameworks import test_consultation_wire as consultation

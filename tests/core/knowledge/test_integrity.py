@@ -16,8 +16,8 @@ from core.datasets.library import library
 from core.datasets.lint import lint
 from core.errors import AnamnesisError
 from core.knowledge.base import ASKABLE, knowledge, normalise_name, read_knowledge
+from core.text.findings import understanding
 from core.text.negation import is_content, stem_of, words_in
-from core.text.understanding import understanding
 
 DELIBERATE = {("hepatosplenomegali",), ("pancytopenia",)}
 """One word that tells of two findings at once (both organs, both cell lines)."""
@@ -189,7 +189,7 @@ def test_positions_of_the_answers_do_not_give_them_away() -> None:
 
 def test_reading_knowledge_needs_neither_torch_nor_streamlit() -> None:
     code = (
-        "import core.text.understanding as dialogue, sys; dialogue.understanding();"
+        "import core.text.findings as dialogue, sys; dialogue.understanding();"
         "print(sorted({'torch', 'streamlit'} & set(sys.modules)))"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=paths.ROOT, check=True)

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from core.agents.base import Turn
+from core.agents.ledger_models import JudgedPatient, PatientVerdict
 from core.case import Case
 from core.events import Probed
 from core.measures.attribution import Evidence, OnVignette, attribute
 from core.measures.belief import trajectory
 from core.measures.ledger.marks import LedgerFacts, ledger_facts
 from core.store.queries.failures import WrongAnswer
-from core.text.judged import JudgedPatient, PatientVerdict
 from tests.core.store.builders import a_case
 
 CASE = a_case(vignette="A boy has an itchy rash.")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from core.agents.ledger_models import PatientVerdict
 from core.events import Utterance
 from core.journal import RowLine
 from core.measures import failures
@@ -24,7 +25,6 @@ from core.store.queries.facts import Judge, fact_judgement_row, save_facts, talk
 from core.store.queries.failures import WrongAnswer
 from core.store.selection import Selection
 from core.text.facts import AtomicFact
-from core.text.judged import PatientVerdict
 from tests.core.measures.test_attribution import wrong
 from tests.core.store.builders import (
     Ended,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.knowledge.base import Finding, Knowledge, knowledge
-from core.text.findings import Recogniser
-from core.text.understanding import understanding
+from core.text.findings import Recogniser, understanding
 
 
 def finding(name: str, *phrases: str, kind: str = "symptom", unless: tuple[str, ...] = ()) -> Finding:

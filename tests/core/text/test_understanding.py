@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.text.understanding import understanding
+from core.text.findings import understanding
 
 READER = understanding()
 

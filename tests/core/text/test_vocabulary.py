@@ -1,17 +1,22 @@
-"""The words of denial, relatives, numbers and subjects stand in data/knowledge/vocabulary.toml, and nowhere else."""
+"""The words of denial, relatives and numbers, and the taxonomy of topics, stand in data/knowledge and nowhere else."""
 
 from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import core
+from core import paths
+from core.sections import VIGNETTE_SECTIONS, sections_of
 from core.text.negation import is_negated
-from core.vocabulary import DAYS, NUMBERS, people, relatives, subject, verbs
+from core.text.topics import TOPICS, topic_by_words, topics_asked
+from core.vocabulary import DAYS, NUMBERS, Words, below, cues, people, relatives, verbs, view
 
 CORE = Path(core.__file__).parent
 EXCEPT = {
@@ -19,10 +24,10 @@ EXCEPT = {
     ("denied", "text/persons.py"): "the same table",
     (
         "cocaine",
-        "text/lexicon.py",
+        "text/reading.py",
     ): "one of the words that claim something of a patient, each of which stands for itself",
-    ("cannabis", "text/lexicon.py"): "the same list",
-    ("heroin", "text/lexicon.py"): "the same list",
+    ("cannabis", "text/reading.py"): "the same list",
+    ("heroin", "text/reading.py"): "the same list",
 }
 """(word, file) → why it may be typed there."""
 SENTINELS = (
@@ -89,7 +94,86 @@ def test_a_fact_that_opens_with_a_denial(text: str, negated: bool) -> None:
 
 
 def test_a_trip_and_its_return_are_travel_and_a_pain_that_wanders_is_not() -> None:
-    travel = re.compile(subject("travel"))
+    travel = re.compile(cues("travel", of=("statement",)))
 
     assert travel.search("he returned six days ago from three weeks in brazil")
     assert not travel.search("the pain travels to her right shoulder")
+
+
+def test_sections_and_topics_are_places_of_one_tree() -> None:
+    named = {name.replace("_", " ") for name in VIGNETTE_SECTIONS} - {"complaint"}
+
+    assert all(cues(name, of=("heading",)) for name in named | {"chief complaint"})
+    assert all(name == "other" or below(name) is not None for name in TOPICS)
+    assert below("exposure") == ("travel", "animals", "bites", "sick contacts")
+    with pytest.raises(KeyError):
+        cues("humours", of=("statement",))
+
+
+def test_no_two_topics_have_one_name() -> None:
+    def names(table: dict[str, Any]) -> Iterator[str]:
+        for key, value in table.items():
+            if isinstance(value, dict):
+                yield key
+                yield from names(value)
+
+    listed = list(names(tomllib.loads((paths.KNOWLEDGE / "topics.toml").read_text(encoding="utf-8"))))
+
+    assert len(listed) > 80
+    assert len(set(listed)) == len(listed)
+
+
+def test_a_topic_holds_what_is_below_it_unless_that_has_a_place_of_its_own() -> None:
+    both = dict(view(("social history", "exposure"), "statement"))
+    whole = dict(view(("social history",), "statement"))
+
+    assert both["social history"].are_in("she smokes")
+    assert both["exposure"].are_in("he keeps goats")
+    assert not both["social history"].are_in("he keeps goats")
+    assert whole["social history"].are_in("he keeps goats")
+
+
+def test_plain_words_are_found_in_a_question_and_in_a_statement_and_are_no_order() -> None:
+    assert cues("mammogram", of=("question",)) == cues("mammogram", of=("statement",)) == "mammogra"
+    assert cues("mammogram", of=("order",)) == ""
+
+
+def test_alternatives_stand_in_brackets_of_their_own() -> None:
+    words = Words(r"fever|\b(?:cold|hot)\b spells?|\d+ ?kg")
+
+    assert [text for text in ("no fever", "a cold spell", "70 kg", "scold spell") if words.are_in(text)] == [
+        "no fever", "a cold spell", "70 kg",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sentence", "section", "topic"),
+    [
+        ("His grandmother had gout.", "family_history", "family history"),
+        ("She keeps three parrots.", "social_history", "exposure"),
+        ("Thyroid-stimulating hormone is 2.1 mIU/L.", "laboratory", "laboratory"),
+        ("A barium swallow shows a dilated esophagus.", "imaging", "imaging"),
+        ("Spirometry shows a restrictive pattern.", "other_tests", "laboratory"),
+        ("He has never injected illicit drugs.", "social_history", "social history"),
+        ("The impulse came again.", "complaint", None),
+    ],
+)
+def test_a_sentence_and_a_fact_are_read_by_the_same_words(sentence: str, section: str, topic: str | None) -> None:
+    assert sections_of(f"A man comes because of a cough. {sentence}")[1] == (section, sentence)
+    assert topic_by_words(sentence.rstrip(".")) == topic
+
+
+@pytest.mark.parametrize(
+    ("question", "topics"),
+    [
+        ("Do you take any tablets?", {"medication"}),
+        ("Do you use recreational drugs?", {"social history"}),
+        ("Is anyone else at home ill?", {"exposure"}),
+        ("Did your uncle have it?", {"family history"}),
+        ("Does your mother's milk help?", {"family history"}),
+        ("Has this happened before?", {"past history"}),
+        ("Where do you feel it?", {"character"}),
+    ],
+)
+def test_what_a_question_asks_for(question: str, topics: set[str]) -> None:
+    assert topics_asked(question) == topics

@@ -68,7 +68,7 @@ def test_the_manifest_says_what_there_is_and_whose(folder: Path) -> None:
     assert manifest["specialties"] == [{"specialty": "Cardiology", "train": 7, "test": 3}]
     assert manifest["near_duplicates"] == [["theirs/1", "theirs/2"]]
     assert manifest["left_out"] == ["ours/30"]
-    assert manifest["items_made_by"] == {"profile-2": 8, "rules-2": 2}
+    assert manifest["items_made_by"] == {"profile-3": 8, "rules-3": 2}
 
 
 def test_the_same_seed_gives_the_same_bytes(folder: Path, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_stored_items_are_asked_about() -> None:
     line = next(x for side in ("train", "test") for x in training.lines[side] if x.case_key == "ours/3")
     assert line.keys == ("shoe size",)
     assert "shoe size" in line.messages[2].content
-    assert training.manifest.items_made_by == {"openai/x": 1, "profile-2": 7}
+    assert training.manifest.items_made_by == {"openai/x": 1, "profile-3": 7}
 
 
 def test_a_training_set_is_only_replaced_when_asked_for(folder: Path) -> None:

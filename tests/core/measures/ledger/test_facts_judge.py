@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from core.agents.ledger_models import PatientVerdict
 from core.case import Case
 from core.jobs.judges import facts_in, facts_pack, facts_task
 from core.text.facts import facts_of
-from core.text.judged import PatientVerdict
 from tests.core.measures.ledger.hand_marked import talk
 
 CASE = Case(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from core.agents.ledger_models import PatientVerdict
 from core.errors import AnamnesisError, UsageError
 from core.jobs.engine import Stop
 from core.jobs.judging import FactsWanted, JudgingOutcome, estimate, judge
@@ -22,7 +23,6 @@ from core.store.fold import fold
 from core.store.queries.facts import judged_of_trial, judged_patients, judged_sums, judges
 from core.store.queries.reviews import Annotation, add_annotations
 from core.store.selection import Selection
-from core.text.judged import PatientVerdict
 from tests.core.store.builders import (
     Ended,
     Finished,

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import pytest
 
+from core.agents.ledger_models import Mark
 from core.measures.ledger.marks import MEASURED, Ledger, Measured, ledger
 from core.text.facts import facts_of
-from core.text.judged import Mark
 from tests.core.measures.ledger.hand_marked import FOLDER, HELD_OUT, HandMarked, hand_marked
 
 DIALOGUES = hand_marked(HELD_OUT)

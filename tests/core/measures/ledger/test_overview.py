@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from core.agents.ledger_models import Mark
 from core.measures.ledger.marks import FactMark, Ledger, coverage
 from core.text.facts import AtomicFact
-from core.text.judged import Mark
 from core.text.topics import Topic
 
 

@@ -1,0 +1,268 @@
+"""Quantities in prose: times, ages and weights as ranges that can be compared, and values as findings.
+
+Vital signs and common laboratory values are read as numbers. The limits are the usual adult reference limits, rounded;
+children's pulse and breathing rates are not told apart. Counts and sugar in spinal fluid, urine or joint fluid are not
+taken for those of the blood.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from core.vocabulary import DAYS, NUMBERS, VAGUE, alternatives
+
+_NUMBERS = {"an": 1.0, "a": 1.0, **NUMBERS}
+_TENS = alternatives([word for word, value in NUMBERS.items() if value >= 20])
+_ONES = alternatives([word for word, value in NUMBERS.items() if value < 10])
+_NUMBER = rf"(?:\d+(?:\.\d+)?|(?:{_TENS})[- ](?:{_ONES})|{alternatives([*_NUMBERS, *VAGUE])})"
+_SPAN = re.compile(
+    rf"\b({_NUMBER})(?: (?:of|or so|more|whole))?[- ](minute|hour|day|night|week|month|year)s?\b"
+    r"(?![- ](?:old|of age))(?: ago| back| earlier)?", re.I)  # fmt: skip
+_AGE = re.compile(rf"\b({_NUMBER})[- ](day|week|month|year)s?[- ](?:old|of age)", re.I)
+_SINCE = (
+    (re.compile(r"\b(?:last|yesterday|previous|the other) (?:night|evening)\b|\bovernight\b", re.I), (0.2, 1.3)),
+    (re.compile(r"\byesterday\b", re.I), (0.5, 2.0)),
+    (re.compile(r"\b(?:this morning|today|tonight|this evening)\b", re.I), (0.0, 1.0)),
+    (re.compile(r"\blast week\b", re.I), (3.0, 14.0)),
+    (re.compile(r"\blast month\b", re.I), (14.0, 62.0)),
+    (re.compile(r"\blast year\b", re.I), (180.0, 730.0)),
+    (re.compile(r"\b(?:for|past|last) (?:the )?year\b", re.I), (330.0, 400.0)),
+)
+_SAID_AGE = re.compile(
+    rf"\b(?:i'm|i am|he's|she's|he is|she is|turned)\s+(?:just |only |almost )?({_NUMBER})\b"
+    r"(?! \w*(?:hour|day|week|month|pound|kilo|kg|percent|minute))",
+    re.IGNORECASE,
+)
+_BARE = re.compile(rf"(?<!feel )(?<!feel like )\b({_NUMBER})\b(?! (?:minute|hour|day|week|month)s?)", re.IGNORECASE)
+_YOUNG = re.compile(
+    rf"(?:^\W*|\b(?:i'm|he's|she's|is|turned) (?:(?:only|just|about|almost|now) )*)({_NUMBER})[ -](day|week|month)s?\b"
+    r"(?! ago)",
+    re.IGNORECASE,
+)
+"""How a small child's age is told where it was asked for."""
+_EARLIER_LIFE = re.compile(r"\b(?:since|when|until)\b[^.;!?]{0,40}$", re.IGNORECASE)
+_MEASURED = re.compile(
+    "minute|hour|day|night|week|month|year|evening|morning|kg|kilo|pound|lb"
+)  # most texts hold none of these, and need no closer look
+_WEIGHT = re.compile(rf"\b({_NUMBER})(?: of)?[- ]?(kg|kilos?|kilograms?|pounds?|lbs?)\b", re.I)
+_TOLERANCE = 1.25
+"""Two values within this factor are the same: people round."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A range of values of one kind: ``time`` and ``age`` in days, ``weight`` in kg."""
+
+    kind: str
+    low: float
+    high: float
+
+    def agrees(self, other: Quantity) -> bool:
+        """Say whether both can be the same value, as people round."""
+        near = self.low <= other.high * _TOLERANCE and other.low <= self.high * _TOLERANCE
+        return self.kind == other.kind and near
+
+
+def said_age(reply: str, asked: bool) -> Quantity | None:
+    """Return the age that a reply gives of the patient, or ``None``; a bare number counts where age was asked for."""
+    found = _AGE.search(reply) or (_YOUNG.search(reply.replace("’", "'")) if asked else None)
+    if found and not _EARLIER_LIFE.search(reply[: found.start()]):
+        return _quantity("age", found[1], DAYS[found[2].lower()])
+    plain = reply.replace("’", "'")
+    for bare in (*_SAID_AGE.finditer(plain), *(_BARE.finditer(plain) if asked else ())):
+        if bare[1].lower() not in ("a", "an", *VAGUE) and (asked or bare[1].lower() != "one"):
+            return _quantity("age", bare[1], DAYS["year"])
+    return None
+
+
+def quantities_in(text: str) -> tuple[str, tuple[Quantity, ...]]:
+    """Return a lower-case text without its times, ages and weights, and what these are."""
+    if not _MEASURED.search(text):
+        return text, ()
+    found: list[Quantity] = []
+    for match in _AGE.finditer(text):
+        if not _EARLIER_LIFE.search(text[: match.start()]):
+            found.append(_quantity("age", match[1], DAYS[match[2].lower()]))
+    text = _AGE.sub(" ", text)
+    for match in _SPAN.finditer(text):
+        found.append(_quantity("time", match[1], DAYS[match[2].lower()]))
+    text = _SPAN.sub(" ", text)
+    for match in _WEIGHT.finditer(text):
+        found.append(_quantity("weight", match[1], 1.0 if match[2].lower().startswith("k") else 0.4536))
+    text = _WEIGHT.sub("weight", text)  # "lost 6 kg" is to be read as "lost weight"
+    for pattern, (low, high) in _SINCE:
+        if pattern.search(text):
+            found.append(Quantity("time", low, high))
+            text = pattern.sub(" ", text)
+    return text, tuple(found)
+
+
+def _quantity(kind: str, number: str, unit: float) -> Quantity:
+    word = number.lower()
+    if word in VAGUE:
+        low, high = VAGUE[word]
+        return Quantity(kind, low * unit, high * unit)
+    parts = re.split(r"[- ]", word)
+    value = sum(_NUMBERS.get(p) or float(p) for p in parts)
+    return Quantity(kind, value * unit, value * unit)
+
+
+def any_agrees(quantity: Quantity, others: Iterable[Quantity]) -> bool:
+    """Say whether any of the others can be the same value."""
+    return any(quantity.agrees(other) for other in others)
+
+
+_GAP = r"[^.;,0-9]{0,40}?"
+_FIGURE = rf"{_GAP}(\d{{1,3}}(?:,\d{{3}})+|\d+(?:\.\d+)?)(?![\d.,]*\d)"
+_NOT_A_DOSE = r"(?!\s*mg\b)"
+_NOT_PERCENT = r"(?!\s*%)"
+_BLOOD = r"(?<!urine )(?<!urinary )(?<!fluid )"
+
+
+@dataclass(frozen=True)
+class _Measure:
+    """A named quantity: below ``low`` it means one finding, above ``high`` another.
+
+    ``unit`` must follow the number (or must not, as a negative look-ahead).
+    """
+
+    names: str
+    low: float | None = None
+    low_finding: str | None = None
+    high: float | None = None
+    high_finding: str | None = None
+    unit: str = ""
+    blood_only: bool = False
+
+    def judge(self, value: float) -> Iterator[tuple[str, bool]]:
+        """Yield (finding, present) for a value."""
+        if self.low is not None and self.low_finding:
+            yield self.low_finding, value < self.low
+        if self.high is not None and self.high_finding:
+            yield self.high_finding, value > self.high
+
+
+_MILLIGRAMS = r"\s*mg\s*(?:/|per)"
+_MILLIMOLES = r"\s*mmol"
+_MEASURES = (
+    _Measure(r"(?:pulse|heart rate)", 55, "bradycardia", 100, "tachycardia"),
+    _Measure(r"(?:respirations|respiratory rate|breathing rate)", high=22, high_finding="tachypnea"),
+    _Measure(r"(?:oxygen saturation|spo2|sao2|saturation)", 93, "hypoxia"),
+    _Measure(r"(?:body mass index|\bbmi)", 17, "thin_habitus", 29.9, "obesity"),
+    _Measure(r"(?:mean corpuscular volume|\bmcv)", 80, "microcytosis", 100, "macrocytosis"),
+    _Measure(_BLOOD + r"\bsodium(?! chloride| bicarb)", 133, "hyponatremia", 147, "hypernatremia", unit=_NOT_A_DOSE),
+    _Measure(r"\burine sodium", high=40, high_finding="concentrated_urine"),
+    _Measure(r"\burine osmolality", 200, "dilute_urine", 400, "concentrated_urine"),
+    _Measure(r"(?:serum|plasma|effective) osmolality", high=305, high_finding="hyperosmolality"),
+    _Measure(
+        _BLOOD + r"\bpotassium(?! chloride| citrate| iodide| hydroxide)",
+        3.4, "hypokalemia", 5.3, "hyperkalemia", unit=_NOT_A_DOSE,
+    ),
+    _Measure(r"(?:creatine kinase|\bck\b)", high=300, high_finding="high_ck"),
+    _Measure(r"(?:lipase|amylase)", high=200, high_finding="high_lipase"),
+    _Measure(r"(?:alkaline phosphatase)", high=140, high_finding="high_alp"),
+    _Measure(r"(?:lactate dehydrogenase|\bldh\b)", high=280, high_finding="high_ldh", blood_only=True),
+    _Measure(r"bilirubin", high=2, high_finding="high_bilirubin", unit=r"(?!\s*[µμ]?u?mol)"),
+    _Measure(r"(?:erythrocyte sedimentation rate|\besr\b)", high=30, high_finding="high_esr"),
+    _Measure(
+        r"(?:aspartate aminotransferase|alanine aminotransferase|\bast\b|\balt\b)",
+        high=70, high_finding="high_transaminases",
+    ),
+    _Measure(r"(?:thyroid[- ]stimulating hormone|\btsh\b)", 0.3, "low_tsh", 5.5, "high_tsh"),
+    _Measure(r"\bferritin", 12, "low_ferritin", 400, "high_ferritin"),
+    _Measure(r"\bcd4\+?(?:[- ](?:t|cell|lymphocyte|count)s?)*", 200, "low_cd4"),
+    _Measure(r"\bvaginal ph\b", high=4.5, high_finding="high_vaginal_ph"),
+    _Measure(r"\btotal proteins?", high=8.5, high_finding="high_total_protein", unit=r"\s*g\s*/\s*dl"),
+    _Measure(r"\beosinophils?", high=6, high_finding="eosinophilia", unit=r"\s*%", blood_only=True),
+    _Measure(r"\breticulocytes?(?: count)?", 0.5, "low_reticulocytes", 2.5, "high_reticulocytes", unit=r"\s*%"),
+    _Measure(r"(?:\bhba1c|\bhemoglobin a1c|\ba1c)", high=6.4, high_finding="high_a1c", unit=r"\s*%"),
+    _Measure(r"\bfev1\s?[/:]\s?fvc(?: ratio)?", 70, "obstructive_spirometry", unit=r"\s*%"),
+    _Measure(r"creatinine", high=1.4, high_finding="high_creatinine", unit=_MILLIGRAMS),
+    _Measure(r"creatinine", high=124, high_finding="high_creatinine", unit=r"\s*[µμu]mol"),
+    _Measure(_BLOOD + r"glucose", 60, "low_glucose", 180, "high_glucose", unit=_MILLIGRAMS, blood_only=True),
+    _Measure(_BLOOD + r"glucose", 3.3, "low_glucose", 10, "high_glucose", unit=_MILLIMOLES, blood_only=True),
+    _Measure(_BLOOD + r"calcium", 8.4, "hypocalcemia", 10.6, "hypercalcemia", unit=_MILLIGRAMS),
+    _Measure(_BLOOD + r"calcium", 2.1, "hypocalcemia", 2.65, "hypercalcemia", unit=_MILLIMOLES),
+)  # fmt: skip
+_COMPILED = tuple((re.compile(m.names + _FIGURE + m.unit, re.IGNORECASE), m) for m in _MEASURES)
+_HEMOGLOBIN = re.compile(r"(?:hemoglobin|haemoglobin)(?! a1c)(?! a2)" + _FIGURE + _NOT_PERCENT, re.IGNORECASE)
+_TEMPERATURE = re.compile(r"(\d{2,3}(?:\.\d+)?)\s*(?:°|º|deg(?:rees)?\.? )\s*([CF])", re.IGNORECASE)
+_PRESSURE = re.compile(r"(?:blood pressure|bp)\b[^0-9]{0,30}(\d{2,3})\s*/\s*(\d{2,3})", re.IGNORECASE)
+_LAST_PERIOD = re.compile(r"last (?:menstrual )?period[^.;0-9]{0,25}?(\d+) (week|month)s? ago", re.IGNORECASE)
+_PERCENT_EOSINOPHILS = re.compile(
+    r"(\d+(?:\.\d+)?)\s*% (?:of (?:white cells|leukocytes) are )?eosinophils", re.IGNORECASE
+)
+_HOW_LONG = rf"({_NUMBER})[- ](day|week|month|year)s?"
+_LASTING = (
+    (r"(?:diarrhea|loose stools|watery stools|loose bowel movements)", 4, "chronic_diarrhea"),
+    (r"(?:fevers?)", 2, "fever_over_two_weeks"),
+)
+_DURATIONS = tuple(
+    (
+        re.compile(
+            rf"\b{what} (?:has lasted|lasting|for) (?:about |over |the (?:past|last) )*{_HOW_LONG}\b(?! ago)|"
+            rf"\b{_HOW_LONG} (?:history )?of (?:[a-z-]+,? ){{0,2}}?{what}\b",
+            re.IGNORECASE,
+        ),
+        weeks,
+        finding,
+    )
+    for what, weeks, finding in _LASTING
+)
+_COUNTS = (
+    (
+        re.compile(
+            r"(?:white (?:blood )?cells?(?: count)?|leukocytes?(?: count)?|\bwbc)" + _FIGURE + _NOT_PERCENT,
+            re.IGNORECASE,
+        ),
+        _Measure("", 4.0, "leukopenia", 11.5, "leukocytosis"),
+    ),
+    (
+        re.compile(r"platelets?(?: count)?" + _FIGURE, re.IGNORECASE),
+        _Measure("", 140.0, "thrombocytopenia", 480.0, "thrombocytosis"),
+    ),
+)
+_OTHER_FLUID = re.compile(
+    r"cerebrospinal|\bcsf\b|lumbar puncture|spinal (?:fluid|tap)|synovial|arthrocentesis|joint fluid|urinalysis|"
+    r"\burine\b|ascitic|pleural fluid|/hpf|high[- ]power",
+    re.IGNORECASE,
+)
+
+
+def read_measures(sentence: str) -> Iterator[tuple[str, bool]]:
+    """Yield (finding, present) for every value in the sentence that can be judged."""
+    for found in _TEMPERATURE.finditer(sentence):
+        value = float(found[1])
+        celsius = (value - 32) / 1.8 if found[2].upper() == "F" else value
+        if 30 < celsius < 45:
+            yield "fever", celsius >= 38.0
+            break
+    for found in _PRESSURE.finditer(sentence):
+        systolic, diastolic = int(found[1]), int(found[2])
+        yield "hypotension", systolic < 90
+        yield "high_bp", systolic >= 140 or diastolic >= 90
+    for found in _LAST_PERIOD.finditer(sentence):
+        yield "missed_period", int(found[1]) * DAYS[found[2].lower()] > 5 * DAYS["week"]
+    for pattern, weeks, finding in _DURATIONS:
+        for found in pattern.finditer(sentence):
+            lasted = _quantity("time", found[1] or found[3], DAYS[(found[2] or found[4]).lower()])
+            yield finding, (lasted.low + lasted.high) / 2 > weeks * DAYS["week"]
+    of_blood = not _OTHER_FLUID.search(sentence)
+    for pattern, measure in _COMPILED:
+        if of_blood or not measure.blood_only:
+            for found in pattern.finditer(sentence):
+                yield from measure.judge(float(found[1].replace(",", "")))
+    for found in _HEMOGLOBIN.finditer(sentence):
+        value = float(found[1].replace(",", ""))
+        in_g_dl = value / 10 if value > 30 else value  # above 30 it is g/L
+        yield "low_hemoglobin", in_g_dl < 11.5
+        yield "erythrocytosis", in_g_dl > 17.5
+    for found in _PERCENT_EOSINOPHILS.finditer(sentence):
+        yield "eosinophilia", float(found[1]) > 6
+    for pattern, measure in _COUNTS if of_blood else ():
+        for found in pattern.finditer(sentence):
+            value = float(found[1].replace(",", ""))
+            a_thousandth = "," in found[1] or value > 30 * (measure.high or 0.0)
+            yield from measure.judge(value / 1000 if a_thousandth else value)
