@@ -3,4 +3,4 @@
 Nothing below this package imports Streamlit.
 """
 
-__version__ = "0.1.2"
+__version__ = "0.1.3"
