@@ -18,13 +18,13 @@ RoleName = str
 """Who a model is called for: a seat of the framework, or somebody beside it (``grader``, ``profiler``)."""
 Purpose = Literal["dialogue", "answer", "extract", "judge", "summarise", "probe", "profile", "rate", "complete"]
 EndReason = Literal["final_diagnosis", "no_question", "turn_cap", "end_tag", "no_tag", "refusal", "error"]
-"""Why a conversation ended. ``end_tag`` and ``no_tag`` are AutoMedic's: the doctor wrote ``</end>``, or nothing that
-can be passed on."""
+"""Why a conversation ended. ``end_tag`` and ``no_tag``, where the doctor addresses messages by tags: it wrote
+``</end>``, or nothing that can be passed on."""
 TagMisuse = Literal[
     "no_tag", "text_outside", "several_queries", "unclosed", "nested", "empty", "unknown_tag", "end_with_query",
     "speaks_for_others",
 ]  # fmt: skip
-"""What a doctor's message does against AutoMedic's tag protocol (``core.frameworks.automedic.tags``)."""
+"""What a doctor's message does against a protocol that addresses messages by tags."""
 Verdict = Literal[
     "correct", "incorrect", "no_diagnosis", "multiple", "ungradable", "refused", "provider_error", "not_applicable"
 ]
@@ -181,7 +181,7 @@ class Probed(_Event):
 
 
 class Misused(_Event):
-    """A doctor's message broke the tag protocol: how, and the words that show it (AutoMedic)."""
+    """A doctor's message broke the tag protocol: how, and the words that show it."""
 
     kind: Literal["misused"] = "misused"
     turn: int

@@ -1,4 +1,4 @@
-"""The words for formats, question types, verdicts, endings, AutoMedic's tags, money and time: everywhere the same."""
+"""The words for formats, question types, verdicts, endings, tags, money and time: everywhere the same."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ MISUSE: dict[TagMisuse, str] = {
     "end_with_query": "it writes the end tag beside other words, which ends the consultation",
     "speaks_for_others": "it speaks for the patient or the clinical staff itself",
 }
-"""What breaks AutoMedic's tag protocol, to follow a message and a colon."""
+"""What breaks a tag protocol, to follow a message and a colon."""
 
 
 def how_it_ended(reason: EndReason, doctor_turns: int, *, tagged: bool = False) -> str:
     """Return why a conversation ended and how often the doctor spoke, to follow "because".
 
-    True of every protocol: the opening message is the doctor's greeting, or the patient's request. In AutoMedic
-    (``tagged``) there is none, and what counts is the queries that were passed on.
+    True of every protocol: the opening message is the doctor's greeting, or the patient's request. Where the doctor
+    addresses each message (``tagged``) there is none, and what counts is the queries that were passed on.
     """
     if tagged:
         return f"{END[reason]}; {doctor_turns} {'query was' if doctor_turns == 1 else 'queries were'} passed on"

@@ -25,7 +25,8 @@ from functools import partial
 from core.agents.player import Asked
 from core.events import Event, Finished
 from core.frameworks.answering import answered
-from core.frameworks.base import Framework, FrameworkSettings, Seat, Size, option, scene_of, started
+from core.frameworks.base import Framework, Seat, Size, scene_of, started
+from core.frameworks.settings import FrameworkSettings, option
 from core.frameworks.conversation import Talk
 
 QUESTIONS = ("Since when do you feel unwell?", "Does anything hurt?", "Do you have a fever?")

@@ -54,7 +54,7 @@ class Part:
     """A message or, where it is ``joined`` to the one before it or both have one role, a part of one.
 
     ``prompt`` and ``values`` are the prompt of the pack and what is filled in (of JSON's types); ``source`` is the
-    prompt's file (``prompts/craftmd/doctor.md``) and ``source_hash`` the hash of that. ``turn`` is the dialogue's
+    prompt's file (``prompts/PACK/doctor.md``) and ``source_hash`` the hash of that. ``turn`` is the dialogue's
     message, from 0. ``images`` go in the same message.
     """
 

@@ -19,8 +19,9 @@ from core.cli.progress import progress_bar
 from core.datasets.select import answers_of, select
 from core.errors import UsageError
 from core.events import COUNTED
-from core.frameworks.base import Campaign, Framework, Seat, flag_of, framework, frameworks, options_of
+from core.frameworks.base import Campaign, Framework, Seat, framework, frameworks
 from core.frameworks.casting import CastNames
+from core.frameworks.settings import flag_of, options_of
 from core.jobs.engine import Progress, is_running
 from core.jobs.estimate import estimate
 from core.jobs.plan import (

@@ -19,8 +19,9 @@ from core.debugger.steps import Step, StepKind, TrialRecord, by_rule_of, prompts
 from core.errors import UsageError
 from core.events import Called, Failed, Graded, Purpose, Rule, Token, Utterance, Verdict
 from core.frameworks.answering import grade_answer
-from core.frameworks.base import FrameworkSettings, default_pack, framework
+from core.frameworks.base import default_pack, framework
 from core.frameworks.casting import Casting, full_name, is_model
+from core.frameworks.settings import FrameworkSettings
 from core.images import contents
 from core.journal import journal_path
 from core.live.session import Session

@@ -43,8 +43,9 @@ LETTERS = "ABCD"
 class Cell:
     """A message as a reader is shown it.
 
-    Of AutoMedic's doctor: ``goes`` says to whom, ``text`` is what was passed on, ``whole`` the message as it was
-    written where that holds more, ``misuse`` in a sentence how it broke the tag protocol. Elsewhere these are empty.
+    Of a doctor that addresses its messages: ``goes`` says to whom, ``text`` is what was passed on, ``whole`` the
+    message as it was written where that holds more, ``misuse`` in a sentence how it broke the tag protocol. Elsewhere
+    these are empty.
     ``thought`` is what the model thought with it, which is no part of the message.
     """
 

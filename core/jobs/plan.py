@@ -21,18 +21,9 @@ from core.agents.pictures import check_pack
 from core.case import Case, case_set_hash
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES
-from core.frameworks.base import (
-    Arm,
-    Branch,
-    Campaign,
-    Framework,
-    FrameworkSettings,
-    Trial,
-    default_pack,
-    framework,
-    remarks,
-)
+from core.frameworks.base import Arm, Branch, Campaign, Framework, Trial, default_pack, framework, remarks
 from core.frameworks.casting import REFERENCE, STORED_SEATS, CastNames, is_model
+from core.frameworks.settings import FrameworkSettings
 from core.images import contents, kept
 from core.journal import RunHeader, journal_path, read_header, seed_of, trial_id
 from core.models.pictures import TOKENS_A_PICTURE, refusal

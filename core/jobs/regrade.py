@@ -168,8 +168,8 @@ def judge_of(header: RunHeader, wanted: Regrading, registry: Registry, packs: Pa
 def _own_pack(header: RunHeader) -> str:
     """Return the pack that a run is graded under.
 
-    Graders' prompts are CRAFT-MD's, whatever protocol the answers come from; a release's and a human's runs have no
-    pack of their own.
+    Graders' prompts are the first framework's, whatever protocol the answers come from; a release's and a human's runs
+    have no pack of their own.
     """
     without = (
         not framework(header.protocol).grades_itself

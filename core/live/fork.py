@@ -17,8 +17,9 @@ from core.case import Case
 from core.errors import UsageError
 from core.events import Parent, Started
 from core.export.document import without_credentials
-from core.frameworks.base import Arm, Campaign, Framework, FrameworkSettings, extra_of, framework
+from core.frameworks.base import Arm, Campaign, Framework, framework
 from core.frameworks.casting import REFERENCE, STORED_SEATS, CastNames, full_name, is_model
+from core.frameworks.settings import FrameworkSettings, extra_of
 from core.jobs.plan import header_of, in_full, names_of
 from core.journal import Fork, RunHeader
 from core.live.session import Session

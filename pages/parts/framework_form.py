@@ -8,8 +8,9 @@ from pydantic.fields import FieldInfo
 
 from core.errors import UsageError
 from core.events import FORMATS, QUESTION_TYPES
-from core.frameworks.base import Arm, Framework, FrameworkSettings, extra_of, flag_of, frameworks, title_of
+from core.frameworks.base import Arm, Framework, frameworks, title_of
 from core.frameworks.casting import CastNames
+from core.frameworks.settings import FrameworkSettings, extra_of, flag_of
 from pages.parts.look import FORMAT, QUESTION_TYPE, arm
 from pages.parts.setup import Seats, ask_persona, ask_seat, seat_problem
 

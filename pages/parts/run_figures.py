@@ -7,8 +7,9 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.figures.marks import Mark, bars
-from core.frameworks.base import extra_of, frameworks, options_of, title_of
+from core.frameworks.base import frameworks, title_of
 from core.frameworks.casting import STORED_SEATS
+from core.frameworks.settings import extra_of, options_of
 from core.jobs.plan import names_of, remarks_of
 from core.measures.accuracy import AccuracyRow
 from core.persona import PLAIN, label, parse_persona

@@ -7,7 +7,8 @@ import pandas as pd
 import streamlit as st
 
 from core.errors import AnamnesisError
-from core.frameworks.base import extra_of, frameworks, options_of, title_of
+from core.frameworks.base import frameworks, title_of
+from core.frameworks.settings import extra_of, options_of
 from core.jobs.engine import ask_to_stop
 from core.jobs.plan import HUMAN
 from core.jobs.run import go_on, last_words

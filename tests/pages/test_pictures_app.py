@@ -13,7 +13,7 @@ from core.datasets import imported
 from core.datasets.importing import import_file
 from core.datasets.select import cases_of
 from core.errors import UsageError
-from core.frameworks.base import FrameworkSettings
+from core.frameworks.settings import FrameworkSettings
 from core.paths import journals_folder
 from core.store.database import Store
 from core.store.fold import fold

@@ -38,14 +38,12 @@ from core.frameworks.base import (
     Branch,
     Campaign,
     Framework,
-    FrameworkSettings,
     Queries,
     Seat,
     Shown,
     Size,
     Trial,
     graded,
-    option,
     profile_words,
     scene_of,
     started,
@@ -53,6 +51,7 @@ from core.frameworks.base import (
 )
 from core.frameworks.casting import Casting, CastNames, is_model
 from core.frameworks.conversation import Talk
+from core.frameworks.settings import FrameworkSettings, option
 from core.models.base import Sampling
 from core.text.profile_check import edited, remarks
 from core.text.profile_rules import profile_by_rule

@@ -24,12 +24,10 @@ from core.frameworks.base import (
     Branch,
     Campaign,
     Framework,
-    FrameworkSettings,
     Seat,
     Size,
     Trial,
     graded,
-    option,
     scene_of,
     started,
     tokens_of,
@@ -52,6 +50,7 @@ from core.frameworks.consultation.patient import (
 )
 from core.frameworks.consultation.solver import LLMSolver, ReferenceSolver, Solver
 from core.frameworks.conversation import Talk, concluded
+from core.frameworks.settings import FrameworkSettings, option
 from core.models.base import Sampling
 from core.text.case_items import ORDERS, ItemizedCase, itemized, items_by_rule
 

@@ -28,12 +28,10 @@ from core.frameworks.base import (
     Branch,
     Campaign,
     Framework,
-    FrameworkSettings,
     Seat,
     Size,
     Trial,
     graded,
-    option,
     scene_of,
     started,
     tokens_of,
@@ -42,6 +40,7 @@ from core.frameworks.casting import Casting, CastNames, is_model
 from core.frameworks.conversation import Talk, concluded
 from core.frameworks.craftmd.by_rule import ByRule
 from core.frameworks.craftmd.release import RELEASE
+from core.frameworks.settings import FrameworkSettings, option
 from core.journal import RunHeader
 from core.models.base import Sampling
 from core.persona import PLAIN, label, parse_persona, persona_prompt

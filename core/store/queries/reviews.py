@@ -116,7 +116,7 @@ class Subject:
 def candidates(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Candidate]:
     """Return what a review of conversations or free responses may draw from.
 
-    Without named runs: campaigns and releases of CRAFT-MD whose patient is as the case has it.
+    Without named runs: campaigns and releases of the first framework whose patient is as the case has it.
     """
     named: dict[str, Any] = {
         name: getattr(plan, name) or None for name in ("runs", "models", "datasets", "specialties")

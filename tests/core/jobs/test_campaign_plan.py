@@ -14,9 +14,10 @@ from core import paths
 from core.case import Case
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES
-from core.frameworks.base import Campaign, FrameworkSettings, framework
+from core.frameworks.base import Campaign, framework
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import Settings
+from core.frameworks.settings import FrameworkSettings
 from core.jobs.estimate import Estimate, estimate
 from core.jobs.plan import (
     campaign_of,

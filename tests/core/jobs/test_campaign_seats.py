@@ -13,9 +13,10 @@ from core.cli.app import main
 from core.datasets.select import select
 from core.errors import UsageError
 from core.events import Called
-from core.frameworks.base import Arm, Campaign, FrameworkSettings, framework, remarks
+from core.frameworks.base import Arm, Campaign, framework, remarks
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import Settings
+from core.frameworks.settings import FrameworkSettings
 from core.jobs.estimate import estimate
 from core.jobs.plan import campaign_of, header_of, in_full, who_sits
 from core.jobs.run import Options, check_startable

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from core.events import Answered, Called, Ended, Event, Graded, Probed, Rated, Summarised, Token, Utterance
-from core.frameworks.base import Campaign, FrameworkSettings
+from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import Settings
+from core.frameworks.settings import FrameworkSettings
 from core.live.session import Session
 from core.live.start import one_case, start_consultation
 from core.models.spec import THINKING_TOKENS

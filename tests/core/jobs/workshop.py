@@ -15,7 +15,8 @@ import orjson
 
 from core import paths
 from core.case import Case
-from core.frameworks.base import Arm, Campaign, FrameworkSettings
+from core.frameworks.base import Arm, Campaign
+from core.frameworks.settings import FrameworkSettings
 from core.jobs.plan import header_of
 from core.jobs.run import Options, Outcome, begin, carry_out
 from core.journal import RunHeader, TrialLine, journal_path, read_lines
