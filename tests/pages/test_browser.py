@@ -293,7 +293,7 @@ def test_a_campaign_is_started_followed_stopped_and_resumed(visit: Callable[...,
     expect(trials).to_be_visible()
     trials.fill("50")
     trials.press("Enter")
-    expect(page.get_by_text("3,000")).to_be_visible()
+    expect(page.get_by_text("3,000").first).to_be_visible()
     press(page, "Start the campaign")
     expect(button(page, "Stop")).to_be_visible(timeout=LONG)
     progress = page.get_by_text(re.compile(r"^Running: [1-9]\d* of 3000 trials"))
