@@ -22,8 +22,8 @@ _ACROSS = 3
 """Panels beside one another."""
 _LINE = 16
 """Pixels of a line of a row's label."""
-_BETWEEN = 96
-"""Pixels between panels under one another, for the upper one's axis and the lower one's title."""
+_BETWEEN, _BELOW = 96, 110
+"""Pixels between panels under one another, for the upper one's axis and the lower one's title; bars' labels slant."""
 
 
 @dataclass(frozen=True)
@@ -62,33 +62,19 @@ def bars(
     known = [mark for mark in marks if mark.estimate is not None]
     order = [place for place in places or _order(known) if any(mark.place == place for mark in known)]
     heads = {key: title for key, title in (panels or {"": ""}).items() if any(m.panel == key for m in known)}
-    across = _across(len(heads))
-    down = -(-len(heads) // across) or 1
-    figure = make_subplots(
-        rows=down, cols=across, shared_yaxes=not free, horizontal_spacing=0.08 if free else 0.03,
-        vertical_spacing=min(0.22, 0.8 / down) if down > 1 else 0,
-        subplot_titles=list(heads.values()) if panels else None,
-    )  # fmt: skip
-    figure.update_yaxes(**axis.layout(dark=dark))
-    for number in range(len(heads)):
-        if number % across:
-            figure.update_yaxes(title="", row=number // across + 1, col=number % across + 1)
-    told: set[str] = set()
+    traces: list[tuple[int, Trace]] = []
     for number, key in enumerate(heads):
         for series in names:
             for published in (False, True):
                 mine = [m for m in known if (m.panel, m.series, m.published) == (key, series, published)]
                 mine.sort(key=lambda mark: order.index(mark.place))
-                for trace in _bars_of(mine, names[series], colours.get(series, ""), axis, dark) if mine else ():
-                    trace["showlegend"] = trace.get("showlegend", True) and trace["name"] not in told
-                    figure.add_trace(trace, row=number // across + 1, col=number % across + 1)
-                    told.add(trace["name"])
-    figure.update_xaxes(categoryorder="array", categoryarray=order, automargin=True)
-    figure.update_layout(
-        barmode="group", bargap=0.22, height=height * down, margin={**MARGIN, "t": 36 if panels else 24},
-        font={"size": 13}, legend=LEGEND,
+                bars_ = _bars_of(mine, names[series], colours.get(series, ""), axis, dark) if mine else ()
+                traces += [(number, trace) for trace in bars_]
+    return _drawn(
+        traces, list(heads.values()) if panels else [], {"categoryorder": "array", "categoryarray": order,
+        "automargin": True}, axis.layout(dark=dark), height, _BELOW, free=free,
+        barmode="group", bargap=0.22, margin={**MARGIN, "t": 36 if panels else 24},
     )  # fmt: skip
-    return figure
 
 
 def _bars_of(marks: Sequence[Mark], name: str, colour: str, axis: Axis, dark: bool) -> list[Trace]:
@@ -136,35 +122,23 @@ def dots(
     heads = {key: title for key, title in (panels or {"": ""}).items() if any(m.panel == key for m in known)}
     crowd = Counter((mark.panel, mark.place, mark.published) for mark in known)
     lanes = len(series) if max(crowd.values(), default=1) > 1 else 1
-    across = _across(len(heads))
-    down = -(-len(heads) // across) or 1
     lines = max((label.count("<br>") for label in labels.values()), default=0)
-    height = len(labels) * max(_ROW + _LANE * lanes, _LINE * (lines + 1) + 4) + (_BETWEEN if down > 1 else 40)
-    figure = make_subplots(
-        rows=down, cols=across, shared_yaxes=True, horizontal_spacing=0.03,
-        vertical_spacing=_BETWEEN / (down * height) if down > 1 else 0,
-        subplot_titles=list(heads.values()) if panels else None,
-    )  # fmt: skip
-    told: set[str] = set()
+    height = len(labels) * max(_ROW + _LANE * lanes, _LINE * (lines + 1) + 4)
+    traces: list[tuple[int, Trace]] = []
     for lane, key in enumerate(series):
         shift = _LANES * ((lane + 0.5) / lanes - 0.5) if lanes > 1 else 0.0
-        traces: dict[tuple[str, bool, str], list[Mark]] = {}
+        held: dict[tuple[str, bool, str], list[Mark]] = {}
         for mark in (mark for mark in known if mark.series == key):
-            traces.setdefault((mark.panel, mark.published, mark.colour or colours.get(key, "")), []).append(mark)
-        for (panel, _, ink), mine in traces.items():
-            trace = _dots_of(mine, [rows[mark.place] + shift for mark in mine], names[key], ink, axis, labels)
-            row, column = divmod(list(heads).index(panel), across)
-            trace["showlegend"] = trace["name"] not in told
-            figure.add_trace(trace, row=row + 1, col=column + 1)
-            told.add(trace["name"])
-    shown = len(told) > 1 if legend is None else legend
-    figure.update_xaxes(**axis.layout(dark=dark))
-    figure.update_yaxes(**in_rows(list(labels.values()), dark=dark))
-    figure.update_layout(
-        height=down * height + (70 if shown else 30), margin={**MARGIN, "t": 36 if panels else 8},
-        font={"size": 13}, hovermode="closest", showlegend=shown, legend=LEGEND,
+            held.setdefault((mark.panel, mark.published, mark.colour or colours.get(key, "")), []).append(mark)
+        for (panel, _, ink), mine in held.items():
+            at = [rows[mark.place] + shift for mark in mine]
+            traces.append((list(heads).index(panel), _dots_of(mine, at, names[key], ink, axis, labels)))
+    shown = len({trace["name"] for _, trace in traces}) > 1 if legend is None else legend
+    return _drawn(
+        traces, list(heads.values()) if panels else [], axis.layout(dark=dark),
+        in_rows(list(labels.values()), dark=dark), height + (110 if shown else 70), _BETWEEN,
+        hovermode="closest", showlegend=shown, margin={**MARGIN, "t": 36 if panels else 8},
     )  # fmt: skip
-    return figure
 
 
 def _dots_of(
@@ -184,9 +158,33 @@ def _dots_of(
     return trace
 
 
-def _across(panels: int) -> int:
-    """Return how many panels stand beside one another: two where three would leave most of a row empty."""
-    return 2 if panels in (2, 4) else min(_ACROSS, max(1, panels))
+def _drawn(
+    traces: Sequence[tuple[int, Trace]], titles: Sequence[str], xaxis: Trace, yaxis: Trace, height: int, between: int,
+    *, free: bool = False, **layout: Any,
+) -> go.Figure:  # fmt: skip
+    """Return traces, each with the number of its panel, as one figure; ``height`` and ``between`` are of a panel."""
+    told: set[str] = set()
+    for _, trace in traces:
+        trace["showlegend"] = trace.get("showlegend", True) and trace["name"] not in told
+        told.add(trace["name"])
+    layout |= {"font": {"size": 13}, "legend": LEGEND}
+    if not titles:  # made at once: much faster than panels are
+        return go.Figure([trace for _, trace in traces], {**layout, "height": height, "xaxis": xaxis, "yaxis": yaxis})
+    across = 2 if len(titles) in (2, 4) else min(_ACROSS, len(titles))  # three would leave most of a row empty
+    down = -(-len(titles) // across)
+    whole = down * height + (down - 1) * between
+    figure = make_subplots(
+        rows=down, cols=across, shared_yaxes=not free, horizontal_spacing=0.08 if free else 0.03,
+        vertical_spacing=between / whole if down > 1 else 0, subplot_titles=titles,
+    )  # fmt: skip
+    for number, trace in traces:
+        figure.add_trace(trace, row=number // across + 1, col=number % across + 1)
+    figure.update_xaxes(**xaxis)
+    figure.update_yaxes(**yaxis)
+    for number in range(len(titles)):
+        if number % across:
+            figure.update_yaxes(title="", row=number // across + 1, col=number % across + 1)
+    return figure.update_layout(height=whole, **layout)
 
 
 def _order(marks: Sequence[Mark]) -> list[str]:
