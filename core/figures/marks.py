@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import plotly.graph_objects as go
@@ -65,8 +66,10 @@ def bars(
     traces: list[tuple[int, Trace]] = []
     for number, key in enumerate(heads):
         for series in names:
-            for published in (False, True):
-                mine = [m for m in known if (m.panel, m.series, m.published) == (key, series, published)]
+            # those without an interval apart: in one trace they would be drawn one of no length
+            for published, bare in product((False, True), repeat=2):
+                wanted = (key, series, published, bare)
+                mine = [m for m in known if (m.panel, m.series, m.published, m.low is None) == wanted]
                 mine.sort(key=lambda mark: order.index(mark.place))
                 bars_ = _bars_of(mine, names[series], colours.get(series, ""), axis, dark) if mine else ()
                 traces += [(number, trace) for trace in bars_]
@@ -127,10 +130,11 @@ def dots(
     traces: list[tuple[int, Trace]] = []
     for lane, key in enumerate(series):
         shift = _LANES * ((lane + 0.5) / lanes - 0.5) if lanes > 1 else 0.0
-        held: dict[tuple[str, bool, str], list[Mark]] = {}
+        held: dict[tuple[str, bool, str, bool], list[Mark]] = {}
         for mark in (mark for mark in known if mark.series == key):
-            held.setdefault((mark.panel, mark.published, mark.colour or colours.get(key, "")), []).append(mark)
-        for (panel, _, ink), mine in held.items():
+            ink = mark.colour or colours.get(key, "")
+            held.setdefault((mark.panel, mark.published, ink, mark.low is None), []).append(mark)
+        for (panel, _, ink, _), mine in held.items():
             at = [rows[mark.place] + shift for mark in mine]
             traces.append((list(heads).index(panel), _dots_of(mine, at, names[key], ink, axis, labels)))
     shown = len({trace["name"] for _, trace in traces}) > 1 if legend is None else legend

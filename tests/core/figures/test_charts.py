@@ -24,12 +24,14 @@ def test_a_bar_has_its_interval_and_says_what_it_rests_on() -> None:
         Mark("Vignette", 0.7, series="b", published=True),
         Mark("Multi-turn", None, series="b"),
     ]
-    ours, printed = bars(marks, NAMES, COLOURS).data
-    assert (list(ours.x), list(ours.y)) == (["Vignette", "Multi-turn"], [0.6, 0.4])
-    assert list(ours.error_y.array) == [pytest.approx(0.2), None]
-    assert list(ours.error_y.arrayminus) == [pytest.approx(0.1), None]
+    ours, bare, printed = bars(marks, NAMES, COLOURS).data
+    assert (list(ours.x), list(ours.y)) == (["Vignette"], [0.6])
+    assert list(ours.error_y.array) == [pytest.approx(0.2)]
+    assert list(ours.error_y.arrayminus) == [pytest.approx(0.1)]
+    assert (list(bare.x), list(bare.y), bare.error_y.array) == (["Multi-turn"], [0.4], None), "and no whisker of 0"
+    assert (ours.showlegend, bare.showlegend, bare.offsetgroup) == (True, False, ours.offsetgroup)
     assert list(ours.customdata[0]) == ["Model A<br>Vignette<br>0.600 (0.500 – 0.800)<br>12 cases", "a", "vignette"]
-    assert list(ours.customdata[1]) == ["Model A<br>Multi-turn<br>0.400"]
+    assert list(bare.customdata[0]) == ["Model A<br>Multi-turn<br>0.400"]
     assert printed.name == "Model B (published)"
     assert list(printed.x) == ["Vignette"], "nothing is drawn where there is no estimate"
     assert printed.error_y.array is None
