@@ -117,20 +117,24 @@ class Consultation(Framework):
         """Return the cast; free responses are graded under the prompts of the first framework."""
         assert isinstance(settings, Settings)
         pack = casting.pack
-        doctor: Inquirer | OracleDoctor | Bound = BY_NAME.get(names.doctor) or ReferenceInquirer()
+        doctor: Inquirer | OracleDoctor | Bound
         if names.doctor == "human":
             doctor = Human("doctor", casting.listening())
         elif is_model(names.doctor):
             voice = casting.voice("doctor", names.doctor)
             doctor = LLMInquirer(voice, pack, settings.doctor_prompt or "long", settings.max_questions)
+        else:  # reading what the reference doctor knows takes half a second
+            doctor = BY_NAME.get(names.doctor) or ReferenceInquirer()
         patient: ConsultationPatient | Human = ItemsPatient()
         if names.patient == "human":
             patient = Human("patient", casting.listening())
         elif is_model(names.patient):
             patient = LLMConsultationPatient(casting.voice("patient", names.patient, Sampling()), pack)
-        solver: Solver = ReferenceSolver()
-        if is_model(names.solver):
-            solver = LLMSolver(casting.voice("solver", names.solver, Sampling(temperature=0.0)), pack)
+        solver: Solver = (
+            LLMSolver(casting.voice("solver", names.solver, Sampling(temperature=0.0)), pack)
+            if is_model(names.solver)
+            else ReferenceSolver()
+        )
         return ConsultationCast(doctor, patient, solver, casting.grader(names.grader))
 
     async def play(

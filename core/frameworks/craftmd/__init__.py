@@ -118,7 +118,7 @@ class CraftMD(Framework):
 
     def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> Cast:
         """Return the cast; the doctor's model is probed where that is set, the reference doctor tells by itself."""
-        doctor: Doctor = ReferenceDoctor()
+        doctor: Doctor
         patient: Patient = ReferencePatient()
         summariser: Summariser = ReferenceSummariser()
         probe: BeliefProbe | None = None
@@ -130,6 +130,8 @@ class CraftMD(Framework):
             if isinstance(settings, Settings) and settings.probe:
                 thinking = Sampling(temperature=0.0, effort=casting.sampling.effort)
                 probe = BeliefProbe(casting.voice("doctor", names.doctor, thinking), pack)
+        else:
+            doctor = ReferenceDoctor()  # reading what it knows takes half a second
         if names.patient == "human":
             patient = Human("patient", casting.listening())
         elif is_model(names.patient):
