@@ -7,6 +7,7 @@ import pytest
 from core.journal import RunHeader
 from core.models import keys
 from tests.core.jobs.regrading import Judges, a_run
+from tests.core.jobs.workshop import PRICED
 from tests.support.fake_provider import FakeProvider
 from tests.support.fixtures import fake_provider_thread  # noqa: F401
 
@@ -38,3 +39,11 @@ def provider(fake_provider_thread: FakeProvider, judges: Judges) -> FakeProvider
 def graded(provider: FakeProvider) -> RunHeader:
     """A run whose free responses were all found wrong by ``openai/strict``."""
     return a_run(provider)
+
+
+@pytest.fixture
+def priced(tmp_path: Path) -> Path:
+    """A models file in which the provider of the tests has prices."""
+    path = tmp_path / "models.local.toml"
+    path.write_text(PRICED)
+    return path

@@ -27,7 +27,6 @@ from core.store.database import Store
 from core.store.runs import run as stored_run
 from tests.core.jobs.workshop import (
     ANSWER,
-    PRICED,
     asked_about,
     begun,
     go,
@@ -61,13 +60,6 @@ def first(count: int, then: Reply) -> Callable[[dict[str, Any]], Reply]:
 def provider(fake_provider_thread: FakeProvider) -> FakeProvider:
     fake_provider_thread.script = [GOOD]
     return fake_provider_thread
-
-
-@pytest.fixture
-def priced(tmp_path: Path) -> Path:
-    path = tmp_path / "models.local.toml"
-    path.write_text(PRICED)
-    return path
 
 
 @pytest.fixture

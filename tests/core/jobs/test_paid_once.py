@@ -69,13 +69,6 @@ def all_seats(fake_provider_thread: FakeProvider) -> FakeProvider:
     return fake_provider_thread
 
 
-@pytest.fixture
-def priced(tmp_path: Path) -> Path:
-    path = tmp_path / "models.local.toml"
-    path.write_text(PRICED)
-    return path
-
-
 def a_campaign(provider: FakeProvider, *own: Path, cases: int = 3, seed: int = 20) -> RunHeader:
     names = beside_rules("openai/doctor", patient="openai/patient", grader="openai/grader", summariser="openai/patient")
     return begun(plan(cases, names=names, arms=ARMS, seed=seed, base_url=provider.base_url), *own)

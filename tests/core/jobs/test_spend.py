@@ -16,7 +16,7 @@ from core.store.fold import fold
 from core.store.runs import RunProgress, run, spending
 from tests.core.jobs.test_everything_paid import world
 from tests.core.jobs.test_paid_once import TOKENS, a_campaign
-from tests.core.jobs.workshop import PRICED, core, go, registry
+from tests.core.jobs.workshop import core, go, registry
 from tests.support.fake_provider import FakeProvider
 
 
@@ -24,13 +24,6 @@ from tests.support.fake_provider import FakeProvider
 def paying(fake_provider_thread: FakeProvider) -> FakeProvider:
     fake_provider_thread.script = world
     return fake_provider_thread
-
-
-@pytest.fixture
-def priced(tmp_path: Path) -> Path:
-    path = tmp_path / "models.local.toml"
-    path.write_text(PRICED)
-    return path
 
 
 def held(run_id: str) -> RunProgress:
