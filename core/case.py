@@ -32,7 +32,7 @@ SPECIALTIES = (
     "Rheumatology",
     "Other",
 )
-"""The twelve specialties of CRAFT-MD (Johri et al. 2025, Methods)."""
+"""The twelve specialties of Johri et al. 2025 (Methods)."""
 
 RELEASE_SPECIALTIES = {
     "Cardiovascular System": "Cardiology",
@@ -80,7 +80,7 @@ class Fact(_Sparse):
 
 
 class Profile(_Sparse):
-    """What is known of a patient, by who may know it (AutoMedic, profile generator).
+    """What is known of a patient, by who may know it (Oh, Park, Kim, arXiv 2512.10195, profile generator).
 
     demographics: doctor and patient; basic: what the patient can tell; optional: what only examination and
     tests show. ``made_by`` is the generator: a model, rules with their version, a person; empty where it came with
@@ -104,7 +104,7 @@ class Case(_Sparse):
     """One patient. ``vignette`` never contains the question; ``profile`` is ``None`` where it is unknown.
 
     ``supertypes`` are broader names that also count as the answer, ``subtypes`` narrower names that do not
-    (grading rule of CRAFT-MD). ``case_key`` is unique over all data sets. ``images`` are for the doctor alone.
+    (grading rule of Johri et al. 2025). ``case_key`` is unique over all data sets. ``images`` are for the doctor alone.
     ``asks_for`` is read from the question where a case does not state it (``asked_for``); it is stored only where the
     two differ, so that the rule's own reading changes no hash.
     """
@@ -193,7 +193,7 @@ def split_question(text: str) -> tuple[str, str]:
     """Cut the question from an exam item and return (vignette, question).
 
     The question is the first sentence with a question mark, looked for in the last line where there are
-    several lines (CRAFT-MD). Without one, the whole text is the vignette and the final diagnosis is asked for.
+    several lines (Johri et al. 2025). Without one, the whole text is the vignette and the final diagnosis is asked for.
     """
     stripped = text.strip()
     body, _, last = stripped.rpartition("\n")

@@ -1,4 +1,4 @@
-"""Doctor, patient and summariser played by a language model under a prompt pack (CRAFT-MD, Methods)."""
+"""Doctor, patient and summariser played by a language model under a prompt pack (Johri et al. 2025, Methods)."""
 
 from __future__ import annotations
 

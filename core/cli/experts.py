@@ -45,7 +45,7 @@ def import_annotations(
     ],
     annotator: Annotated[str | None, typer.Option(help="Whose workbook it is, where its name does not tell.")] = None,
 ) -> int:
-    """Take annotations in: a CSV, a workbook as the CRAFT-MD release has them, or all of the imported release's."""
+    """Take annotations in: a CSV, a workbook as the authors' release has them, or all of the imported release's."""
     store = folded_store()
     if source == "release" and not Path(source).exists():
         found = import_release_annotations(store)

@@ -17,7 +17,7 @@ _INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
 _ADDRESS = re.compile(r"(?<=:)(?=//)|(?<=www)(?=\.)|(?<=@)(?=\S)", re.IGNORECASE)
 _TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
 _MARKER_ESCAPED = re.compile(r"\\\*\\\*(Final (?:Diagnosis|Answer):)\\\*\\\*")
-"""What a doctor begins its conclusion with (CRAFT-MD's prompts): the only Markdown of a message that is drawn."""
+"""What a doctor begins its conclusion with (Johri et al. 2025): the only Markdown of a message that is drawn."""
 
 
 class Written(str):

@@ -1,6 +1,6 @@
 """The answers of a trial: what is shown in each format, asked in each arm, answered and graded; shared by frameworks.
 
-What a provider breaks is excluded by name and never counted as wrong (CRAFT-MD, Johri et al. 2025, Methods).
+What a provider breaks is excluded by name and never counted as wrong (Johri et al. 2025, Methods).
 """
 
 from __future__ import annotations

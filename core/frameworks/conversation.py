@@ -76,7 +76,7 @@ class Talk:
 def concluded(text: str) -> EndReason | None:
     """Return why a doctor's message ends a conversation of question and answer, or ``None`` if it goes on.
 
-    It ends with a final diagnosis, or without a question mark, in this order (CRAFT-MD, Methods).
+    It ends with a final diagnosis, or without a question mark, in this order (Johri et al. 2025, Methods).
     """
     if FINAL_DIAGNOSIS in text:
         return "final_diagnosis"

@@ -17,8 +17,8 @@ from core.errors import UsageError
 from core.stats.trials import VarianceComponents
 
 CORRELATION = 0.5
-"""Between the true scores of two models on a case: 0.3 to 0.7 among the three open-sourced models of CRAFT-MD's
-release, median 0.5, over 4 formats and 2 question types."""
+"""Between the true scores of two models on a case: 0.3 to 0.7 among the three open-sourced models of the authors'
+release (Johri et al. 2025), median 0.5, over 4 formats and 2 question types."""
 MOST_CASES = 10_000_000
 
 

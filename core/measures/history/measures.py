@@ -95,7 +95,7 @@ def inquiry_of(dialogue: Sequence[Turn]) -> Inquiry:
 
 
 def closes(message: str) -> bool:
-    """Say whether a doctor's last message ends the consultation: a diagnosis, or no question at all (CRAFT-MD)."""
+    """Say whether a doctor's last message ends the consultation: a diagnosis, or no question (Johri et al. 2025)."""
     return FINAL_DIAGNOSIS.lower() in message.lower() or "?" not in message
 
 

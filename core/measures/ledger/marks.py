@@ -10,7 +10,7 @@ Rules, all on words and therefore reproducible:
   were right too seldom, and a model judges both (``core.jobs.judges``).
 - *leaked*: the patient names the answer (or a synonym) though the vignette does not.
 
-Which words tell a fact: ``core.measures.ledger.replies``. Comparable to Consultation's share of information
+Which words tell a fact: ``core.measures.ledger.replies``. Comparable to Liao et al.'s share of information
 uncovered (Liao et al., arXiv 2309.02077, metrics), which counts words; here facts are counted.
 """
 

@@ -4,7 +4,7 @@ The share of conversations with at least one hit, and hits per 100 replies. 95 %
 conversations (``core.stats.ratios``); where every case has one conversation, or none or all of them have a hit, the
 share's interval is Wilson's over cases.
 
-Experts of the CRAFT-MD release were asked of a whole conversation whether the patient uses medical terms. The workbooks
+Experts of the authors' release were asked of a whole conversation whether the patient uses medical terms. The workbooks
 hold the words of each, so that the rule sees what they saw; ties are broken as in ``core.measures.experts.figures``.
 """
 

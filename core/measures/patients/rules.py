@@ -24,7 +24,7 @@ asked of the patient: Johri et al. 2025, Methods. What a patient invents no rule
   or in asterisks several words that begin with one in -s or -ing.
 
 How often a sample of its hits was right stands with each kind (``ABOUT``): 20 hits of each (all where there are fewer),
-drawn from GPT-4's patient in the CRAFT-MD release by seed 1, read one by one, drawn again by seed 2 after the rules
+drawn from GPT-4's patient in the authors' release by seed 1, read one by one, drawn again by seed 2 after the rules
 were mended once, and by seed 101 for another reader of the final rules: docs/patient_reliability.md.
 """
 

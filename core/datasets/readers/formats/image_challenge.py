@@ -26,7 +26,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
 _SEVERAL = ("choice_{}", "option_{}", "option{}", "{}")
 """How the columns of options are called where each has its own."""
 _ADDRESSES_ONLY = frozenset({"case_url", "case_id"})
-"""The columns of the list of challenges that CRAFT-MD's authors published."""
+"""The columns of the list of challenges that Johri et al. published."""
 
 
 def _start(work: Work) -> Callable[[Record], CaseFields]:

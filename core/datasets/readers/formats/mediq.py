@@ -41,7 +41,7 @@ def _ended(sentence: str) -> str:
 FORMAT = Format(
     name="mediq",
     title="MediQ",
-    reads="Vignettes as lists of sentences with a question and options; the facts serve Consultation's items.",
+    reads="Vignettes as lists of sentences with a question and options; the facts serve as items of a history.",
     source="MediQ, Li et al. 2024, arXiv 2406.00922",
     licence="CC BY 4.0",
     fields=frozenset({"context", "facts", "question", "options", "answer_idx"}),

@@ -8,7 +8,7 @@ from core.datasets.readers.item import item_fields, split_item
 from core.datasets.readers.values import agreed, by_letter, integer, optional, options, text
 
 MEDICAL = ("health", "biology")
-"""The categories that are kept (AutoMedic, data sets)."""
+"""The categories that are kept (Oh, Park, Kim, arXiv 2512.10195, data sets)."""
 
 
 def _fields(record: Record) -> CaseFields:
