@@ -4,8 +4,9 @@ import streamlit as st
 
 from core.datasets.published import printed_sets
 from core.stats.corrections import LABELS
+from core.store.conditions import doctor_of
 from core.store.database import Store
-from core.store.selection import McqRule, doctor_of
+from core.store.selection import McqRule
 from pages.parts.accuracy_data import known_case_sets
 from pages.parts.accuracy_view import is_dark
 from pages.parts.conditions import draw_conditions, draw_what_differs

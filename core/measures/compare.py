@@ -25,8 +25,8 @@ from core.stats.corrections import Correction, adjusted
 from core.stats.differences import paired_difference
 from core.stats.intervals import t_interval
 from core.stats.mcnemar import PairedCounts
+from core.store.conditions import doctor_of
 from core.store.queries.accuracy import CaseScore
-from core.store.selection import doctor_of
 
 Cases = Mapping[str, CaseScore]
 """The scores of one arm of one model, by the key of the case."""

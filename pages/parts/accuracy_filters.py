@@ -10,7 +10,7 @@ from core.case import SPECIALTIES
 from core.datasets.published import printed_sets
 from core.events import FORMATS, QUESTION_TYPES
 from core.measures.accuracy import Cell, Split
-from core.store.selection import SEPARATOR
+from core.store.conditions import SEPARATOR
 from pages.parts.accuracy_data import View, kinds_asked, known_case_sets
 from pages.parts.figure_controls import ask_several, ask_statistics, dataset_name, keep_valid
 from pages.parts.figures import conditions

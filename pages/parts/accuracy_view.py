@@ -11,7 +11,7 @@ from core.datasets.published import leaderboard
 from core.measures.accuracy import Cell
 from core.measures.compare import FormatPair, adjusted_p
 from core.stats.corrections import LABELS, stars
-from core.store.selection import Condition
+from core.store.conditions import Condition
 from pages.parts.accuracy_cases import take_click
 from pages.parts.accuracy_charts import CellKey, bars_chart, dots_chart, leaderboard_chart
 from pages.parts.accuracy_data import View, pairs, read_before

@@ -7,10 +7,10 @@ import streamlit as st
 
 from core.measures.care.profile import CareProfile, Habits, habits_of, item_rows, profiles, read_care
 from core.measures.endings import chosen_rows
+from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.fold import fold_if_free
 from core.store.queries.care import CareQuestion, Failure, Rating, failures, ratings
-from core.store.selection import Condition
 from pages.parts.figures import conditions
 from pages.parts.run_data import CARED_FOR
 

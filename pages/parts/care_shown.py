@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core.store.selection import Condition
+from core.store.conditions import Condition
 from pages.parts.care_data import View
 
 MOST_ROWS = 1_000

@@ -10,10 +10,11 @@ from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.measures.accuracy import read_scores
 from core.measures.compare import Comparison, PairedCase, by_arm, compare_pairs, paired_cases
 from core.persona import label, parse_persona
+from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.queries.accuracy import CaseScore
 from core.store.runs import Run
-from core.store.selection import Condition, McqRule, Selection
+from core.store.selection import McqRule, Selection
 from pages.parts.figure_controls import unique_names
 from pages.parts.figures import conditions, scores
 from pages.parts.stored import run_casts

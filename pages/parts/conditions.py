@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from core.measures.provenance import differing, side_by_side
+from core.store.conditions import PARTS, Condition, Part
 from core.store.runs import Run
-from core.store.selection import PARTS, Condition, Part
 from pages.parts.figure_controls import dataset_name
 from pages.parts.figures import model_name
 from pages.parts.stored import run_casts

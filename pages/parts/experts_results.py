@@ -6,8 +6,8 @@ import streamlit as st
 from core.errors import AnamnesisError
 from core.measures.accuracy import accuracy_of, chosen
 from core.measures.experts.reviewing import ReviewState, unblind
+from core.store.conditions import doctor_of
 from core.store.database import Store
-from core.store.selection import doctor_of
 from pages.parts.experts_data import IMPORTED, figures_of, imported_are_here, reviews
 from pages.parts.experts_figures import draw_figures
 from pages.parts.experts_grader import draw_review_grader

@@ -12,7 +12,8 @@ import streamlit as st
 from core.frameworks.base import publisher
 from core.measures.compare import DifferenceInterval
 from core.stats.corrections import LABELS, Correction
-from core.store.selection import SEPARATOR, McqRule, doctor_of
+from core.store.conditions import SEPARATOR, doctor_of
+from core.store.selection import McqRule
 from pages.parts.figures import label_of, model_name
 from pages.parts.look import RULE
 

@@ -9,10 +9,11 @@ from core.frameworks.base import kinds_in_words
 from core.measures.accuracy import read_scores
 from core.models.registry import load_registry
 from core.questions import AsksFor
+from core.store.conditions import SEPARATOR, Condition, doctor_of
 from core.store.database import Store
 from core.store.fold import fold_if_free
 from core.store.queries.accuracy import CaseScore
-from core.store.selection import SEPARATOR, Condition, McqRule, Selection, case_sets_played, doctor_of
+from core.store.selection import McqRule, Selection, case_sets_played
 from core.store.selection import conditions as select_conditions
 
 _OKABE_ITO = (

@@ -8,9 +8,10 @@ import streamlit as st
 from core.agents.base import Turn
 from core.events import Utterance, Verdict
 from core.measures.history.measures import LENGTHS, Measures, information_of, measure, stored_items, yardstick
+from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.queries.conversations import Conversation
-from core.store.selection import Condition, McqRule
+from core.store.selection import McqRule
 from core.text.case_items import ItemSet, items_by_rule
 from pages.parts.case_facts import draw_facts_ledger
 from pages.parts.figure_controls import keep_valid, three_decimals

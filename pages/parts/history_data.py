@@ -24,9 +24,10 @@ from core.measures.history.figures import (
 from core.measures.history.measures import HISTORY
 from core.measures.missing import measure_missing
 from core.stats.corrections import Correction
+from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.fold import fold_if_free
-from core.store.selection import Condition, McqRule, Selection
+from core.store.selection import McqRule, Selection
 from core.work import Work, begin, work_at
 from pages.parts.failures_filters import Scope
 from pages.parts.figures import conditions

@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.store.selection import Condition
+from core.store.conditions import Condition
 from pages.parts.figure_controls import CHART, three_decimals
 from pages.parts.history_data import View
 

@@ -10,7 +10,7 @@ from core.frameworks.base import publisher
 from core.measures.history.figures import ComparisonRow, CurvePoint, Figure, GroupRow, ItemGroup, MeasureRow, OrderRow
 from core.measures.history.measures import LENGTHS
 from core.stats.corrections import LABELS, Correction, format_p, stars
-from core.store.selection import Condition
+from core.store.conditions import Condition
 from pages.parts.figure_controls import dataset_name, natural
 from pages.parts.figures import model_name
 from pages.parts.history_words import (

@@ -8,7 +8,7 @@ import streamlit as st
 from core.measures.history.figures import Figure, MeasureRow
 from core.measures.history.measures import LENGTHS
 from core.stats.corrections import LABELS, Correction
-from core.store.selection import Condition
+from core.store.conditions import Condition
 from pages.parts.accuracy_view import is_dark
 from pages.parts.conditions import draw_conditions, draw_what_differs
 from pages.parts.figure_controls import STARS, keep_valid

@@ -7,10 +7,10 @@ import streamlit as st
 from core.case import Case
 from core.jobs.completing import Asked, Options, complete_cases
 from core.models.registry import load_registry
+from core.store.conditions import doctor_of
 from core.store.database import Store
 from core.store.queries.accuracy import CaseScore
 from core.store.queries.cases import StoredCompletion, completions
-from core.store.selection import doctor_of
 from core.work import Work, begin, work_at
 from pages.parts.figures import scores
 

@@ -22,9 +22,10 @@ from core.stats.intervals import NOTHING, Interval
 from core.stats.proportions import wilson, wilson_if_alike
 from core.stats.ratios import percentiles
 from core.stats.resampling import column_intervals
+from core.store.conditions import doctor_of
 from core.store.database import Store
 from core.store.queries.care import CAUSES, MISUSES, CareQuestion, Cause, FailureKind, trial_rows
-from core.store.selection import Selection, doctor_of
+from core.store.selection import Selection
 
 BEST_RATING = 5
 

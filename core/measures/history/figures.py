@@ -28,10 +28,11 @@ from core.measures.missing import measure_missing
 from core.stats.corrections import Correction, adjusted
 from core.stats.differences import Difference, paired_difference
 from core.stats.resampling import Floats, column_intervals
+from core.store.conditions import doctor_of
 from core.store.database import Store
 from core.store.queries.accuracy import case_scores
 from core.store.queries.history import history_means
-from core.store.selection import Selection, doctor_of
+from core.store.selection import Selection
 from core.text.topics import TOPICS, Topic
 
 

@@ -14,9 +14,10 @@ from core.datasets.library import library
 from core.measures.history.figures import read_doctors
 from core.measures.history.measures import HISTORY
 from core.measures.missing import measure_missing
+from core.store.conditions import Condition
 from core.store.database import Store
 from core.store.runs import CAMPAIGNS, run_records
-from core.store.selection import Condition, conditions
+from core.store.selection import conditions
 from core.text.case_items import itemized
 
 

@@ -12,8 +12,8 @@ from core.case import Profile
 from core.measures.care.across import Point, dataset_suitability, fit, fits, normalised, scatter
 from core.measures.care.profile import CareProfile, Estimate
 from core.models.registry import load_registry
+from core.store.conditions import conditions_of
 from core.store.runs import Run
-from core.store.selection import conditions_of
 from core.text.profiles import Generated
 from tests.core.store.builders import a_case
 

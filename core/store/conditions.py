@@ -1,0 +1,351 @@
+"""What two answers must share to be comparable, read from their runs, and how conditions are told apart by name.
+
+Two answers are comparable when framework and version, case set, doctor (model, sampling, prompts, cap), patient (model,
+persona), other seats, pictures, and the grader who really judged (model, prompts) are equal. That tuple is a condition;
+its name begins with the doctor's and says no more than what tells it from the other ones. ``core.store.selection`` puts
+conditions beside the database's tables.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import PurePath
+from typing import Literal, get_args
+
+from core.errors import AnamnesisError
+from core.events import Rule
+from core.frameworks.base import framework, frameworks, remarks, title_of
+from core.frameworks.casting import is_model
+from core.persona import label, parse_persona
+from core.prompts import grader_hash, load_pack
+from core.store.runs import Run
+
+Part = Literal[
+    "data_set", "framework", "case_set", "doctor_prompt", "prompts", "sampling", "cap", "patient", "persona",
+    "pictures", "summariser", "solver", "staff", "grader", "reader", "version",
+]  # fmt: skip
+"""What makes a condition, in the order in which a name says what differs."""
+SEPARATOR = " · "
+"""Stands between the doctor and what tells its conditions apart."""
+PARTS: tuple[Part, ...] = get_args(Part)
+FREE_RULES: tuple[Rule, ...] = ("frq", "frq_top3")
+"""Rules by which graders judge free responses."""
+JUDGED: tuple[Rule, ...] = ("mcq_strict", *FREE_RULES)
+"""Rules whose judges may change; the paper's for choices is one for ever."""
+_MAY_LACK: tuple[Part, ...] = ("patient", "summariser", "grader", "reader")
+"""Parts that are empty where a run's arms give them nothing to do."""
+_HASH = 6
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What stands behind one bar: a doctor with all that shapes its answers, and the runs that hold them.
+
+    ``name`` is unique among the conditions it was found with. ``parts`` are in plain words, the empty text for what is
+    as it usually is or not there; ``newest`` is the last of the runs; ``remarks`` say what a reader of a figure should
+    know. ``covered`` of ``answers`` carry its grader's verdict, where a re-grading has covered only a part of them.
+    """
+
+    name: str
+    doctor: str
+    parts: Mapping[Part, str]
+    runs: tuple[str, ...]
+    newest: Run
+    remarks: tuple[str, ...] = ()
+    covered: int = 0
+    answers: int = 0
+
+    @property
+    def partial(self) -> bool:
+        """Whether its grader has judged only a part of its runs' free responses."""
+        return self.covered < self.answers
+
+
+@dataclass(frozen=True)
+class Judge:
+    """One grader under one set of prompts, or one version of a rule, in one run under one rule.
+
+    ``stored`` are the (grader, prompt hash, rule version) by which its verdicts are found; ``answers`` how many it
+    judged, the last at ``newest_at``, both 0 where nobody else judged under that rule.
+    """
+
+    grader: str
+    prompts: str
+    stored: tuple[tuple[str, str, int], ...]
+    answers: int
+    newest_at: float
+
+
+Judges = Mapping[Rule, Sequence[Judge]]
+"""Rule → who counts in a run: first who judged most (of equals the latest), then who judged a part of it later."""
+
+
+@dataclass(frozen=True)
+class JudgedRun:
+    """A run under one set of graders, on the way to its condition.
+
+    ``parts``: what must be equal, and how that is said. ``grader`` judged its free responses; ``partly`` is the rule
+    and the grader of a re-grading that has covered only a part of the run.
+    """
+
+    run: Run
+    parts: Mapping[Part, tuple[str, str]]
+    covered: int
+    answers: int
+    grader: str
+    partly: tuple[Rule, Judge] | None = None
+
+
+def conditions_of(runs: Sequence[Run]) -> list[Condition]:
+    """Return the conditions of runs by what is written of them, whoever judged their answers; the newest first."""
+    seats = completed([seat for run in runs for seat in judged_runs(run, {}, frozenset())])
+    found = [condition_of(name, members) for name, members in told_apart(seats).items()]
+    return sorted(found, key=lambda one: (one.doctor, -one.newest.created_at, one.name))
+
+
+def doctor_of(name: str) -> str:
+    """Return the doctor's part of a condition's name."""
+    return name.partition(SEPARATOR)[0]
+
+
+def counting(held: Sequence[Judge]) -> list[Judge]:
+    """Return who counts, of those who judged a run under one rule, in the order of ``Judges``."""
+    whole = max(held, key=lambda judge: (judge.answers, judge.newest_at))
+    later = [judge for judge in held if judge.newest_at > whole.newest_at]
+    return [whole, *sorted(later, key=lambda judge: -judge.newest_at)]
+
+
+def who_judged(run: Run, rule: Rule, grader: str, prompts: str, version: int) -> tuple[str, str]:
+    """Return a grader and its prompts: the name of a pack behind a grader's makes no other one of equal prompts."""
+    if rule == "mcq_strict":
+        return "choice reader", str(version)
+    if not is_model(grader):
+        return grader, ""  # rules, and people, judge without prompts
+    return grader.partition(" [")[0], prompts or _own_prompts(run)
+
+
+def _own_prompts(run: Run) -> str:
+    """Return the hash of what a run's own pack told its grader, or what stands for it where the pack has changed.
+
+    Runs under different packs are told apart by these in any case.
+    """
+    grading = str(run.settings.get("grading_prompts") or "")
+    place, hash_ = (framework().name, grading) if grading else (run.prompt_pack, run.prompt_hash)
+    return _told_to_grader(place, hash_) or grading or "own"
+
+
+@lru_cache(maxsize=256)
+def _told_to_grader(place: str, hash_: str) -> str | None:
+    try:
+        pack = load_pack(place)
+        return grader_hash(pack) if pack.hash == hash_ else None
+    except (AnamnesisError, OSError, KeyError):
+        return None
+
+
+def judged_runs(run: Run, judges: Judges, without: frozenset[Part]) -> list[JudgedRun]:
+    """Return a run under the graders that judged it whole, and once more for each that judged a part of it later."""
+    whole = {rule: held[0] for rule, held in judges.items() if held}
+    free = [whole[rule].answers for rule in FREE_RULES if rule in whole]
+    judged_by = next((whole[rule].grader for rule in FREE_RULES if rule in whole), "")
+    seats = [JudgedRun(run, _parts(run, whole, without), sum(free), sum(free), judged_by)]
+    if "grader" in without:
+        return seats
+    for rule, held in judges.items():
+        for judge in held[1:]:
+            parts = _parts(run, {**whole, rule: judge}, without)
+            seats.append(JudgedRun(run, parts, judge.answers, whole[rule].answers, judge.grader, (rule, judge)))
+    return seats
+
+
+def _parts(run: Run, judges: Mapping[Rule, Judge], without: frozenset[Part]) -> dict[Part, tuple[str, str]]:
+    graders = {f"{judges[rule].prompts} {judges[rule].grader}": judges[rule] for rule in FREE_RULES if rule in judges}
+    reader = judges.get("mcq_strict")
+    found = {
+        **{part: read(run) for part, read in _READ.items()},
+        "grader": (" + ".join(graders), " and ".join(f"grader {judge.grader}" for judge in graders.values())),
+        "reader": (reader.prompts, f"choice reader {reader.prompts}") if reader else ("", ""),
+    }
+    return {part: found[part] for part in PARTS if part not in without}
+
+
+def completed(seats: Sequence[JudgedRun]) -> list[JudgedRun]:
+    """Return the seats; a run whose arms gave a seat nothing to do takes the one that its doctor's other runs have.
+
+    Vignettes asked in one run and conversations in another are one condition, where all else is equal. Where the others
+    differ in who sits there, or in who judged, none of them is taken.
+    """
+    whole: dict[str, list[JudgedRun]] = defaultdict(list)
+    for seat in seats:
+        if seat.partly is None:
+            whole[seat.run.doctor].append(seat)
+    return [_filled(seat, whole[seat.run.doctor]) if seat.partly is None else seat for seat in seats]
+
+
+def _filled(seat: JudgedRun, others: Sequence[JudgedRun]) -> JudgedRun:
+    lacking = [part for part in _MAY_LACK if part in seat.parts and not seat.parts[part][0]]
+    alike = [other.parts for other in others if _nothing_differs(seat.parts, other.parts)]
+    found = {part: {parts[part] for parts in alike if parts[part][0]} for part in lacking}
+    if any(len(values) > 1 for values in found.values()):
+        return seat
+    return replace(seat, parts={**seat.parts, **{part: value for part, values in found.items() for value in values}})
+
+
+def _nothing_differs(one: Mapping[Part, tuple[str, str]], other: Mapping[Part, tuple[str, str]]) -> bool:
+    """Whether two runs are alike in all that both of them have."""
+    return all(
+        key == other[part][0] or (part in _MAY_LACK and not (key and other[part][0])) for part, (key, _) in one.items()
+    )
+
+
+def told_apart(seats: Sequence[JudgedRun]) -> dict[str, list[JudgedRun]]:
+    """Return name → the seats of one condition: the doctor's name, and what tells it from its other conditions."""
+    of_doctor: dict[str, dict[tuple[str, ...], list[JudgedRun]]] = defaultdict(dict)
+    for seat in seats:
+        key = (*(key for key, _ in seat.parts.values()), "partly" if seat.partly else "")
+        of_doctor[seat.run.doctor].setdefault(key, []).append(seat)
+    named: dict[str, list[JudgedRun]] = {}
+    for doctor, shapes in of_doctor.items():
+        whole = [members[0] for members in shapes.values() if members[0].partly is None]
+        for members in shapes.values():
+            first = members[0]
+            words = _words_apart(first, whole)
+            if first.partly:
+                covered, answers = (sum(getattr(seat, name) for seat in members) for name in ("covered", "answers"))
+                words.append(f"{_partly(*first.partly)} ({covered:,} of {answers:,} answers)")
+            named[_unique(SEPARATOR.join([doctor, *filter(None, words)]), named)] = members
+    return named
+
+
+def _partly(rule: Rule, judge: Judge) -> str:
+    return f"choice reader {judge.prompts}" if rule == "mcq_strict" else f"grader {judge.grader}"
+
+
+def _words_apart(seat: JudgedRun, others: Sequence[JudgedRun]) -> list[str]:
+    """Return what tells a seat from a doctor's other ones: the data set, past it the framework, past both the rest.
+
+    Frameworks differ in prompts, caps and seats by design, so that naming them says all of it.
+    """
+    words: list[str] = []
+    alike = list(others)
+    for part in PARTS:
+        if part not in seat.parts or (seat.partly and part in ("grader", "reader")):
+            continue
+        key, said = seat.parts[part]
+        values = dict(other.parts[part] for other in alike)
+        if any(value != key for value in values):
+            same = sum(other == said for other in values.values()) > 1
+            words.append(f"{said} {key.partition(' ')[0][:_HASH]}" if said and same else said)
+        if part in ("data_set", "framework"):
+            alike = [other for other in alike if other.parts[part][0] == key]
+    return words
+
+
+def pooled(seats: Sequence[JudgedRun]) -> dict[str, list[JudgedRun]]:
+    """Return name → all seats of a doctor on one data set, under a name that says how many conditions are pooled."""
+    sets = {seat.run.data_set for seat in seats}
+    named: dict[str, list[JudgedRun]] = {}
+    whole = [seat for seat in seats if seat.partly is None]
+    for doctor, data_set in dict.fromkeys((seat.run.doctor, seat.run.data_set) for seat in whole):
+        members = [seat for seat in whole if (seat.run.doctor, seat.run.data_set) == (doctor, data_set)]
+        count = len({tuple(key for key, _ in seat.parts.values()) for seat in members})
+        words = [doctor, data_set if len(sets) > 1 else "", f"{count} conditions pooled" if count > 1 else ""]
+        named[SEPARATOR.join(filter(None, words))] = members
+    return named
+
+
+def _unique(name: str, taken: Mapping[str, object]) -> str:
+    candidates = (name, *(f"{name} ({n})" for n in range(2, len(taken) + 3)))
+    return next(candidate for candidate in candidates if candidate not in taken)
+
+
+def condition_of(name: str, members: Sequence[JudgedRun]) -> Condition:
+    """Return the condition of runs that are alike in all its parts."""
+    newest = max(members, key=lambda seat: seat.run.created_at)
+    return Condition(
+        name,
+        newest.run.doctor,
+        {part: words for part, (_, words) in newest.parts.items()},
+        tuple(sorted({seat.run.run_id for seat in members})),
+        newest.run,
+        remarks(newest.run.doctor, {**_beside(newest.run), "grader": newest.grader}),
+        covered=sum(seat.covered for seat in members),
+        answers=sum(seat.answers for seat in members),
+    )
+
+
+def _seat(role: str) -> Callable[[Run], tuple[str, str]]:
+    """Read who sits beside the doctor; nobody where the run's arms give that seat nothing to do."""
+
+    def read(run: Run) -> tuple[str, str]:
+        name = _beside(run).get(role, "")
+        return name, f"{role} {name}" if name else ""
+
+    return read
+
+
+def _beside(run: Run) -> dict[str, str]:
+    """Return role → who plays it, of those that have anything to do in a run; the grader is whoever judged."""
+    known = frameworks().get(run.protocol)
+    seats = {
+        "patient": run.patient, "summariser": run.summariser, "grader": run.grader,
+        **{role: str(run.settings.get(role) or "") for role in ("solver", "staff")},
+    }  # fmt: skip
+    at_work = known.at_work(run.doctor, run.arms) if known and run.arms else tuple(seats)
+    return {role: name for role, name in seats.items() if role in at_work and name}
+
+
+def _setting(name: str, words: str) -> Callable[[Run], tuple[str, str]]:
+    def read(run: Run) -> tuple[str, str]:
+        value = str(run.settings.get(name) or "")
+        return value, words.format(value) if value else ""
+
+    return read
+
+
+def _sampling(run: Run) -> tuple[str, str]:
+    named = {"temperature": "temperature {}", "max_tokens": "at most {} tokens", "model_seed": "model seed {}",
+             "reasoning_effort": "effort {}"}  # fmt: skip
+    set_ = {name: run.settings.get(name) for name in named}
+    words = ", ".join(named[name].format(value) for name, value in set_.items() if value not in (None, ""))
+    return words, words
+
+
+def _cap(run: Run) -> tuple[str, str]:
+    turns = run.settings.get("max_questions") or run.settings.get("max_turns")
+    if turns:
+        return str(turns), f"cap {turns}"
+    if "max_messages" not in run.settings:
+        return "", ""
+    messages = run.settings["max_messages"]
+    return (str(messages), f"cap {messages}") if messages else ("none", "no cap")
+
+
+def _persona(run: Run) -> tuple[str, str]:
+    value = str(run.settings.get("persona") or "")
+    return value, f"persona {label(parse_persona(value))}" if value else ""
+
+
+def _case_set(run: Run) -> tuple[str, str]:
+    return run.case_set_hash, run.case_set if run.case_set != run.data_set else f"{run.cases:,} cases"
+
+
+_READ: dict[Part, Callable[[Run], tuple[str, str]]] = {
+    "data_set": lambda run: (run.data_set, run.data_set),
+    "framework": lambda run: (run.protocol, title_of(run.protocol)),
+    "case_set": _case_set,
+    "doctor_prompt": _setting("doctor_prompt", "{} prompt"),
+    "prompts": lambda run: (run.prompt_hash, f"prompts {PurePath(run.prompt_pack).name}"),
+    "sampling": _sampling,
+    "cap": _cap,
+    "patient": _seat("patient"),
+    "persona": _persona,
+    "pictures": lambda run: ("with", "with pictures") if run.settings.get("images") else ("", ""),
+    "summariser": _seat("summariser"),
+    "solver": _seat("solver"),
+    "staff": _seat("staff"),
+    "version": lambda run: ("", "") if run.source == "release" else (run.code_version, f"version {run.code_version}"),
+}
