@@ -230,7 +230,8 @@ async def test_a_fault_that_heals_leaves_no_trace_but_the_attempts(
     fake_provider.script = Actors(questions=[])
     quiet = await play(fake_provider, rules)
     fake_provider.script = Actors(questions=[], fault=twice)
-    events = await play(fake_provider, rules, models=[impatient])
+    # only where it is waited for: on a busy machine a good reply may be slow, too
+    events = await play(fake_provider, rules, models=[impatient] if fault in SLOW else [])
     assert verdicts(events) == {"summarized:frq": ["correct"]}
     assert said(events) == said(quiet)
     assert [c.response for c in calls(events)] == [c.response for c in calls(quiet)]
