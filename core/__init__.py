@@ -3,4 +3,4 @@
 Nothing below this package imports Streamlit.
 """
 
-__version__ = "0.1.3"
+__version__ = "0.3.0"

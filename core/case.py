@@ -174,13 +174,19 @@ class Case(_Sparse):
         found = self.profile.optional
         return " ".join(f"{f.key[:1].upper()}{f.key[1:]}: {f.value.rstrip('.')}." for f in found) or None
 
+    def demographics(self) -> tuple[float | None, Sex | None]:
+        """Return age in years and sex: as the case states them, else as its vignette says."""
+        age, sex = read_demographics(self.vignette)
+        return self.age if self.age is not None else age, self.sex or sex
+
     def age_and_sex(self) -> str:
         """Return age and sex as a short phrase, as far as they are known."""
-        age, sex = self.age, self.sex
-        if age is None or sex is None:
-            read_age, read_sex = read_demographics(self.vignette)
-            age, sex = age if age is not None else read_age, sex or read_sex
-        return ", ".join(part for part in (_age_words(age), sex or "") if part)
+        age, sex = self.demographics()
+        words = ""
+        if age is not None:
+            days, months = f"{age * 365.25:.0f} days old", f"{age * 12:.0f} months old"
+            words = f"{age:.0f} years old" if age >= 2 else months if age >= 1 / 6 else days
+        return ", ".join(part for part in (words, sex or "") if part)
 
 
 def case_set_hash(cases: list[Case]) -> str:
@@ -206,10 +212,7 @@ def split_question(text: str) -> tuple[str, str]:
     return stripped, FINAL_QUESTION
 
 
-_AGE = re.compile(
-    rf"{AGED}|\baged? (\d+)\s*(year|month|week|day)?",
-    re.IGNORECASE,
-)
+_AGE = re.compile(rf"{AGED}|\baged? (\d+)\s*(year|month|week|day)?", re.IGNORECASE)
 _NEWBORN = re.compile(r"\b(?:newborn|neonate)\b(?! nursery)", re.IGNORECASE)
 _HER = f"{people('female')}|{relatives('children', 'siblings', of='female')}"
 _HIS = f"{people('male')}|{relatives('children', 'siblings', of='male')}"
@@ -260,13 +263,3 @@ def _sex_in(text: str) -> Sex | None:
     if female and (not male or female.start() < male.start()):
         return "female"
     return "male" if male else None
-
-
-def _age_words(age: float | None) -> str:
-    if age is None:
-        return ""
-    if age >= 2:
-        return f"{age:.0f} years old"
-    if age >= 1 / 6:
-        return f"{age * 12:.0f} months old"
-    return f"{age * 365.25:.0f} days old"

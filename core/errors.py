@@ -5,9 +5,20 @@ from __future__ import annotations
 from typing import Literal
 
 FailureKind = Literal[
-    "refused", "rate_limit", "timeout", "server", "connection", "malformed", "empty", "auth", "bad_request",
-    "cancelled", "picture", "thinking", "unspoken",
-]  # fmt: skip
+    "refused",
+    "rate_limit",
+    "timeout",
+    "server",
+    "connection",
+    "malformed",
+    "empty",
+    "auth",
+    "bad_request",
+    "cancelled",
+    "picture",
+    "thinking",
+    "unspoken",
+]
 
 
 class AnamnesisError(Exception):

@@ -21,9 +21,16 @@ EndReason = Literal["final_diagnosis", "no_question", "turn_cap", "end_tag", "no
 """Why a conversation ended. ``end_tag`` and ``no_tag``, where the doctor addresses messages by tags: it wrote
 ``</end>``, or nothing that can be passed on."""
 TagMisuse = Literal[
-    "no_tag", "text_outside", "several_queries", "unclosed", "nested", "empty", "unknown_tag", "end_with_query",
+    "no_tag",
+    "text_outside",
+    "several_queries",
+    "unclosed",
+    "nested",
+    "empty",
+    "unknown_tag",
+    "end_with_query",
     "speaks_for_others",
-]  # fmt: skip
+]
 """What a doctor's message does against a protocol that addresses messages by tags."""
 Verdict = Literal[
     "correct", "incorrect", "no_diagnosis", "multiple", "ungradable", "refused", "provider_error", "not_applicable"
@@ -268,9 +275,21 @@ class Finished(_Event):
 
 
 Event = (
-    Started | Token | Called | Waiting | Utterance | Misused | Probed | Ended | Rated | Summarised | Answered | Graded
-    | Failed | Finished
-)  # fmt: skip
+    Started
+    | Token
+    | Called
+    | Waiting
+    | Utterance
+    | Misused
+    | Probed
+    | Ended
+    | Rated
+    | Summarised
+    | Answered
+    | Graded
+    | Failed
+    | Finished
+)
 EVENT: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="kind")])
 """Reads an event back from its dictionary."""
 EVENTS: TypeAdapter[list[Event]] = TypeAdapter(list[Annotated[Event, Field(discriminator="kind")]])

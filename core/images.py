@@ -129,7 +129,27 @@ def _checked(picture: bytes | Path, name: str) -> tuple[Image, bytes]:
     called = f"The picture {name!r}" if name else "The picture"
     data = _bytes_of(picture, called) if isinstance(picture, Path) else picture
     _check_size(len(data), called)
-    sha256, media_type = hashlib.sha256(data).hexdigest(), _type_of(data, called)
+    # the media type by what is in the file, once the whole of it could be decoded
+    from PIL import Image as Pillow  # loads a hundred modules, and most commands see no picture
+    from PIL import UnidentifiedImageError
+
+    bomb = f"{called} unpacks to more than {MAX_PIXELS // 10**6} million pixels: save it smaller."
+    try:
+        with warnings.catch_warnings(action="ignore", category=Pillow.DecompressionBombWarning):
+            with Pillow.open(BytesIO(data), formats=("PNG", "JPEG", "WEBP", "GIF")) as opened:
+                found, pixels = opened.format or "", opened.width * opened.height
+                if pixels > MAX_PIXELS:
+                    raise UsageError(bomb)
+                opened.verify()
+            with Pillow.open(BytesIO(data), formats=(found if found != "MPO" else "JPEG",)) as again:
+                again.load()
+    except Pillow.DecompressionBombError:
+        raise UsageError(bomb) from None
+    except UnidentifiedImageError:
+        raise UsageError(f"{called} is no picture that models take: bring a PNG, JPEG, WebP or GIF file.") from None
+    except _DAMAGED as error:
+        raise UsageError(f"{called} is damaged or cut short ({_first_line(error)}): bring the whole file.") from None
+    sha256, media_type = hashlib.sha256(data).hexdigest(), _TYPES[found]
     return Image(sha256=sha256, media_type=media_type, size=len(data), name=name), data
 
 
@@ -153,30 +173,6 @@ def _check_size(size: int, called: str) -> None:
             f"{called} has {size / 1024**2:.1f} MB, and at most {MAX_BYTES // 1024**2} MB are taken: "
             "save it smaller, or in another format."
         )
-
-
-def _type_of(data: bytes, called: str) -> str:
-    """Return the media type by what is in the file, once the whole of it could be decoded."""
-    from PIL import Image as Pillow  # loads a hundred modules, and most commands see no picture
-    from PIL import UnidentifiedImageError
-
-    bomb = f"{called} unpacks to more than {MAX_PIXELS // 10**6} million pixels: save it smaller."
-    try:
-        with warnings.catch_warnings(action="ignore", category=Pillow.DecompressionBombWarning):
-            with Pillow.open(BytesIO(data), formats=("PNG", "JPEG", "WEBP", "GIF")) as opened:
-                found, pixels = opened.format or "", opened.width * opened.height
-                if pixels > MAX_PIXELS:
-                    raise UsageError(bomb)
-                opened.verify()
-            with Pillow.open(BytesIO(data), formats=(found if found != "MPO" else "JPEG",)) as again:
-                again.load()
-    except Pillow.DecompressionBombError:
-        raise UsageError(bomb) from None
-    except UnidentifiedImageError:
-        raise UsageError(f"{called} is no picture that models take: bring a PNG, JPEG, WebP or GIF file.") from None
-    except _DAMAGED as error:
-        raise UsageError(f"{called} is damaged or cut short ({_first_line(error)}): bring the whole file.") from None
-    return _TYPES[found]
 
 
 def _first_line(error: BaseException) -> str:

@@ -89,7 +89,7 @@ class ReplyLine(_Line):
     """One call of a model, written as soon as its reply was there, or as it failed.
 
     ``trial_id`` is where the call is listed: a trial, or a job that is about none. ``unit`` is the piece of work that
-    asked: played again, it is given what it was given before. ``key`` says what was asked (``core.agents.replies``),
+    asked: played again, it is given what it was given before. ``key`` says what was asked (``core.agents.memory``),
     ``number`` how many times it had been asked in this unit before, and ``place`` how many calls the unit had made.
     """
 
@@ -126,7 +126,19 @@ class DeletedLine(_Line):
     trial_id: str
 
 
-RowTable = Literal["patient_judgements", "fact_judgements", "profiles", "completions", "variants"]
+class RunDeletedLine(_Line):
+    """The run of this journal is no longer wanted: it is taken out of the database with all that hangs on its trials.
+
+    What it cost was paid: its calls stay where the spending is counted.
+    """
+
+    type: Literal["run_deleted"] = "run_deleted"
+    run_id: str
+
+
+RowTable = Literal[
+    "patient_judgements", "fact_judgements", "profiles", "completions", "variants", "prefix_answers", "run_labels"
+]
 
 
 class RowLine(_Line):
@@ -151,7 +163,7 @@ class DoneLine(_Line):
     unit: str
 
 
-Line = RunHeader | TrialLine | ReplyLine | GradesLine | DeletedLine | RowLine | DoneLine
+Line = RunHeader | TrialLine | ReplyLine | GradesLine | DeletedLine | RunDeletedLine | RowLine | DoneLine
 _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type")])
 
 
@@ -335,7 +347,22 @@ def read_lines(path: Path, start: int = 0, about: Sequence[str] = ()) -> Iterato
     for offset, fields in _raw_lines(path, start, [words.encode() for words in about]):
         try:
             if isinstance(fields, dict) and fields.get("type") == "trial":
-                fields = _with_calls(fields, paid)
+                # the fields of a trial with the calls that it names by their ids
+                named = [
+                    event["call_id"] for event in fields["events"] if event["kind"] == "called" and "call" not in event
+                ]
+                records = {
+                    call_id: paid.pop(call_id, None)
+                    or CallRecord(call_id=call_id, role="doctor", purpose="dialogue", model="")
+                    for call_id in named
+                }
+                events = [
+                    {"kind": "called", "call": records[event["call_id"]]}
+                    if event.get("call_id") in records and event["kind"] == "called"
+                    else event
+                    for event in fields["events"]
+                ]
+                fields = {**fields, "events": events, "paid": frozenset(named)}
             line = _LINE.validate_python(fields)
         except (ValidationError, KeyError, TypeError) as error:
             raise _damaged(path, offset, error) from error
@@ -366,22 +393,6 @@ def _damaged(path: Path, offset: int, error: Exception) -> AnamnesisError:
         f"The journal {path} is damaged in the line that ends at byte {offset}: restore it from a backup, "
         f"or take this line out and resume the run ({str(error).splitlines()[0]})."
     )
-
-
-def _with_calls(fields: dict[str, Any], paid: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a trial with the calls that it names by their ids."""
-    named = [event["call_id"] for event in fields["events"] if event["kind"] == "called" and "call" not in event]
-    records = {call_id: paid.pop(call_id, None) or _unread(call_id) for call_id in named}
-    events = [
-        {"kind": "called", "call": records[event["call_id"]]} if event.get("call_id") in records
-        and event["kind"] == "called" else event
-        for event in fields["events"]
-    ]  # fmt: skip
-    return {**fields, "events": events, "paid": frozenset(named)}
-
-
-def _unread(call_id: str) -> CallRecord:
-    return CallRecord(call_id=call_id, role="doctor", purpose="dialogue", model="")
 
 
 def read_header(path: Path) -> RunHeader:

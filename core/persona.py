@@ -75,8 +75,11 @@ def label(persona: Persona) -> str:
 
 def _kind_of(raw: str) -> tuple[str, str]:
     kinds: dict[str, tuple[str, ...]] = {
-        "temperament": TEMPERAMENTS, "language": LANGUAGES, "memory": MEMORIES, "speaker": SPEAKERS,
-    }  # fmt: skip
+        "temperament": TEMPERAMENTS,
+        "language": LANGUAGES,
+        "memory": MEMORIES,
+        "speaker": SPEAKERS,
+    }
     for kind, words in kinds.items():
         for word in words:
             if raw.casefold() == word.casefold():
@@ -98,6 +101,9 @@ def persona_prompt(pack: PromptPack, persona: Persona, caregiver: bool) -> str:
             "the shipped packs, or choose the plain persona."
         )
     return pack.render(
-        "persona", temperament=persona.temperament, language=persona.language or "", memory=persona.memory,
+        "persona",
+        temperament=persona.temperament,
+        language=persona.language or "",
+        memory=persona.memory,
         caregiver=caregiver,
-    )  # fmt: skip
+    )

@@ -7,6 +7,7 @@ anybody: its templates see the values of their prompt and nothing of the program
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
@@ -79,9 +80,7 @@ class Prompt:
         except SecurityError as error:
             raise UsageError(f"{self.name}.md is no safe template: {error}") from error
         except jinja2.TemplateSyntaxError as error:
-            raise UsageError(
-                f"{self.name}.md is no valid Jinja2 in line {error.lineno}: {error.message}"
-            ) from error  # fmt: skip
+            raise UsageError(f"{self.name}.md is no valid Jinja2 in line {error.lineno}: {error.message}") from error
 
 
 @dataclass(frozen=True)
@@ -181,17 +180,32 @@ def grader_hash(pack: PromptPack) -> str:
 
 def read_prompt(path: Path) -> Prompt:
     """Read one prompt; raise ``UsageError`` where the header or the template is not as it should be."""
-    text = path.read_text(encoding="utf-8")
+    return _prompt(path, path.read_bytes())
+
+
+@functools.lru_cache(maxsize=512)
+def _prompt(path: Path, content: bytes) -> Prompt:
+    text = content.decode().replace("\r\n", "\n")
     if not text.startswith("---\n") or "\n---\n" not in text[3:]:
         raise UsageError(f"{path}: a prompt starts with a header between two lines of ---.")
     header, body = text[3:].split("\n---\n", 1)
     try:
         fields = yaml.safe_load(header)
         template = _compiled(body)
+        role = fields["role"]
+        told = fields.get("max_tokens", LIMITS.get(str(role), LIMIT))
+        if type(told) is not int or told < 1:
+            raise TypeError(f"max_tokens is {told!r}")
         return Prompt(
-            path.stem, fields["role"], tuple(fields.get("inputs") or ()), template, body, f"---{header}\n---\n",
-            hashlib.sha256(path.read_bytes()).hexdigest()[:_SHORT], _limit(fields),
-        )  # fmt: skip
+            path.stem,
+            role,
+            tuple(fields.get("inputs") or ()),
+            template,
+            body,
+            f"---{header}\n---\n",
+            hashlib.sha256(content).hexdigest()[:_SHORT],
+            told,
+        )
     except SecurityError as error:
         raise UsageError(f"{path} is no safe template: {error}") from error
     except (yaml.YAMLError, KeyError, TypeError, jinja2.TemplateSyntaxError) as error:
@@ -199,13 +213,6 @@ def read_prompt(path: Path) -> Prompt:
             f"{path}: the header needs role and inputs, with max_tokens a number where given, and the text must be "
             f"Jinja2 ({error})."
         ) from error
-
-
-def _limit(fields: Mapping[str, Any]) -> int:
-    told = fields.get("max_tokens", LIMITS.get(str(fields["role"]), LIMIT))
-    if type(told) is not int or told < 1:
-        raise TypeError(f"max_tokens is {told!r}")
-    return told
 
 
 def rendered(template: jinja2.Template, name: str, values: Mapping[str, Any]) -> str:
@@ -218,6 +225,7 @@ def rendered(template: jinja2.Template, name: str, values: Mapping[str, Any]) ->
         raise UsageError(f"{name} cannot be filled in: {error}") from error
 
 
+@functools.cache
 def _compiled(source: str) -> jinja2.Template:
     """Compile a template; what it must not reach is refused here where it is plain to see, else where it is filled in.
 

@@ -124,22 +124,21 @@ def asked_for(question: str) -> AsksFor:
         return "finding"
     named = _NAME.search(phrase)
     if named is not None:
-        return _kind_of_name(named, text)
+        # what a telling word asks for; a disease beside the patient's own diagnosis is one that goes with it
+        kind: AsksFor = next(kind for kind, _ in _NAMES if named[kind])
+        if kind == "mechanism" and _OF_SYMPTOMS.search(text):
+            return "diagnosis"
+        if kind == "diagnosis" and named[0] not in ("diagnosis", "diagnoses"):
+            beside = _THE_DIAGNOSIS.search(text) or (_GOES_WITH.search(text) and not _IS_THERE.search(text))
+            return "finding" if beside else kind
+        return kind
     if not phrase.strip(' ?."') and before.endswith("diagnosis of "):
         return "diagnosis"
     kinds: tuple[tuple[AsksFor, re.Pattern[str]], ...] = (
-        ("finding", _GOES_WITH), ("test", _TO_CONFIRM), ("mechanism", _WHY), ("treatment", _TO_TREAT),
+        ("finding", _GOES_WITH),
+        ("test", _TO_CONFIRM),
+        ("mechanism", _WHY),
+        ("treatment", _TO_TREAT),
         ("test", _TO_DIAGNOSE),
-    )  # fmt: skip
+    )
     return next((kind for kind, words in kinds if words.search(text)), "other")
-
-
-def _kind_of_name(named: re.Match[str], text: str) -> AsksFor:
-    """Return what a telling word asks for; a disease beside the patient's own diagnosis is one that goes with it."""
-    kind: AsksFor = next(kind for kind, _ in _NAMES if named[kind])
-    if kind == "mechanism" and _OF_SYMPTOMS.search(text):
-        return "diagnosis"
-    if kind == "diagnosis" and named[0] not in ("diagnosis", "diagnoses"):
-        beside = _THE_DIAGNOSIS.search(text) or (_GOES_WITH.search(text) and not _IS_THERE.search(text))
-        return "finding" if beside else kind
-    return kind

@@ -23,9 +23,18 @@ from core.vocabulary import AGED, Cue, Words, relatives, verbs, view
 Section = Literal["vital_signs", "examination", "laboratory", "imaging", "other_tests"]
 """What examination and tests show, by who or what shows it."""
 VignetteSection = Literal[
-    "demographics", "complaint", "past_history", "medication", "family_history", "social_history", "vital_signs",
-    "examination", "laboratory", "imaging", "other_tests",
-]  # fmt: skip
+    "demographics",
+    "complaint",
+    "past_history",
+    "medication",
+    "family_history",
+    "social_history",
+    "vital_signs",
+    "examination",
+    "laboratory",
+    "imaging",
+    "other_tests",
+]
 """Parts of a vignette; ``complaint`` is the chief complaint with the history of the present illness."""
 VIGNETTE_SECTIONS: tuple[VignetteSection, ...] = get_args(VignetteSection)
 _SECTIONS: dict[str, Section] = {name: name for name in get_args(Section)}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pydantic import ValidationError
+
 from core.events import EndReason, Format, QuestionType, Rated, RoleName, TagMisuse, Verdict
 from core.questions import AsksFor
 
@@ -82,6 +84,12 @@ MISUSE: dict[TagMisuse, str] = {
     "speaks_for_others": "it speaks for the patient or the clinical staff itself",
 }
 """What breaks a tag protocol, to follow a message and a colon."""
+CARE_FAILURE = {
+    "role_breaking": "Role-breaking",
+    "abrupt_termination": "Abrupt end",
+    "invalid_answer": "Invalid answer",
+}
+"""Kind of failure in CARE (``core.store.queries.care.FailureKind``) → its name."""
 
 
 def how_it_ended(reason: EndReason, doctor_turns: int, *, tagged: bool = False) -> str:
@@ -95,6 +103,14 @@ def how_it_ended(reason: EndReason, doctor_turns: int, *, tagged: bool = False) 
     if reason == "no_question" and not doctor_turns:
         return "there was no doctor to ask anything"
     return f"{END[reason]}; the doctor spoke {times(doctor_turns)} after the opening message"
+
+
+def fault_of(error: Exception, whole: str) -> str:
+    """Return in a line what makes a text unreadable; a fault of all of it, and of no field, is one of the ``whole``."""
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc'])) or whole}: {first['msg']}"
+    return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
 
 
 def times(count: int) -> str:

@@ -24,8 +24,12 @@ _MOST = 6
 class Work(Generic[T]):
     """One piece of work; everything that a page may read is safe to read at any time."""
 
-    def __init__(self, do: Callable[[Progress, Stop], T]) -> None:
-        """``do`` is given a function to tell its progress to, and one to ask whether to stop."""
+    def __init__(self, do: Callable[[Progress, Stop], T], title: str = "") -> None:
+        """``do`` is given a function to tell its progress to, and one to ask whether to stop.
+
+        ``title`` says in a few words what is done, to whoever sees a list of all that is under way.
+        """
+        self.title = title
         self.done = self.planned = 0
         self.result: T | None = None
         self.error: str | None = None
@@ -82,12 +86,17 @@ def work_at(key: Hashable) -> Work[Any] | None:
     return _KNOWN.get(key)
 
 
-def begin(key: Hashable, do: Callable[[Progress, Stop], T]) -> Work[T]:
+def under_way() -> list[Work[Any]]:
+    """Return the pieces of work that have a title and are not over."""
+    return [work for work in list(_KNOWN.values()) if work.running and work.title]
+
+
+def begin(key: Hashable, do: Callable[[Progress, Stop], T], title: str = "") -> Work[T]:
     """Start a piece of work, unless one of this name is under way: then return that."""
     with _LOCK:
         known = _KNOWN.pop(key, None)
         if known is None or not known.running:
-            known = Work(do)
+            known = Work(do, title)
             known.start()
         _KNOWN[key] = known
         over = [name for name, work in _KNOWN.items() if not work.running]

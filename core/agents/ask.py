@@ -22,6 +22,7 @@ from core.agents.parts import Part, instruction_part
 from core.events import Called, Purpose, RoleName, Token
 from core.models.base import Message
 from core.prompts import PromptPack, load_pack
+from core.words import fault_of
 
 MAX_ASKS = 3
 """The question, and two repairs."""
@@ -89,7 +90,7 @@ async def ask(voice: Voice, pack: PromptPack, request: Request[T]) -> AsyncItera
             yield Asked(request.read(said.text), "", tuple(calls), said.cut)
             return
         except ValueError as error:  # pydantic's and json's errors are ValueErrors
-            fault = fault_of(error)
+            fault = fault_of(error, "the reply")
         if said.cut:
             fault += f"; it was cut off at its limit of {limit or 'so many'} tokens"
         messages += [
@@ -107,15 +108,6 @@ def unreadable(voice: Voice, asked: Asked[Any]) -> str:
 @cache
 def _shared() -> PromptPack:
     return load_pack("shared", ("repair",))
-
-
-def fault_of(error: Exception) -> str:
-    """Return what makes a reply unreadable, in a few words for the user and for the model that is asked again."""
-    if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the reply"
-        return f"{where}: {first['msg']}"
-    return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
 
 
 def reader(form: type[M]) -> Callable[[str], M]:

@@ -12,7 +12,20 @@ from typing import Protocol
 
 from core.case import Case, Fact
 from core.errors import ProviderError
-from core.events import Called, Failed, Format, Probed, Purpose, QuestionType, Rule, Speaker, Token, Verdict, Waiting
+from core.events import (
+    Called,
+    Failed,
+    Format,
+    Probed,
+    Purpose,
+    QuestionType,
+    RoleName,
+    Rule,
+    Speaker,
+    Token,
+    Verdict,
+    Waiting,
+)
 from core.images import Image
 from core.persona import PLAIN, Persona
 from core.questions import AsksFor
@@ -86,38 +99,32 @@ class Question:
     asks_for: AsksFor = "diagnosis"
 
 
-class Doctor(Protocol):
-    """The model under test."""
+class Agent(Protocol):
+    """Who sits in a seat."""
 
     @property
     def name(self) -> str:
         """Full name under which it is stored."""
-        ...
+
+
+class Doctor(Agent, Protocol):
+    """The model under test."""
 
     def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Say the next message of the consultation."""
-        ...
 
     def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
         """Answer a question on what is shown."""
-        ...
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> tuple[tuple[str, float], ...] | None:
         """Return the belief after the dialogue where the doctor can state it at no cost, else ``None``."""
-        ...
 
 
-class Patient(Protocol):
+class Patient(Agent, Protocol):
     """Who answers. It holds the vignette or profile, never the question, the choices or the answer."""
-
-    @property
-    def name(self) -> str:
-        """Full name under which it is stored."""
-        ...
 
     def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Answer the doctor's last message."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -153,34 +160,21 @@ class Judgement:
     rule_version: int = 1
 
 
-class Grader(Protocol):
+class Grader(Agent, Protocol):
     """Who judges free responses."""
-
-    @property
-    def name(self) -> str:
-        """Full name under which it is stored."""
-        ...
 
     def grade(self, case: Case, response: str) -> AsyncIterator[Token | Called | Judgement]:
         """Extract the diagnosis of a free response and compare it with the answer; ``Judgement`` comes last."""
-        ...
 
     def grade_top3(self, case: Case, response: str) -> AsyncIterator[Token | Called | Judgement]:
         """Judge up to three listed diagnoses: correct if any of them is."""
-        ...
 
 
-class Summariser(Protocol):
+class Summariser(Agent, Protocol):
     """Who writes one paragraph from the patient's lines."""
-
-    @property
-    def name(self) -> str:
-        """Full name under which it is stored."""
-        ...
 
     def summarise(self, lines: Sequence[str]) -> AsyncIterator[Saying]:
         """Rewrite the lines as a vignette in the third person."""
-        ...
 
 
 class Probe(Protocol):
@@ -188,7 +182,6 @@ class Probe(Protocol):
 
     def believe(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Called | Failed | Probed]:
         """Yield the belief after the dialogue, or why there is none; never raises ``CallFailed``."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -213,6 +206,7 @@ class CallFailed(Exception):
         self.error = error
 
 
-def token(role: Speaker, purpose: Purpose, text: str) -> Token:
-    """Return a token event of a rule-based agent, which says its text at once."""
-    return Token(role=role, purpose=purpose, text=text)
+async def at_once(role: RoleName, purpose: Purpose, text: str) -> AsyncIterator[Saying]:
+    """Say a text that is there already, as who plays by rule does."""
+    yield Token(role=role, purpose=purpose, text=text)
+    yield Said(text)

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from pydantic import BaseModel
 
 from core.agents.base import CallFailed, Said, Saying
+from core.agents.memory import asking
 from core.agents.parts import Part, messages_of, placed, wire
-from core.agents.replies import asking
 from core.errors import ProviderError
 from core.events import Called, CallRecord, Purpose, RoleName, Token, new_id
-from core.models.base import ChatModel, Completion, Message, OnlyThought, Restart, Sampling, Thought
+from core.models.base import CONVERSATION, ChatModel, Completion, Message, OnlyThought, Restart, Sampling, Thought
 from core.models.pictures import recorded
-from core.prompts import Prompt
+from core.prompts import Prompt, PromptPack
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,20 @@ class Voice:
         return replace(self, sampling=replace(self.sampling, limit=prompt.max_tokens, form=form))
 
 
+class ModelAgent:
+    """A language model in a seat, under a prompt pack; ``prompt`` is the one whose limit holds for its replies."""
+
+    prompt: ClassVar[str] = ""
+
+    def __init__(self, voice: Voice, pack: PromptPack) -> None:
+        self._voice, self._pack = voice.within(pack.prompts[self.prompt]) if self.prompt else voice, pack
+
+    @property
+    def name(self) -> str:
+        """Full name of the model."""
+        return self._voice.model.name
+
+
 async def call(
     voice: Voice, parts: Sequence[Part | Message], role: RoleName, purpose: Purpose, seed: int | None = None
 ) -> AsyncIterator[Saying]:
@@ -37,7 +52,7 @@ async def call(
 
     ``parts`` are sent as messages and recorded with what they were made of; of a bare message only its words are known.
     What the model thinks is in tokens that say so and in the record of the call, and nowhere else. Within a job the
-    call is journaled before anybody acts on it, and not made where it was answered before (``core.agents.replies``).
+    call is journaled before anybody acts on it, and not made where it was answered before (``core.agents.memory``).
     """
     sent = wire(messages_of(parts))
     sampling = voice.sampling if seed is None or voice.sampling.seed is not None else replace(voice.sampling, seed=seed)
@@ -49,6 +64,7 @@ async def call(
         yield Said(asked.reply.response or "", asked.reply.call_id, cut=asked.reply.finish_reason == "length")
         return
     call_id = new_id()
+    CONVERSATION.set(f"{asked.unit.replies.run_id}/{asked.unit.trial_id}/{role}" if asked else role)
     try:
         with asked.in_the_air() if asked else nullcontext():
             async for item in voice.model.stream(sent, sampling):
@@ -66,9 +82,15 @@ async def call(
         words = f"{error.kind}: {error}"
         kept = [recorded(one) for one in sent]
         record = CallRecord(
-            call_id=call_id, role=role, purpose=purpose, model=voice.model.name, attempts=error.attempts,
-            request={"messages": kept}, parts=placed(parts, kept), error=words,
-        )  # fmt: skip
+            call_id=call_id,
+            role=role,
+            purpose=purpose,
+            model=voice.model.name,
+            attempts=error.attempts,
+            request={"messages": kept},
+            parts=placed(parts, kept),
+            error=words,
+        )
         if isinstance(error, OnlyThought):
             only = _record(call_id, role, purpose, voice.model.name, parts, error.completion)
             record = only.model_copy(update={"response": None, "error": words})
@@ -84,13 +106,25 @@ async def call(
 
 def _record(
     call_id: str, role: RoleName, purpose: Purpose, model: str, parts: Sequence[Part | Message], done: Completion
-) -> CallRecord:  # fmt: skip
+) -> CallRecord:
     return CallRecord(
-        call_id=call_id, role=role, purpose=purpose, model=model, request=done.request,
-        parts=placed(parts, done.request.get("messages") or ()), response=done.text,
-        finish_reason=done.finish_reason, served_by=done.served_by, prompt_tokens=done.usage.prompt_tokens,
-        completion_tokens=done.usage.completion_tokens, tokens_estimated=done.usage.estimated,
-        latency_s=done.latency_s, first_token_s=done.first_token_s, attempts=done.attempts, cost_usd=done.cost_usd,
-        reasoning=done.reasoning, reasoning_tokens=done.usage.reasoning_tokens,
+        call_id=call_id,
+        role=role,
+        purpose=purpose,
+        model=model,
+        request=done.request,
+        parts=placed(parts, done.request.get("messages") or ()),
+        response=done.text,
+        finish_reason=done.finish_reason,
+        served_by=done.served_by,
+        prompt_tokens=done.usage.prompt_tokens,
+        completion_tokens=done.usage.completion_tokens,
+        tokens_estimated=done.usage.estimated,
+        latency_s=done.latency_s,
+        first_token_s=done.first_token_s,
+        attempts=done.attempts,
+        cost_usd=done.cost_usd,
+        reasoning=done.reasoning,
+        reasoning_tokens=done.usage.reasoning_tokens,
         cached_tokens=done.usage.cached_tokens,
-    )  # fmt: skip
+    )

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from core.agents.ask import Asked, Request, ask
 from core.agents.base import Judgement, Said
-from core.agents.calls import Voice, call
+from core.agents.calls import ModelAgent, Voice, call
 from core.agents.parts import instruction_part
 from core.case import Case
 from core.events import Called, Token, Verdict
@@ -69,7 +69,7 @@ class Memory(Generic[K, V]):
             heard.set()
 
 
-class LLMGrader:
+class LLMGrader(ModelAgent):
     """Two-step grader; verdicts are remembered by (answer, extracted), so one pair gets one verdict in a run.
 
     A verdict that is taken over names the calls that led to it, behind those that read the response: so it is known as
@@ -77,13 +77,8 @@ class LLMGrader:
     """
 
     def __init__(self, voice: Voice, pack: PromptPack) -> None:
-        self._voice, self._pack = voice, pack
+        super().__init__(voice, pack)
         self._memory: Memory[tuple[str, str, str], Judgement] = Memory()
-
-    @property
-    def name(self) -> str:
-        """Full name of the model."""
-        return self._voice.model.name
 
     async def grade(self, case: Case, response: str) -> AsyncIterator[Item]:
         """Extract and compare; yields the calls and at last the judgement."""
@@ -129,9 +124,12 @@ class LLMGrader:
         found = Judgement("frq", extracted, "ungradable")
         async with self._memory.turn(pair) as asking:
             if asking:
-                async for item in self._ask(case, extracted):
-                    if isinstance(item, Judgement):
-                        found = item
+                compared = {"answer": case.answer, "extracted": extracted, "asks_for": case.asks_for}
+                prompt = instruction_part(self._pack, "grader_judge", **compared)
+                asked = Request("grader_judge", [prompt], "grader", "judge", _verdict, "one word, Yes or No")
+                async for item in ask(self._voice, self._pack, asked):
+                    if isinstance(item, Asked):
+                        found = Judgement("frq", extracted, item.value or "ungradable", item.call_ids)
                     else:
                         yield item
                 if found.verdict != "ungradable":
@@ -139,17 +137,6 @@ class LLMGrader:
             else:
                 found = replace(self._memory.known[pair], extracted=extracted)
         yield found
-
-    async def _ask(self, case: Case, extracted: str) -> AsyncIterator[Item]:
-        compared = {"answer": case.answer, "extracted": extracted, "asks_for": case.asks_for}
-        prompt = instruction_part(self._pack, "grader_judge", **compared)
-        asked = Request("grader_judge", [prompt], "grader", "judge", _verdict, "one word, Yes or No")
-        async for item in ask(self._voice, self._pack, asked):
-            yield (
-                Judgement("frq", extracted, item.value or "ungradable", item.call_ids)
-                if isinstance(item, Asked)
-                else item
-            )
 
 
 def read_yes_no(text: str) -> Verdict | None:

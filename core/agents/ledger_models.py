@@ -14,13 +14,12 @@ from pydantic import BaseModel, ConfigDict
 
 from core.agents.ask import Asked, Request, ask, read_json, reader, unreadable
 from core.agents.base import Dialogue
-from core.agents.calls import Voice
+from core.agents.calls import ModelAgent
 from core.agents.parts import instruction_part
 from core.case import Case
 from core.events import Called, Token
-from core.prompts import PromptPack
+from core.text.claims import in_vignette
 from core.text.facts import AtomicFact, with_ids
-from core.text.reading import in_vignette
 from core.text.topics import TOPICS, Topic
 
 Mark = Literal["asked", "volunteered", "never_elicited"]
@@ -120,46 +119,30 @@ class SplitFacts:
     call_ids: tuple[str, ...] = ()
 
 
-class FactSplitter:
+class FactSplitter(ModelAgent):
     """Takes vignettes apart."""
-
-    def __init__(self, voice: Voice, pack: PromptPack) -> None:
-        self._voice, self._pack = voice, pack
-
-    @property
-    def name(self) -> str:
-        """Full name of the model."""
-        return self._voice.model.name
 
     async def split(self, case: Case) -> AsyncIterator[Token | Called | SplitFacts]:
         """Yield the calls and at last the facts; raises ``CallFailed`` where the provider fails."""
         prompt = instruction_part(self._pack, "facts", vignette=case.vignette, topics=list(TOPICS))
         request = Request("facts", [prompt], "grader", "judge", reader(_Split), form=_Split)
         async for item in ask(self._voice, self._pack, request):
-            yield self._checked(case, item) if isinstance(item, Asked) else item
+            if not isinstance(item, Asked):
+                yield item
+            elif item.value is None:
+                yield SplitFacts((), (), unreadable(self._voice, item), item.call_ids)
+            else:
+                kept = [fact for fact in item.value.facts if in_vignette(fact.text, case.vignette)]
+                rejected = tuple(fact.text for fact in item.value.facts if fact not in kept)
+                facts = with_ids(
+                    AtomicFact(id=f.text, key=f.topic, text=f.text, lay=f.lay or f.text, told=f.told, topic=f.topic)
+                    for f in kept
+                )
+                yield SplitFacts(facts, rejected, None, item.call_ids)
 
-    def _checked(self, case: Case, found: Asked[_Split]) -> SplitFacts:
-        if found.value is None:
-            return SplitFacts((), (), unreadable(self._voice, found), found.call_ids)
-        kept = [fact for fact in found.value.facts if in_vignette(fact.text, case.vignette)]
-        rejected = tuple(fact.text for fact in found.value.facts if fact not in kept)
-        facts = with_ids(
-            AtomicFact(id=f.text, key=f.topic, text=f.text, lay=f.lay or f.text, told=f.told, topic=f.topic)
-            for f in kept
-        )
-        return SplitFacts(facts, rejected, None, found.call_ids)
 
-
-class FactJudge:
+class FactJudge(ModelAgent):
     """Marks a conversation."""
-
-    def __init__(self, voice: Voice, pack: PromptPack) -> None:
-        self._voice, self._pack = voice, pack
-
-    @property
-    def name(self) -> str:
-        """Full name of the model."""
-        return self._voice.model.name
 
     async def judge(self, facts: Sequence[AtomicFact], dialogue: Dialogue) -> AsyncIterator[Token | Called | Judged]:
         """Yield the calls and at last the marks; raises ``CallFailed`` where the provider fails."""
@@ -170,15 +153,15 @@ class FactJudge:
         spoken = {number for number, turn in enumerate(dialogue) if turn.role == "patient"}
         request = Request(
             "judge_facts", [prompt], "grader", "judge", lambda text: _marks(text, ids, spoken), form=_Marked
-        )  # fmt: skip
+        )
         async for item in ask(self._voice, self._pack, request):
-            yield self._judged(item) if isinstance(item, Asked) else item
-
-    def _judged(self, found: Asked[_Marked]) -> Judged:
-        if found.value is None:
-            return Judged(self.name, unreadable=unreadable(self._voice, found), call_ids=found.call_ids)
-        marks = tuple(JudgedFact(f.id, f.mark, f.turn) for f in found.value.facts)
-        return Judged(self.name, marks, None, found.call_ids)
+            if not isinstance(item, Asked):
+                yield item
+            elif item.value is None:
+                yield Judged(self.name, unreadable=unreadable(self._voice, item), call_ids=item.call_ids)
+            else:
+                marks = tuple(JudgedFact(f.id, f.mark, f.turn) for f in item.value.facts)
+                yield Judged(self.name, marks, None, item.call_ids)
 
 
 def _marks(text: str, ids: set[str], spoken: set[int]) -> _Marked:

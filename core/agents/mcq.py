@@ -180,7 +180,10 @@ _MOST_GROUPS = 200
 def _read(response: str, choices: _Choices) -> list[int]:
     text = _plain(response)
     marked, named = _mark_names(text, choices)
-    lettered = bool(choices.letters) and _may_hold_letter(marked)
+    # whether a letter may stand for a choice; quick, and rather yes than no
+    lettered = bool(choices.letters) and (
+        len(marked) < 60 or _CAPITAL.search(marked) is not None or _SMALL.search(marked) is not None
+    )
     if len(named) == 1 and not lettered and words.DOUBTING.isdisjoint(marked.lower().split()):
         return named  # as most responses are
     found = _Reading(marked, named, choices, lettered).result() if named or lettered else []
@@ -270,7 +273,11 @@ class _Reading:
 
     def _position(self, mark: str) -> int:
         code = ord(mark)
-        return self._named[code - _NAME] if code < _LONE else self._choices.letters[_letter_of(mark)]
+        return (
+            self._named[code - _NAME]
+            if code < _LONE
+            else self._choices.letters[chr(ord("A") + (ord(mark) - _LONE) % (_FORMED - _LONE))]
+        )
 
     def _label(self, found: re.Match[str]) -> str:
         """Return a name without its letter; with it where that is another choice's, so that both count."""
@@ -426,15 +433,6 @@ def _tag(found: re.Match[str]) -> str:
 # ----------------------------------------------------------------------------------------------------------- letters
 
 
-def _letter_of(mark: str) -> str:
-    return chr(ord("A") + (ord(mark) - _LONE) % (_FORMED - _LONE))
-
-
-def _may_hold_letter(text: str) -> bool:
-    """Say whether a letter may stand for a choice; quick, and rather yes than no."""
-    return len(text) < 60 or _CAPITAL.search(text) is not None or _SMALL.search(text) is not None
-
-
 def _mark_letters(text: str, choices: _Choices) -> str:
     """Return a text with marks in place of letters that stand alone and are no article, pronoun or part of a name."""
     formed, label, stated, lone = _letter_patterns("".join(sorted(choices.letters)))
@@ -491,7 +489,7 @@ _AFTER_LETTER = (
     "is|was|are|because|since|given|due|or|and|vs|versus|over|seems|appears|fits|would|best|but|if|rather|instead|explains"
     "|matches|may|could|can|cannot|might|remains|looks|does|do|has|which|correct|right|wrong|incorrect|nor|not|most|alone"
     "|here|in|for|on|with|at|by|when|after|this|that|it|i|then|only|too|overall|again|ist|est|es|oder|und|ou|et|y|than|as"
-)  # fmt: skip
+)
 
 
 @functools.lru_cache(maxsize=64)

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-from core.agents import pictures
 from core.agents.base import Dialogue, Held, Material, Question, Saying, Scene
+from core.errors import UsageError
 from core.events import CallRecord, Format, QuestionType, SentPart, Speaker
 from core.images import Image
 from core.models.base import Message, Role, joined, message
@@ -33,20 +33,23 @@ class Rules(Protocol):
     """The rules that played a trial's seats: what models would be sent in their place, and rules on that edited."""
 
     def parts(
-        self, kind: str, dialogue: Dialogue, arm: tuple[Format, QuestionType] | None = None, summary: str = "",
-        response: str = "", extracted: str = "",
-    ) -> list[Part]:  # fmt: skip
+        self,
+        kind: str,
+        dialogue: Dialogue,
+        arm: tuple[Format, QuestionType] | None = None,
+        summary: str = "",
+        response: str = "",
+        extracted: str = "",
+    ) -> list[Part]:
         """Return what a model would be sent in a step (``core.debugger.steps.StepKind``); empty where nothing is.
 
         ``dialogue`` and ``summary`` are those so far, ``response`` and what was ``extracted`` of it are to be graded.
         """
-        ...
 
     def play(
         self, kind: str, arm: tuple[Format, QuestionType] | None, parts: Sequence[Part], lines: Sequence[str]
     ) -> AsyncIterator[Saying]:
         """Play a step on parts as they stand, edited or not; ``lines`` are what the patient said in the trial."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -73,9 +76,7 @@ class Part:
 def prompt_part(pack: PromptPack, prompt: str, role: Role, part: PartName, **values: Any) -> Part:
     """Return a prompt of the pack, filled in."""
     found = pack.prompts[prompt]
-    return Part(
-        role, found.render(**values), part, prompt, pack.file_of(prompt), found.hash, found.taken(values)
-    )  # fmt: skip
+    return Part(role, found.render(**values), part, prompt, pack.file_of(prompt), found.hash, found.taken(values))
 
 
 def instruction_part(pack: PromptPack, prompt: str, **values: Any) -> Part:
@@ -132,11 +133,19 @@ def placed(parts: Sequence[Part | Message], messages: Sequence[Mapping[str, Any]
             return ()
         found.append(
             SentPart(
-                role=part.role, part=part.part, message=number, start=at, end=end, prompt=part.prompt,
-                source=part.source, source_hash=part.source_hash, turn=part.turn, joined=part.joined,
+                role=part.role,
+                part=part.part,
+                message=number,
+                start=at,
+                end=end,
+                prompt=part.prompt,
+                source=part.source,
+                source_hash=part.source_hash,
+                turn=part.turn,
+                joined=part.joined,
                 values={name: _packed(value, part.content) for name, value in part.values.items()},
             )
-        )  # fmt: skip
+        )
         if end == len(content):
             number, at = number + 1, 0
         elif content.startswith(_BETWEEN, end):
@@ -158,11 +167,17 @@ def parts_of(call: CallRecord) -> tuple[Part, ...]:
         neighbour = number > 0 and call.parts[number - 1].message == kept.message
         found.append(
             Part(
-                kept.role, text, kept.part, kept.prompt, kept.source, kept.source_hash,  # type: ignore[arg-type]
-                {name: _unpacked(value, text) for name, value in kept.values.items()}, kept.turn,
+                kept.role,  # type: ignore[arg-type]
+                text,
+                kept.part,  # type: ignore[arg-type]
+                kept.prompt,
+                kept.source,
+                kept.source_hash,
+                {name: _unpacked(value, text) for name, value in kept.values.items()},
+                kept.turn,
                 kept.joined or neighbour,
             )
-        )  # fmt: skip
+        )
     for number, one in enumerate(messages):
         if images := one.get("images"):
             places = [n for n, kept in enumerate(call.parts) if kept.message == number]
@@ -217,7 +232,7 @@ def picture_parts(pack: PromptPack, scene: Scene) -> list[Part]:
     """Return the pictures of the case as the doctor is shown them, with the words of the pack; often there are none."""
     if not scene.images:
         return []
-    shown = prompt_part(pack, pictures.PROMPT, "user", "picture", **pictures.values_of(scene.images))
+    shown = prompt_part(pack, "picture", "user", "picture", count=len(scene.images))
     return [replace(shown, images=scene.images)]
 
 
@@ -254,3 +269,12 @@ def summary_part(pack: PromptPack, lines: Sequence[str]) -> Part:
 def _persona_values(persona: Persona, caregiver: bool) -> dict[str, Any]:
     values = {"temperament": persona.temperament, "language": persona.language or "", "memory": persona.memory}
     return {**values, "caregiver": caregiver}
+
+
+def check_picture_prompt(pack: PromptPack) -> None:
+    """Raise ``UsageError`` where a prompt pack has no words for pictures; it needs them only where these are shown."""
+    if "picture" not in pack.prompts:
+        raise UsageError(
+            f"The prompt pack {pack.name} has no picture.md, which goes with the pictures of a case: add one, or run "
+            "without pictures."
+        )

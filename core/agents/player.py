@@ -1,16 +1,27 @@
-"""A player for any seat: a model under the pack's prompts, rules, or a human; what a new framework seats by default."""
+"""Who takes a seat: a model under a pack's prompts, rules, or a human.
+
+``Player`` is what a new framework seats by default; ``LLMDoctor``, ``LLMPatient`` and ``LLMSummariser`` play the roles
+of ``core.agents.base`` (Johri et al. 2025, Methods).
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from core.agents.base import Dialogue, Material, Question, Said, Saying, Scene, token
-from core.agents.calls import Voice, call
-from core.agents.human import Human
-from core.agents.parts import dialogue_parts, prompt_part, question_part
-from core.events import RoleName
+from core.agents.base import Agent, Dialogue, Held, Material, Question, Said, Saying, Scene, at_once
+from core.agents.calls import ModelAgent, Voice, call
+from core.agents.parts import (
+    answer_parts,
+    consultation_parts,
+    dialogue_parts,
+    patient_parts,
+    prompt_part,
+    question_part,
+    summary_part,
+)
+from core.events import Purpose, RoleName, Speaker, Token, Waiting
 from core.prompts import PromptPack
 
 
@@ -32,23 +43,16 @@ Rule = Callable[[Asked], str]
 """Says what a seat says next, by rule."""
 
 
-class Player(Protocol):
+class Player(Agent, Protocol):
     """Who sits in a seat."""
-
-    @property
-    def name(self) -> str:
-        """Full name under which it is stored."""
-        ...
 
     def say(self, prompt: str, scene: Scene, dialogue: Dialogue, **values: Any) -> AsyncIterator[Saying]:
         """Say the next message, seeing the whole dialogue; ``prompt`` of the pack is the system's, with ``values``."""
-        ...
 
     def answer(
         self, prompt: str, scene: Scene, material: Material, question: Question, **values: Any
     ) -> AsyncIterator[Saying]:
         """Answer a question on what is shown, under a prompt as in ``say``."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -86,19 +90,52 @@ class RulePlayer:
     name: str
     rule: Rule
 
-    async def say(self, prompt: str, scene: Scene, dialogue: Dialogue, **values: Any) -> AsyncIterator[Saying]:
+    def say(self, prompt: str, scene: Scene, dialogue: Dialogue, **values: Any) -> AsyncIterator[Saying]:
         """Say the next message."""
-        text = self.rule(Asked(prompt, scene, dialogue, values))
-        yield token(self.role, "dialogue", text)
-        yield Said(text)
+        return at_once(self.role, "dialogue", self.rule(Asked(prompt, scene, dialogue, values)))
 
-    async def answer(
+    def answer(
         self, prompt: str, scene: Scene, material: Material, question: Question, **values: Any
     ) -> AsyncIterator[Saying]:
         """Answer the question."""
-        text = self.rule(Asked(prompt, scene, material.dialogue, values, question))
-        yield token(self.role, "answer", text)
+        return at_once(self.role, "answer", self.rule(Asked(prompt, scene, material.dialogue, values, question)))
+
+
+Listen = Callable[[Speaker], Awaitable[str]]
+"""Waits for the next message of a seat and returns it."""
+
+
+@dataclass(frozen=True)
+class Human:
+    """Speaks from a seat by hand; what a question needs to be answered is shown with it."""
+
+    role: Speaker
+    listen: Listen
+    name = "human"
+
+    async def said(self, purpose: Purpose, prompt: str = "") -> AsyncIterator[Saying]:
+        """Wait for what is said, with ``prompt`` (empty: the next message of the dialogue) before the human's eyes."""
+        yield Waiting(role=self.role, purpose=purpose, prompt=prompt)
+        text = (await self.listen(self.role)).strip()
+        yield Token(role=self.role, purpose=purpose, text=text)
         yield Said(text)
+
+    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+        """Wait for the next question or the final diagnosis."""
+        return self.said("dialogue")
+
+    def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+        """Wait for the next reply."""
+        return self.said("dialogue")
+
+    def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
+        """Wait for the answer to a question, showing the case in writing where there is one, and the choices."""
+        written = [part for part in (material.text, material.examination) if part is not None]
+        choices = "".join(f"\n- {choice}" for choice in question.choices)
+        return self.said("answer", "\n\n".join([*written, f"{question.text}{choices}"]))
+
+    def differential(self, scene: Scene, dialogue: Dialogue) -> None:
+        """Return nothing: a human is not asked for a belief."""
 
 
 @dataclass(frozen=True)
@@ -117,3 +154,43 @@ class HumanPlayer:
     ) -> AsyncIterator[Saying]:
         """Wait for the answer."""
         return self.human.answer(scene, material, question)
+
+
+class LLMDoctor(ModelAgent):
+    """The model under test: asks, and answers in every arm."""
+
+    prompt = "doctor"
+
+    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+        """Say the next message, seeing the whole dialogue."""
+        return call(self._voice, consultation_parts(self._pack, scene, dialogue), "doctor", "dialogue", scene.seed)
+
+    def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
+        """Answer after the dialogue or the written case."""
+        parts = answer_parts(self._pack, scene, material, question)
+        voice = self._voice.within(self._pack.prompts[f"answer_{question.question_type}"])
+        return call(voice, parts, "doctor", "answer", scene.seed)
+
+    def differential(self, scene: Scene, dialogue: Dialogue) -> None:
+        """Return nothing: a language model's belief costs a call, so it is not asked for here."""
+
+
+class LLMPatient(ModelAgent):
+    """The simulated patient: holds the vignette without its question and sees neither choices nor answer."""
+
+    prompt = "patient"
+
+    def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+        """Answer the doctor's last message in one sentence; raise ``UsageError`` for a persona the pack cannot say."""
+        parts = patient_parts(self._pack, held, scene, dialogue)
+        return call(self._voice, parts, "patient", "dialogue", scene.seed)
+
+
+class LLMSummariser(ModelAgent):
+    """Joins the patient's lines and has them rewritten as one paragraph in the third person."""
+
+    prompt = "summariser"
+
+    def summarise(self, lines: Sequence[str]) -> AsyncIterator[Saying]:
+        """Summarise the patient's lines, which is all that the model is given."""
+        return call(self._voice, [summary_part(self._pack, lines)], "summariser", "summarise")

@@ -18,12 +18,11 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from core.agents.ask import MAX_ASKS, Asked, Request, ask, read_json, reader
-from core.agents.calls import Voice
+from core.agents.calls import ModelAgent
 from core.agents.parts import instruction_part
 from core.case import Case, Fact, Profile, Section
 from core.errors import ProfilingError
 from core.events import Called, Token
-from core.prompts import PromptPack
 from core.text.persons import Speaking, speaking_of
 from core.text.profile_check import Checked, Dropped, check_profile, has_complaint
 from core.text.profiles import Generated, Reason
@@ -86,16 +85,8 @@ class Profiled:
     call_ids: tuple[str, ...]
 
 
-class LLMProfiler:
+class LLMProfiler(ModelAgent):
     """Filters cases and writes their profiles by a chat model under the pack's prompts ``filter`` and ``profile``."""
-
-    def __init__(self, voice: Voice, pack: PromptPack) -> None:
-        self._voice, self._pack = voice, pack
-
-    @property
-    def name(self) -> str:
-        """Full name of the model: ``made_by`` of what it makes."""
-        return self._voice.model.name
 
     async def generate(self, case: Case) -> AsyncIterator[Token | Called | Profiled]:
         """Yield the calls and at last the word on a case.
@@ -104,7 +95,19 @@ class LLMProfiler:
         """
         calls: tuple[str, ...] = ()
         filtered: _Filtered | None = None
-        async for item in self._ask(case, "filter", self._filter_values(case), _Filtered, reader(_Filtered)):
+        async for item in self._ask(
+            case,
+            "filter",
+            {
+                "vignette": case.vignette,
+                "question": case.question,
+                "choices": case.choices,
+                "answer": case.answer,
+                "reasons": list(REASON_MEANINGS.items()),
+            },
+            _Filtered,
+            reader(_Filtered),
+        ):
             if not isinstance(item, Asked):
                 yield item
                 continue
@@ -119,21 +122,18 @@ class LLMProfiler:
             if not isinstance(found, Asked):
                 yield found
             elif found.value is not None:
-                yield self._profiled(filtered.note.strip(), *found.value, calls + found.call_ids)
-
-    def _filter_values(self, case: Case) -> dict[str, Any]:
-        return {
-            "vignette": case.vignette, "question": case.question, "choices": case.choices, "answer": case.answer,
-            "reasons": list(REASON_MEANINGS.items()),
-        }  # fmt: skip
-
-    def _profiled(
-        self, note: str, speaker: Literal["patient", "caregiver"], checked: Checked, calls: tuple[str, ...]
-    ) -> Profiled:
-        profile = checked.profile.model_copy(update={"made_by": self.name})
-        said = " ".join(filter(None, (note, _lost_words(len(checked.dropped)))))
-        word = Generated(suitable=True, note=said, speaker=speaker, profile=profile, made_by=self.name)
-        return Profiled(word, checked.dropped, calls)
+                speaker, checked = found.value
+                profile = checked.profile.model_copy(update={"made_by": self.name})
+                note, lost = filtered.note.strip(), len(checked.dropped)
+                if lost:
+                    facts = (
+                        "1 proposed fact did not hold and was"
+                        if lost == 1
+                        else f"{lost} proposed facts did not hold and were"
+                    )
+                    note = f"{note} {facts} dropped.".strip()
+                word = Generated(suitable=True, note=note, speaker=speaker, profile=profile, made_by=self.name)
+                yield Profiled(word, checked.dropped, calls + found.call_ids)
 
     async def _ask(
         self, case: Case, prompt: str, values: dict[str, Any], form: type[BaseModel], read: Callable[[str], T]
@@ -150,34 +150,26 @@ class LLMProfiler:
             yield item
 
 
-def _lost_words(dropped: int) -> str:
-    if not dropped:
-        return ""
-    return "1 proposed fact did not hold and was dropped." if dropped == 1 else (
-        f"{dropped} proposed facts did not hold and were dropped."
-    )  # fmt: skip
-
-
 def _read_profile(text: str, case: Case) -> tuple[Literal["patient", "caregiver"], Checked]:
     """Read and check a profile; what has no chief complaint that holds cannot be used."""
     proposed = read_json(text, _Proposed)
     by_rule = speaking_of(case)
     caregiver = by_rule.caregiver or proposed.speaker == "caregiver"
     speaking = Speaking(by_rule.sex, caregiver, by_rule.young)
-    checked = check_profile(case, _as_profile(proposed), speaking)
+    checked = check_profile(
+        case,
+        Profile(
+            demographics=_facts(proposed.demographics),
+            basic=_facts(proposed.basic),
+            optional=tuple(Fact(key=f.key, value=f.value, lay=f.value, section=f.section) for f in proposed.optional),
+        ),
+        speaking,
+    )
     if not has_complaint(checked.profile):
         lost = next((d for d in checked.dropped if "complaint" in d.key.lower()), None)
         why = f"“{lost.value}” does not hold, because {lost.why}" if lost else "there is none"
         raise ValueError(f"the basic facts need a chief complaint in the words of the text; {why}")
     return "caregiver" if caregiver else "patient", checked
-
-
-def _as_profile(proposed: _Proposed) -> Profile:
-    return Profile(
-        demographics=_facts(proposed.demographics),
-        basic=_facts(proposed.basic),
-        optional=tuple(Fact(key=f.key, value=f.value, lay=f.value, section=f.section) for f in proposed.optional),
-    )
 
 
 def _facts(told: Sequence[_Told]) -> tuple[Fact, ...]:

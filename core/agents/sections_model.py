@@ -7,7 +7,7 @@ sentences that it does not name are sorted by rule, so that the whole vignette i
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
 from pydantic import BaseModel, ConfigDict
@@ -51,9 +51,7 @@ async def split_by_model(voice: Voice, pack: PromptPack, vignette: str) -> Async
     if "sections" not in pack.prompts:
         raise UsageError(f"The prompt pack {pack.name} has no sections.md: add one, or split the vignette by rule.")
     prompt = instruction_part(pack, "sections", vignette=vignette, sections=list(VIGNETTE_SECTIONS))
-    request = Request(
-        "sections", [prompt], "profiler", "profile", lambda text: read_split(text, vignette), form=_Reply
-    )  # fmt: skip
+    request = Request("sections", [prompt], "profiler", "profile", lambda text: read_split(text, vignette), form=_Reply)
     async for item in ask(voice, pack, request):
         if not isinstance(item, Asked):
             yield item
@@ -68,40 +66,22 @@ async def split_by_model(voice: Voice, pack: PromptPack, vignette: str) -> Async
 
 def read_split(reply: str, vignette: str) -> SplitByModel:
     """Read a reply; raise ``ValueError`` where it holds no such JSON or nothing of the vignette."""
-    placed, invented = _placed(read_json(reply, _Reply).sections, vignette)
-    if not placed:
-        raise ValueError("it copies no sentence of the case letter by letter")
-    missed = _missed(placed, vignette)
-    pieces = sorted([*placed, *missed])
-    return SplitByModel(tuple((section, text) for _, section, text in pieces), invented, len(missed))
-
-
-_Placed = tuple[int, VignetteSection, str]
-
-
-def _placed(said: Sequence[_Sorted], vignette: str) -> tuple[list[_Placed], int]:
-    """Return (where it begins, section, text) of what stands in the vignette, and how many do not."""
-    placed: list[_Placed] = []
+    placed: list[tuple[int, VignetteSection, str]] = []  # where it begins, section, text
     taken = [False] * len(vignette)
     invented = 0
-    for one in said:
-        found = next((m for m in _occurrences(one.sentence, vignette) if not any(taken[m.start() : m.end()])), None)
+    for one in read_json(reply, _Reply).sections:
+        words = r"\s+".join(map(re.escape, one.sentence.split()))
+        there = re.finditer(rf"(?<!\w){words}(?!\w)", vignette) if words else iter(())
+        found = next((m for m in there if not any(taken[m.start() : m.end()])), None)
         if found is None:
             invented += 1
             continue
         taken[found.start() : found.end()] = [True] * (found.end() - found.start())
         placed.append((found.start(), one.section, found[0]))
-    return placed, invented
-
-
-def _occurrences(sentence: str, vignette: str) -> list[re.Match[str]]:
-    words = r"\s+".join(map(re.escape, sentence.split()))
-    return list(re.finditer(rf"(?<!\w){words}(?!\w)", vignette)) if words else []
-
-
-def _missed(placed: Sequence[_Placed], vignette: str) -> list[_Placed]:
-    """Return what the model did not name, sentence by sentence or in parts, sorted by rule."""
-    missed: list[_Placed] = []
+    if not placed:
+        raise ValueError("it copies no sentence of the case letter by letter")
+    # what the model did not name, sentence by sentence or in parts, is sorted by rule
+    missed: list[tuple[int, VignetteSection, str]] = []
     start = 0
     for section, sentence in sections_of(vignette):
         start = vignette.find(sentence, start)
@@ -112,4 +92,5 @@ def _missed(placed: Sequence[_Placed], vignette: str) -> list[_Placed]:
                 missed.append((at, section, gap.strip()))
             at = max(at, stop)
         start = end
-    return missed
+    pieces = sorted([*placed, *missed])
+    return SplitByModel(tuple((section, text) for _, section, text in pieces), invented, len(missed))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
+from core import __version__
 from core.errors import AnamnesisError, UsageError
 
 COMMANDS = {
@@ -18,6 +19,8 @@ COMMANDS = {
     "resume": "run:resume",
     "regrade": "regrade:regrade",
     "runs": "run:runs",
+    "label": "run:label",
+    "delete": "run:delete",
     "fork": "fork:fork",
     "profile": "profiles:profile",
     "serve": "serve:serve",
@@ -26,8 +29,10 @@ COMMANDS = {
     "meld": "memorisation:meld",
     "judge-patients": "patients:judge",
     "judge-facts": "patients:judge_facts",
+    "solve-prefixes": "solving:solve_prefixes",
     "report": "report:app",
     "check": "check:app",
+    "models": "models:app",
     "import": "cases:app",
     "data": "data:app",
     "experts": "experts:app",
@@ -78,8 +83,18 @@ app = typer.Typer(
 )
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"anamnesis {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _all() -> None:
+def _all(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
     """Anamnesis: test clinical language models in doctor–patient conversation."""
 
 

@@ -11,7 +11,7 @@ import typer
 
 from core.cli.data import SHOWN, tell_pictures, tell_rows, tell_specialties
 from core.cli.import_release import command_of
-from core.datasets.importing import Imported, import_file
+from core.datasets.importing import import_file
 from core.datasets.readers import FORMATS
 from core.datasets.select import select
 from core.errors import UsageError
@@ -45,7 +45,26 @@ def import_cases(
 ) -> int:
     """Import cases; nothing is imported where a row cannot be used, unless --skip-bad is given."""
     done = import_file(path, name, format_, columns_of(columns), skip_bad, source, licence)
-    _tell(done)
+    reading = done.reading
+    print(f"Imported {len(reading.cases)} cases as data set {done.dataset!r}.")
+    print(f"Format: {FORMATS[reading.format].title}; licence: {reading.cases[0].licence or 'not known'}.")
+    tell_pictures(reading.cases)
+    tell_specialties(reading.cases)
+    for reason, count in Counter(reason for _, reason in reading.left_out).most_common(SHOWN):
+        print(f"Left out by the format: {count:,} × {reason}.")
+    tell_rows(reading.rejected, reading.unit, "Left out")
+    tell_rows(reading.remarks, reading.unit, "Remark")
+    # print what the linter found; what it found of every case is said once
+    together = Counter(finding.message for finding in done.findings)
+    often = [message for message, count in together.items() if count > SHOWN]
+    for message in often:
+        print(f"Note {together[message]:,} cases: {message}.")
+    single = [finding for finding in done.findings if finding.message not in often]
+    for finding in single[:SHOWN]:
+        print(f"Note {finding.case_key}: {finding.message}.")
+    if len(single) > SHOWN:
+        print(f"Note: {len(single) - SHOWN} more remarks; see `python -m core check cases {done.dataset}`.")
+    print(f"Run them with: python -m core run --doctor reference/bayes --cases {done.dataset} --limit 20")
     return 0
 
 
@@ -73,30 +92,3 @@ def columns_of(text: str | None) -> dict[str, str] | None:
             raise UsageError(f"--columns {text!r} is not understood: write vignette=THEIRS,answer=THEIRS, each once.")
         found[ours.strip()] = theirs.strip()
     return found
-
-
-def _tell(done: Imported) -> None:
-    reading = done.reading
-    print(f"Imported {len(reading.cases)} cases as data set {done.dataset!r}.")
-    print(f"Format: {FORMATS[reading.format].title}; licence: {reading.cases[0].licence or 'not known'}.")
-    tell_pictures(reading.cases)
-    tell_specialties(reading.cases)
-    for reason, count in Counter(reason for _, reason in reading.left_out).most_common(SHOWN):
-        print(f"Left out by the format: {count:,} × {reason}.")
-    tell_rows(reading.rejected, reading.unit, "Left out")
-    tell_rows(reading.remarks, reading.unit, "Remark")
-    _tell_lint(done)
-    print(f"Run them with: python -m core run --doctor reference/bayes --cases {done.dataset} --limit 20")
-
-
-def _tell_lint(done: Imported) -> None:
-    """Print what the linter found; what it found of every case is said once."""
-    together = Counter(finding.message for finding in done.findings)
-    often = [message for message, count in together.items() if count > SHOWN]
-    for message in often:
-        print(f"Note {together[message]:,} cases: {message}.")
-    single = [finding for finding in done.findings if finding.message not in often]
-    for finding in single[:SHOWN]:
-        print(f"Note {finding.case_key}: {finding.message}.")
-    if len(single) > SHOWN:
-        print(f"Note: {len(single) - SHOWN} more remarks; see `python -m core check cases {done.dataset}`.")

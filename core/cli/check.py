@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -38,7 +38,7 @@ def check(context: typer.Context) -> int:
     """Check the set-up: versions, database, prompts, keys (never shown), servers on this machine."""
     if context.invoked_subcommand is not None:
         return 0
-    lines = [*_versions(), _database(), _prompts(), _library(), *_providers(load_registry())]
+    lines = [*_versions(), *_parts(), *_providers(load_registry())]
     for name, good, words in lines:
         print(f"{'ok' if good else '--'}  {name:<14} {words}")
     # a provider without a key is not a fault: the reference cast needs none
@@ -76,41 +76,39 @@ def _versions() -> Iterator[Line]:
             yield package, False, "is not installed: run make run once, or pip install -r requirements.txt"
 
 
-def _database() -> Line:
+def _parts() -> Iterator[Line]:
+    looks: dict[str, Callable[[], str]] = {"database": _database, "prompts": _prompts, "cases": _library}
+    for name, look in looks.items():
+        try:
+            yield name, True, look()
+        except AnamnesisError as error:
+            yield name, False, str(error)
+
+
+def _database() -> str:
     store = Store()
-    try:
-        with store.read() as cursor:
-            count = len(runs(cursor))
-    except AnamnesisError as error:
-        return "database", False, str(error)
-    return "database", True, f"{store.path} ({count} runs)"
+    with store.read() as cursor:
+        return f"{store.path} ({len(runs(cursor))} runs)"
 
 
-def _prompts() -> Line:
-    try:
-        pack = default_pack()
-    except AnamnesisError as error:
-        return "prompts", False, str(error)
-    return "prompts", True, f"{pack.name} {pack.hash}"
+def _prompts() -> str:
+    pack = default_pack()
+    return f"{pack.name} {pack.hash}"
 
 
-def _library() -> Line:
-    try:
-        sizes = ", ".join(f"{name} {len(cases_of(name))}" for name in datasets())
-        return "cases", True, f"{sizes}; {len(knowledge().diseases)} diseases"
-    except AnamnesisError as error:
-        return "cases", False, str(error)
+def _library() -> str:
+    sizes = ", ".join(f"{name} {len(cases_of(name))}" for name in datasets())
+    return f"{sizes}; {len(knowledge().diseases)} diseases"
 
 
 def _providers(registry: Registry) -> Iterator[Line]:
     seen: set[str] = set()
     for spec in registry.specs():
-        if spec.provider in seen:
+        if not spec.api_key_env or spec.api_key_env in seen:
             continue
-        seen.add(spec.provider)
+        seen.add(spec.api_key_env)
         missing = registry.missing_key(spec.name)
-        if spec.api_key_env:
-            yield f"key {spec.provider}", missing is None, f"{spec.api_key_env} is {'not ' if missing else ''}set"
+        yield f"key {spec.provider}", missing is None, f"{spec.api_key_env} is {'not ' if missing else ''}set"
     address = os.environ.get("OPENAI_BASE_URL")
     if address:
         yield "server", _answers(address), f"{address} {'answers' if _answers(address) else 'does not answer'}"

@@ -11,7 +11,6 @@ import typer
 
 from core.case import Case
 from core.datasets import imported
-from core.datasets.imported import DatasetInfo
 from core.datasets.readers import FORMATS
 from core.datasets.reading import Remark, Unit
 from core.datasets.select import cases_of, datasets
@@ -55,7 +54,13 @@ def show(name: Annotated[str, typer.Argument(help="Name of the data set.")]) -> 
     print(f"{name}: {len(cases):,} cases")
     tell_pictures(cases)
     if about is not None:
-        _tell_import(about)
+        print(f"  {about.title} ({about.format}) from {about.file_name}, imported {_when(about.imported_at)}")
+        print(f"  source: {about.source or '-'}; licence: {about.licence or '-'}")
+        print(f"  the linter's remarks on import: {about.findings:,}, of which severe: {about.severe_findings:,}")
+        for reason, count in about.left_out.items():
+            print(f"  left out by the format: {count:,} × {reason}")
+        tell_rows(about.rejected, about.unit, "Not used:", about.rejected_count)
+        tell_rows(about.remarks, about.unit, "Remark:", about.remarks_count)
     elif cases:
         print(f"  source: {cases[0].source or '-'}; licence: {cases[0].licence or '-'}")
     tell_specialties(cases)
@@ -105,16 +110,6 @@ def tell_rows(rows: Sequence[Remark], unit: Unit, words: str, total: int | None 
     more = (len(rows) if total is None else total) - SHOWN
     if more > 0:
         print(f"{words} {more:,} more.")
-
-
-def _tell_import(about: DatasetInfo) -> None:
-    print(f"  {about.title} ({about.format}) from {about.file_name}, imported {_when(about.imported_at)}")
-    print(f"  source: {about.source or '-'}; licence: {about.licence or '-'}")
-    print(f"  the linter's remarks on import: {about.findings:,}, of which severe: {about.severe_findings:,}")
-    for reason, count in about.left_out.items():
-        print(f"  left out by the format: {count:,} × {reason}")
-    tell_rows(about.rejected, about.unit, "Not used:", about.rejected_count)
-    tell_rows(about.remarks, about.unit, "Remark:", about.remarks_count)
 
 
 def _when(seconds: float) -> str:

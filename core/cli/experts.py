@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from core.cli.folded import folded_store
-from core.cli.options import Printed, print_rows
-from core.cli.out_file import Out, half
+from core.cli.options import Out, Printed, folded_store, new_file, print_rows
 from core.errors import AnamnesisError
 from core.measures.experts.reviewing import states
-from core.measures.experts.workbooks import Imported, export_annotations, import_file, import_release_annotations
+from core.measures.experts.workbooks import export_annotations, import_file, import_release_annotations
 
 app = typer.Typer(no_args_is_help=True, help="Reviews by experts.", rich_markup_mode=None)
 _SHOWN = 20
@@ -25,15 +22,20 @@ def list_reviews(format_: Printed = "table") -> int:
     """List the reviews and how far each annotator is."""
     rows = [
         {
-            "review": state.review.name, "about": state.review.plan.kind, "items": len(state.items),
-            "annotator": one.annotator, "done": one.done, "of": one.items, "ties_waiting": one.ties,
+            "review": state.review.name,
+            "about": state.review.plan.kind,
+            "items": len(state.items),
+            "annotator": one.annotator,
+            "done": one.done,
+            "of": one.items,
+            "ties_waiting": one.ties,
             "blinded": "no" if state.review.unblinded else "yes",
         }
         for state in states(folded_store())
         for one in state.progress
-    ]  # fmt: skip
+    ]
     if not rows:
-        raise AnamnesisError("There is no review yet: plan one on the Experts page (`python -m core serve`).")
+        raise AnamnesisError("There is no review yet: plan one on Judges, under Experts (`python -m core serve`).")
     print_rows(rows, format_)
     return 0
 
@@ -51,7 +53,13 @@ def import_annotations(
         found = import_release_annotations(store)
     else:
         found = import_file(store, Path(source).expanduser(), annotator)
-    _tell(found)
+    known = f"; {found.known:,} were here already" if found.known else ""
+    print(f"{found.added:,} annotations of {found.items:,} items came in{known}.")
+    print(f"{found.matched:,} of the items are stored here; the others were held elsewhere.")
+    for line, reason in found.rejected[:_SHOWN]:
+        print(f"Line {line} was left out: {reason}")
+    if len(found.rejected) > _SHOWN:
+        print(f"And {len(found.rejected) - _SHOWN:,} more lines.")
     if found.rejected and not found.items:
         raise AnamnesisError("No row could be used: nothing was taken in.")
     return 0
@@ -61,19 +69,7 @@ def import_annotations(
 def export(out: Out) -> int:
     """Write every annotation with its history as CSV."""
     store = folded_store()
-    written = half(out)
-    with written.open("w", encoding="utf-8", newline="") as file:
+    with new_file(out) as written, written.open("w", encoding="utf-8", newline="") as file:
         count = export_annotations(store, file)
-    os.replace(written, out)
     print(f"Wrote {count:,} annotations to {out}.")
     return 0
-
-
-def _tell(found: Imported) -> None:
-    known = f"; {found.known:,} were here already" if found.known else ""
-    print(f"{found.added:,} annotations of {found.items:,} items came in{known}.")
-    print(f"{found.matched:,} of the items are stored here; the others were held elsewhere.")
-    for line, reason in found.rejected[:_SHOWN]:
-        print(f"Line {line} was left out: {reason}")
-    if len(found.rejected) > _SHOWN:
-        print(f"And {len(found.rejected) - _SHOWN:,} more lines.")

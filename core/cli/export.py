@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated
 
 import orjson
@@ -10,13 +9,32 @@ import pyarrow.csv
 import pyarrow.parquet
 import typer
 
-from core.cli.folded import folded_store, run_id_of
-from core.cli.out_file import Out, half
-from core.cli.takeaway import export_conversation
+from core.cli.options import Out, folded_store, new_file, run_id_of
 from core.cli.training import export_training
 from core.errors import UsageError
+from core.export.document import MOST, document_of
+from core.export.forms import FORMS
 from core.store.queries.transcripts import results, transcripts
 from core.store.selection import Selection
+
+
+def export_conversation(
+    trial: Annotated[list[str], typer.Argument(metavar="TRIAL...", help=f"Ids of one to {MOST} conversations.")],
+    out: Out,
+    form: Annotated[
+        str | None, typer.Option("--format", help="html, md, json or png; by default what --out ends in.")
+    ] = None,
+) -> int:
+    """Write conversations as one file that needs nothing else: HTML, Markdown, JSON or a picture."""
+    name = form or out.suffix.removeprefix(".")
+    chosen = next((known for known in FORMS.values() if known.name == name.lower()), None)
+    if chosen is None:
+        raise UsageError(f"{name!r} is no format of a conversation: say --format html, md, json or png.")
+    with new_file(out) as written:
+        written.write_bytes(chosen.render(document_of(trial, folded_store())))
+    print(f"Wrote {len(trial)} {'conversation' if len(trial) == 1 else 'conversations'} to {out}.")
+    return 0
+
 
 app = typer.Typer(no_args_is_help=True, help="Take data out.", rich_markup_mode=None)
 app.command("conversation")(export_conversation)
@@ -34,12 +52,11 @@ def export_results(
     runs = [run_id_of(store, name) for name in run] if run else None
     with store.read() as cursor:
         table = results(cursor, Selection(runs=runs))
-    written = half(out)
-    if out.suffix == ".csv":
-        pyarrow.csv.write_csv(table, written)
-    else:
-        pyarrow.parquet.write_table(table, written)
-    os.replace(written, out)
+    with new_file(out) as written:
+        if out.suffix == ".csv":
+            pyarrow.csv.write_csv(table, written)
+        else:
+            pyarrow.parquet.write_table(table, written)
     print(f"Wrote {table.num_rows:,} rows to {out}.")
     return 0
 
@@ -53,13 +70,11 @@ def export_transcripts(
     """Write one JSON line for each trial, with its events."""
     store = folded_store()
     run_id = run_id_of(store, run)
-    written = half(out)
     count = 0
-    with store.read() as cursor, written.open("wb") as file:
+    with new_file(out) as written, store.read() as cursor, written.open("wb") as file:
         for trial in transcripts(cursor, run_id, calls=calls):
             file.write(orjson.dumps(trial) + b"\n")
             count += 1
-    os.replace(written, out)
     print(f"Wrote {count:,} transcripts to {out}.")
     return 0
 

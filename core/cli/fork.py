@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from core.errors import AnamnesisError, UsageError
-from core.events import COUNTED, Answered, Ended, Event, Finished, Graded, Started, Utterance
+from core.events import COUNTED, Answered, Ended, Finished, Graded, Started, Utterance
 from core.jobs.plan import human_seats, parse_arms
 from core.live.fork import FORK_ARMS, ForkPlan, start_fork, stored_origin
-from core.live.session import Session
 
 Role = Annotated[str | None, typer.Option(help="Another one for this role; by default the conversation's own.")]
 _ARMS = ",".join(":".join(arm) for arm in FORK_ARMS)
@@ -39,27 +37,27 @@ def fork(
     given = {name: value for name, value in settings.items() if value is not None}
     origin.framework.read_settings(given)
     plan = ForkPlan(
-        parent=trial_id, turn=turn, text=say, names=names, settings=origin.settings_with(**given),
-        prompts=prompts or "", arms=parse_arms(arms, origin.protocol), seed=seed,
-    )  # fmt: skip
+        parent=trial_id,
+        turn=turn,
+        text=say,
+        names=names,
+        settings=origin.settings_with(**given),
+        prompts=prompts or "",
+        arms=parse_arms(arms, origin.protocol),
+        seed=seed,
+    )
     if human_seats(names):
-        raise UsageError("A human can take a seat on the Branches page only: name another one with --doctor/--patient.")
-    return _finish(start_fork(plan, origin))
-
-
-def _finish(session: Session) -> int:
-    """Wait for the branch, then print it."""
+        raise UsageError(
+            "A human can take a seat on a page only (Transcripts, Branches): name another one with --doctor/--patient."
+        )
+    # wait for the branch, then print it
+    session = start_fork(plan, origin)
     session.paced = False
     session.join()
     events = session.snapshot()
     if session.error or not any(isinstance(event, Finished) for event in events):
         raise AnamnesisError(session.error or "The branch did not come to its end, so it is not stored.")
-    print("\n".join(_lines(events)))
-    return 0 if any(isinstance(event, Graded) and event.verdict in COUNTED for event in events) else 1
-
-
-def _lines(events: Sequence[Event]) -> list[str]:
-    """Return the dialogue, why it ended, and the verdicts."""
+    # the dialogue, why it ended, and the verdicts
     lines: list[str] = []
     for event in events:
         match event:
@@ -76,4 +74,5 @@ def _lines(events: Sequence[Event]) -> list[str]:
                 lines.append(f"{event.format}:{event.question_type} {event.rule}: {event.verdict} ({event.extracted})")
             case _:
                 pass
-    return lines
+    print("\n".join(lines))
+    return 0 if any(isinstance(event, Graded) and event.verdict in COUNTED for event in events) else 1

@@ -8,15 +8,12 @@ from typing import Annotated
 
 import typer
 
-from core.cli.folded import folded_store
-from core.cli.options import print_estimate
-from core.cli.progress import progress_bar
+from core.cli.options import folded_store, print_estimate, progress_bar
 from core.cli.run import Budget
 from core.datasets.select import select
 from core.jobs.completing import Options, complete_cases, estimate
-from core.measures.memorisation import FLAG, Variant, model_rows, prompt_hash
+from core.measures.memorisation import FLAG, Variant, model_rows
 from core.models.registry import load_registry
-from core.store.database import Store
 from core.store.queries.cases import completions
 
 
@@ -47,13 +44,9 @@ def meld(
         print(f"{asked.failed} calls failed, the last: {asked.last_failure}. Run it again for them.", file=sys.stderr)
     if asked.stopped is not None:
         print(f"{asked.stopped} What came is kept, and the same command goes on.", file=sys.stderr)
-    _print_summary(store, name, variant)
-    return 1 if asked.stopped is not None or (asked.failed and not asked.completed) else 0
-
-
-def _print_summary(store: Store, model: str, variant: Variant) -> None:
     with store.read() as cursor:
-        rows = model_rows(completions(cursor, [model]))
-    for row in (row for row in rows if row.prompt_hash == prompt_hash(variant)):
-        print(f"{row.flagged} of {row.n} cases reach a similarity of {FLAG}: likely training data.")
+        rows = model_rows(completions(cursor, [name]))
+    for row in (row for row in rows if row["variant"] == variant):
+        print(f"{row['flagged']} of {row['n']} cases reach a similarity of {FLAG}: likely training data.")
     print("See: python -m core report memorisation --part cases")
+    return 1 if asked.stopped is not None or (asked.failed and not asked.completed) else 0

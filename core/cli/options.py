@@ -5,20 +5,29 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
 from rich.table import Table
 
+from core.errors import AnamnesisError, UsageError
+from core.jobs.engine import Progress
 from core.jobs.estimate import Estimate
 from core.models.prices import LOCAL
 from core.models.registry import load_registry
 from core.stats.corrections import format_p, stars
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.runs import run_ids
 from core.words import money
 
 Runs = Annotated[list[str] | None, typer.Option(help="Only this run (again for more); live ones too.")]
@@ -44,7 +53,7 @@ def counting(what: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, planned: None
         return
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, planned: bar.update(task, total=planned, completed=done)
 
@@ -64,7 +73,10 @@ def print_estimate(size: Estimate, *, dry_run: bool) -> None:
 def print_rows(rows: Sequence[Row], format_: Format, decimals: str = ".6g") -> None:
     """Print rows; what is not a number is a dash in a table, empty in CSV and null in JSON."""
     nothing = "–" if format_ == "table" else None
-    shown = [{k: nothing if _missing(v) else v for k, v in row.items()} for row in rows]
+    shown = [
+        {k: nothing if v is None or (isinstance(v, float) and math.isnan(v)) else v for k, v in row.items()}
+        for row in rows
+    ]
     if format_ == "json":
         print(json.dumps(shown, indent=1))
     elif format_ == "csv":
@@ -80,11 +92,93 @@ def print_rows(rows: Sequence[Row], format_: Format, decimals: str = ".6g") -> N
         Console(width=None if sys.stdout.isatty() else 240).print(table)
 
 
-def _missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
 def _cell(name: str, value: Any) -> str:
     if name in ("p", "p_adjusted") and isinstance(value, float):
         return f"{format_p(value)} {stars(value)}" if name == "p_adjusted" else format_p(value)
     return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def folded_store() -> Store:
+    """Fold the journals and return the store; damage is said on stderr, because figures lack what lies behind it."""
+    store = Store()
+    for damage in fold(store).damaged:
+        print(f"Not all is shown: {damage.message}", file=sys.stderr)
+    return store
+
+
+def run_id_of(store: Store, name: str) -> str:
+    """Return the id of a stored run, ours or of a release, by its id or the beginning of it."""
+    with store.read() as cursor:
+        known = run_ids(cursor)
+    matches = [run_id for run_id in known if run_id == name] or [r for r in known if r.startswith(name)]
+    if len(matches) == 1:
+        return matches[0]
+    if not matches:
+        raise UsageError(f"There is no run {name!r}; `python -m core runs` lists them.")
+    raise UsageError(f"{name!r} is the beginning of {len(matches)} runs: {', '.join(matches[:5])}.")
+
+
+Out = Annotated[Path, typer.Option("--out", help="The file to write; it must not exist yet.")]
+
+
+@contextmanager
+def new_file(out: Path) -> Iterator[Path]:
+    """Yield where to write a file that takes its name once it is whole; raise where ``out`` exists or has no folder."""
+    if out.exists():
+        raise AnamnesisError(f"{out} exists already: choose another name.")
+    if not out.parent.is_dir():
+        raise UsageError(f"There is no folder {out.parent}.")
+    written = out.with_name(f".{out.name}.{os.getpid()}.half")
+    try:
+        yield written
+        os.replace(written, out)
+    finally:
+        written.unlink(missing_ok=True)
+
+
+_LINE_EVERY_S = 60.0
+
+
+@contextmanager
+def progress_bar(title: str, what: str = "trials") -> Iterator[Callable[[Progress], None]]:
+    """Yield a function that shows progress on stderr; ``what`` is counted."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _Lines(title, what)
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[life]}"),
+    )
+    with Bar(*columns, console=console) as bar:
+        task, shown = bar.add_task(title, total=None, life=""), 0.0
+
+        def show(progress: Progress) -> None:
+            nonlocal shown
+            bar.update(task, total=progress.planned, completed=progress.done)
+            if time.monotonic() - shown >= 1.0 or progress.replies is None:
+                shown = time.monotonic()
+                bar.update(task, life=progress.in_words())
+
+        yield show
+
+
+class _Lines:
+    """Prints a line whenever another tenth is done, and where nothing was said for a minute."""
+
+    def __init__(self, title: str, what: str) -> None:
+        self._title, self._what, self._shown, self._at = title, what, -1, time.monotonic()
+
+    def __call__(self, progress: Progress) -> None:
+        tenth, now = 10 * progress.done // max(1, progress.planned), time.monotonic()
+        minute = now - self._at >= _LINE_EVERY_S
+        if tenth <= self._shown and not minute:
+            return
+        self._shown, self._at = tenth, now
+        words = progress.in_words() if minute else ""
+        far = f"{self._title}: {progress.done} of {progress.planned} {self._what}"
+        print(f"{far}; {words}" if words else far, file=sys.stderr, flush=True)

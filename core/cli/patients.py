@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from core.cli.folded import folded_store, run_id_of
-from core.cli.options import Models, Runs, model_names, print_estimate
-from core.cli.progress import progress_bar
+from core.cli.options import Models, Runs, folded_store, model_names, print_estimate, progress_bar, run_id_of
 from core.cli.run import BaseUrl, Budget
-from core.jobs.judging import FactsWanted, JudgingOutcome, TermsWanted, estimate
+from core.jobs.judging import FactsWanted, JudgingOutcome, TermsWanted, Wanted, estimate
 from core.jobs.judging import judge as judge_talks
 from core.jobs.run import Options
 from core.models.registry import load_registry
+from core.store.database import Store
 from core.store.selection import Selection
 
 _Model = Annotated[str, typer.Option(help="The model that judges: provider/model or an alias.")]
@@ -36,14 +36,10 @@ def judge(
 
     What it has judged under the same prompts is skipped; stopped by Ctrl-C or its budget, the same command goes on.
     """
-    registry, store = load_registry(), folded_store()
+    store = folded_store()
     runs = [run_id_of(store, name) for name in run] if run else None
     wanted = TermsWanted(model, Selection(runs=runs), limit, base_url)
-    print_estimate(estimate(store, wanted, registry, concurrency), dry_run=dry_run)
-    if dry_run:
-        return 0
-    with progress_bar("Judging patients", "conversations") as show:
-        outcome = judge_talks(store, wanted, registry, Options(concurrency, budget_usd, show))
+    outcome = _judged(store, wanted, Options(concurrency, budget_usd), dry_run, "Judging patients")
     return _conclude(outcome, "a medical term", "terms", "python -m core report patients --part judge")
 
 
@@ -64,18 +60,27 @@ def judge_facts(
 
     What it has judged under the same prompts is skipped; stopped by Ctrl-C or its budget, the same command goes on.
     """
-    registry, store = load_registry(), folded_store()
+    store = folded_store()
     talks = Selection(runs=[run_id_of(store, name) for name in run] if run else None, models=model_names(models))
     wanted = FactsWanted(model, talks, "all" if every else "wrong", limit, None, base_url)
-    print_estimate(estimate(store, wanted, registry, concurrency), dry_run=dry_run)
-    if dry_run:
-        return 0
-    with progress_bar("Judging what patients withheld and invented", "conversations") as show:
-        outcome = judge_talks(store, wanted, registry, Options(concurrency, budget_usd, show))
+    title = "Judging what patients withheld and invented"
+    outcome = _judged(store, wanted, Options(concurrency, budget_usd), dry_run, title)
     return _conclude(outcome, "something withheld or invented", "verdicts", "python -m core report failures")
 
 
-def _conclude(outcome: JudgingOutcome, found: str, named: str, see: str) -> int:
+def _judged(store: Store, wanted: Wanted, options: Options, dry_run: bool, title: str) -> JudgingOutcome | None:
+    """Print what a judging will take, and judge; ``None`` where that was all that was asked for."""
+    registry = load_registry()
+    print_estimate(estimate(store, wanted, registry, options.concurrency), dry_run=dry_run)
+    if dry_run:
+        return None
+    with progress_bar(title, "conversations") as show:
+        return judge_talks(store, wanted, registry, replace(options, on_progress=show))
+
+
+def _conclude(outcome: JudgingOutcome | None, found: str, named: str, see: str) -> int:
+    if outcome is None:
+        return 0
     print(f"Judged {outcome.judged:,} conversations by {outcome.model}: {outcome.with_any:,} hold {found}.")
     if outcome.dropped:
         print(f"{outcome.dropped:,} {named} that it gave are not in the words that it named, and were dropped.")

@@ -7,14 +7,11 @@ from typing import Annotated
 
 import typer
 
-from core.case import Profile
-from core.cli.folded import folded_store
-from core.cli.options import print_estimate
-from core.cli.progress import progress_bar
+from core.cli.options import folded_store, print_estimate, progress_bar
 from core.cli.run import Budget
 from core.datasets.select import cases_of, select
 from core.errors import UsageError
-from core.jobs.profiling import Made, estimate, make_profiles, pending
+from core.jobs.profiling import estimate, make_profiles, pending
 from core.models.registry import load_registry
 from core.store.queries.cases import newest_profiles
 from core.text.profile_rules import MADE_BY, profile_by_rule
@@ -22,9 +19,10 @@ from core.text.profiles import Generated, own_profile
 
 _SHOWN_FAILURES = 10
 _PARTS = (
-    ("demographics", "Doctor and patient know"), ("basic", "Only the patient knows"),
+    ("demographics", "Doctor and patient know"),
+    ("basic", "Only the patient knows"),
     ("optional", "Only the clinical staff knows"),
-)  # fmt: skip
+)
 
 
 def profile(
@@ -56,14 +54,16 @@ def profile(
         return 0
     with progress_bar("Profiles", "cases") as show:
         made = make_profiles(
-            store, cases, model, again=again, base_url=base_url, pack=prompts, concurrency=concurrency,
-            budget_usd=budget_usd, on_progress=show,
-        )  # fmt: skip
-    _tell(made)
-    return 1 if made.failures or made.gave_up else 0
-
-
-def _tell(made: Made) -> None:
+            store,
+            cases,
+            model,
+            again=again,
+            base_url=base_url,
+            pack=prompts,
+            concurrency=concurrency,
+            budget_usd=budget_usd,
+            on_progress=show,
+        )
     print(f"Judged {made.made} cases by {made.made_by}: {made.suitable} can become a patient.")
     for reason, count in sorted(made.reasons.items(), key=lambda pair: -pair[1]):
         print(f"  {reason.replace('_', ' '):<30} {count:>5}")
@@ -80,6 +80,7 @@ def _tell(made: Made) -> None:
         print(f"And {len(made.failures) - _SHOWN_FAILURES} more cases without a profile.", file=sys.stderr)
     if made.gave_up:
         print(f"Ended early: {made.gave_up} {made.remaining} cases were not reached.", file=sys.stderr)
+    return 1 if made.failures or made.gave_up else 0
 
 
 def _show(case_key: str | None) -> int:
@@ -105,13 +106,9 @@ def _print_word(generated: Generated) -> None:
     if generated.note:
         print(generated.note)
     print(f"Who speaks: the {generated.speaker}.")
-    _print_profile(generated.profile)
-
-
-def _print_profile(profile: Profile) -> None:
     for part, title in _PARTS:
         print(f"\n{title}:")
-        for fact in getattr(profile, part):
+        for fact in getattr(generated.profile, part):
             mark = " (imputed)" if fact.imputed else ""
             lay = "" if part == "optional" else f" | {fact.lay}"
             print(f"  {fact.key}{mark}: {fact.value}{lay}")

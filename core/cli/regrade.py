@@ -11,9 +11,7 @@ from typing import Annotated
 import typer
 
 from core.agents.mcq import STRICT_VERSION
-from core.cli.folded import folded_store, run_id_of
-from core.cli.options import print_estimate
-from core.cli.progress import progress_bar
+from core.cli.options import folded_store, print_estimate, progress_bar, run_id_of
 from core.cli.run import BaseUrl, Budget
 from core.errors import AnamnesisError, UsageError
 from core.events import QuestionType

@@ -29,7 +29,36 @@ def reproduce(
     if format_ == "json":
         print(json.dumps(as_json(result), indent=1))
     else:
-        _print(result)
+        console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, soft_wrap=True)
+        for label, data in result.models.items():
+            missing = f"; {len(data.missing):,} missing, first {data.missing[0]}" if data.missing else ""
+            console.print(f"{label}: {data.cases:,} cases{missing}")
+        table = Table("", "Table", *(_WORDS[status] for status in STATUSES), box=None, pad_edge=False)
+        for number, title, counts in _tables(result):
+            table.add_row(str(number), title, *(f"{n:,}" if n else "" for n in counts.values()))
+        table.add_row("", "All", *(f"{n:,}" for n in result.counts.values()))
+        console.print(table)
+        for remark in [r for r in result.remarks if r.kind != "note"]:
+            console.print(f"\nTable {remark.table}, {remark.kind}: {remark.title}.")
+            for sentence in remark.evidence[:_SHOWN_EVIDENCE]:
+                console.print(f"  {sentence}")
+            if len(remark.evidence) > _SHOWN_EVIDENCE:
+                console.print(f"  {len(remark.evidence) - _SHOWN_EVIDENCE} more lines of evidence: --format json")
+        console.print("\nNotes:")
+        for remark in [r for r in result.remarks if r.kind == "note"]:
+            console.print(f"  table {remark.table}: {' '.join(remark.evidence)}")
+        differing = [cell for cell in result.cells if cell.status == "differs"]
+        if differing:
+            console.print(f"\n{len(differing):,} cells differ:")
+        for cell in differing[:_SHOWN_CELLS]:
+            console.print(f"  {_place(cell)}: printed {cell.printed}, recomputed {cell.recomputed}")
+        if len(differing) > _SHOWN_CELLS:
+            console.print(f"  {len(differing) - _SHOWN_CELLS:,} more: --format json")
+        reasons = Counter((c.table, c.reason) for c in result.cells if c.status == "not_attempted")
+        if reasons:
+            console.print("\nNot attempted:")
+        for (of_table, reason), cells in reasons.items():
+            console.print(f"  table {of_table}, {cells:,} cells: {reason}")
     return 0 if result.succeeded else 1
 
 
@@ -53,51 +82,6 @@ def _tables(result: Reproduction) -> list[tuple[int, str, dict[str, int]]]:
     for cell in result.cells:
         by_table[cell.table].append(cell)
     return [(n, result.titles.get(n, ""), {str(k): v for k, v in count(c).items()}) for n, c in by_table.items()]
-
-
-def _print(result: Reproduction) -> None:
-    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, soft_wrap=True)
-    for label, data in result.models.items():
-        missing = f"; {len(data.missing):,} missing, first {data.missing[0]}" if data.missing else ""
-        console.print(f"{label}: {data.cases:,} cases{missing}")
-    table = Table("", "Table", *(_WORDS[status] for status in STATUSES), box=None, pad_edge=False)
-    for number, title, counts in _tables(result):
-        table.add_row(str(number), title, *(f"{n:,}" if n else "" for n in counts.values()))
-    table.add_row("", "All", *(f"{n:,}" for n in result.counts.values()))
-    console.print(table)
-    _print_remarks(console, result)
-    _print_differing(console, result)
-    _print_left_out(console, result)
-
-
-def _print_remarks(console: Console, result: Reproduction) -> None:
-    for remark in [r for r in result.remarks if r.kind != "note"]:
-        console.print(f"\nTable {remark.table}, {remark.kind}: {remark.title}.")
-        for sentence in remark.evidence[:_SHOWN_EVIDENCE]:
-            console.print(f"  {sentence}")
-        if len(remark.evidence) > _SHOWN_EVIDENCE:
-            console.print(f"  {len(remark.evidence) - _SHOWN_EVIDENCE} more lines of evidence: --format json")
-    console.print("\nNotes:")
-    for remark in [r for r in result.remarks if r.kind == "note"]:
-        console.print(f"  table {remark.table}: {' '.join(remark.evidence)}")
-
-
-def _print_differing(console: Console, result: Reproduction) -> None:
-    differing = [cell for cell in result.cells if cell.status == "differs"]
-    if differing:
-        console.print(f"\n{len(differing):,} cells differ:")
-    for cell in differing[:_SHOWN_CELLS]:
-        console.print(f"  {_place(cell)}: printed {cell.printed}, recomputed {cell.recomputed}")
-    if len(differing) > _SHOWN_CELLS:
-        console.print(f"  {len(differing) - _SHOWN_CELLS:,} more: --format json")
-
-
-def _print_left_out(console: Console, result: Reproduction) -> None:
-    reasons = Counter((c.table, c.reason) for c in result.cells if c.status == "not_attempted")
-    if reasons:
-        console.print("\nNot attempted:")
-    for (table, reason), number in reasons.items():
-        console.print(f"  table {table}, {number:,} cells: {reason}")
 
 
 def _place(cell: Cell) -> str:

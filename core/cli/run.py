@@ -5,24 +5,21 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import Annotated, Any, Literal, get_origin
 
 import typer
 from pydantic.fields import FieldInfo
 
-from core.case import Case
-from core.cli.folded import folded_store, run_id_of
-from core.cli.options import print_estimate
-from core.cli.progress import progress_bar
+from core.cli.options import folded_store, print_estimate, progress_bar, run_id_of
 from core.datasets.select import answers_of, select
 from core.errors import UsageError
 from core.events import COUNTED
-from core.frameworks.base import Campaign, Framework, Seat, framework, frameworks
-from core.frameworks.casting import CastNames
+from core.frameworks.base import Campaign, Framework, framework, frameworks
+from core.frameworks.casting import CastNames, Seat
 from core.frameworks.settings import flag_of, options_of
-from core.jobs.engine import Progress, is_running
+from core.jobs.engine import is_running
 from core.jobs.estimate import estimate
 from core.jobs.plan import (
     find_header,
@@ -41,6 +38,7 @@ from core.jobs.plan import (
 from core.jobs.run import Options, Outcome, begin, carry_out, check_prompts, check_startable
 from core.journal import RunHeader
 from core.models.registry import Registry, load_registry
+from core.store.queries.labels import Label, delete_run, held_by, label_run, labels
 from core.store.runs import RunProgress
 from core.store.runs import header_of as header_of_run
 from core.store.runs import runs as stored_runs
@@ -53,13 +51,77 @@ _PROTOCOL = "--protocol"
 
 def run_command(arguments: Sequence[str]) -> Callable[..., int]:
     """Return ``run`` with the options of the framework that the arguments name, made from its seats and settings."""
-    names = [argument.partition("=")[2] or following for argument, following in _pairs(arguments)
-             if argument.partition("=")[0] == _PROTOCOL]  # fmt: skip
+    names = [
+        argument.partition("=")[2] or following
+        for argument, following in zip_longest(arguments, arguments[1:], fillvalue="")
+        if argument.partition("=")[0] == _PROTOCOL
+    ]
     known = frameworks().get(names[-1] if names else "", framework())
-    _refuse_foreign(known, [argument.partition("=")[0] for argument in arguments])
+    own = _flags_of(known)
+    for flag in (argument.partition("=")[0] for argument in arguments):
+        owners = [one.name for one in frameworks().values() if flag in _flags_of(one)]
+        if owners and flag not in own:
+            raise UsageError(f"{flag} belongs to the protocol {' or '.join(owners)}, not {known.name}: leave it out.")
 
     def run(**given: Any) -> int:
-        return _run(known, given)
+        if given["protocol"] not in frameworks():
+            choices = " or ".join(frameworks())
+            raise typer.BadParameter(
+                f"there is no protocol {given['protocol']!r}: choose {choices}", param_hint=_PROTOCOL
+            )
+        registry = load_registry(programs=True)
+        cases, limit = given["cases"], given["limit"]
+        chosen, concurrency, budget_usd = tuple(select(cases, limit)), given["concurrency"], given["budget_usd"]
+        settings = {name: given[name] for name in (*options_of(known.settings), "base_url", "reasoning_effort")}
+        # the cases as the framework plays them, and say which are left out
+        prepared = prepared_cases(chosen, known)
+        ready = playable_cases(prepared, known)
+        if prepared.left_out:
+            print(left_out_words(prepared), file=sys.stderr)
+        asked = Campaign(
+            names=CastNames(**{seat.role: given[seat.role] for seat in known.seats}),
+            cases=ready,
+            case_set=cases if limit is None else f"{cases} (first {limit})",
+            arms=parse_arms(known.usual_arms if given["arms"] is None else given["arms"], known.name),
+            many_choices=answers_of(cases),
+            trials=given["trials"],
+            seed=given["seed"],
+            prompts=given["prompts"] or "",
+            protocol=known.name,
+            settings=known.read_settings({**settings, "images": read_images(given["images"])}),
+        )
+        campaign = in_full(asked, registry)
+        check_prompts(campaign)
+        header = header_of(campaign, registry)
+        if bare := without_words(campaign.settings.images, campaign.cases):
+            print(bare, file=sys.stderr)
+        size = estimate(campaign, registry, concurrency)
+        beside = who_sits(asked, campaign, registry)
+        if not given["dry_run"]:
+            check_startable(campaign, registry, Options(concurrency, budget_usd))
+        if beside:
+            print(beside, flush=True)
+        for role in filter(asked.names.__getitem__, campaign.settings.own_address.split(",")):
+            where = registry.address(campaign.names[role]) or "this machine"
+            print(f"{role}: {campaign.names[role]}, at {where} and not at --base-url.", file=sys.stderr)
+        if given["dry_run"]:
+            print_estimate(size, dry_run=True)
+            for remark in remarks_of(campaign):
+                print(f"Mind that {remark}.")
+            return 0
+        twin = (
+            None
+            if given["fresh"]
+            else unfinished_twin(header.fingerprint, {row.run_id: row.done for row in _stored_runs()})
+        )
+        if twin is not None and not is_running(twin.run_id):
+            print(f"Taking up the unfinished run {twin.run_id} of the same campaign.", file=sys.stderr)
+            header = twin
+        else:
+            if size.calls:
+                print_estimate(size, dry_run=False)
+            begin(header)
+        return _carry_out(header, registry, concurrency, budget_usd)
 
     run.__doc__ = (
         f"""Run a campaign of {known.title}: cases × trials × arms; the same one is taken up where it stopped."""
@@ -67,19 +129,6 @@ def run_command(arguments: Sequence[str]) -> Callable[..., int]:
     run.__signature__ = inspect.Signature(_parameters(known))  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in _parameters(known)}
     return run
-
-
-def _pairs(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    return zip_longest(arguments, arguments[1:], fillvalue="")
-
-
-def _refuse_foreign(known: Framework, flags: Sequence[str]) -> None:
-    """Raise ``UsageError`` for an option that belongs to another framework only."""
-    own = _flags_of(known)
-    for flag in flags:
-        owners = [one.name for one in frameworks().values() if flag in _flags_of(one)]
-        if owners and flag not in own:
-            raise UsageError(f"{flag} belongs to the protocol {' or '.join(owners)}, not {known.name}: leave it out.")
 
 
 def _flags_of(known: Framework) -> set[str]:
@@ -128,88 +177,45 @@ def _parameters(known: Framework) -> list[inspect.Parameter]:
     ]
 
 
-def _run(known: Framework, given: dict[str, Any]) -> int:
-    if given["protocol"] not in frameworks():
-        choices = " or ".join(frameworks())
-        raise typer.BadParameter(f"there is no protocol {given['protocol']!r}: choose {choices}", param_hint=_PROTOCOL)
-    registry = load_registry()
-    cases, limit = given["cases"], given["limit"]
-    chosen, concurrency, budget_usd = tuple(select(cases, limit)), given["concurrency"], given["budget_usd"]
-    settings = {name: given[name] for name in (*options_of(known.settings), "base_url", "reasoning_effort")}
-    asked = Campaign(
-        names=CastNames(**{seat.role: given[seat.role] for seat in known.seats}),
-        cases=_playable(chosen, known),
-        case_set=cases if limit is None else f"{cases} (first {limit})",
-        arms=parse_arms(known.usual_arms if given["arms"] is None else given["arms"], known.name),
-        many_choices=answers_of(cases),
-        trials=given["trials"],
-        seed=given["seed"],
-        prompts=given["prompts"] or "",
-        protocol=known.name,
-        settings=known.read_settings({**settings, "images": read_images(given["images"])}),
-    )
-    campaign = in_full(asked, registry)
-    check_prompts(campaign)
-    header = header_of(campaign, registry)
-    if bare := without_words(campaign.settings.images, campaign.cases):
-        print(bare, file=sys.stderr)
-    size = estimate(campaign, registry, concurrency)
-    beside = who_sits(asked, campaign, registry)
-    if not given["dry_run"]:
-        check_startable(campaign, registry, Options(concurrency, budget_usd))
-    if beside:
-        print(beside, flush=True)
-    if given["dry_run"]:
-        print_estimate(size, dry_run=True)
-        for remark in remarks_of(campaign):
-            print(f"Mind that {remark}.")
-        return 0
-    twin = None if given["fresh"] else unfinished_twin(header.fingerprint, _done())
-    if twin is not None and not is_running(twin.run_id):
-        print(f"Taking up the unfinished run {twin.run_id} of the same campaign.", file=sys.stderr)
-        header = twin
-    else:
-        if size.calls:
-            print_estimate(size, dry_run=False)
-        begin(header)
-    return _carry_out(header, registry, concurrency, budget_usd)
-
-
-def _playable(cases: tuple[Case, ...], known: Framework) -> tuple[Case, ...]:
-    """Return the cases as the framework plays them, and say which are left out."""
-    prepared = prepared_cases(cases, known)
-    ready = playable_cases(prepared, known)
-    if prepared.left_out:
-        print(left_out_words(prepared), file=sys.stderr)
-    return ready
-
-
 def resume(
     run_id: Annotated[str, typer.Argument(metavar="RUN")], concurrency: Concurrency = 32, budget_usd: Budget = None
 ) -> int:
     """Run what an interrupted run still misses; finished trials are kept as they are."""
-    return _carry_out(_header_of(run_id), load_registry(), concurrency, budget_usd)
-
-
-def _header_of(name: str) -> RunHeader:
-    """Return the header of a run, also of a release's that has no journal: there is another word on that."""
     try:
-        return find_header(name)
+        header = find_header(run_id)
     except UsageError:
+        # a release's run has no journal: there is another word on that
         store = folded_store()
-        run_id = run_id_of(store, name)
         with store.read() as cursor:
-            header = header_of_run(cursor, run_id)
-        if header is None or header.source != "release":
+            stored = header_of_run(cursor, run_id_of(store, run_id))
+        if stored is None or stored.source != "release":
             raise
-        return header
+        header = stored
+    return _carry_out(header, load_registry(programs=True), concurrency, budget_usd)
 
 
-def runs(
-    format_: Annotated[str, typer.Option("--format", help="table or json.")] = "table",
-) -> int:
+def runs(format_: Annotated[str, typer.Option("--format", help="table or json.")] = "table") -> int:
     """List all runs with their progress."""
-    listed = [_run_fields(row) for row in _stored_runs()]
+    store = folded_store()
+    with store.read() as cursor:
+        known, called = stored_runs(cursor), labels(cursor)
+    listed: list[dict[str, Any]] = [
+        {
+            "run_id": row.run_id,
+            "name": called.get(row.run_id, Label()).name,
+            "tags": list(called.get(row.run_id, Label()).tags),
+            "state": state_of(row),
+            "doctor": row.doctor,
+            "patient": row.patient,
+            "grader": row.grader,
+            "trials_done": row.done,
+            "trials_planned": row.planned,
+            "calls": sum(use.calls for use in row.use.values()),
+            "tokens": sum(use.prompt_tokens + use.completion_tokens for use in row.use.values()),
+            "cost_usd": row.cost_usd,
+        }
+        for row in known
+    ]
     if format_ == "json":
         print(json.dumps(listed, indent=1))
         return 0
@@ -218,7 +224,48 @@ def runs(
     for row in listed:
         done = f"{row['trials_done']}/{row['trials_planned']} trials"
         cost = "cost unknown" if row["cost_usd"] is None else f"${row['cost_usd']:,.2f}"
-        print(f"{row['run_id']}  {row['state']:<9} {done:>16}  {row['doctor']}{f'  {cost}' if row['calls'] else ''}")
+        more = [cost] * bool(row["calls"]) + [row["name"]] * bool(row["name"]) + [f"[{tag}]" for tag in row["tags"]]
+        print("  ".join([f"{row['run_id']}  {row['state']:<9} {done:>16}  {row['doctor']}", *more]))
+    return 0
+
+
+def label(
+    run: Annotated[str, typer.Argument(help="The run, or the beginning of its name.")],
+    name: Annotated[str | None, typer.Option(help="What it is called; empty: by its doctor and cases.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="A tag; again for another. Replaces those before.")] = None,
+    note: Annotated[str | None, typer.Option(help="What there is to know of it.")] = None,
+) -> int:
+    """Name a run, put it under tags, note something of it; what is not given stays as it is."""
+    store = folded_store()
+    run_id = run_id_of(store, run)
+    with store.read() as cursor:
+        held = labels(cursor).get(run_id, Label())
+    new = Label(
+        held.name if name is None else name,
+        held.tags if tag is None else tuple(tag),
+        held.note if note is None else note,
+    )
+    label_run(store, run_id, new)
+    print(f"{run_id}: {new.name or 'no name'}; {', '.join(new.tags) or 'no tags'}")
+    return 0
+
+
+def delete(
+    run: Annotated[str, typer.Argument(help="The run, or the beginning of its name.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Delete without being asked.")] = False,
+) -> int:
+    """Delete a run with its conversations, answers, verdicts and scores; what it cost stays counted."""
+    store = folded_store()
+    run_id = run_id_of(store, run)
+    if is_running(run_id):
+        raise UsageError(f"Run {run_id} is under way: stop it first.")
+    with store.read() as cursor:
+        held = held_by(cursor, run_id)
+    print(f"{run_id}: {', '.join(f'{n:,} {what}' for what, n in vars(held).items())}. The calls stay counted.")
+    if not yes and not typer.confirm("Delete it for good?"):
+        return 1
+    delete_run(store, run_id)
+    print("Deleted.")
     return 0
 
 
@@ -228,30 +275,11 @@ def _stored_runs() -> list[RunProgress]:
         return stored_runs(cursor)
 
 
-def _run_fields(row: RunProgress) -> dict[str, Any]:
-    return {
-        "run_id": row.run_id,
-        "state": state_of(row),
-        "doctor": row.doctor,
-        "patient": row.patient,
-        "grader": row.grader,
-        "trials_done": row.done,
-        "trials_planned": row.planned,
-        "calls": sum(use.calls for use in row.use.values()),
-        "tokens": sum(use.prompt_tokens + use.completion_tokens for use in row.use.values()),
-        "cost_usd": row.cost_usd,
-    }
-
-
 def state_of(row: RunProgress) -> str:
     """Return ``running``, ``complete`` or ``stopped``."""
     if is_running(row.run_id):
         return "running"
     return "complete" if row.state == "complete" else "stopped"
-
-
-def _done() -> dict[str, int]:
-    return {row.run_id: row.done for row in _stored_runs()}
 
 
 def _carry_out(header: RunHeader, registry: Registry, concurrency: int, budget_usd: float | None) -> int:
@@ -277,11 +305,7 @@ def conclude(outcome: Outcome) -> int:
         print(f"Verdicts: {', '.join(f'{n} {verdict}' for verdict, n in progress.verdicts.most_common())}.")
     report = framework(outcome.header.protocol).measure
     print(f"See: python -m core report {report} --run {run_id}")
-    return _warn_of_failures(progress)
-
-
-def _warn_of_failures(progress: Progress) -> int:
-    """Say what providers broke; the status is 1 where nothing at all came of the run."""
+    # what providers broke; the status is 1 where nothing at all came of the run
     if not progress.failures:
         return 0
     message, _ = progress.failures.most_common(1)[0]

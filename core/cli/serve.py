@@ -23,9 +23,13 @@ def serve(
     _need_free(port)
     headless = "false" if browser and (os.environ.get("DISPLAY") or sys.platform in ("darwin", "win32")) else "true"
     command = [
-        sys.executable, "-m", "streamlit", "run", str(paths.ROOT / "app.py"),
-        f"--server.port={port}", f"--server.address={HOST}", f"--server.headless={headless}",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "pages.kit.server",
+        f"--server.port={port}",
+        f"--server.address={HOST}",
+        f"--server.headless={headless}",
+    ]
     print(f"Anamnesis is at http://{HOST}:{port} (Ctrl-C ends it).", flush=True)
     os.chdir(paths.ROOT)
     os.execv(sys.executable, command)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from core.case import Case
-from core.cli.folded import folded_store
+from core.cli.options import folded_store
 from core.datasets.select import select
 from core.errors import UsageError
 from core.frameworks.base import publisher
@@ -23,7 +23,6 @@ from core.text.case_items import ORDERS, ItemSet, items_from_json
 from core.words import duration
 
 if TYPE_CHECKING:
-    from core.training.export import Manifest
     from core.training.finetune import Metrics, Told
 
 _SHOWN_CLUSTERS = 10
@@ -47,13 +46,33 @@ def export_training(
 
     if order not in ORDERS:
         raise UsageError(f"{order!r} is no order: say {', '.join(ORDERS)}.")
-    settings = Settings(
-        order=order, seed=seed, test_share=test_share, similar=similar, dialogues=dialogues
-    )  # fmt: skip
+    settings = Settings(order=order, seed=seed, test_share=test_share, similar=similar, dialogues=dialogues)
     chosen = [case for selection in cases or ["library"] for case in select(selection, limit)]
-    training = build(chosen, settings, _stored_items(chosen))
+    # who gives the items that the database holds for a case as it is now
+    with folded_store().read() as cursor:
+        stored = newest_items(cursor, [case.case_key for case in chosen])
+    by_case = {(s.case_key, s.content_hash): s for s in stored}
+
+    def items_of(case: Case) -> ItemSet | None:
+        found = by_case.get((case.case_key, case.content_hash))
+        return ItemSet(items_from_json(found.items), found.made_by) if found else None
+
+    training = build(chosen, settings, items_of)
     write(out, training, force=force)
-    _tell_export(out, training.manifest)
+    for name, entry in training.manifest.files.items():
+        print(f"Wrote {entry.dialogues:,} dialogues of {entry.cases:,} cases to {out / name}.")
+    for row in training.manifest.specialties:
+        print(f"  {row.specialty:<30} {row.train:>5} train {row.test:>5} test")
+    clusters = training.manifest.near_duplicates
+    print(f"{len(clusters)} clusters of near-duplicate cases, each on one side.")
+    for cluster in clusters[:_SHOWN_CLUSTERS]:
+        print(f"  {', '.join(cluster)}")
+    if len(clusters) > _SHOWN_CLUSTERS:
+        print(f"  and {len(clusters) - _SHOWN_CLUSTERS} more; manifest.json has them all.")
+    if training.manifest.left_out:
+        print(f"Left out {len(training.manifest.left_out)} cases whose question does not ask for a diagnosis.")
+    for source in training.manifest.sources:
+        print(f"Licence of the {source.cases:,} cases of {source.dataset} ({source.source}): {source.licence}.")
     return 0
 
 
@@ -83,7 +102,7 @@ def train(
         raise UsageError(f"--lr must be above 0, not {lr:g}.")
     settings = Settings(
         epochs=epochs, lr=lr, batch_size=batch_size, max_length=max_length, seed=seed, lora=lora, generate=generate
-    )  # fmt: skip
+    )
     if dry_run:
         size = estimate(model, data, settings)
         print(
@@ -95,36 +114,6 @@ def train(
         metrics = fine_tune(model, data, out, settings, told, save_every=save_every or SAVE_EVERY)
     _tell_metrics(out, metrics)
     return 0 if metrics.finished else 1
-
-
-def _stored_items(cases: list[Case]) -> Callable[[Case], ItemSet | None]:
-    """Return who gives the items that the database holds for a case as it is now."""
-    with folded_store().read() as cursor:
-        stored = newest_items(cursor, [case.case_key for case in cases])
-    by_case = {(s.case_key, s.content_hash): s for s in stored}
-
-    def items_of(case: Case) -> ItemSet | None:
-        found = by_case.get((case.case_key, case.content_hash))
-        return ItemSet(items_from_json(found.items), found.made_by) if found else None
-
-    return items_of
-
-
-def _tell_export(out: Path, manifest: Manifest) -> None:
-    for name, entry in manifest.files.items():
-        print(f"Wrote {entry.dialogues:,} dialogues of {entry.cases:,} cases to {out / name}.")
-    for row in manifest.specialties:
-        print(f"  {row.specialty:<30} {row.train:>5} train {row.test:>5} test")
-    clusters = manifest.near_duplicates
-    print(f"{len(clusters)} clusters of near-duplicate cases, each on one side.")
-    for cluster in clusters[:_SHOWN_CLUSTERS]:
-        print(f"  {', '.join(cluster)}")
-    if len(clusters) > _SHOWN_CLUSTERS:
-        print(f"  and {len(clusters) - _SHOWN_CLUSTERS} more; manifest.json has them all.")
-    if manifest.left_out:
-        print(f"Left out {len(manifest.left_out)} cases whose question does not ask for a diagnosis.")
-    for source in manifest.sources:
-        print(f"Licence of the {source.cases:,} cases of {source.dataset} ({source.source}): {source.licence}.")
 
 
 def _tell_metrics(out: Path, metrics: Metrics) -> None:
@@ -153,9 +142,12 @@ def _progress() -> Iterator[Told]:
         yield _Lines()
         return
     columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
         TextColumn("{task.fields[loss]}"),
-    )  # fmt: skip
+    )
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("", loss="")
 

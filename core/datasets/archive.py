@@ -161,14 +161,10 @@ def _is_tar(path: Path) -> bool:
         with tarfile.open(path, "r|*") as archive:
             return archive.next() is not None
     except (tarfile.TarError, OSError, EOFError, lzma.LZMAError, zlib.error):
-        return _compressed_tar_name(path)
-
-
-def _compressed_tar_name(path: Path) -> bool:
-    """Say whether what cannot be read at all was at least meant as a tar archive."""
-    with path.open("rb") as file:
-        begins = file.read(6)
-    return begins.startswith((b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh"))
+        # whether what cannot be read at all was at least meant as a tar archive
+        with path.open("rb") as file:
+            begins = file.read(6)
+        return begins.startswith((b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh"))
 
 
 def _reason(error: Exception) -> str:

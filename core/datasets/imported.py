@@ -90,7 +90,7 @@ def check_name(name: str) -> None:
 
 def save(
     name: str, cases: list[Case], info: DatasetInfo | None = None, pictures: Mapping[str, Path] = _NO_PICTURES
-) -> Path:  # fmt: skip
+) -> Path:
     """Write a data set in one go: either the whole of it is there afterwards or what was there before.
 
     Without ``info`` the record of an earlier import is taken away, for it would speak of other cases. ``pictures`` are
@@ -100,20 +100,16 @@ def save(
     path = folder() / f"{name}.jsonl"
     try:
         with _alone(), _kept_pictures(path, cases, pictures):
-            _replace_both(path, cases, info)
+            about = _info_path(path.stem)
+            _write_half(path, (orjson.dumps(case.model_dump(mode="json")) + b"\n" for case in cases))
+            about.unlink(missing_ok=True)
+            os.replace(_half(path), path)
+            if info is not None:
+                _write_half(about, [info.model_dump_json(indent=1).encode()])
+                os.replace(_half(about), about)
     except OSError as error:
         raise AnamnesisError(f"The data set {name} cannot be kept in {folder()}: {error.strerror or error}.") from error
     return path
-
-
-def _replace_both(path: Path, cases: list[Case], info: DatasetInfo | None) -> None:
-    about = _info_path(path.stem)
-    _write_half(path, (orjson.dumps(case.model_dump(mode="json")) + b"\n" for case in cases))
-    about.unlink(missing_ok=True)
-    os.replace(_half(path), path)
-    if info is not None:
-        _write_half(about, [info.model_dump_json(indent=1).encode()])
-        os.replace(_half(about), about)
 
 
 @contextlib.contextmanager

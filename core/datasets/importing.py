@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from core.case import Case
 from core.datasets import imported
 from core.datasets.archive import GIGABYTE, Limits, opened
 from core.datasets.imported import KEPT_REASONS, DatasetInfo
@@ -59,9 +58,29 @@ def import_file(
     with list_in(path) as file:
         reading = read_cases(file, dataset, format, columns)
         _refuse(reading, file, skip_bad)
-        reading.cases = [_credited(case, source, licence) for case in reading.cases]
+        given = {"source": (source or "").strip(), "licence": (licence or "").strip()}
+        credit = {field: value for field, value in given.items() if value}
+        reading.cases = [case.model_copy(update=credit) if credit else case for case in reading.cases]
         findings = lint(reading.cases)
-        imported.save(dataset, reading.cases, _info(dataset, path, reading, findings), reading.pictures)
+        info = DatasetInfo(
+            name=dataset,
+            format=reading.format,
+            title=FORMATS[reading.format].title,
+            source=reading.cases[0].source,
+            licence=reading.cases[0].licence,
+            file_name=path.name,
+            imported_at=time.time(),
+            cases=len(reading.cases),
+            unit=reading.unit,
+            rejected=tuple(reading.rejected[:KEPT_REASONS]),
+            rejected_count=len(reading.rejected),
+            left_out=dict(Counter(reason for _, reason in reading.left_out).most_common(KEPT_REASONS)),
+            remarks=tuple(reading.remarks[:KEPT_REASONS]),
+            remarks_count=len(reading.remarks),
+            findings=len(findings),
+            severe_findings=sum(finding.severe for finding in findings),
+        )
+        imported.save(dataset, reading.cases, info, reading.pictures)
     return Imported(dataset, reading, findings)
 
 
@@ -93,34 +112,6 @@ def _refuse(reading: Reading, path: Path, skip_bad: bool) -> None:
         )
 
 
-def _credited(case: Case, source: str | None, licence: str | None) -> Case:
-    given = {"source": source, "licence": licence}
-    changes = {field: value.strip() for field, value in given.items() if value and value.strip()}
-    return case.model_copy(update=changes) if changes else case
-
-
-def _info(dataset: str, path: Path, reading: Reading, findings: list[Finding]) -> DatasetInfo:
-    first = reading.cases[0]
-    return DatasetInfo(
-        name=dataset,
-        format=reading.format,
-        title=FORMATS[reading.format].title,
-        source=first.source,
-        licence=first.licence,
-        file_name=path.name,
-        imported_at=time.time(),
-        cases=len(reading.cases),
-        unit=reading.unit,
-        rejected=tuple(reading.rejected[:KEPT_REASONS]),
-        rejected_count=len(reading.rejected),
-        left_out=dict(Counter(reason for _, reason in reading.left_out).most_common(KEPT_REASONS)),
-        remarks=tuple(reading.remarks[:KEPT_REASONS]),
-        remarks_count=len(reading.remarks),
-        findings=len(findings),
-        severe_findings=sum(finding.severe for finding in findings),
-    )
-
-
 @contextmanager
 def list_in(path: Path) -> Iterator[Path]:
     """Lend the list of cases that ``path`` is or packs; what is unpacked goes when it is given back.
@@ -133,8 +124,17 @@ def list_in(path: Path) -> Iterator[Path]:
         return
     with opened(path, _wanted, _LIMITS) as folder:
         lists = sorted(found for found in folder.rglob("*") if found.suffix.lower() in _LISTS and found.is_file())
-        if len(lists) != 1:
-            raise UsageError(_not_one(path, [str(found.relative_to(folder)) for found in lists]))
+        if not lists:
+            raise UsageError(
+                f"{path.name} is packed and holds no list of cases (CSV, JSON, JSON Lines or Parquet): put the list in "
+                "it, beside its pictures; of a spreadsheet, save a sheet as CSV."
+            )
+        if len(lists) > 1:
+            named = ", ".join(clipped(str(found.relative_to(folder))) for found in lists[:5])
+            more = ", …" if len(lists) > 5 else ""
+            raise UsageError(
+                f"{path.name} holds {len(lists)} lists of cases ({named}{more}): pack one with its pictures."
+            )
         yield lists[0]
 
 
@@ -142,13 +142,3 @@ def _wanted(member: PurePosixPath) -> bool:
     """Say whether a member is a list or a picture, and none of what a Mac adds."""
     hidden = any(part.startswith(".") or part == "__MACOSX" for part in member.parts)
     return not hidden and member.suffix.lower() in _LISTS | _PICTURES
-
-
-def _not_one(path: Path, lists: list[str]) -> str:
-    if not lists:
-        return (
-            f"{path.name} is packed and holds no list of cases (CSV, JSON, JSON Lines or Parquet): put the list in it, "
-            "beside its pictures; of a spreadsheet, save a sheet as CSV."
-        )
-    named = ", ".join(clipped(name) for name in lists[:5]) + (", …" if len(lists) > 5 else "")
-    return f"{path.name} holds {len(lists)} lists of cases ({named}): pack one with its pictures."

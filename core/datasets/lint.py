@@ -1,22 +1,85 @@
-"""Finds what is wrong with cases before they are run: leaks, missing parts, duplicates, unknown diseases."""
+"""Finds what is wrong with cases before they are run: leaks, missing parts, near duplicates, unknown diseases."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
+from rapidfuzz import fuzz, process
+
 from core.case import Case
-from core.datasets.near_duplicates import nearest_earlier
 from core.images import Image, kept
 from core.knowledge.base import Knowledge, words_of_name
 from core.text.suitability import picture_missing
 
+_ROWS = 256
+"""Texts whose letters are counted against those of the others at a time."""
+_LETTERS = 64
+"""Buckets in which the letters of a text are counted."""
+_ROUNDING = 1e-9
+
+
+def nearest_earlier(texts: Sequence[str], similar: float) -> list[tuple[int, int]]:
+    """Return (index, index of the nearest earlier text) of each text with an earlier one that is nearly the same.
+
+    Compared are the different words of a text in alphabetical order, by rapidfuzz's ``ratio``; ``similar`` is its least
+    value, 0–100, most 99.
+    """
+    plain = [" ".join(sorted(set(text.lower().split()))) for text in texts]
+    score, nearest = np.zeros(len(plain)), np.full(len(plain), -1)
+    for one, others in _candidates(plain, 1 - similar / 100):
+        found = process.cdist(
+            [plain[one]], [plain[i] for i in others], scorer=fuzz.ratio, score_cutoff=similar, dtype=np.float64
+        )[0]
+        alike = found > 0
+        for other, ratio in zip(others[alike].tolist(), found[alike].tolist(), strict=True):
+            later, earlier = max(one, other), min(one, other)
+            if (ratio, -earlier) > (score[later], -nearest[later]):
+                score[later], nearest[later] = ratio, earlier
+    return [(int(later), int(nearest[later])) for later in np.flatnonzero(nearest >= 0)]
+
+
+def _candidates(texts: Sequence[str], changed: float) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:
+    """Yield each text with those whose lengths and letters allow that at most the share ``changed`` differs.
+
+    That share of both lengths together is the number of letters put in or taken out, and the counts of letters differ
+    by no more than that. So no pair is missed, each comes once, and few are left to be compared letter by letter.
+    """
+    from scipy.spatial.distance import cdist  # type: ignore[import-untyped]  # slow to load
+
+    lengths = np.array([len(text) for text in texts], dtype=float)
+    order = np.argsort(lengths, kind="stable")
+    codes = (np.frombuffer(texts[i].encode("utf-32-le"), dtype=np.uint32) % _LETTERS for i in order)
+    counts = np.array([np.bincount(one, minlength=_LETTERS).astype(float) for one in codes])
+    counts = counts.reshape(len(texts), _LETTERS)
+    sizes = lengths[order]
+    longest = np.searchsorted(sizes, sizes * (1 + changed) / (1 - changed) + _ROUNDING, side="right")
+    for start in range(0, len(texts), _ROWS):
+        stop = min(start + _ROWS, len(texts))
+        end = int(longest[stop - 1])
+        apart = cdist(counts[start:stop], counts[start:end], "cityblock")
+        allowed = changed * (sizes[start:stop, None] + sizes[None, start:end]) + _ROUNDING
+        near = apart <= allowed
+        for row in range(stop - start):
+            columns = np.flatnonzero(near[row, row + 1 :]) + row + 1
+            if len(columns):
+                yield int(order[start + row]), order[start + columns]
+
+
 Fault = Literal[
-    "answer_not_among_choices", "answer_leaked", "duplicate", "missing_field", "unknown_disease", "repeated_choice",
-    "bare_question", "missing_picture",
-]  # fmt: skip
+    "answer_not_among_choices",
+    "answer_leaked",
+    "duplicate",
+    "missing_field",
+    "unknown_disease",
+    "repeated_choice",
+    "bare_question",
+    "missing_picture",
+]
 _NEAR_DUPLICATE = 95.0
 """Similarity in per cent (ratio of insertions and deletions, words sorted) from which two vignettes count as one."""
 
@@ -34,56 +97,34 @@ class Finding:
 def lint(cases: Iterable[Case], knowledge: Knowledge | None = None) -> list[Finding]:
     """Return all faults of a set of cases; with ``knowledge``, choices it does not know are named too."""
     listed = list(cases)
-    found = [finding for case in listed for finding in _lint_case(case, knowledge)]
-    return [*found, *_duplicates(listed)]
+    return [*(finding for case in listed for finding in _faults(case, knowledge)), *_duplicates(listed)]
 
 
-def _lint_case(case: Case, knowledge: Knowledge | None) -> list[Finding]:
-    known = _unknown(case, knowledge) if knowledge else []
-    return [*_choices(case), *_missing(case), *_picture(case), *_leaks(case), *known]
-
-
-def _choices(case: Case) -> list[Finding]:
+def _faults(case: Case, knowledge: Knowledge | None) -> Iterator[Finding]:
+    """Yield what is wrong with a case by itself."""
+    key, profile = case.case_key, case.profile
     lowered = [choice.lower() for choice in case.choices]
-    found = []
     if case.choices and case.answer.lower() not in lowered:
-        found.append(Finding(case.case_key, "answer_not_among_choices", f"the answer {case.answer!r} is no choice"))
+        yield Finding(key, "answer_not_among_choices", f"the answer {case.answer!r} is no choice")
     if len(set(lowered)) < len(lowered):
-        found.append(Finding(case.case_key, "repeated_choice", "a choice stands there twice"))
-    return found
-
-
-def _missing(case: Case) -> list[Finding]:
-    found = []
+        yield Finding(key, "repeated_choice", "a choice stands there twice")
     if not case.choices:
-        found.append(Finding(case.case_key, "missing_field", "there are no choices: mcq cannot be asked", False))
+        yield Finding(key, "missing_field", "there are no choices: mcq cannot be asked", False)
     if case.vignette == case.question:
-        message = "it is a bare question: there is no patient to ask"
-        found.append(Finding(case.case_key, "bare_question", message, False))
+        yield Finding(key, "bare_question", "it is a bare question: there is no patient to ask", False)
     elif "?" in case.vignette:
-        found.append(Finding(case.case_key, "missing_field", "the vignette still holds a question", False))
-    profile = case.profile
+        yield Finding(key, "missing_field", "the vignette still holds a question", False)
     if profile is not None and not (profile.demographics and profile.basic):
-        found.append(Finding(case.case_key, "missing_field", "the profile lacks demographics or basic facts"))
+        yield Finding(key, "missing_field", "the profile lacks demographics or basic facts")
     if profile is not None and (case.age is None or case.sex is None):
-        found.append(Finding(case.case_key, "missing_field", "age or sex is missing"))
-    return found
-
-
-def _picture(case: Case) -> list[Finding]:
-    """Name a case that nobody can solve without a picture, where its file was not brought along."""
-    if kept(case.images) or not picture_missing(case):
-        return []
-    what = "the picture that it speaks of is only an address" if case.images else "it speaks of a picture and has none"
-    return [Finding(case.case_key, "missing_picture", what, severe=False)]
-
-
-def _leaks(case: Case) -> list[Finding]:
-    """Look for the answer, or a synonym, in what the patient holds."""
-    texts = [("vignette", case.vignette)]
-    if case.profile is not None:
-        texts += [(f"fact {fact.key!r}", f"{fact.value}. {fact.lay}") for fact in case.profile.facts]
-    found = []
+        yield Finding(key, "missing_field", "age or sex is missing")
+    # nobody can solve the case without a picture, and its file was not brought along
+    if not kept(case.images) and picture_missing(case):
+        shown = "the picture that it speaks of is only an address"
+        yield Finding(key, "missing_picture", shown if case.images else "it speaks of a picture and has none", False)
+    # the answer, or a synonym, stands in what the patient holds
+    facts = profile.facts if profile is not None else ()
+    texts = [("vignette", case.vignette), *((f"fact {fact.key!r}", f"{fact.value}. {fact.lay}") for fact in facts)]
     for name in (case.answer, *case.synonyms):
         words = words_of_name(name)
         if not words or len("".join(words)) < 4:
@@ -91,16 +132,10 @@ def _leaks(case: Case) -> list[Finding]:
         pattern = re.compile(rf"\b{' '.join(map(re.escape, words))}\b")
         for where, text in texts:
             if pattern.search(" ".join(words_of_name(text))):
-                found.append(Finding(case.case_key, "answer_leaked", f"{name!r} stands in the {where}"))
-    return found
-
-
-def _unknown(case: Case, knowledge: Knowledge) -> list[Finding]:
-    return [
-        Finding(case.case_key, "unknown_disease", f"data/knowledge has no disease {choice!r}", False)
-        for choice in case.choices or (case.answer,)
-        if knowledge.disease(choice) is None
-    ]
+                yield Finding(key, "answer_leaked", f"{name!r} stands in the {where}")
+    for choice in case.choices or (case.answer,):
+        if knowledge is not None and knowledge.disease(choice) is None:
+            yield Finding(key, "unknown_disease", f"data/knowledge has no disease {choice!r}", False)
 
 
 def _duplicates(cases: list[Case]) -> list[Finding]:

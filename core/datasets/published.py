@@ -22,8 +22,10 @@ FOLDER = paths.DATA / "published"
 SPECIALTY_NAMES = {name.lower().replace(" ", "_"): name for name in SPECIALTIES}
 """Label of a specialty → our name of it."""
 RELEASE_DATASETS = {
-    "medqa_usmle": "MedQA_USMLE", "derm_public": "dermatology_public", "derm_private": "dermatology_private"
-}  # fmt: skip
+    "medqa_usmle": "MedQA_USMLE",
+    "derm_public": "dermatology_public",
+    "derm_private": "dermatology_private",
+}
 """Label of a data set → how the authors' case file spells it. In the tables by data set it means dermatology only."""
 
 

@@ -38,27 +38,24 @@ def select(selection: str, limit: int | None = None) -> list[Case]:
     dataset, _, part = selection.partition(":")
     cases = cases_of(dataset)
     if part:
-        cases = _narrow(cases, dataset, part)
+        specialty = next((s for s in SPECIALTIES if s.lower() == part.strip().lower()), None)
+        if specialty is not None:
+            chosen = [case for case in cases if case.specialty == specialty]
+            if not chosen:
+                raise UsageError(f"The data set {dataset} has no case of {specialty}.")
+            cases = chosen
+        else:
+            by_id = {case.case_key.partition("/")[2]: case for case in cases}
+            wanted = [name.strip() for name in part.split(",") if name.strip()]
+            unknown = [name for name in wanted if name not in by_id]
+            if unknown:
+                spelt = {name.lower(): name for name in (*SPECIALTIES, *by_id)}
+                near = [spelt[name] for name in difflib.get_close_matches(unknown[0].lower(), spelt, n=3)]
+                hint = f" Did you mean {' or '.join(near)}?" if near else ""
+                raise UsageError(f"{unknown[0]!r} is neither a specialty nor a case of {dataset}.{hint}")
+            cases = [by_id[name] for name in wanted]
     if limit is not None:
         if limit < 1:
             raise UsageError("--limit must be at least 1.")
         cases = cases[:limit]
     return cases
-
-
-def _narrow(cases: list[Case], dataset: str, part: str) -> list[Case]:
-    specialty = next((s for s in SPECIALTIES if s.lower() == part.strip().lower()), None)
-    if specialty is not None:
-        chosen = [case for case in cases if case.specialty == specialty]
-        if not chosen:
-            raise UsageError(f"The data set {dataset} has no case of {specialty}.")
-        return chosen
-    by_id = {case.case_key.partition("/")[2]: case for case in cases}
-    wanted = [name.strip() for name in part.split(",") if name.strip()]
-    unknown = [name for name in wanted if name not in by_id]
-    if unknown:
-        spelt = {name.lower(): name for name in (*SPECIALTIES, *by_id)}
-        near = [spelt[name] for name in difflib.get_close_matches(unknown[0].lower(), spelt, n=3)]
-        hint = f" Did you mean {' or '.join(near)}?" if near else ""
-        raise UsageError(f"{unknown[0]!r} is neither a specialty nor a case of {dataset}.{hint}")
-    return [by_id[name] for name in wanted]

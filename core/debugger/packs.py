@@ -11,7 +11,7 @@ import orjson
 from jinja2 import meta
 
 from core.agents.parts import parts_of
-from core.debugger.steps import TrialRecord, prompts_of
+from core.debugger.steps import prompts_of
 from core.debugger.stored import AS_RELEASED, load_record
 from core.debugger.templates import escaped, literal_template, template_of
 from core.errors import UsageError
@@ -40,7 +40,20 @@ def save_pack(name: str, base: str, edits: Mapping[str, str], *, overwrite: bool
     for prompt, template in edits.items():
         checked = _checked(pack, prompt, template)
         files[prompt] = f"{checked.header}{checked.source.rstrip()}\n"
-    _write(folder, files)
+    # put the whole folder in place at once, so that nobody ever meets half a pack
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder.parent))
+    try:
+        for name, text in files.items():
+            (draft / f"{name}.md").write_text(text, encoding="utf-8")
+            read_prompt(draft / f"{name}.md")
+        draft.chmod(0o755)
+        if folder.exists():
+            folder.rename(draft / ".replaced")
+        draft.rename(folder)
+        shutil.rmtree(folder / ".replaced", ignore_errors=True)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
     return folder
 
 
@@ -58,23 +71,6 @@ def _checked(pack: PromptPack, name: str, template: str) -> Prompt:
     return changed
 
 
-def _write(folder: Path, files: Mapping[str, str]) -> None:
-    """Put the whole folder in place at once, so that nobody ever meets half a pack."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder.parent))
-    try:
-        for name, text in files.items():
-            (draft / f"{name}.md").write_text(text, encoding="utf-8")
-            read_prompt(draft / f"{name}.md")
-        draft.chmod(0o755)
-        if folder.exists():
-            folder.rename(draft / ".replaced")
-        draft.rename(folder)
-        shutil.rmtree(folder / ".replaced", ignore_errors=True)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-
-
 def pack_from_trial(trial_id: str, name: str, *, overwrite: bool = False) -> Path:
     """Save a pack whose prompts are the wording that a stored or imported conversation really used.
 
@@ -89,35 +85,31 @@ def pack_from_trial(trial_id: str, name: str, *, overwrite: bool = False) -> Pat
     if not prompts_of(trial.header).changed:
         return save_pack(name, trial.header.prompt_pack, {}, overwrite=overwrite)
     own = framework(trial.header.protocol)
-    used = _used_prompts(trial, own.pack())
+    # prompt → template in the wording that was sent: the first of a prompt, for a run has one pack
+    base = own.pack()
+    if trial.system_prompt is not None:
+        used = {"doctor": template_of_release(trial.system_prompt, framework(trial.header.protocol))}
+    else:
+        found: dict[str, str] = {}
+        calls = [event.call for event in trial.events if isinstance(event, Called) and event.call.parts]
+        for part in (part for call in calls for part in parts_of(call)):
+            prompt = base.prompts.get(part.prompt or "")
+            if prompt is None or prompt.name in found:
+                continue
+            values = prompt.taken({"asks_for": trial.case.asks_for, **part.values})
+            try:
+                found[prompt.name] = template_of(part.content, prompt, values)
+            except UsageError:
+                # the wording leaves a value out; a list that cannot be told would stand for this case alone
+                if all(not isinstance(value, list | tuple) for value in values.values()):
+                    found[prompt.name] = literal_template(part.content, prompt, values)
+        used = found
     if not used:
         raise UsageError(
             "Nothing is recorded of the prompts that this conversation's models were sent, and its pack is no longer "
             "what it was: there is no wording to take."
         )
     return save_pack(name, own.name, used, overwrite=overwrite)
-
-
-def _used_prompts(trial: TrialRecord, base: PromptPack) -> dict[str, str]:
-    """Return prompt → template in the wording that was sent: the first of a prompt, for a run has one pack.
-
-    It is that of the kind of question this case asks; how the pack words other kinds is not known.
-    """
-    if trial.system_prompt is not None:
-        return {"doctor": template_of_release(trial.system_prompt, framework(trial.header.protocol))}
-    found: dict[str, str] = {}
-    calls = [event.call for event in trial.events if isinstance(event, Called) and event.call.parts]
-    for part in (part for call in calls for part in parts_of(call)):
-        prompt = base.prompts.get(part.prompt or "")
-        if prompt is None or prompt.name in found:
-            continue
-        values = prompt.taken({"asks_for": trial.case.asks_for, **part.values})
-        try:
-            found[prompt.name] = template_of(part.content, prompt, values)
-        except UsageError:  # the wording leaves a value out; a list that cannot be told would stand for this case alone
-            if all(not isinstance(value, list | tuple) for value in values.values()):
-                found[prompt.name] = literal_template(part.content, prompt, values)
-    return found
 
 
 def template_of_release(prompt: str, of: Framework) -> str:

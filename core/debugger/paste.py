@@ -50,10 +50,34 @@ class Pasted:
 
 def read_pasted(text: str) -> Pasted:
     """Recognise the parts of pasted text, JSON or CSV; never raises for any text."""
-    row = read_row(text)
-    if row is not None:
-        return _pasted(row, "row")
-    return _pasted(_read_text(cleaned(text)), "text")
+    pasted_row = read_row(text)
+    row = _read_text(cleaned(text)) if pasted_row is None else pasted_row
+    # a sentence for each part that was not recognised or looks wrong
+    notes = list(row.notes)
+    if not (row.vignette or row.question or row.choices or row.answer):
+        notes.append("Nothing was pasted: paste a vignette, with its question, choices and answer if there are any.")
+    else:
+        words = len(row.vignette.split())
+        if not row.vignette:
+            notes.append("No vignette was recognised: paste the patient's story too.")
+        if not row.question:
+            notes.append(f"No question was recognised: '{FINAL_QUESTION}' will be asked.")
+        if not row.choices:
+            notes.append("No choices were recognised: name them, or only free-response arms can be run.")
+        if row.answer is None:
+            notes.append("No answer was recognised: name it.")
+        if words > LONG_WORDS:
+            notes.append(f"The vignette has {words:,} words: check that it is one case.")
+    return Pasted(
+        row.vignette,
+        row.question or FINAL_QUESTION,
+        row.choices,
+        row.answer,
+        sections_of(row.vignette),
+        row.specialty,
+        "text" if pasted_row is None else "row",
+        tuple(notes),
+    )
 
 
 def _read_text(text: str) -> Row:
@@ -107,33 +131,6 @@ def _cut_question(body: str, has_choices: bool) -> tuple[str, str]:
     return (vignette, question) if vignette != body else (body, "")
 
 
-def _pasted(row: Row, layout: Literal["text", "row"]) -> Pasted:
-    notes = [*row.notes, *_missing(row)]
-    return Pasted(
-        row.vignette, row.question or FINAL_QUESTION, row.choices, row.answer, sections_of(row.vignette),
-        row.specialty, layout, tuple(notes),
-    )  # fmt: skip
-
-
-def _missing(row: Row) -> list[str]:
-    """Return a sentence for each part that was not recognised or looks wrong."""
-    if not (row.vignette or row.question or row.choices or row.answer):
-        return ["Nothing was pasted: paste a vignette, with its question, choices and answer if there are any."]
-    notes = []
-    if not row.vignette:
-        notes.append("No vignette was recognised: paste the patient's story too.")
-    if not row.question:
-        notes.append(f"No question was recognised: '{FINAL_QUESTION}' will be asked.")
-    if not row.choices:
-        notes.append("No choices were recognised: name them, or only free-response arms can be run.")
-    if row.answer is None:
-        notes.append("No answer was recognised: name it.")
-    words = len(row.vignette.split())
-    if words > LONG_WORDS:
-        notes.append(f"The vignette has {words:,} words: check that it is one case.")
-    return notes
-
-
 def case_of(
     pasted: Pasted,
     specialty: str | None = None,
@@ -157,30 +154,33 @@ def case_of(
         raise UsageError("There is no vignette: paste the patient's story, not only the question.")
     if specialty not in SPECIALTIES:
         raise UsageError(f"The specialty '{specialty}' is unknown: choose one of {', '.join(SPECIALTIES)}.")
-    right = _right(pasted.answer if answer is None else answer, named)
+    twice = [choice for choice in named if [c.lower() for c in named].count(choice.lower()) > 1]
+    if twice:
+        raise UsageError(f"The choice '{twice[0]}' stands there twice: each choice is named once.")
+    given = pasted.answer if answer is None else answer
+    if given is None or not given.strip():
+        raise UsageError("There is no answer: name the right diagnosis.")
+    right, note = meant(given, named)  # in the words of the choices
+    if right is None or (named and right not in named):
+        raise UsageError(note or f"The answer '{given}' is none of the choices: correct it.")
     content = "\0".join((story, asked, *named, right))
     age, sex = read_demographics(story)
     try:
         return Case(
             case_key=f"{DATASET}/{hashlib.sha256(content.encode(errors='replace')).hexdigest()[:8]}",
-            dataset=DATASET, specialty=specialty, vignette=story, question=asked, choices=named, answer=right,
-            synonyms=tuple(synonyms), age=age, sex=sex, source="pasted",
-        )  # fmt: skip
+            dataset=DATASET,
+            specialty=specialty,
+            vignette=story,
+            question=asked,
+            choices=named,
+            answer=right,
+            synonyms=tuple(synonyms),
+            age=age,
+            sex=sex,
+            source="pasted",
+        )
     except ValidationError as error:
         raise UsageError(f"This cannot be a case: {error.errors()[0]['msg']}.") from error
-
-
-def _right(answer: str | None, choices: tuple[str, ...]) -> str:
-    """Return the answer in the words of the choices."""
-    twice = [choice for choice in choices if [c.lower() for c in choices].count(choice.lower()) > 1]
-    if twice:
-        raise UsageError(f"The choice '{twice[0]}' stands there twice: each choice is named once.")
-    if answer is None or not answer.strip():
-        raise UsageError("There is no answer: name the right diagnosis.")
-    right, note = meant(answer, choices)
-    if right is None or (choices and right not in choices):
-        raise UsageError(note or f"The answer '{answer}' is none of the choices: correct it.")
-    return right
 
 
 _BLANKS = dict.fromkeys(

@@ -13,7 +13,7 @@ import orjson
 
 from core.case import split_question
 from core.datasets.readers import FORMATS
-from core.datasets.readers.specialties import known_specialty
+from core.datasets.readers.item import known_specialty
 
 _LETTERS = "ABCDEFGHIJ"
 _MOST = len(_LETTERS)
@@ -255,7 +255,10 @@ def _cut(text: str) -> CutAnswer:
         value, before, end = _answer_at(lines, number)
         if value:
             left, rest = "\n".join([*lines[:number], before]).strip(), "\n".join(lines[end:]).strip()
-            kept = _kept(left, rest)
+            # what is not the answer: all of it where the answer stood first or between question and choices
+            stands_first = len(left.split()) < _FEW_WORDS
+            between = rest and find_choices(rest) is not None and find_choices(left) is None
+            kept = f"{left}\n{rest}".strip() if stands_first or between else left
             dropped = rest and kept == left
             notes = ("What follows the answer was left out of the vignette.",) if dropped else ()
             return CutAnswer(kept, value, notes)
@@ -280,13 +283,6 @@ def _answer_at(lines: Sequence[str], number: int) -> tuple[str | None, str, int]
 
 def _bare(value: str) -> str:
     return value.strip(' *_"“”').rstrip(".").strip()
-
-
-def _kept(before: str, after: str) -> str:
-    """Return what is not the answer: all of it where the answer stood first or between question and choices."""
-    stands_first = len(before.split()) < _FEW_WORDS
-    between = after and find_choices(after) is not None and find_choices(before) is None
-    return f"{before}\n{after}".strip() if stands_first or between else before
 
 
 def meant(answer: str, choices: Sequence[str]) -> tuple[str | None, str | None]:
@@ -373,12 +369,12 @@ def _json_rows(text: str) -> list[dict[str, Any]]:
         except orjson.JSONDecodeError:
             continue
         rows = read if isinstance(read, list) else [read]
-        return [row for row in rows if isinstance(row, dict) and any(stem in _lower(row) for stem in _STEMS)]
+        return [
+            row
+            for row in rows
+            if isinstance(row, dict) and any(stem in {str(key).strip().lower() for key in row} for stem in _STEMS)
+        ]
     return []
-
-
-def _lower(row: Mapping[str, Any]) -> set[str]:
-    return {str(key).strip().lower() for key in row}
 
 
 def _csv_rows(text: str) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from core.agents.base import CallFailed
 from core.agents.calls import Voice
-from core.agents.replies import Memory, Remembered, Replies
+from core.agents.memory import Memory, Remembered, Replies
 from core.errors import AnamnesisError
 from core.events import Called, Token
 from core.frameworks.base import default_pack

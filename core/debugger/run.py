@@ -112,9 +112,7 @@ class BenchRun:
 
     def start(self, registry: Registry, play: Play) -> None:
         """Start the trials in a thread of their own."""
-        threading.Thread(
-            target=self._run, args=(registry, play), name=f"bench {self.run_id}", daemon=True
-        ).start()  # fmt: skip
+        threading.Thread(target=self._run, args=(registry, play), name=f"bench {self.run_id}", daemon=True).start()
 
     def _run(self, registry: Registry, play: Play) -> None:
         try:
@@ -239,14 +237,15 @@ def matrix(events_by_trial: Mapping[int, Sequence[Event]], arms: Sequence[Arm] |
             arm = (event.format, event.question_type)
             if isinstance(event, Answered):
                 state: CellState = "invalid" if event.status == "invalid" else "answered"
-                cells[arm, number] = Cell(
-                    *arm, number, state, event.response, reason=event.reason, detail=event.detail
-                )  # fmt: skip
+                cells[arm, number] = Cell(*arm, number, state, event.response, reason=event.reason, detail=event.detail)
             elif cell := cells.get((arm, number)):
                 cells[arm, number] = replace(
-                    cell, state="graded", verdicts={**cell.verdicts, event.rule: event.verdict}, grader=event.grader,
+                    cell,
+                    state="graded",
+                    verdicts={**cell.verdicts, event.rule: event.verdict},
+                    grader=event.grader,
                     extracted=event.extracted if event.extracted is not None else cell.extracted,
-                )  # fmt: skip
+                )
     rows = sorted(
         dict.fromkeys(arms if arms is not None else [arm for arm, _ in cells]),
         key=lambda arm: (FORMATS.index(arm[0]), QUESTION_TYPES.index(arm[1])),

@@ -187,7 +187,46 @@ class _Reader:
                 self._kept = parent.turn
                 self._edited = any("message" in change for change in parent.changes)
             case Called():
-                self._called(event.call)
+                turn = len(self._dialogue)
+                match event.call.purpose:
+                    case "dialogue":
+                        kind: StepKind = "ask" if event.call.role == "doctor" else "reply"
+                        self._add(f"{kind}:{turn}", kind, event.call.role, event.call, event.call.response, turn=turn)
+                    case "probe":
+                        self._add(
+                            f"probe:{turn - 1}",
+                            "probe",
+                            event.call.role,
+                            event.call,
+                            event.call.response,
+                            turn=turn - 1,
+                        )
+                    case "answer":
+                        self._answers.append(event.call)
+                    case "extract" | "judge" if self._arm is not None:
+                        step = self._add(
+                            f"{event.call.purpose}:{_arm(self._arm)}",
+                            event.call.purpose,
+                            event.call.role,
+                            event.call,
+                            event.call.response,
+                            about=self._arm,
+                        )
+                        if event.call.purpose == "judge":
+                            named = step.messages[0].values.get("extracted") if step.messages else None
+                            verdict = (
+                                (read_yes_no(event.call.response) or "ungradable")
+                                if event.call.response is not None
+                                else None
+                            )
+                            rule: Rule = "frq_top3" if self._arm.question_type == "frq_top3" else "frq"
+                            self.steps[-1] = replace(
+                                step, extracted=named, verdicts=((rule, verdict),) if verdict else ()
+                            )
+                    case purpose:
+                        self._add(
+                            purpose, _KINDS.get(purpose, "other"), event.call.role, event.call, event.call.response
+                        )
             case Utterance():
                 self._said(event)
             case Ended():
@@ -214,29 +253,6 @@ class _Reader:
             case _:
                 pass
 
-    def _called(self, call: CallRecord) -> None:
-        turn = len(self._dialogue)
-        match call.purpose:
-            case "dialogue":
-                kind: StepKind = "ask" if call.role == "doctor" else "reply"
-                self._add(f"{kind}:{turn}", kind, call.role, call, call.response, turn=turn)
-            case "probe":
-                self._add(f"probe:{turn - 1}", "probe", call.role, call, call.response, turn=turn - 1)
-            case "answer":
-                self._answers.append(call)
-            case "extract" | "judge" if self._arm is not None:
-                self._grading(call.purpose, call, self._arm)
-            case purpose:
-                self._add(purpose, _KINDS.get(purpose, "other"), call.role, call, call.response)
-
-    def _grading(self, kind: StepKind, call: CallRecord, about: Answered) -> None:
-        step = self._add(f"{kind}:{_arm(about)}", kind, call.role, call, call.response, about=about)
-        if kind == "judge":
-            named = step.messages[0].values.get("extracted") if step.messages else None
-            verdict = (read_yes_no(call.response) or "ungradable") if call.response is not None else None
-            rule: Rule = "frq_top3" if about.question_type == "frq_top3" else "frq"
-            self.steps[-1] = replace(step, extracted=named, verdicts=((rule, verdict),) if verdict else ())
-
     def _said(self, event: Utterance) -> None:
         before, self._dialogue = self._dialogue, (*self._dialogue, Turn(event.role, event.text))
         given = event.turn < self._kept or (event.turn == self._kept and self._edited and event.call_id is None)
@@ -258,7 +274,7 @@ class _Reader:
         reason: Verdict = "refused" if event.reason == "refusal" else "provider_error"
         if not self._change(
             lambda s: s.kind in ("ask", "reply") and s.turn == turn, response=None, reason=reason, detail=event.detail
-        ):  # fmt: skip
+        ):
             role: Speaker = "doctor" if self._dialogue[-1].role == "patient" else "patient"
             kind: StepKind = "ask" if role == "doctor" else "reply"
             self._by_rule(kind, role, turn=turn, reason=reason, detail=event.detail)
@@ -319,9 +335,17 @@ class _Reader:
         return False
 
     def _by_rule(
-        self, kind: StepKind, role: RoleName, *, before: Dialogue | None = None, about: Answered | None = None,
-        model: str | None = None, turn: int | None = None, known: bool = True, **outcome: Any,
-    ) -> None:  # fmt: skip
+        self,
+        kind: StepKind,
+        role: RoleName,
+        *,
+        before: Dialogue | None = None,
+        about: Answered | None = None,
+        model: str | None = None,
+        turn: int | None = None,
+        known: bool = True,
+        **outcome: Any,
+    ) -> None:
         """Add a step that no model was asked for."""
         key = f"{kind}:{_arm(about)}" if about else kind if turn is None else f"{kind}:{turn}"
         player = model or str(getattr(self._header, role, None) or self._header.settings.get(role) or "")
@@ -331,9 +355,18 @@ class _Reader:
             said = dialogue_parts(dialogue, role) if kind in ("ask", "reply") else []
             note = _REMEMBERED if remembered else _SAID_BEFORE if said else _GIVEN
             self._add(
-                key, kind, role, None, turn=turn, about=about, parts=said, model=player, note=note,
-                not_again=_NOT_AGAIN, **outcome,
-            )  # fmt: skip
+                key,
+                kind,
+                role,
+                None,
+                turn=turn,
+                about=about,
+                parts=said,
+                model=player,
+                note=note,
+                not_again=_NOT_AGAIN,
+                **outcome,
+            )
             return
         arm = (about.format, about.question_type) if about else None
         response, extracted = about.response if about else None, str(outcome.get("extracted") or "")
@@ -350,9 +383,18 @@ class _Reader:
             shown[0] = replace(shown[0], content=str(self._trial.system_prompt))
         note = "As the release holds it." if was_sent else _REMEMBERED if remembered else self._note(role, player)
         self._add(
-            key, kind, role, None, turn=turn, about=about, parts=shown, model=player, note=note,
-            would_be_sent=bool(shown) and not was_sent, **outcome,
-        )  # fmt: skip
+            key,
+            kind,
+            role,
+            None,
+            turn=turn,
+            about=about,
+            parts=shown,
+            model=player,
+            note=note,
+            would_be_sent=bool(shown) and not was_sent,
+            **outcome,
+        )
 
     def _note(self, role: RoleName, player: str) -> str:
         """Return what to know of messages that nobody was sent."""
@@ -362,10 +404,19 @@ class _Reader:
         return f"{said} {changed}".strip()
 
     def _add(
-        self, key: str, kind: StepKind, role: RoleName, call: CallRecord | None, response: str | None = None, *,
-        turn: int | None = None, about: Answered | None = None, parts: Sequence[Part] = (), model: str = "",
+        self,
+        key: str,
+        kind: StepKind,
+        role: RoleName,
+        call: CallRecord | None,
+        response: str | None = None,
+        *,
+        turn: int | None = None,
+        about: Answered | None = None,
+        parts: Sequence[Part] = (),
+        model: str = "",
         **outcome: Any,
-    ) -> Step:  # fmt: skip
+    ) -> Step:
         if call is not None:
             parts, model = parts_of(call), call.model
             changed = self._prompts.changed
@@ -380,10 +431,19 @@ class _Reader:
         spoken = f"Belief after message {number}" if kind == "probe" else f"{ROLE[role]}, message {number}"
         title = _TITLES.get(kind) or (spoken if turn is not None else f"{ROLE[role]}: {key}")
         step = Step(
-            f"{key}#{same + 1}" if same else key, kind, f"{title}{arm}", role, model, tuple(parts), response,
-            call=call, turn=turn, format=about.format if about else None,
-            question_type=about.question_type if about else None, **outcome,
-        )  # fmt: skip
+            f"{key}#{same + 1}" if same else key,
+            kind,
+            f"{title}{arm}",
+            role,
+            model,
+            tuple(parts),
+            response,
+            call=call,
+            turn=turn,
+            format=about.format if about else None,
+            question_type=about.question_type if about else None,
+            **outcome,
+        )
         self.steps.append(step)
         return step
 

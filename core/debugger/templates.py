@@ -113,7 +113,7 @@ class _Alignment:
 
 def _found(
     lost: Sequence[_Bit], text: str, taken: Sequence[_Span], untouched: Sequence[_Span], prompt: Prompt
-) -> list[_Span]:  # fmt: skip
+) -> list[_Span]:
     """Return where the words of touched values stand, the longest first; raise where one is gone.
 
     Words that the template itself holds, as in an example, are taken for a value only where there are no others.

@@ -12,8 +12,8 @@ from typing import Any
 from core.agents.base import CallFailed, Grader, Said, Saying
 from core.agents.calls import Voice, call
 from core.agents.grader import read_extracted, read_yes_no, special_verdict
+from core.agents.memory import replies_in
 from core.agents.parts import Part, sent_messages
-from core.agents.replies import replies_in
 from core.debugger.question import finish, start_asking
 from core.debugger.steps import Step, StepKind, TrialRecord, by_rule_of, prompts_of
 from core.errors import UsageError
@@ -21,7 +21,6 @@ from core.events import Called, Failed, Graded, Purpose, Rule, Token, Utterance,
 from core.frameworks.answering import grade_answer
 from core.frameworks.base import default_pack, framework
 from core.frameworks.casting import Casting, full_name, is_model
-from core.frameworks.settings import FrameworkSettings
 from core.images import contents
 from core.journal import journal_path
 from core.live.session import Session
@@ -57,7 +56,12 @@ class _Player:
         if not sent:
             raise UsageError("Nothing is left to send: every message is empty.")
         if not is_model(self.model):
-            return self._by_rule(parts)
+            rules, step = by_rule_of(self.trial), self.step
+            if rules is None:
+                raise UsageError("The rules of this framework read the case and no messages: choose a model.")
+            lines = [e.text for e in self.trial.events if isinstance(e, Utterance) and e.role == "patient"]
+            arm = (step.format, step.question_type) if step.format and step.question_type else None
+            return rules.play(step.kind, arm, parts, lines)
         shown = pictures_of(sent)
         if shown and (why := refusal(self.registry.spec(self.model))):
             raise UsageError(why)
@@ -76,10 +80,11 @@ class _Player:
 
     def _address(self, role: str, name: str) -> str | None:
         """Return where a model is reached: as said now, else where the run reached whoever had the role."""
-        held = {key: str(self.trial.header.settings.get(key) or "") for key in ("base_url", "own_address")}
-        settings = FrameworkSettings(base_url=held["base_url"] or None, own_address=held["own_address"])
+        settings = framework(self.trial.header.protocol).stored_settings(self.trial.header.settings)
         seated = str(getattr(self.trial.header, role, None) or self.trial.header.settings.get(role) or "")
-        return self.base_url or (settings.address_of(role) if name == seated else settings.base_url)
+        if self.base_url or name == seated:
+            return self.base_url or settings.address_of(role)
+        return None if is_model(name) and self.registry.has_own_address(name) else settings.base_url
 
     def _sampling(self) -> Sampling:
         """Return how the step was sampled; where no model replied to it, how its role is in a run."""
@@ -96,14 +101,6 @@ class _Player:
             return doctors
         judging = self.step.role in ("grader", "solver", "staff") or self.step.kind == "probe"
         return Sampling(temperature=0.0 if judging else None, effort=effort)
-
-    def _by_rule(self, parts: Sequence[Part]) -> AsyncIterator[Saying]:
-        rules, step = by_rule_of(self.trial), self.step
-        if rules is None:
-            raise UsageError("The rules of this framework read the case and no messages: choose a model.")
-        lines = [e.text for e in self.trial.events if isinstance(e, Utterance) and e.role == "patient"]
-        arm = (step.format, step.question_type) if step.format and step.question_type else None
-        return rules.play(step.kind, arm, parts, lines)
 
 
 def start_rerun(

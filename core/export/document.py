@@ -7,10 +7,9 @@ derives from it what readers are shown. It never holds keys; addresses come with
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import duckdb
@@ -68,7 +67,7 @@ class Document:
     @property
     def title(self) -> str:
         """What the document is about, on one line."""
-        names = [_short(talk.case_key) for talk in self.talks]
+        names = [talk.case_key.partition("/")[2] or talk.case_key for talk in self.talks]
         about = _listed(names)
         doctors = _listed([talk.doctor for talk in self.talks if talk.doctor != UNKNOWN])
         if len(self.talks) == 1:
@@ -110,7 +109,11 @@ def cast_of(played: Run | RunHeader) -> Run:
     values = {f.name: getattr(played, f.name) for f in fields(Run)}
     cases = len(played.cases) if isinstance(played, RunHeader) else played.cases
     values |= {"arms": tuple((format_, question_type) for format_, question_type in played.arms)}
-    values |= {"cases": cases, "settings": _shareable(played.settings), "prompt_pack": _name(played.prompt_pack)}
+    shareable = {
+        k: without_credentials(v) if k == "base_url" and isinstance(v, str) else v for k, v in played.settings.items()
+    }
+    name = Path(played.prompt_pack).name if Path(played.prompt_pack).is_absolute() else played.prompt_pack
+    values |= {"cases": cases, "settings": shareable, "prompt_pack": name}
     return Run(**values)
 
 
@@ -144,18 +147,6 @@ def _begun(events: tuple[Event, ...], case_key: str) -> Talk:
     return Talk(started.trial_id, started.case_key, started.trial, started.seed, events, parent=started.parent)
 
 
-def _shareable(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: without_credentials(v) if k == "base_url" and isinstance(v, str) else v for k, v in settings.items()}
-
-
-def _name(prompt_pack: str) -> str:
-    return Path(prompt_pack).name if Path(prompt_pack).is_absolute() else prompt_pack
-
-
 def _listed(names: Sequence[str]) -> str:
     *first, last = dict.fromkeys(names) or [""]
     return f"{', '.join(first)} and {last}" if first else last
-
-
-def _short(case_key: str) -> str:
-    return case_key.partition("/")[2] or case_key

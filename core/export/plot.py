@@ -46,39 +46,32 @@ def plot_of(probes: Sequence[Probed], case: Case | None) -> Plot | None:
     """
     if not probes:
         return None
-    table = [{name: _share(p) for name, p in probe.differential} for probe in probes]
-    right = _right_names(case)
-    chosen = _chosen(table, right)
-    across = [_x(n, len(probes)) for n in range(len(probes))]
-    lines = [
-        Line(
-            name, colour, normalise_name(name) in right,
-            tuple((x, _y(shares.get(name, 0.0))) for x, shares in zip(across, table, strict=True)),
-            table[-1].get(name, 0.0),
-        )
-        for colour, name in enumerate(chosen)
-    ]  # fmt: skip
-    lines.sort(key=lambda line: -line.last)
-    step = math.ceil(len(probes) / _MOST_TICKS)
-    ticks = [(x, str(probe.turn + 1)) for x, probe in zip(across, probes, strict=True)][::step]
-    return Plot(tuple(lines), tuple(ticks), tuple((_y(share), f"{share:.0%}") for share in (0, 0.25, 0.5, 0.75, 1)))
-
-
-def _chosen(table: Sequence[dict[str, float]], right: set[str]) -> list[str]:
+    table = [
+        {name: (min(1.0, max(0.0, p)) if math.isfinite(p) else 0.0) for name, p in probe.differential}
+        for probe in probes
+    ]
+    right = {normalise_name(name) for name in (case.answer, *case.synonyms)} if case else set()
     peaks: dict[str, float] = {}
     for shares in table:
         for name, share in shares.items():
             peaks[name] = max(share, peaks.get(name, 0.0))
     ranked = sorted(peaks, key=lambda name: (normalise_name(name) not in right, -peaks[name]))
-    return ranked[:_MOST_LINES]
-
-
-def _right_names(case: Case | None) -> set[str]:
-    return {normalise_name(name) for name in (case.answer, *case.synonyms)} if case else set()
-
-
-def _share(probability: float) -> float:
-    return min(1.0, max(0.0, probability)) if math.isfinite(probability) else 0.0
+    chosen = ranked[:_MOST_LINES]
+    across = [_x(n, len(probes)) for n in range(len(probes))]
+    lines = [
+        Line(
+            name,
+            colour,
+            normalise_name(name) in right,
+            tuple((x, _y(shares.get(name, 0.0))) for x, shares in zip(across, table, strict=True)),
+            table[-1].get(name, 0.0),
+        )
+        for colour, name in enumerate(chosen)
+    ]
+    lines.sort(key=lambda line: -line.last)
+    step = math.ceil(len(probes) / _MOST_TICKS)
+    ticks = [(x, str(probe.turn + 1)) for x, probe in zip(across, probes, strict=True)][::step]
+    return Plot(tuple(lines), tuple(ticks), tuple((_y(share), f"{share:.0%}") for share in (0, 0.25, 0.5, 0.75, 1)))
 
 
 def _x(n: int, count: int) -> str:

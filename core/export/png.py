@@ -1,18 +1,89 @@
-"""A document as one picture: the HTML page, drawn at its full height by an installed Chrome or Chromium."""
+"""A document as one picture: the HTML page, drawn at its full height by an installed Chromium without network."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import re
+import shutil
+import signal
+import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from core.errors import AnamnesisError
-from core.export.browser import NONE_FOUND, find_browser, run_browser
 from core.export.document import Document
 from core.export.html import POLICY, page_of
+
+NONE_FOUND = (
+    "There is no Chrome or Chromium on this machine to draw the picture: install one, or name it in CHROMIUM, or take "
+    "HTML instead."
+)
+_NAMES = (
+    "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge", "msedge",
+)  # fmt: skip
+_PLACES = (
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+    r"C:\Program Files\Google\Chrome\Application\chrome.exe",
+    r"C:\Program Files (x86)\Microsoft\Edge\Application\msedge.exe",
+)
+_FLAGS = (
+    "--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--disable-extensions", "--disable-quic",
+    "--disable-sync", "--disable-background-networking", "--disable-component-update", "--no-first-run",
+    "--no-default-browser-check", "--hide-scrollbars", "--mute-audio", "--log-level=3",
+    # whatever a page might ask for, no name leads anywhere
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+)  # fmt: skip
+
+
+def find_browser() -> str | None:
+    """Return the program named in ``CHROMIUM``, or an installed one, or ``None``."""
+    named = os.environ.get("CHROMIUM")
+    if named:
+        return shutil.which(named)
+    found = (shutil.which(name) for name in (*_NAMES, *_PLACES))
+    return next((path for path in found if path), None)
+
+
+def run_browser(browser: str, folder: Path, arguments: Sequence[str], deadline: float) -> str:
+    """Run the browser once with a profile in ``folder`` and return what it printed; nothing of it is left running.
+
+    Raises ``AnamnesisError`` where it fails or is not done at ``deadline`` (on the clock of ``time.monotonic``).
+    """
+    # the flag without which Chrome does not start as root; anybody else keeps the sandbox
+    sandbox = ["--no-sandbox"] if sys.platform == "linux" and os.geteuid() == 0 else []
+    command = [browser, *_FLAGS, *sandbox, f"--user-data-dir={folder / 'profile'}", *arguments]
+    printed = folder / "printed"  # a file: a pipe would stay open as long as any helper of the browser lives
+    try:
+        with printed.open("wb") as out:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.DEVNULL, start_new_session=True
+            )
+    except OSError as error:
+        why = f"The browser {browser} cannot be started ({error.strerror}): take HTML instead."
+        raise AnamnesisError(why) from error
+    try:
+        status = process.wait(max(0.1, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        raise AnamnesisError("The browser did not draw the picture in time: take HTML instead.") from None
+    finally:
+        # end the browser with the processes it started itself
+        with suppress(ProcessLookupError, PermissionError):
+            if hasattr(os, "killpg"):
+                os.killpg(process.pid, signal.SIGKILL)
+            else:
+                process.kill()
+        process.wait()
+    if status:
+        raise AnamnesisError(f"The browser {browser} failed (status {status}): take HTML instead.")
+    return printed.read_text(encoding="utf-8", errors="replace")
+
 
 WIDTHS = {1: 860, 2: 1240, 3: 1360, 4: 1360}
 """CSS pixels by the number of conversations beside one another."""
@@ -38,36 +109,33 @@ def to_png(document: Document) -> bytes:
     # a browser may still write to its profile while it is taken away
     with tempfile.TemporaryDirectory(prefix="anamnesis-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        height = _height(browser, folder, document, width, deadline)
-        return _drawn(browser, folder, document, width, height, deadline)
-
-
-def _height(browser: str, folder: Path, document: Document, width: int, deadline: float) -> int:
-    """Return how tall the page is: measured in a copy whose policy allows the one script that measures."""
-    digest = base64.b64encode(hashlib.sha256(_MEASURE.encode()).digest()).decode()
-    page = page_of(document, f"{POLICY}; script-src 'sha256-{digest}'")
-    head, _, tail = page.rpartition("</body>")
-    copy = f"{head}<script>{_MEASURE}</script></body>{tail}"
-    dom = run_browser(browser, folder, [f"--window-size={width},800", "--dump-dom", _written(folder, copy)], deadline)
-    found = _MEASURED.search(dom[:2_000])
-    if found is None:
-        raise AnamnesisError("The browser did not tell how tall the picture is: take HTML instead.")
-    height = int(found[1])
-    if height > TALLEST:
-        raise AnamnesisError(f"The picture would be {height:,} pixels tall, more than {TALLEST:,}: take HTML instead.")
-    return height
-
-
-def _drawn(browser: str, folder: Path, document: Document, width: int, height: int, deadline: float) -> bytes:
-    picture = folder / "picture.png"
-    arguments = [
-        f"--window-size={width},{height}", f"--force-device-scale-factor={2 if height <= _SHARP_UP_TO else 1}",
-        f"--screenshot={picture}", _written(folder, page_of(document, POLICY)),
-    ]  # fmt: skip
-    run_browser(browser, folder, arguments, deadline)
-    if not picture.exists():
-        raise AnamnesisError("The browser drew no picture: take HTML instead.")
-    return picture.read_bytes()
+        # how tall the page is: measured in a copy whose policy allows the one script that measures
+        digest = base64.b64encode(hashlib.sha256(_MEASURE.encode()).digest()).decode()
+        page = page_of(document, f"{POLICY}; script-src 'sha256-{digest}'")
+        head, _, tail = page.rpartition("</body>")
+        copy = f"{head}<script>{_MEASURE}</script></body>{tail}"
+        dom = run_browser(
+            browser, folder, [f"--window-size={width},800", "--dump-dom", _written(folder, copy)], deadline
+        )
+        found = _MEASURED.search(dom[:2_000])
+        if found is None:
+            raise AnamnesisError("The browser did not tell how tall the picture is: take HTML instead.")
+        height = int(found[1])
+        if height > TALLEST:
+            raise AnamnesisError(
+                f"The picture would be {height:,} pixels tall, more than {TALLEST:,}: take HTML instead."
+            )
+        picture = folder / "picture.png"
+        arguments = [
+            f"--window-size={width},{height}",
+            f"--force-device-scale-factor={2 if height <= _SHARP_UP_TO else 1}",
+            f"--screenshot={picture}",
+            _written(folder, page_of(document, POLICY)),
+        ]
+        run_browser(browser, folder, arguments, deadline)
+        if not picture.exists():
+            raise AnamnesisError("The browser drew no picture: take HTML instead.")
+        return picture.read_bytes()
 
 
 def _written(folder: Path, page: str) -> str:

@@ -264,13 +264,9 @@ def use(talk: Talk) -> list[Use]:
     """Return tokens, cost and time by role; what asked for beliefs or a rating stands apart from the dialogue."""
     calls: dict[str, list[CallRecord]] = {}
     for event in of_kind(talk, Called):
-        calls.setdefault(_caller(event.call), []).append(event.call)
+        apart = {"probe": ", probes of belief", "rate": ", rating of the doctor"}
+        calls.setdefault(f"{words.role(event.call.role)}{apart.get(event.call.purpose, '')}", []).append(event.call)
     return [_use(role, found) for role, found in calls.items()]
-
-
-def _caller(call: CallRecord) -> str:
-    apart = {"probe": ", probes of belief", "rate": ", rating of the doctor"}
-    return f"{words.role(call.role)}{apart.get(call.purpose, '')}"
 
 
 def _use(role: str, calls: list[CallRecord]) -> Use:

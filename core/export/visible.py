@@ -8,8 +8,11 @@ from __future__ import annotations
 import re
 
 _TURNING = {0x202A: "LRE", 0x202B: "RLE", 0x202C: "PDF", 0x202D: "LRO", 0x202E: "RLO"} | {
-    0x2066: "LRI", 0x2067: "RLI", 0x2068: "FSI", 0x2069: "PDI",
-}  # fmt: skip
+    0x2066: "LRI",
+    0x2067: "RLI",
+    0x2068: "FSI",
+    0x2069: "PDI",
+}
 """Unicode's bidirectional controls, with which a text can show another order than it has."""
 _CONTROLS = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\t\n"}
 _TURNING_MARKS: dict[int, str] = {code: f"[{name}]" for code, name in _TURNING.items()}

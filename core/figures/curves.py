@@ -23,10 +23,23 @@ class Point:
 
 
 def curves(
-    points: Sequence[Point], names: Mapping[str, str], colours: Mapping[str, str], along: Axis, axis: Axis,
-    *, height: int = 360, dark: bool = False,
-) -> go.Figure:  # fmt: skip
-    """Return a line for each series in the order of ``names``, with a band where there are intervals."""
+    points: Sequence[Point],
+    names: Mapping[str, str],
+    colours: Mapping[str, str],
+    along: Axis,
+    axis: Axis,
+    *,
+    height: int = 360,
+    steps: bool = False,
+    strong: str = "",
+    dark: bool = False,
+) -> go.Figure:
+    """Return a line for each series in the order of ``names``, with a band where there are intervals.
+
+    The custom data of a mark are what hovering says, its series, and where it lies along.
+
+    ``steps``: what holds until it changes, with the ground below filled. The ``strong`` series stands out.
+    """
     figure = go.Figure()
     for series, name in names.items():
         mine = sorted((point for point in points if point.series == series), key=lambda point: point.at)
@@ -37,20 +50,39 @@ def curves(
         if banded:
             ends = [point.at for point in banded]
             figure.add_scatter(
-                x=[*ends, *reversed(ends)], y=[*(p.high for p in banded), *(p.low for p in reversed(banded))],
-                fill="toself", fillcolor=faded(colours[series]), line={"width": 0}, mode="lines", hoverinfo="skip",
-                showlegend=False, legendgroup=series, name=f"{name}, interval",
-            )  # fmt: skip
+                x=[*ends, *reversed(ends)],
+                y=[*(p.high for p in banded), *(p.low for p in reversed(banded))],
+                fill="toself",
+                fillcolor=faded(colours[series]),
+                line={"width": 0},
+                mode="lines",
+                hoverinfo="skip",
+                showlegend=False,
+                legendgroup=series,
+                name=f"{name}, interval",
+            )
         figure.add_scatter(
-            x=x, y=[point.estimate for point in mine], mode="lines+markers", name=name, legendgroup=series,
-            line={"color": colours[series], "width": 2}, marker={"size": 5},
-            customdata=[_said(point, name, along, axis) for point in mine],
-            hovertemplate="%{customdata}<extra></extra>",
-        )  # fmt: skip
+            x=x,
+            y=[point.estimate for point in mine],
+            mode="lines" if steps else "lines+markers",
+            name=name,
+            legendgroup=series,
+            line={"color": colours[series], "width": 4 if series == strong else 2, "shape": "hv" if steps else None},
+            fill="tozeroy" if steps else None,
+            fillcolor=faded(colours[series]) if steps else None,
+            marker={"size": 7, "symbol": "diamond"} if series == strong else {"size": 5},
+            customdata=[[_said(point, name, along, axis), series, point.at] for point in mine],
+            hovertemplate="%{customdata[0]}<extra></extra>",
+        )
     figure.update_layout(
-        height=height, margin=MARGIN, legend=LEGEND, hovermode="closest", font={"size": 13},
-        xaxis=along.layout(dark=dark), yaxis=axis.layout(dark=dark),
-    )  # fmt: skip
+        height=height,
+        margin=MARGIN,
+        legend=LEGEND,
+        hovermode="closest",
+        font={"size": 13},
+        xaxis=along.layout(dark=dark),
+        yaxis=axis.layout(dark=dark),
+    )
     return figure
 
 

@@ -12,9 +12,11 @@ from core.errors import AnamnesisError, UsageError
 SUFFIXES = (".svg", ".png", ".pdf", ".html")
 WIDTH_MM = 180.0
 """Two columns of a journal's page."""
+COLUMN_MM = 88.0
+"""One column."""
 DOTS_PER_INCH = 300
 _PIXELS = 960
-"""Width at which a figure is laid out for print; the file's own size follows from ``WIDTH_MM``."""
+"""Width at which a figure of ``WIDTH_MM`` is laid out for print, narrower ones in proportion: type keeps its size."""
 _BROWSER = "BROWSER_PATH"
 """Where the library that draws looks for a browser first."""
 
@@ -25,8 +27,8 @@ def check_name(path: Path) -> None:
         raise UsageError(f"{path.name} is no figure's name: end it with {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}.")
 
 
-def picture_of(figure: go.Figure, suffix: str) -> bytes:
-    """Return a figure as the bytes of a file of this kind: a PNG has 300 dots an inch at two columns' width.
+def picture_of(figure: go.Figure, suffix: str, width_mm: float = WIDTH_MM) -> bytes:
+    """Return a figure as the bytes of a file of this kind; a PNG has 300 dots an inch at this width.
 
     Raises ``AnamnesisError`` where a picture is asked for and no Chrome or Chromium is installed.
     """
@@ -37,7 +39,10 @@ def picture_of(figure: go.Figure, suffix: str) -> bytes:
     scale = WIDTH_MM / 25.4 * DOTS_PER_INCH / _PIXELS if suffix == ".png" else 1
     try:
         drawn: bytes = figure.to_image(
-            format=suffix.removeprefix("."), width=_PIXELS, height=figure.layout.height or 480, scale=scale
+            format=suffix.removeprefix("."),
+            width=round(_PIXELS * width_mm / WIDTH_MM),
+            height=figure.layout.height or 480,
+            scale=scale,
         )
     except (RuntimeError, ValueError, OSError) as error:
         why = str(error).strip().splitlines()[0]

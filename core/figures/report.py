@@ -19,6 +19,8 @@ _FEW = 6
 """Places beyond which dots replace bars."""
 _LINE = 110
 """Characters of a line of the caption."""
+_TITLE = 96
+"""Characters of a line of the title."""
 _WORDS: dict[str, Mapping[Any, str]] = {"format": words.FORMAT, "question_type": words.QUESTION_TYPE}
 _SHORT, _LONG = 24, 48
 """Characters of a place below a bar, and of a name from which on it is broken."""
@@ -46,9 +48,10 @@ def figure_of(rows: Sequence[Row], title: str, *, dark: bool = False) -> go.Figu
     series = next((name for name in varying if name in _WHO), varying[0] if len(varying) > 1 else "")
     # what a series settles (the persona that its condition has) tells nothing beside it
     others = [
-        name for name in varying
+        name
+        for name in varying
         if name != series and len({(_word(row, series), _word(row, name)) for row in known}) > count.get(series, 1)
-    ]  # fmt: skip
+    ]
     place = max(others, key=count.__getitem__) if others else series or next(iter(count))
     between = [name for name in others if name != place]
     of = {one: _unit_of([row for row in known if _word(row, place) == one]) for one in _values(known, place)}
@@ -57,10 +60,13 @@ def figure_of(rows: Sequence[Row], title: str, *, dark: bool = False) -> go.Figu
         place, between = series, [place]
     unit = min(of.values(), key=("signed", "number", "a share").index)
     axis = Axis(
-        kinds[0].replace("_", " ").capitalize(), (0, 1.02) if unit == "a share" else None,
-        "+.2f" if unit == "signed" else "~g", None, {"signed": "+.3f", "a share": ".3f", "number": ".4g"}[unit],
+        kinds[0].replace("_", " ").capitalize(),
+        (0, 1.02) if unit == "a share" else None,
+        "+.2f" if unit == "signed" else "~g",
+        None,
+        {"signed": "+.3f", "a share": ".3f", "number": ".4g"}[unit],
         zero=unit == "signed",
-    )  # fmt: skip
+    )
     if free:
         axis = Axis()
     names = {one: _broken(one) for one in _values(known, series)}
@@ -81,19 +87,31 @@ def figure_of(rows: Sequence[Row], title: str, *, dark: bool = False) -> go.Figu
     return with_caption(figure, title, _caption(rows, known, varying))
 
 
-def with_caption(figure: go.Figure, title: str, caption: str) -> go.Figure:
-    """Put a title and a caption above a figure, for where no page stands around it."""
-    lines = textwrap.wrap(caption, _LINE)
-    top = 60 + 16 * len(lines) + (24 if figure.layout.annotations else 0)
+def with_caption(figure: go.Figure, title: str, caption: str, share: float = 1.0) -> go.Figure:
+    """Put a title and a caption above a figure, for where no page stands around it.
+
+    Where the figure is narrower than two columns, by this ``share``, its lines are shorter.
+    """
+    lines = textwrap.wrap(caption, round(_LINE * share))
+    heads = textwrap.wrap(title, round(_TITLE * share))
+    above = 24 if figure.layout.legend.yref == "paper" else 0
+    top = 40 + 20 * len(heads) + 16 * len(lines) + (24 if figure.layout.annotations else 0) + above
     figure.update_layout(
         title={
-            "text": title, "x": 0, "xref": "container", "xanchor": "left", "yref": "container", "y": 1,
-            "yanchor": "top", "pad": {"l": 12, "t": 12}, "font": {"size": 16},
+            "text": "<br>".join(heads),
+            "x": 0,
+            "xref": "container",
+            "xanchor": "left",
+            "yref": "container",
+            "y": 1,
+            "yanchor": "top",
+            "pad": {"l": 12, "t": 12},
+            "font": {"size": 16},
             "subtitle": {"text": "<br>".join(lines), "font": {"size": 12}},
         },
         height=(figure.layout.height or 400) + top,
         margin={**MARGIN, "t": top, "b": 40 if figure.layout.showlegend else 8},
-    )  # fmt: skip
+    )
     return figure
 
 
@@ -101,10 +119,14 @@ def _mark(row: Row, place: str, series: str, between: Sequence[str]) -> Mark:
     rest = f"{row.n:,} {row.unit}" if row.n is not None else ""
     left_out = counts_in_words(row.excluded)
     return Mark(
-        _word(row, place), row.estimate, row.low, row.high, _word(row, series),
+        _word(row, place),
+        row.estimate,
+        row.low,
+        row.high,
+        _word(row, series),
         " · ".join(_word(row, name) for name in between),
         ", ".join(filter(None, [rest, f"excluded: {left_out}" if left_out else ""])),
-    )  # fmt: skip
+    )
 
 
 def _word(row: Row, name: str) -> str:

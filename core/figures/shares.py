@@ -32,9 +32,16 @@ class Segment:
 
 
 def stacked(
-    labels: Sequence[str], segments: Sequence[Segment], title: str, unit: str,
-    *, whole: bool = True, percent: bool = False, row: int = 52, dark: bool = False,
-) -> go.Figure:  # fmt: skip
+    labels: Sequence[str],
+    segments: Sequence[Segment],
+    title: str,
+    unit: str,
+    *,
+    whole: bool = True,
+    percent: bool = False,
+    row: int = 52,
+    dark: bool = False,
+) -> go.Figure:
     """Return a bar for each label, made of shares; what does not occur is left out.
 
     ``unit`` is what is counted. ``whole``: the shares add up to 1. ``percent``: shares are written on the bars, and not
@@ -49,24 +56,41 @@ def stacked(
         said = [
             "<br>".join(filter(None, [label, f"{segment.name}: {n:,} {unit} ({share:.1%})", more]))
             for label, n, share, more in zip(labels, segment.counts, segment.shares, words, strict=True)
-        ]  # fmt: skip
+        ]
         figure.add_bar(
-            name=segment.name, orientation="h", y=list(labels), x=list(segment.shares),
+            name=segment.name,
+            orientation="h",
+            y=list(labels),
+            x=list(segment.shares),
             marker={"color": segment.colour},
             text=[
                 "" if share < _WRITTEN * end else f"{share:.0%}" if percent else f"{n:,}"
                 for n, share in zip(segment.counts, segment.shares, strict=True)
             ],
-            textposition="inside", insidetextanchor="middle", textangle=0, textfont={"color": segment.ink},
+            textposition="inside",
+            insidetextanchor="middle",
+            textangle=0,
+            textfont={"color": segment.ink},
             customdata=[(one, *own) for one, own in zip(said, data, strict=True)],
             hovertemplate="%{customdata[0]}<extra></extra>",
             unselected={"marker": {"opacity": 0.55}},
-        )  # fmt: skip
+        )
     figure.update_layout(
-        barmode="stack", height=116 + row * len(labels) + 12 * max(0, len(figure.data) - 3),
-        margin={**MARGIN, "r": 28}, bargap=0.33, legend=LEGEND, font={"size": 13},
-        xaxis={"title": title, "range": [0, end or 1.0], "tickformat": ".0%", "nticks": 7,
-               "ticklabeloverflow": "allow", "gridcolor": FAINT[dark]},
+        barmode="stack",
+        height=116 + row * len(labels) + 12 * max(0, len(figure.data) - 3),
+        margin={**MARGIN, "r": 28},
+        bargap=0.33,
+        legend=LEGEND,
+        showlegend=True,  # a single cause has to be named, too
+        font={"size": 13},
+        xaxis={
+            "title": title,
+            "range": [0, end or 1.0],
+            "tickformat": ".0%",
+            "nticks": 7,
+            "ticklabeloverflow": "allow",
+            "gridcolor": FAINT[dark],
+        },
         yaxis={"autorange": "reversed", "automargin": True},
-    )  # fmt: skip
+    )
     return figure

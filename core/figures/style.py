@@ -42,9 +42,15 @@ class Axis:
         """Return the axis as Plotly takes it."""
         held = {"range": list(self.range)} if self.range else {"rangemode": "tozero"}
         return {
-            "title": self.title, "tickformat": self.ticks, "gridcolor": FAINT[dark], "showgrid": True,
-            "zeroline": self.zero, "zerolinecolor": INK[dark], **({"dtick": self.step} if self.step else {}), **held,
-        }  # fmt: skip
+            "title": self.title,
+            "tickformat": self.ticks,
+            "gridcolor": FAINT[dark],
+            "showgrid": True,
+            "zeroline": self.zero,
+            "zerolinecolor": INK[dark],
+            **({"dtick": self.step} if self.step else {}),
+            **held,
+        }
 
 
 ACCURACY = Axis("Accuracy", (0, 1.02), ".1f", 0.2)
@@ -54,20 +60,28 @@ def whiskers(bounds: Iterable[tuple[float | None, float | None, float | None]], 
     """Return the intervals of (estimate, low, high) as Plotly takes them; where a bound is unknown, there is none."""
     held = list(bounds)
     return {
-        "type": "data", "symmetric": False, "thickness": 1.4, "width": width, "color": colour,
+        "type": "data",
+        "symmetric": False,
+        "thickness": 1.4,
+        "width": width,
+        "color": colour,
         "array": [None if v is None or high is None else high - v for v, _, high in held],
         "arrayminus": [None if v is None or low is None else v - low for v, low, _ in held],
-    }  # fmt: skip
+    }
 
 
 def in_rows(labels: Sequence[str], *, dark: bool = False) -> dict[str, Any]:
     """Return a vertical axis with a row for each label, the first on top, and a faint line between rows."""
     between = [place + 0.5 for place in range(len(labels) - 1)]
     return {
-        "range": [len(labels) - 0.5, -0.5], "tickvals": list(range(len(labels))), "ticktext": list(labels),
-        "automargin": True, "showgrid": False, "zeroline": False,
+        "range": [len(labels) - 0.5, -0.5],
+        "tickvals": list(range(len(labels))),
+        "ticktext": list(labels),
+        "automargin": True,
+        "showgrid": False,
+        "zeroline": False,
         "minor": {"tickvals": between, "showgrid": True, "gridcolor": FAINT[dark]},
-    }  # fmt: skip
+    }
 
 
 def faded(colour: str, share: float = 0.18) -> str:

@@ -10,21 +10,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from core.agents.base import CallFailed, Dialogue, Grader, Judgement, Material, Question, Said, Saying, Summariser
 from core.agents.mcq import judge_loose, judge_strict
-from core.case import Case
+from core.case import Case, Fact, Profile
 from core.errors import ProviderError
-from core.events import (
-    Answered,
-    Called,
-    Event,
-    Failed,
-    Format,
-    Graded,
-    QuestionType,
-    Rule,
-    Summarised,
-    Verdict,
-)
-from core.frameworks.base import Arm, Trial
+from core.events import Answered, Called, Event, Failed, Format, Graded, QuestionType, Rule, Summarised, Verdict
+from core.frameworks.base import Arm, Campaign, Trial
 from core.frameworks.conversation import Talk
 
 Answer = Callable[[Material, Question], AsyncIterator[Saying]]
@@ -175,13 +164,50 @@ def _verdict_of(error: ProviderError) -> Verdict:
 
 def _invalid(arm: Arm, verdict: Verdict, detail: str, called: Called | None = None) -> Answered:
     return Answered(
-        format=arm[0], question_type=arm[1], response=None, status="invalid", reason=verdict, detail=detail,
+        format=arm[0],
+        question_type=arm[1],
+        response=None,
+        status="invalid",
+        reason=verdict,
+        detail=detail,
         call_id=called.call.call_id if called else None,
-    )  # fmt: skip
+    )
 
 
 def _graded(arm: Arm, grader: str, judgement: Judgement) -> Graded:
     return Graded(
-        format=arm[0], question_type=arm[1], grader=grader, rule=judgement.rule, extracted=judgement.extracted,
-        verdict=judgement.verdict, call_ids=judgement.call_ids, rule_version=judgement.rule_version,
-    )  # fmt: skip
+        format=arm[0],
+        question_type=arm[1],
+        grader=grader,
+        rule=judgement.rule,
+        extracted=judgement.extracted,
+        verdict=judgement.verdict,
+        call_ids=judgement.call_ids,
+        rule_version=judgement.rule_version,
+    )
+
+
+def tokens_of(cases: Sequence[Case], text: Callable[[Case], str]) -> float:
+    """Return about how many tokens a text of the cases has on average."""
+    return sum(len(text(case).split()) for case in cases) / len(cases) * TOKENS_A_WORD
+
+
+def profile_words(case: Case, *parts: str) -> str:
+    """Return parts of a case's profile (``demographics``, ``basic``, ``optional``) as words."""
+    profile = case.profile or Profile()
+    facts: list[Fact] = [fact for part in parts for fact in getattr(profile, part)]
+    return " ".join(f"{fact.key} {fact.value}" for fact in facts)
+
+
+TOKENS_A_WORD = 4 / 3
+GRADING_TOKENS = 220
+"""Assumed prompt tokens of a call of the grader, which is called twice for a free response."""
+
+
+def graded(campaign: Campaign) -> tuple[int, float, float]:
+    """Return calls and tokens of the grader: two calls a free response, three for three diagnoses."""
+    trials = len(campaign.cases) * campaign.trials
+    free = sum(question_type == "frq" for _, question_type in campaign.arms)
+    three = sum(question_type == "frq_top3" for _, question_type in campaign.arms)
+    calls = trials * (2 * free + 3 * three)
+    return calls, calls * GRADING_TOKENS, calls * 4

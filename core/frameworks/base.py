@@ -10,29 +10,25 @@ import functools
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
-from core.agents import pictures
-from core.agents.base import Dialogue, Scene
-from core.agents.human import Human
-from core.agents.parts import Rules
-from core.agents.player import HumanPlayer, ModelPlayer, Player, Rule, RulePlayer
-from core.case import Case, Fact, Profile
+from core.agents.base import Dialogue
+from core.agents.parts import Rules, check_picture_prompt
+from core.agents.player import Rule
+from core.case import Case, Profile
 from core.errors import UsageError
 from core.events import FORMATS, QUESTION_TYPES, Event, Format, Parent, QuestionType, Started, Utterance
-from core.frameworks.casting import Casting, CastNames, full_name, is_model, is_rule, seated
+from core.frameworks.casting import GRADER, Casting, CastNames, Reach, Seat, full_name, is_model, seated
 from core.frameworks.release import Release
 from core.frameworks.settings import FrameworkSettings, flag_of, in_words, options_of
-from core.images import kept
 from core.journal import RunHeader
-from core.models.base import Sampling
 from core.models.registry import Registry
-from core.persona import PLAIN, Persona
+from core.models.settings import checked_address
 from core.prompts import PromptPack, load_pack
 from core.text.profiles import CaseId, Generated, Prepared
 
@@ -69,23 +65,6 @@ class Branch:
 
 
 @dataclass(frozen=True)
-class Seat:
-    """A role of a framework. ``rules`` are its reference kinds, the usual one first; empty: only models sit there.
-
-    ``tested`` is the seat of the model under test, ``no_human`` why a person cannot sit there (empty: one can).
-    """
-
-    role: str
-    title: str
-    rules: tuple[str, ...] = ()
-    tested: bool = False
-    no_human: str = ""
-
-
-GRADER = Seat("grader", "grader", ("reference/names",), no_human="people grade on the Experts page")
-
-
-@dataclass(frozen=True)
 class Campaign:
     """A whole campaign as asked for: cast × cases × trials × arms.
 
@@ -105,6 +84,10 @@ class Campaign:
     """The framework's name; the first one's where it is left empty."""
     settings: Any = None
     """The framework's own, an instance of its ``settings``; its defaults where nothing is given."""
+    keys: Mapping[str, SecretStr] = field(default_factory=dict, compare=False, repr=False)
+    """Seat → the key that was given for it alone; never stored."""
+    placed: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    """Seats of which it is decided where their models are reached."""
 
     def __post_init__(self) -> None:
         known = framework(self.protocol)
@@ -128,6 +111,22 @@ class Campaign:
     def tested(self) -> str:
         """Who is under test."""
         return self.names[self.framework.tested.role]
+
+    @property
+    def reach(self) -> dict[str, Reach]:
+        """Seat → how its model is reached, where that was said for it alone."""
+        addresses = self.settings.seat_addresses
+        return {seat: Reach(addresses.get(seat), self.keys.get(seat)) for seat in {**addresses, **self.keys}}
+
+    def reached(self, reach: Mapping[str, Reach]) -> Campaign:
+        """Return the campaign with some seats' models reached as is said; raise ``UsageError`` for no address."""
+        given = {seat: checked_address(f"the {seat}", how.address) for seat, how in reach.items() if how.address}
+        kept = {**self.settings.seat_addresses, **given}
+        return replace(
+            self,
+            settings=self.settings.but(addresses=" ".join(f"{seat}={kept[seat]}" for seat in sorted(kept))),
+            keys={**self.keys, **{seat: how.key for seat, how in reach.items() if how.key}},
+        )
 
     def choices_of_many(self) -> list[str]:
         """Return the choices of ``mcq_many``, or none where no arm asks it."""
@@ -229,16 +228,8 @@ class Framework(ABC):
         players: dict[str, Any] = {"grader": casting.grader(names.grader or GRADER.rules[0])}
         for seat in self.seats:
             if seat.role != GRADER.role:
-                players[seat.role] = self._player(seat, casting, names[seat.role])
+                players[seat.role] = casting.player(seat.role, names[seat.role], self.rules, seat.tested)
         return players
-
-    def _player(self, seat: Seat, casting: Casting, name: str) -> Player:
-        if name == "human":
-            return HumanPlayer(Human(seat.role, casting.listening()))
-        if is_rule(name):
-            return RulePlayer(seat.role, name, self.rules[name])
-        sampling = casting.sampling if seat.tested else Sampling()
-        return ModelPlayer(seat.role, casting.voice(seat.role, name, sampling), casting.pack)
 
     @abstractmethod
     def play(self, trial: Trial, cast: Any, settings: Any, branch: Branch | None = None) -> AsyncIterator[Event]:
@@ -306,9 +297,9 @@ class Framework(ABC):
         """Return a cast with aliases resolved and every seat taken; raise ``UsageError`` for who cannot sit there."""
         foreign = [seat for seat in names.extra if self.seat(seat) is None]
         if foreign:
-            raise UsageError(
-                f"--{foreign[0]} does not belong to {self.name}, whose seats are {_listed(s.role for s in self.seats)}."
-            )
+            *first, last = (seat.role for seat in self.seats)
+            seats = f"{', '.join(first)} and {last}" if first else last
+            raise UsageError(f"--{foreign[0]} does not belong to {self.name}, whose seats are {seats}.")
         tested = full_name(self.tested.title, names[self.tested.role], registry, self.tested.rules)
         full = {
             seat.role: seated(seat.role, seat.title, names[seat.role], tested, seat.rules, registry)
@@ -336,14 +327,16 @@ class Framework(ABC):
     def check(self, pack: PromptPack, settings: FrameworkSettings, names: CastNames) -> None:
         """Raise ``UsageError`` where the prompts cannot say what the settings ask for, such as pictures."""
         if settings.images:
-            pictures.check_pack(pack)
+            check_picture_prompt(pack)
 
     def read_settings(self, values: Mapping[str, object]) -> FrameworkSettings:
         """Return settings as somebody asks for them; raise ``UsageError`` with one sentence for what cannot be."""
         known = self.settings.model_fields
         for name in values:
             if name not in known:
-                raise UsageError(f"{flag_of(name)} does not belong to {self.name}: leave it out{_whose(name)}.")
+                owners = [one.name for one in frameworks().values() if name in one.settings.model_fields]
+                choose = f", or choose {' or '.join(owners)}" if owners else ""
+                raise UsageError(f"{flag_of(name)} does not belong to {self.name}: leave it out{choose}.")
         try:
             return self.settings(**values)
         except ValidationError as error:
@@ -416,36 +409,6 @@ class Framework(ABC):
         return (seat.title if seat else role.replace("_", " ")).capitalize()
 
 
-def started(of: Framework, trial: Trial, branch: Branch | None = None) -> Started:
-    """Return the event by which a trial of a framework begins."""
-    parent = branch.parent if branch else None
-    return Started(
-        trial_id=trial.trial_id, case_key=trial.case.case_key, trial=trial.number, seed=trial.seed, parent=parent,
-        framework=of.name, framework_version=of.version, condition=trial.condition,
-    )  # fmt: skip
-
-
-def scene_of(case: Case, seed: int, persona: Persona = PLAIN, *, named: bool = True, pictures: bool = False) -> Scene:
-    """Return the scene of a trial; a persona may say who speaks.
-
-    ``named`` tells the doctor the case's specialty (never for Other), ``pictures`` shows it those whose files were
-    brought along.
-    """
-    specialty = case.specialty if named and case.specialty != "Other" else ""
-    caregiver = (persona.speaker or case.speaker) == "caregiver"
-    return Scene(specialty, seed, caregiver, persona, kept(case.images) if pictures else ())
-
-
-def _whose(name: str) -> str:
-    owners = [one.name for one in frameworks().values() if name in one.settings.model_fields]
-    return f", or choose {' or '.join(owners)}" if owners else ""
-
-
-def _listed(words: Iterable[str]) -> str:
-    *first, last = words
-    return f"{', '.join(first)} and {last}" if first else last
-
-
 @functools.cache
 def frameworks() -> dict[str, Framework]:
     """Return every framework by name, in their order: the folders of this package and of extensions."""
@@ -495,67 +458,9 @@ def released(measure: str) -> Release:
     return found
 
 
-def kinds_in_words() -> dict[str, str]:
-    """Return reference kind → who plays by it and how, of the seats of all frameworks."""
-    words: dict[str, str] = {}
-    for one in frameworks().values():
-        for seat in one.seats:
-            for kind in seat.rules:
-                words.setdefault(kind, one.kinds.get(kind, f"Reference {seat.title} (rules, no model)"))
-    return words
-
-
-def seat_titles() -> dict[str, str]:
-    """Return role → its title, of the seats of all frameworks."""
-    return {seat.role: seat.title.capitalize() for one in reversed(frameworks().values()) for seat in one.seats}
-
-
 def default_pack(name_or_folder: str = "") -> PromptPack:
     """Return a pack as the first framework needs it, by default its own.
 
     Under that answers are graded wherever a framework's pack has no prompts for it.
     """
     return framework().pack(name_or_folder)
-
-
-def remarks(tested: str, others: Mapping[str, str]) -> tuple[str, ...]:
-    """Return in words what is to be known of a model's cast: that rules play beside it, that an answerer grades itself.
-
-    ``others`` are the full names of those at work beside the one under test, by seat.
-    """
-    if not is_model(tested) or tested.startswith("human/"):
-        return ()
-    titles = seat_titles()
-    ruled = [f"the {titles.get(role, role).lower()}" for role, name in others.items() if is_rule(name)]
-    *first, last = ruled or [""]
-    found = [f"rules play {', '.join(first)}{' and ' * bool(first)}{last}"] if ruled else []
-    grader = others.get("grader")
-    if grader and not is_rule(grader) and grader in (tested, others.get("solver")):
-        found.append(f"{grader} grades itself")
-    return tuple(found)
-
-
-def tokens_of(cases: Sequence[Case], text: Callable[[Case], str]) -> float:
-    """Return about how many tokens a text of the cases has on average."""
-    return sum(len(text(case).split()) for case in cases) / len(cases) * TOKENS_A_WORD
-
-
-def profile_words(case: Case, *parts: str) -> str:
-    """Return parts of a case's profile (``demographics``, ``basic``, ``optional``) as words."""
-    profile = case.profile or Profile()
-    facts: list[Fact] = [fact for part in parts for fact in getattr(profile, part)]
-    return " ".join(f"{fact.key} {fact.value}" for fact in facts)
-
-
-TOKENS_A_WORD = 4 / 3
-GRADING_TOKENS = 220
-"""Assumed prompt tokens of a call of the grader, which is called twice for a free response."""
-
-
-def graded(campaign: Campaign) -> tuple[int, float, float]:
-    """Return calls and tokens of the grader: two calls a free response, three for three diagnoses."""
-    trials = len(campaign.cases) * campaign.trials
-    free = sum(question_type == "frq" for _, question_type in campaign.arms)
-    three = sum(question_type == "frq_top3" for _, question_type in campaign.arms)
-    calls = trials * (2 * free + 3 * three)
-    return calls, calls * GRADING_TOKENS, calls * 4

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from pydantic import SecretStr
+
 from core.agents.base import Grader
 from core.agents.calls import Voice
 from core.agents.grader import LLMGrader
-from core.agents.human import Listen
+from core.agents.player import Human, HumanPlayer, Listen, ModelPlayer, Player, Rule, RulePlayer
 from core.agents.reference.doctor import ReferenceDoctor
 from core.agents.reference.grader import ReferenceGrader, ReferenceSummariser
 from core.agents.reference.patient import ReferencePatient
 from core.errors import UsageError
+from core.events import Speaker
 from core.models.base import Sampling
+from core.models.keys import find_key, seat_variable
 from core.models.registry import Registry
 from core.prompts import PromptPack
 
@@ -28,6 +32,23 @@ REFERENCE = {
     "summariser": ReferenceSummariser.name,
 }
 """The reference kind of each stored seat: rules and the project's own knowledge, no model."""
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A role of a framework. ``rules`` are its reference kinds, the usual one first; empty: only models sit there.
+
+    ``tested`` is the seat of the model under test, ``no_human`` why a person cannot sit there (empty: one can).
+    """
+
+    role: str
+    title: str
+    rules: tuple[str, ...] = ()
+    tested: bool = False
+    no_human: str = ""
+
+
+GRADER = Seat("grader", "grader", ("reference/names",), no_human="people grade on the page Judges, under Experts")
 
 
 class CastNames(Mapping[str, str]):
@@ -77,6 +98,33 @@ class CastNames(Mapping[str, str]):
         return {seat: name for seat, name in self._seats.items() if seat not in STORED_SEATS}
 
 
+@dataclass(frozen=True)
+class Reach:
+    """How the model of one seat is reached, where that is said for this seat alone.
+
+    Without an address it is the model's own. At an address that is given here no other key is sent than the one given
+    here. The key is nowhere stored: a run keeps addresses only.
+    """
+
+    address: str | None = None
+    key: SecretStr | None = None
+
+
+@dataclass(frozen=True)
+class MissingKey:
+    """A model that cannot be asked from ``seats`` until ``variable`` is set; as text it is a sentence that says so."""
+
+    seats: tuple[str, ...]
+    model: str
+    variable: str
+
+    def __str__(self) -> str:
+        return (
+            f"The key for {self.model} is missing: set the environment variable {self.variable}, or put it into "
+            f".streamlit/secrets.toml ({', '.join(self.seats)})."
+        )
+
+
 def is_model(name: str) -> bool:
     """Say whether a name stands for a language model (and not for the reference cast or a human)."""
     return name != "human" and not is_rule(name)
@@ -91,12 +139,13 @@ def seated(seat: str, title: str, named: str, tested: str, rules: Sequence[str],
     """Return the full name of who sits beside the one under test (a full name): the one named, else by default.
 
     A player by rule has the reference cast beside it. A model has the models files' ``[defaults]``, else itself; a
-    human, who is nobody's model, has the defaults too, else the reference cast. ``rules`` are the seat's reference
-    kinds, the usual one first; without any, a model must be named.
+    human, who is nobody's model, and an application, which is a doctor only, have the defaults too, else the reference
+    cast. ``rules`` are the seat's reference kinds, the usual one first; without any, a model must be named.
     """
     usual = rules[0] if rules else ""
     if not named and not is_rule(tested):
-        named = registry.default(seat) or (tested if is_model(tested) else usual)
+        plays_others = is_model(tested) and not registry.spec(tested).is_application
+        named = registry.default(seat) or (tested if plays_others else usual)
     return full_name(title, named or usual, registry, rules)
 
 
@@ -127,6 +176,8 @@ class Casting:
     base_url: str | None = None
     own_address: frozenset[str] = frozenset()
     """Seats whose models are reached where the models files say, and not at ``base_url``."""
+    reach: Mapping[str, Reach] = field(default_factory=dict)
+    """Seats of which it is said apart how their models are reached."""
     listen: Listen | None = None
     """Waits for what a person says; ``None`` where nobody is there."""
     grading: PromptPack | None = None
@@ -134,8 +185,27 @@ class Casting:
 
     def voice(self, seat: str, name: str, sampling: Sampling | None = None) -> Voice:
         """Return a model as it speaks from a seat; raise ``UsageError`` where its key is missing."""
-        base_url = None if seat in self.own_address else self.base_url
-        return Voice(self.registry.open(name, base_url=base_url), self.sampling if sampling is None else sampling)
+        base_url, reach = None if seat in self.own_address else self.base_url, self.reach.get(seat, Reach())
+        model = self.registry.open(
+            name,
+            base_url=reach.address or base_url,
+            key=reach.key or find_key(seat_variable(seat)),
+            find_key=not reach.address,
+        )
+        return Voice(model, self.sampling if sampling is None else sampling)
+
+    def speaker(self, role: Speaker, name: str, sampling: Sampling | None = None) -> Voice | Human | None:
+        """Return who speaks from a seat by name: a model's voice, a human, or ``None`` where rules play."""
+        if name == "human":
+            return Human(role, self.listening())
+        return self.voice(role, name, sampling) if is_model(name) else None
+
+    def player(self, role: Speaker, name: str, rules: Mapping[str, Rule], tested: bool) -> Player:
+        """Return a player for any seat; ``rules`` are reference kind → rule, ``tested`` samples as was asked for."""
+        speaker = self.speaker(role, name, None if tested else Sampling())
+        if isinstance(speaker, Voice):
+            return ModelPlayer(role, speaker, self.pack)
+        return HumanPlayer(speaker) if speaker else RulePlayer(role, name, rules[name])
 
     def grader(self, name: str) -> Grader:
         """Return a grader by name, with the provider's own sampling: the doctor's settings are not the judge's."""

@@ -1,4 +1,4 @@
-"""A conversation as it grows: what is said, by whom, and how it ends; shared by every framework."""
+"""A conversation as it grows: how it begins, what is said, by whom, and how it ends; shared by every framework."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from core.agents.base import CallFailed, Dialogue, Probe, Said, Saying, Scene, Turn
+from core.case import Case
 from core.errors import ProviderError
-from core.events import Ended, EndReason, Event, Failed, Probed, Speaker, Utterance
+from core.events import Ended, EndReason, Event, Failed, Probed, Speaker, Started, Utterance
+from core.frameworks.base import Branch, Framework, Trial
+from core.images import kept
+from core.persona import PLAIN, Persona
 
 FINAL_DIAGNOSIS = "Final Diagnosis"
 """The words by which a doctor ends a conversation."""
@@ -81,3 +85,29 @@ def concluded(text: str) -> EndReason | None:
     if FINAL_DIAGNOSIS in text:
         return "final_diagnosis"
     return None if "?" in text else "no_question"
+
+
+def started(of: Framework, trial: Trial, branch: Branch | None = None) -> Started:
+    """Return the event by which a trial of a framework begins."""
+    parent = branch.parent if branch else None
+    return Started(
+        trial_id=trial.trial_id,
+        case_key=trial.case.case_key,
+        trial=trial.number,
+        seed=trial.seed,
+        parent=parent,
+        framework=of.name,
+        framework_version=of.version,
+        condition=trial.condition,
+    )
+
+
+def scene_of(case: Case, seed: int, persona: Persona = PLAIN, *, named: bool = True, pictures: bool = False) -> Scene:
+    """Return the scene of a trial; a persona may say who speaks.
+
+    ``named`` tells the doctor the case's specialty (never for Other), ``pictures`` shows it those whose files were
+    brought along.
+    """
+    specialty = case.specialty if named and case.specialty != "Other" else ""
+    caregiver = (persona.speaker or case.speaker) == "caregiver"
+    return Scene(specialty, seed, caregiver, persona, kept(case.images) if pictures else ())

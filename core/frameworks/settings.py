@@ -42,13 +42,18 @@ class FrameworkSettings(BaseModel):
     model_seed: int | None = option(None, "Seed that the provider is given.", label="Seed of the model", place="")
     base_url: str | None = option(None, "Address of an OpenAI-compatible server.", label="Server address", place="")
     reasoning_effort: str = option(
-        "", "How much the doctor's model is to think: none, minimal, low, medium, high, or its own word.",
-        label="Reasoning effort", flag="--effort", place="", pattern=r"^([\w.-]{1,32})?$",
-    )  # fmt: skip
+        "",
+        "How much the doctor's model is to think: none, minimal, low, medium, high, or its own word.",
+        label="Reasoning effort",
+        flag="--effort",
+        place="",
+        pattern=r"^([\w.-]{1,32})?$",
+    )
     images: Literal["", "with"] = option(
         "", "with: the doctor's model is sent the cases' pictures too; or without.", place=""
     )
     own_address: str = option("", "Seats, with commas, reached at their own address and not at base_url.", place="")
+    addresses: str = option("", "Addresses of single seats: seat=address, with blanks between them.", place="")
 
     @property
     def sampling(self) -> Sampling:
@@ -57,7 +62,15 @@ class FrameworkSettings(BaseModel):
 
     def address_of(self, seat: str) -> str | None:
         """Return the address given for the model of a seat; ``None`` for the one that the models files know."""
+        if own := self.seat_addresses.get(seat):
+            return own
         return None if seat in self.own_address.split(",") else self.base_url
+
+    @property
+    def seat_addresses(self) -> dict[str, str]:
+        """Seat → the address that was given for it alone."""
+        pairs = (pair.partition("=") for pair in self.addresses.split())
+        return {seat: address for seat, _, address in pairs}
 
     def but(self, **changes: Any) -> FrameworkSettings:
         """Return the settings with changes, as they are (a full campaign may hold values that nobody could ask for)."""
@@ -67,11 +80,9 @@ class FrameworkSettings(BaseModel):
         """Return the settings that identify a run; what is off (0, "" or no) does not count, unless 0 is a choice."""
         fields = type(self).model_fields
         values = {name: getattr(self, name) for name in fields}
-        return {name: value for name, value in values.items() if _counts(fields[name].default, value)}
-
-
-def _counts(default: object, value: object) -> bool:
-    return default is None or value not in ("", 0)
+        return {
+            name: value for name, value in values.items() if ((fields[name].default) is None or value not in ("", 0))
+        }
 
 
 def options_of(settings: type[FrameworkSettings]) -> dict[str, FieldInfo]:

@@ -15,12 +15,12 @@ import orjson
 
 from core.agents.base import CallFailed, Said
 from core.agents.calls import Voice, call
+from core.agents.memory import Unit
 from core.agents.parts import instruction_part
-from core.agents.replies import Unit
 from core.case import Case
 from core.errors import ProviderError, UsageError
 from core.events import Called, CallRecord
-from core.jobs.engine import Job, Progress, Stop, carry_out, folding, watched
+from core.jobs.engine import Job, Progress, Stop, carry_out, watched
 from core.jobs.engine import Options as JobOptions
 from core.jobs.estimate import TOKENS_A_WORD, Estimate, check_budget, estimated
 from core.journal import RowLine
@@ -29,7 +29,6 @@ from core.models.base import Sampling
 from core.models.registry import Registry
 from core.prompts import PromptPack
 from core.store.database import Store
-from core.store.fold import fold
 from core.store.queries.cases import StoredCompletion, completed
 
 _SPARE = 3
@@ -104,21 +103,20 @@ def complete_cases(
             progress.failures[came.failure] += 1
         return [RowLine(table="completions", row=vars(came), unit=unit.unit_id)]
 
-    def show(now: Progress) -> None:
-        watched(on_progress, stopped, stop)(now)
-        options.on_progress(now)
-
     name = f"completions-{hashlib.sha256(f'{voice.model.name} {known_as}'.encode()).hexdigest()[:16]}"
     units = {case: f"{name} {case.case_key} {case.content_hash}" for case in cases}
     job = Job[tuple[Case, Halves]](
-        name, lambda found: units[found[0]], do, JobOptions(options.concurrency, options.budget_usd, show), stop,
-        progress, listed=lambda found: name, ours=set(units.values()).__contains__, resumed=not options.again,
-        folder=store.journals, fold=folding(store),
-    )  # fmt: skip
-    try:
-        carry_out(job, missing, registry)
-    finally:
-        fold(store)
+        name,
+        lambda found: units[found[0]],
+        do,
+        JobOptions(options.concurrency, options.budget_usd, watched(on_progress, stopped, stop, options.on_progress)),
+        stop,
+        progress,
+        listed=lambda found: name,
+        ours=set(units.values()).__contains__,
+        resumed=not options.again,
+    )
+    carry_out(job, missing, registry, store)
     failed = progress.failures.total()
     if progress.hopeless is not None and progress.done == failed:
         raise ProviderError("auth", progress.hopeless)
@@ -158,9 +156,17 @@ async def _one(case: Case, cut: Halves, voice: Voice, pack: PromptPack, variant:
     if text is not None and not text.strip():
         text, failure = None, "empty: the reply was empty"
     return StoredCompletion(
-        case.case_key, case.content_hash, voice.model.name, prompt_hash(variant, pack), cut.first, cut.second,
-        text, failure,
-        None if text is None else similarity(cut.second, text), orjson.dumps(record.request if record else {}).decode(),
-        record.prompt_tokens + record.completion_tokens if record else 0, record.cost_usd if record else None,
+        case.case_key,
+        case.content_hash,
+        voice.model.name,
+        prompt_hash(variant, pack),
+        cut.first,
+        cut.second,
+        text,
+        failure,
+        None if text is None else similarity(cut.second, text),
+        orjson.dumps(record.request if record else {}).decode(),
+        record.prompt_tokens + record.completion_tokens if record else 0,
+        record.cost_usd if record else None,
         time.time(),
-    )  # fmt: skip
+    )

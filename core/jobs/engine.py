@@ -15,21 +15,23 @@ import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import orjson
 from filelock import FileLock, Timeout
 
-from core.agents.replies import Memory, Over, Replies, Unit
+from core import paths
+from core.agents.memory import Memory, Over, Replies, Unit
 from core.errors import AnamnesisError
 from core.events import PASSING, Answered, CallRecord, Event, Failed, Graded
 from core.frameworks.base import Trial
 from core.journal import Journal, Line, RunHeader, TrialLine, journal_path
 from core.models.registry import Registry
 from core.store.database import Store
-from core.store.fold import fold_if_free
+from core.store.fold import fold, fold_if_free
 from core.work import Progress as Told
 from core.work import Stop as Asked
 
@@ -154,13 +156,19 @@ class Stop:
         self.at_once = self.at_once or at_once
 
 
-def watched(told: Told, asked_to_stop: Asked, stop: Stop) -> Callable[[Progress], None]:
-    """Return what shows a job's progress to work in the background (``core.work``), and takes its stop to the job."""
+def watched(
+    told: Told, asked_to_stop: Asked, stop: Stop, on_progress: Callable[[Progress], None] = lambda progress: None
+) -> Callable[[Progress], None]:
+    """Return what shows a job's progress to work in the background (``core.work``), and takes its stop to the job.
+
+    ``on_progress`` is shown the whole of it.
+    """
 
     def show(progress: Progress) -> None:
         told(progress.done, progress.planned)
         if asked_to_stop():
             stop.ask("It was asked to stop.")
+        on_progress(progress)
 
     return show
 
@@ -200,9 +208,9 @@ def is_running(run_id: str) -> bool:
 def status(run_id: str) -> dict[str, Any] | None:
     """Return how far a run of any process is, as of the last second; ``None`` where nothing was told lately.
 
-    ``done`` of ``planned`` pieces, ``calls``, ``tokens``, ``cost_usd`` (of all its goes), ``tokens_a_second`` (or
-    ``None``), ``waiting`` as [seat, purpose, seconds] with the longest first, ``under_way`` as piece → calls so far,
-    and all of it in ``words``.
+    ``done`` of ``planned`` pieces, ``done_here`` of them since ``started_at``, ``calls``, ``tokens``, ``cost_usd`` (of
+    all its goes), ``tokens_a_second`` (or ``None``), ``waiting`` as [seat, purpose, seconds] with the longest first,
+    ``under_way`` as piece → calls so far, and all of it in ``words``.
     """
     path = journal_path(run_id).with_name(_STATUS)
     try:
@@ -212,20 +220,17 @@ def status(run_id: str) -> dict[str, Any] | None:
     return told if time.time() - told["at"] < _STATUS_HOLDS_S else None
 
 
-def _write_status(path: Path, progress: Progress) -> None:
-    """Tell other processes how far the job is. What cannot be written is left out: it is news for a second."""
-    now, replies = time.time(), progress.replies
-    told = {
-        "at": now, "done": progress.done, "planned": progress.planned, "calls": progress.calls,
-        "tokens": progress.tokens, "cost_usd": progress.spent_usd + progress.cost_usd,
-        "tokens_a_second": progress.tokens_a_second(),
-        "waiting": [[one.role, one.purpose, now - one.since] for one in list(replies.air)] if replies else [],
-        "under_way": {name: unit.calls for name, unit in list(replies.under_way.items())} if replies else {},
-        "words": progress.in_words(),
-    }  # fmt: skip
-    with suppress(OSError):
-        path.with_suffix(".new").write_bytes(orjson.dumps(told))
-        path.with_suffix(".new").replace(path)
+def under_way() -> dict[str, dict[str, Any]]:
+    """Return run → how far it is (``status``), of all runs and jobs that some process works on."""
+    fresh = time.time() - _STATUS_HOLDS_S
+    found = {}
+    for place in paths.journals_folder().glob(f"*/{_STATUS}"):
+        with suppress(OSError):
+            if place.stat().st_mtime > fresh and is_running(place.parent.name):
+                told = status(place.parent.name)
+                if told is not None:
+                    found[place.parent.name] = told
+    return found
 
 
 def ask_to_stop(run_id: str) -> None:
@@ -293,29 +298,27 @@ class Job(Generic[U]):
             self.progress.replies = replies
             self.options.on_progress(self.progress)
             with interrupts(self.stop):
-                await self._work_off(iter(pieces), replies, stop_file)
+                waiting = iter(pieces)
+                left = max(1, self.progress.planned - self.progress.done)
+                workers = [
+                    asyncio.create_task(self._work(waiting, replies))
+                    for _ in range(max(1, min(self.options.concurrency, left)))
+                ]
+                beside = [
+                    asyncio.create_task(self._watch(stop_file, workers)),
+                    asyncio.create_task(self._fold_now_and_then()),
+                ]
+                try:
+                    outcomes = await asyncio.gather(*workers, return_exceptions=True)
+                finally:
+                    for task in [*beside, *workers]:
+                        task.cancel()
+                    await asyncio.gather(*beside, return_exceptions=True)
+                failures = [one for one in outcomes if isinstance(one, Exception)]
+                if failures:
+                    raise failures[0]
             self.progress.replies = None
         self.options.on_progress(self.progress)
-
-    async def _work_off(self, waiting: Iterator[U], replies: Replies, stop_file: Path | None) -> None:
-        left = max(1, self.progress.planned - self.progress.done)
-        workers = [
-            asyncio.create_task(self._work(waiting, replies))
-            for _ in range(max(1, min(self.options.concurrency, left)))
-        ]
-        beside = [
-            asyncio.create_task(self._watch(stop_file, workers)),
-            asyncio.create_task(self._fold_now_and_then()),
-        ]
-        try:
-            outcomes = await asyncio.gather(*workers, return_exceptions=True)
-        finally:
-            for task in [*beside, *workers]:
-                task.cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
-        failures = [one for one in outcomes if isinstance(one, Exception)]
-        if failures:
-            raise failures[0]
 
     async def _work(self, waiting: Iterator[U], replies: Replies) -> None:
         while self.stop.reason is None and (piece := next(waiting, None)) is not None:
@@ -341,7 +344,30 @@ class Job(Generic[U]):
         for tick in itertools.count():
             await asyncio.sleep(0.2)
             if stop_file is not None and tick % _STATUS_EVERY == 0:
-                _write_status(stop_file.with_name(_STATUS), self.progress)
+                # tell other processes how far the job is. What cannot be written is left out: it is news for a second
+                path = stop_file.with_name(_STATUS)
+                now, replies = time.time(), self.progress.replies
+                told = {
+                    "at": now,
+                    "done": self.progress.done,
+                    "planned": self.progress.planned,
+                    "done_here": self.progress.done_here,
+                    "started_at": self.progress.started_at,
+                    "calls": self.progress.calls,
+                    "tokens": self.progress.tokens,
+                    "cost_usd": self.progress.spent_usd + self.progress.cost_usd,
+                    "tokens_a_second": self.progress.tokens_a_second(),
+                    "waiting": [
+                        [one.role, one.purpose, now - one.since] for one in (list(replies.air) if replies else ())
+                    ],
+                    "under_way": {
+                        name: unit.calls for name, unit in (list(replies.under_way.items()) if replies else ())
+                    },
+                    "words": self.progress.in_words(),
+                }
+                with suppress(OSError):
+                    path.with_suffix(".new").write_bytes(orjson.dumps(told))
+                    path.with_suffix(".new").replace(path)
             if stop_file is not None and stop_file.exists():
                 self.stop.ask("It was asked to stop.")
             if self.stop.at_once:
@@ -393,11 +419,12 @@ class _Heard:
             job.stop.ask(f"The provider failed {GIVE_UP} times in a row ({words.rstrip('.')}).", at_once=False)
 
 
-def carry_out(job: Job[U], pieces: Iterable[U], registry: Registry) -> None:
-    """Do a job from here to its end, with nobody else at it; the registry's models are closed at the end.
+def carry_out(job: Job[U], pieces: Iterable[U], registry: Registry, store: Store) -> None:
+    """Do a job of a database's from here to its end, with nobody else at it; the registry's models are closed then.
 
-    Raises ``AnamnesisError`` where it is under way elsewhere.
+    The database follows, also where the job breaks off. Raises ``AnamnesisError`` where it is under way elsewhere.
     """
+    job = replace(job, folder=store.journals, fold=folding(store))
 
     async def main() -> None:
         async with registry:
@@ -406,16 +433,15 @@ def carry_out(job: Job[U], pieces: Iterable[U], registry: Registry) -> None:
             with running(job.name, job.folder) as stop_file:
                 await job.run(pieces, stop_file)
 
-    asyncio.run(main())
+    try:
+        asyncio.run(main())
+    finally:
+        fold(store)
 
 
 def folding(store: Store) -> Callable[[], Awaitable[object]]:
     """Return what makes a database follow."""
-
-    async def fold() -> None:
-        await asyncio.to_thread(fold_if_free, store)
-
-    return fold
+    return partial(asyncio.to_thread, fold_if_free, store)
 
 
 @dataclass(frozen=True)
@@ -433,17 +459,28 @@ class Engine:
     on_progress: Callable[[Progress], None] = lambda progress: None
 
     async def run(
-        self, missing: Sequence[Trial], planned: int, stop: Stop, stop_file: Path | None = None,
+        self,
+        missing: Sequence[Trial],
+        planned: int,
+        stop: Stop,
+        stop_file: Path | None = None,
         progress: Progress | None = None,
-    ) -> Progress:  # fmt: skip
+    ) -> Progress:
         """Run the trials; return when all are done or ``stop`` was asked for. Finished trials are in the journal."""
         progress = progress or Progress(planned)
         progress.done = planned - len(missing)
         job = Job[Trial](
-            self.header.run_id, lambda trial: trial.trial_id, lambda trial, unit: self._trial(trial, unit, progress),
-            Options(self.concurrency, self.budget_usd, self.on_progress), stop, progress, self.header,
-            ours=lambda unit: not unit.startswith(REGRADING), shared=True, fold=self.fold,
-        )  # fmt: skip
+            self.header.run_id,
+            lambda trial: trial.trial_id,
+            lambda trial, unit: self._trial(trial, unit, progress),
+            Options(self.concurrency, self.budget_usd, self.on_progress),
+            stop,
+            progress,
+            self.header,
+            ours=lambda unit: not unit.startswith(REGRADING),
+            shared=True,
+            fold=self.fold,
+        )
         await job.run(missing, stop_file)
         return progress
 
@@ -452,7 +489,13 @@ class Engine:
         progress.note(events)
         return [
             TrialLine(
-                run_id=self.header.run_id, trial_id=trial.trial_id, case_key=trial.case.case_key, trial=trial.number,
-                seed=trial.seed, events=events, finished_at=time.time(), paid=frozenset(unit.paid),
+                run_id=self.header.run_id,
+                trial_id=trial.trial_id,
+                case_key=trial.case.case_key,
+                trial=trial.number,
+                seed=trial.seed,
+                events=events,
+                finished_at=time.time(),
+                paid=frozenset(unit.paid),
             )
-        ]  # fmt: skip
+        ]

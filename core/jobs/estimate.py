@@ -87,9 +87,14 @@ class Estimate:
 
 
 def estimated(
-    counts: Mapping[str, int], todo: int, sizes: Mapping[str, tuple[str, tuple[int, float, float]]], registry: Registry,
-    concurrency: int, address_of: Callable[[str], str | None], seconds_by_rule: float = SECONDS_BY_RULE,
-) -> Estimate:  # fmt: skip
+    counts: Mapping[str, int],
+    todo: int,
+    sizes: Mapping[str, tuple[str, tuple[int, float, float]]],
+    registry: Registry,
+    concurrency: int,
+    address_of: Callable[[str], str | None],
+    seconds_by_rule: float = SECONDS_BY_RULE,
+) -> Estimate:
     """Return what ``todo`` pieces of work take that are done side by side, the calls of one after each other.
 
     ``sizes`` is role → who sits there, with the calls and the tokens of prompts and replies of all pieces;
@@ -120,8 +125,11 @@ def estimate(campaign: Campaign, registry: Registry, concurrency: int) -> Estima
     sizes = {seat: (campaign.names[seat] or campaign.tested, figures) for seat, figures in size.seats.items()}
     trials = cases * campaign.trials
     counts = {
-        "cases": cases, "trials": trials, "conversations": size.conversations, "answers": trials * len(campaign.arms),
-    }  # fmt: skip
+        "cases": cases,
+        "trials": trials,
+        "conversations": size.conversations,
+        "answers": trials * len(campaign.arms),
+    }
     return estimated(counts, trials, sizes, registry, concurrency, settings.address_of)
 
 

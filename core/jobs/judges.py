@@ -143,10 +143,13 @@ def facts_task(
     """Return what is asked about a conversation; messages after the patient's last are not shown."""
     until = max((number for number, turn in enumerate(dialogue) if turn.role == "patient"), default=-1) + 1
     prompt = instruction_part(
-        pack, "patient", case=case.vignette, facts=[(fact.id, fact.text) for fact in facts if fact.told],
+        pack,
+        "patient",
+        case=case.vignette,
+        facts=[(fact.id, fact.text) for fact in facts if fact.told],
         shown=[fact.text for fact in facts if not fact.told],
         dialogue=[(number, turn.role.capitalize(), turn.text) for number, turn in enumerate(dialogue[:until])],
-    )  # fmt: skip
+    )
     return Task(trial_id, "patient", prompt, lambda text: facts_in(text, facts, dialogue))
 
 

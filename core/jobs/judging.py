@@ -19,10 +19,10 @@ import orjson
 
 from core.agents.base import CallFailed
 from core.agents.calls import Voice
-from core.agents.replies import Unit
+from core.agents.memory import Unit
 from core.errors import AnamnesisError, UsageError
 from core.events import Called, CallRecord
-from core.jobs.engine import Job, Options, Progress, Stop, carry_out, folding, watched
+from core.jobs.engine import Job, Options, Progress, Stop, carry_out, watched
 from core.jobs.estimate import Estimate, check_budget, estimated
 from core.jobs.judges import Found, Task, facts_pack, facts_task, judged, terms_pack, terms_task
 from core.journal import RowLine
@@ -31,15 +31,7 @@ from core.models.prices import total
 from core.models.registry import Registry, load_registry
 from core.prompts import PromptPack
 from core.store.database import Store
-from core.store.fold import fold
-from core.store.queries.facts import (
-    Judge,
-    TalkToJudge,
-    Which,
-    all_facts_saved,
-    fact_judgement_row,
-    talks_to_judge,
-)
+from core.store.queries.facts import Judge, TalkToJudge, Which, all_facts_saved, fact_judgement_row, talks_to_judge
 from core.store.queries.failures import cases_of, dialogues
 from core.store.queries.patients import ToJudge, patient_judgement_row, to_judge
 from core.store.selection import Selection
@@ -250,38 +242,45 @@ def judge(
         dropped = things.dropped if things else 0
         counts.update(judged=things is not None, with_any=bool(things and things.things), dropped=dropped)
         kept = {
-            "trial_id": task.trial_id, "dropped": dropped, "failure": failure,
+            "trial_id": task.trial_id,
+            "dropped": dropped,
+            "failure": failure,
             "calls": orjson.dumps([one.call_id for one in calls]).decode(),
             "tokens": sum(one.prompt_tokens + one.completion_tokens for one in calls),
-            "cost_usd": total(one.cost_usd for one in calls if one.error is None), "judged_at": time.time(),
-        }  # fmt: skip
+            "cost_usd": total(one.cost_usd for one in calls if one.error is None),
+            "judged_at": time.time(),
+        }
         line = wanted.row(judging, todo[task.trial_id], things.things if things else None, kept)
         return [line.model_copy(update={"unit": done})]
 
     same = [type(wanted).__name__, {**vars(wanted), "base_url": None}, list(judging)]  # wherever the model is reached
     name = f"judging-{hashlib.sha256(orjson.dumps(same, default=sorted)).hexdigest()[:16]}"
     job = Job[Task[Any]](
-        name, lambda task: f"{name} {task.trial_id}", do, options, stop, progress, listed=lambda task: name,
-        folder=store.journals, fold=folding(store),
-    )  # fmt: skip
-    try:
-        carry_out(job, wanted.tasks(store, pack, list(todo.values())), registry)
-    finally:
-        fold(store)
+        name, lambda task: f"{name} {task.trial_id}", do, options, stop, progress, listed=lambda task: name
+    )
+    carry_out(job, wanted.tasks(store, pack, list(todo.values())), registry, store)
     if progress.hopeless is not None:
         before = f" {counts['judged']:,} judgements came before and are kept." if counts["judged"] else ""
         raise AnamnesisError(f"{progress.hopeless.rstrip('.')}.{before}")
     return JudgingOutcome(
-        judging.model, counts["judged"], counts["with_any"], counts["dropped"], progress.done - counts["judged"],
-        len(found) - len(todo), progress.planned - progress.done, progress.calls, progress.tokens, progress.cost_usd,
+        judging.model,
+        counts["judged"],
+        counts["with_any"],
+        counts["dropped"],
+        progress.done - counts["judged"],
+        len(found) - len(todo),
+        progress.planned - progress.done,
+        progress.calls,
+        progress.tokens,
+        progress.cost_usd,
         max(progress.failures, key=progress.failures.__getitem__, default=""),
         stop.reason if progress.done < progress.planned else None,
-    )  # fmt: skip
+    )
 
 
 def begin_judging(
     wanted: FactsWanted, *, concurrency: int = 16, budget_usd: float | None = None
-) -> Work[JudgingOutcome]:  # fmt: skip
+) -> Work[JudgingOutcome]:
     """Start a judging in the background of this process, unless one of the same kind is under way: then return that.
 
     What cannot be done as asked is in ``error`` at its end, as one sentence. Stopped, it keeps what was judged, and the
@@ -293,7 +292,7 @@ def begin_judging(
         options = Options(concurrency, budget_usd, watched(tell, asked_to_stop, stop))
         return judge(Store(), wanted, load_registry(), options, stop)
 
-    return begin(_place(wanted.trials), do)
+    return begin(_place(wanted.trials), do, "Judging what patients said")
 
 
 def judging(trial_id: str | None = None) -> Work[JudgingOutcome] | None:

@@ -17,15 +17,17 @@ import orjson
 
 from core import __version__, paths
 from core.agents.base import Turn
-from core.agents.pictures import check_pack
+from core.agents.parts import check_picture_prompt
 from core.case import Case, case_set_hash
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES
-from core.frameworks.base import Arm, Branch, Campaign, Framework, Trial, default_pack, framework, remarks
-from core.frameworks.casting import REFERENCE, STORED_SEATS, CastNames, is_model
+from core.frameworks.base import Arm, Branch, Campaign, Framework, Trial, default_pack, framework
+from core.frameworks.casting import REFERENCE, STORED_SEATS, CastNames, MissingKey, Reach, is_model
+from core.frameworks.seats import remarks
 from core.frameworks.settings import FrameworkSettings
 from core.images import contents, kept
 from core.journal import RunHeader, journal_path, read_header, seed_of, trial_id
+from core.models.keys import find_key, seat_variable
 from core.models.pictures import TOKENS_A_PICTURE, refusal
 from core.models.registry import Registry
 from core.prompts import pack_place
@@ -79,12 +81,38 @@ def in_full(campaign: Campaign, registry: Registry) -> Campaign:
     tested = names[known.tested.role]
     check_doctor(tested, campaign.settings.images)
     full = replace(campaign, names=names, settings=known.complete(campaign.settings, names))
+    models = models_of(full)
+    full = replace(full, placed=campaign.placed | models.keys())
     if not full.settings.base_url:
         return full
-    elsewhere = [role for role, name in models_of(full).items() if not campaign.names[role] and name != tested]
+    # the address that was given is the tested model's: nobody else is asked there who is known to be elsewhere
+    elsewhere = [
+        role
+        for role, name in models.items()
+        if role not in campaign.placed
+        and name != tested
+        and (
+            not campaign.names[role]
+            or (is_model(tested) and name.partition("/")[0] != tested.partition("/")[0])
+            or (is_model(tested) and registry.has_own_address(name))
+        )
+    ]
     known_before = filter(None, full.settings.own_address.split(","))
     own_address = ",".join(dict.fromkeys([*known_before, *elsewhere]))
     return replace(full, settings=full.settings.but(own_address=own_address))
+
+
+def missing_keys(campaign: Campaign, registry: Registry) -> tuple[MissingKey, ...]:
+    """Return the models of a campaign that cannot be asked for want of a key, each with its seats."""
+    full = in_full(campaign, registry)
+    found: dict[tuple[str, str], list[str]] = {}
+    for seat, name in models_of(full).items():
+        given = full.reach.get(seat, Reach())
+        if given.address or given.key or find_key(seat_variable(seat)):
+            continue
+        if variable := registry.missing_key(name, base_url=full.settings.address_of(seat)):
+            found.setdefault((name, variable), []).append(seat)
+    return tuple(MissingKey(tuple(seats), name, variable) for (name, variable), seats in found.items())
 
 
 def models_of(campaign: Campaign) -> dict[str, str]:
@@ -111,6 +139,11 @@ def who_sits(asked: Campaign, full: Campaign, registry: Registry) -> str:
     for role in left:
         name, given = full.names[role], full.settings.address_of(role)
         why = f"the {full.framework.tested.title}'s own model" if name == tested else "from [defaults]"
+        why = (
+            why
+            if registry.default(role) or name == tested
+            else f"an application is the {full.framework.tested.title} only"
+        )
         where = registry.address(name, base_url=given) if is_model(name) and full.settings.base_url else None
         together.setdefault(f"{name} ({why}{f', at {where}' if where else ''})", []).append(role)
     words = "; ".join(f"{', '.join(roles)}: {name}" for name, roles in together.items())
@@ -194,7 +227,7 @@ def check_pictures(campaign: Campaign, registry: Registry) -> None:
     """
     if not campaign.settings.images:
         return
-    check_pack(campaign.pack)
+    check_picture_prompt(campaign.pack)
     if why := refusal(registry.spec(campaign.tested)):
         raise UsageError(why)
     for case in campaign.cases:
@@ -236,25 +269,12 @@ def header_of(campaign: Campaign, registry: Registry, now: float | None = None) 
             "first: prepare them before the run."
         )
     created = time.time() if now is None else now
-    fields = _identity(campaign)
-    fingerprint = _hash_of(fields)
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(created))
-    return RunHeader(
-        run_id=f"{stamp}-{fingerprint[:8]}",
-        fingerprint=fingerprint,
-        created_at=created,
-        cases=list(campaign.cases),
-        **fields,
-    )
-
-
-def _identity(campaign: Campaign) -> dict[str, Any]:
-    """Return all that makes a campaign what it is; what changes none of its results is left out."""
+    # all that makes a campaign what it is; what changes none of its results is left out
     names = campaign.names
     stored = {role: names[role] for role in STORED_SEATS}
     if campaign.framework.tested.role not in STORED_SEATS:
         stored["doctor"] = campaign.tested  # the column of who is under test
-    return {
+    fields = {
         "protocol": campaign.protocol,
         **stored,
         "prompt_pack": pack_place(campaign.prompts),
@@ -269,6 +289,15 @@ def _identity(campaign: Campaign) -> dict[str, Any]:
         "settings": {"max_messages": None, **campaign.settings.stated(), **names.extra, **_grading(campaign)},
         "code_version": __version__,
     }
+    fingerprint = _hash_of(fields)
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(created))
+    return RunHeader(
+        run_id=f"{stamp}-{fingerprint[:8]}",
+        fingerprint=fingerprint,
+        created_at=created,
+        cases=list(campaign.cases),
+        **fields,
+    )
 
 
 def _grading(campaign: Campaign) -> dict[str, str]:
@@ -315,7 +344,7 @@ def campaign_of(header: RunHeader) -> Campaign:
             f"import the release again for what is new in it, or run {header.doctor} yourself."
         )
     if header.doctor.startswith(f"{HUMAN}/"):
-        raise UsageError(f"Run {header.run_id} is a human baseline: go on with it on the Experts page.")
+        raise UsageError(f"Run {header.run_id} is a human baseline: go on with it on the page Judges, under Experts.")
     known = framework(header.protocol)
     pack = known.pack(header.prompt_pack)
     if pack.hash != header.prompt_hash:
@@ -323,8 +352,10 @@ def campaign_of(header: RunHeader) -> Campaign:
             f"The prompt pack {header.prompt_pack} has changed since run {header.run_id} began "
             f"({header.prompt_hash} then, {pack.hash} now): restore it, or start a new run."
         )
+    names = names_of(known, {role: getattr(header, role) for role in STORED_SEATS}, header.settings)
     return Campaign(
-        names=names_of(known, {role: getattr(header, role) for role in STORED_SEATS}, header.settings),
+        names=names,
+        placed=frozenset(names),  # where its models were reached they are reached again
         cases=tuple(header.cases),
         case_set=header.case_set,
         arms=tuple((f, q) for f, q in header.arms),  # type: ignore[misc]
@@ -348,13 +379,17 @@ def trials_of(header: RunHeader) -> list[Trial]:
     many, condition = tuple(header.many_choices), condition_of(header)
     return [
         Trial(
-            trial_id(header.run_id, case.case_key, number), case, number,
+            trial_id(header.run_id, case.case_key, number),
+            case,
+            number,
             header.seed if header.fork else seed_of(header.seed, case.case_key, number),  # a fork's is its parent's
-            arms, many, condition,
+            arms,
+            many,
+            condition,
         )
         for number in range(header.trials)
         for case in header.cases
-    ]  # fmt: skip
+    ]
 
 
 def branch_of(header: RunHeader) -> Branch | None:

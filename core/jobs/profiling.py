@@ -13,20 +13,19 @@ from dataclasses import dataclass
 
 from core.agents.base import CallFailed
 from core.agents.calls import Voice
+from core.agents.memory import Unit
 from core.agents.profiler import PROMPTS, LLMProfiler, Profiled
-from core.agents.replies import Unit
 from core.case import Case
 from core.errors import ProfilingError, UsageError
 from core.events import Called
 from core.frameworks.base import frameworks
-from core.jobs.engine import Job, Options, Progress, Stop, carry_out, folding, watched
+from core.jobs.engine import Job, Options, Progress, Stop, carry_out, watched
 from core.jobs.estimate import TOKENS_A_WORD, Estimate, check_budget, estimated
 from core.journal import DoneLine, Line, RowLine
 from core.models.base import Sampling
 from core.models.registry import Registry, load_registry
 from core.prompts import load_pack
 from core.store.database import Store
-from core.store.fold import fold
 from core.store.queries.cases import newest_versions, profile_row, profiled_by
 from core.store.tables import SCHEMAS
 from core.text.profile_rules import MADE_BY, profile_by_rule
@@ -70,18 +69,32 @@ class Made:
 
 
 def begin_making(
-    store: Store, name: str, cases: Sequence[Case], model: str | None = None, *, again: bool = False,
-    base_url: str | None = None, pack: str = "", concurrency: int = 8,
-) -> Work[Made]:  # fmt: skip
+    store: Store,
+    name: str,
+    cases: Sequence[Case],
+    model: str | None = None,
+    *,
+    again: bool = False,
+    base_url: str | None = None,
+    pack: str = "",
+    concurrency: int = 8,
+) -> Work[Made]:
     """Start making profiles in the background; ``core.work.work_at(work_key(name))`` finds the work again."""
 
     def do(progress: Told, stop: StopAsked) -> Made:
         return make_profiles(
-            store, cases, model, again=again, base_url=base_url, pack=pack, concurrency=concurrency,
-            progress=progress, stop=stop,
-        )  # fmt: skip
+            store,
+            cases,
+            model,
+            again=again,
+            base_url=base_url,
+            pack=pack,
+            concurrency=concurrency,
+            progress=progress,
+            stop=stop,
+        )
 
-    return begin(work_key(name), do)
+    return begin(work_key(name), do, "Making profiles")
 
 
 def work_key(name: str) -> tuple[str, str]:
@@ -90,11 +103,19 @@ def work_key(name: str) -> tuple[str, str]:
 
 
 def make_profiles(
-    store: Store, cases: Sequence[Case], model: str | None = None, *, again: bool = False,
-    base_url: str | None = None, pack: str = "", concurrency: int = 8, budget_usd: float | None = None,
-    progress: Told = lambda done, planned: None, stop: StopAsked = lambda: False,
+    store: Store,
+    cases: Sequence[Case],
+    model: str | None = None,
+    *,
+    again: bool = False,
+    base_url: str | None = None,
+    pack: str = "",
+    concurrency: int = 8,
+    budget_usd: float | None = None,
+    progress: Told = lambda done, planned: None,
+    stop: StopAsked = lambda: False,
     on_progress: Callable[[Progress], None] = lambda progress: None,
-) -> Made:  # fmt: skip
+) -> Made:
     """Make and save the profiles of cases: by rule, or with a model.
 
     Cases on which this maker has a word are skipped unless ``again``; by rule also those that came with a profile.
@@ -107,7 +128,10 @@ def make_profiles(
         raise UsageError("Profiles cannot be made fewer than one at a time: give a concurrency of 1 or more.")
     check_budget(budget_usd, [registry.spec(model, base_url=base_url)] if model else [])
     todo = pending(store, cases, maker, again=again)
-    prompts = load_pack(pack or _usual_pack(), PROMPTS) if model else None
+    # the pack of the framework that plays cases with a profile only: it says what a profile must be
+    prompts = (
+        load_pack(pack or next(of.name for of in frameworks().values() if of.needs_profile), PROMPTS) if model else None
+    )
     profiler: LLMProfiler | None = None
     if model and prompts:
         profiler = LLMProfiler(Voice(registry.open(model, base_url=base_url), Sampling(temperature=0.0)), prompts)
@@ -138,33 +162,35 @@ def make_profiles(
 
     asked_to_stop, far = Stop(), Progress(len(todo))
 
-    def show(now: Progress) -> None:
-        watched(progress, stop, asked_to_stop)(now)
-        on_progress(now)
-
     under = f"{maker} {prompts.hash if prompts else '-'}"
     name = f"profiles-{hashlib.sha256(under.encode()).hexdigest()[:16]}"
     units = {case: f"{name} {case.case_key} {case.content_hash}" for case in cases}
     job = Job[Case](
-        name, units.__getitem__, do, Options(concurrency if model else 1, budget_usd, show), asked_to_stop, far,
-        listed=lambda case: name, ours=set(units.values()).__contains__, resumed=not again, folder=store.journals,
-        fold=folding(store),
-    )  # fmt: skip
-    try:
-        carry_out(job, todo, registry)
-    finally:
-        fold(store)
+        name,
+        units.__getitem__,
+        do,
+        Options(concurrency if model else 1, budget_usd, watched(progress, stop, asked_to_stop, on_progress)),
+        asked_to_stop,
+        far,
+        listed=lambda case: name,
+        ours=set(units.values()).__contains__,
+        resumed=not again,
+    )
+    carry_out(job, todo, registry, store)
     reasons = {reason: n for reason, n in words.items() if reason is not None}
     return Made(
-        maker, words.total(), words[None], reasons, len(cases) - len(todo), far.planned - far.done, tuple(failures),
-        dropped["facts"], far.calls, None if False in known else far.cost_usd,
+        maker,
+        words.total(),
+        words[None],
+        reasons,
+        len(cases) - len(todo),
+        far.planned - far.done,
+        tuple(failures),
+        dropped["facts"],
+        far.calls,
+        None if False in known else far.cost_usd,
         far.hopeless or (asked_to_stop.reason if not stop() else None) if far.done < far.planned else None,
-    )  # fmt: skip
-
-
-def _usual_pack() -> str:
-    """Return the pack of the framework that plays cases with a profile only: it says what a profile must be."""
-    return next(of.name for of in frameworks().values() if of.needs_profile)
+    )
 
 
 async def _nothing() -> AsyncIterator[Called | Profiled]:

@@ -13,8 +13,8 @@ from functools import cache
 
 from core.agents.base import Grader
 from core.agents.grader import Memory
-from core.agents.replies import Memory as Replies
-from core.agents.replies import Unit
+from core.agents.memory import Memory as Replies
+from core.agents.memory import Unit
 from core.case import Case
 from core.errors import AnamnesisError, UsageError
 from core.events import Failed, Graded, QuestionType, Verdict
@@ -155,7 +155,13 @@ def judge_of(header: RunHeader, wanted: Regrading, registry: Registry, packs: Pa
     name = full_name("grader", wanted.grader, registry, (REFERENCE["grader"],))
     if not is_model(name):
         return Judge(name, name, packs(framework().name))
-    place = _own_pack(header)
+    # the pack that a run is graded under
+    without = (
+        not framework(header.protocol).grades_itself
+        or header.source == "release"
+        or header.doctor.startswith(f"{HUMAN}/")
+    )
+    place = framework().name if without else header.prompt_pack
     pack = packs(wanted.prompts or place)
     own = pack if wanted.prompts is None else _if_there(place, packs)
     prompts = grader_hash(pack)
@@ -163,20 +169,6 @@ def judge_of(header: RunHeader, wanted: Regrading, registry: Registry, packs: Pa
         return Judge(name, f"{name} [{pack.name}]", pack, prompts, own_unchanged=False)
     held = header.prompt_hash if framework(header.protocol).grades_itself else header.settings.get("grading_prompts")
     return Judge(name, name, pack, prompts, own_unchanged=held == own.hash)
-
-
-def _own_pack(header: RunHeader) -> str:
-    """Return the pack that a run is graded under.
-
-    Graders' prompts are the first framework's, whatever protocol the answers come from; a release's and a human's runs
-    have no pack of their own.
-    """
-    without = (
-        not framework(header.protocol).grades_itself
-        or header.source == "release"
-        or header.doctor.startswith(f"{HUMAN}/")
-    )
-    return framework().name if without else header.prompt_pack
 
 
 def _if_there(place: str, packs: Packs) -> PromptPack | None:
@@ -239,9 +231,12 @@ class Regraded:
 
 
 def regrade(
-    wanted: Regrading, registry: Registry, options: Options | None = None, store: Store | None = None,
+    wanted: Regrading,
+    registry: Registry,
+    options: Options | None = None,
+    store: Store | None = None,
     stop: Stop | None = None,
-) -> Regraded:  # fmt: skip
+) -> Regraded:
     """Grade the free responses of runs again and fold the new verdicts into the database.
 
     Answers whose verdict that counts is this grader's already are left alone, and of equal ones one is asked about,
@@ -301,10 +296,19 @@ class _Desk:
             kept = f" {graded:,} answers were graded before and are kept." if graded else ""
             raise AnamnesisError(f"{done.hopeless.rstrip('.')}.{kept}")
         return Regraded(
-            judge.stored_name, count, done.verdicts.total(), self.changed, self.saved, judged, self.failed, done.calls,
-            done.tokens, done.cost_usd, max(done.failures, key=done.failures.__getitem__, default=""),
+            judge.stored_name,
+            count,
+            done.verdicts.total(),
+            self.changed,
+            self.saved,
+            judged,
+            self.failed,
+            done.calls,
+            done.tokens,
+            done.cost_usd,
+            max(done.failures, key=done.failures.__getitem__, default=""),
             self.stop.reason if done.done < done.planned else None,
-        )  # fmt: skip
+        )
 
     def _plan(self, run_id: str) -> RunPlan:
         return plan_of(self.store, run_id, self.wanted, self.registry, self.packs)
@@ -321,11 +325,17 @@ class _Desk:
                 self.graders[judge.prompt_hash] = make()
                 self.memories[judge.prompt_hash] = memory_of(self.store, judge)
             job = Job[AnswerToGrade](
-                run_id, lambda answer: f"{judge.units}{answer.trial_id} {answer.format}:{answer.question_type}",
-                lambda answer, unit: self._grade(plan, answer, unit), self.options, self.stop, self.progress,
-                plan.header, listed=lambda answer: answer.trial_id, ours=judge.asked_in,
+                run_id,
+                lambda answer: f"{judge.units}{answer.trial_id} {answer.format}:{answer.question_type}",
+                lambda answer, unit: self._grade(plan, answer, unit),
+                self.options,
+                self.stop,
+                self.progress,
+                plan.header,
+                listed=lambda answer: answer.trial_id,
+                ours=judge.asked_in,
                 resumed=not self.wanted.fresh and self.options.budget_usd is None,
-            )  # fmt: skip
+            )
             await job.run(plan.todo, stop_file)
 
     async def _grade(self, plan: RunPlan, answer: AnswerToGrade, unit: Unit) -> list[GradesLine]:
@@ -344,10 +354,15 @@ class _Desk:
         self.changed += said.verdict != answer.verdict
         self.progress.verdicts[said.verdict] += 1
         grade = Graded(
-            format=answer.format, question_type=answer.question_type,
-            rule="frq" if answer.question_type == "frq" else "frq_top3", grader=judge.stored_name,
-            extracted=said.extracted, verdict=said.verdict, call_ids=said.call_ids, prompt_hash=judge.prompt_hash,
-        )  # fmt: skip
+            format=answer.format,
+            question_type=answer.question_type,
+            rule="frq" if answer.question_type == "frq" else "frq_top3",
+            grader=judge.stored_name,
+            extracted=said.extracted,
+            verdict=said.verdict,
+            call_ids=said.call_ids,
+            prompt_hash=judge.prompt_hash,
+        )
         name = unit.unit_id if unit.paid else ""
         return [GradesLine(run_id=plan.header.run_id, trial_id=answer.trial_id, grades=[grade], unit=name)]
 
@@ -389,7 +404,7 @@ def begin_regrading(wanted: Regrading, *, concurrency: int = 16, budget_usd: flo
         options = Options(concurrency, budget_usd, watched(tell, asked_to_stop, stop))
         return regrade(wanted, load_registry(), options, stop=stop)
 
-    return begin(_place(), do)
+    return begin(_place(), do, "Grading again")
 
 
 def regrading() -> Work[Regraded] | None:
@@ -420,7 +435,13 @@ def estimate(wanted: Regrading, registry: Registry, store: Store, concurrency: i
         if judge.prompt_hash not in known:
             known[judge.prompt_hash] = set(memory_of(store, judge).known)
         for key in _to_ask(plan, known[judge.prompt_hash], fresh=wanted.fresh):
-            steps, tokens = _figures(judge, key)
+            # calls and prompt tokens of judging one response
+            question_type, answer, response = key
+            compare = _tokens(judge.pack.render("grader_judge", answer=answer, extracted="")) + _NAME_TOKENS
+            if question_type == "frq_top3":
+                steps, tokens = _LISTED, _LISTED * compare
+            else:
+                steps, tokens = 2, _tokens(judge.pack.render("grader_extract", response=response)) + compare
             asked, calls, prompt = asked + 1, calls + steps, prompt + tokens
     counts |= {"equal to others": todo - asked, "to judge": asked} if is_model(model) else {"to judge": todo}
     sizes = {"grader": (model, (calls, prompt, calls * _REPLY_TOKENS))}
@@ -435,15 +456,6 @@ def _to_ask(plan: RunPlan, known: set[Key], *, fresh: bool) -> list[Key]:
     new = [key for key in dict.fromkeys(keys) if key not in known]
     known.update(new)
     return new
-
-
-def _figures(judge: Judge, key: Key) -> tuple[int, float]:
-    """Return calls and prompt tokens of judging one response."""
-    question_type, answer, response = key
-    compare = _tokens(judge.pack.render("grader_judge", answer=answer, extracted="")) + _NAME_TOKENS
-    if question_type == "frq_top3":
-        return _LISTED, _LISTED * compare
-    return 2, _tokens(judge.pack.render("grader_extract", response=response)) + compare
 
 
 def _tokens(text: str) -> float:

@@ -12,7 +12,6 @@ from itertools import groupby
 
 from core.agents.base import Judgement
 from core.agents.mcq import STRICT_VERSION, judge_strict
-from core.case import Case
 from core.errors import AnamnesisError, UsageError
 from core.events import Graded
 from core.jobs.engine import running
@@ -20,14 +19,7 @@ from core.jobs.regrade import check_journal
 from core.journal import GradesLine, JournalWriter, RunHeader, journal_path, read_header
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.regrading import (
-    CaseKey,
-    ChoiceToRead,
-    cases_answered,
-    choices_to_read,
-    count_read_before,
-    runs_read_before,
-)
+from core.store.queries.regrading import CaseKey, cases_answered, choices_to_read, count_read_before, runs_read_before
 from core.store.runs import header_of
 from core.store.selection import Selection
 
@@ -99,27 +91,32 @@ def _reread_run(run_id: str, store: Store) -> tuple[int, int]:
                 key = (answer.case, answer.question_type, answer.response)
                 judged = known.get(key)
                 if judged is None:
-                    judged = known[key] = _read(answer, cases[answer.case], many, header)
+                    # read an answer as it was read where it was given: neither a release nor ``mcq_many`` shows letters
+                    case = cases[answer.case]
+                    if answer.question_type == "mcq_many":
+                        judged = known[key] = judge_strict(answer.response, case.answer, many, lettered=False)
+                    else:
+                        judged = known[key] = judge_strict(
+                            answer.response, case.answer, case.choices, lettered=header.source != "release"
+                        )
                 changed += judged.verdict != answer.verdict
                 grades.append(
                     Graded(
-                        format=answer.format, question_type=answer.question_type, grader="rule", rule=judged.rule,
-                        extracted=judged.extracted, verdict=judged.verdict, rule_version=judged.rule_version,
+                        format=answer.format,
+                        question_type=answer.question_type,
+                        grader="rule",
+                        rule=judged.rule,
+                        extracted=judged.extracted,
+                        verdict=judged.verdict,
+                        rule_version=judged.rule_version,
                     )
-                )  # fmt: skip
+                )
             lines.append(GradesLine(run_id=run_id, trial_id=trial_id, grades=grades))
         check_journal(header)
         with JournalWriter(journal_path(run_id)) as journal:
             new = journal_path(run_id).stat().st_size == 0
             journal.append_all([header, *lines] if new else lines)
     return len(answers), changed
-
-
-def _read(answer: ChoiceToRead, case: Case, many: Sequence[str], header: RunHeader) -> Judgement:
-    """Read an answer as it was read where it was given: neither a release nor ``mcq_many`` shows letters."""
-    if answer.question_type == "mcq_many":
-        return judge_strict(answer.response, case.answer, many, lettered=False)
-    return judge_strict(answer.response, case.answer, case.choices, lettered=header.source != "release")
 
 
 def _many_choices(header: RunHeader) -> list[str]:

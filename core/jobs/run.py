@@ -10,11 +10,13 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 
+from pydantic import SecretStr
+
 from core import paths
-from core.agents.human import Listen
+from core.agents.player import Listen
 from core.errors import AnamnesisError, UsageError
 from core.events import Event
 from core.frameworks.base import Branch, Campaign, Trial, default_pack
@@ -22,9 +24,10 @@ from core.frameworks.casting import Casting
 from core.jobs.engine import Engine, Progress, Stop, folding, is_running, running
 from core.jobs.engine import Options as Options
 from core.jobs.estimate import check_budget
-from core.jobs.plan import branch_of, campaign_of, human_seats, in_full, models_of, trials_of
+from core.jobs.plan import branch_of, campaign_of, human_seats, in_full, missing_keys, models_of, trials_of
 from core.jobs.plan import check_pictures as check_pictures
 from core.journal import JournalWriter, RunHeader, done_trials, journal_path
+from core.models.keys import environment
 from core.models.registry import Registry
 from core.models.spec import ModelSpec
 from core.store.database import Store
@@ -33,6 +36,8 @@ from core.store.fold import fold
 Play = Callable[[Trial], AsyncIterator[Event]]
 """Gives the events of a trial."""
 _STARTED_WITHIN_S = 8.0
+_keys: dict[str, dict[str, SecretStr]] = {}
+"""Run → the keys that were given for its seats in this process."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +63,16 @@ def begin(header: RunHeader) -> None:
         journal.append(header)
 
 
-def start(header: RunHeader, concurrency: int, budget_usd: float | None) -> None:
-    """Begin a new run and carry it out in a process of its own."""
+def start(
+    header: RunHeader, concurrency: int, budget_usd: float | None, keys: Mapping[str, SecretStr] | None = None
+) -> None:
+    """Begin a new run and carry it out in a process of its own, which gets the ``keys`` of seats by its environment.
+
+    They are held here until this process ends, so that the run can be taken up again.
+    """
     begin(header)
+    if keys:
+        _keys[header.run_id] = dict(keys)
     go_on(header.run_id, concurrency, budget_usd)
 
 
@@ -72,9 +84,14 @@ def go_on(run_id: str, concurrency: int, budget_usd: float | None = None) -> Non
     log = journal_path(run_id).parent / "engine.log"
     with log.open("ab") as output:
         child = subprocess.Popen(
-            command, cwd=paths.ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        )  # fmt: skip
+            command,
+            cwd=paths.ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            env={**os.environ, **environment(_keys.get(run_id, {})), "PYTHONUNBUFFERED": "1"},
+        )
     deadline = time.monotonic() + _STARTED_WITHIN_S
     while time.monotonic() < deadline:
         status = child.poll()
@@ -130,9 +147,15 @@ def casting_of(campaign: Campaign, registry: Registry, listen: Listen | None = N
     """Return the casting that a campaign asks for."""
     settings = campaign.settings
     return Casting(
-        registry, campaign.pack, settings.sampling, settings.base_url, frozenset(settings.own_address.split(",")),
-        listen, None if campaign.framework.grades_itself else default_pack(),
-    )  # fmt: skip
+        registry,
+        campaign.pack,
+        settings.sampling,
+        settings.base_url,
+        frozenset(settings.own_address.split(",")),
+        campaign.reach,
+        listen,
+        None if campaign.framework.grades_itself else default_pack(),
+    )
 
 
 def _specs(campaign: Campaign, registry: Registry) -> list[ModelSpec]:
@@ -153,5 +176,8 @@ def check_startable(campaign: Campaign, registry: Registry, options: Options) ->
     check_budget(options.budget_usd, _specs(campaign, registry))
     check_prompts(campaign)
     check_pictures(campaign, registry)
+    if missing := missing_keys(campaign, registry):
+        raise UsageError(" ".join(map(str, missing)))
+    casting = casting_of(campaign, registry)
     for role, name in models_of(campaign).items():
-        registry.open(name, base_url=campaign.settings.address_of(role))
+        casting.voice(role, name)

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from core import paths
 from core.errors import AnamnesisError
+from core.words import fault_of
 
 Kind = Literal["symptom", "history", "family", "sign", "lab", "imaging"]
 T = TypeVar("T", bound=BaseModel)
@@ -128,13 +129,8 @@ def normalise_name(name: str) -> str:
     """
     words = words_of_name(_PARENTHESES.sub(" ", name)) or words_of_name(name)
     kept = [w for w in words if w not in _FILLER] or words
-    return " ".join(_singular(w) for w in kept)
-
-
-def _singular(word: str) -> str:
-    if len(word) > 4 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        return word[:-1]
-    return word
+    plural = (len(w) > 4 and w.endswith("s") and not w.endswith(("ss", "us", "is")) for w in kept)
+    return " ".join(w[:-1] if many else w for w, many in zip(kept, plural, strict=True))
 
 
 def _read(folder: Path, model: type[T]) -> list[T]:
@@ -146,15 +142,8 @@ def _read(folder: Path, model: type[T]) -> list[T]:
             try:
                 found.append(model.model_validate(orjson.loads(line)))
             except (ValidationError, orjson.JSONDecodeError) as error:
-                raise AnamnesisError(f"{path.name}, line {number}: {_first_line(error)}") from error
+                raise AnamnesisError(f"{path.name}, line {number}: {fault_of(error, 'record')}") from error
     return found
-
-
-def _first_line(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        return f"{'.'.join(map(str, first['loc'])) or 'record'}: {first['msg']}"
-    return str(error).splitlines()[0]
 
 
 def read_knowledge(folder: Path) -> Knowledge:

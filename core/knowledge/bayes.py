@@ -64,7 +64,9 @@ class DiseaseModel:
         if specialty:
             weights += np.log(_OWN_SPECIALTY) * (self._specialties == specialty)
         weights += self._demographics(evidence)
-        for column, present in self._columns(evidence):
+        for column, present in [
+            (self._column[f], present) for f, present in evidence.findings.items() if f in self._column
+        ]:
             weights += (self._log_present if present else self._log_absent)[:, column]
         return np.asarray(weights, dtype=np.float64)
 
@@ -108,13 +110,17 @@ class DiseaseModel:
         probabilities = np.ascontiguousarray(self._p[:, columns])
         return columns, probabilities, _entropy(probabilities)
 
-    def _columns(self, evidence: Evidence) -> list[tuple[int, bool]]:
-        return [(self._column[f], present) for f, present in evidence.findings.items() if f in self._column]
-
     def _demographics(self, evidence: Evidence) -> Array:
         weights = np.zeros(len(self.diseases))
         if evidence.age is not None:
-            weights += _age_weights(evidence.age, self._ages)
+            # 0 within the usual ranges (rows of low, high), falling with the distance down to log(0.005)
+            low, high = self._ages[:, 0], self._ages[:, 1]
+            below, above = (
+                (low - evidence.age) / np.maximum(2.0, 0.4 * low),
+                (evidence.age - high) / np.maximum(2.0, 0.3 * high),
+            )
+            distance = np.maximum(0.0, np.maximum(below, above))
+            weights += np.asarray(np.maximum(-(distance**2) - 0.5 * distance, np.log(0.005)))
         if evidence.sex is not None:
             weights += self._log_sex[evidence.sex]
         return weights
@@ -122,14 +128,6 @@ class DiseaseModel:
 
 def _entropy(p: Array) -> Array:
     return np.asarray(-(p * np.log2(p) + (1 - p) * np.log2(1 - p)))
-
-
-def _age_weights(age: float, usual: Array) -> Array:
-    """Return 0 within the usual ranges (rows of low, high), falling with the distance down to log(0.005)."""
-    low, high = usual[:, 0], usual[:, 1]
-    below, above = (low - age) / np.maximum(2.0, 0.4 * low), (age - high) / np.maximum(2.0, 0.3 * high)
-    distance = np.maximum(0.0, np.maximum(below, above))
-    return np.asarray(np.maximum(-(distance**2) - 0.5 * distance, np.log(0.005)))
 
 
 @functools.cache

@@ -104,9 +104,19 @@ def stored_origin(trial_id: str) -> Origin:
         dialogue = tuple(Turn(said.role, said.text) for said in utterances_of(cursor, trial_id))
     run = held.run
     return Origin(
-        trial_id, about, held.case_key, dialogue, held.seed, _names(run.protocol, run), run.prompt_pack,
-        run.prompt_hash, run.settings, run.source, run.protocol, run.run_id,
-    )  # fmt: skip
+        trial_id,
+        about,
+        held.case_key,
+        dialogue,
+        held.seed,
+        _names(run.protocol, run),
+        run.prompt_pack,
+        run.prompt_hash,
+        run.settings,
+        run.source,
+        run.protocol,
+        run.run_id,
+    )
 
 
 def running_origin(session: Session) -> Origin:
@@ -118,10 +128,19 @@ def running_origin(session: Session) -> Origin:
     if started is None:
         raise UsageError("Nothing has been said in this consultation yet: fork it once it has begun.")
     return Origin(
-        started.trial_id, header.cases[0], started.case_key, session.dialogue, started.seed,
-        _names(header.protocol, header), header.prompt_pack, header.prompt_hash, header.settings, header.source,
-        header.protocol, header.run_id,
-    )  # fmt: skip
+        started.trial_id,
+        header.cases[0],
+        started.case_key,
+        session.dialogue,
+        started.seed,
+        _names(header.protocol, header),
+        header.prompt_pack,
+        header.prompt_hash,
+        header.settings,
+        header.source,
+        header.protocol,
+        header.run_id,
+    )
 
 
 def _names(protocol: str, held: Run | RunHeader) -> CastNames:
@@ -142,7 +161,20 @@ def start_fork(plan: ForkPlan, origin: Origin | None = None) -> Session:
     where the question is the same; with nothing changed, the talk goes on anew.
     """
     origin = origin or stored_origin(plan.parent)
-    dialogue = _kept(plan, origin)
+    # the messages that the branch begins with
+    if not origin.dialogue:
+        raise UsageError("This conversation holds no message, so there is nothing to fork: choose another one.")
+    check_forkable(origin)
+    last = len(origin.dialogue) - 1
+    if not 0 <= plan.turn <= last:
+        raise UsageError(f"There is no message {plan.turn} in this conversation: choose one from 0 to {last}.")
+    if plan.text is not None and not plan.text.strip():
+        raise UsageError("The edited message is empty: write what is said instead, or leave the message as it was.")
+    message = origin.dialogue[plan.turn]
+    text = message.text if plan.text is None else plan.text.strip()
+    # a text that only lost its outer blanks was not edited
+    text = message.text if text == message.text.strip() else origin.framework.written(message.role, text)
+    dialogue = (*origin.dialogue[: plan.turn], Turn(message.role, text))
     if origin.case is None:
         raise UsageError(
             f"The case {origin.case_key} of this conversation is not in the database, so nobody could play its "
@@ -167,23 +199,6 @@ def start_fork(plan: ForkPlan, origin: Origin | None = None) -> Session:
     return watch(campaign, header, registry)
 
 
-def _kept(plan: ForkPlan, origin: Origin) -> Dialogue:
-    """Return the messages that the branch begins with."""
-    if not origin.dialogue:
-        raise UsageError("This conversation holds no message, so there is nothing to fork: choose another one.")
-    check_forkable(origin)
-    last = len(origin.dialogue) - 1
-    if not 0 <= plan.turn <= last:
-        raise UsageError(f"There is no message {plan.turn} in this conversation: choose one from 0 to {last}.")
-    if plan.text is not None and not plan.text.strip():
-        raise UsageError("The edited message is empty: write what is said instead, or leave the message as it was.")
-    message = origin.dialogue[plan.turn]
-    text = message.text if plan.text is None else plan.text.strip()
-    # a text that only lost its outer blanks was not edited
-    text = message.text if text == message.text.strip() else origin.framework.written(message.role, text)
-    return (*origin.dialogue[: plan.turn], Turn(message.role, text))
-
-
 def _campaign(plan: ForkPlan, origin: Origin, case: Case, registry: Registry) -> Campaign:
     if any(question_type == "mcq_many" for _, question_type in plan.arms):
         raise UsageError("A branch cannot be asked with many choices, which are the answers of a whole data set.")
@@ -206,13 +221,20 @@ def _campaign(plan: ForkPlan, origin: Origin, case: Case, registry: Registry) ->
         settings = settings.but(images="")
     same = {role for role, name in plan.names.items() if name == origin.names[role]}
     elsewhere = ",".join(role for role in settings.own_address.split(",") if role in same)
+    addresses = " ".join(f"{role}={where}" for role, where in settings.seat_addresses.items() if role in same)
     arms = plan.arms
     if arms == FORK_ARMS:  # what nobody chose is asked as far as the framework asks it
         arms = tuple(arm for arm in arms if arm in origin.framework.arms) or origin.framework.paper
     campaign = Campaign(
-        names=plan.names, cases=(case,), arms=arms, seed=seed, prompts=plan.prompts or origin.prompts,
-        protocol=origin.protocol, settings=settings.but(own_address=elsewhere),
-    )  # fmt: skip
+        names=plan.names,
+        cases=(case,),
+        arms=arms,
+        seed=seed,
+        prompts=plan.prompts or origin.prompts,
+        protocol=origin.protocol,
+        settings=settings.but(own_address=elsewhere, addresses=addresses),
+        placed=frozenset(same),
+    )
     return in_full(one_case(campaign, case), registry)
 
 
@@ -230,7 +252,7 @@ def _changes(plan: ForkPlan, origin: Origin, campaign: Campaign, header: RunHead
         yield "the case's pictures shown to the doctor" if settings.images else "the doctor shown no picture"
     for name, info in type(settings).model_fields.items():
         values = [getattr(held, name), getattr(settings, name)]
-        if name in ("images", "own_address") or values[0] == values[1]:
+        if name in ("images", "own_address", "addresses") or values[0] == values[1]:
             continue
         if name == "base_url":  # what was changed is shown and taken away, so an address goes in without its password
             values = [without_credentials(value) if value else value for value in values]

@@ -14,21 +14,9 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 
 from core.agents.base import Turn
-from core.agents.replies import Replies, Unit
+from core.agents.memory import Replies, Unit
 from core.errors import AnamnesisError
-from core.events import (
-    Answered,
-    Ended,
-    Event,
-    Failed,
-    Graded,
-    Rated,
-    Speaker,
-    Summarised,
-    Token,
-    Utterance,
-    Waiting,
-)
+from core.events import Answered, Ended, Event, Failed, Graded, Rated, Speaker, Summarised, Token, Utterance, Waiting
 
 _log = logging.getLogger(__name__)
 
@@ -192,7 +180,10 @@ class Session:
         try:
             while not self._stopped.is_set():
                 await self._gate()
-                await self._keep_step()
+                # wait while the session beside this one still has fewer messages to show
+                # the other one lives in a thread and on a loop of its own
+                while not self._stopped.is_set() and self.beside and self.beside.behind(self.messages):  # noqa: ASYNC110
+                    await asyncio.sleep(_POLL_S)
                 event = await self._next(stream)
                 if event is None:
                     return
@@ -216,12 +207,6 @@ class Session:
     async def _gate(self) -> None:
         # the flags are set by threads of the page, which an asyncio.Event would not survive
         while self._paused.is_set() and self._steps == 0 and not self._stopped.is_set():  # noqa: ASYNC110
-            await asyncio.sleep(_POLL_S)
-
-    async def _keep_step(self) -> None:
-        """Wait while the session beside this one still has fewer messages to show."""
-        # the other one lives in a thread and on a loop of its own
-        while not self._stopped.is_set() and self.beside and self.beside.behind(self.messages):  # noqa: ASYNC110
             await asyncio.sleep(_POLL_S)
 
     @property

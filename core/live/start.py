@@ -1,4 +1,4 @@
-"""Opens a watched consultation: a new one, stored once it is complete; one that broke off; a replay."""
+"""Opens a watched consultation: a new one, stored once it is complete; one that broke off; a stored one; a replay."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
-from core.agents.replies import Memory, Remembered, Replies, replies_in
+from core.agents.memory import Memory, Remembered, Replies, replies_in
 from core.case import Case
 from core.events import Event, Finished, Speaker
 from core.frameworks.base import Campaign
@@ -15,14 +15,21 @@ from core.frameworks.casting import is_model
 from core.jobs.plan import branch_of, campaign_of, header_of, in_full, trials_of
 from core.jobs.run import check_pictures, check_prompts, player_of
 from core.journal import Journal, JournalWriter, RunHeader, TrialLine, journal_path, read_header
+from core.journal import trial_id as trial_id_of
 from core.live.session import Session, replay
 from core.models.registry import Registry, load_registry
 from core.store.database import Store
 from core.store.fold import fold_if_free
+from core.store.queries.cases import case
+from core.store.queries.transcripts import StoredTrial, stored_trial, trial_events
+from core.store.runs import Run, run_records
 
 
 def start_consultation(campaign: Campaign, beside: Session | None = None) -> Session:
     """Start the first case of a campaign as one watched trial; raise ``UsageError`` where it cannot be run.
+
+    Keys of single seats are the campaign's own (``Campaign.reached``); one that a page is to say before the start is
+    found by ``core.jobs.plan.missing_keys``.
 
     ``beside`` is a session that it keeps step with, message by message: the same case with another doctor or patient.
     """
@@ -85,12 +92,20 @@ def watch(
     def store(session: Session) -> None:
         events = session.snapshot()
         if not any(isinstance(event, Finished) for event in events):
+            if events and not path.exists():  # stopped before any model was paid: it is kept all the same
+                with JournalWriter(path) as journal:
+                    journal.append(header)
             return
         line = TrialLine(
-            run_id=header.run_id, trial_id=trial.trial_id, case_key=trial.case.case_key, trial=trial.number,
-            seed=trial.seed, events=events, finished_at=time.time(),
+            run_id=header.run_id,
+            trial_id=trial.trial_id,
+            case_key=trial.case.case_key,
+            trial=trial.number,
+            seed=trial.seed,
+            events=events,
+            finished_at=time.time(),
             paid=frozenset(session.unit.paid if session.unit else ()),
-        )  # fmt: skip
+        )
         begun = path.exists()
         with JournalWriter(path) as journal:
             journal.append_all([line] if begun else [header, line])
@@ -128,3 +143,34 @@ def start_replay(case: Case | None, events: Sequence[Event], key: str) -> Sessio
 def one_case(campaign: Campaign, case: Case) -> Campaign:
     """Return the campaign narrowed to one trial of one case."""
     return replace(campaign, cases=(case,), case_set=case.case_key.replace("/", ":", 1), trials=1)
+
+
+def load_trial(trial_id: str) -> tuple[Case | None, list[Event], StoredTrial] | None:
+    """Return a stored trial's case as the run held it, its events, and under what it was held, or ``None``."""
+    store = Store()
+    fold_if_free(store)
+    with store.read() as cursor:
+        held, events = stored_trial(cursor, trial_id), trial_events(cursor, trial_id)
+        return (case(cursor, held.case_key, held.content_hash), events, held) if held and events else None
+
+
+def unfinished(trial_id: str) -> RunHeader | None:
+    """Return the run of a watched consultation that was stopped or broke off; ``None`` where there is none of it."""
+    run_id = next((run.run_id for run, trial in all_unfinished() if trial == trial_id), None)
+    path = journal_path(run_id) if run_id else None
+    return read_header(path) if path is not None and path.exists() else None
+
+
+def all_unfinished() -> list[tuple[Run, str]]:
+    """Return the watched consultations that have no end, the newest first: their runs, and the ids of their trials."""
+    store = Store()
+    fold_if_free(store)
+    with store.read() as cursor:
+        begun = dict(cursor.execute(_BEGUN).fetchall())
+        found = run_records(cursor, list(begun)) if begun else []
+    return [(run, trial_id_of(run.run_id, begun[run.run_id], 0)) for run in found]
+
+
+_BEGUN = """
+    SELECT run_id, case_key FROM run_cases JOIN runs USING (run_id) ANTI JOIN trials USING (run_id)
+    WHERE source IN ('live', 'fork')"""

@@ -15,10 +15,9 @@ from itertools import groupby
 from typing import Annotated, Literal
 
 import numpy as np
-import pandas as pd
 
 from core.agents.mcq import STRICT_VERSION
-from core.datasets.published import RELEASE_DATASETS, AccuracyFigure, accuracy_figures
+from core.datasets.published import RELEASE_DATASETS, accuracy_figures
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
 from core.measures.base import Asked, Columns, Row, metric
@@ -89,11 +88,14 @@ def accuracy_of(
     place = {model: n for n, model in enumerate(dict.fromkeys(s.model for s in held))}
 
     def key(s: CaseScore) -> tuple[int, int, int, str]:
-        return place[s.model], FORMATS.index(s.format), QUESTION_TYPES.index(s.question_type), _group(s, by) or ""
+        return (
+            place[s.model],
+            FORMATS.index(s.format),
+            QUESTION_TYPES.index(s.question_type),
+            group_of_score(s, by) or "",
+        )
 
-    return [
-        _row(list(members), by, interval, invalid) for _, members in groupby(sorted(held, key=key), key=key)
-    ]  # fmt: skip
+    return [_row(list(members), by, interval, invalid) for _, members in groupby(sorted(held, key=key), key=key)]
 
 
 def interval_of(values: Sequence[float], kind: IntervalKind) -> Interval:
@@ -119,15 +121,15 @@ def _row(scores: list[CaseScore], by: Group | None, kind: IntervalKind, invalid:
     reasons: Counter[str] = Counter()
     for score in scores:
         reasons.update({str(reason): n for reason, n in score.excluded.items()})
-    bounds = interval_of(values, kind)
+    low, high = (None if np.isnan(bound) else bound for bound in interval_of(values, kind))
     return AccuracyRow(
         model=first.model,
         format=first.format,
         question_type=first.question_type,
-        group=_group(first, by),
+        group=group_of_score(first, by),
         mean=float(np.mean(values)) if values else None,
-        ci_low=_number(bounds.low),
-        ci_high=_number(bounds.high),
+        ci_low=low,
+        ci_high=high,
         n_cases=len(kept),
         n_trials=sum(s.counted for s in scores),
         n_excluded=reasons.total(),
@@ -136,33 +138,15 @@ def _row(scores: list[CaseScore], by: Group | None, kind: IntervalKind, invalid:
     )
 
 
-def _group(score: CaseScore, by: Group | None) -> str | None:
+def group_of_score(score: CaseScore, by: Group | None) -> str | None:
+    """Return the group that a score falls into; ``None`` where nothing is split, or the case has none."""
     return None if by is None else (score.specialty if by == "specialty" else score.dataset)
-
-
-def _number(value: float) -> float | None:
-    return None if np.isnan(value) else value
-
-
-COLUMNS = ("model", "format", "question_type", "case_key", "dataset", "specialty", "correct", "counted", "excluded")
 
 
 def read_scores(store: Store, selection: Selection | None = None, mcq_rule: McqRule = "mcq_loose") -> list[CaseScore]:
     """Return the scores of every case, arm and model of a selection (all campaigns and releases by default)."""
     with store.read() as cursor:
         return case_scores(cursor, selection, mcq_rule)
-
-
-def score_table(scores: Sequence[CaseScore]) -> pd.DataFrame:
-    """Return scores as a table; ``score`` is the share of counted trials that were right, NaN where none counts.
-
-    ``excluded`` maps a verdict to its number. Format and question type are ordered categories.
-    """
-    table = pd.DataFrame([[getattr(s, name) for name in COLUMNS] for s in scores], columns=list(COLUMNS))
-    table["format"] = pd.Categorical(table["format"], FORMATS, ordered=True)
-    table["question_type"] = pd.Categorical(table["question_type"], QUESTION_TYPES, ordered=True)
-    table["score"] = table["correct"] / table["counted"].where(table["counted"] > 0)
-    return table
 
 
 def chosen(
@@ -176,9 +160,12 @@ def chosen(
 ) -> list[CaseScore]:
     """Return the scores that fit; ``None`` is no restriction."""
     wanted = (
-        ("model", models), ("format", formats), ("question_type", question_types), ("specialty", specialties),
+        ("model", models),
+        ("format", formats),
+        ("question_type", question_types),
+        ("specialty", specialties),
         ("dataset", datasets),
-    )  # fmt: skip
+    )
     tests = [(name, frozenset(values)) for name, values in wanted if values is not None]
     return [s for s in scores if all(getattr(s, name) in values for name, values in tests)]
 
@@ -260,7 +247,13 @@ def published_cells(case_set: str, split: Split) -> list[Cell]:
     found: dict[tuple[str, str, str, str | None], Cell] = {}
     for figure in accuracy_figures(case_set):
         if figure.scope in _SCOPES[split]:
-            cell = _published(figure)
+            # the intervals of table 4 are those of table 1 by mistake: an interval without its own mean is not shown
+            sound = figure.ci_low <= figure.mean <= figure.ci_high
+            low, high = (figure.ci_low, figure.ci_high) if sound else (None, None)
+            group = figure.specialty_name or (RELEASE_DATASETS[figure.dataset] if figure.dataset else None)
+            cell = Cell(
+                figure.model, figure.format, figure.question_type, group, figure.mean, low, high, table=figure.table
+            )
             found.setdefault((cell.model, cell.format, cell.question_type, cell.group), cell)
     return list(found.values())
 
@@ -271,22 +264,21 @@ def with_published(own: Sequence[Cell], published: Sequence[Cell], label_of: Cal
     return [*own, *(c for c in published if (c.model, c.format, c.question_type, c.group) not in covered)]
 
 
-def _published(figure: AccuracyFigure) -> Cell:
-    # the intervals of table 4 are those of table 1 by mistake: an interval without its own mean is not shown
-    sound = figure.ci_low <= figure.mean <= figure.ci_high
-    low, high = (figure.ci_low, figure.ci_high) if sound else (None, None)
-    group = figure.specialty_name or (RELEASE_DATASETS[figure.dataset] if figure.dataset else None)
-    return Cell(figure.model, figure.format, figure.question_type, group, figure.mean, low, high, table=figure.table)
-
-
 By = Annotated[Group | None, "Split by specialty or dataset."]
 _COLUMNS = Columns(excluded="excluded_by_reason")
 
 
 @metric(
-    "accuracy", "run", "models", "cases", "pool", "asks_for", "mcq_rule", decimals=".6f",
+    "accuracy",
+    "run",
+    "models",
+    "cases",
+    "pool",
+    "asks_for",
+    "mcq_rule",
+    decimals=".6f",
     empty="There is nothing to report yet: start with `python -m core run --doctor reference/bayes`.",
-)  # fmt: skip
+)
 def report(
     asked: Asked, by: By = None, interval: Annotated[IntervalKind, "Interval of the mean."] = "bootstrap"
 ) -> Iterator[Row]:
@@ -301,12 +293,21 @@ def report(
         raise AnamnesisError("No answered case asks for this: leave --asks-for out, or choose another kind.")
     for row in rows:
         yield Row(
-            {"model": row.model, "format": row.format, "question_type": row.question_type,
-             **({"group": row.group or "?"} if by else {})},
-            row.mean, row.ci_low, row.ci_high, row.n_cases, row.excluded_by_reason,
+            {
+                "model": row.model,
+                "format": row.format,
+                "question_type": row.question_type,
+                **({"group": row.group or "?"} if by else {}),
+            },
+            row.mean,
+            row.ci_low,
+            row.ci_high,
+            row.n_cases,
+            row.excluded_by_reason,
             {"n_trials": row.n_trials, "n_excluded": row.n_excluded, "n_cases_excluded": row.n_cases_excluded},
-            columns=_COLUMNS, by=by or "",
-        )  # fmt: skip
+            columns=_COLUMNS,
+            by=by or "",
+        )
     if wanted.mcq_rule == "mcq_strict":
         with asked.store.read() as cursor:
             outdated = count_read_before(cursor, STRICT_VERSION, wanted)

@@ -18,6 +18,7 @@ import core.measures
 from core.agents.base import Dialogue
 from core.case import Case
 from core.paths import extensions
+from core.stats.intervals import Interval
 from core.store.database import Store
 from core.store.scores import Evidence as Evidence
 from core.store.scores import Lists, Trials
@@ -65,6 +66,8 @@ class Measure(ABC):
     needs: ClassVar[tuple[Part, ...]] = ()
     parcel: ClassVar[int] = 200
     """Trials that are read between two looks at whether to stop."""
+    title: ClassVar[str] = ""
+    """What it measures, in a few words; its name where there is none."""
     seconds_each: ClassVar[float] = 0.005
     """Roughly what one trial takes on one core."""
 
@@ -109,6 +112,10 @@ class Row:
     columns: Columns = MEAN
     by: str = ""
 
+    def __getitem__(self, name: str) -> Any:
+        """Return what stands in a column; ``KeyError`` where the row has none of that name."""
+        return self.cells(plain=True)[name]
+
     def cells(self, *, plain: bool = False) -> dict[str, Any]:
         """Return the row as columns → values, in the order in which they are printed.
 
@@ -124,6 +131,11 @@ class Row:
         if names.excluded is not None:
             found[names.excluded] = dict(self.excluded) if plain else counts_in_words(self.excluded)
         return found
+
+
+def bounded(name: str, value: float | None, interval: Interval, stem: str = "") -> dict[str, float | None]:
+    """Return a second estimate of a row with its bounds as columns: the name, ``stem`` (or name) _low and _high."""
+    return {name: value, f"{stem or name}_low": interval.low, f"{stem or name}_high": interval.high}
 
 
 def counts_in_words(counts: Mapping[Any, int]) -> str:

@@ -1,6 +1,6 @@
 """What a doctor believed in the course of one conversation, and whether it stopped too early or asked too long.
 
-A probe is the belief after one reply of the patient: up to five diagnoses with probabilities (``core.agents.belief``),
+A probe is the belief after one reply of the patient: up to five diagnoses with probabilities (``core.agents.probe``),
 or the five likeliest of the reference doctor's posterior. A diagnosis is right by the rules of the reference grader:
 the case's answer, its synonyms and its broader names. The measures and their thresholds are this project's own.
 
@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,10 +38,9 @@ from numpy.typing import NDArray
 from core.case import Case
 from core.events import EndReason, Probed
 from core.knowledge.base import knowledge, normalise_name
-from core.measures.base import Asked, Columns, Row, metric
+from core.measures.base import Asked, Columns, Row, bounded, metric
 from core.measures.ledger.kept import Facts
 from core.stats.bootstrap import bootstrap_interval
-from core.stats.intervals import Interval
 from core.stats.ratios import percentiles, ratio, ratio_intervals, resampled_sums
 from core.store.database import Store
 from core.store.queries.failures import believed, cases_of
@@ -109,12 +108,20 @@ def trajectory(
     """
     beliefs = tuple(_belief(case, probe) for probe in sorted(probes, key=lambda p: p.turn) if probe.differential)
     settled = _from_which(beliefs, [b.leads and b.leading >= SETTLED for b in beliefs])
+    leaders = [RIGHT if belief.leads else normalise_name(belief.leader) for belief in beliefs]
+    changes = [
+        belief.turn for belief, now, before in zip(beliefs[1:], leaders[1:], leaders[:-1], strict=True) if now != before
+    ]
+    premature = None
+    if beliefs and end_reason is not None and never_elicited is not None:
+        unsure = not beliefs[-1].leads or beliefs[-1].leading < CLOSURE
+        premature = end_reason in _ENDED_BY_DOCTOR and never_elicited > 0 and unsure
     return Trajectory(
         beliefs=beliefs,
         first_led=next((b.turn for b in beliefs if b.leads), None),
         led_for_good=_from_which(beliefs, [b.leads for b in beliefs]),
-        last_change=_last_change(beliefs),
-        premature=_premature(beliefs, end_reason, never_elicited),
+        last_change=(changes[-1] if changes else None),
+        premature=premature,
         over_asked=0 if settled is None else (beliefs[-1].turn - settled) // 2,
     )
 
@@ -141,21 +148,6 @@ def _from_which(beliefs: Sequence[Belief], holds: Sequence[bool]) -> int | None:
     return turn
 
 
-def _last_change(beliefs: Sequence[Belief]) -> int | None:
-    leaders = [RIGHT if belief.leads else normalise_name(belief.leader) for belief in beliefs]
-    changes = [
-        belief.turn for belief, now, before in zip(beliefs[1:], leaders[1:], leaders[:-1], strict=True) if now != before
-    ]
-    return changes[-1] if changes else None
-
-
-def _premature(beliefs: Sequence[Belief], end_reason: EndReason | None, never_elicited: int | None) -> bool | None:
-    if not beliefs or end_reason is None or never_elicited is None:
-        return None
-    unsure = not beliefs[-1].leads or beliefs[-1].leading < CLOSURE
-    return end_reason in _ENDED_BY_DOCTOR and never_elicited > 0 and unsure
-
-
 Quantity = Literal["right", "leading", "leads"]
 QUANTITIES: tuple[Quantity, ...] = ("right", "leading", "leads")
 """Probability of the right diagnosis, probability of the leader, and whether the leader is right (1 or 0)."""
@@ -172,67 +164,41 @@ class Course:
     trajectory: Trajectory
 
 
-class Mean(NamedTuple):
-    """A mean over cases with its interval (NaN without cases), and the conversations in it."""
-
-    value: float
-    interval: Interval
-    n_cases: int
-    n_conversations: int
-
-
-@dataclass(frozen=True)
-class BeliefRow:
-    """What one model believed.
-
-    Shares (0 to 1) of conversations: ``ever_led``: the right diagnosis led at some probe; ``leads_at_end``; ``lost``:
-    it led and did not at the end; ``premature`` closure, of those in which that is known. ``over_asked``: mean number
-    of needless questions. ``first_led``: mean turn at which it first led, of the conversations in which it did.
-    """
-
-    model: str
-    ever_led: Mean
-    leads_at_end: Mean
-    lost: Mean
-    premature: Mean
-    over_asked: Mean
-    first_led: Mean
+_FIGURES: dict[str, Callable[[Trajectory], float | None]] = {
+    "ever_led": lambda t: t.first_led is not None,
+    "leads_at_end": lambda t: t.leads_at_end,
+    "lost": lambda t: t.lost,
+    "premature": lambda t: t.premature,
+    "over_asked": lambda t: t.over_asked,
+    "first_led": lambda t: t.first_led,
+}
+"""Shares (0 to 1) of conversations: the right diagnosis led at some probe, at the end, once and not at the end;
+premature closure, of those in which that is known. Means: needless questions; the turn at which it first led, of the
+conversations in which it did."""
+_COUNTS = ("over_asked", "first_led")
 
 
-@dataclass(frozen=True)
-class CurvePoint:
-    """The mean of a quantity of one model once ``per_cent`` of the patient's replies had been given."""
-
-    model: str
-    quantity: Quantity
-    per_cent: int
-    mean: Mean
-
-
-def belief_rows(courses: Iterable[Course]) -> list[BeliefRow]:
-    """Return a row for each model, in the order of names; conversations without a probe are left out."""
+def belief_rows(courses: Iterable[Course]) -> list[Row]:
+    """Return a row for each model and figure, in the order of names; conversations without a probe are left out."""
     return [
-        BeliefRow(
-            model=model,
-            ever_led=_mean(held, lambda t: t.first_led is not None),
-            leads_at_end=_mean(held, lambda t: t.leads_at_end),
-            lost=_mean(held, lambda t: t.lost),
-            premature=_mean(held, lambda t: t.premature),
-            over_asked=_mean(held, lambda t: t.over_asked, shares=False),
-            first_led=_mean(held, lambda t: t.first_led, shares=False),
-        )
+        _mean({"model": model, "figure": name}, held, read, shares=name not in _COUNTS)
         for model, held in by_model(courses)
+        for name, read in _FIGURES.items()
     ]
 
 
-def curves(courses: Iterable[Course]) -> list[CurvePoint]:
+def curves(courses: Iterable[Course]) -> list[Row]:
     """Return the mean curves of each model over the share of the dialogue.
 
     At a share s of n probed replies, the value is that of probe number ⌈s · n⌉: what was believed once at least that
     share of the replies was in.
     """
+
+    def reader(quantity: Quantity, per_cent: int) -> Callable[[Trajectory], float]:
+        return lambda found: float(getattr(at_share(found, per_cent), quantity))
+
     return [
-        CurvePoint(model, quantity, share, _mean(held, _reader(quantity, share)))
+        _mean({"model": model, "quantity": quantity, "per_cent": share}, held, reader(quantity, share))
         for model, held in by_model(courses)
         for quantity in QUANTITIES
         for share in SHARES
@@ -250,12 +216,10 @@ def by_model(courses: Iterable[Course]) -> list[tuple[str, list[Course]]]:
     return [(model, list(held)) for model, held in groupby(probed, key=lambda c: c.model)]
 
 
-def _reader(quantity: Quantity, per_cent: int) -> Callable[[Trajectory], float]:
-    return lambda found: float(getattr(at_share(found, per_cent), quantity))
-
-
-def _mean(courses: Sequence[Course], read: Callable[[Trajectory], float | None], shares: bool = True) -> Mean:
-    """Return the mean of what is read, leaving out conversations in which it is ``None``."""
+def _mean(
+    label: dict[str, Any], courses: Sequence[Course], read: Callable[[Trajectory], float | None], shares: bool = True
+) -> Row:
+    """Return the mean of what is read (NaN without cases), leaving out conversations in which it is ``None``."""
     by_case: dict[str, list[float]] = {}
     for course in courses:
         value = read(course.trajectory)
@@ -263,7 +227,8 @@ def _mean(courses: Sequence[Course], read: Callable[[Trajectory], float | None],
             by_case.setdefault(course.case_key, []).append(float(value))
     means = np.array([np.mean(values) for values in by_case.values()])
     value = float(means.mean()) if means.size else float("nan")
-    return Mean(value, bootstrap_interval(means, shares=shares), means.size, sum(map(len, by_case.values())))
+    counts = {"n_conversations": sum(map(len, by_case.values()))}
+    return Row(label, value, *bootstrap_interval(means, shares=shares), means.size, more=counts)
 
 
 Floats = NDArray[np.float64]
@@ -271,62 +236,54 @@ When = Literal["every probe", "at the end"]
 BINS = 10
 
 
-@dataclass(frozen=True)
-class ReliabilityBin:
-    """Leaders whose probability lies from ``low`` (included) to ``high`` (excluded, but for 1).
-
-    ``probability`` is their mean, ``right`` the share of them that is right, both weighted; NaN in an empty bin.
-    """
-
-    low: float
-    high: float
-    n_probes: int
-    n_cases: int
-    probability: float
-    right: float
-    interval: Interval
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """Calibration of one model's leading diagnosis, at every probe or at the last one of each conversation."""
-
-    model: str
-    when: When
-    n_cases: int
-    n_probes: int
-    brier: float
-    brier_interval: Interval
-    ece: float
-    ece_interval: Interval
-    bins: tuple[ReliabilityBin, ...]
+Calibration = tuple[Row, list[Row]]
+"""A model's Brier score and calibration error, and its bins."""
 
 
 def calibrations(courses: Iterable[Course]) -> list[Calibration]:
     """Return each model's calibration, at every probe and at the end."""
-    found = []
-    for model, held in by_model(courses):
-        whens: tuple[When, ...] = ("every probe", "at the end")
-        found += [calibration(model, held, when) for when in whens]
-    return found
+    return [calibration(model, held, when) for model, held in by_model(courses) for when in get_args(When)]
 
 
 def calibration(model: str, courses: Sequence[Course], when: When) -> Calibration:
-    """Return the calibration over conversations of one model, each with at least one probe."""
+    """Return the calibration of a model's leading diagnosis, over conversations that have a probe each.
+
+    Bins hold the leaders whose probability lies from ``from`` (included) to ``to`` (excluded, but for 1):
+    ``probability`` is their mean, the estimate the share of them that is right, both weighted; NaN in an empty bin.
+    """
     by_case: dict[str, list[Belief]] = {}
     for course in courses:
-        beliefs = course.trajectory.beliefs
-        by_case.setdefault(course.case_key, []).extend(beliefs if when == "every probe" else beliefs[-1:])
+        counted = slice(None) if when == "every probe" else slice(-1, None)
+        by_case.setdefault(course.case_key, []).extend(course.trajectory.beliefs[counted])
     held = list(by_case.values())
     brier = np.array([np.mean([(b.leading - b.leads) ** 2 for b in beliefs]) for beliefs in held])
-    counts, sums = _binned(held)
-    return Calibration(
-        model=model, when=when, n_cases=len(held), n_probes=int(counts.sum()),
-        brier=float(brier.mean()) if brier.size else float("nan"), brier_interval=bootstrap_interval(brier),
-        ece=float(_ece(sums.sum(axis=0)[None])[0]),
-        ece_interval=percentiles(_ece(resampled_sums(sums)), len(held)),
-        bins=_bins(counts, sums),
-    )  # fmt: skip
+    # case × bin: numbers of probes; case × 3 bins: sums of weight, weight × probability, weight × right
+    counts, sums = np.zeros((len(held), BINS), dtype=np.int64), np.zeros((len(held), 3 * BINS))
+    for case, beliefs in enumerate(held):
+        for belief in beliefs:
+            index, share = bin_of(belief.leading), 1 / len(beliefs)
+            counts[case, index] += 1
+            sums[case, index::BINS] += (share, share * belief.leading, share * belief.leads)
+    weight, probability, right = np.split(sums, 3, axis=1)
+    intervals = ratio_intervals(right, weight)
+    label = {"model": model, "when": when}
+    ece, bounds = float(_ece(sums.sum(axis=0)[None])[0]), percentiles(_ece(resampled_sums(sums)), len(held))
+    row = Row(
+        {**label, "n_cases": len(held), "n_probes": int(counts.sum())},
+        float(brier.mean()) if brier.size else float("nan"),
+        *bootstrap_interval(brier),
+        len(held),
+        more=bounded("ece", ece, bounds),
+        columns=Columns("brier", "brier_low", "brier_high", None),
+    )
+    bins = []
+    for index in range(BINS):
+        n_cases = int((counts[:, index] > 0).sum())
+        place = {"from": index / BINS, "to": (index + 1) / BINS, "n_cases": n_cases}
+        of = {"n_probes": int(counts[:, index].sum()), "probability": ratio(probability[:, index], weight[:, index])}
+        share = ratio(right[:, index], weight[:, index])
+        bins.append(Row(label | place | of, share, *intervals[index], n_cases, columns=Columns("right", n=None)))
+    return row, bins
 
 
 def bin_of(probability: float) -> int:
@@ -334,34 +291,10 @@ def bin_of(probability: float) -> int:
     return min(BINS - 1, int(probability * BINS + 1e-9))
 
 
-def _binned(held: Sequence[Sequence[Belief]]) -> tuple[NDArray[np.int64], Floats]:
-    """Return case × bin numbers of probes, and case × 3 bins sums of weight, weight × probability, weight × right."""
-    counts, sums = np.zeros((len(held), BINS), dtype=np.int64), np.zeros((len(held), 3 * BINS))
-    for row, beliefs in enumerate(held):
-        for belief in beliefs:
-            index, weight = bin_of(belief.leading), 1 / len(beliefs)
-            counts[row, index] += 1
-            sums[row, index::BINS] += (weight, weight * belief.leading, weight * belief.leads)
-    return counts, sums
-
-
 def _ece(sums: Floats) -> Floats:
     """Return the calibration error of each row of sums: Σ over bins |Σ w p − Σ w right| / Σ w."""
     weight, probability, right = np.split(sums, 3, axis=1)
     return np.asarray(np.abs(probability - right).sum(axis=1) / weight.sum(axis=1))
-
-
-def _bins(counts: NDArray[np.int64], sums: Floats) -> tuple[ReliabilityBin, ...]:
-    weight, probability, right = np.split(sums, 3, axis=1)
-    intervals = ratio_intervals(right, weight)
-    return tuple(
-        ReliabilityBin(
-            low=index / BINS, high=(index + 1) / BINS, n_probes=int(counts[:, index].sum()),
-            n_cases=int((counts[:, index] > 0).sum()), interval=intervals[index],
-            probability=ratio(probability[:, index], weight[:, index]), right=ratio(right[:, index], weight[:, index]),
-        )
-        for index in range(BINS)
-    )  # fmt: skip
 
 
 def courses(
@@ -397,10 +330,12 @@ BeliefPart = Literal["models", "calibration", "reliability", "curves"]
 
 
 @metric(
-    "belief", "run", "models",
+    "belief",
+    "run",
+    "models",
     empty="No belief is stored: run a campaign with --probe, or with the reference doctor. Name runs whose patient had "
     "a persona by --run.",
-)  # fmt: skip
+)
 def report(
     asked: Asked, part: Annotated[BeliefPart, "Which figures: by model, calibration, its bins, or curves."] = "models"
 ) -> Iterator[Row]:
@@ -408,28 +343,9 @@ def report(
     with asked.progress("conversations") as show:
         found = courses(asked.store, asked.selection, on_progress=show)
     if part == "models":
-        for one in belief_rows(found):
-            for name in ("ever_led", "leads_at_end", "lost", "premature", "over_asked", "first_led"):
-                yield _mean_row({"model": one.model, "figure": name}, getattr(one, name))
+        yield from belief_rows(found)
     elif part == "curves":
-        for at in curves(found):
-            yield _mean_row({"model": at.model, "quantity": at.quantity, "per_cent": at.per_cent}, at.mean)
-    for row in calibrations(found) if part in ("calibration", "reliability") else ():
-        head = {"model": row.model, "when": row.when}
-        if part == "calibration":
-            yield Row(
-                {**head, "n_cases": row.n_cases, "n_probes": row.n_probes}, row.brier, *row.brier_interval, row.n_cases,
-                more={"ece": row.ece, "ece_low": row.ece_interval.low, "ece_high": row.ece_interval.high},
-                columns=Columns("brier", "brier_low", "brier_high", None),
-            )  # fmt: skip
-            continue
-        for bin_ in row.bins:
-            counts = {"n_cases": bin_.n_cases, "n_probes": bin_.n_probes, "probability": bin_.probability}
-            yield Row(
-                {**head, "from": bin_.low, "to": bin_.high, **counts}, bin_.right, *bin_.interval, bin_.n_cases,
-                columns=Columns("right", n=None),
-            )  # fmt: skip
-
-
-def _mean_row(label: dict[str, object], mean: Mean) -> Row:
-    return Row(label, mean.value, *mean.interval, mean.n_cases, more={"n_conversations": mean.n_conversations})
+        yield from curves(found)
+    else:
+        for row, bins in calibrations(found):
+            yield from [row] if part == "calibration" else bins

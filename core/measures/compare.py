@@ -18,13 +18,12 @@ import numpy as np
 from core.datasets.published import AccuracyFigure, accuracy_figures
 from core.errors import AnamnesisError, UsageError
 from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
-from core.measures.accuracy import By, Group, chosen, read_scores
+from core.measures.accuracy import By, Group, chosen, group_of_score, read_scores
 from core.measures.base import Asked, Columns, Row, metric
 from core.models.registry import load_registry
 from core.stats.corrections import Correction, adjusted
-from core.stats.differences import paired_difference
+from core.stats.differences import PairedCounts, paired_difference
 from core.stats.intervals import t_interval
-from core.stats.mcnemar import PairedCounts
 from core.store.conditions import doctor_of
 from core.store.queries.accuracy import CaseScore
 
@@ -101,11 +100,15 @@ def by_arm(scores: Iterable[CaseScore]) -> dict[ArmOf, dict[str, CaseScore]]:
 
 def paired_cases(first: Cases, second: Cases) -> list[PairedCase]:
     """Return the cases that count on both sides, in the order of the first."""
-    return [
-        _paired(a, b)
-        for a, b in ((a, second.get(key)) for key, a in first.items())
-        if b is not None and a.counted and b.counted
-    ]
+    found = []
+    for a, b in ((a, second.get(key)) for key, a in first.items()):
+        if b is not None and a.counted and b.counted:
+            # whole numbers, so that two thirds here and two thirds there are never a change
+            gain = b.correct * a.counted - a.correct * b.counted
+            outcome = OUTCOMES[2 * (not is_right(a)) + (not is_right(b))]
+            means = (a.correct / a.counted, b.correct / b.counted)
+            found.append(PairedCase(a.case_key, a.dataset, a.specialty, *means, (gain > 0) - (gain < 0), outcome))
+    return found
 
 
 def compare(first: Cases, second: Cases, interval: DifferenceInterval = "bootstrap") -> Comparison:
@@ -155,7 +158,7 @@ def format_pairs(
     place: dict[str, int] = {}
     for score in scores:
         place.setdefault(score.model, len(place))
-        group = None if by is None else (score.specialty if by == "specialty" else score.dataset)
+        group = group_of_score(score, by)
         formats = cells.setdefault((score.model, score.question_type, group), {})
         formats.setdefault(score.format, {})[score.case_key] = score
     ordered = sorted(cells, key=lambda cell: (place[cell[0]], QUESTION_TYPES.index(cell[1]), cell[2] or ""))
@@ -166,15 +169,6 @@ def format_pairs(
         for format_ in FORMATS
         if format_ != BASELINE and format_ in cells[cell]
     ]
-
-
-def _paired(a: CaseScore, b: CaseScore) -> PairedCase:
-    # whole numbers, so that two thirds here and two thirds there are never a change
-    gain = b.correct * a.counted - a.correct * b.counted
-    outcome = OUTCOMES[2 * (not is_right(a)) + (not is_right(b))]
-    change = (gain > 0) - (gain < 0)
-    first, second = a.correct / a.counted, b.correct / b.counted
-    return PairedCase(a.case_key, a.dataset, a.specialty, first, second, change, outcome)
 
 
 def _counted(cases: Cases) -> int:
@@ -216,8 +210,11 @@ def steps(
     In the order of group, format, question type and step; an arm that either version lacks is left out.
     """
     found: list[tuple[str, str, Format, QuestionType, str | None, Comparison, int, int]] = []
-    for group, members in _groups(scores, by):
-        arms = by_arm(members)
+    groups: dict[str | None, list[CaseScore]] = {}
+    for score in scores:
+        groups.setdefault((group_of_score(score, by) or "unknown") if by else None, []).append(score)
+    for group in sorted(groups, key=str):
+        arms = by_arm(groups[group])
         for format_ in FORMATS:
             for question_type in QUESTION_TYPES:
                 for before, after in pairwise(versions):
@@ -246,15 +243,6 @@ def published_versions(case_set: str, versions: Sequence[str], label_of: Callabl
     for figure in sorted(printed, key=lambda f: scopes.index(f.scope)):
         found.setdefault((figure.model, figure.format, figure.question_type), figure)
     return list(found.values())
-
-
-def _groups(scores: Iterable[CaseScore], by: Group | None) -> list[tuple[str | None, list[CaseScore]]]:
-    if by is None:
-        return [(None, list(scores))]
-    groups: dict[str, list[CaseScore]] = {}
-    for score in scores:
-        groups.setdefault((score.specialty if by == "specialty" else score.dataset) or "unknown", []).append(score)
-    return [(name, groups[name]) for name in sorted(groups)]
 
 
 def _invalid(scores: Iterable[CaseScore]) -> int:
@@ -301,9 +289,11 @@ def report_monitor(
         arm: dict[str, Any] = {"format": step.format, "question_type": step.question_type} | _group(by, step.group)
         invalid = {"invalid_first": step.invalid_before, "invalid_second": step.invalid_after}
         yield _difference(
-            {"first": step.before, "second": step.after, **arm}, step.result, step.adjusted_p,
+            {"first": step.before, "second": step.after, **arm},
+            step.result,
+            step.adjusted_p,
             {"change": step.verdict, **invalid},
-        )  # fmt: skip
+        )
 
 
 def _scores(asked: Asked) -> list[CaseScore]:
@@ -334,6 +324,11 @@ def _difference(
     means = {"first_mean": found.first_mean, "second_mean": found.second_mean}
     counts = {"n_cases": found.n, "improved": found.improved, "regressed": found.regressed, "equal": found.equal}
     return Row(
-        {**label, **means}, found.difference, found.ci_low, found.ci_high, found.n,
-        more={"p": found.p, "p_adjusted": p, **counts, **more}, columns=_DIFFERENCE,
-    )  # fmt: skip
+        {**label, **means},
+        found.difference,
+        found.ci_low,
+        found.ci_high,
+        found.n,
+        more={"p": found.p, "p_adjusted": p, **counts, **more},
+        columns=_DIFFERENCE,
+    )

@@ -48,15 +48,12 @@ def facts_of(case: Case) -> list[tuple[Fact, bool]]:
 def uncovered(case: Case, dialogue: Sequence[Turn]) -> list[Uncovered]:
     """Return every fact of the case with the turn that uncovered it."""
     said = [(number, _telling(turn.text)) for number, turn in enumerate(dialogue) if turn.role == "patient"]
-    return [Uncovered(fact, told, _first(fact, said)) for fact, told in facts_of(case)]
-
-
-def _first(fact: Fact, said: Sequence[tuple[int, frozenset[str]]]) -> int | None:
-    wordings = [words for words in (_telling(fact.value), _telling(fact.lay)) if words]
-    for number, words in said:
-        if any(len(words & wording) >= THRESHOLD * len(wording) for wording in wordings):
-            return number
-    return None
+    found = []
+    for fact, told in facts_of(case):
+        wordings = [words for words in (_telling(fact.value), _telling(fact.lay)) if words]
+        tells = (n for n, words in said if any(len(words & one) >= THRESHOLD * len(one) for one in wordings))
+        found.append(Uncovered(fact, told, next(tells, None)))
+    return found
 
 
 @functools.lru_cache(maxsize=20_000)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from core.events import FORMATS, QUESTION_TYPES, EndReason, Format, QuestionType
 from core.measures.accuracy import Invalid
-from core.measures.base import Asked, Columns, Listed, Row, counts_in_words, metric
+from core.measures.base import Asked, Columns, Listed, Row, bounded, counts_in_words, metric
 from core.stats.bootstrap import bootstrap_interval
 from core.stats.differences import paired_difference
 from core.stats.intervals import NOTHING, Interval
@@ -50,16 +50,6 @@ class EndingRow:
     turns_most: int
 
 
-@dataclass(frozen=True)
-class TurnRow:
-    """How many of a model's conversations had so many doctor turns, and which share (0 to 1) that is."""
-
-    model: str
-    turns: int
-    conversations: int
-    share: float
-
-
 def chosen_rows(
     table: pd.DataFrame,
     *,
@@ -79,39 +69,45 @@ def chosen_rows(
 
 def endings(table: pd.DataFrame) -> list[EndingRow]:
     """Return a row for each model, in the order of names."""
-    return [_ending(str(model), rows) for model, rows in table.groupby("model", observed=True)]
+    found = []
+    for model, trials in table.groupby("model", observed=True):
+        rows = trials[trials["end_reason"].notna()]
+        counts = rows["end_reason"].value_counts()
+        open_ended = ~rows["concluded"]
+        by_case = open_ended.groupby(rows["case_key"], observed=True).mean().to_numpy(dtype=np.float64)
+        turns = rows["doctor_turns"].dropna().to_numpy(dtype=np.float64)
+        found.append(
+            EndingRow(
+                model=str(model),
+                conversations=len(rows),
+                without=len(trials) - len(rows),
+                cases=by_case.size,
+                reasons={reason: int(counts[reason]) for reason in END_REASONS if counts.get(reason, 0)},
+                unconcluded=int(open_ended.sum()),
+                unconcluded_share=float(by_case.mean()) if by_case.size else float("nan"),
+                unconcluded_interval=bootstrap_interval(by_case),
+                turns_mean=float(turns.mean()) if turns.size else float("nan"),
+                turns_median=float(np.median(turns)) if turns.size else float("nan"),
+                turns_most=int(turns.max(initial=0)),
+            )
+        )
+    return found
 
 
-def turn_rows(table: pd.DataFrame) -> list[TurnRow]:
-    """Return the distribution of doctor turns of each model, without the numbers of turns that none has."""
+def turn_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return how many ``conversations`` of each model had so many doctor ``turns``, and which ``share`` (0 to 1) it is.
+
+    Without the numbers of turns that none has.
+    """
     found = []
     for model, rows in table.groupby("model", observed=True):
         talks = rows[rows["end_reason"].notna()]
         turns, counts = np.unique(talks["doctor_turns"].dropna().to_numpy(dtype=np.int64), return_counts=True)
-        shares = zip(turns.tolist(), counts.tolist(), (counts / max(1, counts.sum())).tolist(), strict=True)
-        found += [TurnRow(str(model), *row) for row in shares]
+        found += [
+            {"model": str(model), "turns": n, "conversations": count, "share": count / max(1, counts.sum())}
+            for n, count in zip(turns.tolist(), counts.tolist(), strict=True)
+        ]
     return found
-
-
-def _ending(model: str, trials: pd.DataFrame) -> EndingRow:
-    rows = trials[trials["end_reason"].notna()]
-    counts = rows["end_reason"].value_counts()
-    open_ended = ~rows["concluded"]
-    by_case = open_ended.groupby(rows["case_key"], observed=True).mean().to_numpy(dtype=np.float64)
-    turns = rows["doctor_turns"].dropna().to_numpy(dtype=np.float64)
-    return EndingRow(
-        model=model,
-        conversations=len(rows),
-        without=len(trials) - len(rows),
-        cases=by_case.size,
-        reasons={reason: int(counts[reason]) for reason in END_REASONS if counts.get(reason, 0)},
-        unconcluded=int(open_ended.sum()),
-        unconcluded_share=float(by_case.mean()) if by_case.size else float("nan"),
-        unconcluded_interval=bootstrap_interval(by_case),
-        turns_mean=float(turns.mean()) if turns.size else float("nan"),
-        turns_median=float(np.median(turns)) if turns.size else float("nan"),
-        turns_most=int(turns.max(initial=0)),
-    )
 
 
 Floats = NDArray[np.float64]
@@ -208,12 +204,7 @@ RULES: tuple[Rule, ...] = (
         mcq_rule="mcq_strict",
         wrong="refused",
     ),
-    Rule(
-        "refused_wrong",
-        "Refused: not correct",
-        "A refusal to answer counts as not correct.",
-        wrong="refused",
-    ),
+    Rule("refused_wrong", "Refused: not correct", "A refusal to answer counts as not correct.", wrong="refused"),
     Rule(
         "excluded_wrong",
         "Excluded: not correct",
@@ -231,70 +222,50 @@ RULES: tuple[Rule, ...] = (
 """The rules to compare with the standard one."""
 
 
-@dataclass(frozen=True)
-class Rescored:
-    """An arm of a model under a rule.
+def rescore(outcomes: pd.DataFrame, rules: Sequence[Rule], arms: Collection[Arm] | None = None) -> list[Row]:
+    """Return the accuracy of every model and arm under each rule that applies to it, the standard rule first.
 
-    ``mean`` and ``interval`` (95 %, cases resampled) are accuracies between 0 and 1, ``mean`` is ``None`` where no
-    case counts. ``concerned`` answers fall under the rule, ``changed`` of them count otherwise than by the standard
-    rule. ``delta`` is the mean minus that of the standard rule; ``same_cases`` the same on the ``n_same`` cases that
-    both rules keep, with its interval: leaving conversations out also leaves out cases, and often the hard ones.
-    """
-
-    rule: str
-    model: str
-    format: Format
-    question_type: QuestionType
-    mean: float | None
-    interval: Interval
-    n_cases: int
-    n_answers: int
-    n_excluded: int
-    concerned: int
-    changed: int
-    delta: float | None
-    same_cases: float | None
-    same_cases_interval: Interval
-    n_same: int
-
-
-@dataclass(frozen=True)
-class _Cases:
-    """Correct and counted answers of each case of an arm, in one order for all rules."""
-
-    correct: Floats
-    counted: Floats
-    invalid: Invalid
-
-    @property
-    def kept(self) -> NDArray[np.bool_]:
-        return self.counted > 0 if self.invalid == "exclude" else np.ones(self.counted.size, dtype=bool)
-
-    @property
-    def scores(self) -> Floats:
-        return self.correct / np.maximum(self.counted, 1)
-
-
-def rescore(outcomes: pd.DataFrame, rules: Sequence[Rule], arms: Collection[Arm] | None = None) -> list[Rescored]:
-    """Return every model, arm and rule that applies to it, the standard rule first.
+    ``concerned`` answers fall under the rule, ``changed`` of them count otherwise than by the standard rule.
+    ``same_cases`` is the mean minus that of the standard rule on the ``n_same`` cases that both rules keep, with its
+    interval: leaving conversations out also leaves out cases, and often the hard ones. ``None`` where no case counts.
 
     ``outcomes`` is what ``core.store.queries.accuracy.ending_outcomes`` reads; ``arms`` restricts to some. The
     order is that of models, formats, question types and ``rules``.
     """
-    found: list[Rescored] = []
-    for arm, model, rows in _arms(outcomes, arms):
-        case = pd.factorize(rows["case_key"].to_numpy())[0]
-        standard = _cases(rows, case, STANDARD)
-        for rule in (STANDARD, *(r for r in rules if r.key != STANDARD.key and r.applies(arm))):
-            found.append(_rescored(rule, model, arm, rows, _cases(rows, case, rule), standard))
-    return found
-
-
-def _arms(outcomes: pd.DataFrame, arms: Collection[Arm] | None) -> list[tuple[Arm, str, pd.DataFrame]]:
+    found: list[Row] = []
     wanted = [(f, q) for f in FORMATS for q in QUESTION_TYPES if arms is None or (f, q) in arms]
     groups = dict(list(outcomes.groupby(["model", "format", "question_type"], observed=True)))
     models = sorted({str(model) for model, _, _ in groups})
-    return [(arm, model, groups[model, *arm]) for model in models for arm in wanted if (model, *arm) in groups]
+    for arm, model, rows in [
+        (arm, model, groups[model, *arm]) for model in models for arm in wanted if (model, *arm) in groups
+    ]:
+        case = pd.factorize(rows["case_key"].to_numpy())[0]
+        standard, usual = _cases(rows, case, STANDARD)
+        for rule in (STANDARD, *(r for r in rules if r.key != STANDARD.key and r.applies(arm))):
+            counted, scores = _cases(rows, case, rule)
+            kept = counted > 0 if rule.invalid == "exclude" else np.ones(counted.size, dtype=bool)
+            changed = _changed(rows, rule)
+            by_grade = rule.wrong and rule.mcq_rule == "mcq_loose"
+            concerned = changed if by_grade else int(rows.loc[_concerned(rows, rule), "answers"].sum())
+            both = kept & (standard > 0)
+            same, interval = _difference(scores[both], usual[both])
+            found.append(
+                Row(
+                    {"model": model, "format": arm[0], "question_type": arm[1], "rule": rule.key},
+                    float(scores[kept].mean()) if kept.any() else None,
+                    *bootstrap_interval(scores[kept]),
+                    int(kept.sum()),
+                    more={
+                        "n_answers": int(counted.sum()),
+                        "n_excluded": int(rows["answers"].sum() - counted.sum()),
+                        "concerned": concerned,
+                        "changed": changed,
+                        **bounded("same_cases", same, interval),
+                        "n_same": int(both.sum()),
+                    },
+                )
+            )
+    return found
 
 
 def _concerned(rows: pd.DataFrame, rule: Rule) -> NDArray[np.bool_]:
@@ -310,25 +281,19 @@ def _concerned(rows: pd.DataFrame, rule: Rule) -> NDArray[np.bool_]:
     return np.asarray(ended, dtype=bool)
 
 
-def _brought_in(rows: pd.DataFrame, rule: Rule) -> Floats:
-    """Return how many excluded answers of each row count as not correct under a rule."""
-    return rows[f"{_prefix(rule)}{rule.wrong}"].to_numpy(dtype=np.float64) if rule.wrong else np.zeros(len(rows))
-
-
-def _prefix(rule: Rule) -> str:
-    return "strict_" if rule.mcq_rule == "mcq_strict" else ""
-
-
-def _cases(rows: pd.DataFrame, case: NDArray[np.intp], rule: Rule) -> _Cases:
-    correct, counted = (rows[f"{_prefix(rule)}{name}"].to_numpy(dtype=np.float64) for name in ("correct", "counted"))
+def _cases(rows: pd.DataFrame, case: NDArray[np.intp], rule: Rule) -> tuple[Floats, Floats]:
+    """Return how many answers to each case of an arm count, and its score, in one order for all rules."""
+    prefix = "strict_" if rule.mcq_rule == "mcq_strict" else ""
+    correct, counted = (rows[f"{prefix}{name}"].to_numpy(dtype=np.float64) for name in ("correct", "counted"))
     if rule.on_endings:
         stays = ~_concerned(rows, rule)
         correct = correct * stays
         counted = counted * stays if rule.becomes == "excluded" else counted
-    counted = counted + _brought_in(rows, rule)
+    if rule.wrong:
+        counted = counted + rows[f"{prefix}{rule.wrong}"].to_numpy(dtype=np.float64)
     size = int(case.max()) + 1 if case.size else 0
-    totals = [np.bincount(case, values, size).astype(np.float64) for values in (correct, counted)]
-    return _Cases(totals[0], totals[1], rule.invalid)
+    right, held = (np.bincount(case, values, size).astype(np.float64) for values in (correct, counted))
+    return held, right / np.maximum(held, 1)
 
 
 def _changed(rows: pd.DataFrame, rule: Rule) -> int:
@@ -342,33 +307,6 @@ def _changed(rows: pd.DataFrame, rule: Rule) -> int:
     if not rule.on_endings:  # whole cases come in
         return int(rows.loc[_concerned(rows, rule), "answers"].sum())
     return int(rows.loc[_concerned(rows, rule), "counted" if rule.becomes == "excluded" else "correct"].sum())
-
-
-def _rescored(rule: Rule, model: str, arm: Arm, rows: pd.DataFrame, cases: _Cases, standard: _Cases) -> Rescored:
-    kept, usual = cases.kept, standard.kept
-    mean = float(cases.scores[kept].mean()) if kept.any() else None
-    before = float(standard.scores[usual].mean()) if usual.any() else None
-    both, changed = kept & usual, _changed(rows, rule)
-    same, interval = _difference(cases.scores[both], standard.scores[both])
-    return Rescored(
-        rule=rule.key,
-        model=model,
-        format=arm[0],
-        question_type=arm[1],
-        mean=mean,
-        interval=bootstrap_interval(cases.scores[kept]),
-        n_cases=int(kept.sum()),
-        n_answers=int(cases.counted.sum()),
-        n_excluded=int(rows["answers"].sum() - cases.counted.sum()),
-        concerned=changed
-        if rule.wrong and rule.mcq_rule == "mcq_loose"
-        else int(rows.loc[_concerned(rows, rule), "answers"].sum()),
-        changed=changed,
-        delta=None if mean is None or before is None else mean - before,
-        same_cases=same,
-        same_cases_interval=interval,
-        n_same=int(both.sum()),
-    )
 
 
 def _difference(scores: Floats, before: Floats) -> tuple[float | None, Interval]:
@@ -393,29 +331,24 @@ def report(
     with asked.store.read() as cursor:
         table = (ending_outcomes if part == "rules" else conversation_endings)(cursor, asked.selection)
     if part == "rules":
-        for r in rescore(table, RULES):
-            yield Row(
-                {"model": r.model, "format": r.format, "question_type": r.question_type, "rule": r.rule}, r.mean,
-                *r.interval, r.n_cases,
-                more={
-                    "n_answers": r.n_answers, "n_excluded": r.n_excluded, "concerned": r.concerned,
-                    "changed": r.changed, "same_cases": r.same_cases, "same_cases_low": r.same_cases_interval.low,
-                    "same_cases_high": r.same_cases_interval.high, "n_same": r.n_same,
-                },
-            )  # fmt: skip
+        yield from rescore(table, RULES)
     elif part == "turns":
-        for t in turn_rows(table):
-            label = {"model": t.model, "turns": t.turns, "conversations": t.conversations}
-            yield {**label, "share": t.share}
+        yield from turn_rows(table)
     else:
         for e in endings(table):
             yield Row(
-                {"model": e.model}, e.unconcluded_share, *e.unconcluded_interval, e.cases,
+                {"model": e.model},
+                e.unconcluded_share,
+                *e.unconcluded_interval,
+                e.cases,
                 {"no conversation": e.without},
                 {
-                    "conversations": e.conversations, "without_diagnosis": e.unconcluded,
-                    "reasons": counts_in_words(e.reasons), "turns_mean": e.turns_mean,
-                    "turns_median": e.turns_median, "turns_most": e.turns_most,
+                    "conversations": e.conversations,
+                    "without_diagnosis": e.unconcluded,
+                    "reasons": counts_in_words(e.reasons),
+                    "turns_mean": e.turns_mean,
+                    "turns_median": e.turns_median,
+                    "turns_most": e.turns_most,
                 },
                 columns=Columns("without_diagnosis_share", excluded="excluded"),
-            )  # fmt: skip
+            )

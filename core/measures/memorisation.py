@@ -9,23 +9,23 @@ flagged, how similarities lie, accuracy with and without them.
 from __future__ import annotations
 
 import functools
+import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
+from statistics import median
 from typing import Annotated, Literal, NamedTuple, get_args
 
 from rapidfuzz.distance import Levenshtein
 
 from core.errors import AnamnesisError, UsageError
-from core.events import Format, QuestionType
-from core.measures.base import Asked, Columns, Listed, Row, metric
+from core.measures.base import Asked, Columns, Listed, Row, bounded, metric
 from core.measures.compare import by_arm
 from core.prompts import PromptPack, load_pack
 from core.stats.bootstrap import bootstrap_interval
-from core.stats.intervals import Interval
-from core.stats.proportions import wilson
+from core.stats.intervals import wilson
 from core.store.queries.accuracy import CaseScore, case_scores
 from core.store.queries.cases import StoredCompletion, completions
 from core.store.selection import Selection
@@ -93,93 +93,74 @@ BINS = 20
 """Bars of the histogram; each is 0.05 wide, and the last one is the flagged cases."""
 
 
-@dataclass(frozen=True)
-class ModelRow:
-    """One model's completions under one prompt: ``n`` came, ``failed`` did not, ``flagged`` are likely training data.
-
-    ``counts`` is the histogram of the similarities from 0 to 1.
-    """
-
-    model: str
-    n: int
-    failed: int
-    flagged: int
-    interval: Interval
-    median: float
-    counts: tuple[int, ...]
-    prompt_hash: str = ""
-
-    @property
-    def share(self) -> float:
-        """Flagged cases of those that came."""
-        return self.flagged / self.n if self.n else float("nan")
-
-
-@dataclass(frozen=True)
-class WithAndWithout:
-    """Accuracy of one arm of a condition over all cases completed and answered, and over those that are not flagged."""
-
-    condition: str
-    format: Format
-    question_type: QuestionType
-    accuracy: float
-    interval: Interval
-    n: int
-    without: float
-    without_interval: Interval
-    n_without: int
-
-
 def flagged(one: StoredCompletion) -> bool:
     """Say whether a completion flags its case."""
     return one.similarity is not None and one.similarity >= FLAG
 
 
-def model_rows(found: Iterable[StoredCompletion]) -> list[ModelRow]:
-    """Return one row for each model and prompt, of completions sorted by both."""
-    groups = groupby(found, attrgetter("model", "prompt_hash"))
-    return [_row(model, prompt_hash, list(members)) for (model, prompt_hash), members in groups]
-
-
-def _row(model: str, prompt_hash: str, members: Sequence[StoredCompletion]) -> ModelRow:
-    values = sorted(one.similarity for one in members if one.similarity is not None)
-    count = sum(map(flagged, members))
-    middle = len(values) // 2
-    median = (values[middle] + values[~middle]) / 2 if values else float("nan")
+def histogram_of(found: Iterable[StoredCompletion]) -> list[int]:
+    """Return the histogram of the similarities, from 0 to 1."""
     # 0.95 counts as the last bar though 0.95 · 20 may be 18.999…
-    counts = [0] * BINS
-    for value in values:
-        counts[min(int(value * BINS + 1e-9), BINS - 1)] += 1
-    interval = wilson(count, len(values))
-    return ModelRow(model, len(values), len(members) - len(values), count, interval, median, tuple(counts), prompt_hash)
+    bars = Counter(min(int(one.similarity * BINS + 1e-9), BINS - 1) for one in found if one.similarity is not None)
+    return [bars[bar] for bar in range(BINS)]
 
 
-def with_and_without(found: Iterable[StoredCompletion], scores: Iterable[CaseScore]) -> list[WithAndWithout]:
-    """Return the accuracy of each condition and arm with and without the flagged cases, for one model and prompt."""
+def model_rows(found: Iterable[StoredCompletion]) -> list[Row]:
+    """Return the share of flagged cases for each model and prompt, of completions sorted by both.
+
+    ``n`` completions came, ``failed`` did not, ``flagged`` are likely training data; ``median`` is of the similarities.
+    """
+    rows = []
+    for (model, hash_), group in groupby(found, attrgetter("model", "prompt_hash")):
+        members = list(group)
+        values = [one.similarity for one in members if one.similarity is not None]
+        n, count = len(values), sum(map(flagged, members))
+        rows.append(
+            Row(
+                {"model": model, "variant": variant_of(hash_), "n": n, "failed": len(members) - n, "flagged": count},
+                count / n if n else math.nan,
+                *wilson(count, n),
+                n,
+                more={"median": median(values) if values else math.nan},
+                columns=Columns("share", "low", "high", None),
+            )
+        )
+    return rows
+
+
+def with_and_without(found: Sequence[StoredCompletion], scores: Iterable[CaseScore]) -> list[Row]:
+    """Return the accuracy of each condition and arm over all cases completed and answered, and ``without`` the flagged.
+
+    For the completions of one model and prompt.
+    """
     marks = {one.case_key: flagged(one) for one in found if one.similarity is not None}
-    rows: list[WithAndWithout] = []
+    rows: list[Row] = []
     for (condition, format_, question_type), of_arm in by_arm(scores).items():
         means = {case: score.score for case, score in of_arm.items() if case in marks}
         everything = [mean for mean in means.values() if mean is not None]
         rest = [mean for case, mean in means.items() if mean is not None and not marks[case]]
         if everything:
+            label = {"model": condition, "variant": variant_of(found[0].prompt_hash)}
             rows.append(
-                WithAndWithout(
-                    condition, format_, question_type, _mean(everything), bootstrap_interval(everything),
-                    len(everything), _mean(rest), bootstrap_interval(rest), len(rest),
+                Row(
+                    {**label, "format": format_, "question_type": question_type},
+                    _mean(everything),
+                    *bootstrap_interval(everything),
+                    len(everything),
+                    more={**bounded("without", _mean(rest), bootstrap_interval(rest)), "n_without": len(rest)},
+                    columns=Columns("accuracy", "low", "high", "n"),
                 )
-            )  # fmt: skip
+            )
     return rows
 
 
 def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else float("nan")
+    return sum(values) / len(values) if values else math.nan
 
 
 @metric(
-    "memorisation", "models",
-    empty="The models with completions have answered no case yet: run a campaign with them.",
-)  # fmt: skip
+    "memorisation", "models", empty="The models with completions have answered no case yet: run a campaign with them."
+)
 def report(
     asked: Asked,
     part: Annotated[
@@ -196,29 +177,18 @@ def report(
         models = dict.fromkeys(one.model for one in found) if part == "accuracy" else {}
         scores = {model: case_scores(cursor, Selection(models=[model])) for model in models}
     if part == "models":
-        for row in model_rows(found):
-            counts = {"n": row.n, "failed": row.failed, "flagged": row.flagged}
-            yield Row(
-                {"model": row.model, "variant": variant_of(row.prompt_hash), **counts}, row.share, *row.interval, row.n,
-                more={"median": row.median}, columns=Columns("share", "low", "high", None),
-            )  # fmt: skip
+        yield from model_rows(found)
     elif part == "cases":
         for one in found:
             yield {
-                "model": one.model, "variant": variant_of(one.prompt_hash), "case": one.case_key,
-                "similarity": one.similarity, "flagged": flagged(one), "failure": one.failure,
-            }  # fmt: skip
+                "model": one.model,
+                "variant": variant_of(one.prompt_hash),
+                "case": one.case_key,
+                "similarity": one.similarity,
+                "flagged": flagged(one),
+                "failure": one.failure,
+            }
     else:
         for model, hash_ in dict.fromkeys((one.model, one.prompt_hash) for one in found):
             of = [one for one in found if (one.model, one.prompt_hash) == (model, hash_)]
-            for arm in with_and_without(of, scores[model]):
-                yield Row(
-                    {"model": arm.condition, "variant": variant_of(hash_), "format": arm.format,
-                     "question_type": arm.question_type},
-                    arm.accuracy, *arm.interval, arm.n,
-                    more={
-                        "without": arm.without, "without_low": arm.without_interval.low,
-                        "without_high": arm.without_interval.high, "n_without": arm.n_without,
-                    },
-                    columns=Columns("accuracy", "low", "high", "n"),
-                )  # fmt: skip
+            yield from with_and_without(of, scores[model])

@@ -24,7 +24,7 @@ from core.store.database import Store
 from core.store.queries.failures import cases_of, dialogues
 from core.store.scores import Score, ToMeasure, add_scores, answers_of, calls_of, lists_of, unmeasured
 from core.store.selection import Selection
-from core.work import Progress, Stop
+from core.work import Progress, Stop, Work, begin, work_at
 
 WRITTEN = 1_200
 """Trials between two writes: how much a crash loses."""
@@ -108,6 +108,52 @@ def measure_missing(
     return Measured(done, len(todo) - done)
 
 
+def begin_measuring(store: Store, measure: Measure, selection: Selection | None = None) -> Work[Measured]:
+    """Start to measure what is missing in the background of this process; or return that which is under way."""
+
+    def do(tell: Progress, stop: Stop) -> Measured:
+        return measure_missing(store, measure, selection, progress=tell, stop=stop)
+
+    return begin(_place(store, measure), do, f"Measuring: {measure.title or measure.name}")
+
+
+def measuring(store: Store, measure: Measure) -> Work[Measured] | None:
+    """Return the measuring of a database that is under way or was the last, or ``None``."""
+    return work_at(_place(store, measure))
+
+
+def begin_all(store: Store, wanted: Sequence[Measure]) -> Work[None]:
+    """Start to measure what is missing for these measures, one after the other, in the background of this process."""
+    todo = {measure.name: count_missing(store, measure) for measure in wanted}
+    planned = sum(todo.values())
+
+    def do(tell: Progress, stop: Stop) -> None:
+        done = 0
+        for measure in wanted:
+            part = begin_measuring(store, measure)
+            while part.running:
+                part.join(0.2)
+                tell(done + part.done, planned)
+                if stop():
+                    part.stop()
+            if part.error:
+                raise AnamnesisError(part.error)
+            if stop():
+                return
+            done += todo[measure.name]
+
+    return begin(_place(store), do)
+
+
+def measuring_all(store: Store) -> Work[None] | None:
+    """Return the measuring of everything that is under way or was the last, or ``None``."""
+    return work_at(_place(store))
+
+
+def _place(store: Store, measure: Measure | None = None) -> tuple[str, ...]:
+    return "measuring", str(store.path), measure.name if measure else ""
+
+
 def _parcels(store: Store, measure: Measure, chunks: Iterable[Sequence[ToMeasure]]) -> Iterator[Parcel]:
     """Read what each chunk needs, when it is asked for."""
     for chunk in chunks:
@@ -122,12 +168,17 @@ def _parcels(store: Store, measure: Measure, chunks: Iterable[Sequence[ToMeasure
             measure,
             tuple(
                 Record(
-                    one.trial_id, cases[key], said.get(one.trial_id, ()), tuple(answers.get(one.trial_id, ())),
-                    tuple(calls.get(one.trial_id, ())), against.get(key),
+                    one.trial_id,
+                    cases[key],
+                    said.get(one.trial_id, ()),
+                    tuple(answers.get(one.trial_id, ())),
+                    tuple(calls.get(one.trial_id, ())),
+                    against.get(key),
                 )
-                for one in chunk for key in [(one.case_key, one.content_hash)]
+                for one in chunk
+                for key in [(one.case_key, one.content_hash)]
             ),
-        )  # fmt: skip
+        )
 
 
 def _write(store: Store, measure: Measure, new: list[tuple[ToMeasure, list[Score]]]) -> None:

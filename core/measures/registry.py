@@ -11,13 +11,12 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import pandas as pd
 
 import core.measures
 from core import frameworks
@@ -89,22 +88,25 @@ class ScoreMeans:
             return
         with asked.store.read() as cursor:
             means, counts = case_means(cursor, self.measure, asked.selection)
-        for trials in counts.itertuples():
-            for name in dict.fromkeys(means["name"]):
-                yield self._mean(trials, name, means[(means["model"] == trials.model) & (means["name"] == name)])
-
-    def _mean(self, trials: Any, name: str, of: pd.DataFrame) -> Row:
-        values = of["mean"].dropna().to_numpy(dtype=np.float64)
-        whole = bool(((values >= 0) & (values <= 1)).all()) if values.size else False
-        bounds = bootstrap_interval(values, shares=whole) if values.size else None
-        have, failed = int(of["n"].sum()), int(of["n_broken"].sum())
-        why = {
-            "failed": trials.broken - failed, "not measured": trials.missing,
-            "nothing to measure": trials.trials - trials.broken - trials.missing - (have - failed),
-        }  # fmt: skip
-        return Row(
-            {"model": trials.model, "score": name}, float(values.mean()) if values.size else None,
-            bounds.low if bounds else None, bounds.high if bounds else None, values.size,
-            {reason: number for reason, number in why.items() if number}, {"n_trials": have},
-            columns=Columns(excluded="excluded"),
-        )  # fmt: skip
+        conditions: Iterator[Any] = counts.itertuples()
+        for trials, name in product(conditions, dict.fromkeys(means["name"])):
+            of = means[(means["model"] == trials.model) & (means["name"] == name)]
+            values = of["mean"].dropna().to_numpy(dtype=np.float64)
+            shares = bool(((values >= 0) & (values <= 1)).all())
+            low, high = bootstrap_interval(values, shares=shares) if values.size else (None, None)
+            have, failed = int(of["n"].sum()), int(of["n_broken"].sum())
+            why = {
+                "failed": trials.broken - failed,
+                "not measured": trials.missing,
+                "nothing to measure": trials.trials - trials.broken - trials.missing - (have - failed),
+            }
+            yield Row(
+                {"model": trials.model, "score": name},
+                float(values.mean()) if values.size else None,
+                low,
+                high,
+                values.size,
+                {reason: number for reason, number in why.items() if number},
+                {"n_trials": have},
+                columns=Columns(excluded="excluded"),
+            )

@@ -27,9 +27,13 @@ Counts = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 @metric(
-    "repeatability", "run", "models", "cases", "mcq_rule",
+    "repeatability",
+    "run",
+    "models",
+    "cases",
+    "mcq_rule",
     empty="There is nothing to report yet: run a campaign with several trials of each case (--trials).",
-)  # fmt: skip
+)
 def report(asked: Asked) -> Iterator[Row]:
     """Report pass^k, flip rate, intraclass correlation and variance of repeated trials.
 
@@ -54,9 +58,13 @@ def report(asked: Asked) -> Iterator[Row]:
 
 
 @metric(
-    "power", "run", "models", "cases", "mcq_rule",
+    "power",
+    "run",
+    "models",
+    "cases",
+    "mcq_rule",
     empty="Planning needs the variance of repeated trials: run a campaign with two trials or more of each case.",
-)  # fmt: skip
+)
 def report_power(
     asked: Asked,
     difference: Annotated[float, "The difference in accuracy to be found, between 0 and 1."] = 0.05,
@@ -80,9 +88,10 @@ def report_power(
             components = components_of_run(variance_components(*_counts(cases)), correlation)
         else:
             others = [
-                held for (name, *arm), held in arms.items()
+                held
+                for (name, *arm), held in arms.items()
                 if name != model and beside in (name, doctor_of(name)) and arm == [format_, question_type]
-            ]  # fmt: skip
+            ]
             if not others:
                 continue
             shared = sorted(cases.keys() & others[0].keys())

@@ -6,6 +6,7 @@ A ``ChatModel`` knows nothing of doctors or patients; roles live in ``core.agent
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal, NotRequired, Protocol, TypedDict
 
@@ -15,6 +16,8 @@ from core.errors import FailureKind, ProviderError
 from core.images import Image
 
 Role = Literal["system", "user", "assistant"]
+CONVERSATION: ContextVar[str] = ContextVar("conversation", default="")
+"""What the next call belongs to, such as a trial: by that an application tells one conversation from another."""
 
 
 class Message(TypedDict):

@@ -6,15 +6,17 @@ Its words hold neither a key nor a picture: details from the provider are shorte
 from __future__ import annotations
 
 import re
+import socket
+import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import aiohttp
+import httpx2
 import openai
 
 from core.errors import FailureKind
-from core.models.failures import Failure, malformed, refused, timed_out
-from core.models.retry import retry_after
+from core.models.failures import Failure, malformed, refused, retry_after, timed_out
 
 _FILTER_CODES = frozenset(
     {"content_filter", "ResponsibleAIPolicyViolation", "content_policy_violation", "invalid_prompt"}
@@ -29,8 +31,17 @@ _RETRIED_STATUS = frozenset({408, 409, 425})
 
 def classify(error: Exception, secrets: Iterable[str] = ()) -> Failure | None:
     """Say what ``error`` means, or ``None`` where it is no failure of a provider."""
+    kind: FailureKind
     if isinstance(error, openai.APIStatusError):
-        return _status_failure(error, tuple(secrets))
+        secrets = tuple(secrets)
+        status = error.status_code
+        page = "html" in error.response.headers.get("content-type", "")
+        detail = "a web page" if page else clean(_message(error), secrets)
+        if status not in (401, 403) and _FILTER_CODES & set(_codes(error.body)):
+            return refused("the provider's content filter blocked the request")
+        if status == 429 and "insufficient_quota" in _codes(error.body):
+            return Failure("rate_limit", "the account's quota is used up", "add credit or wait for the next period")
+        return answered(status, detail, error.response.headers, _request_advice(error))
     if isinstance(error, openai.APITimeoutError) and not _is_disconnect(error):
         return timed_out("the connection timed out")
     if isinstance(error, openai.APIConnectionError | aiohttp.ClientError | ConnectionError):
@@ -40,14 +51,52 @@ def classify(error: Exception, secrets: Iterable[str] = ()) -> Failure | None:
     if isinstance(error, openai.APIResponseValidationError | ValueError):
         return malformed(f"the reply could not be read ({type(error).__name__})")
     if isinstance(error, openai.APIError):
-        return _stream_failure(error, tuple(secrets))
+        secrets = tuple(secrets)
+        codes = set(_codes(error.body))
+        if _FILTER_CODES & codes:
+            return refused("the provider's content filter stopped the reply")
+        detail = clean(error.body if isinstance(error.body, str) else _message(error), secrets)
+        what = f"the provider broke the reply off ({detail})"
+        kind = "rate_limit" if any("rate_limit" in code for code in codes) else "server"
+        return Failure(kind, what, "try again later", retry=True)
     return None
+
+
+def answered(status: int, detail: str, headers: Mapping[str, str], advice: str) -> Failure:
+    """Describe a status that is no success; ``advice`` is for a request that the server does not take."""
+    if status in (401, 403):
+        # The provider's own words are left out here: they may quote the key.
+        advice = "check the key, what it may do, and which variable it is read from"
+        return Failure("auth", f"the provider did not accept the key (HTTP {status})", advice)
+    what = f"the provider answered HTTP {status} ({detail})" if detail else f"the provider answered HTTP {status}"
+    if status == 429:
+        advice = "lower requests_per_minute or tokens_per_minute in the models file, or the concurrency"
+        return Failure("rate_limit", what, advice, retry=True, retry_after_s=retry_after(headers))
+    if status >= 500 or status in _RETRIED_STATUS:
+        kind: FailureKind = "timeout" if status in (408, 504) else "server"
+        advice = "the fault is the provider's: try again later"
+        return Failure(kind, what, advice, retry=True, retry_after_s=retry_after(headers))
+    return Failure("bad_request", what, advice, detail=detail)
 
 
 def disconnected(error: BaseException) -> Failure:
     """Describe a connection that could not be made or that broke."""
+    causes = list(_causes(error))
+    known = openai.APIConnectionError | httpx2.RequestError
+    request = next((cause.request for cause in causes if isinstance(cause, known)), None)
+    at = f"{request.url.host}:{request.url.port or (443 if request.url.scheme == 'https' else 80)}" if request else ""
+    at = at or next((f"{one.host}:{one.port}" for one in causes if isinstance(one, aiohttp.ClientConnectorError)), "it")
     advice = "check that the server runs, its address, and the network"
-    return Failure("connection", f"the connection failed ({_root_name(error)})", advice, retry=True)
+    what = type(causes[-1]).__name__
+    if any(isinstance(cause, socket.gaierror | aiohttp.ClientConnectorDNSError) for cause in causes):
+        what, advice = f"no server is known as {at.rpartition(':')[0]}", "correct the address, or check the network"
+    elif any(isinstance(cause, ConnectionRefusedError) for cause in causes):
+        what, advice = f"nothing listens at {at}", "start the server, or correct its address"
+    elif any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
+        what, advice = f"the certificate of {at} is not trusted", "correct the address, or trust it with SSL_CERT_FILE"
+    elif any(isinstance(cause, ssl.SSLError) for cause in causes):
+        what, advice = f"{at} does not speak TLS", "try http:// in place of https:// in its address"
+    return Failure("connection", f"the connection failed ({what})", advice, retry=True)
 
 
 def clean(text: str, secrets: Iterable[str] = ()) -> str:
@@ -58,31 +107,6 @@ def clean(text: str, secrets: Iterable[str] = ()) -> str:
     return line if len(line) <= _DETAIL_LENGTH else line[: _DETAIL_LENGTH - 1] + "…"
 
 
-def _status_failure(error: openai.APIStatusError, secrets: tuple[str, ...]) -> Failure:
-    status, detail = error.status_code, clean(_message(error), secrets)
-    answered = f"the provider answered HTTP {status} ({detail})" if detail else f"the provider answered HTTP {status}"
-    if status in (401, 403):
-        # The provider's own words are left out here: they may quote the key.
-        advice = "check the key, what it may do, and which variable it is read from"
-        return Failure("auth", f"the provider did not accept the key (HTTP {status})", advice)
-    if _FILTER_CODES & set(_codes(error.body)):
-        return refused("the provider's content filter blocked the request")
-    if status == 429:
-        return _rate_failure(error, answered, retry_after(error.response.headers))
-    if status >= 500 or status in _RETRIED_STATUS:
-        kind: FailureKind = "timeout" if status in (408, 504) else "server"
-        wait = retry_after(error.response.headers)
-        return Failure(kind, answered, "the fault is the provider's: try again later", retry=True, retry_after_s=wait)
-    return Failure("bad_request", answered, _request_advice(error), detail=detail)
-
-
-def _rate_failure(error: openai.APIStatusError, answered: str, wait_s: float | None) -> Failure:
-    if "insufficient_quota" in _codes(error.body):
-        return Failure("rate_limit", "the account's quota is used up", "add credit or wait for the next period")
-    advice = "lower requests_per_minute or tokens_per_minute in the models file, or the concurrency"
-    return Failure("rate_limit", answered, advice, retry=True, retry_after_s=wait_s)
-
-
 def _request_advice(error: openai.APIStatusError) -> str:
     if error.status_code == 404:
         return "check the model's name and the base URL"
@@ -91,16 +115,6 @@ def _request_advice(error: openai.APIStatusError) -> str:
     if _ABOUT_PICTURES.search(_message(error)):
         return "if it takes no such picture, choose a model that does, or run without pictures"
     return "check the model's name and its settings in the models file"
-
-
-def _stream_failure(error: openai.APIError, secrets: tuple[str, ...]) -> Failure:
-    codes = set(_codes(error.body))
-    if _FILTER_CODES & codes:
-        return refused("the provider's content filter stopped the reply")
-    detail = clean(error.body if isinstance(error.body, str) else _message(error), secrets)
-    what = f"the provider broke the reply off ({detail})"
-    kind: FailureKind = "rate_limit" if any("rate_limit" in code for code in codes) else "server"
-    return Failure(kind, what, "try again later", retry=True)
 
 
 def _codes(body: object) -> Iterator[str]:
@@ -131,8 +145,4 @@ def _is_disconnect(error: BaseException) -> bool:
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
-        error = error.__cause__
-
-
-def _root_name(error: BaseException) -> str:
-    return type(list(_causes(error))[-1]).__name__
+        error = error.__cause__ or error.__context__

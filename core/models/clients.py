@@ -1,6 +1,6 @@
 """HTTP clients shared by all models of one address and key, one set an event loop, closed with their last user.
 
-Making the clients is ``core.models.transport``'s: without it, a registry of names costs no import of the library.
+``core.models.openai_compatible`` makes them: a registry of names costs no import of the client library.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""Where API keys come from: the environment, else the top level of .streamlit/secrets.toml; never a models file."""
+"""Where API keys come from: this process, the environment, the top level of .streamlit/secrets.toml; no models file."""
 
 from __future__ import annotations
 
 import os
+import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import SecretStr
@@ -11,10 +13,43 @@ from pydantic import SecretStr
 from core.errors import UsageError
 
 SECRETS = Path(__file__).resolve().parents[2] / ".streamlit" / "secrets.toml"
+_SEAT_KEY = "ANAMNESIS_SEAT_KEY_"
+_held: dict[str, SecretStr] = {}
+_KEY = re.compile(
+    r"^(?:sk|pk|rk|hf|gsk|xai|key|api|nvapi|AIza)[-_]?(?=\w*[a-z])(?=\w*\d)\w{8,}$|^(?=.*[a-z])(?=.*\d)\w{20,}$"
+)
+
+
+def hold(variable: str, key: SecretStr) -> None:
+    """Keep a key under the name of a variable until this process ends; it goes before one that is set outside."""
+    _held[variable] = key
+
+
+def forget(variable: str) -> None:
+    """Forget a key that was held."""
+    _held.pop(variable, None)
+
+
+def seat_variable(seat: str) -> str:
+    """Name the variable of a key that is for the model in one seat of a run, whoever sits there."""
+    return f"{_SEAT_KEY}{re.sub(r'[^A-Z0-9]', '_', seat.upper())}"
+
+
+def environment(seats: Mapping[str, SecretStr]) -> dict[str, str]:
+    """Return the keys of this process, and of some seats, as the environment in which a child finds them."""
+    keys = {**_held, **{seat_variable(seat): key for seat, key in seats.items()}}
+    return {variable: key.get_secret_value() for variable, key in keys.items()}
+
+
+def looks_like_key(text: str) -> bool:
+    """Say whether a text given as the name of a variable is more likely the key itself."""
+    return text not in os.environ and (not re.fullmatch(r"[A-Za-z_]\w*", text) or bool(_KEY.match(text)))
 
 
 def find_setting(name: str, secrets: Path | None = None) -> str | None:
-    """Return the value of ``name`` from the environment or the secrets file; blank counts as missing."""
+    """Return the value of ``name``: as it is held here, of the environment, of the secrets file; blank is missing."""
+    if name in _held:
+        return _held[name].get_secret_value()
     value = os.environ.get(name) or _secrets(secrets or SECRETS).get(name)
     return value.strip() or None if isinstance(value, str) else None
 

@@ -18,10 +18,10 @@ from core.errors import ProviderError
 from core.models import local_server
 from core.models.base import Message, Sampling, StreamItem
 from core.models.clients import ClientPool
+from core.models.failures import RetryPolicy
 from core.models.local_server import LocalServer
 from core.models.openai_compatible import OpenAICompatibleModel
 from core.models.pictures import check_takes
-from core.models.retry import RetryPolicy
 from core.models.spec import ModelSpec
 
 _DEFAULT_REPLY_TOKENS = 1024
@@ -75,14 +75,14 @@ class LocalModel:
         if client is not None:
             await client.aclose()
         if server is not None:
-            await _in_thread(lambda: local_server.release(server))
+            await in_thread(lambda: local_server.release(server))
 
     async def _ready(self) -> tuple[OpenAICompatibleModel, LocalServer]:
         if self._server is None:
             self._server = local_server.acquire(self.spec)
         server = self._server
         if self._client is None:
-            await _in_thread(server.ensure_ready)
+            await in_thread(server.ensure_ready)
             # Someone else may have come first while this call was waiting.
             self._client = self._client or self._make_client(server)
         return self._client, server
@@ -105,7 +105,7 @@ def _explained(error: ProviderError, server: LocalServer, mark: int) -> Provider
     return ProviderError("server", told, attempts=error.attempts)
 
 
-async def _in_thread(work: Callable[[], None]) -> None:
+async def in_thread(work: Callable[[], None]) -> None:
     """Run blocking work in a daemon thread: unlike the event loop's own, it never holds up the process's end."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()

@@ -6,30 +6,75 @@ A key enters as ``SecretStr`` and leaves only in the request's header.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import random
 import re
+import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
-from openai import AsyncOpenAI, AsyncStream
+import httpx2
+import orjson
+from openai import AsyncAzureOpenAI, AsyncOpenAI, AsyncStream, DefaultAioHttpClient, Timeout
 from pydantic import BaseModel, SecretStr
 
 from core.models.base import Completion, Message, OnlyThought, Piece, Restart, Sampling, StreamItem, Thought
 from core.models.classify import classify
 from core.models.clients import ClientPool
-from core.models.failures import AttemptFailed, Failure, empty, malformed, only_thought, refused, timed_out
-from core.models.limits import RateLimiter, Sleep, Ticket, shared_limiter
+from core.models.failures import (
+    AttemptFailed,
+    Failure,
+    Retries,
+    RetryPolicy,
+    empty,
+    malformed,
+    only_thought,
+    refused,
+    timed_out,
+    web_page,
+)
+from core.models.limits import RateLimiter, Sleep, shared_limiter
 from core.models.pictures import check_takes, data_urls, pictures_of, with_parts
 from core.models.prices import cost
-from core.models.retry import Retries, RetryPolicy
-from core.models.spec import THINKING_TOKENS, ModelSpec
+from core.models.spec import THINKING_TOKENS, ModelSpec, is_loopback
 from core.models.thinking import Thinking
-from core.models.transport import openai_client
 from core.models.wire import Reply, effort_fields, expected_tokens, merged, request_body
+
+_CONNECT_TIMEOUT_S = 15.0
+_NO_KEY = "none"
+
+
+def http_client(base_url: str) -> DefaultAioHttpClient:
+    """Make the transport; an address on this machine is never asked for through a proxy."""
+    trusted = not is_loopback(base_url)
+    return DefaultAioHttpClient(trust_env=trusted, verify=_certificates(trusted))
+
+
+@functools.cache
+def _certificates(trust_env: bool) -> ssl.SSLContext:
+    """Return the authorities by which servers are known: reading them takes 60 ms, and once is enough."""
+    return httpx2.create_ssl_context(trust_env=trust_env)
+
+
+def openai_client(base_url: str, key: SecretStr | None) -> AsyncOpenAI:
+    """Make a client that neither retries nor reads its address from the environment."""
+    return AsyncOpenAI(
+        base_url=base_url,
+        api_key=key.get_secret_value() if key else _NO_KEY,
+        http_client=http_client(base_url),
+        max_retries=0,
+        timeout=client_timeout(),
+    )
+
+
+def client_timeout() -> Timeout:
+    """Bound only the connecting here: the caller bounds the rest."""
+    return Timeout(None, connect=_CONNECT_TIMEOUT_S)
+
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +83,7 @@ _AFTER_FINISH_S = 5.0
 _ABOUT_FORMS = re.compile(r"response_format|json|schema|grammar|structured|guided", re.IGNORECASE)
 _ABOUT_LENGTH = re.compile(r"max_(?:completion_|new_)?tokens|maximum context length", re.IGNORECASE)
 _NO_EFFORT = ("none", "off", "minimal")
-_formless: set[tuple[str, str]] = set()
+formless: set[tuple[str, str]] = set()
 """(Address, model) of servers that refused a form: they are asked in words alone for as long as the process lives."""
 
 Extras = Callable[[Sampling], Mapping[str, Any]]
@@ -75,7 +120,7 @@ class OpenAICompatibleModel:
         self._jitter = jitter
         self._ask_for_usage = True
         self._takes_effort = True
-        self._opens_thinking = spec.opens_thinking
+        self.opens_thinking = spec.opens_thinking
         self._thinks = spec.opens_thinking or spec.thinking_tokens is not None
         self._takes_limit = True
 
@@ -99,7 +144,7 @@ class OpenAICompatibleModel:
         retries = Retries(self._retry, self._jitter)
         while True:
             body = self._body(messages, sampling)
-            reply = Reply(Thinking(opened=self._opens_thinking))
+            reply = Reply(Thinking(opened=self.opens_thinking))
             retries.attempts += 1
             try:
                 async with aclosing(self._attempt(body, pictures, reply)) as items:
@@ -113,9 +158,15 @@ class OpenAICompatibleModel:
                 self._thinks = self._thinks or bool(done.reasoning or done.usage.reasoning_tokens)
                 yield done
                 return
-            wait = 0.0
-            if not self._adapts(body, sampling, failure):
-                wait = self._wait_or_give_up(retries, failure, body, reply)
+            if failure.kind == "rate_limit" and failure.retry_after_s:
+                self._limiter.pause(min(failure.retry_after_s, self._retry.max_wait_s))
+            wait = 0.0 if self._adapts(body, sampling, failure) else retries.next_wait(failure)
+            if wait is None:
+                error = failure.error(self.name, retries.attempts)
+                if failure.kind in ("thinking", "unspoken"):
+                    raise OnlyThought(failure.kind, str(error), self._completion(body, reply, retries.attempts))
+                raise error
+            log.info("%s: %s, next request in %.1f s", self.name, failure.kind, wait)
             if reply.shown:
                 yield Restart(failure.what, retries.attempts + 1)
             await self._sleep(wait)
@@ -140,7 +191,7 @@ class OpenAICompatibleModel:
         return THINKING_TOKENS if self.spec.thinking_tokens is None else self.spec.thinking_tokens
 
     def _response_format(self, form: type[BaseModel]) -> dict[str, Any] | None:
-        way = "none" if (self._base_url, self.spec.model_id) in _formless else self.spec.structured or "json_schema"
+        way = "none" if (self._base_url, self.spec.model_id) in formless else self.spec.structured or "json_schema"
         if way == "json_schema":
             return {"type": way, "json_schema": {"name": "reply", "schema": form.model_json_schema()}}
         return {"type": way} if way == "json_object" else None
@@ -161,7 +212,7 @@ class OpenAICompatibleModel:
             return True
         if "response_format" in body and (not failure.detail or _ABOUT_FORMS.search(failure.detail)):
             log.info("%s takes no form of a reply: it is asked for JSON in words", self.name)
-            _formless.add((self._base_url, self.spec.model_id))
+            formless.add((self._base_url, self.spec.model_id))
             return True
         if limited and _ABOUT_LENGTH.search(failure.detail):
             if "max_completion_tokens" in failure.detail and self.spec.max_tokens_field == "max_tokens":
@@ -180,18 +231,6 @@ class OpenAICompatibleModel:
         self._takes_effort = False
         return True
 
-    def _wait_or_give_up(self, retries: Retries, failure: Failure, body: Mapping[str, Any], reply: Reply) -> float:
-        if failure.kind == "rate_limit" and failure.retry_after_s:
-            self._limiter.pause(min(failure.retry_after_s, self._retry.max_wait_s))
-        wait = retries.next_wait(failure)
-        if wait is None:
-            error = failure.error(self.name, retries.attempts)
-            if failure.kind in ("thinking", "unspoken"):
-                raise OnlyThought(failure.kind, str(error), self._completion(body, reply, retries.attempts))
-            raise error
-        log.info("%s: %s, next request in %.1f s", self.name, failure.kind, wait)
-        return wait
-
     async def _attempt(
         self, body: Mapping[str, Any], pictures: Mapping[str, str], reply: Reply
     ) -> AsyncGenerator[Piece | Thought]:
@@ -203,7 +242,11 @@ class OpenAICompatibleModel:
                 async for text in texts:
                     yield text
         except Exception as error:
-            failure = error.failure if isinstance(error, AttemptFailed) else classify(error, self._secrets())
+            failure = (
+                error.failure
+                if isinstance(error, AttemptFailed)
+                else classify(error, (self._key.get_secret_value(),) if self._key else ())
+            )
             if failure is None:
                 raise
             # after a finish reason the reply is whole, and what broke was only how the connection was closed
@@ -212,10 +255,7 @@ class OpenAICompatibleModel:
                 raise AttemptFailed(failure) from None
         for rest in reply.thinking.end(cut_off=reply.finish_reason == "length"):
             yield rest
-        self._opens_thinking = self._opens_thinking or reply.thinking.closed_alone
-        self._settle(body, reply, ticket)
-
-    def _settle(self, body: Mapping[str, Any], reply: Reply, ticket: Ticket) -> None:
+        self.opens_thinking = self.opens_thinking or reply.thinking.closed_alone
         reply.latency_s = time.monotonic() - reply.sent_s
         ticket.correct(reply.usage_or_estimate(body).total_tokens)
         if failure := _fault_of(reply, body.get(self.spec.max_tokens_field)):
@@ -225,6 +265,14 @@ class OpenAICompatibleModel:
         client = self._pool.get(self, self._base_url, self._key, self._make_client)
         stream = await self._timed(reply, _post(client, body))
         try:
+            kind = stream.response.headers.get("content-type", "")
+            if "html" in kind:
+                raise AttemptFailed(web_page())
+            if "application/json" in kind:  # a server that streams nothing sends it whole
+                for text in reply.take_whole(orjson.loads(await self._timed(reply, stream.response.aread()))):
+                    reply.first_token_s = time.monotonic() - reply.sent_s
+                    yield text
+                return
             while (chunk := await self._timed(reply, anext(stream, None))) is not None:
                 for text in reply.take(chunk):
                     if reply.first_token_s is None:
@@ -235,24 +283,22 @@ class OpenAICompatibleModel:
 
     async def _timed(self, reply: Reply, awaitable: Any) -> Any:
         """Await the next step of a reply under the timeout that applies to it."""
-        limit, what = self._patience(reply)
+        times = self.spec.timeouts
+        left = max(0.0, times.call_s - (time.monotonic() - reply.sent_s))
+        whole = (left, f"the reply was not complete within {times.call_s:g} seconds")
+        if reply.finish_reason is not None:
+            limit, what = min(left, _AFTER_FINISH_S), whole[1]
+        elif reply.first_token_s is None:
+            waited = time.monotonic() - reply.sent_s
+            begin = (max(0.0, times.first_piece_s - waited), f"no text came within {times.first_piece_s:g} seconds")
+            limit, what = min(whole, begin)
+        else:
+            limit, what = min(whole, (times.stall_s, f"the reply stood still for {times.stall_s:g} seconds"))
         try:
             async with asyncio.timeout(limit):
                 return await awaitable
         except TimeoutError:
             raise AttemptFailed(timed_out(what)) from None
-
-    def _patience(self, reply: Reply) -> tuple[float, str]:
-        times = self.spec.timeouts
-        left = max(0.0, times.call_s - (time.monotonic() - reply.sent_s))
-        whole = (left, f"the reply was not complete within {times.call_s:g} seconds")
-        if reply.finish_reason is not None:
-            return min(left, _AFTER_FINISH_S), whole[1]
-        if reply.first_token_s is None:
-            waited = time.monotonic() - reply.sent_s
-            begin = (max(0.0, times.first_piece_s - waited), f"no text came within {times.first_piece_s:g} seconds")
-            return min(whole, begin)
-        return min(whole, (times.stall_s, f"the reply stood still for {times.stall_s:g} seconds"))
 
     def _completion(self, body: Mapping[str, Any], reply: Reply, attempts: int) -> Completion:
         usage = reply.usage_or_estimate(body)
@@ -273,9 +319,6 @@ class OpenAICompatibleModel:
     def _make_client(self) -> AsyncOpenAI:
         return openai_client(self._base_url, self._key)
 
-    def _secrets(self) -> tuple[str, ...]:
-        return (self._key.get_secret_value(),) if self._key else ()
-
 
 async def _post(client: AsyncOpenAI, body: Mapping[str, Any]) -> AsyncStream[object]:
     """Send a body as it is and take the chunks as plain JSON: the client's typed objects cost most of a call's CPU."""
@@ -295,3 +338,17 @@ def _fault_of(reply: Reply, limit: object) -> Failure | None:
         thought = reply.reasoning or (reply.usage and reply.usage.reasoning_tokens)
         return only_thought(reply.finish_reason, limit) if thought else empty(reply.finish_reason)
     return None
+
+
+class AzureModel(OpenAICompatibleModel):
+    """A deployment of an Azure OpenAI resource; ``spec.base_url`` is the endpoint, ``spec.model_id`` the deployment."""
+
+    def _make_client(self) -> AsyncAzureOpenAI:
+        return AsyncAzureOpenAI(
+            azure_endpoint=self._base_url,
+            api_version=self.spec.api_version,
+            api_key=self._key.get_secret_value() if self._key else "none",
+            http_client=http_client(self._base_url),
+            max_retries=0,
+            timeout=client_timeout(),
+        )

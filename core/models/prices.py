@@ -14,7 +14,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from core.models.base import Usage
-from core.models.spec import ModelSpec, Prices, is_private
+from core.models.spec import ModelSpec, is_private
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, Provider
@@ -31,7 +31,11 @@ def cost(spec: ModelSpec, usage: Usage, at: datetime | None = None) -> float | N
     Reasoning is output; cached input has a price of its own where one is known and else that of all input.
     """
     if spec.prices is not None:
-        return _by_hand(spec.prices, usage)
+        cached = usage.cached_tokens or 0
+        dollars = (usage.prompt_tokens - cached) * spec.prices.input + usage.completion_tokens * spec.prices.output
+        return (
+            dollars + cached * (spec.prices.input if spec.prices.cached is None else spec.prices.cached)
+        ) / 1_000_000
     listed = _listed(spec)
     if listed is None:
         return 0.0 if _is_local(spec) else None
@@ -39,9 +43,11 @@ def cost(spec: ModelSpec, usage: Usage, at: datetime | None = None) -> float | N
 
     provider, model = listed
     counted = Counted(
-        input_tokens=usage.prompt_tokens, cache_read_tokens=usage.cached_tokens or 0,
-        output_tokens=usage.completion_tokens, output_reasoning_tokens=usage.reasoning_tokens or 0,
-    )  # fmt: skip
+        input_tokens=usage.prompt_tokens,
+        cache_read_tokens=usage.cached_tokens or 0,
+        output_tokens=usage.completion_tokens,
+        output_reasoning_tokens=usage.reasoning_tokens or 0,
+    )
     return float(model.calc_price(counted, provider, genai_request_timestamp=at or datetime.now(UTC)).total_price)
 
 
@@ -63,19 +69,19 @@ def source(spec: ModelSpec) -> str | None:
     return LOCAL if _is_local(spec) else None
 
 
-def _by_hand(prices: Prices, usage: Usage) -> float:
-    cached = usage.cached_tokens or 0
-    dollars = (usage.prompt_tokens - cached) * prices.input + usage.completion_tokens * prices.output
-    return (dollars + cached * (prices.input if prices.cached is None else prices.cached)) / 1_000_000
+def is_listed(spec: ModelSpec) -> bool:
+    """Say whether the list knows the model where it is reached."""
+    return _listed(spec) is not None
 
 
 def _is_local(spec: ModelSpec) -> bool:
-    return spec.served_locally or is_private(spec.base_url)
+    # what an application asks others for is known to nobody here
+    return not spec.is_application and (spec.served_locally or is_private(spec.base_url))
 
 
 def _listed(spec: ModelSpec) -> tuple[Provider, ModelInfo] | None:
     """Return the list's entry: by the address, else by name for a model that only its maker serves (over a proxy)."""
-    if spec.served_locally or not (spec.group == _PROPRIETARY or not is_private(spec.base_url)):
+    if spec.is_application or spec.served_locally or not (spec.group == _PROPRIETARY or not is_private(spec.base_url)):
         return None
     by_name = spec.provider if spec.group == _PROPRIETARY else None
     return _entry(spec.model_id, spec.base_url, by_name)

@@ -6,7 +6,9 @@ to import, is loaded with the first model that is opened.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from types import TracebackType
@@ -16,32 +18,46 @@ from pydantic import SecretStr
 from core.errors import UsageError
 from core.models.base import ChatModel, Sampling
 from core.models.clients import ClientPool
+from core.models.failures import RetryPolicy
 from core.models.keys import find_key
-from core.models.prices import cost
-from core.models.resolve import resolve, with_base_url, with_sampling
-from core.models.retry import RetryPolicy
-from core.models.settings import ModelsFile, default_paths, read_settings
-from core.models.spec import ModelSpec, is_loopback
+from core.models.prices import cost, is_listed
+from core.models.settings import ModelsFile, default_paths, read_settings, resolve, with_base_url, with_sampling
+from core.models.spec import PROGRAMS, ModelSpec, is_loopback
 
 __all__ = ["ModelSpec", "Registry", "cost", "load_registry"]
 
 _AGENTS = ("reference", "human")
+_WRITTEN = {"python:": "python", "exec:": "command", "http://": "http", "https://": "http"}
+"""How an application may be written without an entry, and the provider it then is of."""
 
 
-def load_registry(paths: Sequence[Path] | None = None, *, retry: RetryPolicy | None = None) -> Registry:
-    """Read the models files (by default the shipped one and the user's own) and return the registry of them."""
-    return Registry(read_settings(list(paths) if paths is not None else default_paths()), retry=retry)
+def load_registry(
+    paths: Sequence[Path] | None = None, *, retry: RetryPolicy | None = None, programs: bool = False
+) -> Registry:
+    """Read the models files (by default the shipped one and the user's own) and return the registry of them.
+
+    ``programs`` lets ``python:MODULE:FUNCTION`` and ``exec:COMMAND`` be named without an entry: for what is typed at a
+    command line, and never for what is typed on a page.
+    """
+    return Registry(
+        read_settings(list(paths) if paths is not None else default_paths()), retry=retry, programs=programs
+    )
 
 
 class Registry:
     """Knows every model by name and opens them."""
 
-    def __init__(self, settings: ModelsFile, *, retry: RetryPolicy | None = None) -> None:
+    def __init__(self, settings: ModelsFile, *, retry: RetryPolicy | None = None, programs: bool = False) -> None:
         self._settings = settings
         self._retry = retry
+        self._programs = programs
         self._pool = ClientPool()
         self._opened: list[ChatModel] = []
         self._aliases = {alias.casefold(): name for alias, name in settings.aliases.items()}
+        short = Counter(name.partition("/")[2].casefold() for name, one in settings.models.items() if not one.retired)
+        for name in settings.models:
+            if short[alias := name.partition("/")[2].casefold()] == 1:
+                self._aliases.setdefault(alias, name)
 
     async def __aenter__(self) -> Registry:
         return self
@@ -67,15 +83,40 @@ class Registry:
 
     def spec(self, name: str, *, base_url: str | None = None) -> ModelSpec:
         """Return what is known of a model, by full name or alias; ``base_url`` overrides its address."""
-        full = self._aliases.get(name.strip().casefold(), name.strip())
+        full = self._full(name)
         provider, _, model_id = full.partition("/")
         if provider in _AGENTS:
             raise UsageError(f"“{name}” is not a chat model: it takes a role by itself and needs no provider.")
         if provider not in self._settings.providers or not model_id:
             raise UsageError(self._unknown(name))
-        aliases = tuple(alias for alias, target in self._settings.aliases.items() if target == full)
-        found = resolve(self._settings, provider, model_id, aliases)
+        found = self._known(full)
+        if found.kind in PROGRAMS and not self._programs and full not in self._settings.models:
+            raise UsageError(
+                f"“{name}” would run a program: name it on the command line, or enter it there first with "
+                f"`python -m core models add`."
+            )
         return with_base_url(found, base_url) if base_url else found
+
+    def _full(self, name: str) -> str:
+        name = name.strip()
+        for written, provider in _WRITTEN.items():
+            if name.startswith(written):
+                return f"{provider}/{name if provider == 'http' else name.removeprefix(written)}"
+        return self._aliases.get(name.casefold(), name)
+
+    def _known(self, full: str) -> ModelSpec:
+        provider, _, model_id = full.partition("/")
+        aliases = tuple(alias for alias, target in self._settings.aliases.items() if target == full)
+        return resolve(self._settings, provider, model_id, aliases)
+
+    def has_own_address(self, name: str) -> bool:
+        """Say whether it is known where a model is: by its entry, or because a provider is known to sell it.
+
+        Of any other name of a provider nothing is known but that somebody asked for it.
+        """
+        spec = self.spec(name)
+        own = self._settings.models.get(spec.name)
+        return spec.is_application or bool(own and own.base_url) or is_listed(spec)
 
     def default(self, role: str) -> str | None:
         """Return who the files' ``[defaults]`` put into a role that nobody named, by full name; ``None`` for nobody.
@@ -99,22 +140,33 @@ class Registry:
 
         A stored name may be of a provider that the models file no longer has.
         """
-        full = self._aliases.get(name.strip().casefold(), name.strip())
+        full = self._full(name)
         provider, _, model_id = full.partition("/")
         known = provider in self._settings.providers and bool(model_id)
-        return self.spec(full).group if known else provider
+        return self._known(full).group if known else provider
 
     def missing_key(self, name: str, *, base_url: str | None = None) -> str | None:
         """Name the environment variable that has to be set before the model can be opened, if one is missing."""
         spec = self.spec(name, base_url=base_url)
-        return spec.api_key_env if self._needs_key(spec) and self._key(spec) is None else None
+        return spec.api_key_env if self._needs_key(spec) and self.key(spec) is None else None
 
-    def open(self, name: str, *, base_url: str | None = None, sampling: Sampling | None = None) -> ChatModel:
-        """Open a model; ``base_url`` overrides its address and ``sampling`` its defaults."""
+    def open(
+        self,
+        name: str,
+        *,
+        base_url: str | None = None,
+        sampling: Sampling | None = None,
+        key: SecretStr | None = None,
+        find_key: bool = True,
+    ) -> ChatModel:
+        """Open a model; ``base_url`` overrides its address, ``sampling`` its defaults, and ``key`` its key.
+
+        Without ``find_key`` no other key is looked for: what is set for a provider is not sent where somebody says.
+        """
         spec = self.spec(name, base_url=base_url)
         if sampling is not None:
             spec = with_sampling(spec, sampling)
-        model = self._make(spec)
+        model = self.make(spec if key or find_key else replace(spec, api_key_env=None), key)
         self._opened.append(model)
         return model
 
@@ -124,16 +176,31 @@ class Registry:
         for model in opened:
             await model.aclose()
 
-    def _make(self, spec: ModelSpec) -> ChatModel:
-        if spec.base_url is None and not spec.served_locally:
+    def make(self, spec: ModelSpec, key: SecretStr | None = None, *, retry: RetryPolicy | None = None) -> ChatModel:
+        """Return the model that a spec describes, with a key of its own or the one that is found for it.
+
+        It is closed by whoever asked. Raises ``UsageError`` where its address or its key is not known.
+        """
+        retry = retry or self._retry
+        if spec.base_url is None and not spec.served_locally and spec.kind not in PROGRAMS:
             raise UsageError(f"The address for {spec.name} is not known: {self._address_advice(spec)}.")
-        key = self._key(spec)
+        key = key or self.key(spec)
         if key is None and self._needs_key(spec):
             raise UsageError(
                 f"The key for {spec.name} is missing: set the environment variable {spec.api_key_env}, "
                 f"or put it into .streamlit/secrets.toml."
             )
-        return _model(spec, key, self._pool, self._retry)
+        if spec.is_application:
+            from core.models.applications import APPLICATIONS
+
+            return APPLICATIONS[spec.kind](spec, key=key, retry=retry)
+        from core.models.local import LocalModel
+        from core.models.openai_compatible import AzureModel, OpenAICompatibleModel
+
+        if spec.served_locally:
+            return LocalModel(spec, pool=self._pool, retry=retry)
+        kind = AzureModel if spec.kind == "azure" else OpenAICompatibleModel
+        return kind(spec, key=key, pool=self._pool, retry=retry)
 
     def _address_advice(self, spec: ModelSpec) -> str:
         variable = self._settings.providers[spec.provider].base_url_env
@@ -143,8 +210,8 @@ class Registry:
     def _needs_key(self, spec: ModelSpec) -> bool:
         return bool(spec.api_key_env) and not spec.served_locally and not is_loopback(spec.base_url)
 
-    def _key(self, spec: ModelSpec) -> SecretStr | None:
-        """Find the key; a server on this machine gets one only where the model itself names it."""
+    def key(self, spec: ModelSpec) -> SecretStr | None:
+        """Return the key that is found; a server on this machine gets one only where the model itself names it."""
         own = self._settings.models.get(spec.name)
         if is_loopback(spec.base_url) and not (own and own.api_key_env):
             return None
@@ -158,14 +225,3 @@ class Registry:
             return f"No model is called “{name}”; did you mean {' or '.join(close)}?"
         providers = ", ".join(f"{provider}/…" for provider in self._settings.providers)
         return f"No model is called “{name}”; write provider/model with one of the providers {providers}."
-
-
-def _model(spec: ModelSpec, key: SecretStr | None, pool: ClientPool, retry: RetryPolicy | None) -> ChatModel:
-    from core.models.azure import AzureModel
-    from core.models.local import LocalModel
-    from core.models.openai_compatible import OpenAICompatibleModel
-
-    if spec.served_locally:
-        return LocalModel(spec, pool=pool, retry=retry)
-    kind = AzureModel if spec.kind == "azure" else OpenAICompatibleModel
-    return kind(spec, key=key, pool=pool, retry=retry)

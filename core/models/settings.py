@@ -1,4 +1,4 @@
-"""The models file: its shape, how it is read and checked, and how the user's file overrides the shipped one.
+"""The models file: how it is read and checked, how the user's overrides the shipped one, and what it says of a model.
 
 Errors are a ``UsageError`` that names the file and the key.
 """
@@ -7,15 +7,32 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import tomllib
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError, field_validator
 
 from core.errors import UsageError
-from core.models.spec import MaxTokensField, ProviderKind, Structured, SystemRole, Unsupported
+from core.models.base import Sampling
+from core.models.keys import find_setting
+from core.models.limits import Limits
+from core.models.spec import (
+    PROGRAMS,
+    LocalServing,
+    MaxTokensField,
+    ModelSpec,
+    Prices,
+    ProviderKind,
+    Structured,
+    SystemRole,
+    Timeouts,
+    Unsupported,
+)
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 SHIPPED = DATA / "models.toml"
@@ -122,6 +139,8 @@ class ModelTable(CommonTable):
 
     display: str | None = None
     model_id: str | None = None
+    command: tuple[str, ...] | None = Field(None, min_length=1)
+    folder: str | None = None
     prices: PricesTable | None = None
     context: int | None = Field(None, ge=1)
     retired: bool = False
@@ -158,22 +177,25 @@ def read_settings(paths: Sequence[Path]) -> ModelsFile:
     """Read the files and merge them, key by key; a later file wins."""
     together: dict[str, Any] = {}
     for path in paths:
-        raw = _parse(path)
-        _check(path, raw)
-        together = _merge(together, raw)
-    return _check(paths[-1], together)
+        try:
+            raw = parse_settings(path, path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise UsageError(f"The models file {path} cannot be read: {error.strerror}.") from error
+        check_settings(path, raw)
+        together = merge(together, raw)
+    return check_settings(paths[-1], together)
 
 
-def _parse(path: Path) -> dict[str, Any]:
+def parse_settings(path: Path, text: str) -> dict[str, Any]:
+    """Return the tables of a models file; raise ``UsageError`` where its text is no TOML."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"The models file {path} cannot be read: {error.strerror}.") from error
+        return tomllib.loads(text)
     except ValueError as error:
         raise UsageError(f"The models file {path} is no valid TOML: {error}.") from error
 
 
-def _check(path: Path, raw: dict[str, Any]) -> ModelsFile:
+def check_settings(path: Path, raw: dict[str, Any]) -> ModelsFile:
+    """Return the tables of a file as they are checked; raise ``UsageError`` that names the file and the key."""
     try:
         return ModelsFile.model_validate(raw)
     except ValidationError as error:
@@ -188,9 +210,111 @@ def _quoted(part: str | int) -> str:
     return text if re.fullmatch(r"[\w-]+", text) else f'"{text}"'
 
 
-def _merge(lower: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
+def merge(lower: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
+    """Return two files' tables as one; the upper wins, key by key."""
     merged = dict(lower)
     for key, value in upper.items():
         below = merged.get(key)
-        merged[key] = _merge(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+        merged[key] = merge(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
     return merged
+
+
+def resolve(settings: ModelsFile, provider: str, model_id: str, aliases: tuple[str, ...]) -> ModelSpec:
+    """Put together what is known of ``provider/model_id``; a model that is not listed gets its provider's settings."""
+    name = f"{provider}/{model_id}"
+    general = settings.providers[provider]
+    own = settings.models.get(name, ModelTable())
+    ids = [model_id, *([own.model_id] if own.model_id else [])]
+    families = [family for family in general.families if any(re.search(family.match, one) for one in ids)]
+    chosen = _layered(general, *families, own)
+    if general.kind is None:
+        raise UsageError(f"The provider {provider} has no kind; set providers.{provider}.kind in the models file.")
+    typed = model_id if general.kind == "http" and "://" in model_id else None
+    url = own.base_url or typed or _from_env(general.base_url_env) or general.base_url
+    base_url = checked_address(name, url) if url else None
+    default = LocalServing()
+    return ModelSpec(
+        name=name,
+        provider=provider,
+        kind=general.kind,
+        model_id=own.model_id or _local_path(general, model_id),
+        display=own.display or model_id,
+        base_url=base_url,
+        api_key_env=chosen.get("api_key_env"),
+        api_version=own.api_version or _from_env(general.api_version_env) or chosen.get("api_version"),
+        prices=Prices(**own.prices.model_dump()) if own.prices else None,
+        limits=Limits(**chosen.get("limits", {})),
+        limits_scope=f"{name if own.limits else provider} {base_url}",
+        context=own.context,
+        sampling=Sampling(**chosen.get("sampling", {})),
+        max_tokens_field=chosen.get("max_tokens_field", "max_tokens"),
+        system_role=chosen.get("system_role", "system"),
+        unsupported=chosen.get("unsupported", ()),
+        timeouts=Timeouts(**chosen.get("timeouts", {})),
+        serving=LocalServing(chosen.get("serve_args", ()), chosen.get("start_timeout_s", default.start_timeout_s)),
+        aliases=aliases,
+        command=own.command or (tuple(_words(name, model_id)) if general.kind == "command" else ()),
+        folder=own.folder,
+        group=chosen.get("group", provider),
+        thinking_tokens=chosen.get("thinking_tokens"),
+        structured=chosen.get("structured"),
+        retired=own.retired,
+        opens_thinking=chosen.get("opens_thinking", False),
+        extra_body=chosen.get("extra_body", {}),
+    )
+
+
+def with_base_url(spec: ModelSpec, base_url: str) -> ModelSpec:
+    """Return ``spec`` served at another address, after checking that it is one."""
+    if spec.kind in PROGRAMS:
+        raise UsageError(f"{spec.name} is a program on this machine and has no address: leave the address out.")
+    url = checked_address(spec.name, base_url)
+    return replace(spec, base_url=url, limits_scope=f"{spec.provider} {url}")
+
+
+def with_sampling(spec: ModelSpec, sampling: Sampling) -> ModelSpec:
+    """Return ``spec`` with other defaults; what ``sampling`` leaves open stays as it was."""
+    given = {key: value for key, value in asdict(sampling).items() if value is not None and value != ()}
+    return replace(spec, sampling=replace(spec.sampling, **given))
+
+
+def _layered(*tables: CommonTable) -> dict[str, Any]:
+    """Merge tables, the later over the earlier, each setting for itself."""
+    chosen: dict[str, Any] = {}
+    for table in tables:
+        for key, value in table.model_dump(exclude_unset=True, exclude_none=True).items():
+            below = chosen.get(key)
+            chosen[key] = below | value if isinstance(below, dict) and isinstance(value, dict) else value
+    return chosen
+
+
+def checked_address(name: str, url: str) -> str:
+    """Return an address without the slash at its end; raise ``UsageError`` where it is none, or holds a password."""
+    url = url.strip()
+    try:
+        parts = urlsplit(url)
+        good = (
+            parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and not re.search(r"\s", url)
+        )
+    except ValueError:
+        good = False
+    if not good:
+        raise UsageError(f"The base URL for {name} must look like http://127.0.0.1:8000/v1.")
+    if parts.username or parts.password:
+        raise UsageError(f"The base URL for {name} must not hold a user name or password; use a key variable.")
+    return url.rstrip("/")
+
+
+def _words(name: str, command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError:
+        raise UsageError(f"The command of {name} has a quotation mark that is never closed.") from None
+
+
+def _from_env(variable: str | None) -> str | None:
+    return find_setting(variable) if variable else None
+
+
+def _local_path(provider: ProviderTable, model_id: str) -> str:
+    return os.path.expanduser(model_id) if provider.kind == "hf" else model_id

@@ -14,7 +14,9 @@ from urllib.parse import urlsplit
 from core.models.base import Sampling
 from core.models.limits import Limits
 
-ProviderKind = Literal["openai", "azure", "hf"]
+ProviderKind = Literal["openai", "azure", "hf", "python", "http", "command"]
+PROGRAMS: tuple[ProviderKind, ...] = ("python", "command")
+"""Kinds that run a program of the user's here: only a models file or the command line names one."""
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 SystemRole = Literal["system", "user", "before_user"]
 Unsupported = Literal["temperature", "max_tokens", "seed", "stop", "reasoning_effort", "images"]
@@ -66,7 +68,8 @@ class ModelSpec:
     offered nowhere. ``thinking_tokens`` is the room that its thoughts are given beside the limit of a reply; ``None``
     for what is not known to think. ``structured`` says how it is held to a form of JSON (``response_format``); ``None``
     where only a try can tell. ``extra_body`` goes into the body of every call as it is, with the reasoning effort
-    where ``{effort}`` stands; what holds nothing but an effort that is not set is left out.
+    where ``{effort}`` stands; what holds nothing but an effort that is not set is left out. ``command`` is what an
+    application is started with, ``folder`` where it is started or its module lies.
     """
 
     name: str
@@ -89,11 +92,18 @@ class ModelSpec:
     serving: LocalServing = field(default=LocalServing())
     aliases: tuple[str, ...] = ()
     group: str = ""
+    command: tuple[str, ...] = ()
+    folder: str | None = None
     opens_thinking: bool = False
     retired: bool = False
     thinking_tokens: int | None = None
     structured: Structured | None = None
     extra_body: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def is_application(self) -> bool:
+        """Whether an application of the user's answers, and no model server."""
+        return self.kind in ("python", "http", "command")
 
     @property
     def served_locally(self) -> bool:

@@ -28,7 +28,13 @@ def main(arguments: list[str]) -> int:
         while child.poll() is None and _owner_lives(owner):
             pass
     finally:
-        _end_group(child)
+        # end the server and whatever it started: first politely, then for good
+        if _signal_group(child.pid, signal.SIGTERM):
+            deadline = time.monotonic() + _GRACE_S
+            while time.monotonic() < deadline and child.poll() is None:
+                time.sleep(0.05)
+            _signal_group(child.pid, signal.SIGKILL)
+        child.wait()
     return child.returncode
 
 
@@ -37,16 +43,6 @@ def _owner_lives(owner: int) -> bool:
     readable, _, _ = select.select([sys.stdin], [], [], _POLL_S)
     closed = bool(readable) and not os.read(sys.stdin.fileno(), 1)
     return not closed and os.getppid() == owner
-
-
-def _end_group(child: subprocess.Popen[bytes]) -> None:
-    """End the server and whatever it started: first politely, then for good."""
-    if _signal_group(child.pid, signal.SIGTERM):
-        deadline = time.monotonic() + _GRACE_S
-        while time.monotonic() < deadline and child.poll() is None:
-            time.sleep(0.05)
-        _signal_group(child.pid, signal.SIGKILL)
-    child.wait()
 
 
 def _signal_group(group: int, number: signal.Signals) -> bool:

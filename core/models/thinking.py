@@ -43,9 +43,18 @@ class Thinking:
             yield from self._add(text[at : tag.start()])
             at = tag.end()
             if tag[1]:
-                yield from self._close()
+                if not self._inside:
+                    before = "".join(text for _, text in self._parts)
+                    said, self._said = self._said, False
+                    self.closed_alone = self.closed_alone or (said and not self._thought)
+                    self._parts, self._thought = [(True, before)], True
+                    if said:
+                        yield Thought(before, void=True)
+                self._inside = self._implied = False
             else:
-                self._open()
+                if not self.reasoning:
+                    self._implied = False  # the model begins its thought itself
+                self._inside = self._thought = True
         cut = text.find("<", max(at, text.rfind("<")))
         unsure = cut >= 0 and any(tag.startswith(text[cut:].lower()) for tag in _TAGS)
         end = cut if unsure else len(text)
@@ -98,18 +107,3 @@ class Thinking:
         if text:
             self._parts.append((True, text))
             yield Thought(text)
-
-    def _open(self) -> None:
-        if not self.reasoning:
-            self._implied = False  # the model begins its thought itself
-        self._inside = self._thought = True
-
-    def _close(self) -> Iterator[Thought]:
-        if not self._inside:
-            before = "".join(text for _, text in self._parts)
-            said, self._said = self._said, False
-            self.closed_alone = self.closed_alone or (said and not self._thought)
-            self._parts, self._thought = [(True, before)], True
-            if said:
-                yield Thought(before, void=True)
-        self._inside = self._implied = False

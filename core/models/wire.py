@@ -135,7 +135,22 @@ class Reply:
         if choices is None and self.usage is None:
             raise UnreadableChunk("no choices in the chunk")
         if isinstance(choices, list) and choices:
-            yield from self._take_choice(choices[0])
+            choice = choices[0]
+            self.finish_reason = _text_in(choice, "finish_reason") or self.finish_reason
+            delta = _field(choice, "delta")
+            self.refused = self.refused or bool(_field(delta, "refusal"))
+            if reasoning := _reasoning_in(delta):
+                yield from self.thinking.think(reasoning)
+            for thought, text in _parts_of(_field(delta, "content") or ""):
+                yield from self.thinking.think(text) if thought else self.thinking.take(text)
+
+    def take_whole(self, body: object) -> Iterator[Piece | Thought]:
+        """Add a reply that was not streamed, as the JSON it came as, and yield its text."""
+        choices = _field(body, "choices")
+        if not isinstance(choices, list):
+            raise UnreadableChunk("no choices in the reply")
+        made = [{**one, "delta": _field(one, "message")} for one in choices if isinstance(one, dict)]
+        yield from self.take({"model": _field(body, "model"), "usage": _field(body, "usage"), "choices": made})
 
     def _take_usage(self, usage: object) -> None:
         prompt, completion = _field(usage, "prompt_tokens"), _field(usage, "completion_tokens")
@@ -148,19 +163,11 @@ class Reply:
         if cached is None:
             cached = _count(_field(usage, "prompt_cache_hit_tokens"))
         self.usage = Usage(
-            prompt, completion,
+            prompt,
+            completion,
             reasoning_tokens=thought if thought is not None and thought <= completion else None,
             cached_tokens=cached if cached is not None and cached <= prompt else None,
-        )  # fmt: skip
-
-    def _take_choice(self, choice: object) -> Iterator[Piece | Thought]:
-        self.finish_reason = _text_in(choice, "finish_reason") or self.finish_reason
-        delta = _field(choice, "delta")
-        self.refused = self.refused or bool(_field(delta, "refusal"))
-        if reasoning := _reasoning_in(delta):
-            yield from self.thinking.think(reasoning)
-        for thought, text in _parts_of(_field(delta, "content") or ""):
-            yield from self.thinking.think(text) if thought else self.thinking.take(text)
+        )
 
     def usage_or_estimate(self, body: Mapping[str, Any]) -> Usage:
         """Return the provider's figures, or a guess from the words where it sent none."""

@@ -1,132 +1,117 @@
-"""Agreement of judges on items: percent agreement and the coefficients that correct it for chance.
+"""Agreement of judges on items: percent agreement and the coefficients that correct it for chance, with intervals.
 
-All take what each judge said of each item, with gaps where a judge saw an item not. Percent agreement, Fleiss' kappa
-and Gwet's AC1 and AC2 follow the general form for any number of judges, gaps and weights (Gwet, Handbook of Inter-Rater
-Reliability, 4th edition, chapters 2 and 3); Cohen's kappa is statsmodels', Krippendorff's alpha the library's of that
-name. A coefficient that chance alone would make 1 (everybody always says the same) is undefined: NaN. Intervals:
-``core.stats.agreement_resampled``. irrCAC 0.4.4 gives the same AC1 and AC2 to the five decimals that it rounds to, but
-demands scipy 1.12 and pandas 2, installs beside no later ones, and its intervals take items as independent.
+Percent agreement, Fleiss' kappa and Gwet's AC1 follow the general form for any number of judges (Gwet, Handbook of
+Inter-Rater Reliability, 4th edition, chapters 2 and 3); Cohen's kappa and Krippendorff's alpha are those of two judges.
+A coefficient that chance alone would make 1 (everybody always says the same) is undefined: NaN. irrCAC 0.4.4 gives the
+same AC1 to the five decimals that it rounds to, but demands scipy 1.12 and pandas 2, installs beside no later ones, and
+its intervals take items as independent.
+
+Coefficients of the answers and of thousands of resampled sets are computed at once. Items hang together by case
+(several answers to one case): it is resampled whole. Where judges agree on everything, or on nothing, all resamples are
+alike: the bounds are then what Wilson's interval of the percent agreement, over cases, comes to with the same agreement
+by chance.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from core.errors import UsageError
+from core.stats.intervals import NOTHING, Interval, wilson
+from core.stats.ratios import percentiles, resampled_sums
 
-Said = Sequence[Sequence[str | None]]
-"""Items × judges: what each said, ``None`` where a judge said nothing."""
-Weights = Literal["identity", "ordinal", "linear", "quadratic"]
-Level = Literal["nominal", "ordinal"]
 Floats = NDArray[np.float64]
-NAN = float("nan")
 
 
-def percent_agreement(said: Said, categories: Sequence[str]) -> float:
-    """Return the share of pairs of judges that agree, averaged over the items that two or more judged."""
-    return _observed(_counts(said, categories), np.eye(len(categories)))
+class Estimate(NamedTuple):
+    """A coefficient with the interval that resamples cases; all NaN where it is undefined."""
+
+    value: float
+    interval: Interval
 
 
-def cohen_kappa(said: Said, categories: Sequence[str], weights: Weights = "identity") -> float:
-    """Return Cohen's kappa of two judges on the items that both judged; raises ``UsageError`` for other than two."""
-    if any(len(item) != 2 for item in said):
-        raise UsageError("Cohen's kappa compares two judges: choose Fleiss' kappa, Gwet's AC or Krippendorff's alpha.")
-    place = {name: index for index, name in enumerate(categories)}
-    table = np.zeros((len(categories), len(categories)))
-    for first, second in said:
-        if first is not None and second is not None:
-            table[_place(first, place), _place(second, place)] += 1
-    total = table.sum()
-    agreement = weight_matrix(weights, len(categories))
-    by_chance = np.outer(table.sum(axis=1), table.sum(axis=0)) / max(total, 1) ** 2
-    if not total or math.isclose(float((agreement * by_chance).sum()), 1):
-        return NAN
-    from statsmodels.stats import inter_rater  # type: ignore[import-untyped]  # slow to load
+def agreement_by_case(tables: Sequence[ArrayLike]) -> list[dict[str, Estimate]]:
+    """Return, for each table, every coefficient of two judges whose items hang together by case, by its name.
 
-    return float(inter_rater.cohens_kappa(table, weights=1 - agreement, return_results=False))
-
-
-def fleiss_kappa(said: Said, categories: Sequence[str], weights: Weights = "identity") -> float:
-    """Return Fleiss' kappa; judges may differ from item to item."""
-    counts, agreement = _counts(said, categories), weight_matrix(weights, len(categories))
-    shares = _shares(counts)
-    return _corrected(_observed(counts, agreement), float(shares @ agreement @ shares))
-
-
-def gwet_ac(said: Said, categories: Sequence[str], weights: Weights = "identity") -> float:
-    """Return Gwet's AC1 (identity weights), or AC2 with weights for categories in order."""
-    counts, agreement = _counts(said, categories), weight_matrix(weights, len(categories))
-    shares = _shares(counts)
-    kinds = len(categories)
-    by_chance = agreement.sum() / (kinds * (kinds - 1)) * float((shares * (1 - shares)).sum()) if kinds > 1 else 1.0
-    return _corrected(_observed(counts, agreement), float(by_chance))
+    A table is case × first judge's category × second's: how many of the case's items they put there. All tables are of
+    the same cases, which are resampled whole, once for all.
+    """
+    held = [np.asarray(table, dtype=np.float64) for table in tables]
+    flat = [table.reshape(len(table), -1) for table in held]
+    weights = np.split(_with_resamples(np.hstack(flat)), np.cumsum([table.shape[1] for table in flat])[:-1], axis=1)
+    found = []
+    for table, sums in zip(held, weights, strict=True):
+        if not sums[0].sum():
+            found.append(dict.fromkeys(_OF_TWO, Estimate(float("nan"), NOTHING)))
+            continue
+        n, kinds = sums.sum(axis=1), table.shape[1]
+        chosen = np.eye(kinds)[np.indices((kinds, kinds)).reshape(2, -1).T]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            observed = sums @ np.einsum("pc,pc->p", chosen[:, 0], chosen[:, 1]) / n
+            first, second = sums @ chosen[:, 0] / n[:, None], sums @ chosen[:, 1] / n[:, None]
+            shares, values = (first + second) / 2, 2 * n  # each item has two
+            counts = shares * values[:, None]
+            by_chance = (
+                np.zeros_like(observed),
+                (first * second).sum(axis=1),
+                (shares**2).sum(axis=1),
+                (shares * (1 - shares)).sum(axis=1) / (kinds - 1),
+                (counts * (counts - 1)).sum(axis=1) / (values * (values - 1)),
+            )
+        found.append(_estimates(observed, dict(zip(_OF_TWO, by_chance, strict=True)), len(table)))
+    return found
 
 
-def krippendorff_alpha(said: Said, categories: Sequence[str], level: Level = "nominal") -> float:
-    """Return Krippendorff's alpha; ordinal takes the categories in their order."""
-    import krippendorff
+def many_judges_by_case(patterns: ArrayLike, held: ArrayLike) -> dict[str, Estimate]:
+    """Return percent agreement, Fleiss' kappa and Gwet's AC1 of any number of judges, by name.
 
-    place = {name: index for index, name in enumerate(categories)}
-    codes = [[NAN if one is None else float(_place(one, place)) for one in item] for item in said]
-    paired = [item for item in codes if sum(not math.isnan(code) for code in item) > 1]
-    values = {code for item in paired for code in item if not math.isnan(code)}
-    if len(values) < 2:
-        return NAN
-    data = np.array(paired, dtype=float).T
-    return float(krippendorff.alpha(reliability_data=data, level_of_measurement=level))
-
-
-def weight_matrix(weights: Weights, kinds: int) -> Floats:
-    """Return how much agreement there is between any two of so many categories: 1 for the same, 0 for the farthest."""
-    apart = np.abs(np.subtract.outer(np.arange(kinds), np.arange(kinds))).astype(float)
-    widest = max(kinds - 1, 1)
-    if weights == "identity":
-        return np.eye(kinds)
-    if weights == "linear":
-        return np.asarray(1 - apart / widest)
-    if weights == "quadratic":
-        return np.asarray(1 - (apart / widest) ** 2)
-    return np.asarray(1 - apart * (apart + 1) / (widest * (widest + 1)))
+    ``patterns`` is pattern × category: how many judges chose it, two or more in all; ``held`` is case × pattern: how
+    many of the case's items were judged so. Cases are resampled whole.
+    """
+    chosen = np.asarray(patterns, dtype=np.float64)
+    weights = _with_resamples(np.asarray(held, dtype=np.float64))
+    kinds, n = chosen.shape[1], weights.sum(axis=1)
+    judges = chosen.sum(axis=1)
+    agreeing = (chosen * (chosen - 1)).sum(axis=1) / (judges * (judges - 1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        observed = weights @ agreeing / n
+        shares = weights @ (chosen / judges[:, None]) / n[:, None]
+    by_chance = {
+        "percent_agreement": np.zeros_like(observed),
+        "fleiss_kappa": (shares**2).sum(axis=1),
+        "gwet_ac": (shares * (1 - shares)).sum(axis=1) / (kinds - 1),
+    }
+    return _estimates(observed, by_chance, len(np.asarray(held)))
 
 
-def _place(name: str, place: dict[str, int]) -> int:
-    if name not in place:
-        raise UsageError(f"{name!r} is none of the categories {', '.join(place)}.")
-    return place[name]
+_OF_TWO = ("percent_agreement", "cohen_kappa", "fleiss_kappa", "gwet_ac", "krippendorff_alpha")
 
 
-def _counts(said: Said, categories: Sequence[str]) -> Floats:
-    """Return items × categories: how many judges chose each; items that nobody judged are left out."""
-    place = {name: index for index, name in enumerate(categories)}
-    counts = np.zeros((len(said), len(categories)))
-    for row, item in enumerate(said):
-        for one in item:
-            if one is not None:
-                counts[row, _place(one, place)] += 1
-    return np.asarray(counts[counts.sum(axis=1) > 0])
+def _all_corrected(observed: Floats, by_chance: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(np.isclose(by_chance, 1, rtol=1e-9), np.nan, (observed - by_chance) / (1 - by_chance))
 
 
-def _shares(counts: Floats) -> Floats:
-    """Return how often each category was chosen: the mean of the items' shares."""
-    if not len(counts):
-        return np.zeros(counts.shape[1])
-    return np.asarray((counts / counts.sum(axis=1, keepdims=True)).mean(axis=0))
+def _with_resamples(by_case: Floats) -> Floats:
+    """Return the sums over all cases, then those over resampled ones."""
+    return np.vstack([by_case.sum(axis=0), resampled_sums(by_case)])
 
 
-def _observed(counts: Floats, agreement: Floats) -> float:
-    judged = counts.sum(axis=1)
-    several = counts[judged > 1]
-    if not len(several):
-        return NAN
-    n = several.sum(axis=1)
-    agreeing = (several * (several @ agreement.T - 1)).sum(axis=1)
-    return float((agreeing / (n * (n - 1))).mean())
-
-
-def _corrected(observed: float, by_chance: float) -> float:
-    return NAN if math.isclose(by_chance, 1) else (observed - by_chance) / (1 - by_chance)
+def _estimates(observed: Floats, by_chance: dict[str, Floats], cases: int) -> dict[str, Estimate]:
+    """Return every coefficient with its interval; the answers themselves come first, then the resamples."""
+    found: dict[str, Estimate] = {}
+    alike = bool(np.nanmax(observed) - np.nanmin(observed) < 1e-9)
+    for name, chance in by_chance.items():
+        values = _all_corrected(observed, chance)
+        if not np.isfinite(values[0]):
+            interval = NOTHING
+        elif alike:
+            bounds = np.array(wilson(observed[0] * cases, cases))
+            interval = Interval(*_all_corrected(bounds, np.full(2, chance[0])).tolist())
+        else:
+            interval = percentiles(values[1:], cases)
+        found[name] = Estimate(float(values[0]), interval)
+    return found

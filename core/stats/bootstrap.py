@@ -2,14 +2,19 @@
 
 Exact where the values lie on a lattice, as shares of a few trials do: the resampled sum is then a convolution of one
 small distribution with itself, and needs no random numbers. Other values are resampled with a fixed seed.
-Intervals are expanded (``core.stats.small_sample``): plain percentiles cover 93 % of the time at 20 cases, not 95 %.
+Intervals are expanded (``core.stats.intervals``): plain percentiles cover 93 % of the time at 20 cases, not 95 %.
 Where all cases score alike (all right, all wrong, one case only) every resample is the same; the interval of a share is
-Wilson's then (``core.stats.proportions``).
+Wilson's then.
+
+Of many means over the same cases one draw of cases serves every column: the same resamples with the same seed, in a
+hundredth of the time where there are hundreds of columns. A column that some cases lack takes the mean over those that
+were drawn and have it.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -17,9 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import fft  # type: ignore[import-untyped]
 
-from core.stats.intervals import NOTHING, Interval
-from core.stats.proportions import wilson_if_alike
-from core.stats.small_sample import expansion_of_mean
+from core.stats.intervals import NOTHING, Interval, expansion_of_mean, wilson_if_alike
 
 Floats = NDArray[np.float64]
 
@@ -161,24 +164,17 @@ def mean_distribution(sample: Floats, max_points: int = MAX_POINTS) -> MeanDistr
     points, n = lattice.points, sample.size
     one_draw = np.bincount(lattice.ticks) / n
     size = fft.next_fast_len(points, real=True)
-    raised = fft.irfft(_power(fft.rfft(one_draw, size), n), size)[:points]
+    base, exponent = fft.rfft(one_draw, size), n
+    result = np.ones_like(base)
+    while exponent:  # by squaring: ten times as fast as numpy's power, and as accurate
+        if exponent & 1:
+            result = result * base
+        if exponent := exponent >> 1:
+            base = base * base
+    raised = fft.irfft(result, size)[:points]
     probabilities = np.clip(raised, 0, None)
     means = lattice.low + lattice.step * np.arange(points) / n
     return MeanDistribution(means, probabilities / probabilities.sum())
-
-
-def _power(base: NDArray[np.complex128], exponent: int) -> NDArray[np.complex128]:
-    """Return base to a whole power ≥ 1 by repeated squaring: ten times as fast as numpy's power, and as accurate."""
-    result = None
-    while True:
-        if exponent & 1:
-            result = base if result is None else result * base
-        exponent >>= 1
-        if not exponent:
-            break
-        base = base * base
-    assert result is not None
-    return result
 
 
 def find_lattice(sample: Floats, max_denominator: int = MAX_DENOMINATOR) -> Lattice | None:
@@ -198,3 +194,66 @@ def find_lattice(sample: Floats, max_denominator: int = MAX_DENOMINATOR) -> Latt
         return None
     steps = np.array([tick // width for tick in ticks], dtype=np.int64)
     return Lattice(float(fractions[0]), width / denominator, steps[position])
+
+
+FEW = 50
+"""A column that fewer cases have is resampled by itself: a draw from all cases could hold none of them."""
+
+
+def column_intervals(
+    matrix: Floats,
+    level: float = 0.95,
+    *,
+    shares: Sequence[bool] | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+) -> list[Interval]:
+    """Return the interval of each column's mean; rows are cases, NaN is a case without a value.
+
+    ``shares`` says of each column whether its values lie between 0 and 1; none does if it is not given.
+    """
+    present = ~np.isnan(matrix)
+    counts = present.sum(axis=0)
+    many = np.flatnonzero(counts >= FEW)
+    bounds = [
+        resampled_interval(matrix[present[:, c], c], level, resamples=resamples, seed=seed, shares=False)
+        if counts[c] < FEW
+        else NOTHING
+        for c in range(matrix.shape[1])
+    ]
+    if many.size:
+        means = _resampled_means(matrix[:, many], resamples, seed)
+        for position, column in enumerate(many):
+            tail = tail_of(int(counts[column]), level, True)
+            low, high = np.nanquantile(means[:, position], [tail, 1 - tail])
+            bounds[column] = Interval(float(low), float(high))
+    return [
+        wilson_if_alike(found, float(matrix[present[:, c], c].mean()), int(counts[c]), level)
+        if share and counts[c]
+        else found
+        for c, (found, share) in enumerate(zip(bounds, shares or [False] * len(bounds), strict=True))
+    ]
+
+
+def _resampled_means(matrix: Floats, resamples: int, seed: int) -> Floats:
+    """Return the columns' means in each resample."""
+    present = ~np.isnan(matrix)
+    filled = np.where(present, matrix, 0.0)
+    whole = bool(present.all())
+    weights = present.astype(np.float64)
+    blocks = []
+    for drawn in drawn_cases(matrix.shape[0], resamples, seed):
+        held = float(matrix.shape[0]) if whole else drawn @ weights
+        with np.errstate(invalid="ignore"):
+            blocks.append((drawn @ filled) / held)
+    return np.concatenate(blocks)
+
+
+def drawn_cases(n: int, resamples: int, seed: int) -> Iterator[Floats]:
+    """Yield, in blocks to bound memory, how often each case is drawn in each resample."""
+    generator = np.random.default_rng(seed)
+    block = max(1, _BLOCK // n)
+    for start in range(0, resamples, block):
+        size = min(block, resamples - start)
+        index = generator.integers(0, n, (size, n)) + n * np.arange(size)[:, None]
+        yield np.bincount(index.ravel(), minlength=size * n).reshape(size, n).astype(np.float64)

@@ -1,7 +1,7 @@
 """Intervals of figures that are made of sums over cases, such as a share of answers: cases are resampled whole.
 
 For means of one number a case, ``core.stats.bootstrap`` is exact. What is divided by another sum is resampled here,
-with a fixed seed and the same correction for few cases (``core.stats.small_sample``). As there, a share that is the
+with a fixed seed and the same correction for few cases (``core.stats.intervals``). As there, a share that is the
 same in all cases has Wilson's interval over cases.
 """
 
@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from core.errors import UsageError
 from core.stats.bootstrap import SEED, tail_of
-from core.stats.intervals import NOTHING, Interval
-from core.stats.proportions import wilson, wilson_if_alike
+from core.stats.intervals import NOTHING, Interval, wilson, wilson_if_alike
 
 Floats = NDArray[np.float64]
 RESAMPLES = 2_000

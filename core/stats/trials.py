@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.errors import UsageError
-from core.stats.bootstrap import RESAMPLES, SEED, bootstrap_interval
+from core.stats.bootstrap import RESAMPLES, SEED, bootstrap_interval, drawn_cases
 from core.stats.intervals import NOTHING, Interval
 from core.stats.ratios import percentiles
-from core.stats.resampling import drawn_cases
 
 Floats = NDArray[np.float64]
 

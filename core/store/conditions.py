@@ -17,16 +17,31 @@ from typing import Literal, get_args
 
 from core.errors import AnamnesisError
 from core.events import Rule
-from core.frameworks.base import framework, frameworks, remarks, title_of
+from core.frameworks.base import framework, frameworks, title_of
 from core.frameworks.casting import is_model
+from core.frameworks.seats import remarks
 from core.persona import label, parse_persona
 from core.prompts import grader_hash, load_pack
 from core.store.runs import Run
 
 Part = Literal[
-    "data_set", "framework", "case_set", "doctor_prompt", "prompts", "sampling", "cap", "patient", "persona",
-    "pictures", "summariser", "solver", "staff", "grader", "reader", "version",
-]  # fmt: skip
+    "data_set",
+    "framework",
+    "case_set",
+    "doctor_prompt",
+    "prompts",
+    "sampling",
+    "cap",
+    "patient",
+    "persona",
+    "pictures",
+    "summariser",
+    "solver",
+    "staff",
+    "grader",
+    "reader",
+    "version",
+]
 """What makes a condition, in the order in which a name says what differs."""
 SEPARATOR = " · "
 """Stands between the doctor and what tells its conditions apart."""
@@ -182,23 +197,23 @@ def completed(seats: Sequence[JudgedRun]) -> list[JudgedRun]:
     for seat in seats:
         if seat.partly is None:
             whole[seat.run.doctor].append(seat)
-    return [_filled(seat, whole[seat.run.doctor]) if seat.partly is None else seat for seat in seats]
-
-
-def _filled(seat: JudgedRun, others: Sequence[JudgedRun]) -> JudgedRun:
-    lacking = [part for part in _MAY_LACK if part in seat.parts and not seat.parts[part][0]]
-    alike = [other.parts for other in others if _nothing_differs(seat.parts, other.parts)]
-    found = {part: {parts[part] for parts in alike if parts[part][0]} for part in lacking}
-    if any(len(values) > 1 for values in found.values()):
-        return seat
-    return replace(seat, parts={**seat.parts, **{part: value for part, values in found.items() for value in values}})
-
-
-def _nothing_differs(one: Mapping[Part, tuple[str, str]], other: Mapping[Part, tuple[str, str]]) -> bool:
-    """Whether two runs are alike in all that both of them have."""
-    return all(
-        key == other[part][0] or (part in _MAY_LACK and not (key and other[part][0])) for part, (key, _) in one.items()
-    )
+    filled = []
+    for seat in seats:
+        alike = [
+            other.parts
+            for other in whole[seat.run.doctor]
+            if all(
+                key == other.parts[part][0] or (part in _MAY_LACK and not (key and other.parts[part][0]))
+                for part, (key, _) in seat.parts.items()
+            )
+        ]
+        lacking = [part for part in _MAY_LACK if part in seat.parts and not seat.parts[part][0]]
+        found = {part: {parts[part] for parts in alike if parts[part][0]} for part in lacking}
+        if seat.partly is None and all(len(values) < 2 for values in found.values()):
+            parts = {**seat.parts, **{part: value for part, values in found.items() for value in values}}
+            seat = replace(seat, parts=parts)
+        filled.append(seat)
+    return filled
 
 
 def told_apart(seats: Sequence[JudgedRun]) -> dict[str, list[JudgedRun]]:
@@ -287,18 +302,9 @@ def _seat(role: str) -> Callable[[Run], tuple[str, str]]:
     return read
 
 
-def _beside(run: Run) -> dict[str, str]:
-    """Return role → who plays it, of those that have anything to do in a run; the grader is whoever judged."""
-    known = frameworks().get(run.protocol)
-    seats = {
-        "patient": run.patient, "summariser": run.summariser, "grader": run.grader,
-        **{role: str(run.settings.get(role) or "") for role in ("solver", "staff")},
-    }  # fmt: skip
-    at_work = known.at_work(run.doctor, run.arms) if known and run.arms else tuple(seats)
-    return {role: name for role, name in seats.items() if role in at_work and name}
-
-
 def _setting(name: str, words: str) -> Callable[[Run], tuple[str, str]]:
+    """Read what a run noted under a name; nothing is said where it noted nothing."""
+
     def read(run: Run) -> tuple[str, str]:
         value = str(run.settings.get(name) or "")
         return value, words.format(value) if value else ""
@@ -306,9 +312,26 @@ def _setting(name: str, words: str) -> Callable[[Run], tuple[str, str]]:
     return read
 
 
+def _beside(run: Run) -> dict[str, str]:
+    """Return role → who plays it, of those that have anything to do in a run; the grader is whoever judged."""
+    known = frameworks().get(run.protocol)
+    seats = {
+        "patient": run.patient,
+        "summariser": run.summariser,
+        "grader": run.grader,
+        **{role: str(run.settings.get(role) or "") for role in ("solver", "staff")},
+    }
+    at_work = known.at_work(run.doctor, run.arms) if known and run.arms else tuple(seats)
+    return {role: name for role, name in seats.items() if role in at_work and name}
+
+
 def _sampling(run: Run) -> tuple[str, str]:
-    named = {"temperature": "temperature {}", "max_tokens": "at most {} tokens", "model_seed": "model seed {}",
-             "reasoning_effort": "effort {}"}  # fmt: skip
+    named = {
+        "temperature": "temperature {}",
+        "max_tokens": "at most {} tokens",
+        "model_seed": "model seed {}",
+        "reasoning_effort": "effort {}",
+    }
     set_ = {name: run.settings.get(name) for name in named}
     words = ", ".join(named[name].format(value) for name, value in set_.items() if value not in (None, ""))
     return words, words

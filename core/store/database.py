@@ -13,7 +13,7 @@ import re
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import duckdb
@@ -22,20 +22,14 @@ import psutil
 from core import paths
 from core.errors import AnamnesisError
 from core.store import migrations
+from core.store.engine import Opened, quoted
 from core.store.lease import DatabaseBusyError, Gate, gate_of
 
 log = logging.getLogger(__name__)
+Cursor = duckdb.DuckDBPyConnection
+"""What is lent for reading, and what every query takes; who asks for one need not know which database it is."""
 TIMEOUT_S = 30.0
 """How long a lease waits for others by default."""
-
-_CONFIG: dict[str, str | bool | int | float | list[str]] = {
-    "enable_external_access": "false",
-    "autoload_known_extensions": "false",
-    "autoinstall_known_extensions": "false",
-    "python_enable_replacements": "false",
-    "lock_configuration": "true",
-}
-"""SQL reaches the database and nothing else: no files, no network, no extensions, no Python variables."""
 
 _LOCKED = re.compile(r"could not set lock|conflicting lock|being used by another process", re.IGNORECASE)
 _HOLDER = re.compile(r"\(PID (\d+)\)")
@@ -83,12 +77,12 @@ class Store:
         """
         deadline = time.monotonic() + timeout
         with self._alone(deadline):
-            connection = self._open(deadline, read_only=False)
+            opened = self._open(deadline, read_only=False)
             try:
-                with _transaction(connection):
-                    yield connection
+                with _transaction(opened.connection):
+                    yield opened.connection
             finally:
-                connection.close()
+                opened.close()
 
     def copy_to(self, target: Path, timeout: float = TIMEOUT_S) -> None:
         """Write a compact copy of the whole database to ``target``, which must not exist yet."""
@@ -98,8 +92,8 @@ class Store:
         with self._alone(deadline):
             self._open(deadline, read_only=True).close()
             with duckdb.connect(":memory:") as connection:
-                connection.execute(f"ATTACH {_quoted(self.path)} AS original (READ_ONLY)")
-                connection.execute(f"ATTACH {_quoted(target)} AS copy")
+                connection.execute(f"ATTACH {quoted(self.path)} AS original (READ_ONLY)")
+                connection.execute(f"ATTACH {quoted(target)} AS copy")
                 connection.execute("COPY FROM DATABASE original TO copy")
 
     def _gate(self) -> Gate:
@@ -114,54 +108,62 @@ class Store:
         finally:
             gate.leave_alone()
 
-    def _open(self, deadline: float, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+    def _open(self, deadline: float, *, read_only: bool) -> Opened:
         """Open the file, which is created or migrated first where needed. The caller has the gate for itself."""
         if not self.path.exists():
-            _create(self.path)
-        connection = self._connect(deadline, read_only=read_only)
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise AnamnesisError(
+                    f"The folder {self.path.parent} for the database cannot be made ({error.strerror}): set "
+                    "ANAMNESIS_DB to a file in a folder of yours."
+                ) from error
+            draft = self.path.with_name(f"{self.path.name}.{uuid.uuid4().hex[:8]}.new")
+            try:
+                _make_empty(draft)
+                _put_in_place(draft, self.path)
+            finally:
+                draft.unlink(missing_ok=True)
+        opened = self._connect(deadline, read_only=read_only)
         try:
-            missing = migrations.missing(connection, self.path)
+            missing = migrations.missing(opened.connection, self.path)
             if not missing:
-                return connection
+                return opened
             if not read_only:
-                with _transaction(connection):
-                    migrations.migrate(connection, missing)
+                with _transaction(opened.connection):
+                    migrations.migrate(opened.connection, missing)
                 log.warning("Brought the database %s up to date: %s.", self.path, ", ".join(missing))
-                return connection
+                return opened
         except BaseException:
-            connection.close()
+            opened.close()
             raise
-        connection.close()
+        opened.close()
         self._open(deadline, read_only=False).close()
         return self._connect(deadline, read_only=True)
 
-    def _connect(self, deadline: float, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+    def _connect(self, deadline: float, *, read_only: bool) -> Opened:
         """Connect, again and again while another process is in the way."""
         marker = self._gate().marker
         try:
             while True:
                 try:
-                    return duckdb.connect(str(self.path), read_only=read_only, config=_CONFIG)
+                    return Opened(self.path, read_only=read_only)
                 except duckdb.IOException as error:
-                    self._explain(str(error), deadline)
+                    message = str(error)
+                    if not _LOCKED.search(message):
+                        why = message.removeprefix("IO Error: ").splitlines()[0]
+                        raise AnamnesisError(f"The database {self.path} cannot be opened: {why}") from error
+                    if time.monotonic() >= deadline:
+                        raise DatabaseBusyError(
+                            f"The database {self.path} is in use by another process ({_describe_holder(message)}): "
+                            "wait until it has finished, or stop it."
+                        ) from error
                 if not read_only:
                     marker.raise_()
                 time.sleep(random.uniform(0.005, 0.05))
         finally:
             if not read_only:
                 marker.clear()
-
-    def _explain(self, message: str, deadline: float) -> None:
-        """Return if it is worth trying again, else raise what the user can do."""
-        if not _LOCKED.search(message):
-            raise AnamnesisError(
-                f"The database {self.path} cannot be opened: {message.removeprefix('IO Error: ').splitlines()[0]}"
-            )
-        if time.monotonic() >= deadline:
-            raise DatabaseBusyError(
-                f"The database {self.path} is in use by another process ({_describe_holder(message)}): "
-                "wait until it has finished, or stop it."
-            )
 
 
 @contextmanager
@@ -176,26 +178,9 @@ def _transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
         raise
 
 
-def _create(path: Path) -> None:
-    """Make an empty database under another name and put it in place, so that nobody ever meets half of one."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise AnamnesisError(
-            f"The folder {path.parent} for the database cannot be made ({error.strerror}): set ANAMNESIS_DB to a file "
-            "in a folder of yours."
-        ) from error
-    draft = path.with_name(f"{path.name}.{uuid.uuid4().hex[:8]}.new")
-    try:
-        _make_empty(draft)
-        _put_in_place(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
 def _make_empty(path: Path) -> None:
-    with duckdb.connect(str(path), config=_CONFIG) as connection, _transaction(connection):
-        migrations.migrate(connection, list(migrations.MIGRATIONS))
+    with closing(Opened(path, read_only=False)) as opened, _transaction(opened.connection):
+        migrations.migrate(opened.connection, list(migrations.MIGRATIONS))
 
 
 def _put_in_place(draft: Path, path: Path) -> None:
@@ -225,7 +210,3 @@ def _stamp(path: Path) -> str:
     except OSError:
         return "0"
     return f"{status.st_mtime_ns:x}.{status.st_size:x}"
-
-
-def _quoted(path: Path) -> str:
-    return "'" + str(path).replace("'", "''") + "'"

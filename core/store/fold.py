@@ -20,6 +20,7 @@ from core.journal import (
     Line,
     ReplyLine,
     RowLine,
+    RunDeletedLine,
     RunHeader,
     TrialLine,
     append_shared,
@@ -73,6 +74,10 @@ class _Chunk:
         return len(self.trial_ids) >= CHUNK_TRIALS or self.size >= CHUNK_BYTES
 
 
+_all_taken: dict[Path, tuple[str, dict[Path, int]]] = {}
+"""Database → its version, and the sizes of its journals, when nothing in them was new: it need not be opened again."""
+
+
 def fold(store: Store, folder: Path | None = None, *, timeout: float = TIMEOUT_S) -> FoldReport:
     """Insert every whole line that is new in the journals under ``folder`` (default: the store's own journals).
 
@@ -84,10 +89,15 @@ def fold(store: Store, folder: Path | None = None, *, timeout: float = TIMEOUT_S
     damaged: list[Damaged] = []
     for chunk in _chunks(grown, damaged):
         with store.write(timeout) as connection:
-            runs, trials, grades = _insert_chunk(connection, chunk)
-        report = replace(
-            report, runs=report.runs + runs, trials=report.trials + trials, grades=report.grades + grades
-        )  # fmt: skip
+            added = {name: insert(connection, sql, name, chunk.rows.get(name, [])) for name, sql in _INSERTS.items()}
+            _delete(connection, [trial_id for (trial_id,) in chunk.rows.get("deletions", [])])
+            for (run_id,) in chunk.rows.get("run_deletions", []):
+                _delete_run(connection, run_id)
+            now = time.time()
+            positions = [(str(path), *place, now) for path, place in chunk.positions.items()]
+            insert(connection, _ADD_POSITIONS, "journal_positions", positions)
+            runs, trials, grades = added["runs"], added["trials"], added["grades"]
+        report = replace(report, runs=report.runs + runs, trials=report.trials + trials, grades=report.grades + grades)
     return replace(report, damaged=tuple(damaged))
 
 
@@ -110,12 +120,18 @@ def _grown(store: Store, folder: Path, timeout: float) -> dict[Path, tuple[int, 
     journals = sorted(p.resolve() for p in folder.glob("*/journal.jsonl"))
     if not journals:
         return {}
+    before = store.version
+    sizes = {path: path.stat().st_size for path in journals if path.exists()}
+    if _all_taken.get(store.path) == (before, sizes):
+        return {}
     with store.read(timeout) as cursor:
         known = dict(cursor.execute(_POSITIONS).fetchall())
-    sizes = {path: path.stat().st_size for path in journals if path.exists()}
     # a journal that is shorter than what was read of it was replaced by hand: read it again
     starts = {path: known.get(str(path), 0) if known.get(str(path), 0) <= size else 0 for path, size in sizes.items()}
-    return {path: (starts[path], size) for path, size in sizes.items() if size > starts[path]}
+    grown = {path: (starts[path], size) for path, size in sizes.items() if size > starts[path]}
+    if not grown:
+        _all_taken[store.path] = before, sizes
+    return grown
 
 
 def _chunks(grown: dict[Path, tuple[int, int]], damaged: list[Damaged]) -> Iterator[_Chunk]:
@@ -153,6 +169,8 @@ def _take(chunk: _Chunk, line: Line) -> None:
                 chunk.add(name, new)
     elif isinstance(line, DeletedLine):
         chunk.add("deletions", [(line.trial_id,)])
+    elif isinstance(line, RunDeletedLine):
+        chunk.add("run_deletions", [(line.run_id,)])
     elif isinstance(line, ReplyLine):
         chunk.add("calls", [rows.reply_row(line)])
     elif isinstance(line, GradesLine):
@@ -161,16 +179,6 @@ def _take(chunk: _Chunk, line: Line) -> None:
     elif isinstance(line, RowLine):
         for name, new in rows.job_rows(line).items():
             chunk.add(name, new)
-
-
-def _insert_chunk(connection: duckdb.DuckDBPyConnection, chunk: _Chunk) -> tuple[int, int, int]:
-    """Insert what is not there yet and return the numbers of new runs, trials and grades."""
-    added = {name: insert(connection, sql, name, chunk.rows.get(name, [])) for name, sql in _INSERTS.items()}
-    _delete(connection, [trial_id for (trial_id,) in chunk.rows.get("deletions", [])])
-    now = time.time()
-    positions = [(str(path), *place, now) for path, place in chunk.positions.items()]
-    insert(connection, _ADD_POSITIONS, "journal_positions", positions)
-    return added["runs"], added["trials"], added["grades"]
 
 
 def _delete(connection: duckdb.DuckDBPyConnection, trial_ids: list[str]) -> None:
@@ -185,6 +193,15 @@ def _delete(connection: duckdb.DuckDBPyConnection, trial_ids: list[str]) -> None
         connection.execute(f"DELETE FROM {table} WHERE list_contains(?, trial_id)", [trial_ids])
     for table in ("run_cases", "runs"):
         connection.execute(f"DELETE FROM {table} WHERE run_id IN ({_EMPTIED})", [runs])
+
+
+def _delete_run(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
+    """Take a run out of every table with all its trials; its calls were paid for, and stay."""
+    for table in (name for name in OF_A_TRIAL if name not in ("calls", "trials")):
+        sql = f"DELETE FROM {table} WHERE trial_id IN (SELECT trial_id FROM trials WHERE run_id = ?)"
+        connection.execute(sql, [run_id])
+    for table in ("trials", "run_cases", "runs", "run_labels"):
+        connection.execute(f"DELETE FROM {table} WHERE run_id = ?", [run_id])
 
 
 _RUNS_OF = "SELECT DISTINCT run_id FROM trials WHERE list_contains(?, trial_id)"
@@ -221,6 +238,10 @@ _INSERTS = {
         SELECT DISTINCT * FROM incoming ANTI JOIN {name} USING (trial_id, model, prompt_hash, judged_at)"""
         for name in ("patient_judgements", "fact_judgements")
     },
+    "prefix_answers": """
+        INSERT INTO prefix_answers BY NAME
+        SELECT DISTINCT * FROM incoming ANTI JOIN prefix_answers
+            USING (trial_id, question_type, share, solver, prompt_hash, grader, grader_prompts, answered_at)""",
     "profiles": """
         INSERT INTO profiles BY NAME
         SELECT DISTINCT * FROM incoming ANTI JOIN profiles USING (case_key, content_hash, made_by, made_at)""",
@@ -231,6 +252,9 @@ _INSERTS = {
     "variants": """
         INSERT INTO variants BY NAME
         SELECT DISTINCT ON (variant_id) * FROM incoming ANTI JOIN variants USING (variant_id)""",
+    "run_labels": """
+        INSERT INTO run_labels BY NAME
+        SELECT DISTINCT * FROM incoming ANTI JOIN run_labels USING (run_id, labelled_at)""",
     "calls": """
         INSERT INTO calls BY NAME
         SELECT DISTINCT ON (trial_id, call_id) * FROM incoming ANTI JOIN calls USING (trial_id, call_id)""",

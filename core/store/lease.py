@@ -15,6 +15,7 @@ from pathlib import Path
 import duckdb
 
 from core.errors import AnamnesisError
+from core.store.engine import Opened
 
 _MARKER_LIFE_S = 0.5
 """A marker that was not renewed for so long belongs to a writer that is gone."""
@@ -70,11 +71,9 @@ class Gate:
         self._readers = 0
         self._writers_waiting = 0
         self._alone: str | None = None
-        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._opened: Opened | None = None
 
-    def enter_shared(
-        self, open_connection: Callable[[], duckdb.DuckDBPyConnection], deadline: float
-    ) -> duckdb.DuckDBPyConnection:
+    def enter_shared(self, open_file: Callable[[], Opened], deadline: float) -> duckdb.DuckDBPyConnection:
         """Join the readers and return a cursor of their connection, which the first of them opens.
 
         Raises ``RuntimeError`` in a thread that writes, ``DatabaseBusyError`` when the deadline passes.
@@ -87,28 +86,28 @@ class Gate:
         with self._changed:
             if not nested:
                 self._wait(lambda: self._alone is None and not self._writers_waiting, deadline)
-            if self._connection is not None:
-                return self._join(self._connection)
+            if self._opened is not None:
+                return self._join(self._opened)
             self._take()
         try:
-            connection = open_connection()
+            opened = open_file()
         except BaseException:
             self._give_back()
             raise
         with self._changed:
             self._alone = None
-            self._connection = connection
+            self._opened = opened
             self._changed.notify_all()
-            return self._join(connection)
+            return self._join(opened)
 
     def leave_shared(self) -> None:
         """Leave the readers; the last one closes the connection."""
         with self._changed:
             self._held.shared -= 1
             self._readers -= 1
-            if self._readers == 0 and self._connection is not None:
-                connection, self._connection = self._connection, None
-                connection.close()
+            if self._readers == 0 and self._opened is not None:
+                opened, self._opened = self._opened, None
+                opened.close()
             self._changed.notify_all()
 
     def enter_alone(self, deadline: float) -> None:
@@ -135,8 +134,8 @@ class Gate:
         self._held.alone = False
         self._give_back()
 
-    def _join(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-        cursor = connection.cursor()
+    def _join(self, opened: Opened) -> duckdb.DuckDBPyConnection:
+        cursor = opened.cursor()
         self._readers += 1
         self._held.shared += 1
         return cursor

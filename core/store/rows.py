@@ -45,10 +45,25 @@ def run_row(header: RunHeader) -> Row:
     """Return the row of ``runs``."""
     h = header
     return (
-        h.run_id, h.fingerprint, h.protocol, h.doctor, h.patient, h.grader, h.summariser, h.prompt_pack, h.prompt_hash,
-        h.case_set, h.case_set_hash, [":".join(arm) for arm in h.arms], h.trials, h.seed, _json(h.settings),
-        h.code_version, h.source, h.created_at,
-    )  # fmt: skip
+        h.run_id,
+        h.fingerprint,
+        h.protocol,
+        h.doctor,
+        h.patient,
+        h.grader,
+        h.summariser,
+        h.prompt_pack,
+        h.prompt_hash,
+        h.case_set,
+        h.case_set_hash,
+        [":".join(arm) for arm in h.arms],
+        h.trials,
+        h.seed,
+        _json(h.settings),
+        h.code_version,
+        h.source,
+        h.created_at,
+    )
 
 
 def case_row(case: Case, added_at: float) -> Row:
@@ -57,10 +72,29 @@ def case_row(case: Case, added_at: float) -> Row:
     profile = None if c.profile is None else c.profile.model_dump_json()
     images = _json([image.model_dump(mode="json") for image in c.images]) if c.images else None
     return (
-        c.case_key, c.content_hash, c.dataset, c.specialty, c.vignette, c.question, list(c.choices), c.answer,
-        list(c.synonyms), list(c.supertypes), list(c.subtypes), c.single_diagnosis, c.difficulty, c.age, c.sex,
-        c.speaker, profile, images, c.source, c.licence, added_at, c.asks_for,
-    )  # fmt: skip
+        c.case_key,
+        c.content_hash,
+        c.dataset,
+        c.specialty,
+        c.vignette,
+        c.question,
+        list(c.choices),
+        c.answer,
+        list(c.synonyms),
+        list(c.supertypes),
+        list(c.subtypes),
+        c.single_diagnosis,
+        c.difficulty,
+        c.age,
+        c.sex,
+        c.speaker,
+        profile,
+        images,
+        c.source,
+        c.licence,
+        added_at,
+        c.asks_for,
+    )
 
 
 def run_case_rows(header: RunHeader) -> list[Row]:
@@ -78,10 +112,19 @@ def trial_row(line: TrialLine) -> Row:
     ending = (ended.reason, ended.detail, ended.doctor_turns) if ended else (None, None, None)
     failure = (failed.where, failed.failure, failed.message) if failed else (None, None, None)
     return (
-        line.trial_id, line.run_id, line.case_key, line.trial, line.seed, status, *ending,
-        summary.text if summary else None, *failure, started.at if started else None, line.finished_at,
+        line.trial_id,
+        line.run_id,
+        line.case_key,
+        line.trial,
+        line.seed,
+        status,
+        *ending,
+        summary.text if summary else None,
+        *failure,
+        started.at if started else None,
+        line.finished_at,
         stream_text(line.events),
-    )  # fmt: skip
+    )
 
 
 def child_rows(line: TrialLine) -> dict[str, list[Row]]:
@@ -93,7 +136,18 @@ def child_rows(line: TrialLine) -> dict[str, list[Row]]:
                 e = event
                 rows["utterances"].append((line.trial_id, position, e.turn, e.role, e.text, e.call_id))
             case Answered():
-                rows["answers"].append(_answer_row(line.trial_id, event))
+                rows["answers"].append(
+                    (
+                        line.trial_id,
+                        event.format,
+                        event.question_type,
+                        event.response,
+                        event.status,
+                        event.reason,
+                        event.detail,
+                        event.call_id,
+                    )
+                )
             case Graded():
                 rows["grades"].append(grade_row(line.trial_id, event))
             case Called() if event.call.call_id not in line.paid:
@@ -146,9 +200,18 @@ def grade_row(trial_id: str, grade: Graded) -> Row:
     """Return the row of ``grades``."""
     g = grade
     return (
-        trial_id, g.format, g.question_type, g.rule, g.grader, g.extracted, g.verdict, list(g.call_ids), g.at,
-        g.prompt_hash, g.rule_version,
-    )  # fmt: skip
+        trial_id,
+        g.format,
+        g.question_type,
+        g.rule,
+        g.grader,
+        g.extracted,
+        g.verdict,
+        list(g.call_ids),
+        g.at,
+        g.prompt_hash,
+        g.rule_version,
+    )
 
 
 def stream_text(events: Iterable[Event]) -> str:
@@ -171,17 +234,32 @@ def _compact(event: Event) -> dict[str, Any]:
     return event.model_dump(mode="json")
 
 
-def _answer_row(trial_id: str, a: Answered) -> Row:
-    return (trial_id, a.format, a.question_type, a.response, a.status, a.reason, a.detail, a.call_id)
-
-
 def _call_row(run_id: str, trial_id: str, position: int, c: CallRecord) -> Row:
     return (
-        run_id, trial_id, position, c.call_id, c.role, c.purpose, c.model, _json(c.request), c.response,
-        c.finish_reason, c.served_by, c.prompt_tokens, c.completion_tokens, c.tokens_estimated, c.latency_s,
-        c.first_token_s, c.attempts, c.cost_usd, c.error, c.reasoning, c.reasoning_tokens, c.cached_tokens,
+        run_id,
+        trial_id,
+        position,
+        c.call_id,
+        c.role,
+        c.purpose,
+        c.model,
+        _json(c.request),
+        c.response,
+        c.finish_reason,
+        c.served_by,
+        c.prompt_tokens,
+        c.completion_tokens,
+        c.tokens_estimated,
+        c.latency_s,
+        c.first_token_s,
+        c.attempts,
+        c.cost_usd,
+        c.error,
+        c.reasoning,
+        c.reasoning_tokens,
+        c.cached_tokens,
         _json([part.model_dump() for part in c.parts]),
-    )  # fmt: skip
+    )
 
 
 def _first(events: Iterable[Event], kind: type[E]) -> E | None:

@@ -108,12 +108,15 @@ def run_records(
     """Return the runs named, or of some sources, or all, the newest first; ids of no run are left out."""
     rows = records(cursor.execute(_RECORDS, {"run_ids": _list(run_ids), "sources": _list(sources)}))
     return [
-        Run(**{
-            **row, "settings": orjson.loads(row["settings"]),
-            "arms": tuple((format_, kind) for format_, _, kind in (arm.partition(":") for arm in row["arms"])),
-        })
+        Run(
+            **{
+                **row,
+                "settings": orjson.loads(row["settings"]),
+                "arms": tuple((format_, kind) for format_, _, kind in (arm.partition(":") for arm in row["arms"])),
+            }
+        )
         for row in rows
-    ]  # fmt: skip
+    ]
 
 
 def run_record(cursor: duckdb.DuckDBPyConnection, run_id: str) -> Run | None:

@@ -138,22 +138,18 @@ def add_scores(
     A row without a name says that a trial was measured, whatever came of it.
     """
     now = time.time()
-    rows = [
-        (one.trial_id, measure.name, measure.version, s.name, s.value, _json(s.evidence), now, one.against,
-         s.series or None)
-        for one, scores in new
-        for s in (Score("", None), *scores)
-    ]  # fmt: skip
+    rows = []
+    for one, scores in new:
+        for s in (Score("", None), *scores):
+            held = [{k: v for k, v in piece._asdict().items() if v not in (None, "")} for piece in s.evidence]
+            rested_on = orjson.dumps(held).decode() if held else None
+            said = (measure.name, measure.version, s.name, s.value, rested_on, now, one.against, s.series or None)
+            rows.append((one.trial_id, *said))
     connection.execute(
         "DELETE FROM scores WHERE measure = ? AND trial_id IN (SELECT unnest(?::VARCHAR[]))",
         [measure.name, [one.trial_id for one, _ in new]],
     )
     insert(connection, "INSERT INTO scores BY NAME SELECT * FROM incoming", "scores", rows)
-
-
-def _json(evidence: Sequence[Evidence]) -> str | None:
-    held = [{name: value for name, value in one._asdict().items() if value not in (None, "")} for one in evidence]
-    return orjson.dumps(held).decode() if held else None
 
 
 def means(measure: Reader) -> str:
@@ -212,9 +208,7 @@ def calls_of(cursor: duckdb.DuckDBPyConnection, trials: Sequence[str]) -> dict[s
     return _by_trial(cursor, _CALLS, trials)
 
 
-def _by_trial(
-    cursor: duckdb.DuckDBPyConnection, sql: str, trials: Sequence[str]
-) -> dict[str, list[dict[str, Any]]]:  # fmt: skip
+def _by_trial(cursor: duckdb.DuckDBPyConnection, sql: str, trials: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
     for row in records(cursor.execute(sql, {"trials": list(trials)})):
         found.setdefault(row.pop("trial_id"), []).append(row)

@@ -179,10 +179,7 @@ IN_ARMS = """($formats::VARCHAR[] IS NULL OR list_contains($formats, verdicts.fo
 
 
 def select(
-    cursor: duckdb.DuckDBPyConnection,
-    selection: Selection | None = None,
-    *,
-    without: Iterable[Part] = (),
+    cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None, *, without: Iterable[Part] = ()
 ) -> list[Condition]:
     """Find the conditions of a selection and put ``seated``, ``judging`` and ``chosen`` beside the database's tables.
 
@@ -233,7 +230,16 @@ def _found(
     if chosen.models is not None:
         wanted = frozenset(chosen.models)
         found = [one for one in found if one.doctor in wanted or one.name in wanted]
-    kept = {run.run_id for run in runs if _is_kept(run, chosen)}  # named first: others' names stay what they are
+    kept = {
+        run.run_id
+        for run in runs
+        if (
+            (chosen.patients is None or run.patient in chosen.patients)
+            and (chosen.packs is None or run.prompt_pack in chosen.packs)
+            and (chosen.personas is None or str(run.settings.get("persona") or "") in chosen.personas)
+            and (chosen.pictures is None or bool(run.settings.get("images")) == chosen.pictures)
+        )
+    }  # named first: others' names stay what they are
     found = [one for one in found if not kept.isdisjoint(one.runs)]
     found.sort(key=lambda one: (one.doctor, -one.newest.created_at, one.name))
     return found, named, judges
@@ -250,15 +256,6 @@ def _runs_of(cursor: duckdb.DuckDBPyConnection, chosen: Selection) -> list[Run]:
     if chosen.frameworks is not None:
         runs = [run for run in runs if run.protocol in chosen.frameworks]
     return runs
-
-
-def _is_kept(run: Run, chosen: Selection) -> bool:
-    return (
-        (chosen.patients is None or run.patient in chosen.patients)
-        and (chosen.packs is None or run.prompt_pack in chosen.packs)
-        and (chosen.personas is None or str(run.settings.get("persona") or "") in chosen.personas)
-        and (chosen.pictures is None or bool(run.settings.get("images")) == chosen.pictures)
-    )
 
 
 def case_sets_played(cursor: duckdb.DuckDBPyConnection) -> dict[str, int]:
@@ -298,9 +295,11 @@ def _register(
             run_id = seat.run.run_id
             if seat.partly is None:
                 seated.append((run_id, condition.name, place))
-            counting = [
-                (rule, held[0]) for rule, held in judges.get(run_id, {}).items() if len(held) > 1
-            ] if seat.partly is None else [seat.partly]  # fmt: skip
+            counting = (
+                [(rule, held[0]) for rule, held in judges.get(run_id, {}).items() if len(held) > 1]
+                if seat.partly is None
+                else [seat.partly]
+            )
             judging += [
                 (run_id, rule, *stored, condition.name, place, seat.partly is None)
                 for rule, judge in counting

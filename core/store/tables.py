@@ -37,6 +37,7 @@ SCHEMAS: dict[str, pa.Schema] = {
         "sex:text speaker:text profile:text images:text source:text licence:text added_at:real "
         "asks_for:text"
     ),
+    "run_labels": _schema("run_id:text name:text tags:texts note:text labelled_at:real"),
     "run_cases": _schema("run_id:text case_key:text content_hash:text position:int"),
     "trials": _schema(
         "trial_id:text run_id:text case_key:text trial:int seed:int status:text end_reason:text end_detail:text "
@@ -95,13 +96,18 @@ SCHEMAS: dict[str, pa.Schema] = {
         "trial_id:text model:text prompt_hash:text terms:text dropped:int failure:text calls:text tokens:int "
         "cost_usd:real judged_at:real"
     ),
+    "prefix_answers": _schema(
+        "trial_id:text content_hash:text question_type:text share:int messages:int solver:text prompt_hash:text "
+        "grader:text grader_prompts:text response:text verdict:text extracted:text detail:text call_ids:texts "
+        "answered_at:real"
+    ),
 }
 """Table → the columns of its incoming rows, in the order of the tuples."""
 
 
 OF_A_TRIAL = (
     "utterances", "answers", "grades", "calls", "probes", "forks", "misuses", "ratings", "variants",
-    "patient_judgements", "fact_judgements", "scores", "trials",
+    "patient_judgements", "fact_judgements", "prefix_answers", "scores", "trials",
 )  # fmt: skip
 """The tables that hold what belongs to one trial: whoever takes a trial away clears them all."""
 

@@ -75,7 +75,7 @@ class ItemizedCase:
             facts = [(fact.topic, _ended(fact.lay)) for fact in facts_of(self.case)]
             lays = (" ".join(lay for topic, lay in facts if topic == item.topic) for item in self.items)
         else:
-            sex = self.case.sex or read_demographics(self.case.vignette)[1]
+            sex = self.case.demographics()[1]
             lays = (_ended(first_person(item.value, sex)) for item in self.items)
         return tuple(SpokenItem(item.key, lay) for item, lay in zip(self.items, lays, strict=True))
 
@@ -166,7 +166,12 @@ def opening_of(case: Case) -> str:
 def _from_vignette(case: Case) -> str:
     """Return why somebody has come, by the vignette; of a small child its parent speaks, in the third person."""
     facts = facts_of(case)
-    roughs = (_named(f.text) for f in facts if f.topic == "chief complaint")
+    # what a chief complaint's text names: without who came where, and how long it has lasted
+    roughs = (
+        " ".join(_rough(_SPAN.sub("", _LEAD.sub("", f.text, count=1))).split()[:_MOST_WORDS])
+        for f in facts
+        if f.topic == "chief complaint"
+    )
     complaint = next((text for text in roughs if text and not _CLAUSE.match(text)), None)
     complaint = complaint or complaint_noun(" ".join(f.text for f in facts if f.topic == "associated symptoms"))
     if complaint == NO_NOUN:
@@ -177,11 +182,6 @@ def _from_vignette(case: Case) -> str:
         return f"I've come with {'my child' if young else 'a relative'} because of {_lower(complaint)}"
     own = first_person(complaint, sex)
     return f"I've come because {own}" if own.startswith(("I ", "I'm ")) else f"I've come because of {_lower(own)}"
-
-
-def _named(text: str) -> str:
-    """Return what a chief complaint's text names: without who came where, and how long it has lasted."""
-    return " ".join(_rough(_SPAN.sub("", _LEAD.sub("", text, count=1))).split()[:_MOST_WORDS])
 
 
 def _lower(text: str) -> str:

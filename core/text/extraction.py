@@ -70,7 +70,11 @@ def extract_by_rule(response: str, knowledge: Knowledge) -> str:
         return "None"
     if len(_ITEM.findall(text)) > 1:
         return "Multiple"
-    line = _one_line(text, marked)
+    # the first sentence that says something, without labels, lead-in and hedges
+    first = _LABEL.sub("", next(part.strip() for part in text.splitlines() if part.strip(_TRIM)))
+    bare = (_PATIENT_HAS if marked else _LEAD_IN).sub("", first, count=1)
+    bare = sentences(bare)[0] if sentences(bare) else bare
+    line = _HEDGE_AFTER.sub("", _HEDGE.sub("", _REASONING.sub("", bare).strip(_TRIM))).strip(_TRIM)
     if _NOTHING_NAMED.fullmatch(line):
         return "None"
     if _UNSURE.search(line):
@@ -81,15 +85,6 @@ def extract_by_rule(response: str, knowledge: Knowledge) -> str:
     return line
 
 
-def _one_line(text: str, marked: bool) -> str:
-    """Return the first sentence that says something, without labels, lead-in and hedges."""
-    line = next(part.strip() for part in text.splitlines() if part.strip(_TRIM))
-    line = _LABEL.sub("", line)
-    line = (_PATIENT_HAS if marked else _LEAD_IN).sub("", line, count=1)
-    line = sentences(line)[0] if sentences(line) else line
-    return _HEDGE_AFTER.sub("", _HEDGE.sub("", _REASONING.sub("", line).strip(_TRIM))).strip(_TRIM)
-
-
 def known_names(text: str, knowledge: Knowledge) -> list[str]:
     """Return the known diseases that a text names, longest names first counted, each once.
 
@@ -98,14 +93,12 @@ def known_names(text: str, knowledge: Knowledge) -> list[str]:
     haystack = f" {' '.join(words_of_name(text))} "
     found: dict[str, str] = {}
     for name, as_written, disease in knowledge.plain_names:
-        if f" {name} " in haystack and _written(as_written, text):
+        if f" {name} " in haystack and (
+            not as_written.isupper() or bool(re.search(rf"\b{re.escape(as_written)}\b", text))
+        ):
             found.setdefault(disease, name)
             haystack = haystack.replace(f" {name} ", " | ")
     return list(found)
-
-
-def _written(name: str, text: str) -> bool:
-    return not name.isupper() or bool(re.search(rf"\b{re.escape(name)}\b", text))
 
 
 def main_part(name: str) -> str:
@@ -127,22 +120,13 @@ _SPLIT = re.compile(r",|;|\band\b|\n")
 def same_diagnosis(case: Case, named: str, knowledge: Knowledge) -> bool:
     """Say whether ``named`` is the case's answer, a synonym, or a broader name of it; any member of a comma list."""
     members = [named, *(_SPLIT.split(named) if _SPLIT.search(named) else [])]
-    return any(_one_matches(case, member, knowledge) for member in members if member.strip())
+    known = knowledge.disease(case.answer)
+    broader = (*known.names, *known.supertypes) if known else ()
+    accepted = {normalise_name(name) for name in (case.answer, *case.synonyms, *case.supertypes, *broader)}
+    accepted -= {"", *(normalise_name(name) for name in case.subtypes)}
+    return any(normalise_name(member) in accepted for member in members if member.strip())
 
 
 def names_answer(case: Case, named: str, knowledge: Knowledge) -> bool:
     """Say whether a name, or its main part where more is said beside it, counts as the case's answer."""
     return any(same_diagnosis(case, part, knowledge) for part in (named, main_part(named)))
-
-
-def _one_matches(case: Case, named: str, knowledge: Knowledge) -> bool:
-    wanted = normalise_name(named)
-    if not wanted:
-        return False
-    if wanted in {normalise_name(name) for name in case.subtypes}:
-        return False
-    known = knowledge.disease(case.answer)
-    accepted = [case.answer, *case.synonyms, *case.supertypes]
-    if known is not None:
-        accepted += [*known.names, *known.supertypes]
-    return wanted in {normalise_name(name) for name in accepted}

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from core.case import Case, Fact, read_demographics
 from core.text.negation import DENIAL_WORDS, FIRST_DENIAL
 from core.text.persons import first_person
+from core.text.rouge import words_of
 from core.text.split import pieces_of
 from core.text.topics import SECTIONS, SHOWN, Topic, topic_of_key
 
@@ -55,11 +56,15 @@ def _facts_of(case: Case) -> tuple[AtomicFact, ...]:
     sex = read_demographics(case.vignette)[1]
     return with_ids(
         AtomicFact(
-            id=piece.text, key=piece.topic, text=piece.text, lay=first_person(piece.text, sex), topic=piece.topic,
+            id=piece.text,
+            key=piece.topic,
+            text=piece.text,
+            lay=first_person(piece.text, sex),
+            topic=piece.topic,
             told=piece.topic not in SHOWN,
         )
         for piece in pieces_of(case.vignette)
-    )  # fmt: skip
+    )
 
 
 def _of_profile(fact: Fact, *, told: bool) -> AtomicFact:
@@ -106,7 +111,6 @@ PHRASES: dict[Topic, str] = {
 
 _MOST_KEYS = 4
 """A profile's own keys are joined up to this many; beyond, the topic's phrase is shorter."""
-_WORD = re.compile(r"[a-z0-9]+")
 _SPLIT_WORD = re.compile(r"\S+")
 _COMPLAINT = re.compile(
     r"\b((?:(?:abdominal|back|breast|chest|ear|eye|epigastric|facial|flank|hip|joint|knee|leg|neck|pelvic|shoulder|"
@@ -153,27 +157,20 @@ def join_values(texts: Sequence[str], held: frozenset[str] | None) -> str:
         match = FIRST_DENIAL.match(text)
         if match and match.end() < len(text):
             rest = text[match.end() :]
-            parts.append(rest if denied else f"{_denial(match[0].strip(), held)} {rest}".strip())
+            said = match[0].strip()
+            if held is not None and not held.issuperset(words_of(said)):
+                said = next((word for word in DENIAL_WORDS if word in held), "")
+            parts.append(rest if denied else f"{said} {rest}".strip())
             denied = True
         else:
             parts.append(text)
-    literal = (part if held is None else _literal(part, held) for part in parts)
+    literal = (
+        part
+        if held is None
+        else " ".join(word for word in _SPLIT_WORD.findall(part) if held.issuperset(words_of(word)))
+        for part in parts
+    )
     return "; ".join(part for part in literal if part)
-
-
-def words_of(text: str) -> list[str]:
-    """Return the words as ROUGE counts them, unstemmed."""
-    return _WORD.findall(text.lower())
-
-
-def _denial(said: str, held: frozenset[str] | None) -> str:
-    if held is None or held.issuperset(words_of(said)):
-        return said
-    return next((word for word in DENIAL_WORDS if word in held), "")
-
-
-def _literal(text: str, held: frozenset[str]) -> str:
-    return " ".join(word for word in _SPLIT_WORD.findall(text) if held.issuperset(words_of(word)))
 
 
 def _key(topic: Topic, facts: Sequence[AtomicFact], complaint: str, *, own: bool) -> str:

@@ -164,12 +164,10 @@ def _is_absent(tokens: list[Token], matched: list[Token], told: bool) -> bool:
     following = tokens[last.position + 1 :]
     reached = [t for t in following[:_AFTERWARDS_REACH] if t.clause == last.clause]
     absent = _AFTERWARDS_STEMS - _TESTED_STEMS if told else _AFTERWARDS_STEMS
-    return any(t.stem in absent and t.before not in QUALIFIED for t in reached) or _list_denied(following, absent)
-
-
-def _list_denied(following: list[Token], absent: frozenset[str]) -> bool:
-    """Say whether the sentence ends a list with "are negative" ("Hepatitis B, hepatitis C, and HIV are negative")."""
-    return bool(following) and following[-1].stem in absent and following[-1].before in ("are", "were")
+    # whether the sentence ends a list with "are negative" ("Hepatitis B, hepatitis C, and HIV are negative")
+    return any(t.stem in absent and t.before not in QUALIFIED for t in reached) or (
+        bool(following) and following[-1].stem in absent and following[-1].before in ("are", "were")
+    )
 
 
 _NOT_NOTICED = re.compile(

@@ -13,11 +13,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from core.case import Case, read_demographics
+from core.case import Case
+from core.text.claims import Claim, read
 from core.text.facts import AtomicFact
 from core.text.persons import YOUTH
 from core.text.quantities import Quantity
-from core.text.reading import Claim, read
 from core.text.topics import Topic, is_open, topics_asked
 from core.vocabulary import below, people, relatives, view
 
@@ -106,7 +106,7 @@ def pool_of(case: Case, facts: tuple[AtomicFact, ...]) -> Pool:
     """Return a case's facts made ready."""
     counts = Counter(c for fact in facts for c in {c for t in _texts(fact) for c in read(t).concepts})
     known = tuple(_known(fact, counts) for fact in facts)
-    age = case.age if case.age is not None else read_demographics(case.vignette)[0]
+    age = case.demographics()[0]
     return Pool(known, case.speaker == "caregiver" or (age is not None and age < YOUTH))
 
 

@@ -18,8 +18,10 @@ from rapidfuzz import fuzz, process
 from core.case import Case
 from core.errors import UsageError
 from core.text.case_items import Item, ItemSet
-from core.text.facts import PHRASES, complaint_noun, join_values, words_of
+from core.text.facts import PHRASES, complaint_noun, join_values
+from core.text.rouge import words_of
 from core.text.topics import Topic, topic_by_words
+from core.words import fault_of
 
 MADE_BY = "mediq"
 ALIKE = 95.0
@@ -79,8 +81,7 @@ def read_mediq(path: Path) -> MediqReading:
         except orjson.JSONDecodeError as error:
             rejected.append((number, f"this is not JSON ({error})"))
         except ValidationError as error:
-            first = error.errors()[0]
-            rejected.append((number, f"{'.'.join(str(p) for p in first['loc']) or 'record'}: {first['msg']}"))
+            rejected.append((number, fault_of(error, "record")))
     if not records:
         reason = f" (record {rejected[0][0]}: {rejected[0][1]})" if rejected else ""
         raise UsageError(f"{path} holds no record with context and facts{reason}: give MediQ's JSON or JSONL file.")
@@ -94,7 +95,11 @@ def match_cases(records: Sequence[MediqRecord], cases: Iterable[Case]) -> MediqM
         by_words.setdefault(" ".join(words_of(case.vignette)), []).append(case)
     match = MediqMatch()
     for record in records:
-        same = by_words.get(record.words) or _nearest(record.words, by_words)
+        same = by_words.get(record.words, [])
+        if not same and (
+            near := process.extractOne(record.words, by_words.keys(), scorer=fuzz.ratio, score_cutoff=ALIKE)
+        ):
+            same = by_words[near[0]]
         match.unmatched += not same
         for case in same:
             match.items[case.case_key] = ItemSet(items_of_facts(record.facts), MADE_BY)
@@ -107,7 +112,10 @@ def items_of_facts(facts: Sequence[str]) -> tuple[Item, ...]:
     for fact in facts:
         plain = _NUMBER.sub("", fact).strip().rstrip(".")
         said = _SUBJECT.sub("", plain)
-        topic: Topic = "demographics" if _AGE.search(plain) else topic_by_words(said) or _symptom(plain, groups)
+        # of what could be any symptom, the first is what the patient came for
+        symptom: Topic = "associated symptoms" if "chief complaint" in groups else "chief complaint"
+        any_symptom: Topic = "negatives" if _DENIED.search(plain) else symptom
+        topic: Topic = "demographics" if _AGE.search(plain) else topic_by_words(said) or any_symptom
         groups.setdefault(topic, []).append(plain if topic == "demographics" else said or plain)
     noun = complaint_noun(" ".join(groups.get("chief complaint", groups.get("associated symptoms", []))))
     return tuple(
@@ -115,18 +123,6 @@ def items_of_facts(facts: Sequence[str]) -> tuple[Item, ...]:
         for topic, texts in groups.items()
         if any(texts)
     )
-
-
-def _symptom(fact: str, groups: dict[Topic, list[str]]) -> Topic:
-    """Return the topic of a fact that could be any symptom: the first is what the patient came for."""
-    if _DENIED.search(fact):
-        return "negatives"
-    return "associated symptoms" if "chief complaint" in groups else "chief complaint"
-
-
-def _nearest(words: str, by_words: dict[str, list[Case]]) -> list[Case]:
-    found = process.extractOne(words, by_words.keys(), scorer=fuzz.ratio, score_cutoff=ALIKE)
-    return by_words[found[0]] if found else []
 
 
 def _raw_records(content: bytes) -> list[bytes | object]:

@@ -103,7 +103,8 @@ def tokens_of(words: list[str]) -> Iterator[Token]:
         hyphenated = before == "non"  # "non-tender" denies this one word
         if is_content(word):
             negated_by = position - 1 if hyphenated else negator
-            stem = "" if _brings(words, index) else stem_of(word)
+            # whether a relative is only the one by whom the patient is brought: nothing is told of them
+            stem = "" if (words[index] in _RELATIVES and "by" in words[max(0, index - 2) : index]) else stem_of(word)
             yield Token(stem, negated_by, of_relatives[index], position, clause, before)
             if negator is not None and word in _NO_EFFECT and position - negator <= 2:
                 negator = None
@@ -141,11 +142,6 @@ def _said_of_relatives(words: list[str]) -> list[bool]:
             holding = True
         said[index] = holding
     return said
-
-
-def _brings(words: list[str], index: int) -> bool:
-    """Say whether a relative is only the one by whom the patient is brought: nothing is told of them."""
-    return words[index] in _RELATIVES and "by" in words[max(0, index - 2) : index]
 
 
 def _holds(words: list[str], index: int) -> bool:

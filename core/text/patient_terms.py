@@ -94,9 +94,11 @@ class Lexicon:
         """Return what may follow a word, and the term that it then is."""
         plain = _folded(word)
         found = [
-            entry for form in dict.fromkeys(_singulars(plain)) for entry in self._words.get(form, ())
+            entry
+            for form in dict.fromkeys(_singulars(plain))
+            for entry in self._words.get(form, ())
             if form == plain or not entry[0]  # the first word of a phrase has no plural
-        ]  # fmt: skip
+        ]
         stems = (plain[:size] for size in range(self._shortest, len(plain) + 1))
         return (*found, *(((), self._stems[stem]) for stem in stems if stem in self._stems))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from core.case import Case, Sex, read_demographics
+from core.case import Case, Sex
 from core.vocabulary import PERSON, people, relatives, verbs
 
 _AGED = rf"(\d+[- ](?:year|month|week|day)s?[- ]old(?:,? [\w-]+){{0,4}}? {PERSON})\b"
@@ -158,9 +158,12 @@ def third_person(text: str, sex: Sex | None) -> str:
     if spoken_of:
         text = _AND_VERB.sub(lambda m: _coordinated(m, person), text)
     for own, other in (
-        ("I", person.subject), ("me", person.object), ("my", person.owned), ("mine", person.owner),
+        ("I", person.subject),
+        ("me", person.object),
+        ("my", person.owned),
+        ("mine", person.owner),
         ("myself", person.self),
-    ):  # fmt: skip
+    ):
         text = re.sub(rf"\b{own}\b" if own == "I" else rf"(?i:\b{own}\b)", other, text)
     return re.sub(r"(?:^|(?<=[.!?] ))[a-z]", lambda m: m[0].upper(), text)
 
@@ -179,10 +182,14 @@ def _with_person(verb: str, person: _Person) -> str:
     """Return the form of a verb after "I" that goes with the person."""
     lowered = verb.lower()
     forms = {
-        "am": person.be, "have": person.have, "haven't": f"{person.have}n't", "do": person.do,
-        "don't": f"{person.do}n't", "was": "were" if person.subject == "they" else "was",
+        "am": person.be,
+        "have": person.have,
+        "haven't": f"{person.have}n't",
+        "do": person.do,
+        "don't": f"{person.do}n't",
+        "was": "were" if person.subject == "they" else "was",
         "wasn't": "weren't" if person.subject == "they" else "wasn't",
-    }  # fmt: skip
+    }
     if lowered in forms:
         return forms[lowered]
     settled = lowered.endswith(("ed", "n't")) and not lowered.endswith("eed")
@@ -279,14 +286,13 @@ class Speaking:
 
 def speaking_of(case: Case) -> Speaking:
     """Return who speaks for a case: a child's carer, a parent who brings a youth, or who speaks for the speechless."""
-    read_age, read_sex = read_demographics(case.vignette)
-    age = case.age if case.age is not None else read_age
+    age, sex = case.demographics()
     brought = age is not None and age < YOUTH and bool(_BROUGHT.search(case.vignette))
     silent = _SPEECHLESS.search(case.vignette)
     speechless = bool(silent) and not _RECOVERED.search(case.vignette)
     child = age is not None and age < CHILD
     caregiver = case.speaker == "caregiver" or child or brought or speechless
-    return Speaking(case.sex or read_sex, caregiver, age is not None and age < 18)
+    return Speaking(sex, caregiver, age is not None and age < 18)
 
 
 def _lowered(text: str) -> str:

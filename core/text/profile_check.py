@@ -22,11 +22,11 @@ from core.case import Case, Fact, Profile, sentences
 from core.errors import UsageError
 from core.knowledge.base import normalise_name
 from core.sections import divided
+from core.text.claims import clinical_concepts, in_vignette, read
 from core.text.negation import stem_of, words_in
 from core.text.persons import Speaking, speaking_of
 from core.text.profile_rules import demographics_of, says_how_long
 from core.text.profiles import Generated, presence
-from core.text.reading import clinical_concepts, in_vignette, read
 from core.text.topics import Topic, topic_of_key
 
 Part = Literal["demographics", "basic", "optional"]
@@ -153,9 +153,10 @@ class _Checking:
     def _same_person(self, known: Fact, mine: Fact) -> bool:
         if known.key == "sex":
             return bool(re.search(rf"\b{known.value}\b|\b{_SEX[known.value]}\b", mine.value, re.IGNORECASE))
-        return re.findall(r"\d+(?:\.\d+)?|[a-z]{3,}", mine.value.lower())[:1] == re.findall(
-            r"\d+(?:\.\d+)?|[a-z]{3,}", known.value.lower()
-        )[:1]  # fmt: skip
+        return (
+            re.findall(r"\d+(?:\.\d+)?|[a-z]{3,}", mine.value.lower())[:1]
+            == re.findall(r"\d+(?:\.\d+)?|[a-z]{3,}", known.value.lower())[:1]
+        )
 
     def _of_source(self, fact: Fact) -> bool:
         return in_vignette(fact.value, self.case.vignette) and not self._opposite(fact)
@@ -181,19 +182,20 @@ class _Checking:
             return "the source does not say so, and only history may be made up"
         said = f"{fact.value}. {fact.lay}"
         for name in (self.case.answer, *self.case.synonyms, *self.case.choices):
-            if _shares_word(said, name):
+            # whether a text holds a telling word of a disease's name, whatever its ending
+            telling = {stem_of(word) for word in normalise_name(name).split() if len(word) >= _SHORTEST}
+            if bool(telling & {stem_of(word) for sentence in sentences(said) for word in words_in(sentence.lower())}):
                 return "it is made up and touches the answer or a choice"
         return "it is made up and says the opposite of the vignette" if self._opposite(fact) else None
 
     def _opposite(self, fact: Fact) -> bool:
         """Say whether a fact denies what the vignette affirms, or affirms what it denies."""
-        own, source = read(f"{fact.value}"), read(self.case.vignette)
+        own, source = read(fact.value), read(self.case.vignette)
         telling = clinical_concepts()
-        flipped = any(
+        return any(
             concept in telling and (concept, not denied) in source.claims and (concept, denied) not in source.claims
             for concept, denied in own.claims
         )
-        return flipped
 
     def _worded(self, fact: Fact) -> Fact:
         """Return a true fact; lay words that are missing, or name the answer where the fact does not, are made anew."""
@@ -212,9 +214,3 @@ _SEX = {"female": "(?:woman|girl|lady)", "male": "(?:man|boy|gentleman)"}
 
 def _flat(text: str) -> str:
     return " ".join(text.lower().split()).strip(" .")
-
-
-def _shares_word(text: str, name: str) -> bool:
-    """Say whether a text holds a telling word of a disease's name, whatever its ending."""
-    telling = {stem_of(word) for word in normalise_name(name).split() if len(word) >= _SHORTEST}
-    return bool(telling & {stem_of(word) for sentence in sentences(text) for word in words_in(sentence.lower())})

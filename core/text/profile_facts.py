@@ -65,11 +65,8 @@ _RELATIVE = re.compile(
     rf"(?P<male>{relatives(of='male')}))\b",
     _I,
 )
-_NAMED: dict[Topic, str] = {
-    "social history": "lifestyle", "exposure": "exposure", "past history": "past history"
-}  # fmt: skip
+_NAMED: dict[Topic, str] = {"social history": "lifestyle", "exposure": "exposure", "past history": "past history"}
 """Topics whose facts are called by what stands below them in the taxonomy, and what they are called otherwise."""
-_NOT_NAMED = ("exposure", "allergies", "earlier times")
 _NAMES_BELOW = {
     topic: view(
         [name for name in below(topic) if name not in (*_NAMED, "allergies", "earlier times")], "statement", "weak"
@@ -101,16 +98,36 @@ def told_facts(told: Sequence[str], speaking: Speaking) -> Iterator[Fact]:
     """Yield the facts of a history's sentences, the chief complaint first; without age and sex."""
     if not told:
         return
-    first = [said for said in _opening(told[0]) if said.topic != "demographics"]
+    first: list[_Said] = []
+    denied = False
+    for piece in told_pieces(told[0], first=True):
+        if denied and is_negated(piece.text):
+            continue  # of its denials only one is sure to be what it says
+        denied = denied or is_negated(piece.text)
+        if piece.topic != "demographics":
+            first.append(_Said(piece.text, "chief complaint" if piece.topic in SHOWN else piece.topic, told[0]))
     complaints = [said for said in first if said.topic == "chief complaint"][:_MOST_COMPLAINTS]
     if not complaints or _ARRIVES.match(complaints[0].text):
-        complaints = [_reason(told[0])]
+        # what follows "because" or "for", where the cut did not find it, or the sentence
+        plain = " ".join(told[0].split()).rstrip(" .?!")
+        why = _REASON.search(plain)
+        complaints = [_Said(why["why"] if why else plain, "chief complaint", told[0])]
         first = [
             said
             for said in first
             if said.topic != "chief complaint" and said.text.split()[-1] not in complaints[0].text
         ]
-    yield _complaint(complaints, speaking)
+    *others, last = [said.text for said in complaints]
+    value = f"{', '.join(others)} and {last}" if others else last
+    if _PREDICATE.match(value):
+        lay = speaking.does(value)
+    elif value[:1].isupper():
+        lay = speaking.says(value)
+    elif re.match(r"(?:he|she|they|it)\b", value, _I):
+        lay = speaking.because(value)
+    else:
+        lay = speaking.because(f"of {_article(complaints[0])}{value}")
+    yield Fact(key="chief complaint", value=value, lay=lay)
     seen = {said.text for said in complaints}
     for said in (*first, *(said for sentence in told[1:] for said in _clauses(sentence))):
         if said.text not in seen:
@@ -124,23 +141,6 @@ def described(told: Sequence[str]) -> str:
     return next((piece.text for piece in pieces if piece.topic == "demographics"), "")
 
 
-def _opening(sentence: str) -> list[_Said]:
-    """Cut the first sentence; of its denials only one is sure to be what it says."""
-    found: list[_Said] = []
-    for piece in told_pieces(sentence, first=True):
-        if is_negated(piece.text) and any(is_negated(said.text) for said in found):
-            continue
-        found.append(_Said(piece.text, "chief complaint" if piece.topic in SHOWN else piece.topic, sentence))
-    return found
-
-
-def _reason(sentence: str) -> _Said:
-    """Return why somebody comes where the cut did not find it: what follows "because" or "for", or the sentence."""
-    plain = " ".join(sentence.split()).rstrip(" .?!")
-    why = _REASON.search(plain)
-    return _Said(why["why"] if why else plain, "chief complaint", sentence)
-
-
 def _clauses(sentence: str) -> Iterator[_Said]:
     """Cut a later sentence where a clause with its own subject or verb begins."""
     plain = " ".join(sentence.split()).rstrip(" .?!")
@@ -148,12 +148,8 @@ def _clauses(sentence: str) -> Iterator[_Said]:
         text = clause.strip(" ,;")
         if len(text) < 3:
             continue
-        denied = _denied(text)
-        if denied:
-            for one in denied:
-                yield _Said(f"no {one}", _topic(f"no {one}"), sentence)
-        else:
-            yield _Said(text, _topic(text), sentence)
+        denied = [f"no {member}" for member in _denied(text)]
+        yield from (_Said(piece, _topic(piece), sentence) for piece in denied or [text])
 
 
 def _denied(clause: str) -> list[str]:
@@ -185,20 +181,6 @@ def _told_key(said: _Said) -> str:
     if noun != NO_NOUN:
         return noun
     return "absent symptoms" if said.topic == "negatives" else "associated symptoms"
-
-
-def _complaint(complaints: Sequence[_Said], speaking: Speaking) -> Fact:
-    *others, last = [said.text for said in complaints]
-    value = f"{', '.join(others)} and {last}" if others else last
-    if _PREDICATE.match(value):
-        lay = speaking.does(value)
-    elif value[:1].isupper():
-        lay = speaking.says(value)
-    elif re.match(r"(?:he|she|they|it)\b", value, _I):
-        lay = speaking.because(value)
-    else:
-        lay = speaking.because(f"of {_article(complaints[0])}{value}")
-    return Fact(key="chief complaint", value=value, lay=lay)
 
 
 def _lay(said: _Said, speaking: Speaking, *, of_opening: bool) -> str:
@@ -256,7 +238,7 @@ _NEXT_VITAL = re.compile(
 _NEXT_VALUE = re.compile(
     r";\s+|,\s+(?:and\s+)?(?=(?:an?\s|the\s|his\s|her\s)?[A-Za-z][\w/()\- ]{1,45}?\s(?:(?:level|count|concentration|"
     r"activity) )?(?:is|are|was|were|of|shows|show)\s+\S)|,\s+(?:and\s+)?(?=[A-Za-z][\w/() +-]{0,30}(?::\s*|"
-    r"\s)[<>]?\d)",
+    r"\s)[<>]?\d)"
 )
 _NEXT_CLAUSE = re.compile(
     r";\s+|,?\s+and\s+(?=(?:there|the|his|her|no|an?)\s[^,;]{2,60}?\b(?:is|are|was|were|has|have|shows?|reveals?)\b)|"
@@ -307,16 +289,12 @@ def shown_facts(shown: Iterable[tuple[Section, str]]) -> Iterator[Fact]:
     under = ""
     for section, sentence in shown:
         body = " ".join(sentence.split()).rstrip(" .;,")
-        if speaks_of_picture(sentence) or _announces(body):
+        if speaks_of_picture(sentence) or (bool(_ANNOUNCES.search(body)) and not re.search(r"\d", body)):
             under = body.rstrip(":").lower() if body.endswith(":") and len(body.split()) <= 2 else ""
             continue
         for piece in _pieces(section, body):
             own: Section = "laboratory" if section == "imaging" and shown_topic(piece) == "laboratory" else section
             yield Fact(key=_shown_key(own, piece, under), value=piece, lay=piece, section=own)
-
-
-def _announces(body: str) -> bool:
-    return bool(_ANNOUNCES.search(body)) and not re.search(r"\d", body)
 
 
 def _pieces(section: Section, body: str) -> Iterator[str]:

@@ -11,9 +11,9 @@ neither contradicts anything nor points anywhere.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
-from core.case import Case, Fact, Profile, read_demographics
+from core.case import Case, Fact, Profile
 from core.sections import divided
 from core.text.patient_terms import in_lay_words
 from core.text.persons import Speaking, speaking_of
@@ -27,13 +27,9 @@ RULES = "4"
 MADE_BY = f"rules-{RULES}"
 """``made_by`` of these profiles: it changes with the rules, so that old ones are known."""
 
-_AGE_WORDS = re.compile(
-    rf"\b{AGED}|\baged? \d+(?: years?)?",
-    re.IGNORECASE,
-)
+_AGE_WORDS = re.compile(rf"\b{AGED}|\baged? \d+(?: years?)?", re.IGNORECASE)
 _PLAIN_PERSON = re.compile(
-    rf"\b(?:{people('female', 'male', 'young')}|patient|otherwise|previously|healthy|aged?)\b",
-    re.IGNORECASE,
+    rf"\b(?:{people('female', 'male', 'young')}|patient|otherwise|previously|healthy|aged?)\b", re.IGNORECASE
 )
 
 
@@ -47,9 +43,12 @@ def profile_by_rule(case: Case) -> Generated:
     known = [field for field, state in presence(found).items() if state == "present"]
     basic = (*found.basic, *imputed_facts(case, known, speaking))
     return Generated(
-        suitable=True, note=verdict.note, speaker="caregiver" if speaking.caregiver else "patient",
-        profile=found.model_copy(update={"basic": basic}), made_by=MADE_BY,
-    )  # fmt: skip
+        suitable=True,
+        note=verdict.note,
+        speaker="caregiver" if speaking.caregiver else "patient",
+        profile=found.model_copy(update={"basic": basic}),
+        made_by=MADE_BY,
+    )
 
 
 def vignette_profile(case: Case, speaking: Speaking) -> Profile:
@@ -58,21 +57,18 @@ def vignette_profile(case: Case, speaking: Speaking) -> Profile:
     people = tuple(demographics_of(case, speaking, described(parts.told)))
     history = tuple(told_facts(parts.told, speaking))
     told = tuple(fact for fact in history if fact.key == "chief complaint" or not is_result(fact.value))
-    shown = (*shown_facts(parts.shown), *_results_in(case, (fact for fact in history if fact not in told)))
-    lay = (fact.model_copy(update={"lay": in_lay_words(fact.lay)}) for fact in told)
-    return Profile(demographics=people, basic=tuple(lay), optional=_once(shown), made_by=MADE_BY)
-
-
-def _results_in(case: Case, history: Iterable[Fact]) -> Iterator[Fact]:
-    """Yield as the staff's what stood among the history, where it is in the vignette's own words."""
+    # what stood among the history is the staff's where it is in the vignette's own words
     source = " ".join(case.vignette.split())
-    yield from (result_fact(fact.value) for fact in history if " ".join(fact.value.split()) in source)
+    results = (fact.value for fact in history if fact not in told and " ".join(fact.value.split()) in source)
+    shown = (*shown_facts(parts.shown), *map(result_fact, results))
+    lay = (fact.model_copy(update={"lay": in_lay_words(fact.lay)}) for fact in told)
+    # the facts without those that say what another of the same name says
+    return Profile(demographics=people, basic=tuple(lay), optional=tuple(dict.fromkeys(shown)), made_by=MADE_BY)
 
 
 def demographics_of(case: Case, speaking: Speaking, who: str = "") -> Iterator[Fact]:
     """Yield age and sex as far as they are known, and what else ``who`` says ("38-year-old homeless man")."""
-    read_age, read_sex = read_demographics(case.vignette)
-    age, sex = case.age if case.age is not None else read_age, case.sex or read_sex
+    age, sex = case.demographics()
     if age is not None:
         literal = _AGE_WORDS.search(case.vignette)
         in_words = case.model_copy(update={"age": age, "sex": sex or "female"}).age_and_sex().partition(",")[0]
@@ -92,11 +88,6 @@ def _spelt_out(age: str) -> str:
     if found is None:
         return age
     return f"{found[1]} {found[2]}{'' if found[1].lower() in ('1', 'one') else 's'} old"
-
-
-def _once(facts: Sequence[Fact]) -> tuple[Fact, ...]:
-    """Return the facts without those that say what another of the same name says."""
-    return tuple(dict.fromkeys(facts))
 
 
 _TOUCHES = {

@@ -17,8 +17,7 @@ import pydantic
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from core.case import Case, Fact, Profile, Section
-from core.stats.intervals import Interval
-from core.stats.proportions import wilson
+from core.stats.intervals import Interval, wilson
 from core.text.topics import Topic, topic_of_key
 from core.vocabulary import Words, cues
 
@@ -97,9 +96,18 @@ def prepare(
 
 
 Field = Literal[
-    "age", "sex", "chief complaint", "duration", "past history", "family history", "lifestyle", "vital signs",
-    "physical examination", "laboratory", "imaging",
-]  # fmt: skip
+    "age",
+    "sex",
+    "chief complaint",
+    "duration",
+    "past history",
+    "family history",
+    "lifestyle",
+    "vital signs",
+    "physical examination",
+    "laboratory",
+    "imaging",
+]
 FIELDS: tuple[Field, ...] = get_args(Field)
 """In the order in which a history is taken, then what examination and tests show."""
 State = Literal["present", "imputed", "absent"]
@@ -185,14 +193,10 @@ def coverage(generated: Sequence[Generated]) -> Coverage:
     profiles = [g.profile for g in generated if g.profile is not None]
     reasons = Counter(g.reason for g in generated if g.reason is not None)
     states = [presence(profile) for profile in profiles]
-    fields = tuple(_shares(field, (s[field] for s in states)) for field in FIELDS)
+    counts = {field: Counter(state[field] for state in states) for field in FIELDS}
+    fields = tuple(FieldShares(f, n["present"], n["imputed"], n["absent"]) for f, n in counts.items())
     kept = {reason: reasons[reason] for reason in REASONS if reasons[reason]}
     return Coverage(len(generated), len(profiles), wilson(len(profiles), len(generated)), kept, fields)
-
-
-def _shares(field: Field, states: Iterable[State]) -> FieldShares:
-    counts = Counter(states)
-    return FieldShares(field, counts["present"], counts["imputed"], counts["absent"])
 
 
 def _fields_of(fact: Fact, part: str) -> set[Field]:

@@ -19,7 +19,9 @@ _ONES = alternatives([word for word, value in NUMBERS.items() if value < 10])
 _NUMBER = rf"(?:\d+(?:\.\d+)?|(?:{_TENS})[- ](?:{_ONES})|{alternatives([*_NUMBERS, *VAGUE])})"
 _SPAN = re.compile(
     rf"\b({_NUMBER})(?: (?:of|or so|more|whole))?[- ](minute|hour|day|night|week|month|year)s?\b"
-    r"(?![- ](?:old|of age))(?: ago| back| earlier)?", re.I)  # fmt: skip
+    r"(?![- ](?:old|of age))(?: ago| back| earlier)?",
+    re.I,
+)
 _AGE = re.compile(rf"\b({_NUMBER})[- ](day|week|month|year)s?[- ](?:old|of age)", re.I)
 _SINCE = (
     (re.compile(r"\b(?:last|yesterday|previous|the other) (?:night|evening)\b|\bovernight\b", re.I), (0.2, 1.3)),
@@ -158,7 +160,11 @@ _MEASURES = (
     _Measure(r"(?:serum|plasma|effective) osmolality", high=305, high_finding="hyperosmolality"),
     _Measure(
         _BLOOD + r"\bpotassium(?! chloride| citrate| iodide| hydroxide)",
-        3.4, "hypokalemia", 5.3, "hyperkalemia", unit=_NOT_A_DOSE,
+        3.4,
+        "hypokalemia",
+        5.3,
+        "hyperkalemia",
+        unit=_NOT_A_DOSE,
     ),
     _Measure(r"(?:creatine kinase|\bck\b)", high=300, high_finding="high_ck"),
     _Measure(r"(?:lipase|amylase)", high=200, high_finding="high_lipase"),
@@ -168,7 +174,8 @@ _MEASURES = (
     _Measure(r"(?:erythrocyte sedimentation rate|\besr\b)", high=30, high_finding="high_esr"),
     _Measure(
         r"(?:aspartate aminotransferase|alanine aminotransferase|\bast\b|\balt\b)",
-        high=70, high_finding="high_transaminases",
+        high=70,
+        high_finding="high_transaminases",
     ),
     _Measure(r"(?:thyroid[- ]stimulating hormone|\btsh\b)", 0.3, "low_tsh", 5.5, "high_tsh"),
     _Measure(r"\bferritin", 12, "low_ferritin", 400, "high_ferritin"),
@@ -185,7 +192,7 @@ _MEASURES = (
     _Measure(_BLOOD + r"glucose", 3.3, "low_glucose", 10, "high_glucose", unit=_MILLIMOLES, blood_only=True),
     _Measure(_BLOOD + r"calcium", 8.4, "hypocalcemia", 10.6, "hypercalcemia", unit=_MILLIGRAMS),
     _Measure(_BLOOD + r"calcium", 2.1, "hypocalcemia", 2.65, "hypercalcemia", unit=_MILLIMOLES),
-)  # fmt: skip
+)
 _COMPILED = tuple((re.compile(m.names + _FIGURE + m.unit, re.IGNORECASE), m) for m in _MEASURES)
 _HEMOGLOBIN = re.compile(r"(?:hemoglobin|haemoglobin)(?! a1c)(?! a2)" + _FIGURE + _NOT_PERCENT, re.IGNORECASE)
 _TEMPERATURE = re.compile(r"(\d{2,3}(?:\.\d+)?)\s*(?:°|º|deg(?:rees)?\.? )\s*([CF])", re.IGNORECASE)

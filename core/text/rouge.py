@@ -37,10 +37,14 @@ class Repetition(NamedTuple):
     rougel: float
 
 
+def words_of(text: str) -> list[str]:
+    """Return the words of a text, lower case and unstemmed."""
+    return _WORD.findall(text.lower())
+
+
 def tokens(text: str, stem: bool = True) -> list[str]:
     """Return a text's tokens as rouge-score's tokenizer gives them."""
-    words = _WORD.findall(text.lower())
-    return [_stem(word) for word in words] if stem else words
+    return [_stem(word) for word in words_of(text)] if stem else words_of(text)
 
 
 @functools.lru_cache(maxsize=100_000)
@@ -81,7 +85,11 @@ def repetition(queries: Sequence[Sequence[str]]) -> Repetition | None:
     if len(queries) < 2:
         return None
     ones, twos = zip(*(_marked_grams(tuple(q)) for q in queries), strict=True)
-    common = _common_subsequences(queries)
+    # the length of the longest common subsequence of each two, with a letter for each different token
+    letters: dict[str, str] = {}
+    written = ["".join(letters.setdefault(t, chr(_FIRST_LETTER + len(letters))) for t in q) for q in queries]
+    matrix = process.cdist(written, written, scorer=LCSseq.similarity)
+    common = [[int(n) for n in row] for row in matrix.tolist()]
     pairs = len(queries) * (len(queries) - 1) / 2
     sums = [0.0, 0.0, 0.0]
     for i, (one, two, row) in enumerate(zip(ones, twos, common, strict=True)):
@@ -114,11 +122,3 @@ def _marked(items: Sequence[Any]) -> frozenset[tuple[Any, int]]:
         marked.add((item, seen[item]))
         seen[item] += 1
     return frozenset(marked)
-
-
-def _common_subsequences(queries: Sequence[Sequence[str]]) -> list[list[int]]:
-    """Return the length of the longest common subsequence of each two, with a letter for each different token."""
-    letters: dict[str, str] = {}
-    written = ["".join(letters.setdefault(t, chr(_FIRST_LETTER + len(letters))) for t in q) for q in queries]
-    matrix = process.cdist(written, written, scorer=LCSseq.similarity)
-    return [[int(n) for n in row] for row in matrix.tolist()]

@@ -159,7 +159,16 @@ def _clause(clause: str, *, first: bool) -> Iterator[Piece]:
         return
     denial = DENIAL.match(clause.strip())
     if denial:
-        yield from _denied(clause.strip()[denial.end() :], denial[1].lower())
+        by = denial[1].lower()
+        word = "never" if "never" in by else "no"
+        if re.match(r"(?:does|did|do|is|are|was|were)\b", by) and "not" in by:
+            word = by
+        for member in _LIST.split(clause.strip()[denial.end() :]):
+            text = _tidy(re.sub(r"^(?:any|no|had|has)\s+", "", member.strip(), flags=_I))
+            if text:
+                piece = f"{word} {text}"
+                found = topic_by_words(piece)
+                yield Piece(piece, found or "negatives")
         return
     if first:
         lasting = _LASTING.search(clause)
@@ -180,18 +189,6 @@ def _positive(clause: str, otherwise: Topic) -> Iterator[Piece]:
             found = topic_by_words(text)
             is_symptom = found is None or (otherwise == "chief complaint" and found in ("character", "onset"))
             yield Piece(text, otherwise if is_symptom else found or otherwise)
-
-
-def _denied(listed: str, by: str) -> Iterator[Piece]:
-    word = "never" if "never" in by else "no"
-    if re.match(r"(?:does|did|do|is|are|was|were)\b", by) and "not" in by:
-        word = by
-    for member in _LIST.split(listed):
-        text = _tidy(re.sub(r"^(?:any|no|had|has)\s+", "", member.strip(), flags=_I))
-        if text:
-            piece = f"{word} {text}"
-            found = topic_by_words(piece)
-            yield Piece(piece, found or "negatives")
 
 
 def _members(clause: str) -> list[str]:

@@ -227,14 +227,9 @@ def _only_in_choices(case: Case) -> Verdict | None:
     asks = _ASKS_STATEMENT.search(case.question)
     if asks and long >= _LONG_CHOICE and words <= 2 * _SHORT:
         return Verdict("details_in_choices", f"What is to be known stands in the choices: “{_quote(asks[0])}”.")
-    if long >= _LONG_CHOICE and words <= _SHORT and not _has_details(case.vignette):
+    if long >= _LONG_CHOICE and words <= _SHORT and not (len(re.findall(r",|;|\band\b|\.\s", case.vignette)) >= 2):
         return Verdict("details_in_choices", "The vignette is only a line, and the choices hold the details.")
     return None
-
-
-def _has_details(vignette: str) -> bool:
-    """Say whether a short vignette still tells two things at least beside who comes."""
-    return len(re.findall(r",|;|\band\b|\.\s", vignette)) >= 2
 
 
 def _picture_missing(told: str) -> Verdict | None:
@@ -243,7 +238,11 @@ def _picture_missing(told: str) -> Verdict | None:
     pictured = [piece for piece in pieces if speaks_of_picture(piece)]
     if not pictured:
         return None
-    if _findings(told) >= _DESCRIBED or any(_describes(p, p in pictured) for p in pieces):
+    # how many different things are put in words that were seen, heard, felt or measured; no vital signs
+    kept = (piece for piece in sentences(told) if shown_topic(piece) != "vital signs")
+    if len({found.lower() for piece in kept for found in _FINDING.findall(piece)}) >= _DESCRIBED or any(
+        _describes(p, p in pictured) for p in pieces
+    ):
         return None
     return Verdict("image_dependent", f"A picture that is not there must be seen: “{_quote(pictured[0])}”.")
 
@@ -255,12 +254,6 @@ def _describes(sentence: str, pictured: bool) -> bool:
     if shown_topic(sentence) not in ("examination", "laboratory", "imaging"):
         return False
     return bool(_FINDING.search(sentence) or _REPORTS.search(sentence)) and not _NORMAL.search(sentence)
-
-
-def _findings(told: str) -> int:
-    """Return how many different things are put in words that were seen, heard, felt or measured; no vital signs."""
-    kept = (piece for piece in sentences(told) if shown_topic(piece) != "vital signs")
-    return len({found.lower() for piece in kept for found in _FINDING.findall(piece)})
 
 
 def _quote(text: str) -> str:

@@ -18,10 +18,24 @@ from core.text.negation import is_negated
 from core.vocabulary import Words, cues, view
 
 Topic = Literal[
-    "demographics", "chief complaint", "onset", "character", "associated symptoms", "negatives", "past history",
-    "medication", "allergies", "family history", "social history", "exposure", "vital signs", "examination",
-    "laboratory", "imaging", "other",
-]  # fmt: skip
+    "demographics",
+    "chief complaint",
+    "onset",
+    "character",
+    "associated symptoms",
+    "negatives",
+    "past history",
+    "medication",
+    "allergies",
+    "family history",
+    "social history",
+    "exposure",
+    "vital signs",
+    "examination",
+    "laboratory",
+    "imaging",
+    "other",
+]
 TOPICS: tuple[Topic, ...] = get_args(Topic)
 """In the order in which a history is usually taken; tables and charts keep it."""
 SHOWN: frozenset[Topic] = frozenset(("vital signs", "examination", "laboratory", "imaging"))
@@ -51,16 +65,37 @@ _FACT_RULES = (*_SHOWN_RULES, *_HISTORY_RULES)
 _COURSE_RULES: tuple[tuple[Topic, Words], ...] = view(("onset", "character"), "statement")
 _KEYS: tuple[tuple[Topic, Words], ...] = view(
     (
-        "chief complaint", "demographics", "family history", "allergies", "medication", "social history", "exposure",
-        "past history", "onset", "character",
-    ), "key",
-)  # fmt: skip
+        "chief complaint",
+        "demographics",
+        "family history",
+        "allergies",
+        "medication",
+        "social history",
+        "exposure",
+        "past history",
+        "onset",
+        "character",
+    ),
+    "key",
+)
 _QUESTIONS: tuple[tuple[Topic, Words], ...] = view(
     (
-        "demographics", "onset", "character", "past history", "medication", "allergies", "family history",
-        "social history", "exposure", "vital signs", "examination", "laboratory", "imaging",
-    ), "question",
-)  # fmt: skip
+        "demographics",
+        "onset",
+        "character",
+        "past history",
+        "medication",
+        "allergies",
+        "family history",
+        "social history",
+        "exposure",
+        "vital signs",
+        "examination",
+        "laboratory",
+        "imaging",
+    ),
+    "question",
+)
 _OPEN = re.compile(
     r"anything else|tell me (?:more|about)|other symptoms?|what (?:symptoms|brings|brought|seems|is wrong|can i|is the "
     r"(?:matter|problem))|what else|any other (?:changes|issues|problems|concerns|complaints)|what(?:'s| is) (?:going "

@@ -74,10 +74,16 @@ def chat_line(case: Case, dialogue: Dialogue, side: Side, keys: Sequence[str], o
     """Return a golden dialogue as a line."""
     said = (ChatMessage(role="assistant" if turn.role == "doctor" else "user", content=turn.text) for turn in dialogue)
     return ChatLine(
-        messages=(ChatMessage(role="system", content=SYSTEM), *said), case_key=case.case_key, split=side,
-        specialty=case.specialty, keys=tuple(keys), order=order, items_made_by=made_by, source=case.source,
+        messages=(ChatMessage(role="system", content=SYSTEM), *said),
+        case_key=case.case_key,
+        split=side,
+        specialty=case.specialty,
+        keys=tuple(keys),
+        order=order,
+        items_made_by=made_by,
+        source=case.source,
         licence=case.licence,
-    )  # fmt: skip
+    )
 
 
 def to_jsonl(lines: Iterable[ChatLine]) -> bytes:

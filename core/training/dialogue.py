@@ -72,7 +72,10 @@ def golden_dialogue(about: ItemizedCase, order: Order = "direct", seed: int = 0)
 
 def closing(answer: str, told: Iterable[Item], rng: random.Random) -> str:
     """Return the doctor's last message: up to four points of the history that was told, and the diagnosis."""
-    points = "; ".join(_points(told))
+    # the first short piece of each topic that may be repeated, the complaint first
+    by_topic = {item.topic: item.value for item in reversed(list(told)) if item.topic in _TOLD}
+    pieces = (_short(by_topic[topic]) for topic in _TOLD if topic in by_topic)
+    points = "; ".join([piece for piece in pieces if piece][:_MOST_POINTS])
     summary = f"{rng.choice(SUMMARIES).format(points=points)} " if points else ""
     analysis = f"{summary}{rng.choice(CONCLUSIONS).format(answer=answer)}"
     return f"{analysis}\n{DIAGNOSIS.format(answer=answer)}"
@@ -82,13 +85,6 @@ def _questions(rng: random.Random) -> Iterator[str]:
     """Yield ways to ask for ever; none comes again before all others have."""
     while True:
         yield from rng.sample(QUESTIONS, len(QUESTIONS))
-
-
-def _points(told: Iterable[Item]) -> list[str]:
-    """Return the first short piece of each topic that may be repeated, the complaint first."""
-    by_topic = {item.topic: item.value for item in reversed(list(told)) if item.topic in _TOLD}
-    pieces = (_short(by_topic[topic]) for topic in _TOLD if topic in by_topic)
-    return [piece for piece in pieces if piece][:_MOST_POINTS]
 
 
 def _short(value: str) -> str:

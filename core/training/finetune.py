@@ -9,6 +9,7 @@ template that repeats a conversation will do, and none at all (``encoding``).
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import random
@@ -26,11 +27,65 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from core.errors import AnamnesisError, UsageError
+from core.text.rouge import rouge_n, tokens
 from core.training.chat import SIDES, ChatLine, Side, check_apart, read_side, sha256
 from core.training.encoding import Encoded, encode_all
-from core.training.evaluation import Evaluation, evaluate
 from core.training.learner import Learner, enough_memory, library
 from core.work import Stop
+
+QUESTION_TOKENS = 40
+"""A generated question is cut here."""
+
+
+class Evaluation(BaseModel):
+    """Figures of one model on the test side.
+
+    ``loss``: mean cross entropy of the doctor's words, nats a token, over all ``tokens`` of all dialogues;
+    ``perplexity``: its exponential. ``key_recall``: mean over ``asked`` dialogues of the ROUGE-1 recall (stemmed) of a
+    case's keys in the questions that the model asks, each after the golden dialogue up to there (Liao et al., doctor's
+    recall); ``None`` where no question was generated.
+    """
+
+    loss: float
+    perplexity: float
+    tokens: int
+    key_recall: float | None
+    asked: int
+
+
+def evaluate(learner: Learner, encoded: Sequence[Encoded], lines: Sequence[ChatLine], batch_size: int) -> Evaluation:
+    """Return the figures: loss on ``encoded``, questions on ``lines``."""
+    loss, count = _loss(learner, encoded, batch_size)
+    recalls = [key_recall(line.keys, questions(learner, line)) for line in lines]
+    mean = sum(recalls) / len(recalls) if recalls else None
+    return Evaluation(
+        loss=loss, perplexity=math.exp(min(loss, 700.0)), tokens=count, key_recall=mean, asked=len(recalls)
+    )
+
+
+def questions(learner: Learner, line: ChatLine) -> list[str]:
+    """Return what the model says in place of each of the doctor's questions, the golden ones before it being said."""
+    messages = line.dumped()
+    places = [n for n, message in enumerate(messages[:-1]) if message["role"] == "assistant"]
+    return [learner.reply(messages[:n], QUESTION_TOKENS) for n in places]
+
+
+def key_recall(keys: Sequence[str], asked: Sequence[str]) -> float:
+    """Return the ROUGE-1 recall of keys in questions: the doctor's recall (Liao et al.)."""
+    return rouge_n(tokens(" ".join(keys)), tokens(" ".join(asked))).recall
+
+
+def _loss(learner: Learner, encoded: Sequence[Encoded], batch_size: int) -> tuple[float, int]:
+    learner.model.eval()
+    total = count = 0.0
+    with learner.torch.inference_mode():
+        for start in range(0, len(encoded), batch_size):
+            some = encoded[start : start + batch_size]
+            predicted = sum(one.predicted for one in some)
+            total += float(learner.loss(some)) * predicted
+            count += predicted
+    return total / count, int(count)
+
 
 METRICS = "metrics.json"
 SAVE_EVERY = 200
@@ -110,9 +165,15 @@ class Estimate:
 
 
 def fine_tune(
-    model: str, data: Path, out: Path, settings: Settings, told: Told = lambda *_: None, *,
-    stop: Stop = lambda: False, save_every: int = SAVE_EVERY,
-) -> Metrics:  # fmt: skip
+    model: str,
+    data: Path,
+    out: Path,
+    settings: Settings,
+    told: Told = lambda *_: None,
+    *,
+    stop: Stop = lambda: False,
+    save_every: int = SAVE_EVERY,
+) -> Metrics:
     """Train a model (a folder or a Hugging Face name) on the train side of a training set and write it to ``out``.
 
     ``out`` appears when everything is written, with metrics.json in it. Ctrl-C, SIGTERM or ``stop`` while training ends
@@ -138,7 +199,22 @@ def fine_tune(
         saved = _resumed(checkpoint, metrics, learner)
         metrics.before = saved.before if saved else figures("measuring before")
         metrics.losses = saved.losses if saved else []
-        _learn(learner, batches(encoded["train"], settings), metrics, checkpoint, told, stop, save_every)
+        # take the steps that are left, with their losses in ``metrics``, up to the last or until somebody stops it
+        planned = batches(encoded["train"], settings)
+        losses, an_epoch = metrics.losses, len(planned) // metrics.settings.epochs
+        told("training", len(losses), len(planned), losses[-1] if losses else None)
+        with interrupted() as pressed:
+            for some in planned[len(losses) :]:
+                if pressed() or stop():
+                    break
+                losses.append(learner.step(some))
+                if not (len(losses) % an_epoch and len(losses) % save_every):
+                    _save(checkpoint, metrics, learner)
+                told("training", len(losses), len(planned), losses[-1])
+        if not losses:
+            raise AnamnesisError("Interrupted before the first step: nothing was written.")
+        if len(losses) < len(planned):
+            _save(checkpoint, metrics, learner)
         metrics.finished = len(metrics.losses) == metrics.planned_steps
         metrics.after = figures("measuring after") if metrics.finished else None
         with _whole(out) as half:
@@ -170,27 +246,6 @@ def batches(encoded: Sequence[Encoded], settings: Settings) -> list[list[Encoded
         order = random.Random(f"{settings.seed}:{epoch}").sample(list(encoded), len(encoded))
         planned += [order[i : i + settings.batch_size] for i in range(0, len(order), settings.batch_size)]
     return planned
-
-
-def _learn(
-    learner: Learner, planned: Sequence[Sequence[Encoded]], metrics: Metrics, checkpoint: Path, told: Told, stop: Stop,
-    save_every: int,
-) -> None:  # fmt: skip
-    """Take the steps that are left, with their losses in ``metrics``, up to the last or until somebody stops it."""
-    losses, an_epoch = metrics.losses, len(planned) // metrics.settings.epochs
-    told("training", len(losses), len(planned), losses[-1] if losses else None)
-    with interrupted() as pressed:
-        for some in planned[len(losses) :]:
-            if pressed() or stop():
-                break
-            losses.append(learner.step(some))
-            if not (len(losses) % an_epoch and len(losses) % save_every):
-                _save(checkpoint, metrics, learner)
-            told("training", len(losses), len(planned), losses[-1])
-    if not losses:
-        raise AnamnesisError("Interrupted before the first step: nothing was written.")
-    if len(losses) < len(planned):
-        _save(checkpoint, metrics, learner)
 
 
 @contextmanager
@@ -260,25 +315,34 @@ def _encoded(learner: Learner, lines: dict[Side, list[ChatLine]], settings: Sett
 
 
 def _metrics(
-    learner: Learner, model: str, data: Path, lines: dict[Side, list[ChatLine]], encoded: dict[Side, list[Encoded]],
+    learner: Learner,
+    model: str,
+    data: Path,
+    lines: dict[Side, list[ChatLine]],
+    encoded: dict[Side, list[Encoded]],
     settings: Settings,
-) -> Metrics:  # fmt: skip
+) -> Metrics:
     """Return what is to be said of a training before its first step."""
     return Metrics(
-        model=model, settings=settings, learning_rate=settings.learning_rate,
+        model=model,
+        settings=settings,
+        learning_rate=settings.learning_rate,
         data={side: _used(data, side, lines[side], encoded[side]) for side in SIDES},
-        device=str(learner.device), versions={n: library(n).__version__ for n in ("torch", "transformers")},
+        device=str(learner.device),
+        versions={n: library(n).__version__ for n in ("torch", "transformers")},
         template="tokenizer" if learner.chat.own_template else "plain",
         system_prompt="system" if learner.chat.takes_system else "user",
         planned_steps=len(batches(encoded["train"], settings)),
-    )  # fmt: skip
+    )
 
 
 def _used(data: Path, side: Side, lines: Sequence[ChatLine], encoded: Sequence[Encoded]) -> DataUsed:
     return DataUsed(
-        sha256=sha256((data / f"{side}.jsonl").read_bytes()), dialogues=len(encoded),
-        cut=sum(one.cut for one in encoded), left_out=len(lines) - len(encoded),
-    )  # fmt: skip
+        sha256=sha256((data / f"{side}.jsonl").read_bytes()),
+        dialogues=len(encoded),
+        cut=sum(one.cut for one in encoded),
+        left_out=len(lines) - len(encoded),
+    )
 
 
 def _check_free(out: Path, checkpoint: Path) -> None:

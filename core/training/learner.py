@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,8 @@ class Learner:
         """
         torch, transformers = library("torch"), library("transformers")
         peft = library("peft") if lora else None
-        if _is_path(name) and not Path(name).is_dir():
+        # whether a name can only mean a folder: Hugging Face names have one slash at most and start with a letter
+        if (name.startswith((".", "/", "~")) or name.count("/") > 1) and not Path(name).is_dir():
             raise UsageError(f"There is no folder {name}: name the folder of a model or its Hugging Face name.")
         torch.manual_seed(seed)
         device = torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
@@ -74,13 +75,19 @@ class Learner:
         """Prepare so many steps of AdamW, of which ``step`` takes one."""
         self._weights = {name: one for name, one in self.model.named_parameters() if one.requires_grad}
         self._optimizer = self.torch.optim.AdamW(self._weights.values(), lr=lr, weight_decay=0.0)
-        self._rate = self.torch.optim.lr_scheduler.LambdaLR(self._optimizer, _schedule(steps))
+        warm = max(1, round(_WARM_UP * steps))
+        self._rate = self.torch.optim.lr_scheduler.LambdaLR(
+            self._optimizer, lambda step: min((step + 1) / warm, max(0, steps - step) / max(1, steps - warm))
+        )
 
     def step(self, some: Sequence[Encoded]) -> float:
         """Learn from some dialogues and return their loss; raise ``AnamnesisError`` where that is no number."""
         self.model.train()
         loss = self.loss(some)
-        value = _number(loss, self._rate.last_epoch + 1)
+        step = self._rate.last_epoch + 1
+        value = float(loss.detach())
+        if value != value or value == float("inf"):
+            raise AnamnesisError(f"In step {step} the loss is no number any more: use a lower --lr.")
         loss.backward()
         self.torch.nn.utils.clip_grad_norm_(self._weights.values(), _MOST_NORM)
         self._optimizer.step()
@@ -128,9 +135,11 @@ class Learner:
     def _greedy(self, max_tokens: int) -> Any:
         ends = self.model.generation_config.eos_token_id
         return library("transformers").GenerationConfig(
-            max_new_tokens=max_tokens, do_sample=False, pad_token_id=self.pad,
+            max_new_tokens=max_tokens,
+            do_sample=False,
+            pad_token_id=self.pad,
             eos_token_id=ends if ends is not None else self.chat.tokenizer.eos_token_id,
-        )  # fmt: skip
+        )
 
 
 def library(name: str) -> Any:
@@ -166,20 +175,3 @@ def _loadable(model: str) -> Iterator[None]:
             "language model with a tokenizer; without a network it must lie in a folder here or in the Hugging Face "
             "cache."
         ) from error
-
-
-def _is_path(name: str) -> bool:
-    """Say whether a name can only mean a folder: Hugging Face names have one slash at most and start with a letter."""
-    return name.startswith((".", "/", "~")) or name.count("/") > 1
-
-
-def _schedule(steps: int) -> Callable[[int], float]:
-    warm = max(1, round(_WARM_UP * steps))
-    return lambda step: min((step + 1) / warm, max(0, steps - step) / max(1, steps - warm))
-
-
-def _number(loss: Any, step: int) -> float:
-    value = float(loss.detach())
-    if value != value or value == float("inf"):
-        raise AnamnesisError(f"In step {step} the loss is no number any more: use a lower --lr.")
-    return value

@@ -45,9 +45,21 @@ def split_cases(
 
     Raises ``UsageError`` where a share lies outside 0–1, a case stands there twice, or a side would be empty.
     """
-    _check(cases, test_share, similar)
+    if not 0 < test_share < 1:
+        raise UsageError(f"The share of cases for test must lie between 0 and 1, not {test_share:g}.")
+    if not 0 < similar <= 100:
+        raise UsageError(f"The similarity of near-duplicates is a percentage above 0 and up to 100, not {similar:g}.")
+    seen: set[str] = set()
+    for case in cases:
+        if case.case_key in seen:
+            raise UsageError(f"The case {case.case_key} was chosen twice: name each case once.")
+        seen.add(case.case_key)
     groups = clusters_of(cases, similar)
-    chosen = _drawn(_by_specialty(cases, groups), test_share, random.Random(seed))
+    # the clusters by the specialty of their first case
+    strata: dict[str, list[list[int]]] = {}
+    for group in groups:
+        strata.setdefault(cases[group[0]].specialty, []).append(group)
+    chosen = _drawn(dict(sorted(strata.items())), test_share, random.Random(seed))
     test = tuple(case for index, case in enumerate(cases) if index in chosen)
     train = tuple(case for index, case in enumerate(cases) if index not in chosen)
     if not train or not test:
@@ -82,26 +94,6 @@ def near_duplicates(texts: Sequence[str], similar: float = SIMILAR) -> Iterator[
         for row, column in np.argwhere(alike >= similar).tolist():
             if row < column:
                 yield start + row, start + column
-
-
-def _check(cases: Sequence[Case], test_share: float, similar: float) -> None:
-    if not 0 < test_share < 1:
-        raise UsageError(f"The share of cases for test must lie between 0 and 1, not {test_share:g}.")
-    if not 0 < similar <= 100:
-        raise UsageError(f"The similarity of near-duplicates is a percentage above 0 and up to 100, not {similar:g}.")
-    seen: set[str] = set()
-    for case in cases:
-        if case.case_key in seen:
-            raise UsageError(f"The case {case.case_key} was chosen twice: name each case once.")
-        seen.add(case.case_key)
-
-
-def _by_specialty(cases: Sequence[Case], groups: Sequence[list[int]]) -> dict[str, list[list[int]]]:
-    """Return the clusters by the specialty of their first case."""
-    strata: dict[str, list[list[int]]] = {}
-    for group in groups:
-        strata.setdefault(cases[group[0]].specialty, []).append(group)
-    return dict(sorted(strata.items()))
 
 
 def _drawn(strata: Mapping[str, list[list[int]]], share: float, rng: random.Random) -> frozenset[int]:

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from core.agents.base import Dialogue, Material, Question, Said, Saying, Scene, token
+from core.agents.base import Dialogue, Material, Question, Saying, Scene, at_once
 from core.knowledge.bayes import Array, DiseaseModel, Evidence, disease_model
 from core.text.findings import Understanding, understanding
 
@@ -37,18 +37,13 @@ class ReferenceDoctor:
     def __init__(self, model: DiseaseModel | None = None, reader: Understanding | None = None) -> None:
         self._model, self._reader = model or disease_model(), reader or understanding()
 
-    async def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def ask(self, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Ask the next question, or conclude."""
-        text = self._next_message(scene, dialogue)
-        yield token("doctor", "dialogue", text)
-        yield Said(text)
+        return at_once("doctor", "dialogue", self._next_message(scene, dialogue))
 
-    async def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
+    def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
         """Answer from the evidence in what is shown."""
-        evidence = self._evidence(material)
-        text = self._verdict(scene, evidence, question)
-        yield token("doctor", "answer", text)
-        yield Said(text)
+        return at_once("doctor", "answer", self._verdict(scene, self._evidence(material), question))
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> tuple[tuple[str, float], ...]:
         """Return the five likeliest diseases after the dialogue."""

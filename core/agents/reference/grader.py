@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
-from core.agents.base import Judgement, Said, Saying
+from core.agents.base import Judgement, Saying, at_once
 from core.agents.grader import named_in_list, special_verdict
 from core.case import Case
 from core.events import Called, Token
@@ -48,8 +48,7 @@ class ReferenceSummariser:
 
     name = "reference/quotes"
 
-    async def summarise(self, lines: Sequence[str]) -> AsyncIterator[Saying]:
+    def summarise(self, lines: Sequence[str]) -> AsyncIterator[Saying]:
         """Return the lines as one paragraph about the patient."""
         text = "The patient says: " + " ".join(f"“{line.strip()}”" for line in lines)
-        yield Token(role="summariser", purpose="summarise", text=text)
-        yield Said(text)
+        return at_once("summariser", "summarise", text)

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from core.agents.base import Dialogue, Held, Said, Saying, Scene, token
+from core.agents.base import Dialogue, Held, Saying, Scene, at_once
 from core.agents.reference.persona_rules import FORGOTTEN, Manner, is_evasion, manner_of
 from core.case import Case, Fact
 from core.persona import PLAIN
@@ -110,21 +110,19 @@ class ReferencePatient:
     def __init__(self, reader: Understanding | None = None) -> None:
         self._reader = reader or understanding()
 
-    async def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Answer the last message of the dialogue."""
-        text = self._reply(held, scene, dialogue)
-        yield token("patient", "dialogue", text)
-        yield Said(text)
+        return at_once("patient", "dialogue", self._reply(held, scene, dialogue))
 
     def _reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> str:
         if scene.persona == PLAIN:
             return self._choose(held, scene.seed, dialogue, _literally_told).plain
-        return self._in_manner(manner_of(scene.persona, held, scene.seed), held, scene, dialogue)
-
-    def _in_manner(self, manner: Manner, held: Held, scene: Scene, dialogue: Dialogue) -> str:
-        """Say what the plain patient would, as the persona has it (``core.agents.reference.persona_rules``)."""
+        # what the plain patient would, as the persona has it (``core.agents.reference.persona_rules``)
+        manner = manner_of(scene.persona, held, scene.seed)
         chosen = self._choose(held, scene.seed, dialogue, manner.told)
-        held_back = self._held_back(manner, held, scene, dialogue)
+        # what was evaded so far, the last one last
+        asked = [dialogue[:i] for i, turn in enumerate(dialogue) if turn.role == "patient" and is_evasion(turn.text)]
+        held_back = [self._choose(held, scene.seed, before, manner.told) for before in asked]
         if not chosen.lay and held_back and is_evasion(dialogue[-2].text):
             chosen = held_back[-1]
         first_time = all(chosen.lay != earlier.lay for earlier in held_back)
@@ -134,11 +132,6 @@ class ReferencePatient:
         told = f"{_said(dialogue)} {text}"
         fresh = [fact.lay for fact in _complaints(_facts(held)[0]) if not manner.told(fact.lay, told)]
         return manner.coloured(text, [] if chosen.personal else fresh, len(dialogue))
-
-    def _held_back(self, manner: Manner, held: Held, scene: Scene, dialogue: Dialogue) -> list[_Chosen]:
-        """Return what was evaded so far, the last one last."""
-        asked = [dialogue[:i] for i, turn in enumerate(dialogue) if turn.role == "patient" and is_evasion(turn.text)]
-        return [self._choose(held, scene.seed, before, manner.told) for before in asked]
 
     def _choose(self, held: Held, seed: int, dialogue: Dialogue, told_already: Callable[[str, str], bool]) -> _Chosen:
         """Return what the last message calls for; ``told_already`` says of a fact whether it was said before."""
@@ -151,30 +144,27 @@ class ReferencePatient:
             lay = " ".join(fact.lay for fact in told if fact.key in ("age", "sex"))
             return _Chosen(lay, personal=True, asked_for=False)
         if not _MORE.search(question):
-            return self._answer(question, [*told, *shown], rng)
+            facts = about_family(question, [*told, *shown])
+            things = asked_things(question, self._reader)
+            stated = self._reader.stated_question(question) is not None
+            chosen = self._yes_or_no([thing for thing in things if thing.findings], facts, rng)
+            if chosen is None and things:
+                # of a pain that is there, whether it is worse on breathing is not known, but that it is there
+                wider = self._reader.asked_findings(question)[1:] if stated else sorted(things[0].findings)
+                fact = self._about([Asked(frozenset({finding})) for finding in wider], facts, holding=True)
+                chosen = _Chosen(fact.lay) if fact else None
+            if chosen is None and not stated:
+                plain = plain_question(question)
+                on_topic = by_topic(plain, facts)
+                near = nearest_fact(plain, facts, _NEAR if is_open(plain) else _SURE) if on_topic is None else None
+                words = on_topic or (near.lay if near else None)
+                chosen = _Chosen(words) if words else None
+            return chosen or _Chosen(otherwise=rng.choice(_NOT_NOTICED if self._is_felt(question) else _DO_NOT_KNOW))
         if _LIKE.search(question) and (known := self._yes_or_no(asked_things(question, self._reader), told, rng)):
             return known
         fresh = [fact for fact in complaints if not told_already(fact.lay, said)]
         symptoms = [fact for fact in fresh if _SYMPTOM.search(question) and not _NO_SYMPTOM.are_in(fact.key.lower())]
         return _Chosen((symptoms or fresh)[0].lay) if fresh else _Chosen(otherwise=_ALL_TOLD)
-
-    def _answer(self, question: str, facts: Sequence[Fact], rng: random.Random) -> _Chosen:
-        facts = about_family(question, facts)
-        things = asked_things(question, self._reader)
-        stated = self._reader.stated_question(question) is not None
-        chosen = self._yes_or_no([thing for thing in things if thing.findings], facts, rng)
-        if chosen is None and things:
-            # of a pain that is there, whether it is worse on breathing is not known, but that it is there
-            wider = self._reader.asked_findings(question)[1:] if stated else sorted(things[0].findings)
-            known = self._about([Asked(frozenset({finding})) for finding in wider], facts, holding=True)
-            chosen = _Chosen(known.lay) if known else None
-        if chosen is None and not stated:
-            plain = plain_question(question)
-            on_topic = by_topic(plain, facts)
-            near = nearest_fact(plain, facts, _NEAR if is_open(plain) else _SURE) if on_topic is None else None
-            lay = on_topic or (near.lay if near else None)
-            chosen = _Chosen(lay) if lay else None
-        return chosen or _Chosen(otherwise=rng.choice(_NOT_NOTICED if self._is_felt(question) else _DO_NOT_KNOW))
 
     def _is_felt(self, question: str) -> bool:
         """Say whether a question is after what one notices oneself, and not after history or circumstances."""
@@ -255,9 +245,13 @@ def _facts_of_vignette(vignette: str, caregiver: bool) -> tuple[tuple[Fact, ...]
     What examination and tests show stays unsaid: nobody has put it into words for the patient.
     """
     case = Case(
-        case_key="", dataset="", specialty="Other", vignette=vignette, answer="unknown",
+        case_key="",
+        dataset="",
+        specialty="Other",
+        vignette=vignette,
+        answer="unknown",
         speaker="caregiver" if caregiver else "patient",
-    )  # fmt: skip
+    )
     made = vignette_profile(case, speaking_of(case))
     complaint, *others = made.basic or (Fact(key="chief complaint", value=vignette, lay=_UNWELL),)
     if not is_sayable(complaint.lay):

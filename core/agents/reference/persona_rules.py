@@ -54,11 +54,7 @@ WORRIES = (
     "Please tell me it is nothing bad.",
     "What is going to happen now?",
 )
-EVASIONS = (
-    "Why do you need to know that?",
-    "I'd rather keep that to myself.",
-    "What has that got to do with it?",
-)
+EVASIONS = ("Why do you need to know that?", "I'd rather keep that to myself.", "What has that got to do with it?")
 NO_FUSS = "I wouldn't make a fuss about it."
 _RELATIVE = f"(?:{relatives('parents', 'children', 'partners')}|parents|baby|child|little (?:boy|girl))"
 _RELATION = re.compile(rf"\bmy {_RELATIVE}\b", re.IGNORECASE)
@@ -173,7 +169,7 @@ def _bare(text: str) -> str:
 _SUBJECT = r"(?:I|he|she|it|they|we|there|my|his|her|their|the|this|these|an?)\b"
 _BOUNDARY = re.compile(
     rf"(?<=[.!?])\s+(?=[A-Z])|;\s+|,? but (?={_SUBJECT})|, (?:and|so) (?={_SUBJECT})|"
-    rf" (?:and|so) (?=(?:I|he|she|it|they|we|there)\b)|,? because (?={_SUBJECT})",
+    rf" (?:and|so) (?=(?:I|he|she|it|they|we|there)\b)|,? because (?={_SUBJECT})"
 )
 _CONDITION = re.compile(r"^(?:if|when|while|whenever|unless|although|though|as)\b", re.IGNORECASE)
 
@@ -186,11 +182,9 @@ def clauses(text: str) -> list[str]:
             pieces[-1] = f"{pieces[-1]} and {piece}"
         elif piece.strip(" ,.;"):
             pieces.append(piece.strip(" ,;"))
-    return [_as_sentence(piece) for piece in pieces] or [text]
-
-
-def _as_sentence(piece: str) -> str:
-    return piece[:1].upper() + piece[1:] + ("" if piece.endswith((".", "!", "?")) else ".")
+    return [(piece[:1].upper() + piece[1:] + ("" if piece.endswith((".", "!", "?")) else ".")) for piece in pieces] or [
+        text
+    ]
 
 
 _PLAIN_WORDS = {

@@ -29,9 +29,7 @@ _AMISS = {
 """Our words for what pydantic finds amiss, by its type of error."""
 
 
-def read_cases(
-    path: Path, dataset: str, format: str = "auto", columns: Mapping[str, str] | None = None
-) -> Reading:  # fmt: skip
+def read_cases(path: Path, dataset: str, format: str = "auto", columns: Mapping[str, str] | None = None) -> Reading:
     """Read a file of cases; a row that cannot be used is rejected by its line or position with the reason.
 
     ``format`` is the name of one of ``FORMATS`` or ``auto``; ``columns`` says, for formats that ask for it, which
@@ -82,18 +80,7 @@ def _case(
     fields = convert(record)
     # without an id of its own a record is called by its place among the records, the same in every kind of file
     name = fields.pop("id") or str(count)
-    _check(name, fields)
-    whence = {"dataset": dataset, "source": chosen.source, "licence": chosen.licence}
-    try:
-        return Case.model_validate({"case_key": f"{dataset}/{name}", **whence, **fields})
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise RowError(f"{field}: {_AMISS.get(first['type'], first['msg'])}" if field else first["msg"]) from error
-
-
-def _check(name: str, fields: CaseFields) -> None:
-    """Raise where an id or the options cannot be used, whatever the format."""
+    # raise where an id or the options cannot be used, whatever the format
     if len(name) > _LONGEST_ID or not name.isprintable():
         raise RowError(
             f"the case id {clipped(name)!r} has "
@@ -102,6 +89,13 @@ def _check(name: str, fields: CaseFields) -> None:
     texts = [fields["vignette"], fields.get("question", ""), fields["answer"], *fields.get("choices", ())]
     if any(isinstance(text, str) and "\0" in text for text in texts):
         raise RowError("a text of it holds a NUL character")
+    whence = {"dataset": dataset, "source": chosen.source, "licence": chosen.licence}
+    try:
+        return Case.model_validate({"case_key": f"{dataset}/{name}", **whence, **fields})
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise RowError(f"{field}: {_AMISS.get(first['type'], first['msg'])}" if field else first["msg"]) from error
 
 
 def _check_columns(chosen: Format, columns: Mapping[str, str]) -> None:

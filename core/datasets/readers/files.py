@@ -84,7 +84,12 @@ class Rows:
             if self.kind == "csv":
                 self._columns = tuple(_header(_reader(self.path), self.path))
             elif self.kind == "parquet":
-                self._columns = tuple(_parquet_columns(self.path))
+                # the names of the columns; raise ``AnamnesisError`` where one stands there twice
+                names = tuple(_opened_parquet(self.path).schema_arrow.names)
+                twice = next((name for name in names if names.count(name) > 1), None)
+                if twice is not None:
+                    raise AnamnesisError(f"{self.path.name}: the column {clipped(twice)} stands there twice.")
+                self._columns = tuple(names)
             else:
                 self._columns = tuple(dict.fromkeys(str(name) for record in self.first() for name in record))
         return self._columns
@@ -100,7 +105,18 @@ def _kind(path: Path) -> Kind:
         begins = file.read(4096)
         if begins.startswith(b"PAR1"):
             return "parquet"
-        _refuse_other_than_text(begins, path)
+        # raise where a file is packed, UTF-16 or binary
+        if begins.startswith(_PACKED):
+            raise AnamnesisError(
+                f"{path.name} is packed or a spreadsheet: unpack it, or save it as CSV, and import what is in it."
+            )
+        if begins.startswith(_UTF16) and path.suffix.lower() != ".parquet":
+            raise AnamnesisError(f"{path.name}, line 1: the file is UTF-16 or UTF-32 text; save it as UTF-8 first.")
+        # text of another width, or no text at all
+        if begins.count(b"\0") * 4 > len(begins) or (b"\0" in begins and b"\n" not in begins):
+            raise AnamnesisError(
+                f"{path.name} is neither text (CSV, JSON, JSON Lines in UTF-8) nor Parquet; nothing was imported."
+            )
         stripped = begins.removeprefix(b"\xef\xbb\xbf").lstrip()
         if not stripped:
             raise AnamnesisError(f"{path.name}, line 1: the file is empty.")
@@ -117,21 +133,6 @@ def _kind(path: Path) -> Kind:
         if suffix == ".json":
             raise AnamnesisError(f"{path.name}, line 1: this is not JSON; nothing was imported.")
         return "csv"
-
-
-def _refuse_other_than_text(begins: bytes, path: Path) -> None:
-    """Raise where a file is packed, UTF-16 or binary."""
-    if begins.startswith(_PACKED):
-        raise AnamnesisError(
-            f"{path.name} is packed or a spreadsheet: unpack it, or save it as CSV, and import what is in it."
-        )
-    if begins.startswith(_UTF16) and path.suffix.lower() != ".parquet":
-        raise AnamnesisError(f"{path.name}, line 1: the file is UTF-16 or UTF-32 text; save it as UTF-8 first.")
-    # text of another width, or no text at all
-    if begins.count(b"\0") * 4 > len(begins) or (b"\0" in begins and b"\n" not in begins):
-        raise AnamnesisError(
-            f"{path.name} is neither text (CSV, JSON, JSON Lines in UTF-8) nor Parquet; nothing was imported."
-        )
 
 
 def _one_object_a_line(file: io.BufferedReader) -> bool:
@@ -268,15 +269,6 @@ def records_within(root: Any) -> list[Any] | None:
 
 _BATCH = 1000
 """Records of a Parquet file that are read at once."""
-
-
-def _parquet_columns(path: Path) -> tuple[str, ...]:
-    """Return the names of the columns; raise ``AnamnesisError`` where one stands there twice."""
-    names = tuple(_opened_parquet(path).schema_arrow.names)
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise AnamnesisError(f"{path.name}: the column {clipped(twice)} stands there twice.")
-    return names
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -1,4 +1,4 @@
-"""Turns the text of an exam item into the fields of a case: vignette and question apart, who the patient is."""
+"""Turns an exam item into the fields of a case: vignette and question apart, who the patient is, which specialty."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from core.case import FINAL_QUESTION, read_demographics, sentences, split_question
+from core.case import FINAL_QUESTION, RELEASE_SPECIALTIES, SPECIALTIES, read_demographics, sentences, split_question
 from core.datasets.readers.format import CaseFields
 from core.text.persons import CHILD
 
@@ -58,3 +58,35 @@ def item_fields(
         "speaker": speaker_of(age),
     }
     return {**fields, **more}
+
+
+_ALIASES = {
+    "Dermatology": "skin, integumentary, dermatological, integumentary system",
+    "Hematology and Oncology": "haematology, hematology, oncology, hematology & oncology, haematology and oncology, "
+    "lymphatic, hematologic, blood",
+    "Neurology": "nervous, nervous system, neurological, cns, central nervous system",
+    "Gastroenterology": "digestive, digestive system, gastrointestinal, git, hepatology",
+    "Pediatrics and Neonatology": "pediatrics, paediatrics, neonatology",
+    "Cardiology": "cardiovascular, cardiac, cvs",
+    "Infectious Disease": "infection, infections, microbiology",
+    "Obstetrics and Gynecology": "gynaecology & obstetrics, obstetrics & gynecology, obstetrics and gynaecology, "
+    "gynecology, gynaecology, obstetrics, ob/gyn, obgyn, o&g",
+    "Urology and Nephrology": "urinary, urinary system, renal, urology, nephrology, genitourinary, kidney",
+    "Endocrinology": "endocrine, endocrine system, endocrinology and metabolism",
+    "Rheumatology": "rheumatologic",
+}
+_KNOWN = {
+    **{name.lower(): name for name in SPECIALTIES},
+    **{theirs.lower(): ours for theirs, ours in RELEASE_SPECIALTIES.items()},
+    **{alias.strip(): ours for ours, aliases in _ALIASES.items() for alias in aliases.split(",")},
+}
+
+
+def known_specialty(name: str) -> str | None:
+    """Return our name of what a data set calls a specialty, or ``None`` where it is none of the twelve."""
+    return _KNOWN.get(re.sub(r"\s+", " ", name).strip().lower())
+
+
+def specialty_of(name: str) -> str:
+    """Return our name of what a data set calls a specialty; ``Other`` for any that is none of the rest."""
+    return known_specialty(name) or "Other"

@@ -41,9 +41,12 @@ def tell_of_addresses(reading: Reading) -> None:
         of = "1 case has a picture that is" if count == 1 else f"{count:,} cases have pictures that are"
         reading.remarks.insert(
             0,
-            (0, f"{of} only named by an address, and addresses are never fetched: fetch the pictures yourself, put "
-             "their paths in place of the addresses, and import again"),
-        )  # fmt: skip
+            (
+                0,
+                f"{of} only named by an address, and addresses are never fetched: fetch the pictures yourself, put "
+                "their paths in place of the addresses, and import again",
+            ),
+        )
 
 
 def _values(value: object, column: str) -> list[str]:

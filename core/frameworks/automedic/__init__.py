@@ -11,46 +11,43 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from core.agents.base import CallFailed, Dialogue, Grader, Held, Material, Question, Saying, Scene, Turn
-from core.agents.human import Human
+from core.agents.base import CallFailed, Dialogue, Grader, Material, Question, Saying, Scene, Turn
+from core.agents.calls import Voice
 from core.case import Case, Profile
 from core.events import Called, Event, Failed, Finished, Misused, Rated, Token, Waiting
-from core.frameworks.answering import answered
+from core.frameworks.answering import answered, graded, profile_words, tokens_of
 from core.frameworks.automedic.doctor import ReferenceTagDoctor
-from core.frameworks.automedic.human import HumanRater, HumanStaff, HumanTagDoctor, tagged
 from core.frameworks.automedic.llm import LLMAutoMedicPatient, LLMStaff, LLMTagDoctor
-from core.frameworks.automedic.messages import GOES, message_of, queries_passed_on, speaks_in_tags, without_tags
 from core.frameworks.automedic.patient import ReferenceAutoMedicPatient
 from core.frameworks.automedic.roles import (
     AutoMedicPatient,
     Briefings,
+    HumanRater,
+    HumanStaff,
+    HumanTagDoctor,
     Rating,
     Staff,
     TagDoctor,
     briefings_of,
+    tagged,
     view_of,
 )
 from core.frameworks.automedic.staff import ReferenceStaff
-from core.frameworks.automedic.tags import ONE_QUERY, Query, plain_words, queries_of, read_tags
-from core.frameworks.base import (
-    GRADER,
-    Arm,
-    Branch,
-    Campaign,
-    Framework,
-    Queries,
-    Seat,
-    Shown,
-    Size,
-    Trial,
-    graded,
-    profile_words,
-    scene_of,
-    started,
-    tokens_of,
+from core.frameworks.automedic.tags import (
+    GOES,
+    ONE_QUERY,
+    Query,
+    message_of,
+    plain_words,
+    queries_of,
+    queries_passed_on,
+    read_tags,
+    speaks_in_tags,
+    without_tags,
 )
-from core.frameworks.casting import Casting, CastNames, is_model
-from core.frameworks.conversation import Talk
+from core.frameworks.base import Arm, Branch, Campaign, Framework, Queries, Shown, Size, Trial
+from core.frameworks.casting import GRADER, Casting, CastNames, Seat
+from core.frameworks.conversation import Talk, scene_of, started
 from core.frameworks.settings import FrameworkSettings, option
 from core.models.base import Sampling
 from core.text.profile_check import edited, remarks
@@ -73,9 +70,14 @@ class Settings(FrameworkSettings):
     """What can be set of AutoMedic."""
 
     max_turns: int = option(
-        MAX_TURNS, "How many turns the doctor has: one query with its answer each.", label="Cap of turns", place="main",
-        flag="--cap", ge=1, le=MOST_TURNS,
-    )  # fmt: skip
+        MAX_TURNS,
+        "How many turns the doctor has: one query with its answer each.",
+        label="Cap of turns",
+        place="main",
+        flag="--cap",
+        ge=1,
+        le=MOST_TURNS,
+    )
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ class AutoMedic(Framework):
     about = (
         "The doctor asks a patient for the history and the clinical staff for results, each by its tag, then answers "
         "the case’s question, which it also answers from the whole vignette (Oh, Park, Kim 2025). What comes of it "
-        "stands under CARE."
+        "stands on Conversation quality, under CARE."
     )
     settings = Settings
     seats = (
@@ -113,22 +115,31 @@ class AutoMedic(Framework):
     def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> AutoMedicCast:
         """Return the cast; free responses are graded under the prompts of the first framework."""
         assert isinstance(settings, Settings)
-        pack = casting.pack
-        doctor: TagDoctor = ReferenceTagDoctor()
-        if names.doctor == "human":
-            doctor = HumanTagDoctor(Human("doctor", casting.listening()))
-        elif is_model(names.doctor):
-            doctor = LLMTagDoctor(casting.voice("doctor", names.doctor), pack, settings.max_turns)
-        patient: AutoMedicPatient = ReferenceAutoMedicPatient()
-        if names.patient == "human":
-            patient = HumanRater(Human("patient", casting.listening()))
-        elif is_model(names.patient):
-            patient = LLMAutoMedicPatient(casting.voice("patient", names.patient, Sampling()), pack)
-        staff: Staff = ReferenceStaff()
-        if names.staff == "human":
-            staff = HumanStaff(Human("staff", casting.listening()))
-        elif is_model(names.staff):
-            staff = LLMStaff(casting.voice("staff", names.staff, Sampling(temperature=0.0)), pack)
+        pack, turns = casting.pack, settings.max_turns
+        asks = casting.speaker("doctor", names.doctor)
+        doctor: TagDoctor = (
+            LLMTagDoctor(asks, pack, turns)
+            if isinstance(asks, Voice)
+            else HumanTagDoctor(asks)
+            if asks
+            else ReferenceTagDoctor()
+        )
+        replies = casting.speaker("patient", names.patient, Sampling())
+        patient: AutoMedicPatient = (
+            LLMAutoMedicPatient(replies, pack)
+            if isinstance(replies, Voice)
+            else HumanRater(replies)
+            if replies
+            else ReferenceAutoMedicPatient()
+        )
+        reports = casting.speaker("staff", names.staff, Sampling(temperature=0.0))
+        staff: Staff = (
+            LLMStaff(reports, pack)
+            if isinstance(reports, Voice)
+            else HumanStaff(reports)
+            if reports
+            else ReferenceStaff()
+        )
         return AutoMedicCast(doctor, patient, staff, casting.grader(names.grader))
 
     async def play(
@@ -146,8 +157,20 @@ class AutoMedic(Framework):
             async for event in _conversation(talk, briefings, scene, cast, settings.max_turns):
                 yield event
             if not talk.broken:
-                async for event in _rated(briefings.held, scene, cast, talk.dialogue):
-                    yield event
+                # the patient's rating of the doctor; a provider that fails leaves none, and harms nothing else
+                seen = view_of(talk.dialogue, "patient")
+                rating = Rating(None, "" if seen else NOTHING_TO_RATE)
+                try:
+                    if seen:
+                        async for item in cast.patient.rate(briefings.held, scene.without_pictures(), seen):
+                            if isinstance(item, Rating):
+                                rating = item
+                            elif isinstance(item, Token | Called | Waiting):
+                                yield item
+                except CallFailed as failure:
+                    yield failure.called
+                    yield Failed(where="rating", failure=failure.error.kind, message=str(failure.error))
+                yield Rated(rater=cast.patient.name, rating=rating.rating, words=rating.words, call_id=rating.call_id)
 
         def answer(material: Material, question: Question) -> AsyncIterator[Saying]:
             return cast.doctor.answer(scene, briefings.demographics, material, question)
@@ -251,7 +274,9 @@ async def _conversation(
     """Yield messages and the answers to their queries from where the dialogue stands, up to ``Ended``."""
     told = scene.without_pictures()
     while True:
-        query = _waiting(talk.dialogue)
+        # the first query of the doctor's last message that nobody has answered yet
+        last = max((turn for turn, said in enumerate(talk.dialogue) if said.role == "doctor"), default=-1)
+        query = next((query for query in queries_of(talk.dialogue) if query.turn == last and query.reply is None), None)
         if query is None:
             if talk.dialogue and talk.dialogue[-1].role == "doctor":
                 yield talk.over("end_tag" if read_tags(talk.dialogue[-1].text).ends else "no_tag")
@@ -280,12 +305,6 @@ async def _conversation(
     yield talk.over("turn_cap")
 
 
-def _waiting(dialogue: Dialogue) -> Query | None:
-    """Return the first query of the doctor's last message that nobody has answered yet."""
-    last = max((turn for turn, said in enumerate(dialogue) if said.role == "doctor"), default=-1)
-    return next((query for query in queries_of(dialogue) if query.turn == last and query.reply is None), None)
-
-
 def _passed_on(dialogue: Dialogue) -> int:
     return sum(turn.role != "doctor" for turn in dialogue)
 
@@ -298,23 +317,6 @@ def _reply(
     if query.to == "staff":
         return cast.staff.reply(briefings.results, told, seen)
     return cast.patient.reply(briefings.held, told, seen)
-
-
-async def _rated(held: Held, scene: Scene, cast: AutoMedicCast, dialogue: Dialogue) -> AsyncIterator[Event]:
-    """Yield the patient's rating of the doctor; a provider that fails leaves none, and harms nothing else."""
-    seen = view_of(dialogue, "patient")
-    rating = Rating(None, "" if seen else NOTHING_TO_RATE)
-    try:
-        if seen:
-            async for item in cast.patient.rate(held, scene.without_pictures(), seen):
-                if isinstance(item, Rating):
-                    rating = item
-                elif isinstance(item, Token | Called | Waiting):
-                    yield item
-    except CallFailed as failure:
-        yield failure.called
-        yield Failed(where="rating", failure=failure.error.kind, message=str(failure.error))
-    yield Rated(rater=cast.patient.name, rating=rating.rating, words=rating.words, call_id=rating.call_id)
 
 
 def _talking(calls: int, system: float) -> float:

@@ -11,7 +11,7 @@ import random
 import re
 from collections.abc import AsyncIterator, Sequence
 
-from core.agents.base import Dialogue, Material, Question, Said, Saying, Scene, token
+from core.agents.base import Dialogue, Material, Question, Saying, Scene, at_once
 from core.agents.reference.doctor import ReferenceDoctor
 from core.case import read_demographics, sentences
 from core.frameworks.automedic.roles import Facts
@@ -66,11 +66,9 @@ class ReferenceTagDoctor:
         self._asks_staff = asks_staff
         self._finding_of = {worded(f): f.id for f in self._model.findings if f.kind in _SHOWN}
 
-    async def ask(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def ask(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Ask the next question with its tag, or end."""
-        text = self._next_message(scene, demographics, dialogue)
-        yield token("doctor", "dialogue", text)
-        yield Said(text)
+        return at_once("doctor", "dialogue", self._next_message(scene, demographics, dialogue))
 
     def answer(
         self, scene: Scene, demographics: Facts, material: Material, question: Question
@@ -110,17 +108,16 @@ class ReferenceTagDoctor:
         self, posterior: Array, demographics: Facts, asked: Sequence[Query], rng: random.Random
     ) -> Finding | None:
         """Return the finding that is expected to tell most of those not known or asked for; ``None`` if none does."""
-        known = set(self._evidence(demographics, asked).findings) | self._asked_for(asked)
+        of_patient = {f for q in asked if q.to == "patient" for f in self._reader.asked_findings(q.text)[:1]}
+        known = set(self._evidence(demographics, asked).findings) | (
+            of_patient | {self._finding_of[q.text] for q in asked if q.text in self._finding_of}
+        )
         singly = self._asks_staff and all(any(q.text == text for q in asked) for text in BROAD)
         kinds = (*ASKABLE, *_SHOWN) if singly and not self._in_vain(asked) else ASKABLE
         gains = self._model.information_gain(posterior, known, kinds)
         if not gains or gains[0][0] < _LEAST_GAIN:
             return None
         return rng.choice([finding for gain, finding in gains if gain >= _NEAR_BEST * gains[0][0]])
-
-    def _asked_for(self, asked: Sequence[Query]) -> set[str]:
-        of_patient = {f for q in asked if q.to == "patient" for f in self._reader.asked_findings(q.text)[:1]}
-        return of_patient | {self._finding_of[q.text] for q in asked if q.text in self._finding_of}
 
     def _in_vain(self, asked: Sequence[Query]) -> bool:
         """Say whether the staff had nothing on the last findings that were asked for singly."""

@@ -5,16 +5,16 @@ Each is sent its own briefing and its own view of the dialogue, nothing else of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 from core.agents.ask import Asked, Request, ask
 from core.agents.base import Dialogue, Held, Material, Question, Saying, Scene
-from core.agents.calls import Voice, call
+from core.agents.calls import ModelAgent, Voice, call
 from core.agents.parts import Part, dialogue_parts, instruction_part, picture_parts, prompt_part, question_part
 from core.case import Fact, Section
 from core.events import Speaker
-from core.frameworks.automedic.rating import read_rating
 from core.frameworks.automedic.roles import Facts, Rating
 from core.prompts import PromptPack
 
@@ -28,16 +28,14 @@ _SECTION: dict[Section, str] = {
 }
 
 
-class LLMTagDoctor:
+class LLMTagDoctor(ModelAgent):
     """The model under test; it is told how many turns it has."""
 
-    def __init__(self, voice: Voice, pack: PromptPack, max_turns: int) -> None:
-        self._voice, self._pack, self._max_turns = voice.within(pack.prompts["doctor"]), pack, max_turns
+    prompt = "doctor"
 
-    @property
-    def name(self) -> str:
-        """Full name of the model."""
-        return self._voice.model.name
+    def __init__(self, voice: Voice, pack: PromptPack, max_turns: int) -> None:
+        super().__init__(voice, pack)
+        self._max_turns = max_turns
 
     def ask(self, scene: Scene, demographics: Facts, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Say the next message, seeing demographics and the whole dialogue."""
@@ -64,19 +62,19 @@ class LLMTagDoctor:
         told = {"max_turns": self._max_turns, "caregiver": scene.caregiver}
         system = prompt_part(self._pack, "doctor", "system", "system", **told)
         opening = prompt_part(self._pack, "opening", "user", "case", demographics=_pairs(demographics))
-        return [system, *picture_parts(self._pack, scene), opening, *_heard(dialogue)]
+        # the dialogue as the doctor sees it; several replies to one message each say who spoke
+        parts = dialogue_parts(dialogue, "doctor")
+        for number, turn in enumerate(dialogue):
+            beside = [*dialogue[max(number - 1, 0) : number], *dialogue[number + 1 : number + 2]]
+            if turn.role != "doctor" and any(other.role != "doctor" for other in beside):
+                parts[number] = replace(parts[number], content=f"{_SPEAKS[turn.role]}: {turn.text}")
+        return [system, *picture_parts(self._pack, scene), opening, *parts]
 
 
-class LLMAutoMedicPatient:
+class LLMAutoMedicPatient(ModelAgent):
     """The simulated patient: holds demographics and basic facts in lay words."""
 
-    def __init__(self, voice: Voice, pack: PromptPack) -> None:
-        self._voice, self._pack = voice.within(pack.prompts["patient"]), pack
-
-    @property
-    def name(self) -> str:
-        """Full name of the model."""
-        return self._voice.model.name
+    prompt = "patient"
 
     def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Answer the last query."""
@@ -98,43 +96,29 @@ class LLMAutoMedicPatient:
         return [prompt_part(self._pack, "patient", "system", "system", **told), *_view(dialogue, "patient")]
 
 
-class LLMStaff:
+class LLMStaff(ModelAgent):
     """The clinical staff: holds the results."""
 
-    def __init__(self, voice: Voice, pack: PromptPack) -> None:
-        self._voice, self._pack = voice.within(pack.prompts["staff"]), pack
-
-    @property
-    def name(self) -> str:
-        """Full name of the model."""
-        return self._voice.model.name
+    prompt = "staff"
 
     def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Answer the last query."""
-        system = prompt_part(self._pack, "staff", "system", "system", sections=_by_section(results))
+        # the results under their sections; what has no section is another test
+        grouped: dict[Section, list[Fact]] = {section: [] for section in _SECTION}
+        for fact in results:
+            grouped[fact.section or "other_tests"].append(fact)
+        system = prompt_part(
+            self._pack,
+            "staff",
+            "system",
+            "system",
+            sections=[(_SECTION[section], _pairs(facts)) for section, facts in grouped.items() if facts],
+        )
         return call(self._voice, [system, *_view(dialogue, "staff")], "staff", "dialogue", scene.seed)
-
-
-def _by_section(results: Facts) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return the results under their sections; what has no section is another test."""
-    grouped: dict[Section, list[Fact]] = {section: [] for section in _SECTION}
-    for fact in results:
-        grouped[fact.section or "other_tests"].append(fact)
-    return [(_SECTION[section], _pairs(facts)) for section, facts in grouped.items() if facts]
 
 
 def _pairs(facts: Sequence[Fact]) -> list[tuple[str, str]]:
     return [(fact.key, fact.value) for fact in facts]
-
-
-def _heard(dialogue: Dialogue) -> list[Part]:
-    """Return the dialogue as the doctor sees it; several replies to one message each say who spoke."""
-    parts = dialogue_parts(dialogue, "doctor")
-    for number, turn in enumerate(dialogue):
-        beside = [*dialogue[max(number - 1, 0) : number], *dialogue[number + 1 : number + 2]]
-        if turn.role != "doctor" and any(other.role != "doctor" for other in beside):
-            parts[number] = replace(parts[number], content=f"{_SPEAKS[turn.role]}: {turn.text}")
-    return parts
 
 
 _SPEAKS: dict[Speaker, str] = {"patient": "Patient", "staff": "Clinical staff"}
@@ -143,3 +127,36 @@ _SPEAKS: dict[Speaker, str] = {"patient": "Patient", "staff": "Clinical staff"}
 def _view(dialogue: Dialogue, speaking: Speaker) -> list[Part]:
     """Return a view of the dialogue as the one who speaks next sees it; its messages are not the dialogue's own."""
     return [replace(part, turn=None) for part in dialogue_parts(dialogue, speaking)]
+
+
+_LABELLED = re.compile(r"\brating\b\W{0,8}?(?:is |of )?\W{0,4}?(-?\d+(?:[.,]\d+)?)(\s?(?:-|–|to)\s?\d)?", re.IGNORECASE)
+_ALONE = re.compile(r"\A\W{0,4}(-?\d+(?:[.,]\d+)?)(\s?[-–]\s?\d)?\b")
+_OUT_OF = re.compile(r"\A[\s*_]*(?:(?:/|out of|of)\s*5\b)?\W*", re.IGNORECASE)
+_REASON = re.compile(r"\A\W*reason\b\W*", re.IGNORECASE)
+_LONGEST = 500
+"""Characters of the rater's words that are kept."""
+
+
+def read_rating(reply: str) -> tuple[int, str]:
+    """Return rating and words; raise ``ValueError`` where there is no such number, or several.
+
+    The number follows the word "Rating", or stands alone at the beginning.
+    """
+    text = reply.strip()
+    if not text:
+        raise ValueError("it was empty")
+    labelled = list(_LABELLED.finditer(text))
+    first = labelled[0] if labelled else _ALONE.match(text)
+    if first is None:
+        raise ValueError("it held no line that begins with Rating")
+    if len({found[1] for found in labelled}) > 1:
+        raise ValueError("it held several ratings")
+    if first[2] or first[1] not in ("1", "2", "3", "4", "5"):
+        raise ValueError(f"{first[0].strip()!r} is no whole number from 1 to 5")
+    # what stands beside a rating that begins its line, or the whole text where it is part of a sentence
+    before, after = text[: first.start()], text[first.end() :]
+    if re.search(r"\w", before.rpartition("\n")[2]):
+        before, told = text, ""
+    else:
+        told = _REASON.sub("", _OUT_OF.sub("", after))
+    return int(first[1]), " ".join(f"{before} {told}".split()).strip(' *_#{}"')[:_LONGEST]

@@ -10,7 +10,7 @@ import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from core.agents.base import Dialogue, Held, Said, Saying, Scene, Turn, token
+from core.agents.base import Dialogue, Held, Saying, Scene, Turn, at_once
 from core.agents.reference.patient import ReferencePatient
 from core.frameworks.automedic.roles import Rating
 from core.text.asked_facts import by_topic
@@ -52,16 +52,13 @@ class ReferenceAutoMedicPatient:
         self._patient = patient or ReferencePatient()
         self._reader = reader or understanding()
 
-    async def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Answer the last query."""
         if not held.told:
-            yield token("patient", "dialogue", _NOTHING_KNOWN)
-            yield Said(_NOTHING_KNOWN)
-            return
+            return at_once("patient", "dialogue", _NOTHING_KNOWN)
         first = all(turn.role == "doctor" for turn in dialogue)
         seen = (*_WELCOME, *dialogue) if first and self._is_particular(dialogue[-1].text, held) else dialogue
-        async for saying in self._patient.reply(held, scene, seen):
-            yield saying
+        return self._patient.reply(held, scene, seen)
 
     async def rate(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying | Rating]:
         """Rate by what the queries hold."""

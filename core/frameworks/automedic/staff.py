@@ -13,7 +13,7 @@ import re
 from collections.abc import AsyncIterator, Sequence
 from typing import get_args
 
-from core.agents.base import Dialogue, Said, Saying, Scene, token
+from core.agents.base import Dialogue, Saying, Scene, at_once
 from core.case import Fact, Section
 from core.frameworks.automedic.roles import NOT_AVAILABLE, Facts
 from core.text.findings import Understanding, understanding
@@ -61,12 +61,10 @@ class ReferenceStaff:
     def __init__(self, reader: Understanding | None = None) -> None:
         self._reader = reader or understanding()
 
-    async def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, results: Facts, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Answer the last message of the staff's own view."""
         found = self.named(dialogue[-1].text, results)
-        text = " ".join(reported(fact) for fact in found) or NOT_AVAILABLE
-        yield token("staff", "dialogue", text)
-        yield Said(text)
+        return at_once("staff", "dialogue", " ".join(reported(fact) for fact in found) or NOT_AVAILABLE)
 
     def named(self, query: str, results: Facts) -> list[Fact]:
         """Return the results that a query names, in the order of the case."""

@@ -5,6 +5,9 @@ Park, Kim, arXiv 2512.10195). Tags are read as they stand: another spelling is a
 holds words and no further tag of the two is a query; all of a message's queries go on, in order, and nothing else of it
 does. Reasoning in ``<think>``, which old conversations hold, is taken off first. A message that ends the conversation
 passes nothing on.
+
+A reader is shown a message by the same rules (``message_of``), so that what stands there as a query is what the patient
+or the clinical staff was given.
 """
 
 from __future__ import annotations
@@ -12,12 +15,12 @@ from __future__ import annotations
 import functools
 import re
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from core.agents.base import Dialogue
-from core.events import TagMisuse
+from core.events import Ended, Event, Misused, Rated, TagMisuse, Utterance
 from core.frameworks.automedic.impersonation import Held, speech_for_others
 
 Addressee = Literal["patient", "staff"]
@@ -175,7 +178,18 @@ class _Scan:
             if found[1]:
                 self._closings.setdefault(found[2], []).append(found.span())
         for found in tags:
-            self._take(found)
+            raw, tag = found[0], found[2]
+            if raw == END:
+                self._covered.append(found.span())
+            elif raw == f"<{tag}>" and tag in _ADDRESSEES:
+                if self._open:
+                    self._open[0].nested = True
+                    self._fault("nested", self._open[0].start)
+                self._open.append(_Open(tag, found.start(), found.end()))
+            elif raw == f"</{tag}>" and tag in _ADDRESSEES:
+                self._close(tag, found)
+            else:
+                self._note_unknown(found)
         if self._open:
             self._give_up(len(self.text))
 
@@ -188,20 +202,6 @@ class _Scan:
             kept.append(self.text[at:start])
             at = max(at, end)
         return " ".join([*kept, self.text[at:]])
-
-    def _take(self, found: re.Match[str]) -> None:
-        raw, tag = found[0], found[2]
-        if raw == END:
-            self._covered.append(found.span())
-        elif raw == f"<{tag}>" and tag in _ADDRESSEES:
-            if self._open:
-                self._open[0].nested = True
-                self._fault("nested", self._open[0].start)
-            self._open.append(_Open(tag, found.start(), found.end()))
-        elif raw == f"</{tag}>" and tag in _ADDRESSEES:
-            self._close(tag, found)
-        else:
-            self._note_unknown(found)
 
     def _close(self, tag: str, found: re.Match[str]) -> None:
         if not self._open:
@@ -267,3 +267,76 @@ def _note(shown: dict[TagMisuse, str], kind: TagMisuse, quotes: Iterable[str]) -
 def _quoted(text: str) -> str:
     plain = " ".join(text.split())
     return plain if len(plain) <= _QUOTE else f"{plain[: _QUOTE - 1].rstrip()}…"
+
+
+Goes = Literal["patient", "staff", "both", "end", "nowhere"]
+"""To whom a doctor's message went; ``both``: queries to either; ``end`` closed the consultation, ``nowhere`` could not
+be passed on."""
+GOES: dict[Goes, str] = {
+    "patient": "to the patient",
+    "staff": "to the clinical staff",
+    "both": "to the patient and the clinical staff",
+    "end": "ends the consultation",
+    "nowhere": "to nobody",
+}
+_SHOWN_TAG = re.compile(r"</?\s*(?:patient|clinical|end)\s*/?\s*>", re.IGNORECASE)
+_CUT_OFF = re.compile(r"<[^<>]*$")
+
+
+@dataclass(frozen=True)
+class Message:
+    """A doctor's message: where it went, its queries, and all of it where it holds more than these.
+
+    ``whole`` is ``None`` where the message is nothing but its tag and the query in it.
+    """
+
+    goes: Goes
+    text: str
+    whole: str | None = None
+
+
+def speaks_in_tags(events: Iterable[Event]) -> bool:
+    """Say whether a conversation is AutoMedic's, from what has happened in it.
+
+    For those who do not know its run, whose protocol decides. It is known by what no other protocol has: clinical
+    staff, a misuse of tags, a rating, an end by the tags, or a whole query in tags in the doctor's first message
+    (elsewhere the greeting), which the patient never precedes. A word that only looks like a tag is none.
+    """
+    first: Utterance | None = None
+    for event in events:
+        if isinstance(event, Misused | Rated) or (isinstance(event, Ended) and event.reason in ("end_tag", "no_tag")):
+            return True
+        if isinstance(event, Utterance):
+            if event.role == "staff":
+                return True
+            first = first or event
+    if first is None or first.role != "doctor":
+        return False
+    spoken = read_tags(first.text)
+    return bool(spoken.queries or spoken.ends)
+
+
+def message_of(text: str) -> Message:
+    """Return a message of AutoMedic's doctor as it is shown."""
+    spoken = read_tags(text)
+    alone = not spoken.misuses and without_thinking(text) == text.strip()
+    if spoken.ends:
+        return Message("end", "", None if alone else text)
+    if not spoken.queries:
+        return Message("nowhere", text)
+    asked: set[Goes] = {query.to for query in spoken.queries}
+    goes: Goes = "both" if len(asked) > 1 else asked.pop()
+    lines = [f"{GOES[q.to].capitalize()}: {q.text}" if goes == "both" else q.text for q in spoken.queries]
+    return Message(goes, "\n\n".join(lines), None if alone else text)
+
+
+def without_tags(text: str) -> str:
+    """Return a message without its tags and the reasoning in it, also one that is still being said."""
+    return _CUT_OFF.sub("", _SHOWN_TAG.sub("", without_thinking(text))).strip()
+
+
+def queries_passed_on(events: Sequence[Event]) -> int:
+    """Return how many of the doctor's queries were answered, and with them those of a message still without reply."""
+    said = [event for event in events if isinstance(event, Utterance)]
+    answered = sum(event.role != "doctor" for event in said)
+    return answered + (len(read_tags(said[-1].text).queries) if said and said[-1].role == "doctor" else 0)

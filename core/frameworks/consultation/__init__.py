@@ -15,31 +15,22 @@ from typing import ClassVar, Literal
 from pydantic.fields import FieldInfo
 
 from core.agents.base import Dialogue, Grader, Held, Material, Question, Saying, Scene, Turn
-from core.agents.human import Human
+from core.agents.calls import Voice
+from core.agents.player import Human
 from core.events import Answered, Ended, Event, Finished, Utterance
-from core.frameworks.answering import answered
-from core.frameworks.base import (
-    GRADER,
-    Arm,
-    Branch,
-    Campaign,
-    Framework,
-    Seat,
-    Size,
-    Trial,
-    graded,
-    scene_of,
-    started,
-    tokens_of,
-)
-from core.frameworks.casting import Casting, CastNames, is_model
+from core.frameworks.answering import answered, graded, tokens_of
+from core.frameworks.base import Arm, Branch, Campaign, Framework, Size, Trial
+from core.frameworks.casting import GRADER, Casting, CastNames, Seat, is_model
 from core.frameworks.consultation.doctor import (
     BY_NAME,
     Bound,
     Inquirer,
     LLMInquirer,
+    LLMSolver,
     OracleDoctor,
     ReferenceInquirer,
+    ReferenceSolver,
+    Solver,
 )
 from core.frameworks.consultation.patient import (
     Briefing,
@@ -48,8 +39,7 @@ from core.frameworks.consultation.patient import (
     LLMConsultationPatient,
     briefing_of,
 )
-from core.frameworks.consultation.solver import LLMSolver, ReferenceSolver, Solver
-from core.frameworks.conversation import Talk, concluded
+from core.frameworks.conversation import Talk, concluded, scene_of, started
 from core.frameworks.settings import FrameworkSettings, option
 from core.models.base import Sampling
 from core.text.case_items import ORDERS, ItemizedCase, itemized, items_by_rule
@@ -68,13 +58,19 @@ class Settings(FrameworkSettings):
     """What can be set of Consultation."""
 
     max_questions: int = option(
-        MAX_QUESTIONS, "How many questions the doctor has; the last is still answered. They do not bind the oracle.",
-        label="Cap of questions", place="main", flag="--cap", ge=1, le=MOST_QUESTIONS,
-    )  # fmt: skip
+        MAX_QUESTIONS,
+        "How many questions the doctor has; the last is still answered. They do not bind the oracle.",
+        label="Cap of questions",
+        place="main",
+        flag="--cap",
+        ge=1,
+        le=MOST_QUESTIONS,
+    )
     doctor_prompt: Literal["long", "short", ""] = option(
-        "long", "What the doctor's model is told: how to take a history (long), or the bare task (short).",
+        "long",
+        "What the doctor's model is told: how to take a history (long), or the bare task (short).",
         label="The doctor's prompt",
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -116,20 +112,17 @@ class Consultation(Framework):
     def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> ConsultationCast:
         """Return the cast; free responses are graded under the prompts of the first framework."""
         assert isinstance(settings, Settings)
-        pack = casting.pack
-        doctor: Inquirer | OracleDoctor | Bound
-        if names.doctor == "human":
-            doctor = Human("doctor", casting.listening())
-        elif is_model(names.doctor):
-            voice = casting.voice("doctor", names.doctor)
-            doctor = LLMInquirer(voice, pack, settings.doctor_prompt or "long", settings.max_questions)
-        else:  # reading what the reference doctor knows takes half a second
-            doctor = BY_NAME.get(names.doctor) or ReferenceInquirer()
-        patient: ConsultationPatient | Human = ItemsPatient()
-        if names.patient == "human":
-            patient = Human("patient", casting.listening())
-        elif is_model(names.patient):
-            patient = LLMConsultationPatient(casting.voice("patient", names.patient, Sampling()), pack)
+        pack, prompt = casting.pack, settings.doctor_prompt or "long"
+        asks = casting.speaker("doctor", names.doctor)
+        doctor: Inquirer | OracleDoctor | Bound = (
+            LLMInquirer(asks, pack, prompt, settings.max_questions)
+            if isinstance(asks, Voice)
+            else asks or BY_NAME.get(names.doctor) or ReferenceInquirer()
+        )
+        replies = casting.speaker("patient", names.patient, Sampling())
+        patient: ConsultationPatient | Human = (
+            LLMConsultationPatient(replies, pack) if isinstance(replies, Voice) else replies or ItemsPatient()
+        )
         solver: Solver = (
             LLMSolver(casting.voice("solver", names.solver, Sampling(temperature=0.0)), pack)
             if is_model(names.solver)

@@ -8,24 +8,21 @@ item. An item of many facts takes more words than the benchmark allows a model.
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from core.agents.base import Dialogue, Held, Said, Saying, Scene, token, what_patient_holds
-from core.agents.calls import Voice, call
+from core.agents.base import Agent, Dialogue, Held, Saying, Scene, at_once, what_patient_holds
+from core.agents.calls import ModelAgent, call
 from core.agents.parts import dialogue_parts, prompt_part
 from core.agents.reference.patient import ReferencePatient
-from core.case import read_demographics
-from core.prompts import PromptPack
 from core.text.case_items import ItemizedCase, SpokenItem
+from core.text.rouge import words_of
 
 _NAMES = {
     "female": ("Anna Becker", "Grace Osei", "Maria Lopez", "Nora Haddad", "Susan Clarke", "Yuki Tanaka"),
     "male": ("Ahmed Karimi", "Daniel Novak", "James Carter", "Luca Rossi", "Samuel Mensah", "Wei Chen"),
 }
-_WORD = re.compile(r"[a-z0-9]+")
 _ASKING = frozenset(
     "a about any are can could describe did do does have has how i is like me of on please say some something tell "
     "the there was what with would you your".split()
@@ -45,37 +42,25 @@ class Briefing:
     items: tuple[SpokenItem, ...]
 
 
-class ConsultationPatient(Protocol):
+class ConsultationPatient(Agent, Protocol):
     """Who answers the doctor."""
-
-    @property
-    def name(self) -> str:
-        """Full name under which it is stored."""
-        ...
 
     def reply(self, briefing: Briefing, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Answer the doctor's last message."""
-        ...
 
 
 def briefing_of(about: ItemizedCase) -> Briefing:
     """Return what the patient of a case is given; a case always has the same name."""
-    sex = about.case.sex or read_demographics(about.case.vignette)[1]
+    sex = about.case.demographics()[1]
     names = _NAMES[sex] if sex else (*_NAMES["female"], *_NAMES["male"])
     name = random.Random(f"{about.case.case_key}:name").choice(names)
     return Briefing(name, what_patient_holds(about.case), about.spoken)
 
 
-class LLMConsultationPatient:
+class LLMConsultationPatient(ModelAgent):
     """The simulated patient: a named person who holds M and tells one point of it a reply."""
 
-    def __init__(self, voice: Voice, pack: PromptPack) -> None:
-        self._voice, self._pack = voice.within(pack.prompts["patient"]), pack
-
-    @property
-    def name(self) -> str:
-        """Full name of the model."""
-        return self._voice.model.name
+    prompt = "patient"
 
     def reply(self, briefing: Briefing, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Answer the doctor's last message. A reply over the limits of the prompt stays as it was said."""
@@ -93,22 +78,19 @@ class ItemsPatient:
     def __init__(self, patient: ReferencePatient | None = None) -> None:
         self._patient = patient or ReferencePatient()
 
-    async def reply(self, briefing: Briefing, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
+    def reply(self, briefing: Briefing, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying]:
         """Answer the last message of the dialogue."""
         item = named_item(dialogue[-1].text, briefing.items)
         if item is not None:
-            yield token("patient", "dialogue", item.lay)
-            yield Said(item.lay)
-            return
-        async for saying in self._patient.reply(briefing.held, scene, dialogue):
-            yield saying
+            return at_once("patient", "dialogue", item.lay)
+        return self._patient.reply(briefing.held, scene, dialogue)
 
 
 def named_item(question: str, items: Sequence[SpokenItem]) -> SpokenItem | None:
     """Return the item that a question names by its whole key, and besides which it names nothing."""
-    asked = frozenset(_WORD.findall(question.lower()))
+    asked = frozenset(words_of(question))
     for item in items:
-        key = frozenset(_WORD.findall(item.key.lower()))
+        key = frozenset(words_of(item.key))
         if key and key <= asked and asked - key <= _ASKING:
             return item
     return None

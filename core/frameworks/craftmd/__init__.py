@@ -13,31 +13,18 @@ from typing import ClassVar
 from pydantic import field_validator
 
 from core.agents.base import Cast, Doctor, Patient, Scene, Summariser, Turn, what_patient_holds
-from core.agents.belief import BeliefProbe, check_pack
-from core.agents.human import Human
-from core.agents.llm import LLMDoctor, LLMPatient, LLMSummariser
+from core.agents.calls import Voice
+from core.agents.player import LLMDoctor, LLMPatient, LLMSummariser
+from core.agents.probe import BeliefProbe, check_pack
 from core.agents.reference.doctor import ReferenceDoctor
 from core.agents.reference.grader import ReferenceSummariser
 from core.agents.reference.patient import ReferencePatient
 from core.case import Case
 from core.events import EndReason, Event, Finished, Utterance
-from core.frameworks.answering import FROM_CONVERSATION, answered
-from core.frameworks.base import (
-    ALL_ARMS,
-    GRADER,
-    Branch,
-    Campaign,
-    Framework,
-    Seat,
-    Size,
-    Trial,
-    graded,
-    scene_of,
-    started,
-    tokens_of,
-)
-from core.frameworks.casting import Casting, CastNames, is_model
-from core.frameworks.conversation import Talk, concluded
+from core.frameworks.answering import FROM_CONVERSATION, answered, graded, tokens_of
+from core.frameworks.base import ALL_ARMS, Branch, Campaign, Framework, Size, Trial
+from core.frameworks.casting import GRADER, Casting, CastNames, Seat, is_model
+from core.frameworks.conversation import Talk, concluded, scene_of, started
 from core.frameworks.craftmd.by_rule import ByRule
 from core.frameworks.craftmd.release import RELEASE
 from core.frameworks.settings import FrameworkSettings, option
@@ -68,9 +55,10 @@ class Settings(FrameworkSettings):
     )
     persona: str = option("", "How the patient speaks, such as anxious,A,poor,caregiver.", place="patient")
     probe: bool = option(
-        False, "Ask the doctor's model after each reply, outside the dialogue, what it believes; costs calls.",
+        False,
+        "Ask the doctor's model after each reply, outside the dialogue, what it believes; costs calls.",
         label="Ask the doctor's belief after every reply",
-    )  # fmt: skip
+    )
 
     @field_validator("max_messages")
     @classmethod
@@ -118,24 +106,16 @@ class CraftMD(Framework):
 
     def open(self, casting: Casting, names: CastNames, settings: FrameworkSettings) -> Cast:
         """Return the cast; the doctor's model is probed where that is set, the reference doctor tells by itself."""
-        doctor: Doctor
-        patient: Patient = ReferencePatient()
-        summariser: Summariser = ReferenceSummariser()
-        probe: BeliefProbe | None = None
         pack = casting.pack
-        if names.doctor == "human":
-            doctor = Human("doctor", casting.listening())
-        elif is_model(names.doctor):
-            doctor = LLMDoctor(casting.voice("doctor", names.doctor), pack)
-            if isinstance(settings, Settings) and settings.probe:
-                thinking = Sampling(temperature=0.0, effort=casting.sampling.effort)
-                probe = BeliefProbe(casting.voice("doctor", names.doctor, thinking), pack)
-        else:
-            doctor = ReferenceDoctor()  # reading what it knows takes half a second
-        if names.patient == "human":
-            patient = Human("patient", casting.listening())
-        elif is_model(names.patient):
-            patient = LLMPatient(casting.voice("patient", names.patient, Sampling()), pack)
+        asks = casting.speaker("doctor", names.doctor)
+        doctor: Doctor = LLMDoctor(asks, pack) if isinstance(asks, Voice) else asks or ReferenceDoctor()
+        replies = casting.speaker("patient", names.patient, Sampling())
+        patient: Patient = LLMPatient(replies, pack) if isinstance(replies, Voice) else replies or ReferencePatient()
+        probe: BeliefProbe | None = None
+        if is_model(names.doctor) and isinstance(settings, Settings) and settings.probe:
+            thinking = Sampling(temperature=0.0, effort=casting.sampling.effort)
+            probe = BeliefProbe(casting.voice("doctor", names.doctor, thinking), pack)
+        summariser: Summariser = ReferenceSummariser()
         if is_model(names.summariser):
             summariser = LLMSummariser(casting.voice("summariser", names.summariser, Sampling()), pack)
         return Cast(doctor, patient, casting.grader(names.grader), summariser, probe, pack.render("greeting"))
@@ -187,13 +167,14 @@ class CraftMD(Framework):
             "doctor": (
                 talks * n + answers,
                 talks * (n * (_SYSTEM_TOKENS + picture_tokens) + history)
-                + answers * (material + picture_tokens) + many,
+                + answers * (material + picture_tokens)
+                + many,
                 talks * n * _REPLY_TOKENS + answers * _ANSWER_TOKENS,
             ),
             "patient": (talks * n, talks * (n * (_SYSTEM_TOKENS + vignette) + history), talks * n * _REPLY_TOKENS),
             "grader": graded(campaign),
             "summariser": (summaries, summaries * (120 + n * _REPLY_TOKENS), summaries * n * _REPLY_TOKENS),
-        }  # fmt: skip
+        }
         if campaign.settings.probe:
             prompt = n * (_SYSTEM_TOKENS + _PROBE_TOKENS + picture_tokens) + history
             seats["probe"] = (talks * n, talks * prompt, talks * n * _BELIEF_TOKENS)

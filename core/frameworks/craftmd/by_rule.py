@@ -12,14 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from core.agents.base import Dialogue, Judgement, Material, Question, Said, Saying, Scene, Turn, what_patient_holds
-from core.agents.parts import (
-    Part,
-    answer_parts,
-    consultation_parts,
-    instruction_part,
-    patient_parts,
-    summary_part,
-)
+from core.agents.parts import Part, answer_parts, consultation_parts, instruction_part, patient_parts, summary_part
 from core.agents.reference.doctor import ReferenceDoctor
 from core.agents.reference.grader import ReferenceGrader, ReferenceSummariser
 from core.agents.reference.patient import ReferencePatient
@@ -27,7 +20,8 @@ from core.case import Case
 from core.errors import UsageError
 from core.events import Format, Speaker
 from core.frameworks.answering import question_of, shown
-from core.frameworks.base import Arm, scene_of
+from core.frameworks.base import Arm
+from core.frameworks.conversation import scene_of
 from core.journal import RunHeader
 from core.persona import PLAIN, parse_persona
 from core.prompts import PromptPack
@@ -47,9 +41,14 @@ class ByRule:
     pack: PromptPack
 
     def parts(
-        self, kind: str, dialogue: Dialogue, arm: Arm | None = None, summary: str = "", response: str = "",
+        self,
+        kind: str,
+        dialogue: Dialogue,
+        arm: Arm | None = None,
+        summary: str = "",
+        response: str = "",
         extracted: str = "",
-    ) -> list[Part]:  # fmt: skip
+    ) -> list[Part]:
         """Return what a model would be sent in a step; nothing where there is nothing to ask."""
         case, pack = self.case, self.pack
         match kind:

@@ -88,50 +88,7 @@ class Columns:
 
     def tables(self) -> dict[str, pa.Table]:
         """Return the rows of trials, utterances, answers and grades."""
-        return {
-            "trials": self._trial_table(),
-            "utterances": self._utterance_table(),
-            "answers": self._answer_table(),
-            "grades": pa.concat_tables([self._mcq_table(), self._frq_table()]).combine_chunks(),
-        }
-
-    def _trial_table(self) -> pa.Table:
-        types = {f.name: f.type for f in SCHEMAS["trials"]}
-        columns = dict(zip(_TRIAL_COLUMNS, zip(*self._trials, strict=True), strict=True))
-        constant: dict[str, Any] = {"seed": 0, "finished_at": self._now, "events": FROM_TABLES}
-        return pa.table({
-            "trial_id": pa.array(self._ids, pa.string()),
-            **{name: pa.array(values, types.get(name, pa.string())) for name, values in columns.items()},
-            **{name: pa.repeat(pa.scalar(value), len(self)) for name, value in constant.items()},
-        })  # fmt: skip
-
-    def _utterance_table(self) -> pa.Table:
-        lengths = np.asarray(self._lengths, dtype=np.int64)
-        starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
-        turn = np.arange(len(self._texts), dtype=np.int64) - starts
-        return pa.table({
-            "trial_id": self._ids_at(np.repeat(np.arange(len(self)), lengths)),
-            "position": pa.array(turn + 1),  # the trial's start is event 0
-            "turn": pa.array(turn),
-            "role": pa.array(self._roles, pa.string()).dictionary_encode(),
-            "text": pa.array(self._texts, pa.string()),
-        })  # fmt: skip
-
-    def _answer_table(self) -> pa.Table:
-        arms, faults = self._release.arms, self._faults
-        at = np.tile(np.arange(len(arms)), len(self))
-        return pa.table({
-            "trial_id": self._ids_at(np.repeat(np.arange(len(self)), len(arms))),
-            "format": _named([format_ for format_, _ in arms], at),
-            "question_type": _named([question_type for _, question_type in arms], at),
-            "response": pa.array(self._responses, pa.string()),
-            "status": _named(["answered", "invalid"], np.array([f is not None for f in faults], dtype=np.intp)),
-            "reason": pa.array([f and f[0] for f in faults], pa.string()),
-            "detail": pa.array([f[1] if f else "" for f in faults], pa.string()),
-        })  # fmt: skip
-
-    def _mcq_table(self) -> pa.Table:
-        """Return two rows for each response with choices, one a rule; one where the choices are not known."""
+        # two rows for each response with choices, one a rule; one where the choices are not known
         at = _present(self._mcq)
         judged = [found for found in self._mcq if found is not None]
         both = np.repeat(at, 2)
@@ -142,7 +99,55 @@ class Columns:
             given = _present(verdicts)
             both, rules = both[given], rules[given]
             verdicts, extracted = [verdicts[n] for n in given], [extracted[n] for n in given]
-        return self._grades("mcq", both, rules, _MCQ_RULES, "rule", verdicts, extracted)
+        return {
+            "trials": self._trial_table(),
+            "utterances": self._utterance_table(),
+            "answers": self._answer_table(),
+            "grades": pa.concat_tables(
+                [self._grades("mcq", both, rules, _MCQ_RULES, "rule", verdicts, extracted), self._frq_table()]
+            ).combine_chunks(),
+        }
+
+    def _trial_table(self) -> pa.Table:
+        types = {f.name: f.type for f in SCHEMAS["trials"]}
+        columns = dict(zip(_TRIAL_COLUMNS, zip(*self._trials, strict=True), strict=True))
+        constant: dict[str, Any] = {"seed": 0, "finished_at": self._now, "events": FROM_TABLES}
+        return pa.table(
+            {
+                "trial_id": pa.array(self._ids, pa.string()),
+                **{name: pa.array(values, types.get(name, pa.string())) for name, values in columns.items()},
+                **{name: pa.repeat(pa.scalar(value), len(self)) for name, value in constant.items()},
+            }
+        )
+
+    def _utterance_table(self) -> pa.Table:
+        lengths = np.asarray(self._lengths, dtype=np.int64)
+        starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
+        turn = np.arange(len(self._texts), dtype=np.int64) - starts
+        return pa.table(
+            {
+                "trial_id": self._ids_at(np.repeat(np.arange(len(self)), lengths)),
+                "position": pa.array(turn + 1),  # the trial's start is event 0
+                "turn": pa.array(turn),
+                "role": pa.array(self._roles, pa.string()).dictionary_encode(),
+                "text": pa.array(self._texts, pa.string()),
+            }
+        )
+
+    def _answer_table(self) -> pa.Table:
+        arms, faults = self._release.arms, self._faults
+        at = np.tile(np.arange(len(arms)), len(self))
+        return pa.table(
+            {
+                "trial_id": self._ids_at(np.repeat(np.arange(len(self)), len(arms))),
+                "format": _named([format_ for format_, _ in arms], at),
+                "question_type": _named([question_type for _, question_type in arms], at),
+                "response": pa.array(self._responses, pa.string()),
+                "status": _named(["answered", "invalid"], np.array([f is not None for f in faults], dtype=np.intp)),
+                "reason": pa.array([f and f[0] for f in faults], pa.string()),
+                "detail": pa.array([f[1] if f else "" for f in faults], pa.string()),
+            }
+        )
 
     def _frq_table(self) -> pa.Table:
         at = _present(self._frq)
@@ -159,22 +164,30 @@ class Columns:
         )
 
     def _grades(
-        self, question_type: str, at: Indices, rule: Indices, rules: Sequence[str], grader: str,
-        verdicts: Sequence[str | None], extracted: list[str | None],
-    ) -> pa.Table:  # fmt: skip
+        self,
+        question_type: str,
+        at: Indices,
+        rule: Indices,
+        rules: Sequence[str],
+        grader: str,
+        verdicts: Sequence[str | None],
+        extracted: list[str | None],
+    ) -> pa.Table:
         """Return the rows of grades; ``at`` counts the formats in which this was asked, trial by trial."""
         same, formats = np.zeros(len(at), dtype=np.intp), self._formats[question_type]
-        return pa.table({
-            "trial_id": self._ids_at(at // len(formats)),
-            "format": _named(formats, at % len(formats)),
-            "question_type": _named([question_type], same),
-            "rule": _named(rules, rule),
-            "grader": _named([grader], same),
-            "extracted": pa.array(extracted, pa.string()),
-            "verdict": pa.array(verdicts, pa.string()).dictionary_encode(),
-            "rule_version": pa.array(np.array([_VERSIONS.get(name, 1) for name in rules], dtype=np.int32)[rule]),
-            "graded_at": pa.repeat(pa.scalar(self._now), len(at)),
-        })  # fmt: skip
+        return pa.table(
+            {
+                "trial_id": self._ids_at(at // len(formats)),
+                "format": _named(formats, at % len(formats)),
+                "question_type": _named([question_type], same),
+                "rule": _named(rules, rule),
+                "grader": _named([grader], same),
+                "extracted": pa.array(extracted, pa.string()),
+                "verdict": pa.array(verdicts, pa.string()).dictionary_encode(),
+                "rule_version": pa.array(np.array([_VERSIONS.get(name, 1) for name in rules], dtype=np.int32)[rule]),
+                "graded_at": pa.repeat(pa.scalar(self._now), len(at)),
+            }
+        )
 
     def _ids_at(self, at: Indices) -> Any:
         return _named(self._ids, at)

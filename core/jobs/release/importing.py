@@ -23,14 +23,7 @@ from core.jobs.release.columns import Columns
 from core.journal import RunHeader
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.release import (
-    ReleaseBatch,
-    ReleaseFile,
-    ReleaseRun,
-    documents,
-    known_files,
-    write_release,
-)
+from core.store.queries.release import ReleaseBatch, ReleaseFile, ReleaseRun, documents, known_files, write_release
 
 LARGEST_FILE = 64_000_000
 """Bytes of a case file; those of releases have some ten thousand."""
@@ -122,10 +115,14 @@ def import_release(
         with store.write() as connection:
             write_release(connection, batch)
     return ImportReport(
-        len(cases.cases), tuple(r.report for r in readings), tuple(faults), tuple(cases.rejected),
-        tuple(map(layout.name_of, layout.documents)), _save_cases(release.name, cases.cases) > 0,
+        len(cases.cases),
+        tuple(r.report for r in readings),
+        tuple(faults),
+        tuple(cases.rejected),
+        tuple(map(layout.name_of, layout.documents)),
+        _save_cases(release.name, cases.cases) > 0,
         _save_cases(release.own_cases, _own_cases(readings)),
-    )  # fmt: skip
+    )
 
 
 def _header(layout: Layout, reading: _Reading, set_hash: str, now: float) -> RunHeader:
@@ -191,9 +188,13 @@ class _Reader:
     """Reads models of one copy of a release into columns; ``known`` is what the database has seen of it before."""
 
     def __init__(
-        self, layout: Layout, cases: Sequence[Case], known: Mapping[tuple[str, str], ReleaseFile], now: float,
+        self,
+        layout: Layout,
+        cases: Sequence[Case],
+        known: Mapping[tuple[str, str], ReleaseFile],
+        now: float,
         on_file: Callable[[], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.columns = Columns(layout.release, now)
         self._layout, self._root, self._known, self._on_file = layout, layout.root.resolve(), known, on_file
         self._own: dict[str, Case] = {}
@@ -275,7 +276,11 @@ class _Reader:
         """Return the case that a file brings; its picture is kept again even where the file is as it was."""
         brought = self._layout.release.own_case(data, case_id)
         known = self._own.get(case_id)  # of another folder: what was shown there belongs to the case all the same
-        shared = known is not None and not brought.shown and _same_but_pictures(known, brought.case)
+        shared = (
+            known is not None
+            and not brought.shown
+            and known.model_copy(update={"images": ()}) == brought.case.model_copy(update={"images": ()})
+        )
         case = self._own[case_id] = known if known is not None and shared else brought.case
         own[case_id] = brought._replace(case=case)
         reading.report.remarks += [f"{name}: {fault}" for fault in brought.faults]
@@ -300,7 +305,3 @@ class _Reader:
 
 def _path(model: ModelFolder, case_id: str) -> Path:
     return model.path / f"{case_id}.json"
-
-
-def _same_but_pictures(case: Case, other: Case) -> bool:
-    return case.model_copy(update={"images": ()}) == other.model_copy(update={"images": ()})

@@ -197,7 +197,11 @@ def report(
     if part == "parts":
         yield from (row for one in profiles(trials, slice_) for row in _part_rows(one))
     elif part == "kinds":
-        yield from (row for one in profiles(trials, slice_) for row in _kind_rows(one))
+        for profile in profiles(trials, slice_):
+            counted = profile.trials - sum(profile.excluded.values())
+            for (kind, cause), number in profile.causes.items():
+                shares = {"trials": number, "counted": counted, "share": number / counted if counted else None}
+                yield {**_head(profile.seat, profile.group), "kind": kind, "cause": cause, **shares}
     elif part in ("failures", "ratings"):
         with asked.store.read() as cursor:
             yield from [vars(one) for one in (failures if part == "failures" else ratings)(cursor, trials)]
@@ -234,9 +238,13 @@ def report_suitability(
             counts = {"unjudged": one.unjudged, "judged": found.n, "suitable": found.suitable}
             words = {"reasons": counts_in_words(dict(found.reasons)), "made_by": counts_in_words(one.made_by)}
             yield Row(
-                {"dataset": one.dataset, "cases": one.cases, **counts}, found.share, *found.interval, found.n,
-                more=words, columns=Columns("share", n=None),
-            )  # fmt: skip
+                {"dataset": one.dataset, "cases": one.cases, **counts},
+                found.share,
+                *found.interval,
+                found.n,
+                more=words,
+                columns=Columns("share", n=None),
+            )
         elif found.n:
             for shares in found.fields:
                 rest = {"imputed": shares.share("imputed"), "absent": shares.share("absent"), "n_suitable": shares.n}
@@ -251,18 +259,17 @@ def _part_rows(profile: CareProfile) -> Iterator[Row]:
     found = {name: profile.part(name) for name in PARTS}
     for name, one in (*found.items(), ("acc_conv", profile.acc_conv), ("acc_static", profile.acc_static)):
         yield Row(
-            {**_head(profile.seat, profile.group), "measure": name}, one.value, one.low, one.high, one.n,
+            {**_head(profile.seat, profile.group), "measure": name},
+            one.value,
+            one.low,
+            one.high,
+            one.n,
             more={
-                "n_without": profile.items - one.n, "trials": profile.trials,
+                "n_without": profile.items - one.n,
+                "trials": profile.trials,
                 "excluded": counts_in_words(profile.excluded),
                 "excluded_static": counts_in_words(profile.excluded_static),
             },
-            unit="items", columns=_VALUE,
-        )  # fmt: skip
-
-
-def _kind_rows(profile: CareProfile) -> Iterator[Listed]:
-    counted = profile.trials - sum(profile.excluded.values())
-    for (kind, cause), n in profile.causes.items():
-        shares = {"trials": n, "counted": counted, "share": n / counted if counted else None}
-        yield {**_head(profile.seat, profile.group), "kind": kind, "cause": cause, **shares}
+            unit="items",
+            columns=_VALUE,
+        )

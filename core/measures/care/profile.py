@@ -10,18 +10,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from core.events import COUNTED, EndReason, TagMisuse
-from core.stats.bootstrap import RESAMPLES, SEED, bootstrap_interval, resampled_interval
-from core.stats.intervals import NOTHING, Interval
-from core.stats.proportions import wilson, wilson_if_alike
+from core.stats.bootstrap import RESAMPLES, SEED, bootstrap_interval, column_intervals, resampled_interval
+from core.stats.intervals import NOTHING, Interval, wilson, wilson_if_alike
 from core.stats.ratios import percentiles
-from core.stats.resampling import column_intervals
 from core.store.conditions import doctor_of
 from core.store.database import Store
 from core.store.queries.care import CAUSES, MISUSES, CareQuestion, Cause, FailureKind, trial_rows
@@ -194,17 +192,16 @@ def _efficiencies(items: pd.DataFrame) -> dict[str, Estimate]:
     matrix = wide.to_numpy(dtype=np.float64) * PER_CENT
     columns = [matrix[~np.isnan(matrix[:, i]), i] for i in range(matrix.shape[1])]
     few = len(columns) < _FEW_SEATS
-    bounds = (
-        [resampled_interval(values, shares=False) for values in columns] if few
-        else column_intervals(matrix)
-    )  # fmt: skip
+    bounds = [resampled_interval(values, shares=False) for values in columns] if few else column_intervals(matrix)
     per_word = items.groupby("seat", observed=True)["per_word"].mean()
     return {
         # where no answer is right: what it came to if as many were as Wilson's bound allows
-        str(seat): _estimate(values, found if values.any() else
-                             Interval(0.0, wilson(0, values.size).high * PER_CENT * float(per_word[seat])))
+        str(seat): _estimate(
+            values,
+            found if values.any() else Interval(0.0, wilson(0, values.size).high * PER_CENT * float(per_word[seat])),
+        )
         for seat, values, found in zip(wide.columns, columns, bounds, strict=True)
-    }  # fmt: skip
+    }
 
 
 def _profile(group: str | None, trials: pd.DataFrame, items: pd.DataFrame, efficiency: Estimate) -> CareProfile:
@@ -212,6 +209,11 @@ def _profile(group: str | None, trials: pd.DataFrame, items: pd.DataFrame, effic
     conv, static = values["conv"], values["static"]
     both = ~np.isnan(conv) & ~np.isnan(static)
     acc_conv, acc_static = _mean(conv[both]), _mean(static[both])
+    counted = trials[trials["counted"]]
+    failed = counted["role_breaking"] | counted["abrupt"].notna() | counted["invalid"].notna()
+    found: Counter[str] = Counter(counted["abrupt"].dropna()) + Counter(counted["invalid"].dropna())
+    found["speaks_for_others"] = int(counted["role_breaking"].sum())
+    # "no_tag" ends a conversation and "no_diagnosis" is an answer: no two kinds share a cause
     return CareProfile(
         seat=str(items["seat"].iat[0]),
         doctor=doctor_of(str(items["seat"].iat[0])),
@@ -222,33 +224,20 @@ def _profile(group: str | None, trials: pd.DataFrame, items: pd.DataFrame, effic
         robustness=_mean(1 - values["failed"]),
         acc_conv=acc_conv,
         acc_static=acc_static,
-        penalty=_penalty(acc_conv, acc_static),
+        penalty=(
+            None if acc_conv.value is None or acc_static.value is None else penalty(acc_conv.value, acc_static.value)
+        ),
         conv_all=_mean(conv),
         static_all=_mean(static),
         items=len(items),
         trials=len(trials),
         unpaired=int((np.isnan(conv) != np.isnan(static)).sum()),
-        **_counts(trials),
+        unrated=int((trials["whole"] & trials["rating"].isna()).sum()),
+        failed=int(failed.sum()),
+        excluded=_by_verdict(trials.loc[~trials["counted"], "conv"]),
+        excluded_static=_by_verdict(trials.loc[~trials["static"].isin(COUNTED), "static"]),
+        causes={(kind, cause): found[cause] for kind, causes in CAUSES.items() for cause in causes},
     )
-
-
-def _counts(trials: pd.DataFrame) -> dict[str, Any]:
-    counted = trials[trials["counted"]]
-    failed = counted["role_breaking"] | counted["abrupt"].notna() | counted["invalid"].notna()
-    return {
-        "unrated": int((trials["whole"] & trials["rating"].isna()).sum()),
-        "failed": int(failed.sum()),
-        "excluded": _by_verdict(trials.loc[~trials["counted"], "conv"]),
-        "excluded_static": _by_verdict(trials.loc[~trials["static"].isin(COUNTED), "static"]),
-        "causes": _causes(counted),
-    }
-
-
-def _causes(counted: pd.DataFrame) -> dict[tuple[FailureKind, Cause], int]:
-    found: Counter[str] = Counter(counted["abrupt"].dropna()) + Counter(counted["invalid"].dropna())
-    found["speaks_for_others"] = int(counted["role_breaking"].sum())
-    # "no_tag" ends a conversation and "no_diagnosis" is an answer: no two kinds share a cause
-    return {(kind, cause): found[cause] for kind, causes in CAUSES.items() for cause in causes}
 
 
 def _by_verdict(verdicts: pd.Series) -> dict[str, int]:
@@ -261,10 +250,6 @@ def _accuracy(conv: Floats, static: Floats) -> Estimate:
     mean_conv, mean_static = float(conv.mean()), float(static.mean())
     bounds = penalised_interval(conv, static)
     return Estimate(mean_conv * penalty(mean_conv, mean_static), bounds.low, bounds.high, conv.size)
-
-
-def _penalty(conv: Estimate, static: Estimate) -> float | None:
-    return None if conv.value is None or static.value is None else penalty(conv.value, static.value)
 
 
 def _mean(values: Floats) -> Estimate:

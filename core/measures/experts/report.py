@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 from core.errors import AnamnesisError, UsageError
 from core.measures.base import Asked, Columns, Listed, Row, metric
-from core.measures.experts.figures import (
-    Confusion,
+from core.measures.experts.adjudication import (
     CountAgreement,
     JudgedAnswer,
     against_grader,
@@ -23,8 +22,8 @@ from core.measures.experts.figures import (
 )
 from core.measures.experts.reviewing import ReviewState, state_of
 from core.measures.experts.workbooks import grader_of_release, release_decisions
+from core.measures.graders.agreement import flip_rates
 from core.stats.intervals import Interval
-from core.store.queries.graders import flips
 from core.store.review_records import ASKED, QUESTIONS
 
 _VALUE = Columns("value", "low", "high", "n")
@@ -50,17 +49,24 @@ def report(
         for one in shares(decisions):
             yield Row(
                 {"question": ASKED[one.question], "model": one.model, "yes": one.yes, "n": one.n, "open": one.open},
-                one.yes / one.n if one.n else None, *one.interval, one.n, unit="items",
+                one.yes / one.n if one.n else None,
+                *one.interval,
+                one.n,
+                unit="items",
                 columns=Columns("share", "low", "high", None),
-            )  # fmt: skip
+            )
     elif part == "pairs":
         for pair in pairs(decisions, questions):
             counts = pair.test.counts
             yield {
-                "question": ASKED[pair.question], "first": pair.first, "second": pair.second,
-                "first_only": counts.first_only, "second_only": counts.second_only, "n": sum(counts),
+                "question": ASKED[pair.question],
+                "first": pair.first,
+                "second": pair.second,
+                "first_only": counts.first_only,
+                "second_only": counts.second_only,
+                "n": sum(counts),
                 "p": pair.test.p,
-            }  # fmt: skip
+            }
     else:
         for found in agreement(decisions, questions):
             label = {"question": ASKED[found.question], "measure": found.measure}
@@ -68,10 +74,9 @@ def report(
 
 
 def _release_grader(asked: Asked) -> Iterator[Row]:
-    with asked.store.read() as cursor:
-        twice = flips(cursor)
-    for one in twice:
-        yield _row(one.grader, f"judged the same {one.same} both ways", one.both / one.pairs, one.pairs)
+    for one in flip_rates(asked.store):
+        if one.same != "answer":
+            yield _row(one.grader, f"judged the same {one.same} both ways", one.share, one.pairs)
     try:
         release = grader_of_release(asked.store)
     except AnamnesisError as error:  # the release's files are not here: what is known of graders is shown all the same
@@ -89,17 +94,12 @@ def _review_grader(asked: Asked, state: ReviewState) -> Iterator[Row]:
     beside = against_grader(asked.store, decisions_of(asked.store, state))
     for grader in dict.fromkeys(one.grader for one in beside.judged):
         judged = [one for one in beside.judged if one.grader == grader]
-        yield from _confusion_rows(grader, confusion(judged))
+        table, rates = confusion(judged)
+        names = ("both say right", "grader alone", "experts alone", "both say wrong")
+        yield from (_row(grader, name, count, sum(table)) for name, count in zip(names, table, strict=True))
+        yield from (_row(grader, name, one.value, one.n, one.interval) for name, one in rates.items())
         yield from _count_rows(grader, count_agreement(case_counts(judged)))
         yield from _corrected_rows(asked, state, grader, judged)
-
-
-def _confusion_rows(grader: str, table: Confusion) -> Iterator[Row]:
-    counts = {"both say right": table.both, "grader alone": table.grader_only, "experts alone": table.expert_only,
-              "both say wrong": table.neither}  # fmt: skip
-    figures = {"agreement": table.agreement, "sensitivity": table.sensitivity, "specificity": table.specificity}
-    yield from (_row(grader, name, count, table.n) for name, count in counts.items())
-    yield from (_row(grader, name, one.value, one.n, one.interval) for name, one in figures.items())
 
 
 def _count_rows(grader: str, found: CountAgreement) -> Iterator[Row]:
@@ -107,9 +107,7 @@ def _count_rows(grader: str, found: CountAgreement) -> Iterator[Row]:
     return (_row(grader, name, value, found.n_cases) for name, value in figures.items())
 
 
-def _corrected_rows(
-    asked: Asked, state: ReviewState, grader: str, judged: Iterable[JudgedAnswer]
-) -> Iterator[Row]:  # fmt: skip
+def _corrected_rows(asked: Asked, state: ReviewState, grader: str, judged: Iterable[JudgedAnswer]) -> Iterator[Row]:
     try:
         found = corrected_accuracies(asked.store, state, list(judged))
     except UsageError as error:

@@ -16,6 +16,7 @@ import hashlib
 import random
 import re
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -59,7 +60,17 @@ def draw(pool: Sequence[Candidate], plan: ReviewPlan) -> list[ReviewItem]:
     else:
         chosen = rng.sample(ordered, plan.number)
     rng.shuffle(chosen)
-    return _dealt([one.item for one in chosen], plan, rng)
+    # the shared items go to pairs of annotators in turn, the others to whoever has the fewest
+    pairs = list(combinations(plan.annotators, 2))
+    shared = min(len(chosen), round(plan.shared * len(chosen))) if pairs else 0
+    load: Counter[str] = Counter()
+    dealt: list[tuple[str, tuple[str, ...]]] = []
+    for number, one in enumerate(chosen):
+        who = pairs[number % len(pairs)] if number < shared else (min(plan.annotators, key=load.__getitem__),)
+        load.update(who)
+        dealt.append((one.item, who))
+    rng.shuffle(dealt)  # what is shared does not come first
+    return [ReviewItem(item, number, who) for number, (item, who) in enumerate(dealt, start=1)]
 
 
 def own_order(items: Sequence[ReviewItem], annotator: str, seed: int) -> list[ReviewItem]:
@@ -102,22 +113,6 @@ def _queue(members: Sequence[Candidate], place: dict[str, int], rng: random.Rand
     return [one for _, _, one in sorted(ranked, key=lambda entry: entry[:2])]
 
 
-def _dealt(items: Sequence[str], plan: ReviewPlan, rng: random.Random) -> list[ReviewItem]:
-    """Give the shared items to pairs of annotators in turn, the others to whoever has the fewest."""
-    people = plan.annotators
-    pairs = list(combinations(people, 2))
-    shared = min(len(items), round(plan.shared * len(items))) if pairs else 0
-    load = dict.fromkeys(people, 0)
-    dealt: list[tuple[str, tuple[str, ...]]] = []
-    for number, item in enumerate(items):
-        who = pairs[number % len(pairs)] if number < shared else (min(people, key=lambda name: load[name]),)
-        for name in who:
-            load[name] += 1
-        dealt.append((item, who))
-    rng.shuffle(dealt)  # what is shared does not come first
-    return [ReviewItem(item, number, who) for number, (item, who) in enumerate(dealt, start=1)]
-
-
 NO_PROMPT = "none"
 """The prompt pack of a run in which nobody was prompted."""
 
@@ -146,8 +141,31 @@ def begin_baseline(store: Store, review: Review, items: Sequence[ReviewItem]) ->
     for annotator in review.plan.annotators:
         mine = [cases[one.item] for one in own_order(items, annotator, review.plan.seed)]
         if mine:
-            with JournalWriter(_journal(store, baseline_run(review, annotator))) as journal:
-                journal.append(_header(review, annotator, mine))
+            plan, run_id = review.plan, baseline_run(review, annotator)
+            with JournalWriter(_journal(store, run_id)) as journal:
+                journal.append(
+                    RunHeader(
+                        run_id=run_id,
+                        fingerprint=hashlib.sha256(run_id.encode()).hexdigest(),
+                        protocol=framework().name,
+                        doctor=f"human/{annotator}",
+                        patient=REFERENCE["patient"],
+                        grader=ReferenceGrader.name,
+                        summariser=REFERENCE["summariser"],
+                        prompt_pack=NO_PROMPT,
+                        prompt_hash=NO_PROMPT,
+                        case_set=plan.case_set,
+                        case_set_hash=case_set_hash(mine),
+                        arms=[("vignette", question_type) for question_type in plan.question_types],
+                        trials=1,
+                        seed=plan.seed,
+                        settings={"review": review.name},
+                        code_version=__version__,
+                        source="local",
+                        created_at=review.created_at,
+                        cases=mine,
+                    )
+                )
     fold(store)
 
 
@@ -192,31 +210,6 @@ async def _graded(case: Case, question_type: QuestionType, response: str) -> lis
     answered = Answered(format="vignette", question_type=question_type, response=response)
     grades = grade_answer(case, ReferenceGrader(), ("vignette", question_type), response, ())
     return [answered, *[event async for event in grades]]
-
-
-def _header(review: Review, annotator: str, cases: list[Case]) -> RunHeader:
-    plan, run_id = review.plan, baseline_run(review, annotator)
-    return RunHeader(
-        run_id=run_id,
-        fingerprint=hashlib.sha256(run_id.encode()).hexdigest(),
-        protocol=framework().name,
-        doctor=f"human/{annotator}",
-        patient=REFERENCE["patient"],
-        grader=ReferenceGrader.name,
-        summariser=REFERENCE["summariser"],
-        prompt_pack=NO_PROMPT,
-        prompt_hash=NO_PROMPT,
-        case_set=plan.case_set,
-        case_set_hash=case_set_hash(cases),
-        arms=[("vignette", question_type) for question_type in plan.question_types],
-        trials=1,
-        seed=plan.seed,
-        settings={"review": review.name},
-        code_version=__version__,
-        source="local",
-        created_at=review.created_at,
-        cases=cases,
-    )
 
 
 def _journal(store: Store, run_id: str) -> Path:
@@ -272,16 +265,13 @@ class ReviewState:
 
     def ties_for(self, annotator: str) -> list[ReviewItem]:
         """Return the items on which two others differ and that wait for, or have, this annotator's word."""
-        return [
-            one for one in self.items if annotator not in one.annotators and self.questions_for(one, annotator)
-        ]  # fmt: skip
+        return [one for one in self.items if annotator not in one.annotators and self.questions_for(one, annotator)]
 
     def open_ties(self) -> list[ReviewItem]:
         """Return the items with a tie that nobody has broken."""
         return [
-            one for one in self.items
-            if any(self._tied(one, q) and self._third(one, q) is None for q in self.questions)
-        ]  # fmt: skip
+            one for one in self.items if any(self._tied(one, q) and self._third(one, q) is None for q in self.questions)
+        ]
 
     def complete(self, item: ReviewItem, annotator: str) -> bool:
         """Say whether an annotator has answered everything asked of an item."""
@@ -316,9 +306,10 @@ class ReviewState:
     def _third(self, item: ReviewItem, question: str) -> str | None:
         """Return who broke a tie first."""
         held = [
-            one for (name, who, asked), one in self.said.items()
+            one
+            for (name, who, asked), one in self.said.items()
             if name == item.item and asked == question and who not in item.annotators and one.value is not None
-        ]  # fmt: skip
+        ]
         return min(held, key=lambda one: one.annotated_at).annotator if held else None
 
 
@@ -349,7 +340,7 @@ def states(store: Store) -> list[ReviewState]:
         return [
             ReviewState(held, rows.items_of(cursor, held.review_id), said.get(held.review_id, {}))
             for held in rows.reviews(cursor)
-        ]  # fmt: skip
+        ]
 
 
 def state_of(store: Store, review: str) -> ReviewState:
@@ -501,10 +492,11 @@ def blinded_dialogue(events: Sequence[Event], models: Sequence[str] = ()) -> lis
     """Return the dialogue alone, names blacked out: answers, verdicts, calls and failures would tell whose it is."""
     kept = [event for event in events if isinstance(event, Utterance | Misused | Ended)]
     return [
-        event.model_copy(update={"text": hidden(event.text, models)}) if isinstance(event, Utterance)
+        event.model_copy(update={"text": hidden(event.text, models)})
+        if isinstance(event, Utterance)
         else event.model_copy(update={"detail": ""})
         for event in kept
-    ]  # fmt: skip
+    ]
 
 
 def _blacked_out(found: re.Match[str]) -> str:

@@ -16,7 +16,7 @@ import io
 import re
 import time
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -26,7 +26,7 @@ import orjson
 from core.datasets.published import RELEASE_DATASETS
 from core.errors import AnamnesisError, UsageError
 from core.frameworks.base import Arm, released
-from core.measures.experts.figures import (
+from core.measures.experts.adjudication import (
     IMPORTED,
     RELEASE,
     CaseCount,
@@ -40,7 +40,6 @@ from core.store.database import Store
 from core.store.queries.release import ReleasedRun, document, released_runs
 from core.store.queries.reviews import (
     Annotation,
-    Span,
     add_annotations,
     annotation_history,
     annotations_of,
@@ -108,7 +107,11 @@ def _of_sheet(title: str, rows: Iterator[Row], annotator: str) -> Iterator[Workb
     for number, row in enumerate(rows, start=1):
         case = row[0] if row else None
         if case == "case_id":
-            columns = _columns(row)
+            columns = {
+                index: _QUESTIONS[cell[:2]]
+                for index, cell in enumerate(row)
+                if isinstance(cell, str) and cell[:2] in _QUESTIONS
+            }
             words = {cell: index for index, cell in enumerate(row) if cell in (_CONVERSATION, _DIAGNOSIS)}
         elif columns and case is not None:
             where = f"annotator {annotator}, sheet {title}, row {number}"
@@ -120,14 +123,6 @@ def _of_sheet(title: str, rows: Iterator[Row], annotator: str) -> Iterator[Workb
         raise AnamnesisError(
             f"The sheet {title} of annotator {annotator} has no header with case_id and {', '.join(_QUESTIONS)}."
         )
-
-
-def _columns(header: Row) -> dict[int, Question]:
-    return {
-        index: _QUESTIONS[cell[:2]]
-        for index, cell in enumerate(header)
-        if isinstance(cell, str) and cell[:2] in _QUESTIONS
-    }
 
 
 def _answer(cell: Any, where: str) -> Answer:
@@ -185,10 +180,12 @@ def grader_of_release(store: Store) -> GraderOfRelease:
     counted = [case for case in cases if case.right is not None]
     if run is None:
         return GraderOfRelease(
-            len(cases), len(counted), None,
+            len(cases),
+            len(counted),
+            None,
             "The experts judged GPT-4’s answers, and this part of the release lacks GPT-4’s results: the printed "
             "figure cannot be computed from it.",
-        )  # fmt: skip
+        )
     return GraderOfRelease(len(cases), len(counted), count_agreement(counts_beside(counted, run)))
 
 
@@ -196,9 +193,10 @@ def counts_beside(cases: Sequence[GradedCase], run: ReleasedRun) -> list[CaseCou
     """Return the counts of experts and grader on the cases that both have."""
     by_id = {case.case_key.rpartition("_")[2]: case.case_key for case in run.cases}
     rest = [
-        case.case_key for case in sorted(run.cases, key=lambda case: case.position)
+        case.case_key
+        for case in sorted(run.cases, key=lambda case: case.position)
         if case.dataset == RELEASE_DATASETS["medqa_usmle"] and case.specialty == "Dermatology"
-    ]  # fmt: skip
+    ]
     found = []
     for case in cases:
         place = case.number - _OWN_ID
@@ -221,7 +219,7 @@ def read_grader_file(content: bytes) -> list[GradedCase]:
         GradedCase(int(head.removeprefix("case_")), trials, _count(cell, head))
         for head, cell in zip(heads, right, strict=True)
         if head.startswith("case_")
-    ]  # fmt: skip
+    ]
 
 
 def _count(cell: str, head: str) -> int | None:
@@ -271,14 +269,21 @@ def export_annotations(store: Store, out: TextIO) -> int:
             model, name = HIDDEN, f"item {numbers.get((one.review_id, one.item), '?')}"
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(one.annotated_at))
         writer.writerow(
-            [name, model, case, one.annotator, one.question, one.value or "", one.comment, one.reason,
-             _highlights(one.spans), review.name if review else one.review_id, at]
-        )  # fmt: skip
+            [
+                name,
+                model,
+                case,
+                one.annotator,
+                one.question,
+                one.value or "",
+                one.comment,
+                one.reason,
+                (orjson.dumps([vars(span) for span in one.spans]).decode() if one.spans else ""),
+                review.name if review else one.review_id,
+                at,
+            ]
+        )
     return len(rows)
-
-
-def _highlights(spans: tuple[Span, ...]) -> str:
-    return orjson.dumps([vars(span) for span in spans]).decode() if spans else ""
 
 
 COLUMNS = ("item", "model", "case", "annotator", "question", "value", "comment")
@@ -339,42 +344,31 @@ def import_csv(store: Store, content: bytes) -> Imported:
             "The CSV lacks columns: it needs item (or model and case), annotator, question and value; comment may "
             "stand beside them."
         )
-    talks = _single_talks(store, [row for _, row in rows])
-    taken: list[Annotation] = []
+    pairs = [(_cell(row, "model"), _cell(row, "case")) for _, row in rows if not _cell(row, "item")]
+    with store.read() as cursor:
+        talks = {pair: list(held) for pair, held in conversations_on(cursor, pairs).items()}
+    taken: dict[int, Annotation] = {}
     rejected: list[tuple[int, str]] = []
     for line, row in rows:
         try:
-            taken.append(_annotation(row, talks))
+            question, value = _cell(row, "question"), _cell(row, "value").lower()
+            if question not in QUESTIONS:
+                raise UsageError(f"question {question[:40]!r} is none of {', '.join(QUESTIONS)}.")
+            if value not in ANSWERS:
+                raise UsageError(f"value {value[:40]!r} is neither yes nor no.")
+            if not _cell(row, "annotator"):
+                raise UsageError("annotator is empty.")
+            item = str(_item(row, talks))
+            said = (_cell(row, "annotator"), question, value, _cell(row, "comment"))
+            taken[line] = Annotation(item, *said, review_id=IMPORTED)
         except UsageError as error:
             rejected.append((line, str(error)))
-    kept, gone = _with_known_trials(store, taken)
-    lines = {id(one): line for one, line in zip(taken, _taken_lines(rows, rejected), strict=True)}
-    rejected += [(lines[id(one)], f"There is no stored trial for {one.item}.") for one in gone]
-    return _add(store, kept, tuple(sorted(rejected)))
-
-
-def _taken_lines(rows: Sequence[tuple[int, object]], rejected: Sequence[tuple[int, str]]) -> list[int]:
-    refused = {line for line, _ in rejected}
-    return [line for line, _ in rows if line not in refused]
-
-
-def _single_talks(store: Store, rows: Iterable[Mapping[str, str | None]]) -> dict[tuple[str, str], list[str]]:
-    """Return (model, case) → the stored conversations on it, for the rows that name no item."""
-    pairs = [(_cell(row, "model"), _cell(row, "case")) for row in rows if not _cell(row, "item")]
+    trials = {one.item: parse_item(one.item).trial_id for one in taken.values()}
     with store.read() as cursor:
-        return {pair: list(talks) for pair, talks in conversations_on(cursor, pairs).items()}
-
-
-def _annotation(row: Mapping[str, str | None], talks: Mapping[tuple[str, str], Sequence[str]]) -> Annotation:
-    question, value = _cell(row, "question"), _cell(row, "value").lower()
-    if question not in QUESTIONS:
-        raise UsageError(f"question {question[:40]!r} is none of {', '.join(QUESTIONS)}.")
-    if value not in ANSWERS:
-        raise UsageError(f"value {value[:40]!r} is neither yes nor no.")
-    if not _cell(row, "annotator"):
-        raise UsageError("annotator is empty.")
-    item = _item(row, talks)
-    return Annotation(str(item), _cell(row, "annotator"), question, value, _cell(row, "comment"), review_id=IMPORTED)
+        known = subjects(cursor, [trial for trial in trials.values() if trial])
+    there = {one.item for one in taken.values() if not trials[one.item] or trials[one.item] in known}
+    rejected += [(n, f"There is no stored trial for {a.item}.") for n, a in taken.items() if a.item not in there]
+    return _add(store, [one for one in taken.values() if one.item in there], tuple(sorted(rejected)))
 
 
 def _item(row: Mapping[str, str | None], talks: Mapping[tuple[str, str], Sequence[str]]) -> Item:
@@ -387,27 +381,21 @@ def _item(row: Mapping[str, str | None], talks: Mapping[tuple[str, str], Sequenc
     return Item("talk", trial_id=held[0]) if len(held) == 1 else Item("release", model=model, case_key=case)
 
 
-def _with_known_trials(store: Store, new: Sequence[Annotation]) -> tuple[list[Annotation], list[Annotation]]:
-    """Part annotations into those whose trial is stored, or that need none, and the others."""
-    trials = {one.item: parse_item(one.item).trial_id for one in new}
-    with store.read() as cursor:
-        known = subjects(cursor, [trial for trial in trials.values() if trial])
-    there = [one for one in new if not trials[one.item] or trials[one.item] in known]
-    return there, [one for one in new if trials[one.item] and trials[one.item] not in known]
-
-
 def _import_rows(store: Store, rows: Sequence[WorkbookRow]) -> Imported:
     pairs = [(row.model, f"{released('experts').name}/{row.case}") for row in rows]
     with store.read() as cursor:
         talks = conversations_on(cursor, pairs)
     new = [
         Annotation(
-            str(matching_item(row, pair, talks.get(pair, {}))), f"release {row.annotator}", question, answer,
+            str(matching_item(row, pair, talks.get(pair, {}))),
+            f"release {row.annotator}",
+            question,
+            answer,
             review_id=RELEASE,
         )
         for row, pair in zip(rows, pairs, strict=True)
         for question, answer in row.answers.items()
-    ]  # fmt: skip
+    ]
     return _add(store, new, ())
 
 
@@ -433,11 +421,12 @@ def _add(store: Store, new: Sequence[Annotation], rejected: tuple[tuple[int, str
         held = {
             (one.review_id, one.item, one.annotator, one.question): (one.value, one.comment)
             for one in annotations_of(connection)
-        }  # fmt: skip
+        }
         fresh = [
-            one for one in new
+            one
+            for one in new
             if held.get((one.review_id, one.item, one.annotator, one.question)) != (one.value, one.comment)
-        ]  # fmt: skip
+        ]
         added = add_annotations(connection, fresh)
     items = {one.item for one in new}
     stored = sum(parse_item(item).kind in ("talk", "answer") for item in items)

@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
-from typing import Literal
+from itertools import combinations, product
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import UsageError
 from core.events import COUNTED
-from core.stats.agreement_resampled import Estimate, agreement_by_case, many_judges_by_case
+from core.stats.agreement import Estimate, agreement_by_case, many_judges_by_case
 from core.stats.intervals import Interval
 from core.stats.ratios import ratio_intervals
 from core.store.database import Store
-from core.store.queries.graders import FlipCount, GraderHeld, VerdictCount, flip_counts, graders_held, verdict_counts
+from core.store.queries.graders import GraderHeld, VerdictCount, flip_counts, graders_held, verdict_counts
 from core.store.selection import Selection
 
 NOT_JUDGED = -1
@@ -63,16 +63,22 @@ class Judged:
         return Judged(tuple(graders), counts)
 
     def narrowed(
-        self, case_set: str = "", models: Sequence[str] = (), formats: Sequence[str] = (),
+        self,
+        case_set: str = "",
+        models: Sequence[str] = (),
+        formats: Sequence[str] = (),
         question_types: Sequence[str] = (),
-    ) -> Judged:  # fmt: skip
+    ) -> Judged:
         """Return the answers to a case set by these models in these formats and question types; none named is all."""
         prefix = f"{case_set}/" if case_set else ""
         counts = [
-            one for one in self.counts
-            if one.case_key.startswith(prefix) and (not models or one.model in models)
-            and (not formats or one.format in formats) and (not question_types or one.question_type in question_types)
-        ]  # fmt: skip
+            one
+            for one in self.counts
+            if one.case_key.startswith(prefix)
+            and (not models or one.model in models)
+            and (not formats or one.format in formats)
+            and (not question_types or one.question_type in question_types)
+        ]
         return Judged(self.graders, counts)
 
     def place(self, name: str) -> int:
@@ -101,7 +107,7 @@ Kinds = Literal["right or not", "all kinds"]
 KINDS: tuple[Kinds, ...] = ("right or not", "all kinds")
 OF_TWO = {"percent_agreement": "percent agreement", "cohen_kappa": "Cohen's kappa", "gwet_ac": "Gwet's AC1"}
 OF_MANY = {"percent_agreement": "percent agreement", "fleiss_kappa": "Fleiss' kappa", "gwet_ac": "Gwet's AC1"}
-"""Name of a coefficient's function → its name in words."""
+"""Coefficient, as ``core.stats.agreement`` calls it → its name in words."""
 Ints = NDArray[np.int64]
 
 
@@ -127,16 +133,30 @@ def pair_agreements(judged: Judged, kinds: Sequence[Kinds] = KINDS) -> list[Grad
     alike: dict[bytes, list[_Said]] = {}  # pairs that judged the same cases are resampled together
     for said in spoken:
         alike.setdefault(said.case_set, []).append(said)
-    found = {said.graders: one for members in alike.values() for said, one in _pairs(members, kinds)}
+    found: dict[tuple[str, ...], list[GraderAgreement]] = {}
+    for members in alike.values():
+        tables = []
+        for said, kind in product(members, kinds):
+            codes, table = said.codes_as(kind), np.zeros((said.n_cases, _SIZE[kind], _SIZE[kind]))
+            np.add.at(table, (said.cases, codes[:, 0], codes[:, 1]), said.answers)
+            tables.append(table)
+        for (said, kind), estimates in zip(product(members, kinds), agreement_by_case(tables), strict=True):
+            found.setdefault(said.graders, []).append(said.result(kind, estimates, OF_TWO))
     return [one for said in spoken for one in found[said.graders]]
 
 
 def common_agreement(judged: Judged, kinds: Sequence[Kinds] = KINDS) -> list[GraderAgreement]:
     """Return the agreement of all graders on the answers that all judged; nothing for fewer than three."""
-    if len(judged.graders) < 3:
-        return []
     said = _said(judged, range(len(judged.graders)))
-    return [_common(said, kind) for kind in kinds] if said.n else []
+    found = []
+    for kind in kinds if len(judged.graders) > 2 and said.n else ():
+        codes = said.codes_as(kind)
+        chosen = np.stack([(codes == code).sum(axis=1) for code in range(_SIZE[kind])], axis=1)
+        patterns, which = np.unique(chosen, axis=0, return_inverse=True)
+        held = np.zeros((said.n_cases, len(patterns)))
+        np.add.at(held, (said.cases, which.reshape(-1)), said.answers)
+        found.append(said.result(kind, many_judges_by_case(patterns, held), OF_MANY))
+    return found
 
 
 def cross_table(judged: Judged, first: str, second: str) -> Ints:
@@ -193,28 +213,6 @@ def _said(judged: Judged, places: Sequence[int]) -> _Said:
     return _Said(graders, cases.reshape(-1), codes[every], judged.answers[every], left_out, held.tobytes())
 
 
-def _pairs(members: Sequence[_Said], kinds: Sequence[Kinds]) -> list[tuple[_Said, list[GraderAgreement]]]:
-    tables = [_table(said, kind) for said in members for kind in kinds]
-    estimates = iter(agreement_by_case(tables))
-    return [(said, [said.result(kind, next(estimates), OF_TWO) for kind in kinds]) for said in members]
-
-
-def _table(said: _Said, kinds: Kinds) -> NDArray[np.float64]:
-    """Return case × first's verdict × second's: how many answers."""
-    codes, table = said.codes_as(kinds), np.zeros((said.n_cases, _SIZE[kinds], _SIZE[kinds]))
-    np.add.at(table, (said.cases, codes[:, 0], codes[:, 1]), said.answers)
-    return table
-
-
-def _common(said: _Said, kinds: Kinds) -> GraderAgreement:
-    codes = said.codes_as(kinds)
-    chosen = np.stack([(codes == code).sum(axis=1) for code in range(_SIZE[kinds])], axis=1)
-    patterns, which = np.unique(chosen, axis=0, return_inverse=True)
-    held = np.zeros((said.n_cases, len(patterns)))
-    np.add.at(held, (said.cases, which.reshape(-1)), said.answers)
-    return said.result(kinds, many_judges_by_case(patterns, held), OF_MANY)
-
-
 @dataclass(frozen=True)
 class FlipRate:
     """``both`` of ``pairs`` that a grader met more than once were judged right at one time and not at another.
@@ -240,23 +238,15 @@ def flip_rates(store: Store, runs: Sequence[str] | None = None) -> list[FlipRate
     """Return the flip rates of every grader that met anything again, in all runs or in some."""
     with store.read() as cursor:
         counts = flip_counts(cursor, runs)
-    kinds = sorted({(one.grader, one.same) for one in counts})
-    by_answer: dict[int, dict[tuple[str, str], FlipCount]] = {}
-    for one in counts:
-        by_answer.setdefault(one.right_answer, {})[one.grader, one.same] = one
-    both, pairs = (_flip_table(by_answer.values(), kinds, name) for name in ("both", "pairs"))
-    intervals = ratio_intervals(both, pairs) if kinds else []
-    return [_rate(kind, counts, interval) for kind, interval in zip(kinds, intervals, strict=True)]
-
-
-def _rate(kind: tuple[str, str], counts: Sequence[FlipCount], interval: Interval) -> FlipRate:
-    mine = [one for one in counts if (one.grader, one.same) == kind]
-    pairs, both, verdicts = (sum(getattr(one, name) for one in mine) for name in ("pairs", "both", "verdicts"))
-    return FlipRate(*kind, pairs=pairs, both=both, verdicts=verdicts, interval=interval)
-
-
-def _flip_table(
-    by_answer: Iterable[Mapping[tuple[str, str], FlipCount]], kinds: Sequence[tuple[str, str]], name: str
-) -> list[list[int]]:
-    """Return right answer × kind: how many pairs, or how many judged both ways."""
-    return [[getattr(held[kind], name) if kind in held else 0 for kind in kinds] for held in by_answer]
+    if counts.empty:
+        return []
+    kind, order = ["grader", "same"], counts["right_answer"].unique()
+    wide = counts.pivot(index="right_answer", columns=kind, values=["both", "pairs"]).fillna(0).loc[order]
+    both, pairs = (wide[name].sort_index(axis=1).to_numpy() for name in ("both", "pairs"))
+    intervals = ratio_intervals(both, pairs)
+    sums = counts.groupby(kind, sort=True)[["pairs", "both", "verdicts"]].sum().reset_index()
+    rows: Iterable[Any] = sums.itertuples()
+    return [
+        FlipRate(one.grader, one.same, one.pairs, one.both, one.verdicts, interval)
+        for one, interval in zip(rows, intervals, strict=True)
+    ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import orjson
@@ -18,10 +18,10 @@ import pandas as pd
 from core.agents.base import Dialogue
 from core.case import Case
 from core.measures.base import Asked, Columns, Evidence, Measure, Record, Row, Score, metric
-from core.measures.ledger.marks import LedgerFacts, Share, TopicRow, in_short, ledger, ledger_facts
+from core.measures.ledger.marks import LedgerFacts, in_short, ledger, ledger_facts
 from core.measures.missing import measure_missing
-from core.stats.intervals import NOTHING
-from core.stats.resampling import column_intervals
+from core.stats.bootstrap import column_intervals
+from core.stats.intervals import NOTHING, Interval
 from core.store.database import Store
 from core.store.queries.facts import MARKS, all_facts_saved, facts_from_json, ledger_scores, talk_sums, topic_sums
 from core.store.queries.failures import CaseKey, WrongAnswer, dialogues
@@ -43,6 +43,7 @@ class FactsLedger(Measure):
     """
 
     name = "facts_ledger"
+    title = "Facts asked for and told"
     version: ClassVar[str] = "5"
     reads: ClassVar[Trials] = "consultations"
     against: ClassVar[Lists | None] = "fact_sets"
@@ -72,13 +73,15 @@ def kept_facts(store: Store, selection: Selection | None = None) -> dict[str, Le
     with store.read() as cursor:
         rows = ledger_scores(cursor, LEDGER, _SHORT, selection)
     return {
-        trial: LedgerFacts(int(never), int(unasked), _turns(leaked), coverage, int(turns))
+        trial: LedgerFacts(
+            int(never),
+            int(unasked),
+            tuple(one["turn"] for one in orjson.loads(leaked)) if leaked else (),
+            coverage,
+            int(turns),
+        )
         for trial, never, unasked, coverage, turns, leaked in rows
     }
-
-
-def _turns(evidence: str | None) -> tuple[int, ...]:
-    return tuple(one["turn"] for one in orjson.loads(evidence)) if evidence else ()
 
 
 class Facts:
@@ -101,15 +104,22 @@ class Facts:
         missing = [trial for trial in trials if trial not in found and trials[trial] in self._cases]
         with self._store.read() as cursor:
             talks = dialogues(cursor, missing)
-        return found | {trial: self._made(self._cases[trials[trial]], talk) for trial, talk in talks.items()}
-
-    def _made(self, case: Case, dialogue: Dialogue) -> LedgerFacts:
-        return _made(case, dialogue, self._saved.get((case.case_key, case.content_hash)))
+        for trial, talk in talks.items():
+            case = self._cases[trials[trial]]
+            found[trial] = _made(case, talk, self._saved.get((case.case_key, case.content_hash)))
+        return found
 
 
 @functools.lru_cache(maxsize=_KEPT_LEDGERS)
 def _made(case: Case, dialogue: Dialogue, saved: tuple[AtomicFact, ...] | None) -> LedgerFacts:
     return ledger_facts(case, dialogue, saved)
+
+
+class Share(NamedTuple):
+    """A mean over cases with its 95 % interval; ``value`` is NaN where there is no case."""
+
+    value: float
+    interval: Interval
 
 
 @dataclass(frozen=True)
@@ -132,25 +142,32 @@ class TalkRow:
     with_withheld: Share
 
 
-def topic_rows(sums: pd.DataFrame) -> dict[str, list[TopicRow]]:
-    """Return model → a row for each of its topics in the order of a history, from ``topic_sums``."""
+def topic_rows(sums: pd.DataFrame) -> list[Row]:
+    """Return what became of the facts: a row for each model, topic in the order of a history, and mark.
+
+    From ``topic_sums``; the estimate is the mean over cases of the share within a case. ``n_facts`` are those of the
+    topic over all conversations.
+    """
     if sums.empty:
-        return {}
+        return []
     shares = sums[["model", "topic", "case_key"]].copy()
     for mark in MARKS:
         shares[mark] = sums[mark] / sums["facts"]
     figures = _figures(shares.pivot(index="case_key", columns=["model", "topic"], values=list(MARKS)))
     totals = sums.groupby(["model", "topic"])["facts"].agg(["size", "sum"])
-    return {
-        model: [
-            TopicRow(
-                topic, int(totals.loc[(model, topic), "size"]), int(totals.loc[(model, topic), "sum"]),
-                *(figures[mark, model, topic] for mark in MARKS),
-            )
-            for topic in TOPICS if (model, topic) in totals.index
-        ]
+    return [
+        Row(
+            {"model": model, "topic": topic, "mark": mark},
+            figures[mark, model, topic].value,
+            *figures[mark, model, topic].interval,
+            int(totals.loc[(model, topic), "size"]),
+            more={"n_facts": int(totals.loc[(model, topic), "sum"])},
+        )
         for model in sorted(sums["model"].unique())
-    }  # fmt: skip
+        for topic in TOPICS
+        if (model, topic) in totals.index
+        for mark in MARKS
+    ]
 
 
 def talk_rows(sums: pd.DataFrame, judged: pd.DataFrame | None = None) -> list[TalkRow]:
@@ -161,19 +178,19 @@ def talk_rows(sums: pd.DataFrame, judged: pd.DataFrame | None = None) -> list[Ta
     leaks = _shares(sums, "marked", ("with_leaked",))
     faults = _shares(judged, "judged", ("with_invented", "with_withheld")) if judged is not None else {}
     looked = {} if judged is None else {str(m): int(n) for m, n in judged.groupby("model")["judged"].sum().items()}
-    groups = ((str(model), held) for model, held in sums.groupby("model", sort=False))
-    return [_talk_row(model, held, looked.get(model, 0), leaks | faults) for model, held in groups]
-
-
-def _talk_row(model: str, held: pd.DataFrame, judged: int, shares: Mapping[tuple[str, ...], Share]) -> TalkRow:
-    counts = held[["marked", "missing", "broken"]].sum()
-    leaked, invented, withheld = (
-        shares.get((name, model), _NOTHING) for name in ("with_leaked", "with_invented", "with_withheld")
-    )
-    return TalkRow(
-        model, int((held["marked"] > 0).sum()), int(counts["marked"]), int(counts["missing"]), int(counts["broken"]),
-        leaked, judged, invented, withheld,
-    )  # fmt: skip
+    shares = leaks | faults
+    return [
+        TalkRow(
+            model,
+            cases=int((held["marked"] > 0).sum()),
+            conversations=int(held["marked"].sum()),
+            missing=int(held["missing"].sum()),
+            broken=int(held["broken"].sum()),
+            judged=looked.get(model, 0),
+            **{name: shares.get((name, model), _NOTHING) for name in ("with_leaked", "with_invented", "with_withheld")},
+        )
+        for model, held in ((str(model), held) for model, held in sums.groupby("model", sort=False))
+    ]
 
 
 def _shares(sums: pd.DataFrame, of: str, names: Sequence[str]) -> dict[tuple[str, ...], Share]:
@@ -200,9 +217,12 @@ _NOTHING = Share(float("nan"), NOTHING)
 
 
 @metric(
-    "ledger", "run", "models", "cases",
+    "ledger",
+    "run",
+    "models",
+    "cases",
     empty="There is no conversation whose facts can be marked: run a campaign with a multi-turn arm.",
-)  # fmt: skip
+)
 def report(
     asked: Asked,
     part: Annotated[
@@ -217,14 +237,13 @@ def report(
     if part == "conversations":
         for talk in talk_rows(sums):
             yield Row(
-                {"model": talk.model}, talk.with_leaked.value, *talk.with_leaked.interval, talk.cases,
-                {"broken off": talk.broken, "not marked": talk.missing}, {"n_conversations": talk.conversations},
+                {"model": talk.model},
+                talk.with_leaked.value,
+                *talk.with_leaked.interval,
+                talk.cases,
+                {"broken off": talk.broken, "not marked": talk.missing},
+                {"n_conversations": talk.conversations},
                 columns=Columns("with_leaked", excluded="excluded"),
-            )  # fmt: skip
+            )
         return
-    for model, rows in topic_rows(sums).items():
-        for row in rows:
-            for mark in MARKS:
-                share: Share = getattr(row, mark)
-                label = {"model": model, "topic": row.topic, "mark": mark}
-                yield Row(label, share.value, *share.interval, row.cases, more={"n_facts": row.facts})
+    yield from topic_rows(sums)

@@ -25,10 +25,8 @@ from core.agents.ledger_models import Judged, Mark
 from core.case import Case
 from core.knowledge.base import knowledge, words_of_name
 from core.measures.ledger.replies import Reply, reply_to, tells, without_notes
-from core.stats.intervals import Interval
 from core.text.facts import AtomicFact, facts_of
 from core.text.matching import Known, Pool, asks_by_name, asks_for, pool_of
-from core.text.topics import Topic
 
 
 @dataclass(frozen=True)
@@ -51,8 +49,10 @@ class Measured:
 
 
 MEASURED: dict[Mark, Measured] = {
-    "asked": Measured(37, 98, 41), "volunteered": Measured(3, 6, 16), "never_elicited": Measured(26, 31, 78),
-}  # fmt: skip
+    "asked": Measured(37, 98, 41),
+    "volunteered": Measured(3, 6, 16),
+    "never_elicited": Measured(26, 31, 78),
+}
 """On the 135 facts that a patient can tell of eight held-out dialogues, which no rule was made for; tests measure anew.
 
 Their patients avoid the vignette's words on purpose, so that talk of models is easier. Who volunteered a fact and who
@@ -105,21 +105,16 @@ class _Exchange:
 def ledger(case: Case, dialogue: Sequence[Turn], facts: Sequence[AtomicFact] | None = None) -> Ledger:
     """Mark every fact of a case on a dialogue; ``facts`` replaces the case's own list."""
     pool = pool_of(case, facts_of(case, facts))
-    exchanges = list(_exchanges(dialogue))
-    marks = tuple(_mark(known, exchanges, pool) for known in pool.known)
-    names = _hidden_names(case)
-    return Ledger(case.case_key, len(dialogue), marks, tuple(e.turn for e in exchanges if _names(e.text, names)))
-
-
-def _exchanges(dialogue: Sequence[Turn]) -> list[_Exchange]:
-    found: list[_Exchange] = []
+    exchanges: list[_Exchange] = []
     question, question_turn = "", None
     for number, turn in enumerate(dialogue):
         if turn.role == "doctor":
             question, question_turn = without_notes(turn.text), number
         else:
-            found.append(_Exchange(number, question_turn, question, turn.text, reply_to(question, turn.text)))
-    return found
+            exchanges.append(_Exchange(number, question_turn, question, turn.text, reply_to(question, turn.text)))
+    marks = tuple(_mark(known, exchanges, pool) for known in pool.known)
+    names = _hidden_names(case)
+    return Ledger(case.case_key, len(dialogue), marks, tuple(e.turn for e in exchanges if _names(e.text, names)))
 
 
 def _mark(known: Known, exchanges: Sequence[_Exchange], pool: Pool) -> FactMark:
@@ -127,9 +122,11 @@ def _mark(known: Known, exchanges: Sequence[_Exchange], pool: Pool) -> FactMark:
         if tells(exchange.reply, exchange.question, known, exchange.text, pool.cared_for):
             asked = asks_for(exchange.question, known)
             return FactMark(
-                known.fact, "asked" if asked else "volunteered", exchange.turn,
+                known.fact,
+                "asked" if asked else "volunteered",
+                exchange.turn,
                 exchange.question_turn if asked else None,
-            )  # fmt: skip
+            )
     named = (exchange.question_turn for exchange in exchanges if asks_by_name(exchange.question, known))
     return FactMark(known.fact, "never_elicited", question_turn=next(named, None))
 
@@ -174,27 +171,6 @@ def disagreements(of: Ledger, judged: Judged) -> list[Disagreement]:
             turn = mark.turn if mark.turn is not None else theirs.turn if theirs else None
             found.append(Disagreement(mark.fact.id, turn, mark.mark, theirs.mark if theirs else "no mark"))
     return found
-
-
-@dataclass(frozen=True)
-class Share:
-    """A mean over cases with its 95 % interval; ``value`` is NaN where there is no case."""
-
-    value: float
-    interval: Interval
-
-
-@dataclass(frozen=True)
-class TopicRow:
-    """What became of the facts of a topic; shares are means over cases of the share within a case."""
-
-    topic: Topic
-    cases: int
-    facts: int
-    """Facts of the topic over all conversations."""
-    asked: Share
-    volunteered: Share
-    never_elicited: Share
 
 
 def coverage(of: Ledger, told_only: bool = True) -> list[tuple[int, float]]:

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from core.case import sentences
+from core.text.claims import Claim, Reading, read
 from core.text.matching import FEMALE, MALE, TIME_WEIGHT, Known, Wording, is_steady, says_little_else
 from core.text.negation import NO, UNKNOWN, YES
 from core.text.quantities import Quantity, any_agrees, said_age
-from core.text.reading import Claim, Reading, read
 from core.text.topics import topics_asked
 from core.vocabulary import Words, cues
 
@@ -84,7 +84,16 @@ def reply_to(question: str, text: str) -> Reply:
     """Read a reply together with its question."""
     reading, asked = read(text), read(question)
     polarity = polarity_of(text)
-    own = frozenset(_own(text))
+    claims: set[Claim] = set()
+    for statement in statements_of(text):
+        if does_not_know(statement) and not re.search(r"\b(?:recall|remember)\b", statement, _I):
+            continue
+        for piece in _pieces(statement) if _FINE.search(statement) else (statement,):
+            fine = bool(_FINE.search(piece))
+            claims |= {(concept, denied or fine) for concept, denied in read(piece).claims}
+        if of_another(statement):  # "no other wounds like this one" does not deny this one
+            claims -= {claim for claim in read(statement).claims if claim[1]}
+    own = frozenset(claims)
     added: set[Claim] = set()
     stated = {concept for concept, _ in own}
     if polarity in ("yes", "no"):
@@ -98,7 +107,11 @@ def reply_to(question: str, text: str) -> Reply:
             if polarity == "yes" or not concepts & {c for c, denied in own if not denied}:
                 added |= {(concept, polarity == "no") for concept in concepts - stated}
     elif polarity is None:
-        added |= _denied_members(question, own, stated)
+        # the rest of the members of which the reply denies a word ("my joints are fine" → no pain there)
+        refuted = {concept for concept, no in own if no}
+        for concepts in (read(member).concepts for member in members_of(question)):
+            if concepts & refuted:
+                added |= {(concept, True) for concept in concepts - stated}
     age = said_age(text, _ABOUT_AGE.are_in(question.lower()))
     quantities = (*reading.quantities, age) if age else reading.quantities
     return Reply(polarity, own, own | added, asked.concepts, quantities, reading)
@@ -106,17 +119,13 @@ def reply_to(question: str, text: str) -> Reply:
 
 def polarity_of(text: str) -> Polarity | None:
     """Return whether a reply says yes, no, or that it does not know; ``None`` where it just tells."""
-    if UNKNOWN.search(text) and not _tells_besides(text):
-        return "unknown"
+    if UNKNOWN.search(text):
+        rest = [read(s) for s in statements_of(text) if not UNKNOWN.search(s)]
+        if not any(one.concepts or one.quantities for one in rest):  # nothing is told in another sentence
+            return "unknown"
     if NO.search(text) or _MISSED.search(text):
         return "no"
     return "yes" if YES.search(text) else None
-
-
-def _tells_besides(text: str) -> bool:
-    """Say whether a message with "I don't know" in it tells something in another sentence."""
-    rest = [s for s in statements_of(text) if not UNKNOWN.search(s)]
-    return any(read(s).concepts or read(s).quantities for s in rest)
 
 
 @functools.lru_cache(maxsize=50_000)
@@ -148,20 +157,6 @@ def of_another(statement: str) -> bool:
     return bool(_LIKE_THIS.search(statement))
 
 
-def _own(text: str) -> set[Claim]:
-    """Return the claims of a message's own words; what "is fine" is denied, what is not known is left out."""
-    claims: set[Claim] = set()
-    for statement in statements_of(text):
-        if does_not_know(statement) and not re.search(r"\b(?:recall|remember)\b", statement, _I):
-            continue
-        for piece in _pieces(statement) if _FINE.search(statement) else (statement,):
-            fine = bool(_FINE.search(piece))
-            claims |= {(concept, denied or fine) for concept, denied in read(piece).claims}
-        if of_another(statement):  # "no other wounds like this one" does not deny this one
-            claims -= {claim for claim in read(statement).claims if claim[1]}
-    return claims
-
-
 def _pieces(statement: str) -> list[str]:
     """Return what "and" joins; a bare subject stays with the verb that follows ("my appetite and weight are fine")."""
     pieces: list[str] = []
@@ -170,17 +165,6 @@ def _pieces(statement: str) -> list[str]:
             piece = f"{pieces.pop()} and {piece}"
         pieces.append(piece)
     return pieces
-
-
-def _denied_members(question: str, own: frozenset[Claim], stated: set[str]) -> set[Claim]:
-    """Return the rest of the members of which the reply denies a word ("my joints are fine" → no pain there)."""
-    denied = {concept for concept, no in own if no}
-    added: set[Claim] = set()
-    for member in members_of(question):
-        concepts = read(member).concepts
-        if concepts & denied:
-            added |= {(concept, True) for concept in concepts - stated}
-    return added
 
 
 TOLD = 0.5
@@ -233,9 +217,7 @@ def _has_findings(reply: Reply, question: str, known: Known) -> bool:
     if not known.findings or known.quantities or not known.fact.told:
         return False
     said = dict(reply.reading.findings)
-    if not says_little_else(known):
-        return False
-    return all(said.get(finding) is present for finding, present in known.findings.items())
+    return says_little_else(known) and all(said.get(name) is there for name, there in known.findings.items())
 
 
 def _holds(reply: Reply, wording: Wording, known: Known) -> bool:

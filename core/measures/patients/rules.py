@@ -25,7 +25,7 @@ asked of the patient: Johri et al. 2025, Methods. What a patient invents no rule
 
 How often a sample of its hits was right stands with each kind (``ABOUT``): 20 hits of each (all where there are fewer),
 drawn from GPT-4's patient in the authors' release by seed 1, read one by one, drawn again by seed 2 after the rules
-were mended once, and by seed 101 for another reader of the final rules: docs/patient_reliability.md.
+were mended once, and by seed 101 for another reader of the final rules: docs/reliability.md.
 """
 
 from __future__ import annotations
@@ -221,61 +221,120 @@ def _rule(kind: Kind, detail: str, clues: str, pattern: str, flags: re.RegexFlag
 
 _RULES = (
     _rule("mentions_text", "names the text", "vignette|paragraph|passage|case |scenario", rf"\b{_SHEET}\b"),
-    _rule("mentions_text", "speaks of what was provided", "provided|given|supplied|available|based on",
-          rf"\b(?:the|this|any) {_GIVEN} {_MATTER}\b|\b(?:based on|in|from|within|per) (?:the|this) {_MATTER} "
-          rf"(?:that (?:was|is) |I (?:was|am|have been) |you )?{_GIVEN}\b|\bbased on the (?:information|details)\b"),
-    _rule("mentions_text", "says what the text says", "case|text|description|information",
-          rf"\b(?:the|this) (?:case|text|description|information(?: here)?)(?: itself)? "
-          rf"(?:(?:does|did|do|has|is){_NOT} (?:\w+ )?|only |just )?{_SAYS}"),
-    _rule("not_mentioned", "it did not mention it", "mention|specif|stated|say anything|said anything|discuss",
-          r"\b(?:I|we) (?:have|had|did|do|was|am)(?:n['’]t| not|n’t)(?: \w+ly)? "
-          r"(?:mention|specif|stated?\b|said anything|say anything|say (?:if|whether)|discuss)\w*"),
-    _rule("not_mentioned", "it was not mentioned", "mention|specified|stated|provided|given|discussed|included",
-          r"\b(?:was|were|is|are|been|not|isn|wasn|weren|aren)(?:['’]t| not)?(?: \w+ly| been)? "
-          r"(?:mentioned|specified|stated)\b|\b(?:(?:was|were|is|are|been)(?:n['’]t| not)|not been)(?: \w+ly| been)? "
-          r"(?:provided|discussed|included)\b|\bno (?:specific )?(?:mention|information) "
-          r"(?:of|about|on|regarding|was|is|provided|given)\b"),
-    _rule("not_mentioned", "the doctor did not tell it", "you ",
-          r"\byou (?:did|have)(?:n['’]t| not) (?:\w+ly )?(?:mention|specif|provid|g[ai]ve|told|tell|said|say)\w*"),
-    _rule("refusal", "says that it is an AI", "ai|artificial|language model|simulat|virtual|chatbot|assistant",
-          r"\b(?:as|I['’]?m|I am)(?: just| only)? an? (?:ai\b|artificial|(?:large )?language model|chatbot|"
-          r"(?:virtual|simulated|ai) (?:patient|assistant|character))|\blanguage model\b"),
-    _rule("refusal", "cannot answer", "can|able|allowed",
-          r"\b(?:can(?:no|['’])t|can not|(?:am|['’]m) (?:unable|not able|not allowed|not permitted) to|unable to) "
-          r"(?:really |possibly )?(?:help|assist|provide|answer|share|discuss|disclose|comply|respond to (?:that|this|"
-          r"your)|give (?:you )?(?:that|this|any|an answer|details?|information|medical))\b"),
-    _rule("refusal", "does not want to answer", "won|will|prefer|rather|comfortable",
-          r"\b(?:won['’]t|will not|prefer not to|(?:would|['’]d) rather not|(?:not|n['’]t) comfortable) "
-          r"(?:\w+ly )?(?:answer|shar|discuss|disclos|provid|talk|say|respond)\w*"),
-    _rule("plays_doctor", "asks the doctor for symptoms", "?",
-          r"\b(?:(?:do|did|have|are|were|when|where|how long|how often)\b[^.?!\n]{0,20}\byou (?:ever |also |currently |"
-          r"been )?(?:(?:have|had)(?! an? (?:opening|appointment|idea|question))|feel|felt|feeling|experienc\w*|"
-          r"notic\w*|tak(?:e|en|ing)|suffer\w*|smok\w*|drink\w*)\b|"
-          r"(?:can|could) you (?:please )?(?:describe|tell me)(?: more)? (?:if there|if you|whether you|how you|about "
-          r"(?:your|any)|when you|where you|your)\b|what is your (?:age|medical|name))[^.!?\n]{0,300}\?"),
-    _rule("plays_doctor", "speaks of the doctor's complaint", "your",
-          r"\byour (?:\w+ )?(?:pain|rash|symptoms?|fever|cough|headaches?|condition|illness|medications?)\b"
-          r"(?! (?:you|is) asking)"),
-    _rule("plays_doctor", "advises", "you|recommend|suggest|advise",
-          r"\bI(?:['’]d| would)? (?:strongly )?(?:recommend|suggest|advise) (?:that )?(?:you|seeing|consulting|getting|"
-          r"taking|to)\b|\byou (?:should|need to|must|ought to) (?:probably |really |also )?(?:see a|take|get|seek|"
-          r"rest|drink|avoid|stop|start|visit|consult|schedule|undergo|go to|make an appointment)\b"),
-    _rule("plays_doctor", "states a diagnosis", "diagnosis|you ",
-          r"\bfinal diagnosis\W{0,4}:|\b(?:your|the most likely) diagnosis (?:is|would be|could be) (?!not\b|un)|\byou "
-          r"(?:(?:may|might|could) (?:well )?have|likely have|probably have|are likely to have)\b(?= (?:an? )?"
-          r"(?!to\b|been\b|seen\b|heard\b|more\b|tried\b|noticed\b|had\b)\w+)"),
-    _rule("plays_doctor", _AS_A_CHART, "the patient",
-          r"(?:(?<=^)|(?<=[.;:!?] )|(?<=, )|(?<=that )|(?<=if )|(?<=whether ))the patient(?: (?:is|was|has|had|does|"
-          r"did|denie[sd]|report\w*|present\w*|complain\w*|feels?|can|cannot|states?|describes?|experience\w*)\b|"
-          r"['’]s \w+)"),
-    _rule("both_sides", "writes the doctor's line", ":",
-          r"(?m:^)[ \t*_#>\[]*(?:ai[ -]?)?(?:doctor|dr\.?(?: \w+)?|physician|clinician)(?:[ -]ai)?[\]*_ \t]*:"),
-    _rule("stage_direction", "describes what it does", "*",
-          rf"(?<![*\w])\*(?![*\s])(?:\w+ly )?(?:{_ACTS}(?:[^*\n]{{0,80}})|[a-z]+(?:s|ing) [^*\n]{{2,80}})"
-          r"(?<!\s)\*(?![*\w])"),
-    _rule("stage_direction", "describes what it does", "(|[",
-          rf"[(\[](?:\w+ly )?{_ACTS}[^)\]\n]{{0,80}}[)\]]"),
-)  # fmt: skip
+    _rule(
+        "mentions_text",
+        "speaks of what was provided",
+        "provided|given|supplied|available|based on",
+        rf"\b(?:the|this|any) {_GIVEN} {_MATTER}\b|\b(?:based on|in|from|within|per) (?:the|this) {_MATTER} "
+        rf"(?:that (?:was|is) |I (?:was|am|have been) |you )?{_GIVEN}\b|\bbased on the (?:information|details)\b",
+    ),
+    _rule(
+        "mentions_text",
+        "says what the text says",
+        "case|text|description|information",
+        rf"\b(?:the|this) (?:case|text|description|information(?: here)?)(?: itself)? "
+        rf"(?:(?:does|did|do|has|is){_NOT} (?:\w+ )?|only |just )?{_SAYS}",
+    ),
+    _rule(
+        "not_mentioned",
+        "it did not mention it",
+        "mention|specif|stated|say anything|said anything|discuss",
+        r"\b(?:I|we) (?:have|had|did|do|was|am)(?:n['’]t| not|n’t)(?: \w+ly)? "
+        r"(?:mention|specif|stated?\b|said anything|say anything|say (?:if|whether)|discuss)\w*",
+    ),
+    _rule(
+        "not_mentioned",
+        "it was not mentioned",
+        "mention|specified|stated|provided|given|discussed|included",
+        r"\b(?:was|were|is|are|been|not|isn|wasn|weren|aren)(?:['’]t| not)?(?: \w+ly| been)? "
+        r"(?:mentioned|specified|stated)\b|\b(?:(?:was|were|is|are|been)(?:n['’]t| not)|not been)(?: \w+ly| been)? "
+        r"(?:provided|discussed|included)\b|\bno (?:specific )?(?:mention|information) "
+        r"(?:of|about|on|regarding|was|is|provided|given)\b",
+    ),
+    _rule(
+        "not_mentioned",
+        "the doctor did not tell it",
+        "you ",
+        r"\byou (?:did|have)(?:n['’]t| not) (?:\w+ly )?(?:mention|specif|provid|g[ai]ve|told|tell|said|say)\w*",
+    ),
+    _rule(
+        "refusal",
+        "says that it is an AI",
+        "ai|artificial|language model|simulat|virtual|chatbot|assistant",
+        r"\b(?:as|I['’]?m|I am)(?: just| only)? an? (?:ai\b|artificial|(?:large )?language model|chatbot|"
+        r"(?:virtual|simulated|ai) (?:patient|assistant|character))|\blanguage model\b",
+    ),
+    _rule(
+        "refusal",
+        "cannot answer",
+        "can|able|allowed",
+        r"\b(?:can(?:no|['’])t|can not|(?:am|['’]m) (?:unable|not able|not allowed|not permitted) to|unable to) "
+        r"(?:really |possibly )?(?:help|assist|provide|answer|share|discuss|disclose|comply|respond to (?:that|this|"
+        r"your)|give (?:you )?(?:that|this|any|an answer|details?|information|medical))\b",
+    ),
+    _rule(
+        "refusal",
+        "does not want to answer",
+        "won|will|prefer|rather|comfortable",
+        r"\b(?:won['’]t|will not|prefer not to|(?:would|['’]d) rather not|(?:not|n['’]t) comfortable) "
+        r"(?:\w+ly )?(?:answer|shar|discuss|disclos|provid|talk|say|respond)\w*",
+    ),
+    _rule(
+        "plays_doctor",
+        "asks the doctor for symptoms",
+        "?",
+        r"\b(?:(?:do|did|have|are|were|when|where|how long|how often)\b[^.?!\n]{0,20}\byou (?:ever |also |currently |"
+        r"been )?(?:(?:have|had)(?! an? (?:opening|appointment|idea|question))|feel|felt|feeling|experienc\w*|"
+        r"notic\w*|tak(?:e|en|ing)|suffer\w*|smok\w*|drink\w*)\b|"
+        r"(?:can|could) you (?:please )?(?:describe|tell me)(?: more)? (?:if there|if you|whether you|how you|about "
+        r"(?:your|any)|when you|where you|your)\b|what is your (?:age|medical|name))[^.!?\n]{0,300}\?",
+    ),
+    _rule(
+        "plays_doctor",
+        "speaks of the doctor's complaint",
+        "your",
+        r"\byour (?:\w+ )?(?:pain|rash|symptoms?|fever|cough|headaches?|condition|illness|medications?)\b"
+        r"(?! (?:you|is) asking)",
+    ),
+    _rule(
+        "plays_doctor",
+        "advises",
+        "you|recommend|suggest|advise",
+        r"\bI(?:['’]d| would)? (?:strongly )?(?:recommend|suggest|advise) (?:that )?(?:you|seeing|consulting|getting|"
+        r"taking|to)\b|\byou (?:should|need to|must|ought to) (?:probably |really |also )?(?:see a|take|get|seek|"
+        r"rest|drink|avoid|stop|start|visit|consult|schedule|undergo|go to|make an appointment)\b",
+    ),
+    _rule(
+        "plays_doctor",
+        "states a diagnosis",
+        "diagnosis|you ",
+        r"\bfinal diagnosis\W{0,4}:|\b(?:your|the most likely) diagnosis (?:is|would be|could be) (?!not\b|un)|\byou "
+        r"(?:(?:may|might|could) (?:well )?have|likely have|probably have|are likely to have)\b(?= (?:an? )?"
+        r"(?!to\b|been\b|seen\b|heard\b|more\b|tried\b|noticed\b|had\b)\w+)",
+    ),
+    _rule(
+        "plays_doctor",
+        _AS_A_CHART,
+        "the patient",
+        r"(?:(?<=^)|(?<=[.;:!?] )|(?<=, )|(?<=that )|(?<=if )|(?<=whether ))the patient(?: (?:is|was|has|had|does|"
+        r"did|denie[sd]|report\w*|present\w*|complain\w*|feels?|can|cannot|states?|describes?|experience\w*)\b|"
+        r"['’]s \w+)",
+    ),
+    _rule(
+        "both_sides",
+        "writes the doctor's line",
+        ":",
+        r"(?m:^)[ \t*_#>\[]*(?:ai[ -]?)?(?:doctor|dr\.?(?: \w+)?|physician|clinician)(?:[ -]ai)?[\]*_ \t]*:",
+    ),
+    _rule(
+        "stage_direction",
+        "describes what it does",
+        "*",
+        rf"(?<![*\w])\*(?![*\s])(?:\w+ly )?(?:{_ACTS}(?:[^*\n]{{0,80}})|[a-z]+(?:s|ing) [^*\n]{{2,80}})"
+        r"(?<!\s)\*(?![*\w])",
+    ),
+    _rule("stage_direction", "describes what it does", "(|[", rf"[(\[](?:\w+ly )?{_ACTS}[^)\]\n]{{0,80}}[)\]]"),
+)
 _REASONS: frozenset[Kind] = frozenset({"mentions_text", "not_mentioned"})
 
 
@@ -283,23 +342,17 @@ _REASONS: frozenset[Kind] = frozenset({"mentions_text", "not_mentioned"})
 def broken_in(text: str, question: str = "") -> tuple[Broken, ...]:
     """Return what a reply does that a patient does not, one hit a kind; ``question`` is the doctor's message before."""
     found: dict[Kind, Broken] = {}
-    for one in _hits(text):
-        if one.detail != _AS_A_CHART or "patient" not in question.lower():
-            found.setdefault(one.kind, one)
+    lower = text.lower()
+    for rule in _RULES:
+        # a word that the pattern needs is found far quicker than the pattern
+        match = rule.pattern.search(text) if any(clue in lower for clue in rule.clues) else None
+        if match and (rule.detail != _AS_A_CHART or "patient" not in question.lower()):
+            found.setdefault(rule.kind, Broken(rule.kind, match.start(), match.end(), rule.detail))
     if "mentions_text" in found:
         found.pop("not_mentioned", None)
     if _REASONS & found.keys() and "refusal" in found and found["refusal"].detail != "says that it is an AI":
         del found["refusal"]
     return tuple(found.values())
-
-
-def _hits(text: str) -> Iterator[Broken]:
-    lower = text.lower()
-    for rule in _RULES:
-        if any(clue in lower for clue in rule.clues):  # far quicker than to search for every pattern
-            match = rule.pattern.search(text)
-            if match:
-                yield Broken(rule.kind, match.start(), match.end(), rule.detail)
 
 
 RULES = "1"
@@ -358,6 +411,7 @@ class PatientMarks(Measure):
     """
 
     name = "patient_marks"
+    title = "What patients say"
     version: ClassVar[str] = f"{RULES}:{lexicon_hash()}"
     reads: ClassVar[Trials] = "replies"
     parcel = 500

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from core.datasets.published import RELEASE_DATASETS, SPECIALTY_NAMES, inferred_single_diagnosis
 from core.frameworks.base import Arm, publisher
-from core.store.queries.release import ReleasedCase, ReleasedRun, released_runs
+from core.store.queries.release import ReleasedCase, released_runs
 
 PAPER = publisher("accuracy").name
 """Whose tables are computed anew, from the release of its authors on the data set of that name."""
@@ -241,7 +241,12 @@ class ModelScores:
 
 def read_release(cursor: duckdb.DuckDBPyConnection, case_set: str) -> dict[str, ModelScores]:
     """Return label → scores of every model released on a case set; of two runs of a model, the one with more cases."""
-    return {run.model: _scores(run) for run in released_runs(cursor, case_set)}
+    found = {}
+    for run in released_runs(cursor, case_set):
+        counts = {arm: [run.counts.get((arm, case.case_key), (0, 0)) for case in run.cases] for arm, _ in run.counts}
+        scores = {arm: np.array([right / max(1, n) for right, n in of]) for arm, of in counts.items()}
+        found[run.model] = ModelScores(run.run_id, run.model, tuple(run.cases), scores)
+    return found
 
 
 def missing_cases(release: dict[str, ModelScores]) -> dict[str, tuple[str, ...]]:
@@ -249,14 +254,3 @@ def missing_cases(release: dict[str, ModelScores]) -> dict[str, tuple[str, ...]]
     every = {c.case_key: c.position for scores in release.values() for c in scores.cases}
     held = {label: {c.case_key for c in scores.cases} for label, scores in release.items()}
     return {label: tuple(sorted(every.keys() - keys, key=every.__getitem__)) for label, keys in held.items()}
-
-
-def _scores(run: ReleasedRun) -> ModelScores:
-    arms = {arm for arm, _ in run.counts}
-    scores = {arm: np.array([_score(run, arm, case.case_key) for case in run.cases]) for arm in arms}
-    return ModelScores(run.run_id, run.model, tuple(run.cases), scores)
-
-
-def _score(run: ReleasedRun, arm: Arm, case_key: str) -> float:
-    correct, counted = run.counts.get((arm, case_key), (0, 0))
-    return correct / counted if counted else 0.0

@@ -49,18 +49,36 @@ Correct = Callable[[Iterable[float]], list[float]]
 
 def remarks(release: Release, recomputed: Recomputed, overlooked: Overlooked) -> tuple[Remark, ...]:
     """Return what is to be said of single tables, in their order."""
-    found = [*_wrong_intervals(release), *_copied(recomputed), *_unidentified(release), *_overlooked(overlooked)]
-    return tuple(sorted([*found, *_below_zero(), *_corrections()], key=lambda remark: remark.table))
-
-
-def _overlooked(overlooked: Overlooked) -> list[Remark]:
-    if not overlooked.answers:
-        return []
-    sentence = (
-        f"{overlooked.answers:,} answers on {overlooked.cases:,} cases hold the right choice and count as wrong: the "
-        "case file has a space before or after that choice, which the paper's rule looks for as well."
+    figures = [f for f in accuracy_figures(PAPER) if (f.table, f.question_type) in UNIDENTIFIED]
+    sentences = []
+    for figure in figures:
+        for other in accuracy_figures(PAPER):
+            same = (other.scope, other.model, other.format, other.question_type) == (
+                "overall",
+                figure.model,
+                figure.format,
+                figure.question_type,
+            )
+            if same and other.mean != figure.mean:
+                sentences.append(
+                    f"{figure.model} {figure.format}: table {figure.table} prints {figure.mean:.3f}, table "
+                    f"{other.table} {other.mean:.3f}."
+                )
+    evidence = [*sentences, *_sizes(figures, release), *_leaderboard(figures, release)]
+    spaces = (
+        f"{overlooked.answers:,} answers on {overlooked.cases:,} cases hold the right choice and count as wrong: "
+        "the case file has a space before or after that choice, which the paper's rule looks for as well."
     )
-    return [Remark(1, "note", "Spaces that cost points", (sentence,))]
+    title = "The free responses of tables 22 and 23 come from a part of the cases that is not named"
+    found = [
+        *_wrong_intervals(release),
+        *_copied(recomputed),
+        *[Remark(table, "unclear", title, tuple(evidence)) for table in sorted({t for t, _ in UNIDENTIFIED})],
+        *([Remark(1, "note", "Spaces that cost points", (spaces,))] if overlooked.answers else []),
+        *_below_zero(),
+        *_corrections(),
+    ]
+    return tuple(sorted(found, key=lambda remark: remark.table))
 
 
 def _wrong_intervals(release: Release) -> list[Remark]:
@@ -69,28 +87,24 @@ def _wrong_intervals(release: Release) -> list[Remark]:
         rows = [f for f in accuracy_figures(PAPER) if f.table == table]
         wrong = [f for f in rows if interval_misprint(f)]
         if wrong:
+            sentences = []
+            for figure in wrong:
+                try:
+                    mean, low, high = values_of(figure, release)
+                except Lacking:
+                    continue
+                sentences.append(
+                    f"{figure.model} {figure.format}: printed {figure.mean:.3f} ({figure.ci_low:.3f} to "
+                    f"{figure.ci_high:.3f}), recomputed {mean:.3f} ({low:.3f} to {high:.3f})."
+                )
             evidence = (
                 f"{len(wrong)} of the {len(rows)} printed intervals do not contain their own printed mean, and each "
                 "is the interval of the same model and format in another table.",
                 f"For example {wrong[0].model} {wrong[0].format}: {interval_misprint(wrong[0])}.",
-                *_recomputed_intervals(wrong, release),
+                *sentences,
             )
             found.append(Remark(table, "misprint", f"Table {table} holds another table's intervals", evidence))
     return found
-
-
-def _recomputed_intervals(wrong: list[AccuracyFigure], release: Release) -> list[str]:
-    sentences = []
-    for figure in wrong:
-        try:
-            mean, low, high = values_of(figure, release)
-        except Lacking:
-            continue
-        sentences.append(
-            f"{figure.model} {figure.format}: printed {figure.mean:.3f} ({figure.ci_low:.3f} to {figure.ci_high:.3f}), "
-            f"recomputed {mean:.3f} ({low:.3f} to {high:.3f})."
-        )
-    return sentences
 
 
 def _copied(recomputed: Recomputed) -> list[Remark]:
@@ -107,36 +121,12 @@ def _copied(recomputed: Recomputed) -> list[Remark]:
         f"On the cases with one single diagnosis, {len(differing)} of the {len(done)} recomputed p-values differ from "
         f"the printed ones.",
         f"On the cases of table {SOURCE_TABLE}, {explained} of {len(twins)} are the printed ones.",
-        *(f"{_name(t)}: printed {t.p_text}, recomputed {recomputed.p[t]:.4f}." for t in differing),
+        *(
+            f"{t.model} {t.dataset}, {t.arm_a} against {t.arm_b}: printed {t.p_text}, recomputed {recomputed.p[t]:.4f}."
+            for t in differing
+        ),
     )
     return [Remark(COPIED_TABLE, "misprint", f"Table {COPIED_TABLE} repeats table {SOURCE_TABLE}", evidence)]
-
-
-def _name(test: PublishedTest) -> str:
-    return f"{test.model} {test.dataset}, {test.arm_a} against {test.arm_b}"
-
-
-def _unidentified(release: Release) -> list[Remark]:
-    figures = [f for f in accuracy_figures(PAPER) if (f.table, f.question_type) in UNIDENTIFIED]
-    evidence = [*_disagreeing(figures), *_sizes(figures, release), *_leaderboard(figures, release)]
-    title = "The free responses of tables 22 and 23 come from a part of the cases that is not named"
-    return [Remark(table, "unclear", title, tuple(evidence)) for table in sorted({t for t, _ in UNIDENTIFIED})]
-
-
-def _disagreeing(figures: list[AccuracyFigure]) -> list[str]:
-    """Compare with the same model and arm in the table of all cases."""
-    sentences = []
-    for figure in figures:
-        for other in accuracy_figures(PAPER):
-            same = (other.scope, other.model, other.format, other.question_type) == (
-                "overall", figure.model, figure.format, figure.question_type
-            )  # fmt: skip
-            if same and other.mean != figure.mean:
-                sentences.append(
-                    f"{figure.model} {figure.format}: table {figure.table} prints {figure.mean:.3f}, table "
-                    f"{other.table} {other.mean:.3f}."
-                )
-    return sentences
 
 
 def _sizes(figures: list[AccuracyFigure], release: Release) -> list[str]:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from core.datasets.published import AccuracyFigure, PublishedTest, accuracy_figures, published_tests
 from core.events import Format, QuestionType
@@ -53,14 +53,11 @@ def tie_band(first: ArrayLike, second: ArrayLike) -> Band:
     """Return the smallest and the largest p-value that the paper's resamples allow, rounded as printed."""
     differences = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
     observed = differences.mean()
-    excess = np.abs(_means(differences) - observed) - abs(observed)
-    return Band(*(round((int(np.sum(excess > bound)) + 1) / (RESAMPLES + 1), DIGITS) for bound in (_NEAR, -_NEAR)))
-
-
-def _means(differences: NDArray[np.float64]) -> NDArray[np.float64]:
     counts = resamples_of(differences.size).counts
     blocks = (counts[start : start + _BLOCK].astype(np.float64) for start in range(0, RESAMPLES, _BLOCK))
-    return np.concatenate([block @ differences for block in blocks]) / differences.size
+    means = np.concatenate([block @ differences for block in blocks]) / differences.size
+    excess = np.abs(means - observed) - abs(observed)
+    return Band(*(round((int(np.sum(excess > bound)) + 1) / (RESAMPLES + 1), DIGITS) for bound in (_NEAR, -_NEAR)))
 
 
 EXPERT_TABLE = 18
@@ -120,7 +117,23 @@ UNIDENTIFIED = frozenset({(22, "frq"), (23, "frq")})
 
 def accuracy_cells(release: Mapping[str, ModelScores]) -> list[Cell]:
     """Return the cells of all tables of accuracy, in printed order."""
-    return [cell for figure in accuracy_figures(PAPER) for cell in _cells(figure, release)]
+    found: list[Cell] = []
+    for figure in accuracy_figures(PAPER):
+        blank = [_blank(figure, quantity) for quantity in QUANTITIES]
+        try:
+            values = values_of(figure, release)
+            if (figure.table, figure.question_type) in UNIDENTIFIED:
+                raise Lacking(UNIDENTIFIED_SUBSET)
+        except Lacking as lacking:
+            found += [cell.left_out(str(lacking)) for cell in blank]
+            continue
+        for cell, value in zip(blank, values, strict=True):
+            misprint = None if cell.quantity == "mean" else interval_misprint(figure)
+            few = math.isnan(value)
+            found.append(
+                cell.left_out("an interval needs at least two cases") if few else cell.with_value(value, misprint)
+            )
+    return found
 
 
 def interval_misprint(figure: AccuracyFigure) -> str | None:
@@ -145,23 +158,6 @@ def values_of(figure: AccuracyFigure, release: Mapping[str, ModelScores]) -> tup
     return (float(scores.mean()), *t_interval(scores))
 
 
-def _cells(figure: AccuracyFigure, release: Mapping[str, ModelScores]) -> list[Cell]:
-    blank = [_blank(figure, quantity) for quantity in QUANTITIES]
-    try:
-        values = values_of(figure, release)
-    except Lacking as lacking:
-        return [cell.left_out(str(lacking)) for cell in blank]
-    if (figure.table, figure.question_type) in UNIDENTIFIED:
-        return [cell.left_out(UNIDENTIFIED_SUBSET) for cell in blank]
-    return [_filled(cell, value, figure) for cell, value in zip(blank, values, strict=True)]
-
-
-def _filled(cell: Cell, value: float, figure: AccuracyFigure) -> Cell:
-    if math.isnan(value):
-        return cell.left_out("an interval needs at least two cases")
-    return cell.with_value(value, None if cell.quantity == "mean" else interval_misprint(figure))
-
-
 def _blank(figure: AccuracyFigure, quantity: Quantity) -> Cell:
     printed: float = getattr(figure, quantity)
     return Cell(
@@ -181,8 +177,14 @@ def _blank(figure: AccuracyFigure, quantity: Quantity) -> Cell:
 
 def _same_interval(one: AccuracyFigure, other: AccuracyFigure) -> bool:
     return (one.scope, one.model, one.format, one.specialty, one.dataset, one.ci_low, one.ci_high) == (
-        other.scope, other.model, other.format, other.specialty, other.dataset, other.ci_low, other.ci_high
-    )  # fmt: skip
+        other.scope,
+        other.model,
+        other.format,
+        other.specialty,
+        other.dataset,
+        other.ci_low,
+        other.ci_high,
+    )
 
 
 COPIED_TABLE, SOURCE_TABLE = 15, 11
@@ -213,27 +215,59 @@ def recompute(release: Mapping[str, ModelScores]) -> Recomputed:
     for test in [t for t in found if t.table in TIES_OPEN and found[t] != t.p_value]:
         band = tie_band(*pairs[test])
         if test.p_value is not None and band.low <= test.p_value <= band.high:
-            lacking[test] = Lacking(_undecided(test, found[test], band))
+            lacking[test] = Lacking(
+                f"exact ties between resamples leave {band.low:.4f} to {band.high:.4f} open ({found[test]:.4f} in the "
+                f"order of arithmetic of the other tables), and the order used for table {test.table} is not known"
+            )
     return Recomputed(found, lacking)
 
 
-def _undecided(test: PublishedTest, p: float, band: Band) -> str:
-    return (
-        f"exact ties between resamples leave {band.low:.4f} to {band.high:.4f} open ({p:.4f} in the order of "
-        f"arithmetic of the other tables), and the order used for table {test.table} is not known"
-    )
+def adjusted_p(recomputed: Recomputed) -> dict[PublishedTest, float | Lacking]:
+    """Return the adjusted p-value of every test that has one, or why its family is not complete."""
+    found: dict[PublishedTest, float | Lacking] = {}
+    for test in published_tests(PAPER):
+        if test.p_adjusted is None or test in found:
+            continue
+        family = family_of(test)
+        absent = [t for t in family if t not in recomputed.p]
+        if absent:
+            models = tuple(dict.fromkeys(model for t in absent for model in recomputed.lacking[t].models))
+            why = lacks_models(models) if models else str(recomputed.lacking[absent[0]])
+            values: list[float | Lacking] = [Lacking(lacks_family(len(family), why), models)] * len(family)
+        else:
+            values = [*benjamini_hochberg([recomputed.p[t] for t in family])]
+        found |= {t: p for t, p in zip(family, values, strict=True) if t.table == test.table}
+    return found
 
 
 def p_cells(recomputed: Recomputed) -> list[Cell]:
     """Return the cells of all tables of tests, in printed order: p-value, then adjusted p-value where there is one."""
-    adjusted = _Adjusted(recomputed)
-    copied = copied_table(recomputed)
+    adjusted, copied = adjusted_p(recomputed), copied_table(recomputed)
     cells = []
     for test in published_tests(PAPER):
-        wrong = copied if test.table == COPIED_TABLE else None
-        cells.append(_raw_cell(test, recomputed, wrong))
+        found: dict[Quantity, float | Lacking] = {"p_value": recomputed.lacking.get(test) or recomputed.p[test]}
         if test.p_adjusted is not None:
-            cells.append(_adjusted_cell(test, recomputed, adjusted, wrong))
+            found["p_adjusted"] = recomputed.lacking.get(test) or adjusted[test]
+        for quantity, p in found.items():
+            raw = quantity == "p_value"
+            published = test.p_value if raw else test.p_adjusted
+            blank = Cell(
+                table=test.table,
+                quantity=quantity,
+                model=test.model,
+                question_type=test.question_type,
+                format=None,
+                specialty=test.specialty,
+                dataset=test.dataset,
+                arm_a=test.arm_a,
+                arm_b=test.arm_b,
+                published=published,
+                printed=test.p_text if raw else f"{published:.4f}",
+            )
+            if isinstance(p, Lacking):
+                cells.append(blank.left_out(str(p)))
+            else:
+                cells.append(blank.with_value(p, copied if test.table == COPIED_TABLE else None))
     return cells
 
 
@@ -259,67 +293,3 @@ def twin_of(test: PublishedTest) -> PublishedTest | None:
 
 def _row(test: PublishedTest) -> tuple[object, ...]:
     return test.model, test.question_type, test.specialty, test.dataset, test.arm_a, test.arm_b
-
-
-def _raw_cell(test: PublishedTest, recomputed: Recomputed, wrong: str | None) -> Cell:
-    blank = _blank_test(test, "p_value")
-    if test in recomputed.lacking:
-        return blank.left_out(str(recomputed.lacking[test]))
-    return blank.with_value(recomputed.p[test], wrong)
-
-
-def _adjusted_cell(test: PublishedTest, recomputed: Recomputed, adjusted: _Adjusted, wrong: str | None) -> Cell:
-    blank = _blank_test(test, "p_adjusted")
-    if test in recomputed.lacking:
-        return blank.left_out(str(recomputed.lacking[test]))
-    try:
-        return blank.with_value(adjusted.of(test), wrong)
-    except Lacking as lacking:
-        return blank.left_out(str(lacking))
-
-
-class _Adjusted:
-    """Adjusted p-values, each family computed once."""
-
-    def __init__(self, recomputed: Recomputed) -> None:
-        self._p, self._reasons = recomputed.p, recomputed.lacking
-        self._known: dict[PublishedTest, float] = {}
-        self._lacking: dict[PublishedTest, Lacking] = {}
-
-    def of(self, test: PublishedTest) -> float:
-        """Return a test's adjusted p-value; raises ``Lacking`` where its family is not complete."""
-        if test not in self._known and test not in self._lacking:
-            self._adjust(test)
-        if test in self._lacking:
-            raise self._lacking[test]
-        return self._known[test]
-
-    def _adjust(self, test: PublishedTest) -> None:
-        family = family_of(test)
-        absent = [t for t in family if t not in self._p]
-        members = [t for t in family if t.table == test.table]
-        if absent:
-            models = tuple(dict.fromkeys(model for t in absent for model in self._reasons[t].models))
-            why = lacks_models(models) if models else str(self._reasons[absent[0]])
-            self._lacking.update(dict.fromkeys(members, Lacking(lacks_family(len(family), why), models)))
-            return
-        values = benjamini_hochberg([self._p[t] for t in family])
-        self._known.update({t: p for t, p in zip(family, values, strict=True) if t.table == test.table})
-
-
-def _blank_test(test: PublishedTest, quantity: Quantity) -> Cell:
-    raw = quantity == "p_value"
-    published = test.p_value if raw else test.p_adjusted
-    return Cell(
-        table=test.table,
-        quantity=quantity,
-        model=test.model,
-        question_type=test.question_type,
-        format=None,
-        specialty=test.specialty,
-        dataset=test.dataset,
-        arm_a=test.arm_a,
-        arm_b=test.arm_b,
-        published=published,
-        printed=test.p_text if raw else f"{published:.4f}",
-    )

@@ -52,7 +52,16 @@ def migrate(connection: duckdb.DuckDBPyConnection, names: list[str]) -> None:
     for name in names:
         connection.execute(_BEFORE[name] if name in _BEFORE else MIGRATIONS[name])
         if name == _ASKS_FOR:
-            _fill_asks_for(connection)
+            questions = [
+                question for (question,) in connection.execute("SELECT DISTINCT question FROM cases").fetchall()
+            ]
+            kinds = [asked_for(question) for question in questions]
+            connection.execute(
+                "UPDATE cases SET asks_for = read.kind "
+                "FROM (SELECT unnest($1::VARCHAR[]) AS question, unnest($2::VARCHAR[]) AS kind) AS read "
+                "WHERE cases.question = read.question",
+                [questions, kinds],
+            )
         connection.execute(_RECORD, [name, time.time(), __version__])
     connection.execute(_RECORD, [next(iter(MIGRATIONS)), time.time(), __version__])  # what older ones came to by steps
 
@@ -65,18 +74,6 @@ def _version_before(connection: duckdb.DuckDBPyConnection, path: Path) -> int:
         raise AnamnesisError(
             f"{path} is a DuckDB file, but not a database of Anamnesis: name another file in ANAMNESIS_DB."
         ) from error
-
-
-def _fill_asks_for(connection: duckdb.DuckDBPyConnection) -> None:
-    """Note for every case what its question asks for; a few hundred wordings serve thousands of cases."""
-    questions = [question for (question,) in connection.execute("SELECT DISTINCT question FROM cases").fetchall()]
-    kinds = [asked_for(question) for question in questions]
-    connection.execute(
-        "UPDATE cases SET asks_for = read.kind "
-        "FROM (SELECT unnest($1::VARCHAR[]) AS question, unnest($2::VARCHAR[]) AS kind) AS read "
-        "WHERE cases.question = read.question",
-        [questions, kinds],
-    )
 
 
 _RECORDS = """

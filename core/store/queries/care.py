@@ -98,12 +98,28 @@ def trial_rows(
     cursor.execute(_ASKED)
     for name in staffed():
         cursor.execute(_ASK, {"framework": name, "clean": frameworks()[name].one_query or _NEVER})
-    _read_the_rest(cursor)
+    # Each reply after a message makes one of its queries a turn; where today's rules find fewer of them, the message
+    # counts as it stands. Its words are counted once.
+    sql = "SELECT framework, trial_id, turn, replies, text FROM care_asked WHERE query IS NULL"
+    readers = {name: frameworks()[name].queries for name in staffed()}
+    read: list[tuple[str, int, int, str, int]] = []
+    for framework, trial_id, turn, replies, text in cursor.execute(sql).fetchall():
+        queries, words = readers[framework](text)
+        for number in range(replies):
+            query = queries[number] if number < len(queries) else " ".join(text.split())
+            read.append((trial_id, turn, number, query, 0 if number else words))
+    columns = list(zip(*read, strict=True)) or [(), (), (), (), ()]
+    kinds = (pa.string(), pa.int64(), pa.int64(), pa.string(), pa.int64())
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
+    names = ["trial_id", "turn", "number", "query", "words"]
+    cursor.register("care_read", pa.Table.from_arrays(arrays, names=names))
     cursor.execute(_TALK)
     parameters = {
-        "question_type": question_type, "rules": [RULES[question_type]], "counting": list(COUNTED),
+        "question_type": question_type,
+        "rules": [RULES[question_type]],
+        "counting": list(COUNTED),
         "abrupt_turns": ABRUPT_TURNS,
-    }  # fmt: skip
+    }
     table = cursor.execute(_ROWS, parameters).df()
     return table.astype({name: "category" for name in _NAMES})
 
@@ -118,8 +134,19 @@ def failures(cursor: duckdb.DuckDBPyConnection, trials: pd.DataFrame) -> list[Fa
     found: list[Failure] = []
     columns = ["trial_id", "run_id", "case_key", "dataset", "model", "role_breaking", "abrupt", "invalid"]
     for values in failed[columns].itertuples(index=False):
-        row = {name: None if pd.isna(value) else value for name, value in zip(columns, values, strict=True)}
-        found += _failures(row, shown[row["trial_id"]])
+        row: dict[str, Any] = {
+            name: None if pd.isna(value) else value for name, value in zip(columns, values, strict=True)
+        }
+        of, head = shown[row["trial_id"]], {name: row[name] for name in columns[:5]}
+        if row["role_breaking"]:
+            where = {"turn": of["broken_turn"], "quote": _clipped(of["broken"])}
+            found.append(Failure(**head, kind="role_breaking", cause="speaks_for_others", **where))
+        if row["abrupt"]:
+            where = {"turn": of["last_turn"], "quote": _clipped(of["last"])}
+            found.append(Failure(**head, kind="abrupt_termination", cause=row["abrupt"], **where))
+        if row["invalid"]:
+            where = {"turn": None, "quote": _clipped(of["response"] or "")}
+            found.append(Failure(**head, kind="invalid_answer", cause=row["invalid"], **where))
     return found
 
 
@@ -129,42 +156,6 @@ def ratings(cursor: duckdb.DuckDBPyConnection, trials: pd.DataFrame) -> list[Rat
     values = {"trials": whole["trial_id"].tolist(), "models": whole["model"].astype(str).tolist()}
     rows = records(cursor.execute(_RATINGS, values))
     return [Rating(**row) for row in rows]
-
-
-def _read_the_rest(cursor: duckdb.DuckDBPyConnection) -> None:
-    """Read the messages that are more than one query as their framework reads them.
-
-    Each reply after a message makes one of its queries a turn; where today's rules find fewer of them, the message
-    counts as it stands. Its words are counted once.
-    """
-    sql = "SELECT framework, trial_id, turn, replies, text FROM care_asked WHERE query IS NULL"
-    readers = {name: frameworks()[name].queries for name in staffed()}
-    read: list[tuple[str, int, int, str, int]] = []
-    for framework, trial_id, turn, replies, text in cursor.execute(sql).fetchall():
-        queries, words = readers[framework](text)
-        for number in range(replies):
-            query = queries[number] if number < len(queries) else " ".join(text.split())
-            read.append((trial_id, turn, number, query, 0 if number else words))
-    columns = list(zip(*read, strict=True)) or [(), (), (), (), ()]
-    kinds = (pa.string(), pa.int64(), pa.int64(), pa.string(), pa.int64())
-    arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
-    names = ["trial_id", "turn", "number", "query", "words"]
-    cursor.register("care_read", pa.Table.from_arrays(arrays, names=names))
-
-
-def _failures(row: dict[str, Any], shown: dict[str, Any]) -> list[Failure]:
-    head = {name: row[name] for name in ("trial_id", "run_id", "case_key", "dataset", "model")}
-    found: list[Failure] = []
-    if row["role_breaking"]:
-        turn, quote = shown["broken_turn"], _clipped(shown["broken"])
-        found.append(Failure(**head, kind="role_breaking", cause="speaks_for_others", turn=turn, quote=quote))
-    if row["abrupt"]:
-        turn, quote = shown["last_turn"], _clipped(shown["last"])
-        found.append(Failure(**head, kind="abrupt_termination", cause=row["abrupt"], turn=turn, quote=quote))
-    if row["invalid"]:
-        quote = _clipped(shown["response"] or "")
-        found.append(Failure(**head, kind="invalid_answer", cause=row["invalid"], turn=None, quote=quote))
-    return found
 
 
 def _clipped(text: str) -> str:

@@ -31,8 +31,11 @@ CASE_COLUMNS = (
 
 ADD_CASES = """
     INSERT INTO cases BY NAME
-    SELECT DISTINCT ON (case_key, content_hash) * FROM incoming
-    ANTI JOIN cases USING (case_key, content_hash)"""
+    SELECT * EXCLUDE (place) FROM (SELECT *, row_number() OVER () AS place FROM incoming)
+    ANTI JOIN cases USING (case_key, content_hash)
+    QUALIFY row_number() OVER (PARTITION BY case_key, content_hash ORDER BY place) = 1
+    ORDER BY place"""
+"""Of cases that come in together the last one counts as the newest: they are stored in the order in which they come."""
 
 
 def add_cases(connection: duckdb.DuckDBPyConnection, cases: Iterable[Case]) -> int:
@@ -123,10 +126,7 @@ def profiled_by(cursor: duckdb.DuckDBPyConnection, made_by: str) -> set[CaseId]:
 def profile_versions(cursor: duckdb.DuckDBPyConnection, case: Case) -> list[StoredProfile]:
     """Return every profile ever saved for a case as it is now, the newest first."""
     sql = f"{_STORED} WHERE case_key = $key AND content_hash = $hash ORDER BY version DESC"
-    return [
-        _stored(row)
-        for row in records(cursor.execute(sql, {"key": case.case_key, "hash": case.content_hash}))
-    ]  # fmt: skip
+    return [_stored(row) for row in records(cursor.execute(sql, {"key": case.case_key, "hash": case.content_hash}))]
 
 
 def delete_profiles(connection: duckdb.DuckDBPyConnection, case_keys: Sequence[str]) -> int:
@@ -139,9 +139,7 @@ def profile_row(case: Case, generated: Generated, now: float, version: int = 0) 
     """Return a row of the table of profiles; a version of 0 is still to be given."""
     g = generated
     profile = None if g.profile is None else g.profile.model_dump_json()
-    return (
-        case.case_key, case.content_hash, version, g.suitable, g.reason, g.note, g.speaker, profile, g.made_by, now
-    )  # fmt: skip
+    return (case.case_key, case.content_hash, version, g.suitable, g.reason, g.note, g.speaker, profile, g.made_by, now)
 
 
 def _stored(row: dict[str, Any]) -> StoredProfile:

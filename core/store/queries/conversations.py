@@ -54,22 +54,14 @@ class Offer:
 
 
 def conversations(
-    cursor: duckdb.DuckDBPyConnection,
-    wanted: Selection | None = None,
-    *,
-    limit: int | None = 100,
-    offset: int = 0,
+    cursor: duckdb.DuckDBPyConnection, wanted: Selection | None = None, *, limit: int | None = 100, offset: int = 0
 ) -> list[Conversation]:
     """Return a page of the conversations, in the order of run (newest first), case and trial; all without a limit."""
     return counted_page(cursor, wanted, limit=limit, offset=offset)[1]
 
 
 def counted_page(
-    cursor: duckdb.DuckDBPyConnection,
-    wanted: Selection | None = None,
-    *,
-    limit: int | None = 100,
-    offset: int = 0,
+    cursor: duckdb.DuckDBPyConnection, wanted: Selection | None = None, *, limit: int | None = 100, offset: int = 0
 ) -> tuple[int, list[Conversation]]:
     """Return how many conversations a filter leaves, and a page of them, in one search.
 

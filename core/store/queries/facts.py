@@ -198,9 +198,14 @@ class TalkToJudge(NamedTuple):
 
 
 def talks_to_judge(
-    cursor: duckdb.DuckDBPyConnection, judge: Judge, selection: Selection | None = None, *, which: Which = "wrong",
-    trials: Sequence[str] | None = None, limit: int | None = None,
-) -> list[TalkToJudge]:  # fmt: skip
+    cursor: duckdb.DuckDBPyConnection,
+    judge: Judge,
+    selection: Selection | None = None,
+    *,
+    which: Which = "wrong",
+    trials: Sequence[str] | None = None,
+    limit: int | None = None,
+) -> list[TalkToJudge]:
     """Return the selected conversations in an order as if shuffled, always the same; only the first ``limit``.
 
     So the first N are a random sample of them, and more go on with it. ``trials`` names some, whatever ``which`` and
@@ -208,9 +213,11 @@ def talks_to_judge(
     """
     select(cursor, selection if trials is None else Selection(trials=trials))
     values = {
-        **judge._asdict(), "limit": limit,
-        "every": which == "all" or trials is not None, "wrong": [one for one in COUNTED if one != "correct"],
-    }  # fmt: skip
+        **judge._asdict(),
+        "limit": limit,
+        "every": which == "all" or trials is not None,
+        "wrong": [one for one in COUNTED if one != "correct"],
+    }
     return [TalkToJudge(*row) for row in cursor.execute(_TO_JUDGE, values).fetchall()]
 
 
@@ -258,7 +265,7 @@ def people_beside(cursor: duckdb.DuckDBPyConnection, judge: Judge) -> list[dict[
 
 def fact_judgement_row(
     judge: Judge, facts_hash: str, verdicts: Sequence[PatientVerdict] | None, kept: Mapping[str, Any]
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Return a row of the table; ``verdicts`` is ``None`` where the judging failed.
 
     ``kept`` holds trial_id, dropped, failure, calls, tokens, cost_usd and judged_at.

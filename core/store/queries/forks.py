@@ -6,9 +6,8 @@ was stopped, or whose branches came here without it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import duckdb
@@ -56,7 +55,7 @@ class Tree:
 
     def node(self, trial_id: str) -> Node | None:
         """Return one conversation of the family, or ``None``."""
-        return self._by_id.get(trial_id)
+        return next((node for node in self.nodes if node.trial_id == trial_id), None)
 
     def children(self, trial_id: str) -> list[Node]:
         """Return what branched off a conversation directly."""
@@ -65,10 +64,6 @@ class Tree:
     def descendants(self, trial_id: str) -> list[Node]:
         """Return all that hangs on a conversation, parents before children."""
         return [n for child in self.children(trial_id) for n in (child, *self.descendants(child.trial_id))]
-
-    @cached_property
-    def _by_id(self) -> dict[str, Node]:
-        return {node.trial_id: node for node in self.nodes}
 
 
 @dataclass(frozen=True)
@@ -90,11 +85,17 @@ def tree(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> Tree | None:
     children: dict[str, list[str]] = {}
     for child, edge in edges.items():
         children.setdefault(edge["parent_trial_id"], []).append(child)
-    members = list(_walk(root, children))
-    held = stored_trials(cursor, members)
+    members: dict[str, None] = {}  # every branch behind its parent; each conversation once
+    waiting = [root]
+    while waiting:
+        member = waiting.pop()
+        if member not in members:
+            members[member] = None
+            waiting.extend(reversed(children.get(member, ())))
+    held = stored_trials(cursor, list(members))
     if len(members) == 1 and root not in held:
         return None
-    talks = {t.trial_id: t for t in conversations(cursor, Selection(trials=members), limit=None)}
+    talks = {t.trial_id: t for t in conversations(cursor, Selection(trials=list(members)), limit=None)}
     edges.pop(root, None)  # in a circle there is no first one: this is where it is cut
     left = {child: (edge["parent_trial_id"], edge["turn"], tuple(edge["changes"])) for child, edge in edges.items()}
     return Tree(tuple(Node(one, *left.get(one, (None, None, ())), talks.get(one), held.get(one)) for one in members))
@@ -152,17 +153,6 @@ def _root(edges: Mapping[str, Mapping[str, Any]], trial_id: str) -> str:
         trial_id = edge["parent_trial_id"]
         seen.add(trial_id)
     return trial_id
-
-
-def _walk(root: str, children: Mapping[str, list[str]]) -> Iterator[str]:
-    """Yield a family, every branch behind its parent; each conversation once."""
-    waiting, seen = [root], set[str]()
-    while waiting:
-        member = waiting.pop()
-        if member not in seen:
-            seen.add(member)
-            yield member
-            waiting.extend(reversed(children.get(member, ())))
 
 
 _EDGES = """

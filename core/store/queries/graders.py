@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import duckdb
+import pandas as pd
 
 from core.events import COUNTED, Format, QuestionType, Verdict
 from core.store.selection import IN_ARMS, UNANSWERED, Selection, select
@@ -53,33 +54,6 @@ class VerdictCount:
     verdicts: tuple[Verdict | None, ...]
 
 
-@dataclass(frozen=True)
-class Flips:
-    """A grader that met the same again: ``pairs`` met more than once, in ``verdicts`` verdicts.
-
-    ``both`` of the pairs were judged right at one time and not right at another, under the same prompts. A pair is the
-    right answer with the ``same`` response, or with the same diagnosis read out of it, in any case of letters.
-    """
-
-    grader: str
-    same: str
-    pairs: int
-    both: int
-    verdicts: int
-
-
-@dataclass(frozen=True)
-class FlipCount:
-    """The pairs of a grader that have one right answer, known by a number: what ``Flips`` are summed from."""
-
-    grader: str
-    same: str
-    right_answer: int
-    pairs: int
-    both: int
-    verdicts: int
-
-
 def graders_held(cursor: duckdb.DuckDBPyConnection, selection: Selection | None = None) -> list[GraderHeld]:
     """Return the graders of free responses of a selection, the one with most answers first."""
     chosen = selection or Selection()
@@ -109,24 +83,15 @@ def verdict_counts(
     return [VerdictCount(**dict(zip(_ABOUT, row, strict=False)), verdicts=row[about:]) for row in rows.fetchall()]
 
 
-def flip_counts(cursor: duckdb.DuckDBPyConnection, runs: Sequence[str] | None = None) -> list[FlipCount]:
-    """Return how often each grader contradicted itself on words it met again, by right answer.
+def flip_counts(cursor: duckdb.DuckDBPyConnection, runs: Sequence[str] | None = None) -> pd.DataFrame:
+    """Return how often each grader contradicted itself on what it met again: ``grader``, ``same``, ``right_answer``.
 
-    ``same`` is ``response``, ``diagnosis`` (what it read out of the response), or ``answer`` where one and the same
-    answer was judged again.
+    ``pairs`` were met more than once, in ``verdicts`` verdicts; ``both`` of them were judged right at one time and not
+    right at another, under the same prompts. A pair is the right answer, known by a number, with the ``same``
+    ``response`` or ``diagnosis`` (what was read out of it), in any case of letters, or one and the same ``answer``.
     """
     parameters = {"counted": list(COUNTED), "free": list(FREE), "runs": None if runs is None else list(runs)}
-    return [FlipCount(*row) for row in cursor.execute(_FLIPS, parameters).fetchall()]
-
-
-def flips(cursor: duckdb.DuckDBPyConnection) -> list[Flips]:
-    """Return how often each grader contradicted itself on free responses it met more than once."""
-    sums: dict[tuple[str, str], list[int]] = {}
-    for one in flip_counts(cursor):
-        if one.same != "answer":
-            held = sums.setdefault((one.grader, one.same), [0, 0, 0])
-            sums[one.grader, one.same] = [held[0] + one.pairs, held[1] + one.both, held[2] + one.verdicts]
-    return [Flips(grader, same, *numbers) for (grader, same), numbers in sums.items()]
+    return cursor.execute(_FLIPS, parameters).df()
 
 
 _ABOUT = ("model", "format", "question_type", "case_key", "dataset", "specialty", "invalid", "n")
@@ -174,7 +139,8 @@ _JUDGED = """
             AND ($runs::VARCHAR[] IS NULL OR list_contains($runs, trials.run_id))
     )"""
 _PAIRS_OF = """
-    SELECT grader, '{same}' AS same, right_answer, count(*), count(*) FILTER (flipped), sum(n)::BIGINT FROM (
+    SELECT grader, '{same}' AS same, right_answer, count(*) AS pairs, count(*) FILTER (flipped) AS both,
+        sum(n)::BIGINT AS verdicts FROM (
         SELECT grader, right_answer, count(*) AS n, bool_or(ever) AND NOT bool_and(always) AS flipped FROM (
             SELECT grader, right_answer, prompts, {same}, bool_or(called_right) AS ever,
                 bool_and(called_right) AS always

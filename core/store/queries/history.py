@@ -12,9 +12,10 @@ import duckdb
 import pandas as pd
 
 from core.case import Case
+from core.events import COUNTED
 from core.store.queries.cases import CASE_COLUMNS, case_from
 from core.store.scores import Reader, kept, key, means, newest
-from core.store.selection import Selection, select
+from core.store.selection import OUTCOMES, Selection, select
 from core.store.tables import insert, records
 
 
@@ -94,7 +95,28 @@ def history_means(
     return table.fillna({f"n_{name}": 0 for name in scalars})
 
 
+def recalls_and_answers(
+    cursor: duckdb.DuckDBPyConnection, measure: Reader, score: str, selection: Selection | None = None
+) -> pd.DataFrame:
+    """Return a row for each measured conversation whose answer to the question with its choices counts.
+
+    Columns: model, case_key, dataset, specialty, trial_id, ``recall`` (the value of ``score``), ``right`` (by the
+    selection's rule).
+    """
+    chosen = selection or Selection()
+    select(cursor, chosen)
+    values = {**key(measure), "score": score, "rules": chosen.rules, "counting": list(COUNTED)}
+    return cursor.execute(_ANSWERED.format(kept=kept(measure)), values).df()
+
+
 _POINTS = 11
+_ANSWERED = f"""
+    WITH {OUTCOMES.replace("{", "{{").replace("}", "}}")}, {{kept}}
+    SELECT kept.model, case_key, dataset, specialty, trial_id, value AS recall, verdict = 'correct' AS "right"
+    FROM kept JOIN outcomes USING (trial_id, model)
+    WHERE name = $score AND value IS NOT NULL AND NOT staffed AND format = 'multi_turn' AND question_type = 'mcq'
+        AND list_contains($counting, verdict)
+    ORDER BY kept.place, case_key, trial_id"""
 _CASES = """
     WITH {kept}
     SELECT model, case_key, any_value(dataset) AS dataset, any_value(specialty) AS specialty,
@@ -102,9 +124,19 @@ _CASES = """
         count(*) FILTER (NOT whole) AS excluded, count(*) FILTER (whole AND NOT measured) AS missing
     FROM held WHERE NOT staffed GROUP BY model, place, case_key ORDER BY place, case_key"""
 _MEANS = f"""
-    WITH {{means}}, curves AS (
+    WITH {{means}}, pairs AS (
+        SELECT model, case_key, split_part(name, '_', 1) || '_f1' AS name,
+            any_value(series) FILTER (name LIKE '%_recall') AS recalls,
+            any_value(series) FILTER (name LIKE '%_precision') AS precisions
+        FROM kept WHERE len(series) > 0 GROUP BY trial_id, model, case_key, split_part(name, '_', 1)
+    ), curves AS (
         SELECT model, case_key, name, {", ".join(f"avg(series[{i + 1}]) AS at_{i}" for i in range(_POINTS))}
-        FROM kept WHERE series IS NOT NULL GROUP BY model, case_key, name
+        FROM (
+            SELECT model, case_key, name, series FROM kept WHERE len(series) > 0
+            UNION ALL
+            SELECT model, case_key, name, list_transform(list_zip(recalls, precisions), lambda pair: CASE
+                WHEN pair[1] > 0 THEN 2 * pair[1] * pair[2] / (pair[1] + pair[2]) ELSE pair[1] END) FROM pairs
+        ) GROUP BY model, case_key, name
     )
     SELECT curves.* EXCLUDE (model, case_key, name), means.* EXCLUDE (trials), n / trials AS told
     FROM means LEFT JOIN curves USING (model, case_key, name)"""

@@ -194,7 +194,7 @@ def to_judge(
 
 def patient_judgement_row(
     model: str, prompt_hash: str, terms: Sequence[JudgedTerm] | None, kept: Mapping[str, Any]
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Return a row of the table; ``terms`` is ``None`` where the judging failed.
 
     ``kept`` holds trial_id, dropped, failure, calls, tokens, cost_usd and judged_at.
@@ -207,11 +207,10 @@ def judgements(cursor: duckdb.DuckDBPyConnection, wanted: Selection) -> list[Jud
     """Return what counts for each conversation under a filter, by model and prompt."""
     choose(cursor, wanted.counted)
     rows = records(cursor.execute(_JUDGEMENTS))
-    return [Judgement(**{**row, "terms": _terms(row["terms"])}) for row in rows]
-
-
-def _terms(kept: str | None) -> tuple[JudgedTerm, ...] | None:
-    return None if kept is None else tuple(JudgedTerm(**term) for term in orjson.loads(kept))
+    for row in rows:
+        if row["terms"] is not None:
+            row["terms"] = tuple(JudgedTerm(**term) for term in orjson.loads(row["terms"]))
+    return [Judgement(**row) for row in rows]
 
 
 _TO_JUDGE = f"""

@@ -6,7 +6,7 @@ Each release file is known by its digest: the same file is not taken twice, a ch
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -86,7 +86,11 @@ def write_release(connection: duckdb.DuckDBPyConnection, batch: ReleaseBatch) ->
     _remove_replaced(connection, batch)
     _insert_runs(connection, batch.runs)
     for name, table in batch.tables.items():
-        _insert_table(connection, name, table)
+        connection.register("incoming", table)
+        try:
+            connection.execute(_ADD[name])
+        finally:
+            connection.unregister("incoming")
     for path, (digest, content) in batch.documents.items():
         connection.execute("DELETE FROM release_documents WHERE path = ?", [path])
         connection.execute(_ADD_DOCUMENT, [path, digest, content, now])
@@ -117,27 +121,14 @@ def _insert_runs(connection: duckdb.DuckDBPyConnection, runs: Sequence[ReleaseRu
     insert(connection, _ADD_RUN_CASES, "run_cases", rows)
 
 
-def _insert_table(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
-    connection.register("incoming", table)
-    try:
-        connection.execute(_ADD[name])
-    finally:
-        connection.unregister("incoming")
-
-
 def _describe_prompts(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
     """Write into a run which prompts its stored conversations were held under."""
     found = connection.execute(_PROMPTS_OF_RUN, [run_id]).fetchall()
     (settings,) = connection.execute("SELECT settings FROM runs WHERE run_id = ?", [run_id]).fetchall()[0]
     prompts = {hash_: {"conversations": count, "template": template} for hash_, template, count in found}
     described = orjson.dumps({**orjson.loads(settings), "prompts": prompts}).decode()
-    joined = _joint_hash(prompts)
+    joined = "+".join(sorted(prompts))  # of several prompts all, so that no page takes them for one
     connection.execute("UPDATE runs SET settings = ?, prompt_hash = ? WHERE run_id = ?", [described, joined, run_id])
-
-
-def _joint_hash(hashes: Iterable[str]) -> str:
-    """Return the hash of the one prompt of a run; of several, all of them, so that no page takes them for one."""
-    return "+".join(sorted(hashes))
 
 
 _REPLACED = "CREATE OR REPLACE TEMP TABLE replaced (run_id VARCHAR, path VARCHAR, case_key VARCHAR, fault VARCHAR)"

@@ -17,10 +17,10 @@ from pydantic import ValidationError
 from core.errors import AnamnesisError
 from core.events import Verdict
 from core.frameworks.base import framework
-from core.store.review_records import Candidate, Item, Review, ReviewItem, ReviewPlan, Unblinding
+from core.store.review_records import Candidate, Item, ItemKind, Review, ReviewItem, ReviewPlan, Unblinding
 from core.store.runs import CAMPAIGNS
 from core.store.selection import TRIALS, Selection, select
-from core.store.tables import Row, insert, records
+from core.store.tables import insert, records
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,10 @@ class Annotation:
 
 def add_annotations(connection: duckdb.DuckDBPyConnection, new: Iterable[Annotation]) -> int:
     """Insert annotations and return how many. Needs a write lease."""
-    rows = [_row(one) for one in new]
+    rows = []
+    for one in new:
+        spans = orjson.dumps([asdict(span) for span in one.spans]).decode() if one.spans else None
+        rows.append((*(getattr(one, name.name) for name in fields(Annotation) if name.name != "spans"), spans))
     return insert(connection, "INSERT INTO annotations BY NAME SELECT * FROM incoming", "annotations", rows)
 
 
@@ -76,14 +79,6 @@ def annotation_history(
     """Return every annotation that was ever saved, the oldest first."""
     sql = f"{_WANTED} ORDER BY annotated_at, rowid"
     return [_annotation(row) for row in records(cursor.execute(sql, {"item": item, "review_id": review_id}))]
-
-
-def _row(one: Annotation) -> Row:
-    spans = orjson.dumps([asdict(span) for span in one.spans]).decode() if one.spans else None
-    return (
-        one.item, one.annotator, one.question, one.value, one.comment, one.annotated_at, one.review_id, one.reason,
-        spans,
-    )  # fmt: skip
 
 
 def _annotation(row: dict[str, Any]) -> Annotation:
@@ -128,14 +123,11 @@ def candidates(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Cand
     sql = f"""
         SELECT trials.trial_id, runs.doctor, trials.case_key, cases.dataset, cases.specialty, {differ}
         {TRIALS} WHERE {chosen.where()} AND trials.trial_id IN ({_REVIEWED[plan.kind]})"""
-    return [_candidate(plan, *row) for row in cursor.execute(sql, chosen.parameters(sql)).fetchall()]
-
-
-def _candidate(plan: ReviewPlan, trial_id: str, *rest: Any) -> Candidate:
-    kind = "talk" if plan.kind == "conversations" else "answer"
-    item = Item(kind, trial_id=trial_id, format=plan.format)  # type: ignore[arg-type]
-    model, case_key, dataset, specialty, differ = rest
-    return Candidate(str(item), model, case_key, dataset or "", specialty or "", bool(differ))
+    kind: ItemKind = "talk" if plan.kind == "conversations" else "answer"
+    return [
+        Candidate(str(Item(kind, trial_id, plan.format)), model, case, dataset or "", specialty or "", bool(both))
+        for trial_id, model, case, dataset, specialty, both in cursor.execute(sql, chosen.parameters(sql)).fetchall()
+    ]
 
 
 def add_review(connection: duckdb.DuckDBPyConnection, review: Review, items: Sequence[ReviewItem]) -> None:

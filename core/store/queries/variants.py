@@ -54,35 +54,41 @@ def line_of(variant: Variant, unit: str = "") -> RowLine:
         images = [image.model_dump(exclude_defaults=True) for image in message.images]
         messages.append({**kept, "images": images} if images else {k: v for k, v in kept.items() if k != "images"})
     outcome = {
-        "response": variant.response, "extracted": variant.extracted, "verdicts": variant.verdicts,
-        "reason": variant.reason, "detail": variant.detail, "grader": variant.grader,
+        "response": variant.response,
+        "extracted": variant.extracted,
+        "verdicts": variant.verdicts,
+        "reason": variant.reason,
+        "detail": variant.detail,
+        "grader": variant.grader,
         "calls": [call.model_dump(mode="json") for call in variant.calls],
-    }  # fmt: skip
+    }
     row = {
-        "variant_id": variant.variant_id, "trial_id": variant.trial_id, "step": variant.step_key,
-        "messages": orjson.dumps(messages).decode(), "model": variant.model,
-        "outcome": orjson.dumps(outcome).decode(), "note": variant.note, "made_at": variant.made_at,
-    }  # fmt: skip
+        "variant_id": variant.variant_id,
+        "trial_id": variant.trial_id,
+        "step": variant.step_key,
+        "messages": orjson.dumps(messages).decode(),
+        "model": variant.model,
+        "outcome": orjson.dumps(outcome).decode(),
+        "note": variant.note,
+        "made_at": variant.made_at,
+    }
     return RowLine(table="variants", row=row, unit=unit)
 
 
 def variants_of(cursor: duckdb.DuckDBPyConnection, trial_id: str, step_key: str | None = None) -> list[Variant]:
     """Return the variants of a trial, or of one of its steps, the oldest first."""
     sql = """
-        SELECT * FROM variants WHERE trial_id = $trial_id AND ($step::VARCHAR IS NULL OR step = $step)
+        SELECT trial_id, step AS step_key, messages, model, note, variant_id, made_at, outcome
+        FROM variants WHERE trial_id = $trial_id AND ($step::VARCHAR IS NULL OR step = $step)
         ORDER BY made_at, rowid"""
-    return [_variant(row) for row in records(cursor.execute(sql, {"trial_id": trial_id, "step": step_key}))]
-
-
-def _variant(row: Mapping[str, Any]) -> Variant:
-    outcome: dict[str, Any] = orjson.loads(row["outcome"])
-    verdicts = tuple((rule, verdict) for rule, verdict in outcome.pop("verdicts"))
-    calls = tuple(CallRecord(**call) for call in outcome.pop("calls"))
-    messages = tuple(_read(message) for message in orjson.loads(row["messages"]))
-    return Variant(
-        row["trial_id"], row["step"], messages, row["model"], verdicts=verdicts, calls=calls, note=row["note"],
-        variant_id=row["variant_id"], made_at=row["made_at"], **outcome,
-    )  # fmt: skip
+    found = []
+    for row in records(cursor.execute(sql, {"trial_id": trial_id, "step": step_key})):
+        outcome: dict[str, Any] = orjson.loads(row.pop("outcome"))
+        outcome["verdicts"] = tuple((rule, verdict) for rule, verdict in outcome["verdicts"])
+        outcome["calls"] = tuple(CallRecord(**call) for call in outcome["calls"])
+        messages = tuple(_read(message) for message in orjson.loads(row.pop("messages")))
+        found.append(Variant(messages=messages, **row, **outcome))
+    return found
 
 
 def _read(kept: Mapping[str, Any]) -> Part:

@@ -39,11 +39,23 @@ def _fields(record: Record) -> CaseFields:
     age, sex = read_demographics(described)
     teller = _Teller(sex, caregiver=speaker_of(age) == "caregiver")
     told = [leaf for name, value in patient.items() if name != "Demographics" for leaf in _leaves(value, (name,))]
-    found = _found(case)
+    # what only examination and tests show, in the record's order
+    found: list[tuple[_Leaf, Section]] = []
+    for name, value in _part(case, "Physical_Examination_Findings").items():
+        section: Section = "vital_signs" if name == "Vital_Signs" else "examination"
+        found += [(leaf, section) for leaf in _leaves(value, (name,))]
+    for name, value in _part(case, "Test_Results").items():
+        found += [(leaf, _section_of_test(leaf)) for leaf in _leaves(value, (name,))]
+    # the record as a text: its labels as they stand, its values as they stand
+    parts = [*told, *(leaf for leaf, _ in found)]
+    lines = [f"{described.rstrip('.')}."]
+    for path, same_path in groupby((leaf for leaf in parts if _known(leaf.value)), key=lambda leaf: leaf.path):
+        values = "; ".join(leaf.value.rstrip(".") for leaf in same_path)
+        lines.append(f"{_words_of(path)}: {values}.")
     return {
         "id": None,
         "specialty": "Other",
-        "vignette": _vignette(described, [*told, *(leaf for leaf, _ in found)]),
+        "vignette": " ".join(lines),
         "question": FINAL_QUESTION,
         "answer": text(case, "Correct_Diagnosis"),
         "age": age,
@@ -64,17 +76,6 @@ def _part(record: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return found
 
 
-def _found(case: Mapping[str, Any]) -> list[tuple[_Leaf, Section]]:
-    """Return what only examination and tests show, in the record's order."""
-    found: list[tuple[_Leaf, Section]] = []
-    for name, value in _part(case, "Physical_Examination_Findings").items():
-        section: Section = "vital_signs" if name == "Vital_Signs" else "examination"
-        found += [(leaf, section) for leaf in _leaves(value, (name,))]
-    for name, value in _part(case, "Test_Results").items():
-        found += [(leaf, _section_of_test(leaf)) for leaf in _leaves(value, (name,))]
-    return found
-
-
 def _said(leaf: _Leaf, teller: _Teller) -> list[Fact]:
     """Return what the patient tells, sentence by sentence."""
     key = _TOLD.get(leaf.path[-1]) or _words_of(leaf.path).lower()
@@ -84,15 +85,6 @@ def _said(leaf: _Leaf, teller: _Teller) -> list[Fact]:
 def _measured(leaf: _Leaf, section: Section) -> Fact:
     path = leaf.path[1:] if section == "vital_signs" and len(leaf.path) > 1 else leaf.path
     return Fact(key=_words_of(path).lower(), value=leaf.value, lay=leaf.value, section=section)
-
-
-def _vignette(described: str, parts: list[_Leaf]) -> str:
-    """Return the record as a text: its labels as they stand, its values as they stand."""
-    lines = [f"{described.rstrip('.')}."]
-    for path, same_path in groupby((leaf for leaf in parts if _known(leaf.value)), key=lambda leaf: leaf.path):
-        values = "; ".join(leaf.value.rstrip(".") for leaf in same_path)
-        lines.append(f"{_words_of(path)}: {values}.")
-    return " ".join(lines)
 
 
 _GENERIC = frozenset(("Findings", "Result", "Results", "Symptoms", "Level"))

@@ -19,7 +19,9 @@ def _start(work: Work) -> Callable[[Record], CaseFields]:
 
 
 def _fields(record: Record, work: Work) -> CaseFields:
-    vignette = " ".join(_ended(sentence) for sentence in texts(record, "context"))
+    vignette = " ".join(
+        sentence if sentence.endswith((".", "!", "?", ":")) else f"{sentence}." for sentence in texts(record, "context")
+    )
     choices = options(record)
     named = by_letter(text(record, "answer_idx"), choices, "answer_idx")
     said = optional(record, "answer")
@@ -32,10 +34,6 @@ def _fields(record: Record, work: Work) -> CaseFields:
         work.remark(f"answer_idx names {named!r}, but the answer is {said!r}: the answer counts")
     question = text(record, "question")
     return item_fields(optional(record, "id"), vignette, question, choices, among or named, synonyms=synonyms)
-
-
-def _ended(sentence: str) -> str:
-    return sentence if sentence.endswith((".", "!", "?", ":")) else f"{sentence}."
 
 
 FORMAT = Format(

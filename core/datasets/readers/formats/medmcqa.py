@@ -9,8 +9,7 @@ from collections.abc import Callable
 
 from core.datasets.readers.files import Damaged, Record
 from core.datasets.readers.format import CaseFields, Format, LeftOutError, RowError, Work
-from core.datasets.readers.item import item_fields, split_item
-from core.datasets.readers.specialties import known_specialty
+from core.datasets.readers.item import item_fields, known_specialty, split_item
 from core.datasets.readers.values import checked_options, integer, optional, text
 from core.errors import AnamnesisError, UsageError
 

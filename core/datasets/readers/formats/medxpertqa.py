@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping
 
 from core.datasets.readers.files import Record
 from core.datasets.readers.format import CaseFields, Format, RowError, Work
-from core.datasets.readers.item import item_fields, split_item
+from core.datasets.readers.item import item_fields, specialty_of, split_item
 from core.datasets.readers.pictures import pictures_of
-from core.datasets.readers.specialties import specialty_of
 from core.datasets.readers.values import by_letter, optional, options, text
 
 _LIST = re.compile(r"\s*Answer Choices:\s*(?=\(A\))", re.IGNORECASE)

@@ -14,9 +14,8 @@ import orjson
 from core.case import FINAL_QUESTION
 from core.datasets.readers.files import Record
 from core.datasets.readers.format import CaseFields, Format, RowError, Work
-from core.datasets.readers.item import item_fields, split_item
+from core.datasets.readers.item import item_fields, known_specialty, split_item
 from core.datasets.readers.pictures import pictures_of
-from core.datasets.readers.specialties import known_specialty
 from core.datasets.readers.values import by_letter, checked_options, lettered, optional, options, same, text
 from core.datasets.reading import clipped
 from core.errors import AnamnesisError
@@ -73,9 +72,7 @@ def _fields(record: Record, named: Mapping[str, str], work: Work) -> CaseFields:
         work.remark(f"{called!r} is none of the twelve specialties and counts as Other")
     record_id = optional(record, named["id"]) if "id" in named else None
     images = pictures_of(record, _parts(named["image"]), work) if "image" in named else ()
-    return item_fields(
-        record_id, vignette, question, choices, answer, specialty=specialty or "Other", images=images
-    )  # fmt: skip
+    return item_fields(record_id, vignette, question, choices, answer, specialty=specialty or "Other", images=images)
 
 
 def _told(record: Record, named: Mapping[str, str]) -> tuple[str, str]:

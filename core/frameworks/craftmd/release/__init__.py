@@ -14,8 +14,7 @@ from core.case import Case
 from core.datasets.readers import read_cases
 from core.datasets.reading import Reading
 from core.errors import AnamnesisError
-from core.frameworks.craftmd.release.case_file import ARMS, TRIALS, read_case_file
-from core.frameworks.craftmd.release.own_cases import OWN_CASES, bring_own_cases, own_case
+from core.frameworks.craftmd.release.case_file import ARMS, OWN_CASES, TRIALS, bring_own_cases, own_case, read_case_file
 from core.frameworks.release import Layout, ModelFolder, OwnCase, Release, ReleasedModel, ReleasedTrial
 
 NAME = "craftmd"

@@ -1,22 +1,31 @@
-"""Reads one case file of the release: five trials, each with its conversation, its answers and their grades.
+"""Reads one case file of the release: five trials with conversation, answers and grades, and the case if it brings one.
 
 What is missing in a trial (a null, a list in place of a text, no evaluation, the whole trial) is invalid with its
 reason, never wrong. What makes the file itself unusable raises ``BadFileError``: nothing of it is taken.
+
+The results on the NEJM Image Challenge (Johri et al. 2025, Methods) are numbered by a list of their own: their
+``case_1`` is not the ``case_1`` of the data set's file. They bring their cases, with the picture that was shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import binascii
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
 
+from core import images
 from core.agents.mcq import judge_loose, judge_strict
-from core.case import Case
+from core.case import FINAL_QUESTION, Case, read_demographics
+from core.datasets.readers import FORMATS
+from core.errors import UsageError
 from core.events import Verdict
 from core.frameworks.base import Arm
 from core.frameworks.conversation import FINAL_DIAGNOSIS
-from core.frameworks.release import BadFileError, Fault, McqVerdicts, ReleasedTrial
+from core.frameworks.release import BadFileError, Fault, McqVerdicts, OwnCase, ReleasedTrial
+from core.images import Image
 
 TRIALS = 5
 TRIAL_NAMES = tuple(f"trial_{number}" for number in range(TRIALS))
@@ -100,11 +109,7 @@ class _TrialReader:
         else:
             trial.responses = [_text_of(value) for value in values]
             trial.faults = [_fault_of(stored, key, trial.missing) for key in _KEYS]
-        self._judge(trial, stored)
-        return trial
-
-    def _judge(self, trial: ReleasedTrial, stored: Mapping[str, Any]) -> None:
-        """Judge multiple choice by both rules, and take over the grader's verdicts on free responses."""
+        # judge multiple choice by both rules, and take over the grader's verdicts on free responses
         for index in _MCQ_KEYS:
             response = trial.responses[index]
             if response is None or trial.faults[index]:
@@ -115,6 +120,7 @@ class _TrialReader:
             name = _text_of(stored.get(extracted))
             verdict = None if trial.faults[index] else (_verdict_of(stored.get(evaluation), name), name)
             trial.frq.append(verdict)
+        return trial
 
     def _judge_mcq(self, response: str) -> McqVerdicts:
         loose = judge_loose(response, self._answer_as_stored)
@@ -140,7 +146,17 @@ class _TrialReader:
         if trial.end_detail:
             trial.end_reason = "error"
         else:
-            self._find_ending(trial)
+            # derive why a conversation ended (CRAFT-MD, Methods); the cap counts the doctor's prompt
+            last = trial.texts[-1] if len(trial.texts) > 1 and trial.roles[-1] == "doctor" else "?"
+            if FINAL_DIAGNOSIS in last:
+                trial.end_reason = "final_diagnosis"
+            elif "?" not in last:
+                trial.end_reason = "no_question"
+            elif self._max_messages is not None and len(trial.texts) + 1 >= self._max_messages:
+                trial.end_reason = "turn_cap"
+            else:
+                trial.end_reason = "error"
+                trial.end_detail = "the release's record stops at a question, before the cap of messages"
 
     def _read_messages(self, trial: ReleasedTrial, spoken: list[dict[str, Any]]) -> None:
         """Take over what was said, up to a message that is missing."""
@@ -156,19 +172,6 @@ class _TrialReader:
             trial.end_detail = f"message {gap} is missing in the release"
             texts, roles = texts[:gap], roles[:gap]
         trial.texts, trial.roles = [text or "" for text in texts], roles
-
-    def _find_ending(self, trial: ReleasedTrial) -> None:
-        """Derive why a conversation ended (CRAFT-MD, Methods); the cap counts the doctor's prompt."""
-        last = trial.texts[-1] if len(trial.texts) > 1 and trial.roles[-1] == "doctor" else "?"
-        if FINAL_DIAGNOSIS in last:
-            trial.end_reason = "final_diagnosis"
-        elif "?" not in last:
-            trial.end_reason = "no_question"
-        elif self._max_messages is not None and len(trial.texts) + 1 >= self._max_messages:
-            trial.end_reason = "turn_cap"
-        else:
-            trial.end_reason = "error"
-            trial.end_detail = "the release's record stops at a question, before the cap of messages"
 
 
 def _is_regular(spoken: list[dict[str, Any]]) -> bool:
@@ -224,3 +227,115 @@ def _fault_of(stored: Mapping[str, Any], key: str, missing: str | None) -> Fault
     if _text_of(response) is None:
         return "provider_error", "the release holds a list without a response"
     return "ungradable", "the release holds a list [text, cost] in place of a response"
+
+
+OWN_CASES = "craftmd-images"
+"""The data set of the cases that results bring themselves, as those on pictures do."""
+_PICTURE_PART = b'"image_url"'
+_TEXTS = ("case_vignette", "correct_ans")
+
+
+def bring_own_cases(files: Iterable[tuple[bytes, str, Case | None]]) -> bool:
+    """Say whether files (contents, case id, the data set's case of that id) bring cases of their own.
+
+    They do where one shows a picture, or where every one that can be compared has another vignette and another
+    answer than the data set.
+    """
+    compared = False
+    for data, case_id, case in files:
+        if _PICTURE_PART in data:
+            return True
+        try:
+            stored = stored_object(data, case_id)
+        except BadFileError:
+            continue
+        if case is None or not all(isinstance(stored.get(name), str) for name in _TEXTS):
+            continue
+        vignette, answer = (_plain(stored[name]) for name in _TEXTS)
+        if vignette in _plain(f"{case.vignette} {case.question}") or answer == _plain(case.answer):
+            return False
+        compared = True
+    return compared
+
+
+def own_case(data: bytes, case_id: str) -> OwnCase:
+    """Return the case that a file brings, its picture kept; raises ``BadFileError`` where it lacks a part of it.
+
+    A picture that is broken or too large is a fault in words, and the case goes without it.
+    """
+    stored = stored_object(data, case_id)
+    empty = [name for name in _TEXTS if not _text(stored, name)]
+    if empty:
+        raise BadFileError(f"it brings its own case, but no {' and no '.join(empty)}")
+    choices = stored.get("choices")
+    age, sex = read_demographics(_text(stored, "case_vignette"))
+    addresses = list(dict.fromkeys(_addresses(stored)))
+    kept, faults = _keep(addresses, case_id)
+    case = Case(
+        case_key=f"{OWN_CASES}/{case_id}",
+        dataset=OWN_CASES,
+        specialty="Other",
+        vignette=_text(stored, "case_vignette"),
+        question=_text(stored, "question") or FINAL_QUESTION,
+        choices=tuple(c for c in choices if isinstance(c, str)) if isinstance(choices, list) else (),
+        answer=_text(stored, "correct_ans"),
+        age=age,
+        sex=sex,
+        images=kept,
+        source=FORMATS["craftmd"].source,
+    )
+    return OwnCase(case, int(case_id.removeprefix("case_")), bool(addresses), faults)
+
+
+def _keep(addresses: list[str], case_id: str) -> tuple[tuple[Image, ...], tuple[str, ...]]:
+    """Keep the pictures of a file: those in the file itself as files, others by their address only."""
+    kept: dict[Image, None] = {}
+    faults = []
+    for number, address in enumerate(addresses, 1):
+        name = case_id if len(addresses) == 1 else f"{case_id} ({number})"
+        if address.startswith(("https://", "http://")):
+            kept[Image(name=name, url=address)] = None
+            continue
+        try:
+            kept[images.keep(_bytes_of(address, name), name)] = None
+        except UsageError as error:
+            faults.append(str(error))
+    return tuple(kept), tuple(faults)
+
+
+def _bytes_of(address: str, name: str) -> bytes:
+    """Return the contents of a data URL."""
+    head, comma, encoded = address.partition(",")
+    if not (comma and head.startswith("data:") and head.endswith(";base64")):
+        raise UsageError(f"The picture {name!r} has neither its contents in the file nor an address.")
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except binascii.Error as error:
+        raise UsageError(f"The picture {name!r} is damaged: its base64 text cannot be read ({error}).") from None
+
+
+def _addresses(stored: dict[str, Any]) -> Iterator[str]:
+    """Yield the addresses of the pictures in the conversations; a picture without one yields an empty text."""
+    for part in _parts(stored):
+        if part.get("type") == "image_url":
+            shown = part.get("image_url")
+            address = shown.get("url") if isinstance(shown, dict) else shown
+            yield address if isinstance(address, str) else ""
+
+
+def _parts(stored: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for name in TRIAL_NAMES:
+        trial = stored.get(name)
+        messages = trial.get("multiturn_conversation") if isinstance(trial, dict) else None
+        for message in messages if isinstance(messages, list) else []:
+            content = message.get("content") if isinstance(message, dict) else None
+            yield from (part for part in content if isinstance(part, dict)) if isinstance(content, list) else ()
+
+
+def _text(stored: dict[str, Any], name: str) -> str:
+    value = stored.get(name)
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).lower()

@@ -1,0 +1,97 @@
+"""Heat maps of shares: a cell for each row and column, its number written on it in an ink that reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+
+from core.figures.style import FAINT, INK, MARGIN
+
+Scale = tuple[tuple[str, ...], tuple[str, ...]]
+"""Colours from nothing to all, evenly apart, on a light and on a dark ground."""
+LOSS: Scale = (("#FFFFFF", "#F2A65A", "#9C3D00"), ("#0E1718", "#8A4A12", "#FFB06B"))
+AGREEMENT: Scale = (("#FFFFFF", "#0B6E69"), ("#0E1718", "#5CC9C0"))
+_LIGHT_TEXT, _DARK_TEXT = "#FFFFFF", "#14201F"
+_BRIGHT = 0.26
+"""Luminance of a cell from which on dark text reads better than light one."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A share (0 to 1) that colours the cell, what is written on it, and what hovering adds."""
+
+    share: float | None
+    text: str
+    words: str = ""
+
+
+def heat(
+    cells: Sequence[Sequence[Cell]],
+    columns: Sequence[str],
+    rows: Sequence[str],
+    scale: Scale = LOSS,
+    *,
+    across: str = "",
+    down: str = "",
+    row: int = 34,
+    dark: bool = False,
+) -> go.Figure:
+    """Return rows under one another and columns beside one another; a cell without a share has no colour.
+
+    ``across`` and ``down`` are titles of the axes, ``row`` the height of a row in pixels.
+    """
+    colours = scale[dark]
+    figure = go.Figure()
+    # places and not names on the axes: two graders may read alike
+    figure.add_heatmap(
+        z=[[cell.share for cell in line] for line in cells],
+        zmin=0,
+        zmax=1,
+        showscale=False,
+        colorscale=[[place / (len(colours) - 1), colour] for place, colour in enumerate(colours)],
+        xgap=2,
+        ygap=2,
+        customdata=[[cell.words for cell in line] for line in cells],
+        hovertemplate="%{customdata}<extra></extra>",
+        hoverongaps=False,
+    )
+    for y, line in enumerate(cells):
+        for x, cell in enumerate(line):
+            ink = INK[dark] if cell.share is None else ink_on(cell.share, scale, dark=dark)
+            figure.add_annotation(x=x, y=y, text=cell.text, showarrow=False, font={"size": 13, "color": ink})
+    axis = {"showgrid": False, "zeroline": False, "automargin": True, "linecolor": FAINT[dark]}
+    figure.update_layout(
+        height=90 + row * len(rows) + 14 * max((name.count("<br>") for name in columns), default=0),
+        margin=MARGIN,
+        font={"size": 13, "color": INK[dark]},
+        xaxis={
+            **axis,
+            "title": {"text": across, "standoff": 8},
+            "side": "top",
+            "tickangle": 0,
+            "tickvals": list(range(len(columns))),
+            "ticktext": list(columns),
+            "range": [-0.5, len(columns) - 0.5],
+        },
+        yaxis={
+            **axis,
+            "title": down,
+            "range": [len(rows) - 0.5, -0.5],
+            "tickvals": list(range(len(rows))),
+            "ticktext": list(rows),
+        },
+    )
+    return figure
+
+
+def ink_on(share: float, scale: Scale = LOSS, *, dark: bool) -> str:
+    """Return the colour of a text that reads on the cell of a share."""
+    colours = [[int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)] for colour in scale[dark]]
+    at = min(max(share, 0.0), 1.0) * (len(colours) - 1)
+    place = min(int(at), len(colours) - 2)
+    red, green, blue = (
+        (a + (at - place) * (b - a)) ** 2.2 for a, b in zip(colours[place], colours[place + 1], strict=True)
+    )
+    return _DARK_TEXT if 0.2126 * red + 0.7152 * green + 0.0722 * blue >= _BRIGHT else _LIGHT_TEXT

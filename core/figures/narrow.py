@@ -1,0 +1,29 @@
+"""A figure of panels for a narrow screen: every panel below the one before it, at full width."""
+
+import plotly.graph_objects as go
+
+from core.figures.style import LEGEND, MARGIN
+
+_HEAD, _AXIS, _LEGEND_LINE = 34, 64, 22
+"""Pixels above a panel for its title, below it for its labels and its axis's title, and of a line of the legend."""
+
+
+def under_one_another(figure: go.Figure) -> go.Figure | None:
+    """Return a figure whose panels stand below one another; ``None`` where it has but one, or none."""
+    axes = sorted(int(name.removeprefix("xaxis") or 1) for name in figure.layout if name.startswith("xaxis"))
+    if len(axes) < 2:
+        return None
+    narrow, many = go.Figure(figure), len(axes)
+    downs = {tuple(figure.layout["yaxis" if n == 1 else f"yaxis{n}"].domain) for n in axes}
+    panel = (figure.layout.height - _AXIS * (len(downs) - 1)) / len(downs) - _AXIS
+    tall = panel + _HEAD + _AXIS
+    legend = _LEGEND_LINE * sum(trace.showlegend is not False for trace in figure.data)
+    titles = {title.text: title for title in narrow.layout.annotations}
+    for place, (number, title) in enumerate(zip(axes, titles.values(), strict=True)):
+        suffix = "" if number == 1 else str(number)
+        top = 1 - place * tall / (many * tall)
+        ends = [top - (_HEAD + panel) / (many * tall), top - _HEAD / (many * tall)]
+        narrow.layout[f"xaxis{suffix}"].update(domain=[0, 1], showticklabels=True)
+        narrow.layout[f"yaxis{suffix}"].update(domain=ends, showticklabels=True, title=figure.layout.yaxis.title)
+        title.update(x=0.5, y=ends[1])
+    return narrow.update_layout(height=many * tall + legend, legend=LEGEND, margin={**MARGIN, "b": 8 + legend})

@@ -1,0 +1,149 @@
+"""One estimate against another: points with their 95 % intervals in both directions, and lines over them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+
+from core.figures.marks import shown_name
+from core.figures.style import GREY, INK, LEGEND, MARGIN, Axis, whiskers
+
+_SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "star", "hexagon", "triangle-down")
+Bounds = tuple[float | None, float | None]
+_UNBOUNDED: Bounds = (None, None)
+
+
+@dataclass(frozen=True)
+class Spot:
+    """One point with its intervals; one without an ``x`` is a horizontal line at its ``y`` (known of no conversation).
+
+    ``kind`` chooses its symbol (its data set, say), ``published`` ones are open, ``words`` are added to what hovering
+    says, ``data`` is what a click on it gives.
+    """
+
+    series: str
+    y: float
+    x: float | None = None
+    x_bounds: Bounds = _UNBOUNDED
+    y_bounds: Bounds = _UNBOUNDED
+    kind: str = ""
+    label: str = ""
+    words: str = ""
+    published: bool = False
+    data: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Line:
+    """A straight line y = ``start`` + ``slope`` · x over the whole plot; a dotted one helps to read, and is grey."""
+
+    name: str
+    slope: float
+    start: float = 0.0
+    colour: str = ""
+    dotted: bool = False
+    series: str = ""
+    """Whose it is: hidden with its points."""
+
+
+def scatter(
+    spots: Sequence[Spot],
+    names: Mapping[str, str],
+    colours: Mapping[str, str],
+    across: Axis,
+    up: Axis,
+    *,
+    kinds: Mapping[str, str] | None = None,
+    lines: Sequence[Line] = (),
+    written: bool = False,
+    height: int = 500,
+    dark: bool = False,
+) -> go.Figure:
+    """Return points of a colour for each series, in the order of ``names``, with whiskers where bounds are known.
+
+    ``kinds`` (key → name) have a symbol each, which stands in the legend where there are several. ``lines`` go from end
+    to end of the range of ``across``, 0 to 1 unless given. ``written`` points have their ``label`` beside them.
+    """
+    figure = go.Figure()
+    symbols = {kind: _SYMBOLS[number % len(_SYMBOLS)] for number, kind in enumerate(kinds or ())}
+    ends = list(across.range or (0.0, 1.0))
+    for line in lines:
+        figure.add_scatter(
+            x=ends,
+            y=[line.start + line.slope * x for x in ends],
+            mode="lines",
+            name=line.name,
+            legendgroup=line.series or line.name,
+            line={
+                "color": line.colour or (GREY if line.dotted else INK[dark]),
+                "dash": "dot" if line.dotted else "solid",
+            },
+            hoverinfo="skip",
+        )
+    for series, name in names.items():
+        for published in (False, True):
+            mine = [spot for spot in spots if (spot.series, spot.published) == (series, published)]
+            points = [spot for spot in mine if spot.x is not None]
+            look = {"name": shown_name(name, published=published), "legendgroup": series}
+            if points:
+                marker = {
+                    "color": colours[series],
+                    "size": 11,
+                    "line": {"width": 2, "color": colours[series]},
+                    "symbol": [symbols.get(s.kind, "circle") + ("-open" if published else "") for s in points],
+                }
+                figure.add_scatter(
+                    x=[spot.x for spot in points],
+                    y=[spot.y for spot in points],
+                    # a whisker of no length would be a cross
+                    error_x=whiskers(((s.x, *s.x_bounds) for s in points), colours[series])
+                    if any(s.x_bounds != _UNBOUNDED for s in points)
+                    else None,
+                    error_y=whiskers(((s.y, *s.y_bounds) for s in points), colours[series])
+                    if any(s.y_bounds != _UNBOUNDED for s in points)
+                    else None,
+                    mode="markers+text" if written else "markers",
+                    cliponaxis=False,
+                    text=[spot.label for spot in points] if written else None,
+                    textposition="top right",
+                    marker=marker,
+                    customdata=[[_said(spot, name, across, up), *spot.data] for spot in points],
+                    hovertemplate="%{customdata[0]}<extra></extra>",
+                    **look,
+                )
+            for number, spot in enumerate(spot for spot in mine if spot.x is None):
+                figure.add_scatter(
+                    x=ends,
+                    y=[spot.y, spot.y],
+                    mode="lines",
+                    line={"color": colours[series], "width": 1.5, "dash": "dash"},
+                    showlegend=not points and not number,
+                    customdata=[[_said(spot, name, across, up), *spot.data]] * 2,
+                    hovertemplate="%{customdata[0]}<extra></extra>",
+                    **look,
+                )
+    shown = [kind for kind in symbols if any(spot.kind == kind for spot in spots)]
+    for kind in shown if len(shown) > 1 else ():
+        marker = {"color": GREY, "size": 10, "symbol": symbols[kind]}
+        figure.add_scatter(x=[None], y=[None], mode="markers", name=(kinds or {})[kind], marker=marker)
+    return figure.update_layout(
+        height=height,
+        margin=MARGIN,
+        legend=LEGEND,
+        hovermode="closest",
+        font={"size": 13},
+        xaxis=across.layout(dark=dark),
+        yaxis=up.layout(dark=dark),
+    )
+
+
+def _said(spot: Spot, name: str, across: Axis, up: Axis) -> str:
+    def number(axis: Axis, value: float, bounds: Bounds) -> str:
+        low, high = bounds
+        around = "" if low is None or high is None else f" ({low:{axis.number}} – {high:{axis.number}})"
+        return f"{axis.title}: {value:{axis.number}}{around}"
+
+    first = "" if spot.x is None else number(across, spot.x, spot.x_bounds)
+    return "<br>".join(filter(None, [name, spot.label, first, number(up, spot.y, spot.y_bounds), spot.words]))

@@ -1,0 +1,144 @@
+"""Accuracy against the share of the dialogue that has passed: a solver is shown the beginning of a stored conversation.
+
+At 0 % it sees the patient's opening alone, after k of n exchanges k/n of the dialogue has passed, and at 100 % it sees
+all but a closing message (Liao et al., arXiv 2309.02077, analyses): the same shares as in the curves of recall,
+precision and F1. Whoever held the conversation, the solver took no part in it and answers the case's question with its
+choices, or freely. ``core.jobs.solving`` asks; choices are read here by the present rules, free responses are graded.
+
+Figures are means over a case's counted answers, then over cases, by condition and solver; intervals resample cases.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from core.agents.base import Dialogue
+from core.agents.mcq import judge_loose, judge_strict
+from core.events import COUNTED, Verdict
+from core.measures.accuracy import By
+from core.measures.base import Asked, Columns, Row, metric
+from core.measures.history.measures import closes
+from core.measures.history.summary import Figure, figures_of
+from core.store.database import Store
+from core.store.queries.prefixes import Solver, prefix_answers, solvable
+from core.store.selection import McqRule, Selection
+
+ASKED_AT = (0, 20, 40, 60, 80, 100)
+"""Per cent of the dialogue at which a solver is asked."""
+
+
+def beginnings(dialogue: Dialogue) -> list[Dialogue]:
+    """Return a dialogue up to the end of its opening and of each exchange (``measures.inquiry_of``).
+
+    A closing message belongs to none of them.
+    """
+    heard = next((number for number, turn in enumerate(dialogue) if turn.role == "patient"), len(dialogue))
+    asked = [number for number, turn in enumerate(dialogue) if turn.role != "patient" and number > heard]
+    end = len(dialogue)
+    if asked and asked[-1] == end - 1 and closes(dialogue[-1].text):
+        end = asked.pop()
+    return [dialogue[:stop] for stop in (*asked, end)]
+
+
+@dataclass(frozen=True)
+class PrefixPoint:
+    """Accuracy of a solver on one condition's conversations when ``share`` per cent of each has passed.
+
+    ``n_conversations`` have an answer that counts; others are ``excluded`` by the verdict that keeps theirs from
+    counting, and ``n_missing`` were not asked about.
+    """
+
+    model: str
+    solver: Solver
+    share: int
+    figure: Figure
+    n_conversations: int
+    excluded: dict[str, int]
+    n_missing: int
+
+
+def read_prefixes(store: Store, selection: Selection | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the answers that count of all solvers, and the conversations that there are to ask about.
+
+    The tables are ``core.store.queries.prefixes.prefix_answers`` and ``solvable``, with ``case_set``; ``verdict`` of
+    choices is that of the selection's rule, and ``right`` is 1, 0, or NaN where the answer does not count.
+    """
+    chosen = selection or Selection()
+    with store.read() as cursor:
+        answers, talks = prefix_answers(cursor, chosen), solvable(cursor, chosen)
+    columns = ("question_type", "verdict", "response", "answer", "choices")
+    answers["verdict"] = [
+        _read_choice(response, answer, tuple(choices), chosen.mcq_rule)
+        if question_type == "mcq" and isinstance(response, str)
+        else verdict
+        for question_type, verdict, response, answer, choices in zip(*(answers[name] for name in columns), strict=True)
+    ]
+    right = answers["verdict"].eq("correct").astype(np.float64)
+    answers["right"] = right.where(answers["verdict"].isin(COUNTED))
+    for table in (answers, talks):
+        table["case_set"] = table["case_key"].str.split("/", n=1).str[0]
+    return answers, talks
+
+
+@functools.lru_cache(maxsize=65_536)
+def _read_choice(response: str, answer: str, choices: Sequence[str], rule: McqRule) -> Verdict:
+    judged = judge_loose(response, answer) if rule == "mcq_loose" else judge_strict(response, answer, choices)
+    return judged.verdict
+
+
+def prefix_points(answers: pd.DataFrame, talks: pd.DataFrame) -> list[PrefixPoint]:
+    """Return the curves of ``read_prefixes``'s tables, in the order of solvers, models and shares."""
+    points = []
+    for key, of in answers.groupby(list(Solver._fields), sort=True):
+        solver = Solver(*key)  # type: ignore[arg-type]
+        means = of.groupby(["model", "case_key", "share"])["right"].mean().unstack("share").reindex(columns=ASKED_AT)
+        figures = figures_of(means.rename(columns=str).reset_index(), list(map(str, ASKED_AT)))
+        there = talks[talks["choices"] > 0] if solver.question_type == "mcq" else talks
+        for model in sorted(of["model"].unique()):
+            own = of[of["model"] == model]
+            all_of = int(there.loc[there["model"] == model, "conversations"].sum())
+            for share in ASKED_AT:
+                verdicts = own.loc[own["share"] == share, "verdict"]
+                counts = {str(verdict): int(n) for verdict, n in verdicts.value_counts().sort_index().items()}
+                counted = sum(counts.pop(verdict, 0) for verdict in COUNTED)
+                figure, missing = figures[model, str(share)], all_of - len(verdicts)
+                points.append(PrefixPoint(model, solver, share, figure, counted, counts, missing))
+    return points
+
+
+@metric(
+    "prefixes",
+    "run",
+    "models",
+    "cases",
+    "mcq_rule",
+    empty="No solver was asked about these conversations: `python -m core solve-prefixes --solver reference/solver`.",
+)
+def report(asked: Asked, by: By = None) -> Iterator[Row]:
+    """Report a solver's accuracy against the share of the dialogue that has passed, by condition."""
+    answers, talks = read_prefixes(asked.store, asked.selection)
+    place = ["case_set", by] if by else ["case_set"]
+    for names, found in answers.groupby(place, sort=True):
+        there = talks[(talks[place] == list(names)).all(axis=1)]
+        for point in prefix_points(found, there):
+            yield Row(
+                {
+                    "cases": str(names[0]),
+                    **({by: str(names[1])} if by else {}),
+                    "model": point.model,
+                    **point.solver._asdict(),
+                    "per_cent": point.share,
+                },
+                point.figure.mean,
+                point.figure.ci_low,
+                point.figure.ci_high,
+                point.figure.n_cases,
+                point.excluded,
+                {"n_conversations": point.n_conversations, "n_missing": point.n_missing},
+                columns=Columns(excluded="excluded"),
+            )

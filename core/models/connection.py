@@ -1,0 +1,325 @@
+"""Whether a model can be reached and what its server can do: one cheap look before anything is paid for.
+
+What a server offers comes from its own list (``GET /models``); servers on this machine are found at the ports that
+they usually take.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import httpx2
+from pydantic import BaseModel, SecretStr, ValidationError
+
+from core.errors import AnamnesisError, FailureKind, ProviderError
+from core.models.base import Completion, Message, OnlyThought, Piece, Sampling, message
+from core.models.failures import RetryPolicy
+from core.models.registry import Registry
+from core.models.settings import checked_address
+from core.models.spec import ModelSpec, Structured, Timeouts, is_loopback
+
+USUAL_PORTS = {11434: "Ollama", 8000: "vLLM", 8080: "llama.cpp", 1234: "LM Studio", 30000: "SGLang"}
+"""Port → the program that usually serves models there."""
+_OWNERS = {"library": "Ollama", "vllm": "vLLM", "llamacpp": "llama.cpp", "sglang": "SGLang"}
+"""What a server writes into ``owned_by`` of its models → the program."""
+_FIND_S = 0.7
+_LIST_S = 10.0
+_NAMED = 8
+_TOKENS = 160
+"""Enough for a sentence after a short thought; a model that thinks longer has shown that it answers and thinks."""
+_HELLO: tuple[Message, ...] = (
+    message("system", "You are a nurse. You reply in one short sentence."),
+    message("user", "Good morning! How are you today?"),
+)
+
+
+class _Vitals(BaseModel):
+    pulse: int
+    fever: bool
+
+
+_FORM: tuple[Message, ...] = (
+    message("user", 'A patient has a pulse of 72 and no fever. Reply as JSON with "pulse" and "fever" only.'),
+)
+
+
+@dataclass(frozen=True)
+class Connection:
+    """What a test of a model found. ``None`` where it was not seen, because the call before it failed.
+
+    ``problem`` is empty where the model answers, else one sentence that says what to do. ``thinks`` says whether
+    reasoning came: ``shown`` apart from the reply, ``hidden`` where it is only counted. ``offered`` are the models that
+    the server lists, asked for where it does not know this one. Seconds, tokens and US dollars are of all calls
+    but ``first_token_s`` and ``latency_s``, which are of the first.
+    """
+
+    model: str
+    address: str | None
+    problem: str = ""
+    kind: FailureKind | None = None
+    first_token_s: float | None = None
+    latency_s: float | None = None
+    streams: bool | None = None
+    usage: bool | None = None
+    system_role: bool | None = None
+    structured: Structured | None = None
+    thinks: Literal["no", "shown", "hidden"] | None = None
+    opens_thinking: bool = False
+    served_by: str | None = None
+    reply: str = ""
+    offered: tuple[str, ...] = ()
+    calls: int = 0
+    tokens: int = 0
+    cost_usd: float | None = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether the model answers."""
+        return not self.problem
+
+    @property
+    def findings(self) -> dict[str, Any]:
+        """What is worth keeping with an entry (``core.models.register.keep``), as its keys and values."""
+        found: dict[str, Any] = {"structured": self.structured} if self.structured else {}
+        if self.system_role is False:
+            found["system_role"] = "user"
+        return found | ({"opens_thinking": True} if self.opens_thinking else {})
+
+    def lines(self) -> tuple[tuple[str, str], ...]:
+        """Return what was found as pairs of label and words, in the order in which they are shown."""
+        if self.problem:
+            return (("Answers", "no"), ("Why", self.problem))
+        seconds = [f"{s:.2f} s" for s in (self.first_token_s, self.latency_s) if s is not None]
+        shown = {
+            "Answers": f"yes: {self.reply}" if self.reply else "yes",
+            "First token, whole reply": ", ".join(seconds),
+            "Streams": _yes(self.streams),
+            "Reports its tokens": _yes(self.usage, "no: they are estimated"),
+            "Takes a system message": _yes(self.system_role, "no: it is sent as the user's words"),
+            "Structured replies": _STRUCTURED.get(self.structured, ""),
+            "Thinks": _THINKS.get(self.thinks, ""),
+            "Served as": self.served_by or "",
+            "The test took": f"{self.calls} call{'s' * (self.calls != 1)}, {self.tokens} tokens"
+            + ("" if self.cost_usd is None else f", ${self.cost_usd:.4f}"),
+        }
+        return tuple((label, words) for label, words in shown.items() if words)
+
+
+_STRUCTURED = {
+    "json_schema": "by schema",
+    "json_object": "JSON, without a schema",
+    "none": "none: JSON is asked for in words",
+    None: "",
+}
+_THINKS = {
+    "no": "not that it shows",
+    "shown": "yes, apart from its reply",
+    "hidden": "yes, and shows none of it",
+    None: "",
+}
+
+
+def _yes(found: bool | None, no: str = "no") -> str:
+    return "" if found is None else "yes" if found else no
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server of models on this machine: the program (a guess by its port where it does not say) and its models."""
+
+    program: str
+    address: str
+    models: tuple[str, ...]
+
+
+def try_model(
+    registry: Registry, name: str, *, address: str | None = None, key: SecretStr | None = None, timeout_s: float = 60.0
+) -> Connection:
+    """Ask a model two or three short things and say what came of it; never raises for what a server does.
+
+    ``address`` and ``key`` go before those of the entry. Raises ``UsageError`` where nothing can be asked: an unknown
+    name, no address, a key that is missing.
+    """
+    spec = registry.spec(name, base_url=address)
+    if not spec.served_locally:
+        times = Timeouts(min(timeout_s, spec.timeouts.call_s), min(timeout_s, spec.timeouts.first_piece_s), timeout_s)
+        spec = replace(spec, timeouts=times)
+    return asyncio.run(_Check(registry, spec, key).run())
+
+
+class _Check:
+    """The calls of one test; ``found`` grows with each."""
+
+    def __init__(self, registry: Registry, spec: ModelSpec, key: SecretStr | None) -> None:
+        self.registry, self.spec, self.key = registry, spec, key
+        self.found = Connection(spec.name, spec.base_url)
+
+    async def run(self) -> Connection:
+        hello = _HELLO[1:] if self.spec.is_application else _HELLO
+        try:
+            done, pieces = await self.ask(self.spec, hello)
+        except ProviderError as error:
+            if error.kind not in ("bad_request", "server") or self.spec.is_application:
+                return self.failed(error)
+            try:  # some chat templates know no system message
+                done, pieces = await self.ask(replace(self.spec, system_role="user"), hello)
+            except ProviderError:
+                return self.failed(error)
+            self.spec = replace(self.spec, system_role="user")
+        thinks: Literal["no", "shown", "hidden"] = "hidden" if done.usage.reasoning_tokens else "no"
+        self.found = replace(
+            self.found,
+            first_token_s=done.first_token_s,
+            latency_s=done.latency_s,
+            thinks="shown" if done.reasoning else thinks,
+            usage=not done.usage.estimated,
+            served_by=done.served_by,
+            reply=" ".join(done.text.split())[:160],
+        )
+        if self.spec.is_application:
+            return self.found
+        self.found = replace(
+            self.found,
+            streams=pieces > 1 if done.text else None,
+            system_role=self.spec.system_role != "user",
+            opens_thinking=bool(getattr(self.model, "opens_thinking", False)) and not self.spec.opens_thinking,
+        )
+        for way in ("json_schema", "json_object"):
+            if (held := await self._holds(way)) is not None:
+                return replace(self.found, structured=way if held else "none")
+        # a model that thinks may only have run out of room: that says nothing of its server
+        return replace(self.found, structured="none") if self.found.thinks == "no" else self.found
+
+    async def _holds(self, way: Literal["json_schema", "json_object"]) -> bool | None:
+        """Say whether the server holds a reply to JSON in one way; ``None`` where it does not take it."""
+        from core.models.openai_compatible import formless
+
+        place = (str(self.spec.base_url), self.spec.model_id)
+        known = place in formless
+        formless.discard(place)
+        try:
+            done, _ = await self.ask(replace(self.spec, structured=way), _FORM, form=_Vitals)
+        except ProviderError:
+            return None
+        finally:
+            formless.discard(place)
+            if known:
+                formless.add(place)
+        if "response_format" not in done.request:
+            return None
+        if not done.text:
+            return None
+        try:
+            _Vitals.model_validate_json(done.text)
+        except ValidationError:
+            return False
+        return True
+
+    async def ask(
+        self, spec: ModelSpec, messages: Sequence[Message], form: type[BaseModel] | None = None
+    ) -> tuple[Completion, int]:
+        """Make one call; return its reply and in how many pieces it came."""
+        self.model = self.registry.make(spec, self.key, retry=RetryPolicy(attempts=1))
+        pieces = 0
+        try:
+            async for item in self.model.stream(messages, Sampling(max_tokens=_TOKENS, form=form)):
+                pieces += isinstance(item, Piece)
+                if isinstance(item, Completion):
+                    done = item
+        except OnlyThought as error:  # it answers and thinks, and was cut off: what it can do is seen all the same
+            done = error.completion
+        except ProviderError:
+            self.found = replace(self.found, calls=self.found.calls + 1)
+            raise
+        finally:
+            await self.model.aclose()
+        dollars = (
+            None if None in (self.found.cost_usd, done.cost_usd) else (self.found.cost_usd or 0) + (done.cost_usd or 0)
+        )
+        self.found = replace(
+            self.found,
+            calls=self.found.calls + done.attempts,
+            tokens=self.found.tokens + done.usage.total_tokens,
+            cost_usd=dollars,
+        )
+        return done, pieces
+
+    def failed(self, error: ProviderError) -> Connection:
+        """Return what is to be said of a failure; an unknown model's server is asked which ones it has."""
+        problem = str(error)
+        names: tuple[str, ...] = ()
+        if error.kind in ("bad_request", "malformed") and self.spec.base_url and self.spec.kind == "openai":
+            try:
+                names = offered(self.spec.base_url, self.key or self.registry.key(self.spec))
+            except AnamnesisError:
+                names = ()
+        if names and self.spec.model_id not in names:
+            more = f", … ({len(names)} in all)" if len(names) > _NAMED else ""
+            problem = (
+                f"The server at {self.spec.base_url} has no model {self.spec.model_id}: choose one that it offers "
+                f"({', '.join(names[:_NAMED])}{more})."
+            )
+        return replace(self.found, problem=problem, kind=error.kind, offered=names)
+
+
+def offered(address: str, key: SecretStr | None = None, *, timeout_s: float = _LIST_S) -> tuple[str, ...]:
+    """Return the names of the models that a server lists, sorted.
+
+    Raises ``UsageError`` for no address, and ``ProviderError`` with one sentence where there is no list to be had.
+    """
+    url = checked_address("the server", address)
+    return tuple(sorted({name for name, _ in _listed(url, key, timeout_s)}))
+
+
+def find_servers(ports: Sequence[int] = tuple(USUAL_PORTS), *, host: str = "127.0.0.1") -> tuple[Server, ...]:
+    """Return the servers of models on this machine, in the order of the ports; all are asked at once, for a moment."""
+
+    def look(port: int) -> Server | None:
+        address = f"http://{host}:{port}/v1"
+        try:
+            models = _listed(address, None, _FIND_S)
+        except ProviderError:
+            return None
+        owner = next((_OWNERS[by] for _, by in models if by in _OWNERS), None)
+        program = owner or USUAL_PORTS.get(port, "an OpenAI-compatible server")
+        return Server(program, address, tuple(sorted(name for name, _ in models)))
+
+    with ThreadPoolExecutor(max(1, len(ports))) as side_by_side:
+        return tuple(found for found in side_by_side.map(look, ports) if found)
+
+
+def _listed(url: str, key: SecretStr | None, timeout_s: float) -> list[tuple[str, str]]:
+    """Return the models of a server as pairs of name and owner."""
+
+    def problem(kind: FailureKind, what: str, advice: str) -> ProviderError:
+        return ProviderError(kind, f"The server at {url} gave no list of its models: {what}; {advice}.")
+
+    headers = {"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}
+    try:
+        with httpx2.Client(timeout=timeout_s, trust_env=not is_loopback(url)) as client:
+            reply = client.get(f"{url}/models", headers=headers)
+    except httpx2.TimeoutException:
+        raise problem(
+            "timeout", f"nothing came within {timeout_s:g} seconds", "try again, or check its address"
+        ) from None
+    except httpx2.HTTPError as error:
+        from core.models.classify import disconnected
+
+        failure = disconnected(error)
+        raise problem("connection", failure.what, failure.advice) from None
+    if reply.status_code in (401, 403):
+        raise problem("auth", f"it did not accept the key (HTTP {reply.status_code})", "check the key")
+    if reply.status_code != 200:
+        raise problem("bad_request", f"it answered HTTP {reply.status_code}", "check its address: most end with /v1")
+    try:
+        body = json.loads(reply.content)
+        rows = body["data"] if isinstance(body, dict) else body
+        return [(str(row["id"]), str(row.get("owned_by", ""))) for row in rows if isinstance(row, dict) and "id" in row]
+    except (ValueError, KeyError, TypeError):
+        what = "a web page" if "html" in reply.headers.get("content-type", "") else "something else"
+        raise problem("malformed", f"{what} came back", "check its address: most end with /v1") from None

@@ -1,0 +1,305 @@
+"""The user's own models: entries of models.local.toml, added, listed, kept and removed; all else in the file stays.
+
+A key is never written: an entry names the variable that holds it, or it is held for this process only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import threading
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr, ValidationError
+
+from core.errors import UsageError
+from core.models.keys import forget, hold, looks_like_key
+from core.models.prices import source
+from core.models.registry import Registry
+from core.models.settings import (
+    OWN,
+    OWN_VARIABLE,
+    SHIPPED,
+    ModelsFile,
+    ModelTable,
+    check_settings,
+    checked_address,
+    merge,
+    parse_settings,
+    read_settings,
+)
+from core.models.spec import PROGRAMS, ModelSpec
+
+SERVER = "server"
+"""The provider of a server that speaks OpenAI's protocol and is nobody's in particular."""
+_SAME = {"openai-compatible": SERVER, "huggingface": "hf"}
+_NAME = re.compile(r"^[\w.][\w.:@+/-]*$")
+_writing = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model as somebody enters it; what is left empty is its provider's.
+
+    ``name`` is with or without the provider before it. ``model_id`` is the name under which the server knows it, for a
+    Python application ``MODULE:FUNCTION``, by default the name; ``key_env`` the variable that holds its key. Prices are
+    US dollars a million tokens. ``folder`` is where a program is started.
+    """
+
+    name: str
+    provider: str = SERVER
+    model_id: str = ""
+    address: str = ""
+    key_env: str = ""
+    display: str = ""
+    effort: str = ""
+    input_price: float | None = None
+    output_price: float | None = None
+    cached_price: float | None = None
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    context: int | None = None
+    command: tuple[str, ...] = ()
+    folder: str = ""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A model that can be chosen: ``own`` where the user's file has it, ``missing_key`` the variable to set first."""
+
+    spec: ModelSpec
+    own: bool
+    missing_key: str | None
+    prices: str | None
+    """Where its prices are from; ``None`` where none are known."""
+
+
+def own_file() -> Path:
+    """Return the file that holds the user's models, which need not exist yet."""
+    named = os.environ.get(OWN_VARIABLE)
+    return Path(named).expanduser() if named else OWN
+
+
+def add(entry: Entry, key: SecretStr | None = None, *, programs: bool = False, again: bool = False) -> str:
+    """Enter a model and return its full name; raise ``UsageError`` with one sentence where that cannot be.
+
+    A ``key`` is held for this process, under ``key_env`` or a variable that is named for the model, and never written.
+    ``programs`` lets an entry run a program here: for a command line only, never for what came from a page. ``again``
+    replaces an entry of the user's, or overrides one that is shipped.
+    """
+    known = _read()
+    provider = _SAME.get(entry.provider, entry.provider)
+    if provider not in known.providers:
+        raise UsageError(f"There is no provider {entry.provider}: choose one of {', '.join(known.providers)}.")
+    short = entry.name.strip().removeprefix(f"{provider}/")
+    name, kind = f"{provider}/{short}", known.providers[provider].kind
+    if not _NAME.match(short):
+        raise UsageError("A model's name is letters, digits and . _ - : @ + /, without blanks: choose another one.")
+    if kind in PROGRAMS and not programs:
+        raise UsageError("A program can be entered on the command line only: use `python -m core models add` there.")
+    taken = {one.casefold() for one in (*known.models, *known.aliases)}
+    if not again and taken & {name.casefold(), short.casefold()}:
+        raise UsageError(f"There is a model called {short} already: choose another name, or remove that one first.")
+    if entry.key_env and looks_like_key(entry.key_env):
+        raise UsageError(
+            "What is given as the key's variable is no name of one: put the key into an environment variable, and "
+            "give that variable's name, such as MY_SERVER_KEY."
+        )
+    address = checked_address(name, entry.address) if entry.address else ""
+    if address and kind in PROGRAMS:
+        raise UsageError(f"{name} is a program on this machine and has no address: leave the address out.")
+    if not address and (provider == SERVER or kind == "http"):
+        raise UsageError(f"{name} needs the address of its server, such as http://127.0.0.1:8000/v1.")
+    if kind == "python" and not re.fullmatch(r"[\w.]+:\w+", entry.model_id):
+        raise UsageError(f"{name} needs the function that answers: MODULE:FUNCTION, such as mydoctor:reply.")
+    if kind == "command" and not entry.command:
+        raise UsageError(f"{name} needs the command that answers, such as ./mydoctor.sh.")
+    if (entry.input_price is None) != (entry.output_price is None):
+        raise UsageError("A price is needed for input and for output: give both, or none.")
+    variable = entry.key_env
+    if key is not None and not variable:
+        variable = f"ANAMNESIS_KEY_{re.sub(r'[^A-Z0-9]+', '_', short.upper()).strip('_')}"
+    prices = {
+        "input": entry.input_price,
+        "cached": entry.cached_price,
+        "output": entry.output_price,
+        "as_of": None if entry.input_price is None else f"{datetime.now(UTC):%Y-%m}",
+    }
+    limits = {"requests_per_minute": entry.requests_per_minute, "tokens_per_minute": entry.tokens_per_minute}
+    table: dict[str, Any] = {
+        "display": entry.display.strip() or None,
+        "model_id": None if entry.model_id in ("", short) else entry.model_id.strip(),
+        "base_url": address or None,
+        "api_key_env": variable or None,
+        "command": list(entry.command) or None,
+        "folder": str(Path(entry.folder or os.getcwd()).expanduser().resolve()) if kind in PROGRAMS else None,
+        "context": entry.context,
+        "sampling": {"effort": entry.effort.strip()} if entry.effort.strip() else None,
+        "prices": {what: value for what, value in prices.items() if value is not None} or None,
+        "limits": {what: value for what, value in limits.items() if value is not None} or None,
+    }
+    table = {setting: value for setting, value in table.items() if value is not None}
+    try:
+        ModelTable.model_validate(table)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise UsageError(f"{'.'.join(map(str, first['loc']))}: {first['msg'].rstrip('.')}.") from None
+    _change(lambda text: _without(text, name) + _block(name, table), name, table)
+    if key is not None:
+        hold(variable, key)
+    return name
+
+
+def remove(name: str) -> str:
+    """Take a model out of the user's file, and forget a key that is held for it; return its full name.
+
+    Raises ``UsageError`` where the file has no such entry. What is stored of the model stays.
+    """
+    full = _own_name(name)
+    variable = _own()["models"][full].get("api_key_env")
+    _change(lambda text: _without(text, full), full, None)
+    if variable:
+        forget(variable)
+    return full
+
+
+def keep(name: str, findings: Mapping[str, Any]) -> None:
+    """Write what a test found (``Connection.findings``) into a model's entry, or begin one for a model without."""
+    own = _own().get("models", {}).get(name, {})
+    table = {**own, **findings}
+    if table == own:
+        return
+
+    def edited(text: str) -> str:
+        lines = text.splitlines(keepends=True)
+        at = next((n for n, line in enumerate(lines) if _path(line) == ("models", name)), None)
+        if at is None:
+            return _ended(text) + _block(name, table)
+        end = next((n for n in range(at + 1, len(lines)) if _path(lines[n])), len(lines))
+        inside = [line for line in lines[at + 1 : end] if not re.match(rf"\s*({'|'.join(findings)})\s*=", line)]
+        set_ = [f"{setting} = {_value(value)}\n" for setting, value in findings.items()]
+        return "".join([*lines[:at], _ended(lines[at]), *set_, *inside, *lines[end:]])
+
+    _change(edited, name, table)
+
+
+def listed(registry: Registry) -> tuple[Listed, ...]:
+    """Return the models that can be chosen, the user's own first."""
+    own = set(_own().get("models", {}))
+    found = [Listed(spec, spec.name in own, registry.missing_key(spec.name), source(spec)) for spec in registry.specs()]
+    return tuple(sorted(found, key=lambda one: not one.own))
+
+
+def _own() -> dict[str, Any]:
+    path = own_file()
+    return parse_settings(path, path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def _read() -> ModelsFile:
+    return read_settings([SHIPPED, *([own_file()] if own_file().exists() else [])])
+
+
+def _own_name(name: str) -> str:
+    """Return the full name of an entry of the user's file."""
+    entries = _own().get("models", {})
+    wanted = name.strip().casefold()
+    found = [one for one in entries if wanted in (one.casefold(), one.partition("/")[2].casefold())]
+    if len(found) == 1:
+        return str(found[0])
+    if found:
+        raise UsageError(f"{name} is the end of several names: write one of {' or '.join(found)}.")
+    raise UsageError(f"Your models file {own_file()} has no model called {name}: there is nothing to remove.")
+
+
+def _change(edit: Callable[[str], str], name: str, table: Mapping[str, Any] | None) -> None:
+    """Write the file with one entry changed, or raise ``UsageError`` and leave it where more would change than that."""
+    with _writing:
+        path = own_file().resolve()
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        before = parse_settings(path, text)
+        models = {one: held for one, held in before.get("models", {}).items() if one != name}
+        if table is not None:
+            models[name] = dict(table)
+        wanted = {**before, "models": models}
+        changed = edit(text)
+        try:
+            after = tomllib.loads(changed)
+        except ValueError:
+            after = {}
+        if {**after, "models": after.get("models", {})} != wanted:
+            raise UsageError(f"{name} stands in {path} in a form that cannot be changed from here: edit the file.")
+        check_settings(path, merge(parse_settings(SHIPPED, SHIPPED.read_text(encoding="utf-8")), after))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        written = path.with_name(f".{path.name}.{os.getpid()}.half")
+        try:
+            written.write_text(changed.lstrip("\n"), encoding="utf-8")
+            if path.exists():
+                shutil.copymode(path, written)
+            os.replace(written, path)
+        except OSError as error:
+            raise UsageError(f"The models file {path} cannot be written: {error.strerror}.") from error
+        finally:
+            written.unlink(missing_ok=True)
+
+
+def _without(text: str, name: str) -> str:
+    """Return the text of a file without the tables of a model; comments that stand before another table stay."""
+    kept: list[str] = []
+    waiting: list[str] = []
+    inside = False
+    for line in text.splitlines(keepends=True):
+        path = _path(line)
+        if path:
+            kept += waiting
+            inside, waiting = path[:2] == ("models", name), []
+        if not inside:
+            kept.append(line)
+        elif re.match(r"\s*(#.*)?$", line):
+            waiting.append(line)  # it belongs to what follows, unless more of the entry does
+        else:
+            waiting = []
+    return _ended("".join([*kept, *waiting]).rstrip("\n"))
+
+
+def _path(line: str) -> tuple[str, ...]:
+    """Return the keys of a line that begins a table; nothing for any other line."""
+    if not re.match(r"\s*\[", line):
+        return ()
+    try:
+        held: Any = tomllib.loads(line)
+    except ValueError:
+        return ()
+    keys: list[str] = []
+    while isinstance(held, dict | list) and held:
+        if isinstance(held, list):
+            held = held[0]
+            continue
+        (key,) = held
+        keys.append(key)
+        held = held[key]
+    return tuple(keys)
+
+
+def _block(name: str, table: Mapping[str, Any]) -> str:
+    lines = [f"{setting} = {_value(value)}" for setting, value in table.items()]
+    return "\n".join([f"\n[models.{json.dumps(name)}]", *lines, ""])
+
+
+def _value(value: object) -> str:
+    """Return a value as TOML on one line."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {_value(held)}" for key, held in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else repr(value)
+
+
+def _ended(text: str) -> str:
+    return text if not text or text.endswith("\n") else f"{text}\n"
