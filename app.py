@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from pages.parts.navigation import navigation
+from pages.kit.navigation import navigation
 
 st.session_state["_app"] = True
 navigation().run()

@@ -1,1 +1,1 @@
-"""The pages of the dashboard, one file each."""
+"""The pages of the dashboard: a file or a folder each, and the kit that they are made of."""

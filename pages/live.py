@@ -1,46 +1,349 @@
 """Watch a doctor question a patient, two of them side by side, take either seat, or play one again."""
 
+import datetime
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pandas as pd
 import streamlit as st
 
+from core.case import Case
 from core.errors import AnamnesisError
-from pages.parts.live_pair import draw_pair
-from pages.parts.live_sessions import beside, current, leave, play_again
-from pages.parts.live_setup import ask_and_start
-from pages.parts.live_view import draw_session
-from pages.parts.look import plain
-from pages.parts.navigation import require_app
-from pages.parts.run_data import recent_consultations
-from pages.parts.run_view import recent_table
+from core.events import Answered, Called, Graded, Rated
+from core.frameworks.base import Arm, Campaign, Framework, framework
+from core.frameworks.casting import CastNames
+from core.live.session import Session
+from core.live.start import all_unfinished, first_model, one_case, side_by_side, start_consultation
+from core.persona import label as persona_label
+from core.persona import parse_persona
+from core.store.queries.conversations import Conversation, conversations
+from core.store.selection import Selection
+from pages.kit.cached import ask
+from pages.kit.case.pictures import draw_pictures_folded
+from pages.kit.chat import draw_answers, draw_case
+from pages.kit.controls import choose
+from pages.kit.look import VERDICT, arm, arm_in_words, plain
+from pages.kit.names import model_name
+from pages.kit.navigation import link
+from pages.kit.page import show
+from pages.kit.profiles import counted, reason_words
+from pages.kit.seats import ask_address, ask_case, ask_effort, ask_pack, ask_persona, ask_pictures, case_label, registry
+from pages.kit.sessions import Shown, adopt, beside, current, leave, play_again, running_sessions
+from pages.kit.settings_form import (
+    ask_framework,
+    ask_options,
+    ask_pairs,
+    ask_player,
+    cast_problem,
+    prepared,
+    read_options,
+    single_arms,
+)
+from pages.kit.stage import ask_to_present, draw_stage, presenting
+from pages.kit.tables import draw_table
+from pages.kit.watched import (
+    cost_of,
+    draw_controls,
+    draw_differential,
+    draw_figures,
+    draw_fork_link,
+    draw_session,
+    draw_take_away_watched,
+    draw_watched_chat,
+    facts_to_ask,
+    redrawn,
+    tokens_of,
+)
 
-require_app()
+_MODES = {"one": "One consultation", "doctors": "Two doctors", "patients": "Two patients"}
+_HELP = (
+    "Two doctors question the same patient, or one doctor questions the same patient in two personas: side by side, "
+    "message by message, with the same seed."
+)
+
+
+def ask_and_start() -> None:
+    """Show a framework, a chosen case, the cast, and one button."""
+    known = ask_framework("live", "Who plays, in which order, and what is asked.")
+    st.caption(f"{known.about} Press start: nothing else is needed, no key and no network.")
+    case = ask_case("live")
+    if case is not None:
+        draw_pictures_folded(case, "live")
+    if st.query_params.pop("live_tagged_mode", "") == _MODES["doctors"]:  # a link of version 0.1
+        st.session_state["live_mode"] = "doctors"
+    modes = [mode for mode in _MODES if mode != "patients" or "persona" in known.settings.model_fields]
+    mode = choose("Show", modes, "live_mode", names=_MODES, shape="segments", help=_HELP)
+    campaigns, problem = _ask_campaigns(known, case, mode)
+    if problem:
+        st.warning(plain(problem), icon=":material/error:")
+    elif len(campaigns) > 1 and campaigns[0] == campaigns[1]:
+        st.info("Both sides are the same so far: choose another one on the right, or start to see the same twice.")
+    label = "Start the consultation" if mode == "one" else "Start both consultations"
+    if st.button(label, type="primary", icon=":material/play_arrow:", disabled=not campaigns):
+        _start(campaigns)
+
+
+def _ask_campaigns(known: Framework, case: Case | None, mode: str) -> tuple[list[Campaign], str | None]:
+    """Ask for a campaign of one case for each side; none, and why in a sentence, where it cannot start."""
+    seats, apart = st.container(), st.container()
+    with st.expander("More settings", icon=":material/tune:"):
+        left, right = st.columns(2)
+    with right:
+        # unless somebody chooses, the publication's arms on the written case and after the talk are asked
+        usual = [one for one in known.paper if one[0] in ("vignette", "multi_turn")]
+        arms = ask_pairs("live", known, single_arms(known), usual)
+        seed = st.number_input(
+            "Seed", 0, 2**31 - 1, 20, key="live_seed", persist_state="session", help="Another seed, another wording."
+        )
+    with seats:
+        doctors, others = _ask_cast(known, mode, arms)
+    tested = first_model(doctors)
+    personas: list[str] = []
+    with apart:
+        images = ask_pictures("live", doctors, [case] if case else [])
+        for column, side in zip(st.columns(2), ("left", "right"), strict=True) if mode == "patients" else ():
+            with column:
+                st.markdown(f"**The {known.title_of('patient').lower()} on the {side}**")
+                personas.append(str(ask_persona(f"live_{side}")))
+    with left:
+        idle = [role for role in known.at_work(tested, arms) if role not in others]
+        others |= {role: ask_player("live", known, role, beside=tested) for role in idle}
+        prompts = ask_pack("live", known.name)
+        address = ask_address("live")
+        effort = ask_effort("live", doctors)
+    with right:
+        values = ask_options("live", known, tested, "main", "more", *([] if personas else ["patient"]))
+    casts = [CastNames(**{known.tested.role: doctor, **others}) for doctor in doctors]
+    settings, wrong = read_options(known, {**values, "base_url": address, "images": images, "reasoning_effort": effort})
+    problem = wrong or next(filter(None, (cast_problem(known, names, address) for names in casts)), None)
+    if case is None or not arms or problem:
+        return [], problem
+    found = prepared(known.name, hash((case,)), (case,)) if known.needs_profile else None
+    if found is not None and not found.cases:
+        reason = found.left_out[0][1]
+        note = f" ({reason.note.rstrip('.')})" if reason.note else ""
+        return (
+            [],
+            f"This case cannot become a patient: {reason_words(reason.reason).lower()}{note}. Choose another one.",
+        )
+    shared = Campaign(
+        names=casts[0],
+        cases=found.cases if found else (case,),
+        arms=arms,
+        seed=int(seed),
+        prompts=prompts,
+        protocol=known.name,
+        settings=settings,
+    )
+    campaigns = side_by_side(shared, doctors, registry())
+    if personas:
+        campaigns = [
+            replace(campaign, settings=campaign.settings.but(persona=persona))
+            for campaign, persona in zip(campaigns, personas, strict=True)
+        ]
+    return list(campaigns), None
+
+
+def _ask_cast(known: Framework, mode: str, arms: Sequence[Arm]) -> tuple[list[str], dict[str, str]]:
+    """Ask who is under test, a doctor for each side, and who else takes part in the conversation."""
+    role, title = known.tested.role, known.tested.title.capitalize()
+    both = mode == "doctors"
+    columns = st.columns(1 + both + len(known.talking))
+    with columns[0]:
+        doctors = [ask_player("live", known, role, human=mode == "one", label=f"{title} on the left" if both else "")]
+    if both:
+        with columns[1]:
+            doctors.append(ask_player("live", known, role, label=f"{title} on the right", place="_right"))
+    first = first_model(doctors)
+    at_work = known.at_work(first, arms)
+    others: dict[str, str] = {}
+    for column, other in zip(columns[1 + both :], known.talking, strict=True):
+        if other in at_work:
+            with column:
+                others[other] = ask_player("live", known, other, human=mode == "one", beside=first)
+    return doctors * (2 if mode == "patients" else 1), others
+
+
+def _start(campaigns: Sequence[Campaign]) -> None:
+    case = campaigns[0].cases[0]
+    started: list[Session] = []
+    try:
+        for campaign in campaigns:
+            started.append(start_consultation(one_case(campaign, case), beside=started[0] if started else None))
+    except AnamnesisError as error:
+        for session in started:  # nobody would watch it, and its calls may cost money
+            session.stop()
+        st.error(plain(str(error)))
+        return
+    adopt(started, case)
+    st.rerun()
+
+
+def draw_pair(left: Shown, right: Shown) -> None:
+    """Draw both; while either runs they are redrawn a few times a second."""
+    sessions = (left.session, right.session)
+    cases = list({shown.case.case_key: shown.case for shown in (left, right) if shown.case}.values())
+    if len(cases) > 1:
+        st.warning("These two are about different cases, so what they came to does not compare.")
+
+    def draw() -> None:
+        shared = cases[0] if len(cases) == 1 else None
+        draw_controls(sessions, shared, leave, lambda: play_again(left, right))
+        for column, shown, other in zip(st.columns(2, gap="medium"), (left, right), (right, left), strict=True):
+            with column:
+                _draw_side(shown, other)
+
+    redrawn(sessions, draw)
+    if not any(session.running for session in sessions):
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.subheader("Both at a glance", anchor=False)
+            draw_take_away_watched([left, right], key="pair")
+        st.dataframe(outcomes_table(left, right), hide_index=True)
+        st.caption(
+            "One consultation each: an impression, no comparison. Runs over many cases are compared under Compare."
+        )
+    for case in cases:
+        if len(cases) > 1:
+            st.markdown(f"**{plain(case_label(case))}**")
+        draw_case(case, open_=False, profiled=left.profiled)
+
+
+def side_name(shown: Shown, other: Shown) -> str:
+    """Return what sets one side apart: its doctor, its persona, or both."""
+    patient = f"patient: {persona_label(parse_persona(shown.persona))}"
+    doctor = model_name(shown.doctor) if shown.doctor else "Doctor not recorded"
+    if shown.doctor == other.doctor and shown.persona != other.persona:
+        return patient[:1].upper() + patient[1:]
+    return doctor if shown.persona == other.persona else f"{doctor} · {patient}"
+
+
+def _draw_side(shown: Shown, other: Shown) -> None:
+    session, events = shown.session, shown.session.snapshot()
+    st.subheader(plain(side_name(shown, other)), anchor=False)
+    draw_watched_chat(shown, events, height=460)
+    if session.error:
+        st.error(plain(session.error))
+    draw_figures(session, events, shown.known)
+    if shown.case is not None:
+        told, brought = _facts(shown)
+        by_whom = "patient and staff" if shown.profiled else "the patient"
+        st.progress(brought / max(1, told), text=f"{brought} of {told} facts that {by_whom} can tell")
+    draw_differential(events)
+    draw_answers(session, events, shown.known)
+    draw_fork_link(shown)
+
+
+def _facts(shown: Shown) -> tuple[int, int]:
+    """Return how many facts there are to be asked for, and how many of them were told."""
+    facts = facts_to_ask(shown)
+    return len(facts), sum(fact.turn is not None for fact in facts)
+
+
+def outcomes_table(left: Shown, right: Shown) -> pd.DataFrame:
+    """Return what both came to, a row for each figure and answer."""
+    names = [side_name(left, right), side_name(right, left)]
+    if names[0] == names[1]:
+        names = [f"{name} ({place})" for name, place in zip(names, ("left", "right"), strict=True)]
+    columns = [_outcome(shown) for shown in (left, right)]
+    rows = list(dict.fromkeys([*columns[0], *columns[1]]))
+    told = {name: [column.get(row, "—") for row in rows] for name, column in zip(names, columns, strict=True)}
+    return pd.DataFrame({"": rows, **told})
+
+
+def _outcome(shown: Shown) -> dict[str, str]:
+    events, known = shown.session.snapshot(), shown.known or framework()
+    calls = [event.call for event in events if isinstance(event, Called)]
+    told, brought = _facts(shown)
+    rows = {
+        "Questions": str(known.questions(events)),
+        "Facts uncovered": f"{brought} of {told}",
+        "Tokens": f"{tokens_of(calls):,}",
+        "Cost": cost_of(calls),
+    }
+    other = "mcq_loose" if known.mcq_rule == "mcq_strict" else "mcq_strict"
+    for event in events:
+        if isinstance(event, Answered) and event.reason is not None:
+            rows[arm(event.format, event.question_type)] = VERDICT[event.reason][0]
+        elif isinstance(event, Rated):
+            rows[event.quality.capitalize()] = f"{event.rating or '–'} of 5"
+        elif isinstance(event, Graded) and event.rule != other:
+            rows[arm(event.format, event.question_type)] = VERDICT[event.verdict][0]
+    return rows
+
+
+_RECENT = 8
+
+
+def recent_table(found: list[Conversation]) -> pd.DataFrame:
+    """Return consultations that were watched, newest first."""
+    return pd.DataFrame(
+        [
+            {
+                "When": datetime.datetime.fromtimestamp(talk.finished_at, tz=datetime.UTC).strftime("%Y-%m-%d %H:%M"),
+                "Case": talk.case_key,
+                "Doctor": talk.doctor,
+                "Patient": talk.patient,
+                "Doctor's turns": talk.doctor_turns,
+                "Verdicts": ", ".join(
+                    f"{arm_in_words(name)}: {VERDICT[verdict][0] if verdict in VERDICT else '–'}"
+                    for name, verdict in talk.verdicts.items()
+                ),
+            }
+            for talk in found
+        ]
+    )
 
 
 def draw_recent() -> None:
     """List the newest consultations that were watched here, to be opened again."""
-    try:
-        found = recent_consultations()
-    except AnamnesisError as error:
-        st.warning(plain(str(error)))
-        return
+    found = ask(conversations, Selection(sources=["live"]), limit=_RECENT)
     if not found:
         return
+
+    def take(row: int) -> None:
+        st.query_params["trial"] = found[row].trial_id
+
     st.subheader("Watched before", anchor=False)
-    event = st.dataframe(
-        recent_table(found), hide_index=True, on_select="rerun", selection_mode="single-row", key="live_recent"
-    )
-    rows = event.selection.rows
-    if rows and rows[0] < len(found):
-        st.query_params["trial"] = found[rows[0]].trial_id
-        st.session_state.pop("live_recent", None)
-        st.rerun()
+    draw_table(recent_table(found), "live_recent", on_row=take, download="")
 
 
-st.title("Live consultation", anchor=False)
-shown = current()
-if shown is None:
-    ask_and_start()
-    draw_recent()
-elif (other := beside()) is not None:
-    draw_pair(shown, other)
-else:
-    draw_session(shown, on_new=leave, on_again=play_again)
+def draw_kept() -> None:
+    """List what can be gone on with: the consultations that this server holds, and those that were stopped."""
+    held = {shown.trial_id: shown for shown in running_sessions()}
+    left = [(run, trial_id) for run, trial_id in all_unfinished() if trial_id not in held][:_RECENT]
+    if not held and not left:
+        return
+    st.subheader("Not at its end yet", anchor=False)
+    for trial_id, shown in held.items():
+        state = "held" if shown.session.paused else "under way"
+        said = counted(shown.session.messages, "message")
+        words = f"{model_name(shown.doctor)} on {shown.session.title}: {state}, {said}"
+        link("live", plain(words), "sync", trial=trial_id)
+    for run, trial_id in left:
+        when = datetime.datetime.fromtimestamp(run.created_at, tz=datetime.UTC).strftime("%Y-%m-%d %H:%M")
+        link(
+            "live", plain(f"{model_name(run.doctor)} on {run.case_set}: stopped, begun {when}"), "pause", trial=trial_id
+        )
+
+
+def draw_live() -> None:
+    """Draw the consultation that is watched, or the form for one and those watched before."""
+    shown = current()
+    if shown is None:
+        ask_and_start()
+        draw_kept()
+        draw_recent()
+        return
+    sides = [shown, *filter(None, [beside()])]
+    if presenting():
+        draw_stage(sides, leave, lambda: play_again(*sides))
+        return
+    ask_to_present()
+    if len(sides) > 1:
+        draw_pair(*sides)
+    else:
+        draw_session(shown, on_new=leave, on_again=play_again)
+
+
+if __name__ == "__main__":
+    show("Live consultation", draw_live)

@@ -1,25 +1,64 @@
 """Which cases a model is likely to have been trained on: given half of a vignette, how much of the rest it recalls."""
 
+from collections.abc import Mapping, Sequence
+
 import pandas as pd
 import streamlit as st
 
+from core.datasets.select import datasets, select
 from core.errors import AnamnesisError
-from core.measures.memorisation import FLAG, VARIANTS, flagged, model_rows, prompt_hash, variant_of
-from pages.parts.figure_controls import CHART, ask_several, keep_valid, unique_names
-from pages.parts.figures import model_colours
-from pages.parts.look import plain
-from pages.parts.memorisation_charts import histogram
-from pages.parts.memorisation_data import stored_completions
-from pages.parts.memorisation_view import VARIANT, draw_accuracy, draw_asking, draw_cases, draw_models
-from pages.parts.navigation import require_app
+from core.figures.histogram import histogram
+from core.jobs.completing import Asked, Options, complete_cases, estimate
+from core.measures.memorisation import (
+    FLAG,
+    VARIANTS,
+    flagged,
+    histogram_of,
+    model_rows,
+    prompt_hash,
+    variant_of,
+    with_and_without,
+)
+from core.models.registry import load_registry
+from core.store.conditions import doctor_of
+from core.store.database import Store
+from core.store.queries.cases import StoredCompletion, completions
+from core.work import Work, begin, work_at
+from pages.kit.cached import ask
+from pages.kit.cases import choose_case
+from pages.kit.controls import choose, choose_several
+from pages.kit.figures import draw_figure
+from pages.kit.jobs import draw_estimate, draw_work
+from pages.kit.look import FORMAT, QUESTION_TYPE, plain
+from pages.kit.names import model_colours, model_name, unique_names
+from pages.kit.page import show
+from pages.kit.seats import OTHER, ask_address, registry
+from pages.kit.stored import scores
+from pages.kit.tables import draw_table, offer_csv
 
-require_app()
+VARIANT: Mapping[str, str] = {"continue": "Go on writing", "recall": "Word for word, temperature 0"}
+"""How a model is asked, in words."""
+_CASE = "memorisation_case"
+_RECORDED = "Share: of the cases that were completed, with Wilson’s 95 % interval. Failed calls are in no figure."
 
 
 def draw_memorisation() -> None:
     """Draw the form, and figures where a model has been asked."""
-    draw_asking()
-    found = stored_completions()
+    place = ("memorisation", str(Store().path))
+    work: Work[Asked] | None = work_at(place)
+    if work is not None and work.running:
+        st.fragment(draw_work, run_every=1.0)(work, "Asking", "Reading the cases…", "memorisation", "cases")
+    else:
+        if work is not None and work.error:
+            st.error(plain(work.error))
+        elif work is not None and work.result is not None and work.result.failed:
+            st.warning(
+                f"{work.result.failed} calls failed and can be asked again: {plain(work.result.last_failure)}",
+                icon=":material/cloud_off:",
+            )
+        with st.expander("Test a model", icon=":material/psychology:", key="memorisation_form"):
+            _draw_form(place)
+    found = ask(completions)
     if not found:
         st.info(
             "No model has been asked yet. Open “Test a model” above, or run "
@@ -27,55 +66,163 @@ def draw_memorisation() -> None:
             icon=":material/psychology:",
         )
         return
-    hashes = list(dict.fromkeys([*map(prompt_hash, VARIANTS), *(one.prompt_hash for one in found)]))
-    held = [hash_ for hash_ in hashes if any(one.prompt_hash == hash_ for one in found)]
-    keep_valid("memorisation_variant", held)
-    variant = held[0]
-    if len(held) > 1:
-        variant = st.segmented_control(
-            "How it was asked", held, default=held[0], required=True, key="memorisation_variant",
-            format_func=lambda hash_: VARIANT.get(variant_of(hash_), variant_of(hash_)),
-        )  # fmt: skip
+    held = dict.fromkeys(one.prompt_hash for one in found)
+    hashes = sorted(held, key=[*map(prompt_hash, VARIANTS), *held].index)
+    said = {hash_: VARIANT.get(variant_of(hash_), variant_of(hash_)) for hash_ in hashes}
+    if len(hashes) > 1:
+        variant = choose("How it was asked", hashes, "memorisation_variant", names=said, shape="segments")
     else:
-        st.caption(f"How it was asked: {VARIANT.get(variant_of(variant), variant_of(variant))}.")
-    found = [one for one in found if one.prompt_hash == variant]
-    names = unique_names(dict.fromkeys(one.model for one in found))
-    chosen = ask_several(st.columns([2, 1])[0], "Models", "memorisation_models", list(names), names)
-    kept = [one for one in found if not chosen or one.model in chosen]
+        (variant,) = hashes
+        st.caption(f"How it was asked: {said[variant]}.")
+    asked = [one for one in found if one.prompt_hash == variant]
+    names = unique_names(dict.fromkeys(one.model for one in asked))
+    chosen = choose_several("Models", list(names), "memorisation_models", names=names, width=480)
+    kept = [one for one in asked if not chosen or one.model in chosen]
     rows = model_rows(kept)
-    st.plotly_chart(
-        histogram(rows, names, model_colours(list(names))), key="memorisation_histogram", config=CHART, width="stretch"
+    numbers = [row["n"] for row in rows]
+    draw_figure(
+        lambda dark: histogram(
+            {row["model"]: histogram_of(one for one in kept if one.model == row["model"]) for row in rows},
+            names,
+            model_colours(list(names)),
+            "Similarity of the completion to the second half",
+            "cases",
+            mark=(FLAG, "flagged from here"),
+            dark=dark,
+        ),
+        "memorisation_histogram",
+        "How similar completions are to the original",
+        f"{said[variant]}; {min(numbers):,} to {max(numbers):,} cases a model. {_RECORDED}",
     )
-    draw_models(rows, names)
-    shown = [row.model for row in rows]
-    keep_valid("memorisation_one", shown)
-    st.subheader("Case by case", anchor=False)
-    model = st.selectbox("Model", shown, format_func=names.__getitem__, key="memorisation_one") or shown[0]
-    of_model = [one for one in kept if one.model == model]
-    draw_accuracy(model, of_model)
-    draw_cases(of_model)
     table = pd.DataFrame(
-        [
-            {
-                "model": one.model, "variant": variant_of(one.prompt_hash), "case": one.case_key,
-                "similarity": one.similarity, "flagged": flagged(one),
-                "second_half": one.second_half, "completion": one.completion, "failure": one.failure,
-            }
-            for one in kept
-        ]
-    )  # fmt: skip
-    st.download_button(
-        "Download all (CSV)", table.to_csv(index=False), "memorisation.csv", "text/csv", icon=":material/download:"
+        {
+            "Model": names[row["model"]],
+            "Cases": row["n"],
+            "Flagged": row["flagged"],
+            "Share": row.estimate,
+            "from": row.low,
+            "to": row.high,
+            "Median similarity": row["median"],
+            "Failed": row["failed"],
+        }
+        for row in rows
+    )
+    draw_table(table, "memorisation_models_table", download="")
+    st.caption(_RECORDED)
+    st.subheader("Case by case", anchor=False)
+    model = choose("Model", [row["model"] for row in rows], "memorisation_one", names=names)
+    of_model = [one for one in kept if one.model == model]
+    _draw_accuracy(model, of_model)
+    _draw_cases(of_model)
+    every = pd.DataFrame(
+        {
+            "model": one.model,
+            "variant": variant_of(one.prompt_hash),
+            "case": one.case_key,
+            "similarity": one.similarity,
+            "flagged": flagged(one),
+            "second_half": one.second_half,
+            "completion": one.completion,
+            "failure": one.failure,
+        }
+        for one in kept
+    )
+    offer_csv(every, "memorisation", "Download all (CSV)")
+
+
+def _draw_form(place: tuple[str, str]) -> None:
+    left, middle, right = st.columns(3)
+    models = [spec.name for spec in registry().specs()]
+    model = left.selectbox("Model", [*models, OTHER], key="memorisation_model")
+    if model == OTHER:
+        model = left.text_input("Name of the model", key="memorisation_other", placeholder="openai/my-model").strip()
+    dataset = middle.selectbox("Data set", datasets(), key="memorisation_dataset")
+    limit = right.number_input("Cases at most", 1, 100_000, 100, key="memorisation_limit")
+    variant = choose(
+        "How it is asked",
+        VARIANTS,
+        "memorisation_ask",
+        names=VARIANT,
+        shape="segments",
+        help="At its usual temperature, or for the original as it recalls it. Shown apart.",
+    )
+    address = ask_address("memorisation")
+    if not model:
+        st.caption("Name a model as provider/model.")
+        return
+    try:
+        cases, options, store = select(dataset, int(limit)), Options(address, variant=variant), Store()
+        size = estimate(cases, model, load_registry(), store, options)
+    except AnamnesisError as error:
+        st.error(plain(str(error)))
+        return
+    draw_estimate(size)
+    st.button(
+        "Ask for the second halves",
+        icon=":material/play_arrow:",
+        type="primary",
+        key="memorisation_start",
+        on_click=begin,  # type: ignore[arg-type]
+        args=(place, lambda tell, stop: complete_cases(cases, model, load_registry(), store, options, tell, stop)),
+        disabled=not size.todo,
     )
 
 
-st.title("Memorisation", anchor=False)
-st.caption(
-    "A model is given the first half of a vignette and asked for the second (MELD). A similarity of "
-    f"{FLAG} or more flags a case as likely training data. A flag is seldom wrong; how many seen cases have none is "
-    "not known."
-)
-try:
-    draw_memorisation()
-except AnamnesisError as error:
-    st.error(plain(str(error)))
+def _draw_accuracy(model: str, found: Sequence[StoredCompletion]) -> None:
+    """Draw a model's accuracy with and without its flagged cases, of every condition of its campaigns."""
+    rows = with_and_without(found, [score for score in scores() if doctor_of(score.model) == model])
+    if not rows:
+        st.caption("This model has answered none of these cases in a campaign, so there is no accuracy to compare.")
+        return
+    several = len({row["model"] for row in rows}) > 1
+    table = pd.DataFrame(
+        {
+            **({"Model": model_name(row["model"])} if several else {}),
+            "Format": FORMAT[row["format"]],
+            "Question": QUESTION_TYPE[row["question_type"]],
+            "Accuracy": row.estimate,
+            "Cases": row.n,
+            "Without flagged": row["without"],
+            "from": row["without_low"],
+            "to": row["without_high"],
+            "Cases left": row["n_without"],
+        }
+        for row in rows
+    )
+    draw_table(table, "memorisation_accuracy", download="")
+
+
+def _draw_cases(found: Sequence[StoredCompletion]) -> None:
+    """Draw a model's completions, the most similar first, and the chosen one beside the original."""
+    table = pd.DataFrame(
+        {
+            "Case": one.case_key,
+            "Similarity": one.similarity,
+            "Flagged": flagged(one),
+            "Completion": one.completion or one.failure,
+        }
+        for one in found
+    )
+    wanted = choose_case(table, "memorisation_rows", _CASE, download="")
+    one = next((one for one in found if one.case_key == wanted), found[0])
+    with st.container(border=True):
+        mark = ":red-badge[likely training data]" if flagged(one) else ""
+        shown = "no completion" if one.similarity is None else f"similarity {one.similarity:.3f}"
+        st.markdown(f"**{plain(one.case_key)}** · {shown} {mark}")
+        st.caption("The first half, which the model was given")
+        st.markdown(plain(one.first_half))
+        left, right = st.columns(2)
+        left.caption("The second half as it stands")
+        left.markdown(plain(one.second_half))
+        right.caption("What the model wrote")
+        right.markdown(plain(one.completion if one.completion is not None else one.failure))
+
+
+if __name__ == "__main__":
+    show(
+        "Memorisation",
+        draw_memorisation,
+        "A model is given the first half of a vignette and asked for the second (MELD). A similarity of "
+        f"{FLAG} or more flags a case as likely training data. A flag is seldom wrong; how many seen cases have none "
+        "is not known.",
+    )

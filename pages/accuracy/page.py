@@ -1,0 +1,225 @@
+"""Accuracy of models by format, question type, specialty and data set, with intervals and the cases behind each bar."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import streamlit as st
+
+from core.events import FORMATS, QUESTION_TYPES
+from core.measures.accuracy import Cell
+from core.measures.compare import FormatPair, adjusted_p
+from core.stats.corrections import LABELS, stars
+from pages.accuracy.cases import draw_cases, take_bar
+from pages.accuracy.data import SPLIT, cells_table, figures, offers, pairs_table, read_before, splits_of
+from pages.accuracy.endings import draw_endings
+from pages.accuracy.figures import (
+    DRAWN,
+    DRAWN_HELP,
+    STATIC,
+    CellKey,
+    draw_formats,
+    draw_leaderboard,
+    rests_on,
+    static_figure,
+)
+from pages.kit.cases import excluded_in_words
+from pages.kit.conditions import draw_conditions, draw_what_differs
+from pages.kit.controls import choose, choose_several
+from pages.kit.figures import draw_figure
+from pages.kit.look import ASKS_FOR, FORMAT, QUESTION_TYPE, STARS, plain
+from pages.kit.names import unique_names
+from pages.kit.page import draw_sections, say_how_to_begin, show
+from pages.kit.stored import conditions
+from pages.kit.tables import draw_table
+from pages.kit.view import View, ask_view, in_order
+
+# published on 74 cases with images, not on the 2,004: shown when asked for
+_NOT_AT_FIRST = ("gpt_4v", "gpt_4v_without_image")
+_WIDTH = 224
+
+
+def draw_accuracy() -> None:
+    """Ask what to show, then draw figures, notes, tables and the cases behind a bar."""
+    view = ask_view(offers(), "asks_for", "statistics", "pooled")
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        split = choose("Split by", splits_of(view), "acc_split", names=SPLIT, shape="segments")
+        drawn = choose("Drawn as", list(DRAWN), "acc_marks", names=DRAWN, shape="segments", help=DRAWN_HELP)
+    known, pairs = figures(view, split)
+    if known:
+        view = _narrowed(view, known, by_specialty=split == "specialty")
+    if not any(cell.own for cell in known):
+        _say_how_to_get_answers(published=bool(known))
+    cells = [cell for cell in known if _is_shown(cell, view, by_specialty=split == "specialty")]
+    if known and not cells:
+        st.info("Nothing goes together like this: take a model, format, question or specialty away.")
+    if not cells:
+        return
+    held = [pair for pair in pairs if _is_shown(pair, view, by_specialty=split == "specialty")]
+    adjusted = adjusted_p([pair.result for pair in held], view.correction)
+    draw_formats(view, cells, _stars(held, adjusted), SPLIT[split].lower(), drawn)
+    _draw_notes(view, cells, len(held))
+    _draw_tables(view, cells, held, adjusted, "accuracy")
+    draw_cases(view, split, cells)
+
+
+def draw_static() -> None:
+    """Draw accuracy on the whole vignette beside accuracy after the conversation, by data set."""
+    view = ask_view(offers(), "asks_for", "statistics", "pooled")
+    whole, apart = figures(view, "all"), figures(view, "dataset")
+    several = len({cell.group for cell in apart[0]}) > 1
+    known = [*whole[0], *(apart[0] if several else [])]
+    known = [cell for cell in known if cell.format in STATIC]
+    if not any(cell.own for cell in known):
+        _say_how_to_get_answers(published=bool(known))
+    if not known:
+        return
+    types = [one for one in QUESTION_TYPES if any(cell.question_type == one for cell in known)]
+    question = choose("Question", types, "acc_static_question", names=QUESTION_TYPE, shape="segments")
+    known = [cell for cell in known if cell.question_type == question]
+    view = _narrowed(view, known, formats=False)
+    cells = [cell for cell in known if _is_shown(cell, view)]
+    if not cells:
+        st.info("These models have no such answers: choose others.")
+        return
+    pairs = [*whole[1], *(apart[1] if several else [])]
+    held = [p for p in pairs if p.format in STATIC and p.question_type == question and _is_shown(p, view)]
+    adjusted = adjusted_p([pair.result for pair in held], view.correction)
+    marked = _stars(held, adjusted)
+    draw_figure(
+        lambda dark: static_figure(cells, marked, view.names, dark=dark),
+        "accuracy_static",
+        f"Static and conversational accuracy · {QUESTION_TYPE[question]}",
+        rests_on(view, cells),
+        on_point=take_bar,
+    )
+    _draw_notes(view, cells, len(held))
+    _draw_tables(view, cells, held, adjusted, "accuracy_static")
+    draw_cases(view, "dataset", cells)
+
+
+def _narrowed(view: View, known: Sequence[Cell], *, formats: bool = True, by_specialty: bool = False) -> View:
+    """Ask which of the known cells are shown: models, formats and questions, and specialties where they are apart."""
+    names = unique_names(dict.fromkeys(cell.model for cell in known))
+    own = {cell.model for cell in known if cell.own}
+    first = tuple(model for model in names if model in own or model not in _NOT_AT_FIRST)
+    help_ = (
+        "GPT-4V, which was asked 74 cases with images, is shown where it is chosen."
+        if len(first) < len(names)
+        else None
+    )
+    asked: dict[str, Any] = {}
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        asked["models"] = choose_several("Models", list(names), "models", names=names, help=help_, width=_WIDTH)
+        if formats:
+            held = [one for one in FORMATS if any(cell.format == one for cell in known)]
+            types = [one for one in QUESTION_TYPES if any(cell.question_type == one for cell in known)]
+            asked["formats"] = choose_several("Formats", held, "formats", names=FORMAT, width=_WIDTH)
+            asked["questions"] = choose_several("Questions", types, "questions", names=QUESTION_TYPE, width=_WIDTH)
+        if by_specialty:
+            groups = in_order(cell.group for cell in known if cell.group)
+            asked["specialties"] = choose_several("Specialties", groups, "specialties", width=_WIDTH)
+    return replace(view, names=names, **{**asked, "models": asked["models"] or first})
+
+
+def _is_shown(one: Cell | FormatPair, view: View, *, by_specialty: bool = False) -> bool:
+    specialty = one.group if by_specialty else None
+    return view.has(one.model, specialty=specialty, format=one.format, question_type=one.question_type)
+
+
+def _stars(pairs: Sequence[FormatPair], adjusted: Sequence[float]) -> dict[CellKey, str]:
+    return {
+        (pair.model, pair.format, pair.question_type, pair.group): stars(p)
+        for pair, p in zip(pairs, adjusted, strict=True)
+    }
+
+
+def _say_how_to_get_answers(*, published: bool) -> None:
+    say_how_to_begin(
+        "These are the **published** figures." if published else "No answer of this kind is stored.",
+        instead="For figures of your own, start a campaign; the reference cast needs no key.",
+    )
+
+
+def _draw_notes(view: View, cells: Sequence[Cell], n_pairs: int) -> None:
+    """Say what the figures rest on, what they leave out, and what else differs between their models."""
+    own = {model: [c.own for c in cells if c.own and c.model == model] for model in view.names}
+    own = {model: rows for model, rows in own.items() if rows}
+    if view.rule == "mcq_strict" and (outdated := read_before()):
+        st.warning(
+            f"{outdated:,} answers with choices were read by an earlier version of the strict rule: "
+            "`python -m core regrade all --rules` reads them anew, at no cost.",
+            icon=":material/update:",
+        )
+    if own:
+        left_out: dict[str, Counter[str]] = {model: Counter() for model in own}
+        for model, rows in own.items():
+            for row in rows:
+                left_out[model].update(row.excluded_by_reason)
+        words = [f"{view.names[model]}: {excluded_in_words(why)}" for model, why in left_out.items() if why]
+        st.caption(f"Excluded, and not counted as wrong: {'; '.join(words) or 'nothing'}.")
+    most = {model: max(row.n_cases for row in rows) for model, rows in own.items()}
+    if len(most) > 1 and max(most.values()) > 1.05 * min(most.values()) and not any(c.group for c in cells):
+        asked = ", ".join(f"{view.names[model]} {n:,}" for model, n in most.items())
+        st.warning(f"These models were not asked the same cases: {plain(asked)}.", icon=":material/difference:")
+    if view.asks_for:
+        kinds = " or ".join(ASKS_FOR[kind].lower() for kind in view.asks_for)
+        st.caption(
+            f"Only cases whose question asks for: {kinds}. Published figures are about all questions, whatever "
+            "they ask for, and are not shown."
+        )
+    if n_pairs:
+        st.caption(
+            f"Stars (on bars, and in the table of pairs): each format against the same model’s vignette, paired by "
+            f"case (bootstrap), p corrected by {LABELS[view.correction]} over the {n_pairs} pairs shown; {STARS}. "
+            "Published figures carry none."
+        )
+    if tables := sorted({cell.table for cell in cells if cell.table is not None}):
+        listed = f"table{'s' * (len(tables) > 1)} {', '.join(str(table) for table in tables)}"
+        notes = {
+            4: "Table 4 repeats table 1’s intervals by mistake, so its bars have none.",
+            22: "Table 22’s free responses come from an unnamed part of the cases.",
+            19: "GPT-4V was asked 74 cases with images, not the 2,004.",
+        }
+        st.caption(
+            " ".join(
+                [
+                    f"Hatched bars and open dots are published (Johri et al. 2025, supplementary {listed}).",
+                    *(words for table, words in notes.items() if table in tables),
+                    "The GPT models had an older doctor’s prompt and no cap of messages; the open ones had a cap.",
+                ]
+            )
+        )
+    behind = {model: view.names[model] for model in own}
+    draw_what_differs(behind, conditions(view.case_set, pooled=view.pooled), "these models")
+    draw_conditions(behind, conditions(view.case_set, pooled=view.pooled))
+
+
+def _draw_tables(
+    view: View, cells: Sequence[Cell], pairs: Sequence[FormatPair], adjusted: Sequence[float], name: str
+) -> None:
+    left, right = st.columns(2)
+    with left, st.expander(f"The {len(cells)} figures as a table", icon=":material/table:"):
+        draw_table(cells_table(cells, view.names), name)
+    words = f"{len(pairs) or 'No'} pairs: each format against the vignette"
+    with right, st.expander(words, icon=":material/table:"):
+        if pairs:
+            draw_table(pairs_table(pairs, adjusted, view.names), f"{name}_pairs")
+        else:
+            st.caption("Pairs need answers case by case, which published figures do not have.")
+
+
+if __name__ == "__main__":
+    show(
+        "Accuracy",
+        lambda: draw_sections(
+            {
+                "Figures": draw_accuracy,
+                "Static and conversational": draw_static,
+                "Published leaderboard": draw_leaderboard,
+                "Endings and what-if": draw_endings,
+            },
+            "acc_tab",
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Two models, versions, runs or arms compared case by case, with both transcripts of any case side by side."""

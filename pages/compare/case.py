@@ -1,0 +1,127 @@
+"""The cases of a comparison by what became of them, and one of them with both transcripts side by side."""
+
+from collections.abc import Callable, Sequence
+
+import pandas as pd
+import streamlit as st
+
+from core.events import Answered, Event, Graded, Summarised, Utterance
+from core.measures.compare import PairedCase
+from core.store.queries.conversations import Conversation
+from pages.compare.data import Side, case_pairs, runs_of
+from pages.kit.cases import choose_case
+from pages.kit.chat import draw_chat, message
+from pages.kit.controls import choose
+from pages.kit.look import RULE, RULE_SHORT, arm, badge, plain
+from pages.kit.names import dataset_name, natural
+from pages.kit.navigation import link
+from pages.kit.stored import case_conversations, events_of, stored_case
+from pages.kit.view import View
+
+_GROUPS: dict[str, Callable[[PairedCase], bool]] = {
+    "Flipped": lambda c: c.outcome in ("first_only", "second_only"),
+    "Became right": lambda c: c.outcome == "second_only",
+    "Became wrong": lambda c: c.outcome == "first_only",
+    "Improved": lambda c: c.change > 0,
+    "Regressed": lambda c: c.change < 0,
+    "Both right": lambda c: c.outcome == "both",
+    "Both wrong": lambda c: c.outcome == "neither",
+    "All": lambda c: True,
+}
+
+
+def draw_cases(sides: tuple[Side, Side], view: View, labels: tuple[str, str]) -> None:
+    """Draw the list of cases, and the chosen one."""
+    st.subheader("The cases", anchor=False)
+    pairs = case_pairs(*sides, view)
+    group = choose("Which cases", list(_GROUPS), "cmp_group", shape="segments", hidden=True)
+    listed = [pair for pair in pairs if _GROUPS[group](pair)]
+    listed.sort(key=lambda c: (-abs(c.second - c.first), natural(c.case_key)))
+    st.caption(f"{len(listed):,} of {len(pairs):,} cases, those that changed most first.")
+    if not listed:
+        return
+    table = pd.DataFrame(
+        [
+            {
+                "Case": c.case_key,
+                "Specialty": c.specialty,
+                "Data set": dataset_name(c.dataset),
+                labels[0]: round(c.first, 3),
+                labels[1]: round(c.second, 3),
+                "Change": round(c.second - c.first, 3),
+            }
+            for c in listed
+        ]
+    )
+    wanted = choose_case(table, "comparison_cases", "cmp_case")
+    if wanted is None:
+        st.caption("Choose a case to open both transcripts side by side.")
+        return
+    chosen = next(pair for pair in listed if pair.case_key == wanted)
+    case = stored_case(chosen.case_key)
+    right = f" The right answer is **{plain(case.answer)}**." if case else ""
+    st.markdown(f"#### {plain(chosen.case_key)}\n{plain(chosen.specialty or 'No specialty')}.{right}")
+    if case:
+        with st.expander("The case", icon=":material/clinical_notes:"):
+            choices = ", ".join(case.choices)
+            st.markdown(f"{plain(case.vignette)}\n\n*{plain(case.question)}*\n\n{plain(choices)}")
+    scores = (chosen.first, chosen.second)
+    columns = st.columns(2, gap="medium")
+    for column, side, label, score, name in zip(columns, sides, labels, scores, ("first", "second"), strict=True):
+        with column, st.container(border=True):
+            asked = arm(*side.arm)
+            what = f"**{plain(label)}**" if label == asked else f"**{plain(label)}** · {asked}"
+            st.markdown(f"{what} · right in {score:.0%} of its counted trials")
+            _draw_side(side, chosen.case_key, f"cmp_trial_{name}", view, right=score >= 0.5)
+
+
+def _draw_side(side: Side, case_key: str, key: str, view: View, *, right: bool) -> None:
+    """Draw one side's trials of a case, of which one is open: at first one that is as the case counts."""
+    talks = case_conversations([run.run_id for run in runs_of(side.who)], case_key)
+    if not talks:
+        st.caption("No trial of this case is stored.")
+        return
+    marks = trial_marks(talks, side, marked=view.rule == "mcq_loose")
+    first = next((trial for trial, mark in marks.items() if ("✓" in mark) == right), None)
+    trial = choose("Trial", list(marks), key, names=marks, default=first, shape="segments")
+    events = events_of(trial)
+    _draw_answer(events, side)
+    with st.container(height=430, border=False, autoscroll=False):
+        if side.arm[0] == "single_turn":
+            st.caption("The doctor was shown the beginning only:")
+            for utterance in [e for e in events if isinstance(e, Utterance)][:2]:
+                message(utterance.role, utterance.text)
+        elif side.arm[0] == "summarized":
+            summary = next((e.text for e in events if isinstance(e, Summarised)), None)
+            st.caption("The doctor was shown this summary:")
+            st.markdown(plain(summary) if summary else "No summary is stored.")
+        else:
+            if side.arm[0] in ("vignette", "exam_only"):
+                part = "the whole vignette" if side.arm[0] == "vignette" else "age, sex and examination only"
+                st.caption(f"The doctor was shown {part}. The conversation of this trial, which this arm does not use:")
+            draw_chat(events, None)
+    link("transcripts", "Open the transcript", "forum", trial=trial)
+
+
+def trial_marks(talks: Sequence[Conversation], side: Side, *, marked: bool) -> dict[str, str]:
+    """Return trial → its number with what the arm's answer came to; verdicts of choices are by the paper's rule."""
+    name = f"{side.arm[0]}:{side.arm[1]}"
+    show = marked or not side.arm[1].startswith("mcq")
+    marks = [{"correct": " ✓", None: " –"}.get(talk.verdicts.get(name), " ✗") if show else "" for talk in talks]
+    return {talk.trial_id: f"{n}{mark}" for n, (talk, mark) in enumerate(zip(talks, marks, strict=True), start=1)}
+
+
+def _draw_answer(events: Sequence[Event], side: Side) -> None:
+    answers = [e for e in events if isinstance(e, Answered) and (e.format, e.question_type) == side.arm]
+    grades = {e.rule: e for e in events if isinstance(e, Graded) and (e.format, e.question_type) == side.arm}
+    if not answers:
+        st.caption("This trial broke off before this answer.")
+        return
+    answer = answers[-1]
+    st.markdown(f"**Answer** {plain(answer.response or answer.detail or 'none')}")
+    badges = [badge(answer.reason)] if answer.reason else []
+    for rule, grade in grades.items():
+        note = f" :gray[{RULE_SHORT[rule]}]" if len(grades) > 1 else ""
+        read = f" :gray[read as “{plain(grade.extracted)}”]" if grade.extracted else ""
+        badges.append(f"{badge(grade.verdict)}{note}{read}")
+    st.markdown("  \n".join(badges), help="; ".join(f"{RULE[r]}: {plain(g.grader)}" for r, g in grades.items()) or None)

@@ -1,0 +1,141 @@
+"""The sides of a comparison and what became of their cases, read once for each state of the store."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from core.events import FORMATS, QUESTION_TYPES, Format, QuestionType
+from core.measures.accuracy import read_scores
+from core.measures.compare import Comparison, PairedCase, by_arm, compare, paired_cases
+from core.persona import label, parse_persona
+from core.store.conditions import Condition
+from core.store.database import Store
+from core.store.queries.accuracy import CaseScore
+from core.store.runs import Run
+from core.store.selection import McqRule, Selection
+from pages.kit.cached import cached_query
+from pages.kit.names import unique_names
+from pages.kit.stored import conditions, run_casts, runs_behind, scores
+from pages.kit.view import View
+
+Arm = tuple[Format, QuestionType]
+Arms = dict[Arm, dict[str, CaseScore]]
+_WITHOUT_PATIENT = ("vignette", "exam_only")
+"""Formats in which the doctor is shown nothing that the patient said."""
+
+
+@dataclass(frozen=True)
+class Who:
+    """A condition in all its runs, or in one of them."""
+
+    model: str
+    run_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side: who, and in which arm."""
+
+    who: Who
+    arm: Arm
+
+
+def everyone() -> dict[Who, str]:
+    """Return all that can be compared with its name: conditions, and the single runs of those that have several."""
+    names = unique_names(one.name for one in conditions())
+    found = {Who(name): shown for name, shown in names.items()}
+    for one in conditions():
+        if len(one.runs) > 1:
+            found |= {Who(one.name, run): f"{names[one.name]} · run {run}" for run in one.runs}
+    return found
+
+
+def runs_of(who: Who) -> list[Run]:
+    """Return the runs behind a side."""
+    held = runs_behind(conditions(), who.model)
+    return [run for run in run_casts() if run.run_id in held and who.run_id in (None, run.run_id)]
+
+
+def persona_runs() -> dict[str, dict[Who, str]]:
+    """Return doctor → its conditions that differ in nothing but persona and cases, with the persona in words.
+
+    A doctor with several such families has one entry for each, named by the first condition of it.
+    """
+    families: dict[tuple[object, ...], list[Condition]] = {}
+    for one in conditions():
+        rest = tuple(words for part, words in one.parts.items() if part not in ("persona", "data_set", "case_set"))
+        families.setdefault((one.doctor, one.partial, *rest), []).append(one)
+    several = [members for members in families.values() if len(members) > 1]
+    doctors = Counter(members[0].doctor for members in several)
+
+    def persona(one: Condition) -> str:
+        return str(one.newest.settings.get("persona") or "")
+
+    return {
+        members[0].doctor if doctors[members[0].doctor] == 1 else members[0].name: {
+            Who(one.name): label(parse_persona(persona(one))) for one in sorted(members, key=persona)
+        }
+        for members in sorted(several, key=lambda members: members[0].name)
+    }
+
+
+@cached_query("Reading the answers of the run…")
+def arms_of(who: Who, rule: McqRule) -> Arms:
+    """Return the scores of a condition or of one of its runs, by arm and case."""
+    if who.run_id is None:
+        return _arms_by_model(rule).get(who.model, {})
+    held = read_scores(Store(), Selection(runs=[who.run_id]), rule)
+    whole = held[0].model if held else ""  # a grader that judged a part of the run comes after the one that judged it
+    found = by_arm(score for score in held if score.model == whole)
+    return {(format_, question_type): cases for (_, format_, question_type), cases in found.items()}
+
+
+@cached_query(entries=4)
+def _arms_by_model(rule: McqRule) -> dict[str, Arms]:
+    models: dict[str, Arms] = {}
+    for (model, format_, question_type), cases in by_arm(scores(rule)).items():
+        models.setdefault(model, {})[format_, question_type] = cases
+    return models
+
+
+def common_arms(sides: Sequence[Who], rule: McqRule, *, patient_first: bool = False) -> list[Arm]:
+    """Return the arms that all have, in their usual order.
+
+    ``patient_first``: those in which the doctor hears the patient, of these the free response after a conversation.
+    """
+    held = [arms_of(who, rule) for who in sides]
+    both = [(f, q) for q in QUESTION_TYPES for f in FORMATS if all((f, q) in arms for arms in held)]
+    if not patient_first:
+        return both
+    return sorted(both, key=lambda arm: (arm[0] in _WITHOUT_PATIENT, arm != ("multi_turn", "frq")))
+
+
+def case_sets_of(sides: Sequence[Who]) -> list[str]:
+    """Return the case sets of which every side has cases, the one with the most cases first."""
+    counts: Counter[str] = Counter()
+    held = []
+    for who in sides:
+        keys = {key for arm in arms_of(who, "mcq_loose").values() for key in arm}
+        counts.update(key.partition("/")[0] for key in keys)
+        held.append({key.partition("/")[0] for key in keys})
+    return sorted(set.intersection(*held), key=lambda name: (-counts[name], name))
+
+
+def comparison(first: Side, second: Side, view: View) -> Comparison:
+    """Return what became of the cases from the first side to the second."""
+    return _comparison(first, second, replace(view, correction="holm"))
+
+
+@cached_query(entries=512)
+def _comparison(first: Side, second: Side, view: View) -> Comparison:
+    return compare(_cases(first, view), _cases(second, view), view.interval)
+
+
+def case_pairs(first: Side, second: Side, view: View) -> list[PairedCase]:
+    """Return the compared cases."""
+    return paired_cases(_cases(first, view), _cases(second, view))
+
+
+def _cases(side: Side, view: View) -> dict[str, CaseScore]:
+    held = arms_of(side.who, view.rule).get(side.arm, {})
+    return {key: score for key, score in held.items() if view.has(case_key=key, specialty=score.specialty)}

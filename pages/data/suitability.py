@@ -1,0 +1,244 @@
+"""How far a data set can be played as consultations: what passes, reasons, fields, and making profiles."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from core.case import Case
+from core.errors import AnamnesisError
+from core.figures.shares import Segment, stacked
+from core.figures.style import INK
+from core.frameworks.casting import is_model
+from core.jobs.profiling import Made, begin_making, estimate, pending, work_key
+from core.store.database import Store
+from core.text.profile_rules import MADE_BY
+from core.text.profiles import STATES, Coverage, Reason, State
+from core.work import Work, work_at
+from pages.data.published import PAPER, published_for, sentence
+from pages.data.sets import Line, coverage_of
+from pages.kit.figures import draw_figure
+from pages.kit.jobs import draw_estimate, draw_work
+from pages.kit.look import money, plain
+from pages.kit.names import dataset_name
+from pages.kit.profiles import CAME, FIELD, REASON_HELP, STATE, counted, maker_words, reason_words
+from pages.kit.seats import OTHER, ask_address, ask_seat, registry
+from pages.kit.tables import draw_as_table, percents
+
+_COLOUR: dict[State, dict[bool, str]] = {
+    "present": {False: "#0072B2", True: "#56B4E9"},
+    "imputed": {False: "#E69F00", True: "#E69F00"},
+    "absent": {False: "#DDE5E4", True: "#33474A"},
+}
+"""State of a field → colour, by whether the page is dark."""
+_BAR = 26
+
+
+def reasons_chart(reasons: Mapping[Reason, int], n: int, *, dark: bool = False) -> go.Figure:
+    """Return a bar for each reason, the most frequent on top, as a share of all ``n`` cases that were looked at."""
+    order = sorted(reasons, key=lambda reason: -reasons[reason])
+    counts = [reasons[reason] for reason in order]
+    segment = Segment("Not suitable", "#D55E00", "white", [count / n for count in counts], counts)
+    labels = [reason_words(reason) for reason in order]
+    title = "Share of the cases that were looked at"
+    return stacked(labels, [segment], title, "cases", whole=False, row=_BAR, dark=dark).update_layout(showlegend=False)
+
+
+def coverage_chart(coverage: Coverage, *, dark: bool = False) -> go.Figure:
+    """Return a stacked bar for each field of a profile: the shares of suitable cases by the field's state."""
+    segments = [
+        Segment(
+            STATE[state],
+            _COLOUR[state][dark],
+            INK[dark if state == "absent" else False],
+            [shares.share(state) for shares in coverage.fields],
+            [getattr(shares, state) for shares in coverage.fields],
+        )
+        for state in STATES
+    ]
+    labels = [FIELD[shares.field] for shares in coverage.fields]
+    return stacked(labels, segments, "Share of the suitable cases", "cases", row=_BAR, percent=True, dark=dark)
+
+
+BY_RULE = "reference/profiler"
+"""Stands among the makers for the rules."""
+_MOST_FAILURES = 200
+
+
+def draw_making(name: str, held: Sequence[Line]) -> None:
+    """Draw the work on this data set while it is under way, else what came of the last and the way to begin anew."""
+    work = work_at(work_key(name))
+    if work is not None and work.running:
+        st.fragment(draw_work, run_every=1.0)(work, "Making profiles", "Looking for cases…", "data_make", "cases")
+        return
+    if work is not None:
+        _draw_outcome(work)
+    looked_at = any(line.word is not None for line in held)
+    with st.expander("Make profiles", icon=":material/person_add:", expanded=not looked_at, key="data_make_box"):
+        _ask(name, [line.case for line in held])
+
+
+def _ask(name: str, cases: Sequence[Case]) -> None:
+    left, right = st.columns(2)
+    with left:
+        maker = ask_seat("data", "profiler", label="Made by", kinds=(BY_RULE,))
+    by_model = is_model(maker)
+    with right:
+        address = ask_address("data") if by_model else None
+    if not by_model:
+        st.caption(
+            "The rules read the vignette, sort its sentences, and fill in past history, family history and lifestyle "
+            "in neutral words where nothing is said of them. They need no model and no key."
+        )
+    again = st.checkbox(
+        "Also where this maker has been before", key="data_make_again", help="A new version then counts for the case."
+    )
+    try:
+        known = (registry().spec(maker).name if by_model else MADE_BY) if maker != OTHER else None
+        problem = _problem(maker, address) if by_model else None
+        todo = pending(Store(), cases, known, again=again) if known else []
+    except AnamnesisError as error:
+        known, problem, todo = None, str(error), []
+    if problem:
+        st.warning(plain(problem), icon=":material/key:")
+    if by_model and known and todo:
+        draw_estimate(estimate(todo, maker, registry(), of=len(cases), base_url=address))
+    with st.container(horizontal=True, vertical_alignment="center"):
+        pressed = st.button(
+            f"Make profiles of {counted(len(todo), 'case')}",
+            type="primary",
+            icon=":material/person_add:",
+            key="data_make_go",
+            disabled=not todo or bool(problem),
+        )
+        if todo:
+            done = f"{len(cases) - len(todo):,} of {len(cases):,} are done. " if len(todo) < len(cases) else ""
+            st.caption(f"{done}It goes on in the background; what is made by then is kept when it is stopped.")
+        elif cases:
+            st.caption("This maker has looked at every case.")
+    if pressed:
+        begin_making(Store(), name, todo, maker if by_model else None, again=True, base_url=address)
+        st.rerun()
+
+
+def _problem(model: str, address: str | None) -> str | None:
+    """Return what keeps a model from being asked, or ``None``."""
+    if model == OTHER:
+        return "Name the model first."
+    missing = registry().missing_key(model, base_url=address)
+    if missing:
+        return f"{model} needs a key: set the environment variable {missing} and start the dashboard again."
+    return None
+
+
+def _draw_outcome(work: Work[Any]) -> None:
+    """Draw what came of the work that is over."""
+    if work.error:
+        st.error(plain(work.error), icon=":material/cloud_off:")
+    made = work.result
+    if not isinstance(made, Made):
+        return
+    st.success(outcome_words(made), icon=":material/check:") if made.made else None
+    if made.gave_up:
+        st.error(plain(f"{made.gave_up} What was made until then is kept."), icon=":material/cloud_off:")
+    if made.failures:
+        with st.expander(f"{counted(len(made.failures), 'case')} without a profile, and why", icon=":material/report:"):
+            rows = [{"Case": one.case_key.partition("/")[2], "Why": one.why} for one in made.failures[:_MOST_FAILURES]]
+            st.dataframe(rows, hide_index=True)
+            st.caption(
+                "A failure says nothing about the case: it is not counted as unsuitable, and can be tried again."
+            )
+
+
+def outcome_words(made: Made) -> str:
+    """Return in a sentence or two what came of it."""
+    reasons = ", ".join(f"{reason_words(reason).lower()}: {number:,}" for reason, number in made.reasons.items())
+    words = [f"{maker_words(made.made_by)}: {counted(made.made, 'case')} looked at, {made.suitable:,} suitable."]
+    words += [f"Not suitable: {reasons}."] if reasons else []
+    words += [f"{counted(made.dropped, 'fact')} did not hold and were left out."] if made.dropped else []
+    words += [f"{counted(made.remaining, 'case')} left."] if made.remaining else []
+    if made.calls:
+        cost = "cost unknown" if made.cost_usd is None else money(made.cost_usd)
+        words.append(f"{counted(made.calls, 'call')}, {cost}.")
+    return plain(" ".join(words))
+
+
+def draw_suitability(name: str, held: Sequence[Line]) -> None:
+    """Draw how many cases pass the filter and what their profiles say, and the way to make profiles."""
+    draw_making(name, held)
+    words = [line.word for line in held if line.word is not None]
+    printed = published_for(name)
+    if printed:
+        st.info(f"**Published** ({PAPER}): {sentence(printed)}.", icon=":material/menu_book:")
+    if not words:
+        st.info(
+            "Nobody has looked at these cases yet. Make profiles above: by rule it takes seconds and needs no model.",
+            icon=":material/person_search:",
+        )
+        return
+    counts = coverage_of(name)
+    low, high = counts.interval.low, counts.interval.high
+    with st.container(border=True, horizontal=True):
+        st.metric("Suitable", f"{counts.share:.1%}", width="content", help="Share of the cases that were looked at.")
+        st.metric("95 % interval", f"{low:.1%} – {high:.1%}", width="content", help="Wilson’s.")
+        st.metric("Suitable cases", f"{counts.suitable:,}", width="content")
+        st.metric("Looked at", f"{counts.n:,} of {len(held):,}", width="content")
+    counted_makers = Counter(maker_words(word.made_by) for word in words).most_common()
+    makers = [f"{maker.lower() if maker == CAME else maker} ({number:,})" for maker, number in counted_makers]
+    st.caption(f"Profiles by maker: {plain(', '.join(makers))}. A case’s newest profile counts.")
+    if not counts.reasons:
+        st.caption("Every case that was looked at can be played as a consultation.")
+    rests = f"{dataset_name(name)}, n = {counts.n:,} cases that were looked at; profiles by {', '.join(makers)}."
+    left, right = st.columns(2, gap="medium") if counts.reasons else (None, st.container())
+    if left is not None:
+        with left:
+            title = "Why cases are not suitable"
+            draw_figure(
+                lambda dark: reasons_chart(counts.reasons, counts.n, dark=dark), f"{name}-reasons", title, rests
+            )
+            draw_as_table(reasons_table(counts), f"{name}-suitability-reasons", _SHARE)
+    with right:
+        if not counts.suitable:
+            st.caption("No case is suitable, so there are no profiles.")
+            return
+        title = "What the profiles say"
+        draw_figure(lambda dark: coverage_chart(counts, dark=dark), f"{name}-fields", title, rests)
+        draw_as_table(fields_table(counts), f"{name}-suitability-fields", _SHARE)
+
+
+_SHARE = percents("Share", "Present", "Imputed", "Absent")
+
+
+def reasons_table(counts: Coverage) -> pd.DataFrame:
+    """Return a row for each reason, the most frequent first."""
+    order = sorted(counts.reasons, key=lambda reason: -counts.reasons[reason])
+    return pd.DataFrame(
+        [
+            {
+                "Reason": reason_words(reason),
+                "Cases": counts.reasons[reason],
+                "Share": counts.reasons[reason] / counts.n,
+                "Meaning": REASON_HELP[reason],
+            }
+            for reason in order
+        ]
+    )
+
+
+def fields_table(counts: Coverage) -> pd.DataFrame:
+    """Return a row for each field of a profile."""
+    return pd.DataFrame(
+        [
+            {
+                "Field": FIELD[shares.field],
+                "Present": shares.share("present"),
+                "Imputed": shares.share("imputed"),
+                "Absent": shares.share("absent"),
+                "Suitable cases": shares.n,
+            }
+            for shares in counts.fields
+        ]
+    )

@@ -1,0 +1,342 @@
+"""The run of one case that the address shows, and its matrix: arms × trials as verdicts; one cell is chosen."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+import streamlit as st
+from pandas.io.formats.style import Styler
+
+from core.case import Case
+from core.debugger.run import BenchRun, Cell, Row, matrix, resume_bench
+from core.debugger.steps import TrialRecord
+from core.debugger.stored import load_bench, load_record
+from core.events import Called, Event, Rule, Verdict
+from core.frameworks.base import Arm
+from core.jobs.engine import is_running
+from core.jobs.plan import trials_of
+from core.journal import RunHeader, done_trials, journal_path, read_header
+from pages.kit.cached import cached_query
+from pages.kit.cases import forget
+from pages.kit.controls import choose, choose_by_name
+from pages.kit.figures import is_dark
+from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, VERDICT, arm, money
+from pages.kit.tables import offer_csv
+from pages.kit.view import RULES
+
+_BENCH = re.compile(r"bench-[\w-]+")
+_MOST = 30
+"""Runs kept in memory; the oldest finished ones make way."""
+_stored = cached_query()(load_bench)
+_record = cached_query(entries=64)(load_record)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A run of one case, or one stored trial: trial number → its id and what happened in it.
+
+    ``bench`` is the run in this process; it is under way, or was run here. A ``single`` trial is all that is shown of
+    its run.
+    """
+
+    header: RunHeader
+    case: Case
+    events: Mapping[int, Sequence[Event]]
+    trial_ids: Mapping[int, str]
+    bench: BenchRun | None = None
+    single: bool = False
+
+    @property
+    def running(self) -> bool:
+        """Whether events may still come."""
+        return self.bench is not None and self.bench.running
+
+    @property
+    def rows(self) -> list[Row]:
+        """The matrix as it is now."""
+        if self.bench is not None:
+            return self.bench.matrix()
+        arms: list[Arm] = [(format_, kind) for format_, kind in self.header.arms]  # type: ignore[misc]
+        return matrix(self.events, None if self.single else arms)
+
+    def record(self, number: int) -> TrialRecord | None:
+        """Return a trial as the bench reads it, or ``None`` where it is not stored any more."""
+        return self.bench.record(number) if self.bench is not None else _record(self.trial_ids[number])
+
+
+@st.cache_resource
+def _benches() -> dict[str, BenchRun]:
+    return {}
+
+
+def adopt(bench: BenchRun) -> None:
+    """Show a run from now on, also to whoever opens the same address, and draw the page anew."""
+    known = _benches()
+    for key in [key for key, run in known.items() if not run.running][: max(0, len(known) - _MOST)]:
+        del known[key]
+    known[bench.run_id] = bench
+    leave()
+    st.query_params["run"] = bench.run_id
+    st.rerun()
+
+
+def leave() -> None:
+    """Go back to choosing a case."""
+    forget("run", "trial", "cell", "step", "left", "right", "view")
+
+
+def draw_resume(run_id: str) -> None:
+    """Let a run of this page that was stopped or broke off go on, where there is one."""
+    if not _BENCH.fullmatch(run_id) or not (path := journal_path(run_id)).exists() or is_running(run_id):
+        return
+    missing = len(trials_of(read_header(path))) - len(done_trials(path))
+    words = "1 trial is missing" if missing == 1 else f"{missing} trials are missing"
+    if missing and st.button(
+        f"Go on: {words}",
+        icon=":material/resume:",
+        key="debug_go_on",
+        help="What was paid for is not asked for again: it goes on with the replies that are missing.",
+    ):
+        adopt(resume_bench(run_id))
+
+
+def current() -> Shown | None:
+    """Return what the address asks for, or ``None`` for a fresh start or where it is not stored here."""
+    run_id, trial_id = st.query_params.get("run"), st.query_params.get("trial")
+    if trial_id:
+        one = _record(trial_id)
+        if one is None:
+            return None
+        return Shown(one.header, one.case, {one.number: one.events}, {one.number: trial_id}, single=True)
+    if not run_id:
+        return None
+    if (bench := _benches().get(run_id)) is not None:
+        return Shown(bench.header, bench.case, bench.snapshot(), {}, bench)
+    stored = _stored(run_id)
+    return Shown(stored.header, stored.case, stored.events, stored.trial_ids) if stored else None
+
+
+_REDRAW_S = 0.7
+_ROW_PX = 31
+MARK: dict[Verdict, str] = {
+    "correct": "✓ Correct", "incorrect": "✗ Incorrect", "no_diagnosis": "? No diagnosis", "multiple": "≡ Several",
+    "ungradable": "– Ungradable", "refused": "– Refused", "provider_error": "– Provider failed",
+    "not_applicable": "– Not applicable",
+}  # fmt: skip
+"""Verdicts as short words with a mark, so that colour is never needed to read them."""
+_PENDING = {"answered": "… being judged"}
+_INK = {
+    "green": ("#00694A", "#3DCB9B"), "red": ("#B03A00", "#FF8A50"), "orange": ("#8A5A00", "#EDB84A"),
+    "gray": ("#667777", "#8FA3A2"),
+}  # fmt: skip
+"""Colour of a verdict on a light and on a dark page."""
+_RULES = {"mcq_loose": "Paper’s rule", "mcq_strict": "Strict rule"}
+_WRONG: tuple[Verdict, ...] = ("incorrect", "no_diagnosis", "multiple")
+
+
+def matrix_frame(rows: Sequence[Row], rule: Rule) -> pd.DataFrame:
+    """Return the matrix in words: a row for each arm, a column for each trial, and how many of them are correct."""
+    return pd.DataFrame(
+        [
+            {
+                "Doctor is shown": FORMAT[row.format],
+                "Asked": QUESTION_TYPE[row.question_type],
+                **{
+                    _trial(cell.trial): MARK[verdict]
+                    if (verdict := cell.verdict(rule))
+                    else _PENDING.get(cell.state, "·")
+                    for cell in row.cells
+                },
+                "Correct": f"{correct} of {counted}" if counted else "–",
+            }
+            for row in rows
+            for correct, counted in [row.correct(rule)]
+        ]
+    )
+
+
+def cells_frame(rows: Sequence[Row]) -> pd.DataFrame:
+    """Return every cell as one row, for a download."""
+    return pd.DataFrame(
+        [
+            {
+                "format": cell.format,
+                "question_type": cell.question_type,
+                "trial": cell.trial + 1,
+                "state": cell.state,
+                "response": cell.response,
+                "extracted": cell.extracted,
+                "grader": cell.grader,
+                **dict.fromkeys(RULE),
+                **cell.verdicts,
+                "reason": cell.reason,
+                "detail": cell.detail,
+            }
+            for row in rows
+            for cell in row.cells
+        ]
+    )
+
+
+def draw_matrix(shown: Shown) -> Cell | None:
+    """Draw the matrix and return the chosen cell; while the run is under way it is redrawn by itself."""
+    was_running = shown.running
+
+    @st.fragment(run_every=_REDRAW_S if was_running else None)
+    def live() -> None:
+        if was_running and shown.bench is not None:
+            _draw_progress(shown.bench, shown.rows)
+        choose_by_name(
+            "Choices are judged by",
+            RULES,
+            "rule",
+            "debug_rule",
+            default=RULES[0],
+            names=_RULES,
+            shape="segments",
+            on_change=_redraw,
+            help="Paper’s rule: the answer occurs in the response, which also counts a response that lists all "
+            "choices. Strict rule: exactly one choice is named.",
+        )
+        rows = shown.rows
+        cell = chosen_cell(rows, _rule(), running=was_running)
+        _draw_table(rows, cell, shown.header.run_id)
+        if cell is None:
+            st.caption("Choose a cell to look into it, also while the run goes on.")
+        else:
+            _ask_cell(rows, cell)
+        if not was_running:
+            offer_csv(lambda: cells_frame(shown.rows), f"{shown.header.run_id}-matrix", "Download the matrix")
+        if st.session_state.pop("debug_picked", False) or (was_running and not shown.running):
+            st.rerun()  # what stands beside the matrix belongs to the whole page
+
+    live()
+    return chosen_cell(shown.rows, _rule(), running=was_running)
+
+
+def chosen_cell(rows: Sequence[Row], rule: Rule, *, running: bool = False) -> Cell | None:
+    """Return the cell in the address; else, once the run is over, the first wrong answer or the first cell."""
+    cells = [cell for row in rows for cell in row.cells]
+    wanted = next((cell for cell in cells if address_of(cell) == st.query_params.get("cell")), None)
+    if wanted is not None or running:
+        return wanted
+    return next((cell for cell in cells if cell.verdict(rule) in _WRONG), cells[0] if cells else None)
+
+
+def address_of(cell: Cell) -> str:
+    """Return a cell as it stands in the address, its trial counted from 1."""
+    return f"{cell.trial + 1}:{cell.format}:{cell.question_type}"
+
+
+def _rule() -> Rule:
+    return "mcq_strict" if st.query_params.get("rule") == "mcq_strict" else "mcq_loose"
+
+
+def _redraw() -> None:
+    st.session_state["debug_picked"] = True
+
+
+def _go(cell: Cell) -> None:
+    st.query_params["cell"] = address_of(cell)
+    forget("step", "left", "right")
+    _redraw()
+
+
+def _draw_progress(bench: BenchRun, rows: Sequence[Row]) -> None:
+    now = bench.progress
+    cells = [cell.state != "waiting" for row in rows for cell in row.cells]
+    figures = f"{sum(cells)} of {max(1, len(cells))} answers · {now.done} of {now.planned} trials"
+    if now.calls:
+        calls = [event.call for events in bench.snapshot().values() for event in events if isinstance(event, Called)]
+        unknown = any(call.cost_usd is None and call.error is None for call in calls)
+        cost = "cost unknown" if unknown else money(now.cost_usd)
+        figures += f" · {now.calls:,} calls · {now.tokens:,} tokens · {cost}"
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.progress(min(1.0, sum(cells) / max(1, len(cells))), text=figures.replace("$", r"\$"))
+        st.button(
+            "Stop",
+            icon=":material/stop:",
+            on_click=bench.stop,
+            key="debug_stop",
+            help="Finished trials are kept, and what the others were told: the run can go on later.",
+        )
+
+
+def _draw_table(rows: Sequence[Row], cell: Cell | None, run_id: str) -> None:
+    """Draw the verdicts; a click on one chooses its cell, one beside them its arm."""
+    key = f"debug_matrix_{run_id}"
+
+    def pick() -> None:
+        picked = st.session_state[key].selection.cells
+        # the browser also reports what was set here
+        if picked and picked[0][0] < len(rows) and picked != st.session_state.get("debug_matrix_set"):
+            row, column = rows[picked[0][0]], str(picked[0][1])
+            here = cell.trial if cell else 0
+            _go(next((one for one in row.cells if _trial(one.trial) == column), _of_trial(row, here)))
+
+    if cell is not None:
+        place = next(n for n, row in enumerate(rows) if cell in row.cells)
+        here = [(place, _trial(cell.trial))]
+        held = st.session_state.get(key)
+        if not held or list(held["selection"]["cells"]) != here:
+            st.session_state[key] = {"selection": {"rows": [], "columns": [], "cells": here}}
+            st.session_state["debug_matrix_set"] = here
+    st.dataframe(
+        styled(matrix_frame(rows, _rule()), dark=is_dark()),
+        hide_index=True,
+        key=key,
+        on_select=pick,
+        selection_mode="single-cell",
+        row_height=_ROW_PX,
+        height="content",
+        alt="Verdicts by format, question type and trial",
+        column_config={
+            "Doctor is shown": st.column_config.TextColumn(width=112),
+            "Asked": st.column_config.TextColumn(width=94),
+            "Correct": st.column_config.TextColumn(help="Trials answered correctly, of those that count.", width=60),
+            **{_trial(n): st.column_config.TextColumn(width=80) for n in range(len(rows[0].cells) if rows else 0)},
+        },
+    )
+
+
+def styled(frame: pd.DataFrame, *, dark: bool) -> Styler:
+    """Return the matrix with its verdicts in colour."""
+    colours = {MARK[verdict]: _INK[VERDICT[verdict][1]][dark] for verdict in MARK}
+    trials = [column for column in frame.columns if column.startswith("Trial ")]
+    return frame.style.map(
+        lambda text: f"color: {colours[text]}" if text in colours else "", subset=pd.IndexSlice[:, trials]
+    )
+
+
+def _ask_cell(rows: Sequence[Row], cell: Cell) -> None:
+    """Ask for arm and trial: the way to a cell by keyboard, and on a narrow screen."""
+    by_arm: dict[Arm, Row] = {(row.format, row.question_type): row for row in rows}
+    trials = sorted({one.trial for row in rows for one in row.cells})
+
+    def go() -> None:
+        _go(_of_trial(by_arm[st.session_state["debug_arm"]], st.session_state["debug_trial"]))
+
+    left, right = st.columns([3, 2])
+    here: Arm = (cell.format, cell.question_type)
+    choose(
+        "Arm", list(by_arm), "debug_arm", names=lambda a: arm(*a), where=left, chosen=here, bound=False, on_change=go
+    )
+    choose(
+        "Trial",
+        trials,
+        "debug_trial",
+        names=lambda n: str(n + 1),
+        where=right,
+        chosen=cell.trial,
+        bound=False,
+        on_change=go,
+    )
+
+
+def _of_trial(row: Row, number: int) -> Cell:
+    return next((cell for cell in row.cells if cell.trial == number), row.cells[0])
+
+
+def _trial(number: int) -> str:
+    return f"Trial {number + 1}"

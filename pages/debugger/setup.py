@@ -1,0 +1,244 @@
+"""Asks for a case (chosen or pasted), a cast and the arms, and starts every arm of the case by one button."""
+
+import hashlib
+from contextlib import suppress
+
+import streamlit as st
+
+from core.agents.calls import Voice
+from core.agents.sections_model import SplitByModel, split_by_model
+from core.case import SPECIALTIES, Case
+from core.datasets.library import DATASET as LIBRARY
+from core.datasets.select import answers_of, datasets
+from core.debugger.paste import case_of, read_pasted
+from core.debugger.paste_layouts import ROWS_OF
+from core.debugger.run import start_bench
+from core.errors import AnamnesisError, UsageError
+from core.events import FORMATS, QUESTION_TYPES
+from core.frameworks.base import ALL_ARMS, Campaign, framework
+from core.frameworks.casting import CastNames
+from core.jobs.estimate import estimate
+from core.jobs.plan import in_full, remarks_of
+from core.prompts import PromptPack
+from core.sections import sections_of
+from pages.debugger.matrix import adopt
+from pages.kit.case.pictures import draw_pictures_folded
+from pages.kit.controls import choose, choose_several
+from pages.kit.look import FORMAT, QUESTION_TYPE, SECTION, plain
+from pages.kit.question import draw_question
+from pages.kit.seats import (
+    Seats,
+    ask_address,
+    ask_case,
+    ask_pack,
+    ask_persona,
+    ask_pictures,
+    ask_seat,
+    registry,
+    seat_problem,
+)
+
+_read = st.cache_data(max_entries=16, show_spinner=False)(read_pasted)
+_SOURCES = {"choose": "Library and imports", "paste": "Paste a vignette"}
+_PLACEHOLDER = "A 54-year-old woman has had … What is the most likely diagnosis?\nA. …\nB. …\nC. …\nD. …\nAnswer: B"
+
+
+def ask_and_run() -> None:
+    """Draw case, cast and settings, and the button that runs every arm."""
+    if choose("Case from", list(_SOURCES), "debug_source", names=_SOURCES, shape="segments") == "paste":
+        case = ask_pasted()
+    else:
+        case = ask_case("debug")
+        if case is not None:
+            draw_pictures_folded(case, "debug")
+    chosen: dict[str, str] = {}
+    for roles in (("doctor", "patient"), ("grader", "summariser")):
+        for column, role in zip(st.columns(2), roles, strict=True):
+            with column:
+                chosen[role] = ask_seat("debug", role, beside=chosen.get("doctor", ""))
+    names = CastNames(**chosen)
+    with st.expander("More settings", icon=":material/tune:"):
+        campaign = _ask_settings(case, names)
+    problem = seat_problem(Seats(names, campaign.settings.base_url))
+    if problem is None and not campaign.arms:
+        problem = "Choose at least one format and one question type under More settings."
+    if problem:
+        st.warning(plain(problem), icon=":material/key:")
+    ready = problem is None and case is not None
+    with st.container(horizontal=True, vertical_alignment="center"):
+        label = "Run every arm" if campaign.arms == ALL_ARMS else "Run the chosen arms"
+        pressed = st.button(label, type="primary", icon=":material/play_arrow:", key="debug_run", disabled=not ready)
+        if ready:
+            trials = "1 trial" if campaign.trials == 1 else f"{campaign.trials} trials"
+            words = f"{len(campaign.arms)} arms × {trials}"
+            with suppress(AnamnesisError):  # what is wrong is said when it is started
+                full = in_full(campaign, registry())
+                words += f". {plain(estimate(full, registry(), 8).in_words)}"
+                words += "".join(f" Mind that {plain(mark)}." for mark in remarks_of(full))
+            st.markdown(f":gray[{words}]")
+    if pressed and ready:
+        try:
+            adopt(start_bench(campaign))
+        except AnamnesisError as error:
+            st.error(plain(str(error)))
+
+
+def _ask_settings(case: Case | None, names: CastNames) -> Campaign:
+    """Ask for all else there is to choose; returns what is to be run, of no case while there is none yet."""
+    left, right = st.columns(2, gap="large")
+    with left:
+        formats = choose_several(
+            "Formats",
+            FORMATS,
+            "debug_formats",
+            names=FORMAT,
+            default=FORMATS,
+            shape="pills",
+            bound=False,
+            persist=True,
+            help="What the doctor is shown before the question.",
+        )
+        types = choose_several(
+            "Question types",
+            QUESTION_TYPES,
+            "debug_types",
+            names=QUESTION_TYPE,
+            default=QUESTION_TYPES,
+            shape="pills",
+            bound=False,
+            persist=True,
+            help="Many choices: every answer of the case's data set; for a pasted case, the library's and its own.",
+        )
+        numbers = st.columns(3)
+        trials = numbers[0].number_input(
+            "Trials", 1, 20, 3, key="debug_trials", persist_state="session", help="Repetitions, each with its own seed."
+        )
+        seed = numbers[1].number_input(
+            "Seed", 0, 2**31 - 1, 20, key="debug_seed", persist_state="session", help="Another seed, another wording."
+        )
+        cap = numbers[2].number_input(
+            "Cap of messages",
+            4,
+            200,
+            30,
+            key="debug_cap",
+            persist_state="session",
+            help="The doctor's prompt counts as one.",
+        )
+    with right:
+        persona = ask_persona("debug")
+        images = ask_pictures("debug", [names.doctor], [case] if case else [])
+        prompts = ask_pack("debug")
+        address = ask_address("debug")
+        probe = st.toggle(
+            "Ask the doctor's belief after every reply",
+            key="debug_probe",
+            persist_state="session",
+            help="A silent question to the doctor's model, outside the dialogue, with a cost of its own. The "
+            "reference doctor shows its belief anyway.",
+        )
+    settings = framework().read_settings(
+        {"max_messages": int(cap), "base_url": address, "persona": str(persona), "probe": probe, "images": images}
+    )
+    data_set = case.case_key.partition("/")[0] if case else LIBRARY
+    return Campaign(
+        names=names,
+        cases=(case,) if case else (),
+        case_set=case.case_key.replace("/", ":", 1) if case else "",
+        arms=tuple((f, q) for f in FORMATS for q in QUESTION_TYPES if f in formats and q in types),
+        # a pasted case has no data set, so the library's answers stand in for it
+        many_choices=answers_of(data_set)
+        if case is None or data_set in datasets()
+        else (*answers_of(LIBRARY), case.answer),
+        trials=int(trials),
+        seed=int(seed),
+        prompts=prompts,
+        settings=settings,
+    )
+
+
+def ask_pasted() -> Case | None:
+    """Ask for a pasted case, whose parts can be edited; ``None`` until there is one, with what is missing said."""
+    text = st.text_area(
+        "Vignette, question, choices and answer",
+        key="debug_paste",
+        height=180,
+        placeholder=_PLACEHOLDER,
+        persist_state="session",
+        help=f"In any usual layout, or a row of a file as JSON or CSV ({', '.join(ROWS_OF)}). All can be edited below.",
+    )
+    if not (text or "").strip():
+        st.caption("Paste a vignette, then press Ctrl+Enter: what is recognised appears below and can be corrected.")
+        return None
+    pasted = _read(text)
+    about = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:8]
+    key = f"debug_paste_{{}}_{about}".format
+    with st.container(border=True):
+        st.markdown("**Recognised**", help="Correct whatever was read wrongly: the run uses what stands here.")
+        for note in pasted.notes:
+            st.markdown(f":orange[:material/info:] {plain(note)}")
+        vignette = st.text_area(
+            "Vignette",
+            pasted.vignette,
+            key=key("vignette"),
+            height=150,
+            persist_state="session",
+            help="What the patient holds. The question never belongs here.",
+        )
+        question = st.text_input("Question", pasted.question, key=key("question"), persist_state="session")
+        left, right = st.columns(2)
+        choices = left.text_area(
+            "Choices, one a line", "\n".join(pasted.choices), key=key("choices"), height=130, persist_state="session"
+        )
+        answer = right.text_input(
+            "Right answer",
+            pasted.answer or "",
+            key=key("answer"),
+            persist_state="session",
+            help="Its name, or the letter of a choice.",
+        )
+        specialty = choose(
+            "Specialty",
+            SPECIALTIES,
+            key("specialty"),
+            default=pasted.specialty if pasted.specialty in SPECIALTIES else SPECIALTIES[-1],
+            where=right,
+            bound=False,
+            persist=True,
+            help="The doctor is told its specialty; none is named for Other.",
+        )
+        _draw_sections(vignette or "", about)
+        try:
+            return case_of(
+                pasted,
+                specialty,
+                answer=answer or "",
+                vignette=vignette or "",
+                question=question or "",
+                choices=(choices or "").splitlines(),
+            )
+        except UsageError as error:
+            st.warning(plain(str(error)), icon=":material/edit:")
+            return None
+
+
+def _draw_sections(vignette: str, about: str) -> None:
+    """Draw the vignette's sentences by section, by rule or as a model sorts them; what it invents is counted."""
+    found = sections_of(vignette)
+    if not found:
+        return
+
+    def ask(voice: Voice, pack: PromptPack) -> object:
+        return split_by_model(voice, pack, vignette)
+
+    with st.expander(f"Sections of the vignette ({len({section for section, _ in found})})"):
+        if st.toggle("Split with a model", key=f"debug_sections_{about}"):
+            made = draw_question("debug_sections", "Split with the model", ask, vignette)  # type: ignore[arg-type]
+            if isinstance(made, SplitByModel):
+                st.caption(
+                    f"Rejected because it is not in the vignette: {made.invented}. Sorted by rule: {made.by_rule}."
+                )
+                found = made.sections or found
+        for section in dict.fromkeys(section for section, _ in found):
+            text = " ".join(sentence for held, sentence in found if held == section)
+            st.markdown(f"**{SECTION[section]}**  \n{plain(text)}")

@@ -1,0 +1,236 @@
+"""One cell of the matrix, and its step: what was sent, what came back, how it was judged, and what is around it."""
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+import streamlit as st
+
+from core.agents.parts import Part
+from core.debugger.run import Cell
+from core.debugger.steps import Step, TrialRecord
+from core.events import CallRecord, Rule, Verdict
+from core.frameworks.base import framework
+from core.frameworks.casting import is_model
+from core.models.base import Role
+from pages.kit.case.belief import draw_belief
+from pages.kit.case.facts import draw_facts_ledger
+from pages.kit.case.why import draw_why
+from pages.kit.chat import draw_chat, draw_reasoning
+from pages.kit.controls import choose_by_name
+from pages.kit.export_menu import draw_take_away, draw_take_away_events
+from pages.kit.fork import fork_form
+from pages.kit.look import RULE, RULE_SHORT, arm, badge, bare_answer, plain, price
+from pages.kit.names import model_name
+from pages.kit.navigation import link
+
+_VIEWS = {
+    "sent": "What was sent", "back": "What came back", "grading": "Grading", "conversation": "Conversation",
+    "facts": "Facts", "belief": "Belief", "why": "Why",
+}  # fmt: skip
+_OF_TWO = ("facts", "belief", "why")
+_SHORT = 320
+
+
+def draw_cell(cell: Cell, record: TrialRecord, steps: Sequence[Step], *, stored: bool) -> Step | None:
+    """Draw a cell and return the step of its trial that is looked at."""
+    asked = (cell.format, cell.question_type)
+    st.subheader(f"{arm(*asked)} · trial {cell.trial + 1}", anchor=False)
+    verdicts = badges(cell.reason, cell.verdicts.items())
+    st.markdown(verdicts or ":gray-badge[:material/hourglass_empty: Not there yet]")
+    if cell.response:
+        st.markdown(plain(bare_answer(cell.response, _SHORT)))
+    elif cell.detail:
+        st.markdown(f":gray[{plain(cell.detail)}]")
+    step = None
+    if steps:
+        mine = [s for s in steps if (s.format, s.question_type) == asked]
+        offered = {step.key: step for step in (*mine, *(s for s in steps if s.format is None))}
+        chosen = choose_by_name(
+            "Step",
+            list(offered),
+            "step",
+            "debug_step",
+            default=next(iter(offered)),
+            clears=("left", "right"),
+            names=lambda key: _in_words(offered[key]),
+            help="Steps of this answer first, then every message of the trial's conversation.",
+        )
+        step = offered[chosen]
+    else:
+        st.caption("This trial has no steps yet.")
+    views = list(_VIEWS)
+    if framework(record.header.protocol).seat("staff"):  # the others are read for a doctor and a patient alone
+        views = [view for view in views if view not in _OF_TWO]
+    view = choose_by_name(
+        "Look at", views, "view", "debug_view", default="sent", names=_VIEWS, shape="segments", wrap=True, hidden=True
+    )
+    key = f"debug_{record.trial_id}"
+    if view == "sent" and step is not None:
+        draw_sent(step)
+    elif view == "back" and step is not None:
+        draw_response(step)
+    elif view == "grading":
+        draw_grading(cell, steps)
+    elif view == "conversation":
+        draw_conversation(record, key, stored=stored)
+    elif view == "facts":
+        draw_facts_ledger(record.case, record.events, key)
+    elif view == "belief":
+        draw_belief(record.case, record.events, key)
+    elif view == "why":
+        draw_why(record.case, record.events, key, arm=asked)
+    return step
+
+
+def _in_words(step: Step) -> str:
+    text = " ".join((step.response or "").replace("**", "").split())
+    beginning = f": {text[:60]}{'…' if len(text) > 60 else ''}" if text else ""
+    return f"{step.title}{beginning}"
+
+
+def badges(reason: Verdict | None, verdicts: Iterable[tuple[Rule, Verdict]]) -> str:
+    """Return why an answer is excluded and its verdicts as badges; each with its rule where there are several."""
+    pairs = list(verdicts)
+    shown = [badge(reason)] if reason is not None else []
+    for rule, verdict in pairs:
+        note = f" :gray[{RULE_SHORT[rule]}]" if len(pairs) > 1 and RULE_SHORT[rule] else ""
+        shown.append(f"{badge(verdict)}{note}")
+    return " · ".join(shown)
+
+
+def draw_conversation(record: TrialRecord, key: str, *, stored: bool) -> None:
+    """Draw the dialogue of a trial with the ways on: files, its transcript, its branches, and the form to fork it."""
+    with st.container(height=520, border=True, gap="xxsmall", autoscroll=False, key=f"{key}_chat"):
+        draw_chat(record.events, None)
+    if not stored:
+        draw_take_away_events(record.case, record.events, key)
+        st.caption("It can be forked when its trial has come to its end.")
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        draw_take_away([record.trial_id], key)
+        link("transcripts", "Open the transcript", "forum", trial=record.trial_id)
+        link("branches", "Its branches", "account_tree", trial=record.trial_id)
+    with st.expander("Fork from here", icon=":material/fork_right:"):
+        fork_form(record.trial_id, record.events, record.case, key)
+
+
+def draw_grading(cell: Cell, steps: Sequence[Step]) -> None:
+    """Draw the judging of a cell's answer."""
+    if not cell.verdicts and cell.reason is None:
+        st.caption("This answer has not been judged yet.")
+        return
+    if cell.reason is not None:
+        st.markdown(f"{badge(cell.reason)} {plain(cell.detail)}")
+        st.caption("This answer is excluded: it counts neither as right nor as wrong.")
+    for rule, verdict in cell.verdicts.items():
+        st.markdown(f"{badge(verdict)} {RULE[rule]}")
+    if cell.extracted:
+        st.markdown(f"Read out of the answer: **{plain(cell.extracted)}**")
+    if cell.question_type in ("mcq", "mcq_many"):
+        st.caption("Answers with choices are judged by two stated rules; no grader is asked.")
+        return
+    if cell.grader:
+        by = plain(model_name(cell.grader)) if is_model(cell.grader) else "the reference grader, by names and synonyms"
+        st.caption(f"Judged by {by}")
+    for step in steps:
+        mine = (step.format, step.question_type) == (cell.format, cell.question_type)
+        if mine and step.kind in ("extract", "judge"):
+            with st.container(border=True):
+                st.markdown(f"**{step.title.partition(',')[0]}**")
+                draw_sent(step, figures=False)
+                st.caption("What came back")
+                draw_response(step)
+
+
+PART = {
+    "system": "Instructions", "persona": "Persona", "picture": "Picture", "case": "Case", "dialogue": "Dialogue",
+    "examination": "Examination", "question": "Question", "instruction": "Instructions", "message": "Message",
+}  # fmt: skip
+SENDER: dict[Role, str] = {"system": "System", "user": "User", "assistant": "Assistant"}
+_LONG = 900
+"""Characters of a message that is not opened by itself."""
+_SCROLLED = 6_000
+"""Characters from which a text scrolls in a box of its own."""
+
+
+def draw_sent(step: Step, *, figures: bool = True) -> None:
+    """Draw every message of a step, the dialogue's together, and what the call took."""
+    if step.note:
+        st.info(plain(step.note), icon=":material/info:")
+    if not step.messages and not step.not_again:
+        st.caption("Nothing is known of what was sent in this step.")
+    for dialogue, group in groupby(step.messages, key=lambda message: message.part == "dialogue"):
+        messages = list(group)
+        if dialogue and len(messages) > 1:
+            length = sum(len(message.content) for message in messages)
+            with st.expander(f"Dialogue · {len(messages)} messages", expanded=length <= _LONG):
+                for message in messages:
+                    said = f"**{SENDER[message.role]}** :gray[· {source_words(message)}]  \n{plain(message.content)}"
+                    st.markdown(said)
+            continue
+        for message in messages:
+            with st.expander(label_of(message), expanded=len(message.content) <= _LONG):
+                _draw_raw(message.content)
+                if message.source_hash:
+                    st.caption(f"Hash of the prompt's file: `{message.source_hash}`")
+    if figures:
+        draw_figures(step.call)
+
+
+def label_of(message: Part) -> str:
+    """Return role, kind and source of a message in words, as Markdown."""
+    joined = ", joined to the one before" if message.joined else ""
+    return f"{SENDER[message.role]} · {PART[message.part]}{joined} :gray[· {source_words(message)}]"
+
+
+def source_words(message: Part) -> str:
+    """Return where a message's words come from, as Markdown; messages of the dialogue are counted from 1."""
+    if message.turn is not None:
+        return f"message {message.turn + 1}"
+    if message.part == "dialogue":
+        return "said in the conversation"
+    return plain(message.source) if message.source else "source not known"
+
+
+def _draw_raw(text: str) -> None:
+    """Draw text exactly as it is, letter by letter."""
+    st.code(text, language=None, wrap_lines=True, height=420 if len(text) > _SCROLLED else "content")
+
+
+def draw_response(step: Step) -> None:
+    """Draw what came back, raw, or why nothing did."""
+    call = step.call
+    if step.response is not None:
+        _draw_raw(step.response)
+    else:
+        by_rule = "Decided by rule." if step.would_be_sent and step.reason is None else "Nothing came back."
+        st.markdown(f"{badges(step.reason, step.verdicts)} {plain(step.detail) or by_rule}")
+    if call is not None:
+        draw_reasoning(call.reasoning)
+        if call.error:
+            st.error(plain(call.error), icon=":material/cloud_off:")
+    for diagnosis, probability in step.belief or ():
+        st.progress(min(1.0, probability), text=f"{plain(diagnosis)} — {probability:.0%}")
+    if call is not None and call.finish_reason not in (None, "stop"):
+        st.caption(f"The model stopped because of: {plain(str(call.finish_reason))}")
+    draw_figures(call)
+
+
+def draw_figures(call: CallRecord | None) -> None:
+    """Draw tokens, time and cost of a step in one line, and how the model was sampled."""
+    if call is None:
+        st.caption("No call to a model is stored for this step: no tokens, no cost.")
+        return
+    about = "about " if call.tokens_estimated else ""
+    cached = f" ({call.cached_tokens:,} of them cached)" if call.cached_tokens else ""
+    thought = "" if call.reasoning_tokens is None else f" ({call.reasoning_tokens:,} of them reasoning)"
+    first = f" (first word {call.first_token_s:.2f} s)" if call.first_token_s is not None else ""
+    served = f" · served by {plain(call.served_by)}" if call.served_by else ""
+    again = f" · {call.attempts} attempts" if call.attempts > 1 else ""
+    st.caption(
+        f"{plain(model_name(call.model))} · {about}{call.prompt_tokens:,} tokens in{cached}, "
+        f"{call.completion_tokens:,} out{thought} · {call.latency_s:.2f} s{first} · {price([call])}{served}{again}"
+    )
+    settings = {name: value for name, value in call.request.items() if name not in ("messages", "stream_options")}
+    if settings:
+        st.caption("Sent with " + ", ".join(f"{plain(name)} {plain(str(value))}" for name, value in settings.items()))

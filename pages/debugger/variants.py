@@ -1,0 +1,299 @@
+"""A step edited and run again: every try is a variant, seen beside others word by word; edits may become a pack."""
+
+import html
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+import streamlit as st
+
+from core.agents.parts import Part
+from core.debugger.diff import Op, Piece, message_diff, word_diff
+from core.debugger.packs import pack_from_trial, save_pack, template_of
+from core.debugger.question import outcome_of
+from core.debugger.steps import Step, TrialRecord, by_rule_of
+from core.debugger.variants import Variant, start_rerun
+from core.errors import AnamnesisError
+from core.events import CallRecord
+from core.frameworks.casting import REFERENCE, CastNames, is_model
+from core.live.session import Session
+from core.prompts import load_pack
+from core.words import ROLE
+from pages.debugger.step import badges, label_of
+from pages.kit.chat import draw_reasoning
+from pages.kit.controls import choose, choose_by_name
+from pages.kit.look import VERDICT, plain, price
+from pages.kit.names import model_name
+from pages.kit.seats import Seats, ask_address, ask_seat, packs, seat_problem
+from pages.kit.tables import draw_table
+
+_MARKED: dict[Op, tuple[str, str]] = {
+    "delete": ("del", "background: rgba(213, 94, 0, .2); text-decoration: line-through"),
+    "insert": ("ins", "background: rgba(0, 114, 178, .2); text-decoration: underline"),
+}
+_TEXT = "white-space: pre-wrap; overflow-wrap: anywhere; line-height: 1.5; font-size: .93rem"
+
+
+def draw_texts(before: str | None, after: str | None, missing: str = "nothing") -> None:
+    """Draw two texts beside each other, word by word; ``None`` where a side has none."""
+    sides: tuple[Op, Op] = ("delete", "insert")
+    pieces = word_diff(before or "", after or "")
+    for column, text, op in zip(st.columns(2, gap="medium"), (before, after), sides, strict=True):
+        with column, st.container(border=True):
+            if text is None:
+                st.caption(missing)
+            else:
+                st.html(one_side(pieces, op))
+
+
+def one_side(pieces: Sequence[Piece], op: Op) -> str:
+    """Return one side of a difference as HTML: every text is escaped, so that it stays a text.
+
+    Markdown has no underline and would swallow white space, which matters in a prompt.
+    """
+    tag, style = _MARKED[op]
+    shown = [(piece.op, html.escape(piece.text)) for piece in pieces if piece.op in ("equal", op)]
+    marked = [text if kind == "equal" else f'<{tag} style="{style}">{text}</{tag}>' for kind, text in shown]
+    return f'<div style="{_TEXT}">{"".join(marked)}</div>'
+
+
+def names_of(variants: Sequence[Variant]) -> dict[str, str]:
+    """Return variant id → its name, the original first."""
+    return {"original": "Original", **{v.variant_id: f"Variant {n}" for n, v in enumerate(variants, 1)}}
+
+
+def draw_variants(step: Step, variants: Sequence[Variant]) -> None:
+    """Draw the list of variants and the comparison of two; nothing where there is none yet."""
+    if not variants:
+        return
+    names = names_of(variants)
+    sides: dict[str, Step | Variant] = dict(zip(names, (step, *variants), strict=True))
+    made = {v.variant_id: time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(v.made_at)) for v in variants}
+    rows = [
+        {
+            "Variant": name,
+            "Made": made.get(key, "in the trial"),
+            "Model": model_name(sides[key].model),
+            "Messages changed": sum(d.changed for d in message_diff(step.messages, sides[key].messages)),
+            "Verdict": ", ".join(dict.fromkeys(VERDICT[verdict][0] for _, verdict in sides[key].verdicts))
+            or (sides[key].reason or "none").replace("_", " "),
+            "Response": " ".join((sides[key].response or sides[key].detail).split())[:160],
+        }
+        for key, name in names.items()
+    ]
+    st.subheader("Variants beside each other", anchor=False)
+    draw_table(pd.DataFrame(rows), "debug_variants", alt="The variants of this step")
+    left, right = st.columns(2, gap="medium")
+    ids = list(names)
+    first = choose_by_name("Left", ids, "left", "debug_left", default=ids[0], names=names, where=left)
+    second = choose_by_name("Right", ids, "right", "debug_right", default=ids[-1], names=names, where=right)
+    _draw_pair(sides[first], sides[second])
+
+
+def _draw_pair(first: Step | Variant, second: Step | Variant) -> None:
+    for column, side in zip(st.columns(2, gap="medium"), (first, second), strict=True):
+        calls = _calls(side)
+        figures = "no model was called"
+        if calls:
+            tokens = sum(call.prompt_tokens + call.completion_tokens for call in calls)
+            cost = price([call for call in calls if call.error is None])
+            figures = f"{tokens:,} tokens · {sum(call.latency_s for call in calls):.2f} s · {cost}"
+        verdicts = badges(side.reason, side.verdicts) or ":gray-badge[No verdict: a message of the dialogue]"
+        if side.reason is not None:
+            verdicts += f" {plain(side.detail)}"
+        column.markdown(f"{verdicts}  \n:gray[{plain(model_name(side.model))} · {figures}]")
+        if side.extracted:
+            column.markdown(f":gray[Read as] {plain(side.extracted)}")
+    st.markdown("**What came back**")
+    draw_texts(first.response, second.response, "Nothing came back.")
+    for column, side in zip(st.columns(2, gap="medium"), (first, second), strict=True):
+        with column:
+            draw_reasoning(next((call.reasoning for call in _calls(side)), None))
+    differing = [d for d in message_diff(first.messages, second.messages) if d.changed]
+    same = max(len(first.messages), len(second.messages)) - len(differing)
+    st.markdown("**What was sent**")
+    for difference in differing:
+        before, after = difference.before, difference.after
+        if (shown := after or before) is not None:
+            st.caption(label_of(shown))
+        draw_texts(before.content if before else None, after.content if after else None, "No such message.")
+    if same:
+        st.caption(f"{same} of the messages {'is' if same == 1 else 'are'} the same on both sides.")
+
+
+def _calls(side: Step | Variant) -> tuple[CallRecord, ...]:
+    return side.calls if isinstance(side, Variant) else (side.call,) if side.call else ()
+
+
+_REDRAW_S = 0.4
+_TALL = 1_200
+"""Characters from which a message is edited in a box that scrolls."""
+_ONLY_MODELS = ("extract", "judge", "summarise", "probe")
+
+
+def draw_edit(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> None:
+    """Draw the editor of a step, and what is under way in it."""
+    st.subheader(
+        "Edit and run again",
+        anchor=False,
+        help="The step is sent again exactly as it stands here; the answer is judged as in the trial. Nothing of the "
+        "trial itself changes.",
+    )
+    trial_id, key, again = st.session_state.get("debug_rerun") or ("", "", None)
+    if again is not None and (trial_id, key) == (record.trial_id, step.key):
+        if again.running:
+            _watch(again)
+            return
+        st.session_state.pop("debug_rerun")
+        if again.error:
+            st.error(plain(again.error))
+        elif (variant := outcome_of(again)) is not None:  # what has just ended is shown from now on
+            st.query_params["left"], st.query_params["right"] = "original", variant.variant_id
+            st.rerun()  # the variants were read before this one was there
+    if step.not_again:
+        st.info(plain(step.not_again), icon=":material/info:")
+        return
+    if not step.messages:
+        st.caption("What was sent in this step is not known, so that it cannot be sent again.")
+        return
+    with st.expander("The messages of this step", icon=":material/edit:", key="debug_edit_open"):
+        edited = _ask_messages(record, step, variants)
+        model, address, problem = _ask_player(record, step)
+        if problem:
+            st.warning(plain(problem), icon=":material/key:")
+        with st.container(horizontal=True, vertical_alignment="center"):
+            pressed = st.button(
+                "Run this step again",
+                type="primary",
+                icon=":material/replay:",
+                key="debug_again",
+                disabled=bool(problem),
+            )
+            with st.popover("Save as a prompt pack", icon=":material/bookmark_add:", key="debug_pack_save"):
+                _ask_pack_of_edits(record, step, edited)
+            with st.popover("Start a pack from this conversation", icon=":material/description:", key="debug_pack_own"):
+                _ask_pack_of_trial(record)
+            if saved := st.session_state.pop("debug_pack_saved", None):
+                words = f"The prompt pack {saved} is saved; choose it under More settings."
+                st.toast(words, icon=":material/bookmark_added:")
+        if pressed:
+            started = start_rerun(step, edited, record, model=model, base_url=address)
+            st.session_state["debug_rerun"] = (record.trial_id, step.key, started)
+            st.rerun()
+
+
+def _watch(again: Session) -> None:
+    @st.fragment(run_every=_REDRAW_S)
+    def live() -> None:
+        with st.container(border=True, key="debug_again_draft"):
+            said = again.draft.text if again.draft else ""
+            st.markdown(f"{plain(said)} ▌" if said else ":gray[Waiting for the first word…]")
+            st.button("Stop", icon=":material/stop:", key="debug_again_stop", on_click=again.stop)
+        if not again.running:
+            st.rerun()
+
+    live()
+
+
+def _ask_messages(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> tuple[Part, ...]:
+    """Let every message be edited, beginning with the original or a variant; return them as they stand."""
+    if step.would_be_sent:
+        st.info(plain(step.note), icon=":material/info:")
+    names = names_of(variants)
+    bases = dict(zip(names, (step.messages, *(variant.messages for variant in variants)), strict=True))
+    key = f"{record.trial_id}_{step.key}"
+    base = "original"
+    if variants:
+        base = choose("Begin with", list(bases), f"debug_base_{key}", names=names, bound=False)
+    edited = []
+    for number, message in enumerate(bases[base]):
+        text = st.text_area(
+            label_of(message),
+            message.content,
+            key=f"debug_edit_{key}_{base}_{number}",
+            height=300 if len(message.content) > _TALL else "content",
+            persist_state="session",
+        )
+        edited.append(replace(message, content=text or ""))
+    changed = sum(a.content != b.content for a, b in zip(bases[base], edited, strict=True))
+    words = "1 message is changed." if changed == 1 else f"{changed} messages are changed."
+    unchanged = "Nothing is changed yet: running it again draws another sample."
+    st.caption(f"{words if changed else unchanged} An empty message is left out.")
+    return tuple(edited)
+
+
+def _ask_player(record: TrialRecord, step: Step) -> tuple[str | None, str | None, str | None]:
+    """Ask who plays a step: returns a name, or ``None`` for whoever did; its address; what keeps it from playing."""
+    known = step.call is not None or step.model in REFERENCE.values()
+    only_models = step.kind in _ONLY_MODELS or by_rule_of(record) is None
+    if known and not st.toggle(
+        "Another model", key="debug_again_other", help="Off: whoever played this step plays it again."
+    ):
+        by_rules = only_models and not is_model(step.model)
+        return None, None, "This step was done by rules: choose another model to run it." if by_rules else None
+    left, right = st.columns(2)
+    with left:
+        kinds = (REFERENCE.get(step.role, f"reference/{step.role}"),)
+        model = ask_seat("debug_again", step.role, label=ROLE[step.role], kinds=kinds)
+    with right:
+        address = ask_address("debug_again")
+    if only_models and not is_model(model):
+        return model, address, "Choose a language model: the rules do not read what is sent in this step."
+    reached = address or record.header.settings.get("base_url")
+    seats = Seats(CastNames(**{**REFERENCE, "doctor": model}), str(reached) if reached else None)
+    return model, address, seat_problem(seats)
+
+
+def changed_prompts(original: Sequence[Part], edited: Sequence[Part]) -> dict[str, Part]:
+    """Return prompt → the edited message that it was rendered into, for every prompt that was changed."""
+    pairs = zip(original, edited, strict=False)
+    return {new.prompt: new for old, new in pairs if new.prompt and old.content != new.content}
+
+
+def _ask_pack_of_edits(record: TrialRecord, step: Step, edited: Sequence[Part]) -> None:
+    changed = changed_prompts(step.messages, edited)
+    if not changed:
+        st.caption(
+            "Edit a message that comes from a prompt of the pack first. What was said in the dialogue is no prompt."
+        )
+        return
+    sources = {str(Path(message.source).parent.name) for message in changed.values() if message.source}
+    if len(sources) > 1:
+        st.caption("These edits belong to prompts of different packs: save those of one pack at a time.")
+        return
+    base = next(iter(sources), record.header.prompt_pack)
+    *files, last = [f"{name}.md" for name in changed]
+    words = f"{', '.join(files)} and {last} change" if files else f"{last} changes"
+    st.markdown(f"A copy of **{plain(base)}** in which {plain(words)}.")
+
+    def save(name: str, *, overwrite: bool) -> None:
+        prompts = load_pack(base).prompts
+        edits = {p: template_of(m.content, prompts[p], m.values) for p, m in changed.items() if p in prompts}
+        save_pack(name, base, edits, overwrite=overwrite)
+
+    _ask_name("save", "Save the pack", save)
+
+
+def _ask_pack_of_trial(record: TrialRecord) -> None:
+    st.markdown(
+        "A pack whose prompts are what this conversation was really held under, so that its exact wording can be run "
+        "again. Prompts of which no wording is known come from the framework's own pack."
+    )
+    _ask_name("own", "Make the pack", partial(pack_from_trial, record.trial_id))
+
+
+def _ask_name(which: str, label: str, save: Callable[..., object]) -> None:
+    """Ask for the name of a pack and ``save`` it under that name at the press of a button."""
+    name = st.text_input("Name of the pack", key=f"debug_pack_{which}_name", placeholder="my-pack").strip()
+    replaces = name in packs() and st.checkbox("Replace the pack of this name", key=f"debug_pack_{which}_replace")
+    if st.button(label, type="primary", key=f"debug_pack_{which}_go", disabled=not name):
+        try:
+            save(name, overwrite=bool(replaces))
+        except AnamnesisError as error:
+            st.error(plain(str(error)))
+            return
+        st.session_state["debug_pack_saved"] = name
+        st.rerun()

@@ -1,0 +1,237 @@
+"""Where one begins: ways in while nothing is stored; then what goes on, what came of it, and what to do next."""
+
+import datetime
+
+import streamlit as st
+
+from core.events import QUESTION_TYPES
+from core.figures.marks import Mark, bars
+from core.figures.style import Axis
+from core.frameworks.base import title_of
+from core.jobs.engine import ask_to_stop
+from core.measures.accuracy import published_cells
+from core.measures.missing import begin_all, count_missing, measuring_all, seconds_for
+from core.measures.registry import measures
+from core.store.database import Store
+from core.store.queries.conversations import conversations
+from core.store.runs import RunProgress
+from core.store.selection import Selection
+from core.work import Progress, Stop, Work, begin, work_at
+from pages.kit.cached import ask
+from pages.kit.campaigns import accuracy_chart, accuracy_rows, campaigns, cost_in_words, rule_of, run_title, state_of
+from pages.kit.figures import draw_figure
+from pages.kit.jobs import draw_work
+from pages.kit.look import FORMAT, QUESTION_TYPE, STATE_ICON, duration, plain
+from pages.kit.names import RELEASED, model_colours, model_name
+from pages.kit.navigation import go_to, link
+from pages.kit.page import show
+from pages.kit.running import under_way
+
+_LISTED = 6
+_WAYS = {
+    "live": (
+        "Watch a consultation",
+        "forum",
+        "A doctor questions a patient while you look on; you may take either seat. No key is needed.",
+    ),
+    "debugger": (
+        "Debug a case",
+        "bug_report",
+        "Choose or paste one case, run every arm of it, and see what was sent, what came back and why it counts.",
+    ),
+    "models": (
+        "Set up a model",
+        "memory",
+        "Name a model and its address, test it with one call, and put it into any seat.",
+    ),
+}
+"""Page → what it is for, its icon, and what one does there."""
+_AXIS = Axis("Accuracy", (0, 1.02), ".1f", 0.2)
+
+
+def draw_home() -> None:
+    """Draw the ways in and the published field, or the study that is under way."""
+    if "trial" in st.query_params:  # an address without a page is of a consultation
+        go_to("live", **st.query_params.to_dict())
+    known = campaigns()
+    if known:
+        draw_study(known)
+        return
+    st.markdown(
+        "**Anamnesis tests clinical language models as patients meet them: in conversation.** A doctor model questions "
+        "a simulated patient, a grader judges its diagnosis, and every figure leads to the words that were said."
+    )
+    draw_ways_in()
+    draw_field()
+
+
+def draw_ways_in() -> None:
+    """Draw the three ways in."""
+    for column, (page, (title, icon, about)) in zip(st.columns(3), _WAYS.items(), strict=True):
+        with column, st.container(border=True, height="stretch"):
+            st.markdown(f"##### :material/{icon}: {title}")
+            st.caption(about)
+            link(page, title, "arrow_forward")
+
+
+def draw_field() -> None:
+    """Draw what is published: accuracy of models on the same cases, on paper and in conversation."""
+    cells = [cell for cell in published_cells(RELEASED.name, "all") if cell.question_type in ("mcq", "frq")]
+    models = {cell.model: model_name(cell.model) for cell in cells if not cell.model.startswith("gpt_4v")}
+    st.subheader("The field, as published", anchor=False)
+    marks = [
+        Mark(FORMAT[cell.format], cell.mean, cell.ci_low, cell.ci_high, cell.model, cell.question_type, published=True)
+        for cell in cells
+        if cell.model in models
+    ]
+    colours = model_colours(models)
+    panels = {one: QUESTION_TYPE[one] for one in QUESTION_TYPES if any(mark.panel == one for mark in marks)}
+    draw_figure(
+        lambda dark: bars(
+            marks, models, colours, _AXIS, places=list(FORMAT.values()), panels=panels, height=300, dark=dark
+        ),
+        "home_field",
+        "Accuracy falls when the case has to be asked for",
+        f"{RELEASED.title}: {RELEASED.source}, supplementary tables; means of cases with 95 % intervals.",
+    )
+    st.caption("Run your own model on cases of this kind, and it stands beside these.")
+    with st.container(horizontal=True):
+        link("accuracy", "All published figures", "bar_chart")
+        link("data", "Bring in cases or a release", "upload_file")
+        link("runs", "Run a campaign", "play_arrow")
+
+
+def draw_study(known: list[RunProgress]) -> None:
+    """Draw what goes on, the newest result, the runs, what waits to be computed, and the next step."""
+    if any(state_of(run) == "running" for run in known) or under_way():
+        draw_going_on()
+    done = [run for run in known if run.answers]
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        if done:
+            draw_result(done[0])
+    with right:
+        st.subheader("Runs", anchor=False)
+        for run in known[:_LISTED]:
+            icon = STATE_ICON[state_of(run)].split("/")[1].rstrip(":")
+            link("runs", plain(run_title(run)), icon, run=run.run_id)
+            trials = f"{run.done:,} of {run.planned or run.done:,} trials"
+            cost = cost_in_words(run).replace("unknown", "cost unknown")
+            st.caption(" · ".join([plain(day(run.created_at)), trials, plain(cost), title_of(run.protocol)]))
+        if len(known) > _LISTED:
+            link("runs", f"All {len(known):,} runs", "list")
+        draw_watched()
+    draw_waiting()
+    st.subheader("Go on with", anchor=False)
+    draw_ways_in()
+
+
+def day(seconds: float) -> str:
+    """Return the day of a moment (UTC)."""
+    return datetime.datetime.fromtimestamp(seconds, tz=datetime.UTC).strftime("%Y-%m-%d")
+
+
+@st.fragment(run_every=2.0)
+def draw_going_on() -> None:
+    """Draw what is under way, with how far it is; redrawn every two seconds."""
+    found = under_way()
+    if not found:
+        st.rerun()
+    st.subheader("Under way", anchor=False)
+    for one in found:
+        with st.container(border=True, horizontal=True, vertical_alignment="center"):
+            share = min(1.0, (one.done or 0) / one.planned) if one.planned else 0.0
+            st.progress(share, text=plain(f"{one.title}: {one.how_far}"), width="stretch")
+            if one.page:
+                link(one.page, "Open", "open_in_new", **one.query)
+            if run := one.query.get("run"):
+                st.button("Stop", icon=":material/stop:", key=f"home_stop_{run}", on_click=ask_to_stop, args=(run,))
+
+
+def draw_result(run: RunProgress) -> None:
+    """Draw what was found last: the accuracy of a run's arms, and where to read on."""
+    st.subheader("Found last", anchor=False)
+    rows = accuracy_rows(run.run_id, rule_of(run.protocol))
+    if rows:
+        n = max(row.n_cases for row in rows)
+        draw_figure(
+            lambda dark: accuracy_chart(rows, dark=dark),
+            f"home_{run.run_id}",
+            run_title(run),
+            f"{run.doctor} on {run.case_set}: accuracy by format, n = {n:,} cases, 95 % intervals; run {run.run_id}.",
+        )
+    with st.container(horizontal=True):
+        link("transcripts", "Read its conversations", "forum", runs=f"{model_name(run.doctor)} · {run.run_id}")
+        link("failures", "Why answers are wrong", "troubleshoot")
+        link("accuracy", "Beside other models", "bar_chart")
+        link("compare", "Compare two", "compare_arrows")
+
+
+def draw_watched() -> None:
+    """List the consultations that were watched last."""
+    found = ask(conversations, Selection(sources=["live"]), limit=3)
+    if not found:
+        return
+    st.subheader("Watched last", anchor=False)
+    for talk in found:
+        link("live", plain(f"{model_name(talk.doctor)} on {talk.case_key}"), "play_circle", trial=talk.trial_id)
+
+
+def counting() -> Work[dict[str, int]]:
+    """Return the count of conversations that each measure has not read yet, made once for each state of the store."""
+    store = Store()
+    key = ("missing", str(store.path), store.version)
+
+    def count(tell: Progress, stop: Stop) -> dict[str, int]:
+        return {name: n for name, one in measures().items() if not stop() and (n := count_missing(store, one))}
+
+    return work_at(key) or begin(key, count)
+
+
+def begin_waiting(names: tuple[str, ...]) -> None:
+    """Start to measure all of it."""
+    begin_all(Store(), [measures()[name] for name in names])
+
+
+def draw_waiting() -> None:
+    """Draw what waits to be computed, with one button for all of it."""
+    work = measuring_all(Store())
+    if work is not None and work.running:
+        st.fragment(draw_work, run_every=1.0)(work, "Measuring", "Starting…", "home", figures=False)
+        return
+    if work is not None and work.error:
+        st.error(plain(work.error))
+    counted = counting()
+    if counted.running:
+
+        @st.fragment(run_every=1.0)
+        def wait() -> None:
+            st.caption(":material/hourglass: Looking for what is still to be measured…")
+            if not counted.running:
+                st.rerun()
+
+        wait()
+        return
+    waiting = counted.result
+    if not waiting:
+        return
+    known = measures()
+    seconds = sum(seconds_for(known[name], n) for name, n in waiting.items())
+    with st.container(border=True, horizontal=True, vertical_alignment="center"):
+        counts = ", ".join(f"{(known[name].title or name).lower()} of {n:,}" for name, n in waiting.items())
+        st.markdown(
+            f"**Waits to be measured:** {plain(counts)} conversations. That takes about {duration(max(2.0, seconds))} "
+            "once, needs no model, and is kept; pages go on meanwhile.",
+            width="stretch",
+        )
+        st.button(
+            "Measure all of it",
+            icon=":material/straighten:",
+            type="primary",
+            on_click=begin_waiting,
+            args=(tuple(waiting),),
+        )
+
+
+if __name__ == "__main__":
+    show("Anamnesis", draw_home)

@@ -1,0 +1,161 @@
+"""What the part Experts reads, with its words: reviews as they stand, their items, and what they come to."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import streamlit as st
+
+from core.case import Case
+from core.errors import AnamnesisError
+from core.events import Answered, Event
+from core.measures.experts.adjudication import (
+    AgainstGrader,
+    Agreement,
+    Decision,
+    Pair,
+    Share,
+    against_grader,
+    agreement,
+    decide,
+    decisions_of,
+    imported_judgements,
+    pairs,
+    shares,
+)
+from core.measures.experts.reviewing import ReviewState, blinded_dialogue, hidden, states
+from core.measures.experts.workbooks import GraderOfRelease, grader_of_release, release_decisions
+from core.measures.graders.agreement import FlipRate, flip_rates
+from core.store.database import Store
+from core.store.queries.conversations import offer
+from core.store.review_records import QUESTIONS, Kind, Question, Sampling, parse_item
+from pages.kit.cached import ask, cached_query
+from pages.kit.stored import reading
+
+KIND: dict[Kind, str] = {
+    "conversations": "Conversations",
+    "answers": "Free responses",
+    "baseline": "Vignettes, answered by experts",
+}
+SAMPLING: dict[Sampling, str] = {
+    "random": "At random", "specialty": "By model and specialty", "dataset": "By model and data set",
+    "disagreement": "Where graders or rules disagree",
+}  # fmt: skip
+SAMPLING_HELP = (
+    "At random: every item has the same chance. By model and specialty or data set: as many of each, on the same cases "
+    "for every model, so that models can be compared in pairs. Disagreement: only items on which the two rules for "
+    "choices, two graders, or two verdicts on the same words differ."
+)
+MEASURE = {
+    "percent agreement": "Agreement", "Cohen's kappa": "Cohen’s κ", "Fleiss' kappa": "Fleiss’ κ",
+    "Gwet's AC1": "Gwet’s AC1", "Krippendorff's alpha": "Krippendorff’s α",
+}  # fmt: skip
+MEASURE_HELP = (
+    "Over the items that two annotators saw who did not know of a tie. κ, AC1 and α correct agreement for chance; "
+    "where nearly all answers are the same, κ and α can be low though people agree, and AC1 stays near the agreement."
+)
+REVIEW, ANNOTATOR, ITEM = "review", "annotator", "item"
+"""The parameters in the address of a review under way."""
+
+
+RELEASE, IMPORTED = "release", "imported"
+"""What stands in place of a review: the experts of the imported release, and annotations from files."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An item as annotators see it: the case, the dialogue and the response, without anything that names the model."""
+
+    case: Case | None
+    dialogue: list[Event]
+    response: str | None
+
+
+@dataclass(frozen=True)
+class Figures:
+    """All that follows from decisions alone."""
+
+    decisions: list[Decision]
+    questions: list[Question]
+    shares: list[Share]
+    pairs: list[Pair]
+    agreement: list[Agreement]
+
+
+@cached_query(entries=4)
+def reviews() -> list[ReviewState]:
+    """Return every review as it stands, the newest first."""
+    return states(Store())
+
+
+def review_at(review_id: str) -> ReviewState | None:
+    """Return one review as it stands."""
+    return next((state for state in reviews() if state.review.review_id == review_id), None)
+
+
+def shown_item(item: str) -> Shown | None:
+    """Return an item without its model's name, ``None`` where its trial is no longer stored."""
+    return _shown(str(Store().path), item)
+
+
+# what was said does not change with the answers, after each of which the page is drawn again
+@st.cache_resource(max_entries=256, show_spinner=False, ttl="10m")
+def _shown(path: str, item: str) -> Shown | None:
+    parsed = parse_item(item)
+    held = reading(parsed.trial_id)
+    if held is None:
+        return None
+    models = ask(offer).models  # one model may name another
+    answers = [e for e in held.events if isinstance(e, Answered) and e.question_type == "frq"]
+    response = next((e.response for e in answers if e.format == parsed.format), None)
+    told = None if parsed.kind != "answer" or response is None else hidden(response, models)
+    return Shown(held.case, blinded_dialogue(held.events, models), told)
+
+
+@cached_query("Reading the judgements…")
+def figures_of(source: str) -> Figures:
+    """Return the figures of an unblinded review by its id, of the release's experts, or of imported annotations."""
+    found = _decisions(source)
+    questions = [q for q in QUESTIONS if any(one.question == q for one in found)]
+    return Figures(list(found), questions, shares(found), pairs(found, questions), agreement(found, questions))
+
+
+def _decisions(source: str) -> Sequence[Decision]:
+    if source == RELEASE:
+        return release_decisions(Store())
+    if source == IMPORTED:
+        return decide(imported_judgements(Store()), tie_breaker="")
+    state = review_at(source)
+    return decisions_of(Store(), state) if state else []
+
+
+@cached_query("Reading the verdicts…", entries=8)
+def beside_grader(review_id: str) -> AgainstGrader:
+    """Return an unblinded review's free responses as experts and graders judged them."""
+    return against_grader(Store(), _decisions(review_id))
+
+
+@cached_query("Looking for words that were judged twice…", entries=2)
+def grader_flips() -> list[FlipRate]:
+    """Return how often graders contradicted themselves on the same words."""
+    return [one for one in flip_rates(Store()) if one.same != "answer"]
+
+
+@cached_query(entries=2)
+def release_grader() -> GraderOfRelease | None:
+    """Return the release's grader against its experts, ``None`` where its file was not imported."""
+    with suppress(AnamnesisError):  # the page says in its own words that nothing was imported
+        return grader_of_release(Store())
+    return None
+
+
+def release_is_here() -> bool:
+    """Say whether the experts' workbooks of the release were imported."""
+    with suppress(AnamnesisError):
+        return figures_of(RELEASE) is not None
+    return False
+
+
+def imported_are_here() -> bool:
+    """Say whether annotations were imported from files."""
+    return bool(figures_of(IMPORTED).decisions)

@@ -1,0 +1,173 @@
+"""Experts judge conversations and diagnoses without knowing the model, answer vignettes, and are compared."""
+
+from typing import Any
+
+import streamlit as st
+
+from core.case import SPECIALTIES
+from core.datasets.select import datasets
+from core.errors import AnamnesisError
+from core.events import FORMATS
+from core.measures.experts.reviewing import plan_review
+from core.store.database import Store
+from core.store.queries.conversations import offer
+from core.store.review_records import ASKED_OF, SAMPLINGS, THIRD, WORDING, Sampling, planned
+from pages.judges.experts.data import ANNOTATOR, KIND, REVIEW, SAMPLING, SAMPLING_HELP
+from pages.judges.experts.results import draw_flips, draw_release, draw_results
+from pages.judges.experts.review import draw_review
+from pages.judges.experts.reviews import draw_exchange, draw_list
+from pages.kit.cached import ask
+from pages.kit.controls import choose
+from pages.kit.look import FORMAT, plain
+from pages.kit.names import RELEASED, dataset_name, model_name, unique_names
+from pages.kit.navigation import link
+from pages.kit.page import draw_sections
+
+_ORDERS = {("mcq", "frq"): "Choices, then in own words", ("frq", "mcq"): "In own words, then choices",
+           ("mcq",): "Choices only", ("frq",): "In own words only"}  # fmt: skip
+
+
+def draw_plan() -> None:
+    """Ask for a review and store it."""
+    kind = choose("What is judged", list(KIND), "experts_kind", names=KIND, shape="segments")
+    asked = ASKED_OF[kind]
+    if len(asked) > 1:
+        st.caption(" · ".join(WORDING[question] for question in asked))
+    wanted = _ask_vignettes() if kind == "baseline" else _ask_items(kind)
+    if wanted is None:
+        return
+    left, middle, right = st.columns(3)
+    names = left.text_input(
+        "Annotators",
+        key="experts_names",
+        placeholder="Ada, Ben",
+        help="Names with commas. Who breaks ties need not be named: anybody else can.",
+    )
+    number = middle.number_input("Items", 1, 5_000, 30, key="experts_number")
+    share = right.number_input(
+        "Shared by two, %",
+        0,
+        100,
+        round(100 * THIRD),
+        key="experts_shared",
+        help="The paper: a third. Agreement can be told from shared items only.",
+    )
+    left, middle, right = st.columns(3, vertical_alignment="bottom")
+    name = left.text_input("Name of the review", key="experts_name", placeholder="Dermatology, first round")
+    seed = middle.number_input("Seed", 0, 2**31 - 1, 20, key="experts_seed", help="Draws and shuffles the items.")
+    if right.button("Plan the review", type="primary", icon=":material/playlist_add_check:", width="stretch"):
+        people = tuple(one.strip() for one in names.split(",") if one.strip())
+        shared = 0.0 if len(people) < 2 else THIRD if share == round(100 * THIRD) else share / 100
+        _plan(name, {**wanted, "kind": kind, "number": number, "annotators": people, "shared": shared, "seed": seed})
+
+
+def _ask_items(kind: str) -> dict[str, Any] | None:
+    held = ask(offer)
+    if not held.conversations:
+        st.info(
+            "No conversation is stored yet: run a campaign, or import the authors’ public release. Vignettes can be "
+            "answered by experts all the same.",
+            icon=":material/forum:",
+        )
+        return None
+    names = unique_names(held.models)
+    columns = st.columns(4)
+    models = columns[0].multiselect(
+        "Models", list(names), format_func=names.__getitem__, key="experts_models", placeholder="All"
+    )
+    sets = columns[1].multiselect(
+        "Data sets", held.datasets, format_func=dataset_name, key="experts_sets", placeholder="All"
+    )
+    specialties = columns[2].multiselect("Specialties", held.specialties, key="experts_fields", placeholder="All")
+    runs = columns[3].multiselect(
+        "Runs",
+        list(held.runs),
+        format_func=lambda run: f"{model_name(held.runs[run])} · {run}",
+        key="experts_runs",
+        placeholder="All campaigns",
+        help="Needed for runs whose patient had a persona, and for other protocols.",
+    )
+    found: dict[str, Any] = {
+        "models": tuple(models),
+        "datasets": tuple(sets),
+        "specialties": tuple(specialties),
+        "runs": tuple(runs),
+        "sampling": _ask_sampling(list(SAMPLINGS)),
+    }
+    if kind == "answers":
+        found["format"] = st.segmented_control(
+            "Free responses from",
+            list(FORMATS),
+            default="multi_turn",
+            required=True,
+            key="experts_format",
+            format_func=FORMAT.__getitem__,
+        )
+    return found
+
+
+def _ask_vignettes() -> dict[str, Any]:
+    columns = st.columns(3)
+    case_set = columns[0].selectbox("Data set", datasets(), format_func=dataset_name, key="experts_case_set")
+    specialties = columns[1].multiselect("Specialties", SPECIALTIES, key="experts_case_fields", placeholder="All")
+    order = columns[2].selectbox(
+        "Asked",
+        list(_ORDERS),
+        format_func=_ORDERS.__getitem__,
+        key="experts_order",
+        help="Choices that are seen first help the answer in own words; the other order avoids it.",
+    )
+    st.caption(
+        "Each expert’s answers become a run of doctor human/NAME, graded as a model’s are by the reference grader, and "
+        "stand on Accuracy and Compare beside the models."
+    )
+    sampling = _ask_sampling([one for one in SAMPLINGS if one != "disagreement"])
+    return {"case_set": case_set, "specialties": tuple(specialties), "question_types": order, "sampling": sampling}
+
+
+def _ask_sampling(options: list[Sampling]) -> Sampling:
+    chosen = st.segmented_control(
+        "Drawn",
+        options,
+        default="random",
+        required=True,
+        format_func=SAMPLING.__getitem__,
+        key=f"experts_sampling_{len(options)}",
+        help=SAMPLING_HELP,
+    )
+    return chosen or "random"
+
+
+def _plan(name: str, fields: dict[str, Any]) -> None:
+    try:
+        review = plan_review(Store(), name, planned(**fields))
+    except AnamnesisError as error:
+        st.error(plain(str(error)))
+        return
+    people = review.plan.annotators
+    st.success(
+        f"{plain(review.name)}: {review.plan.number} items are dealt out to {plain(', '.join(people))}. Each opens it "
+        "under **Reviews**, or by a link of their own:",
+        icon=":material/check:",
+    )
+    for one in people:
+        link("experts", f"Open as {plain(one)}", "rate_review", **{REVIEW: review.review_id, ANNOTATOR: one})
+
+
+_SECTIONS = {
+    "Reviews": draw_list,
+    "Plan a review": draw_plan,
+    "Results": draw_results,
+    "Graders": draw_flips,
+    f"The {RELEASED.title} release": draw_release,
+    "Import and export": draw_exchange,
+}
+
+
+def draw_experts() -> None:
+    """Draw the review in the address for the annotator in it, or everything about reviews."""
+    review, annotator = st.query_params.get(REVIEW), st.query_params.get(ANNOTATOR)
+    if review and annotator:
+        draw_review(review, annotator)
+        return
+    draw_sections(_SECTIONS, "experts_tab")

@@ -1,0 +1,93 @@
+"""Campaigns as more than one page shows them: how far they are, and how accurate each arm was."""
+
+import plotly.graph_objects as go
+
+from core.figures.marks import Mark, bars
+from core.frameworks.base import frameworks
+from core.frameworks.casting import is_model
+from core.jobs.engine import is_running
+from core.jobs.plan import HUMAN
+from core.measures.accuracy import AccuracyRow, accuracy
+from core.store.database import Store
+from core.store.fold import fold_if_free
+from core.store.queries.labels import Label, labels
+from core.store.runs import WATCHED, RunProgress, runs
+from core.store.selection import McqRule, Selection
+from pages.kit.cached import ask, cached_query
+from pages.kit.look import FORMAT, QUESTION_COLOUR, QUESTION_TYPE, money
+from pages.kit.names import dataset_name, model_name
+
+
+def campaigns() -> list[RunProgress]:
+    """Return the runs that are campaigns, without single consultations, the bench's runs and branches."""
+    fold_if_free(Store())
+    return [run for run in ask(runs) if run.source not in WATCHED]
+
+
+def state_of(run: RunProgress) -> str:
+    """Return ``running``, ``complete`` or ``stopped``."""
+    if is_running(run.run_id):
+        return "running"
+    return "complete" if run.state == "complete" else "stopped"
+
+
+def dataset_of(run: RunProgress) -> str:
+    """Return the data set that a run's cases are all or part of."""
+    return run.case_set.partition(":")[0].partition(" (")[0]
+
+
+def cases_of(run: RunProgress) -> str:
+    """Return the cases of a run as pages name them: the data set, and how many or which of it."""
+    name = dataset_of(run)
+    return run.case_set.replace(name, dataset_name(name), 1)
+
+
+def unpriced(run: RunProgress) -> bool:
+    """Say whether a model answered of which no call is stored, as in a release: what it cost is not known."""
+    answered = run.done > 0 and is_model(run.doctor) and not run.doctor.startswith(HUMAN)
+    return answered and not run.use
+
+
+def cost_in_words(run: RunProgress) -> str:
+    """Return what a run cost, or that it is not known."""
+    return "unknown" if run.cost_usd is None or unpriced(run) else money(run.cost_usd)
+
+
+def label_of_run(run_id: str) -> Label:
+    """Return what people call a run; an empty label where nobody named it."""
+    return ask(labels).get(run_id, Label())
+
+
+def run_title(run: RunProgress) -> str:
+    """Return a run's name, or who was tested on what where it has none."""
+    return label_of_run(run.run_id).name or f"{model_name(run.doctor)} on {cases_of(run)}"
+
+
+@cached_query(entries=32)
+def accuracy_rows(run_id: str, rule: McqRule) -> list[AccuracyRow]:
+    """Return the accuracy of every arm of a run, choices by a rule."""
+    rows = accuracy(Store(), selection=Selection(runs=[run_id]), mcq_rule=rule)
+    # who judged only a part of the run comes after who judged it whole, and has a bar of its own on Accuracy
+    return [row for row in rows if row.model == rows[0].model]
+
+
+def rule_of(protocol: str) -> McqRule:
+    """Return the rule by which a framework counts answers with choices; the paper's where it is not here any more."""
+    known = frameworks().get(protocol)
+    return known.mcq_rule if known else "mcq_loose"
+
+
+def accuracy_chart(rows: list[AccuracyRow], *, dark: bool = False) -> go.Figure:
+    """Return the accuracy of a run by format, one colour for each question type."""
+    marks = [
+        Mark(
+            FORMAT[row.format],
+            row.mean,
+            row.ci_low,
+            row.ci_high,
+            row.question_type,
+            words=f"{row.n_cases:,} cases, {row.n_trials:,} trials, {row.n_excluded:,} excluded",
+        )
+        for row in rows
+    ]
+    return bars(marks, QUESTION_TYPE, QUESTION_COLOUR, places=list(FORMAT.values()), dark=dark)

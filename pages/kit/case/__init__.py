@@ -1,0 +1,1 @@
+"""What pages show of a single case: facts, pictures, beliefs, why an answer is wrong."""

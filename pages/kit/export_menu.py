@@ -1,0 +1,82 @@
+"""A menu that takes conversations away: HTML, Markdown, JSON or a picture, each made only when it is asked for."""
+
+import functools
+from collections.abc import Callable, Sequence
+
+import streamlit as st
+
+from core.case import Case
+from core.errors import AnamnesisError
+from core.events import Event
+from core.export.document import Document, document_of, document_of_events
+from core.export.forms import FORMS, FormName, file_name
+from core.export.png import NONE_FOUND, find_browser
+from core.journal import RunHeader
+from pages.kit.look import plain
+
+_LABELS: dict[FormName, tuple[str, str, str]] = {
+    "html": ("Web page (HTML)", "html", "One file that opens anywhere, without a network; prints well."),
+    "md": ("Text (Markdown)", "description", "For a note, an issue or a manuscript."),
+    "json": ("Data (JSON)", "data_object", "Every event as it was stored, with prompts and raw replies."),
+    "png": ("Picture (PNG)", "image", "The web page as one picture; takes a few seconds."),
+}
+
+
+def draw_take_away(trial_ids: Sequence[str], key: str) -> None:
+    """Draw the menu for one stored conversation, or for two to four beside one another."""
+    names = tuple(trial_ids)
+    _menu(lambda: document_of(names), names, key)
+
+
+def draw_take_away_events(
+    case: Case | None, events: Sequence[Event], key: str, header: RunHeader | None = None
+) -> None:
+    """Draw the menu for a conversation that is not stored, with what has happened up to now."""
+    draw_take_away_unstored([(case, events, header)], key)
+
+
+def draw_take_away_unstored(held: Sequence[tuple[Case | None, Sequence[Event], RunHeader | None]], key: str) -> None:
+    """Draw the menu for up to four conversations of which not all are stored, with what has happened up to now."""
+    so_far = [(case, tuple(events), header) for case, events, header in held]
+    names = [next((e.trial_id for e in said if e.kind == "started"), "conversation") for _, said, _ in so_far]
+
+    def document() -> Document:
+        return Document(tuple(talk for one in so_far for talk in document_of_events(*one).talks))
+
+    _menu(document, names, key)
+
+
+def _menu(document: Callable[[], Document], names: Sequence[str], key: str) -> None:
+    """Draw the menu; a file is made when it is asked for, in another thread.
+
+    That thread notes what went wrong in ``failed``, where the next drawing of the page finds it.
+    """
+    failed: dict[FormName, str] = st.session_state.setdefault(f"{key}_take_failed", {}).setdefault(tuple(names), {})
+
+    def make(form: FormName) -> bytes:
+        failed.pop(form, None)
+        try:
+            return FORMS[form].render(document())
+        except AnamnesisError as error:
+            failed[form] = str(error)
+            raise
+
+    label = "Export" if len(names) == 1 else f"Export these {len(names)}"
+    with st.popover(label, icon=":material/download:", key=f"{key}_take"), st.container(gap="xxsmall"):
+        for form in FORMS:
+            label, icon, tells = _LABELS[form]
+            missing = form == "png" and find_browser() is None
+            st.download_button(
+                label,
+                functools.partial(make, form),
+                file_name(names, form),
+                FORMS[form].mime,
+                key=f"{key}_take_{form}",
+                icon=f":material/{icon}:",
+                help=NONE_FOUND if missing else tells,
+                on_click="ignore",
+                disabled=missing,
+                type="tertiary",
+            )
+            if form in failed:
+                st.caption(plain(failed[form]))

@@ -1,0 +1,114 @@
+"""A figure on a page: drawn in the visitor's theme, clicked on, and saved as a picture for print."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from core.errors import AnamnesisError
+from core.export.png import NONE_FOUND, find_browser
+from core.figures.narrow import under_one_another
+from core.figures.picture import COLUMN_MM, WIDTH_MM, picture_of
+from core.figures.report import with_caption
+from pages.kit.controls import choose
+from pages.kit.look import plain
+
+_PICTURES = {
+    ".svg": ("SVG", "image/svg+xml"),
+    ".pdf": ("PDF", "application/pdf"),
+    ".png": ("PNG, 300 dots an inch", "image/png"),
+}
+_WIDTHS = {WIDTH_MM: "Two columns, 180 mm", COLUMN_MM: "One column, 88 mm"}
+
+
+_BY_WIDTH = (
+    "<style>@media (max-width: 640px) { [class*='st-key-wide_'] { display: none; } }"
+    "@media (min-width: 641px) { [class*='st-key-narrow_'] { display: none; } }</style>"
+)
+"""Panels beside one another are seen where there is room for them, and else those below one another."""
+
+
+def is_dark() -> bool:
+    """Say whether the page is dark."""
+    return st.context.theme.type == "dark"
+
+
+def draw_figure(
+    make: Callable[[bool], go.Figure],
+    name: str,
+    title: str,
+    rests: str,
+    *,
+    on_point: Callable[[Sequence[Any]], None] | None = None,
+    titled: bool = True,
+) -> None:
+    """Draw a figure under its title, with a menu that saves it light and at print size, title and caption included.
+
+    ``make`` draws it on a dark (``True``) or light ground. ``name`` is its key and the name of its files.
+    ``rests`` is what it rests on: number of cases or conversations, intervals, condition; it is the printed caption.
+    ``on_point`` is given the custom data of the mark that was clicked. Where the page says the title itself, it is not
+    ``titled``.
+    """
+    with st.container(horizontal=True, wrap=False, vertical_alignment="center", gap="small"):
+        st.markdown(f"**{plain(title)}**" if titled else "", width="stretch")
+        _offer_pictures(make, name, title, rests)
+    config = {"displaylogo": False, "showSendToCloud": False, "modeBarButtonsToRemove": ["toImage"]}
+    figure = make(is_dark())
+    stacked = under_one_another(figure)
+    shown = {name: figure} if stacked is None else {name: figure, f"{name}_narrow": stacked}
+    if stacked is not None:
+        st.html(_BY_WIDTH)  # first, so that nobody ever sees both
+    for key, one in shown.items():
+
+        def take(key: str = key) -> None:
+            data = _clicked(st.session_state.get(key))
+            if data is not None and on_point is not None:
+                on_point(data)
+
+        # which of the two is seen, the width of the window says
+        with nullcontext() if stacked is None else st.container(key=f"{'narrow' if one is stacked else 'wide'}_{name}"):
+            if on_point is None:
+                st.plotly_chart(one, key=key, config=config, alt=title)
+            else:
+                st.plotly_chart(one, key=key, config=config, alt=title, on_select=take, selection_mode="points")
+
+
+def _offer_pictures(make: Callable[[bool], go.Figure], name: str, title: str, rests: str) -> None:
+    # made in another thread, which reports what went wrong where the next drawing of the page finds it
+    failed: dict[str, str] = st.session_state.setdefault("pictures_failed", {})
+    with st.popover("", icon=":material/download:", type="tertiary", key=f"{name}_save", help="Save for print"):
+        wide = choose("Width", list(_WIDTHS), f"{name}_width", names=_WIDTHS, shape="segments", bound=False)
+        for suffix, (label, mime) in _PICTURES.items():
+
+            def picture(suffix: str = suffix, wide: float = wide) -> bytes:
+                failed.pop(name, None)
+                try:
+                    figure = with_caption(make(False), title, rests, wide / WIDTH_MM)
+                    return picture_of(figure.update_layout(template="plotly_white"), suffix, wide)
+                except AnamnesisError as error:
+                    failed[name] = str(error)
+                    raise
+
+            missing = find_browser() is None
+            st.download_button(
+                label,
+                picture,
+                f"{name.replace('_', '-')}{suffix}",
+                mime,
+                key=f"{name}_save_{suffix}",
+                on_click="ignore",
+                type="tertiary",
+                icon=":material/image:",
+                disabled=missing,
+                help=NONE_FOUND if missing else "On a light ground, with title and caption: n, intervals, condition.",
+            )
+        if name in failed:
+            st.caption(plain(failed[name]))
+
+
+def _clicked(state: Any) -> Sequence[Any] | None:
+    points = state.get("selection", {}).get("points", []) if isinstance(state, Mapping) else []
+    data = points[0].get("customdata") if points else None
+    return list(data.values()) if isinstance(data, Mapping) else data

@@ -1,0 +1,139 @@
+"""What work will take before a page starts it; then its progress, with the way to stop it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import streamlit as st
+
+from core.errors import AnamnesisError
+from core.jobs.estimate import Estimate
+from core.measures.base import Measure
+from core.measures.missing import seconds_for
+from core.work import Work
+from pages.kit.look import duration, money, plain
+
+
+def draw_estimate(size: Estimate) -> None:
+    """Draw a job's size before it starts: what it is about, calls, tokens, time, cost, and whose prices these are."""
+    by_role = ", ".join(f"{role.role} {role.calls:,}" for role in size.roles if role.calls)
+    figures = {what.capitalize(): (f"{number:,}", None) for what, number in size.counts.items()} | {
+        "Model calls": (f"{size.calls:,}", f"Estimated: {by_role}." if by_role else "No model is called."),
+        "Tokens": (f"{size.tokens:,}", "Estimated from the length of the texts and typical replies."),
+        "Time": (duration(size.seconds), "Estimated, at so many at once."),
+        "Cost": ("unknown", "A model has no known price.") if size.cost_usd is None else (money(size.cost_usd), None),
+    }
+    with st.container(border=True):
+        with st.container(horizontal=True, gap="medium"):
+            for label, (value, help_) in figures.items():
+                st.metric(label, value, help=help_, width="content")
+        if size.prices:
+            st.caption(plain(size.prices))
+
+
+def draw_begin(
+    sized: Callable[[], Estimate],
+    done: str,
+    label: str,
+    icon: str,
+    key: str,
+    begin: Callable[..., object],
+    *args: Any,
+    **kwargs: Any,
+) -> None:
+    """Draw what a job will take, and the button that begins it; where nothing is left to do, that it is ``done``.
+
+    What keeps it from being ``sized`` is said in its sentence, without a button.
+    """
+    try:
+        size = sized()
+    except AnamnesisError as error:
+        st.info(plain(str(error)), icon=":material/info:")
+        return
+    if size.todo:
+        draw_estimate(size)
+    else:
+        st.markdown(done)
+    st.button(
+        label,
+        icon=f":material/{icon}:",
+        type="primary",
+        key=key,
+        on_click=begin,  # type: ignore[arg-type]
+        args=args,
+        kwargs=kwargs,
+        disabled=not size.todo,
+    )
+
+
+def draw_work(
+    work: Work[Any], doing: str, starting: str, key: str, of: str = "conversations", *, figures: bool = True
+) -> None:
+    """Draw how far work on conversations, or something else ``of`` which there are many, is.
+
+    Once it is over, the whole page is drawn again. ``doing`` says what is done ("Marking facts"), ``starting`` what is
+    shown before the first count is in, ``figures`` that there are some of what was done before.
+    """
+    if not work.running:
+        st.rerun()
+    with st.container(border=True, horizontal=True, vertical_alignment="center"):
+        left = f", about {duration(work.seconds_left)} left" if work.seconds_left else ""
+        words = f"{doing}: {work.done:,} of {work.planned:,} {of}{left}" if work.planned else starting
+        st.progress(work.done / max(1, work.planned), text=words, width="stretch")
+        st.button(
+            "Stop",
+            icon=":material/stop:",
+            on_click=work.stop,
+            disabled=work.stopped,
+            key=f"{key}_stop",
+            help="What is done by then is kept; it goes on from there.",
+        )
+    if figures:
+        st.caption("The figures below are of what was done when this page was last drawn.")
+
+
+def draw_missing(
+    work: Work[Any] | None,
+    missing: int,
+    measure: Measure,
+    begin: Callable[[], None],
+    key: str,
+    *,
+    explains: str,
+    verb: str = "measure",
+    icon: str = "straighten",
+) -> None:
+    """Draw what of the stored conversations is still to be measured, with the way to begin; or how far it is.
+
+    ``explains`` says in a few words what is measured; ``verb`` what is done to them, as of "measure" or "mark". Nothing
+    is drawn where nothing is missing.
+    """
+    if work is not None and work.running:
+        doing = f"{verb.removesuffix('e').capitalize()}ing"
+        st.fragment(draw_work, run_every=1.0)(work, doing, "Starting…", key)
+        return
+    if work is not None and work.error:
+        st.error(plain(work.error))
+    if not missing:
+        return
+    done = f"{verb.removesuffix('e')}ed"
+    talks = "1 conversation is" if missing == 1 else f"{missing:,} conversations are"
+    with st.container(border=True, horizontal=True, vertical_alignment="center"):
+        st.markdown(
+            f"**{talks} not {done} yet:** {explains}. That takes about "
+            f"{duration(max(2.0, seconds_for(measure, missing)))} once; it is kept. The figures below leave out "
+            f"what is not {done}.",
+            width="stretch",
+        )
+        st.button(
+            f"{verb.capitalize()} them", icon=f":material/{icon}:", type="primary", on_click=begin, key=f"{key}_begin"
+        )
+
+
+def draw_remembered(replies: int, unused: int) -> None:
+    """Say how many replies were not paid for again; ``unused`` ones no longer fit what is asked."""
+    if not replies:
+        return
+    words = f"{replies} {'reply was' if replies == 1 else 'replies were'} given before, and not paid for again."
+    if unused:
+        words += f" {unused} more are no longer asked for, because the program or its prompts have changed since."
+    st.caption(words)

@@ -1,0 +1,118 @@
+"""Words and colours that every page uses for the same thing."""
+
+import re
+from collections.abc import Iterable
+
+from core import words
+from core.events import COUNTED, CallRecord, EndReason, Verdict
+from core.export.visible import in_order
+from core.sections import VignetteSection
+
+FORMAT, QUESTION_TYPE, END, arm = words.FORMAT, words.QUESTION_TYPE, words.END, words.arm
+ASKS_FOR, money, duration = words.ASKS_FOR, words.money, words.duration
+QUESTION_COLOUR: dict[str, str] = {"mcq": "#0072B2", "mcq_many": "#56B4E9", "frq": "#D55E00", "frq_top3": "#E69F00"}
+RULE = {
+    "mcq_loose": "Substring rule of the paper",
+    "mcq_strict": "Exactly one choice named",
+    "frq": "Same diagnosis",
+    "frq_top3": "Any of three",
+}
+RULE_SHORT = {"mcq_loose": "paper’s rule", "mcq_strict": "strict rule", "frq": "", "frq_top3": ""}
+_MARKS: dict[Verdict, tuple[str, str]] = {
+    "correct": ("green", ":material/check_circle:"),
+    "incorrect": ("red", ":material/cancel:"),
+    "no_diagnosis": ("orange", ":material/help:"),
+    "multiple": ("orange", ":material/stacks:"),
+    "ungradable": ("gray", ":material/block:"),
+    "refused": ("gray", ":material/block:"),
+    "provider_error": ("gray", ":material/cloud_off:"),
+    "not_applicable": ("gray", ":material/remove:"),
+}
+VERDICT: dict[Verdict, tuple[str, str, str]] = {v: (words.VERDICT[v], *mark) for v, mark in _MARKS.items()}
+"""Verdict → its name, colour and icon."""
+END_SHORT: dict[EndReason, str] = {
+    "final_diagnosis": "Final diagnosis",
+    "no_question": "No question",
+    "turn_cap": "Cap reached",
+    "end_tag": "End tag",
+    "no_tag": "No tag",
+    "refusal": "Refused",
+    "error": "Broke off",
+}
+REASON_COLOUR: dict[EndReason, tuple[str, str]] = {
+    "final_diagnosis": ("#009E73", "white"), "no_question": ("#E69F00", "#1A2B2B"), "turn_cap": ("#D55E00", "white"),
+    "end_tag": ("#56B4E9", "#1A2B2B"), "no_tag": ("#F0E442", "#1A2B2B"),
+    "refusal": ("#CC79A7", "#1A2B2B"), "error": ("#8C8C8C", "white"),
+}  # fmt: skip
+"""Why a conversation ended → its colour, and that of what is written on it."""
+STARS = "\\*\\*\\*\\* p ≤ .0001, \\*\\*\\* ≤ .001, \\*\\* ≤ .01, \\* ≤ .05, ns above"
+ROLE_ICON = {"doctor": ":material/stethoscope:", "patient": ":material/person:", "staff": ":material/biotech:"}
+STATE_ICON = {"running": ":material/sync:", "complete": ":material/check:", "stopped": ":material/pause:"}
+SECTION: dict[VignetteSection, str] = {
+    "demographics": "Age and sex", "complaint": "Complaint and present illness", "past_history": "Past history",
+    "medication": "Medicines", "family_history": "Family history", "social_history": "Social history",
+    "vital_signs": "Vital signs", "examination": "Examination", "laboratory": "Laboratory", "imaging": "Imaging",
+    "other_tests": "Other tests",
+}  # fmt: skip
+"""Section of a vignette → its name."""
+
+
+def arm_in_words(name: str) -> str:
+    """Return an arm as verdicts name it ("format:question type") in words."""
+    format_, _, question_type = name.partition(":")
+    return arm(format_, question_type)  # type: ignore[arg-type]
+
+
+def verdict_in_words(reason: str, count: int = 1) -> str:
+    """Return why so many answers do not count; a verdict's own words without the remark that it is excluded."""
+    words = VERDICT[reason][0].partition(",")[0].lower() if reason in VERDICT else reason
+    return f"{words}s" if words.endswith("error") and count > 1 else words
+
+
+def price(calls: Iterable[CallRecord]) -> str:
+    """Return in Markdown what calls cost together; unknown where one of them has no price."""
+    costs = [call.cost_usd for call in calls]
+    return "cost unknown" if None in costs else money(sum(cost or 0.0 for cost in costs)).replace("$", r"\$")
+
+
+def verdict_in_brief(verdict: Verdict | None) -> str:
+    """Return a verdict for a table: ✓ is correct, ✗ counts as not correct, – does not count; empty where none is."""
+    if verdict not in VERDICT:
+        return "– Not graded" if verdict else ""
+    mark = "✓" if verdict == "correct" else "✗" if verdict in COUNTED else "–"
+    return f"{mark} {VERDICT[verdict][0].partition(',')[0]}"
+
+
+def badge(verdict: Verdict) -> str:
+    """Return a verdict as a coloured badge in Markdown."""
+    label, colour, icon = VERDICT[verdict]
+    return f":{colour}-badge[{icon} {label}]"
+
+
+_BREAK = "\u200b"
+"""A space of no width: lets a long address wrap, and keeps it from becoming a link."""
+# The page turns these into links, icons and arrows after reading Markdown, when escapes are long resolved.
+_LATE = re.compile(
+    r"(?<=:)(?=//|material/|[\w+-]+:)|(?<=www)(?=\.)|(?<=@)(?=\S)|(?<=[-<>!=~])(?=[-<>=])", re.IGNORECASE
+)
+_MARK = re.compile(r"[\\`*_{}\[\]<>()#+\-.!|~$:=^\"'/@]")
+_MARKER = re.compile(r"\\\*\\\*(Final (?:Diagnosis|Answer))\\:\\\*\\\*")
+_INDENT = re.compile(r"^[ \t]+(?=[^ \t\n])", re.MULTILINE)
+
+
+def plain(text: str) -> str:
+    """Return text with Markdown, HTML and links switched off, because what a model writes is data.
+
+    What would turn the reading order around is shown as a mark.
+    """
+    lines = in_order(text).replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
+    lines = _INDENT.sub(lambda found: "\u00a0" * len(found[0].expandtabs(4)), lines)
+    escaped = _MARK.sub(r"\\\g<0>", _LATE.sub(_BREAK, lines).replace("&", "&amp;"))
+    escaped = _MARKER.sub(r"**\1:**", escaped)
+    return escaped.replace("\n", "  \n")
+
+
+def bare_answer(response: str, most: int) -> str:
+    """Return an answer without the words and marks it was to begin with, cut after so many characters."""
+    text = re.sub(r"^Final (?:Diagnosis|Answer):", "", response.replace("**", "")).strip()
+    return text if len(text) <= most else f"{text[:most]}…"

@@ -1,0 +1,96 @@
+"""A table on a page: its fractions line up, it can be taken away as CSV, and a click on a row chooses it."""
+
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import pandas as pd
+import streamlit as st
+
+MOST_ROWS = 5_000
+"""Rows of one table that are sent to a browser at most; the download holds all."""
+_WHOLE = 20
+"""Rows up to which a table is shown at full height."""
+
+
+def draw_table(
+    table: pd.DataFrame,
+    name: str,
+    columns: Mapping[str, Any] | None = None,
+    *,
+    on_row: Callable[[int], None] | None = None,
+    height: int | Literal["auto", "content"] | None = None,
+    download: str = "Download as CSV",
+    alt: str | None = None,
+) -> None:
+    """Draw a table with its download; ``name`` is its key and the name of its file.
+
+    ``columns`` are settings of columns that say more than that fractions have three decimals. ``on_row`` is given the
+    place of the row that was clicked, counted from 0. Without a word for its ``download`` there is none.
+    """
+    settings = {**three_decimals(table), **(columns or {})}
+    tall = height or ("content" if len(table) <= _WHOLE else "auto")
+    shown = table.head(MOST_ROWS)
+    # a choice of a row belongs to these rows: other rows are another table
+    known_by = shown if on_row else shown.iloc[:, :1]
+    rows = zlib.crc32("\0".join(map(str, known_by.to_numpy().ravel())).encode())
+    key = f"{name}_rows_{rows:08x}"
+    if on_row is None:
+        st.dataframe(shown, hide_index=True, key=key, column_config=settings, placeholder="–", height=tall, alt=alt)
+    else:
+        chosen = on_row
+
+        def take() -> None:
+            places = st.session_state[key].selection.rows
+            if places and places[0] < len(table):
+                chosen(places[0])
+
+        st.dataframe(
+            shown,
+            hide_index=True,
+            key=key,
+            column_config=settings,
+            placeholder="–",
+            height=tall,
+            alt=alt,
+            on_select=take,
+            selection_mode="single-row",
+        )
+    if len(table) > MOST_ROWS:
+        st.caption(f"The first {MOST_ROWS:,} of {len(table):,} rows are shown; the download holds all.")
+    if download:
+        offer_csv(table, name, download)
+
+
+def offer_csv(
+    table: pd.DataFrame | Callable[[], pd.DataFrame], name: str, label: str = "Download as CSV", *, key: str = ""
+) -> None:
+    """Offer a table, or what makes one, as CSV, which is written when it is asked for.
+
+    A ``key`` is needed where a page has several of one name.
+    """
+    st.download_button(
+        label,
+        lambda: (table() if callable(table) else table).to_csv(index=False).encode(),
+        f"{name.replace('_', '-')}.csv",
+        "text/csv",
+        icon=":material/download:",
+        on_click="ignore",
+        key=key or f"{name}_csv",
+    )
+
+
+def draw_as_table(table: pd.DataFrame, name: str, columns: Mapping[str, Any] | None = None) -> None:
+    """Draw the figures of a chart, folded up."""
+    with st.expander("The figures as a table", icon=":material/table:"):
+        draw_table(table, name, columns)
+
+
+def three_decimals(table: pd.DataFrame) -> dict[str, Any]:
+    """Return the settings of a shown table by which its fractions line up."""
+    return dict.fromkeys(table.select_dtypes("float").columns, st.column_config.NumberColumn(format="%.3f"))
+
+
+def percents(*names: str) -> dict[str, Any]:
+    """Return the settings of columns that hold shares."""
+    return dict.fromkeys(names, st.column_config.NumberColumn(format="percent"))

@@ -1,0 +1,227 @@
+"""The models that can take a seat: found, added, tested with a call or three, listed with keys and prices, removed."""
+
+import pandas as pd
+import streamlit as st
+from pydantic import SecretStr
+
+from core.errors import AnamnesisError
+from core.models.connection import Connection, Server, find_servers, offered, try_model
+from core.models.keys import find_key
+from core.models.register import SERVER, Entry, Listed, add, keep, listed, remove
+from core.models.registry import load_registry
+from core.work import begin, work_at
+from pages.kit.controls import ask_secret, choose
+from pages.kit.look import plain
+from pages.kit.navigation import link
+from pages.kit.page import show
+from pages.kit.seats import EFFORTS, ask_key, registry
+from pages.kit.tables import draw_table
+
+_PROVIDERS = {
+    SERVER: "A server that speaks OpenAI’s protocol",
+    "openai": "OpenAI",
+    "azure": "Azure OpenAI",
+    "hf": "A model folder or hub name, played on this machine",
+}
+"""Providers that a page may enter; programs are entered on the command line only."""
+_LOOKING = ("models", "servers")
+_FORM = ("provider", "address", "id", "name", "key", "variable", "effort", "input", "output", "requests")
+
+
+def draw_models() -> None:
+    """Draw what is found on this machine, the form for a model, what a test said, and the list of all."""
+    draw_found()
+    draw_form()
+    if (tested := st.session_state.get("models_tested")) is not None:
+        draw_connection(tested)
+    draw_list()
+
+
+def draw_found() -> None:
+    """Draw the servers of models on this machine, each with what it offers; looked for in the background."""
+    work = work_at(_LOOKING)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.subheader("On this machine", anchor=False)
+        if st.button("Look again", icon=":material/refresh:", type="tertiary", key="models_look"):
+            work = None
+    if work is None:
+        work = begin(_LOOKING, lambda tell, stop: find_servers())
+    work.join(3)
+    found: tuple[Server, ...] = work.result or ()
+    if not found:
+        st.caption(
+            "No server of models answers at the usual ports (Ollama 11434, vLLM 8000, llama.cpp 8080, LM Studio 1234, "
+            "SGLang 30000). One that runs elsewhere is added by its address."
+        )
+    for server in found:
+        with st.container(border=True, horizontal=True, vertical_alignment="center"):
+            st.markdown(f"**{plain(server.program)}** at `{server.address}`", width="stretch")
+            model = choose("Model", server.models, f"models_at_{server.address}", hidden=True, bound=False, width=280)
+            st.button("Use it", key=f"models_use_{server.address}", on_click=_fill, args=(server.address, model))
+
+
+def _fill(address: str, model: str) -> None:
+    """Put a server's model into the form."""
+    st.session_state.update(models_provider=SERVER, models_address=address, models_id=model, models_name="")
+
+
+def draw_form() -> None:
+    """Draw the form for a model: where it is, which one, its key; then test it, and keep it."""
+    st.subheader("Add a model", anchor=False)
+    left, middle, right = st.columns(3)
+    provider = choose("Kind", list(_PROVIDERS), "models_provider", names=_PROVIDERS, where=left, bound=False)
+    address = middle.text_input(
+        "Server address",
+        key="models_address",
+        placeholder="http://127.0.0.1:8000/v1",
+        help="Of any server that speaks OpenAI’s protocol: vLLM, SGLang, Ollama, llama.cpp, TGI, or a hosted one. For "
+        "OpenAI and a local model it may be left empty.",
+    )
+    ask_secret(
+        "Key, for as long as this server runs",
+        "models_key",
+        right,
+        placeholder="none",
+        help="Never written down. To have it at every start, name a variable of the environment instead, below.",
+    )
+    left, middle, right = st.columns(3, vertical_alignment="bottom")
+    model_id = left.text_input(
+        "Model, as its server calls it", key="models_id", placeholder="llama-3.1-8b-instruct"
+    ).strip()
+    name = middle.text_input("Name here", key="models_name", placeholder=model_id or "as its server calls it")
+    if right.button("Ask the server for its models", icon=":material/list:", disabled=not address, width="stretch"):
+        try:
+            with st.spinner("Asking the server…"):
+                st.session_state["models_offered"] = offered(address, _typed_key())
+        except AnamnesisError as error:
+            st.warning(plain(str(error)), icon=":material/cloud_off:")
+    if found := st.session_state.get("models_offered"):
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            one = choose(f"The server has {len(found):,}", found, "models_one", bound=False, width=480)
+            st.button("Use it", key="models_use", on_click=_fill, args=(address, one))
+    with st.expander("Key by variable, prices, limits, effort", icon=":material/tune:"):
+        columns = st.columns(5)
+        columns[0].text_input("Variable of the key", key="models_variable", placeholder="MY_SERVER_KEY")
+        columns[1].number_input(
+            "US $ per million tokens in", 0.0, value=None, key="models_input", placeholder="unknown"
+        )
+        columns[2].number_input("… out", 0.0, value=None, key="models_output", placeholder="unknown")
+        columns[3].number_input("Requests a minute", 1, value=None, key="models_requests", placeholder="no limit")
+        columns[4].selectbox(
+            "Reasoning effort", EFFORTS, key="models_effort", format_func=lambda word: word or "The model’s own"
+        )
+    entry = Entry(
+        name=(name or model_id).strip(),
+        provider=provider,
+        model_id=model_id,
+        address=address.strip(),
+        key_env=str(st.session_state.get("models_variable") or "").strip(),
+        effort=st.session_state.get("models_effort") or "",
+        input_price=st.session_state.get("models_input"),
+        output_price=st.session_state.get("models_output"),
+        requests_per_minute=st.session_state.get("models_requests"),
+    )
+    if st.button("Test and keep", type="primary", icon=":material/bolt:", disabled=not entry.name):
+        _test_and_keep(entry)
+
+
+def _typed_key() -> SecretStr | None:
+    typed = str(st.session_state.get("models_key") or "").strip()
+    return SecretStr(typed) if typed else None
+
+
+def _test_and_keep(entry: Entry) -> None:
+    """Enter a model and ask it two or three short things; it is kept also where it does not answer now."""
+    try:
+        own = {one.spec.name for one in listed(registry()) if one.own}
+        added = add(entry, _typed_key(), again=f"{entry.provider}/{entry.name}" in own)
+        with st.spinner(f"Asking {added}…"):
+            tested = try_model(load_registry(), added)
+        if tested.ok:
+            keep(added, tested.findings)
+        st.session_state["models_tested"] = tested
+        st.rerun()
+    except AnamnesisError as error:
+        st.session_state.pop("models_tested", None)
+        st.error(plain(str(error)))
+
+
+def draw_connection(tested: Connection) -> None:
+    """Draw what a test found, and where the model can take a seat."""
+    with st.container(border=True):
+        icon = ":green[:material/check_circle:]" if tested.ok else ":red[:material/cancel:]"
+        st.markdown(f"#### {icon} {plain(tested.model)}" + ("" if tested.ok else " does not answer"))
+        for label, words in tested.lines():
+            st.markdown(f":gray[{plain(label)}] {plain(words)}")
+        with st.container(horizontal=True):
+            if tested.ok:
+                link("live", "Watch it consult", "forum", doctor=tested.model)
+                link("runs", "Run it on cases", "play_arrow", doctor=tested.model)
+                link("debugger", "Debug a case with it", "bug_report", doctor=tested.model)
+
+
+def models_table(found: list[Listed]) -> pd.DataFrame:
+    """Return the models that can be chosen."""
+    return pd.DataFrame(
+        [
+            {
+                "Model": one.spec.name,
+                "Shown as": one.spec.display or "",
+                "Yours": one.own,
+                "Address": one.spec.base_url or ("this machine" if one.spec.served_locally else ""),
+                "Key": _key_in_words(one),
+                "Prices": one.prices or "unknown",
+            }
+            for one in found
+        ]
+    )
+
+
+def _key_in_words(one: Listed) -> str:
+    if one.missing_key:
+        return f"missing: {one.missing_key}"
+    return "there" if one.spec.api_key_env and find_key(one.spec.api_key_env) else "none needed"
+
+
+def draw_list() -> None:
+    """Draw all models; the one that is chosen can be tested, given a key, or removed."""
+    st.subheader("All models", anchor=False)
+    found = list(listed(registry()))
+
+    def take(row: int) -> None:
+        st.query_params["model"] = found[row].spec.name
+
+    chosen = next((one for one in found if one.spec.name == st.query_params.get("model")), None)
+    if chosen is not None:
+        with st.container(border=True, horizontal=True, vertical_alignment="bottom"):
+            st.markdown(f"**{plain(chosen.spec.name)}**", width="stretch")
+            if chosen.missing_key:
+                ask_key(chosen.missing_key, f"models_key_{chosen.spec.name}")
+            if st.button("Test", icon=":material/bolt:", key="models_test", disabled=bool(chosen.missing_key)):
+                try:
+                    with st.spinner(f"Asking {chosen.spec.name}…"):
+                        st.session_state["models_tested"] = try_model(load_registry(), chosen.spec.name)
+                    st.rerun()
+                except AnamnesisError as error:
+                    st.error(plain(str(error)))
+            if chosen.own:
+                st.button("Remove", icon=":material/delete:", key="models_remove", on_click=_remove, args=(chosen,))
+    draw_table(models_table(found), "models", on_row=take, download="")
+    st.caption("Click a row to test a model, give it a key, or remove it. What is stored of a removed model stays.")
+
+
+def _remove(one: Listed) -> None:
+    try:
+        remove(one.spec.name)
+    except AnamnesisError as error:
+        st.session_state["models_refused"] = str(error)
+    st.query_params.pop("model", None)
+
+
+if __name__ == "__main__":
+    show(
+        "Models",
+        draw_models,
+        "Whom one can put into a seat: hosted models, servers of one’s own, models on this machine. Each has its own "
+        "address and key, so that a local doctor can meet a hosted patient.",
+    )

@@ -1,0 +1,338 @@
+"""Which simulated patients can be trusted: what they do wrong, how often, where, and the rule beside experts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+import streamlit as st
+
+from core.errors import AnamnesisError
+from core.measures.base import Row
+from core.measures.missing import begin_measuring, count_missing, measuring
+from core.measures.patients.rates import ALL, PAPER, terms_against_experts, trial_marks
+from core.measures.patients.rules import ABOUT, PATIENT_MARKS, RULES
+from core.store.database import Store
+from core.store.queries.patients import KINDS, Hit, Kind, Mark, PatientOffer, hits, offer
+from core.store.selection import Selection
+from pages.kit.cached import ask, cached_query
+from pages.kit.cases import choose_case, forget
+from pages.kit.controls import choose_several
+from pages.kit.conversation import Passage, draw_conversation
+from pages.kit.jobs import draw_missing
+from pages.kit.lists import draw_pager, page_asked
+from pages.kit.look import plain
+from pages.kit.names import dataset_name, model_name, unique_names
+from pages.kit.page import draw_sections, say_how_to_begin, show
+from pages.kit.stored import Reading
+from pages.kit.tables import draw_table, offer_csv, percents
+from pages.patients.rates import draw_rates, number, persona_name, read_right
+
+_PAGE = 50  # hits on one page of the list
+_PAGE_NAME = "patients_page"  # where that page stands in the address
+
+
+@dataclass(frozen=True)
+class PatientView:
+    """Which conversations and kinds of hits are looked at; the names of models, doctors first, are the page's."""
+
+    wanted: Selection
+    kinds: tuple[Kind, ...] = KINDS
+    patients: dict[str, str] = field(default_factory=dict, compare=False, hash=False)
+    doctors: dict[str, str] = field(default_factory=dict, compare=False, hash=False)
+    runs: dict[str, str] = field(default_factory=dict, compare=False, hash=False)
+
+
+@cached_query(entries=8)
+def unmarked(wanted: Selection) -> int:
+    """Return how many conversations are still to be marked."""
+    return count_missing(Store(), PATIENT_MARKS, wanted)
+
+
+@cached_query(entries=32)
+def page_of(wanted: Selection, kinds: tuple[Kind, ...], words: str, page: int) -> tuple[int, list[Hit]]:
+    """Return how many hits are in view, and one page of them, from 0; behind the last there is none and it is 0."""
+    with Store().read() as cursor:
+        return hits(cursor, PATIENT_MARKS, kinds, wanted, words=words or None, limit=_PAGE, offset=page * _PAGE)
+
+
+@cached_query(entries=32)
+def marks_of(trial_id: str) -> tuple[Mark, ...]:
+    """Return everything the rules find wrong in one conversation, in the order of its words."""
+    return trial_marks(Store(), trial_id)
+
+
+@cached_query("Reading the experts’ workbooks…", entries=2)
+def against_experts() -> list[Row]:
+    """Return the rule for medical terms beside the experts; raises ``AnamnesisError`` without the release."""
+    return terms_against_experts(Store())
+
+
+def draw_patients() -> None:
+    """Draw the page, or what to do where no patient has said anything."""
+    held = ask(offer)
+    if not held.patients:
+        say_how_to_begin(
+            "No conversation with a patient is stored yet.",
+            instead="Or start a campaign, which the reference cast plays without a key "
+            "(`python -m core run --doctor reference/bayes`).",
+            icon="personal_injury",
+        )
+        return
+    view = ask_patients(held)
+    store, together = Store(), Selection(runs=view.wanted.runs)
+
+    def start() -> None:
+        begin_measuring(store, PATIENT_MARKS, together)
+
+    draw_missing(
+        measuring(store, PATIENT_MARKS),
+        unmarked(together),
+        PATIENT_MARKS,
+        start,
+        "patients",
+        explains="what the rules find wrong in the patient’s replies",
+        verb="mark",
+        icon="rule",
+    )
+    sections = {
+        "Rates": lambda view: draw_rates(view.wanted, view.kinds, view.patients, view.doctors, view.runs),
+        "Hits": draw_hits,
+        "Against experts": draw_experts,
+        "Rules": draw_rules,
+    }
+    draw_sections(sections, "patients_tab", view)
+
+
+def ask_patients(held: PatientOffer) -> PatientView:
+    """Ask which conversations and which kinds of hits to look at."""
+    patients, doctors = unique_names(held.patients), unique_names(held.doctors)
+    runs = {run: f"{doctors[doctor]} · {run}" for run, doctor in held.runs.items()}
+    personas = {one: persona_name(one) for one in held.personas} if len(held.personas) > 1 else {}
+    parts: dict[str, tuple[str, str, Mapping[str, str]]] = {
+        "patients": ("Patients", "patients_patients", patients),
+        "personas": ("Personas", "patients_personas", personas),
+        "models": ("Doctors", "patients_doctors", doctors),
+        "runs": ("Runs", "patients_runs", runs),
+        "datasets": ("Data sets", "datasets", {name: dataset_name(name) for name in held.datasets}),
+        "specialties": ("Specialties", "specialties", {name: name for name in held.specialties}),
+    }
+    chosen: dict[str, tuple[str, ...]] = {}
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        for part, (label, key, names) in parts.items():
+            if names:
+                chosen[part] = choose_several(label, list(names), key, names=names, width=200, on_change=first_page)
+    kinds = choose_several(
+        "Kinds of hits",
+        KINDS,
+        "patients_kinds",
+        names=lambda kind: ABOUT[kind].name,
+        on_change=first_page,
+        help="How often the hits of a sample were right; what each rule says stands under **Rules**.\n\n"
+        + "\n".join(f"- {about.name}: {read_right(about)}" for about in ABOUT.values()),
+    )
+    wanted = Selection(**{part: values for part, values in chosen.items() if values})  # type: ignore[arg-type]
+    return PatientView(wanted, tuple(kind for kind in KINDS if kind in kinds) or KINDS, patients, doctors, runs)
+
+
+def first_page() -> None:
+    """Go back to the first page of the hits: another list is about to be shown."""
+    forget(_PAGE_NAME)
+
+
+def draw_hits(view: PatientView) -> None:
+    """Ask for words, list the hits, draw the conversation of the chosen one."""
+    words = st.text_input(
+        "Words of the hit",
+        key="patients_words",
+        bind="query-params",
+        type="search",
+        on_change=first_page,
+        placeholder="vignette, pruritus …",
+        width=320,
+    ).strip()
+    page = page_asked(_PAGE_NAME)
+    total, shown = page_of(view.wanted, view.kinds, words, page - 1)
+    if not shown and page > 1:
+        first_page()
+        page = 1
+        total, shown = page_of(view.wanted, view.kinds, words, 0)
+    if not shown:
+        st.info("No hit fits: take a filter away, or mark what is not marked.", icon=":material/filter_alt_off:")
+        return
+    pages = -(-total // _PAGE)
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.markdown(f"**{total:,}** hits. Choose one to read it where it was said.")
+        draw_pager(_PAGE_NAME, page, pages)
+    columns = {
+        "Words": st.column_config.TextColumn(width="medium"),
+        "Reply": st.column_config.TextColumn(width="large"),
+    }
+    ids = [f"{hit.trial_id}|{hit.mark.turn + 1}" for hit in shown]
+    table = hits_table(shown, view)
+    chosen = choose_case(table, "patients-hits", "patients_hit", columns, ids=ids, download="")
+
+    def every_hit() -> bytes:
+        with Store().read() as cursor:
+            found = hits(cursor, PATIENT_MARKS, view.kinds, view.wanted, words=words or None, limit=None)[1]
+        return hits_table(found, view, whole=True).to_csv(index=False).encode()
+
+    st.download_button(
+        "Download all of them as CSV",
+        every_hit,
+        "patient-hits.csv",
+        "text/csv",
+        icon=":material/download:",
+        on_click="ignore",
+        key="patients_hits_csv",
+    )
+    if chosen is None:
+        return
+    hit = shown[ids.index(chosen)]
+    marks = marks_of(hit.trial_id)
+
+    def why(mark: Mark) -> str:
+        return f"{ABOUT[mark.kind].name}{f' ({plain(mark.detail)})' if mark.detail else ''}"
+
+    def draw_marks(found: Reading) -> None:
+        if marks:
+            st.markdown(f"**{len(marks)} {'hit' if len(marks) == 1 else 'hits'} in this conversation**")
+            lines = (f"- Message {one.turn + 1}, {why(one)}: “{plain(' '.join(one.words.split()))}”" for one in marks)
+            st.markdown("\n".join(lines))
+        else:
+            st.caption("The rules find nothing wrong in this conversation.")
+        if found.case is not None:
+            with st.expander("The case’s vignette"):
+                st.markdown(plain(found.case.vignette))
+
+    passages: dict[int, list[Passage]] = {}
+    for mark in marks:
+        passages.setdefault(mark.turn, []).append(Passage(mark.start, mark.end, why(mark)))
+    patient = view.patients.get(hit.patient, hit.patient)
+    note = f"**{plain(patient)}** as the patient of **{plain(view.doctors.get(hit.doctor, hit.doctor))}**"
+    draw_conversation(hit.trial_id, "patients", draw_marks, turn=hit.mark.turn, marks=passages, note=note)
+
+
+def hits_table(found: Sequence[Hit], view: PatientView, *, whole: bool = False) -> pd.DataFrame:
+    """Return hits; ``whole`` adds the doctor's message, the run and the trial, for a download."""
+    rows = []
+    for hit in found:
+        row: dict[str, object] = {
+            "Kind": ABOUT[hit.mark.kind].name,
+            "Words": hit.mark.words,
+            "Why": hit.mark.detail,
+            "Reply": " ".join(hit.text.split()),
+            "Message": hit.mark.turn + 1,
+            "Patient": view.patients.get(hit.patient, hit.patient),
+            "Doctor": view.doctors.get(hit.doctor, hit.doctor),
+            "Case": hit.case_key.partition("/")[2] or hit.case_key,
+            "Trial": hit.trial + 1,
+        }
+        if whole:
+            row |= {"Question": hit.question, "Persona": hit.persona or "plain"}
+            row |= {"Run": hit.run_id, "Trial id": hit.trial_id}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def draw_experts(_: PatientView) -> None:
+    """Draw what the rule and the experts say of the same conversations, whatever is filtered, or how to get them."""
+    try:
+        rows = against_experts()
+    except AnamnesisError as error:
+        st.info(plain(str(error)), icon=":material/download:")
+        return
+    yes, n = PAPER
+    st.caption(
+        f"In the paper, experts found medical terms in the patient’s words in {yes} of {n} conversations "
+        f"({yes / n:.2%}; Johri et al. 2025, Results). Here are the experts’ answers and the rule on the same "
+        "conversations, whatever is chosen above. The rule counts every term of its lexicon, the experts judged a "
+        "conversation as a whole: the rule finds more."
+    )
+    all_ = rows[0]
+    both, experts, rule = all_["both"], all_["both"] + all_["experts_only"], all_["both"] + all_["rule_only"]
+
+    def span(share: str, of: str) -> str:
+        return f"{share}  \n95 %: {all_[f'{of}_low']:.1%} – {all_[f'{of}_high']:.1%}"
+
+    boxes = (
+        ("Experts found a term", f"{experts} of {all_.n}", span(f"{all_['experts']:.1%}", "experts"), ""),
+        ("The rule found a term", f"{rule} of {all_.n}", span(f"{all_['rule']:.1%}", "rule"), ""),
+        (
+            "Precision",
+            f"{all_['precision']:.1%}",
+            span(f"{both} of {rule}", "precision"),
+            "Of the conversations in which the rule found a term, those in which the experts did.",
+        ),
+        (
+            "Recall",
+            f"{all_['recall']:.1%}",
+            span(f"{both} of {experts}", "recall"),
+            "Of the conversations in which the experts found a term, those in which the rule did.",
+        ),
+        (
+            "Cohen’s kappa",
+            f"{all_['kappa']:.3f}",
+            f"{both + all_['neither']} of {all_.n} alike",
+            "Agreement of rule and experts beyond chance; 1 is full agreement.",
+        ),
+    )
+    with st.container(horizontal=True):
+        for label, value, beside, help_ in boxes:
+            with st.container(border=True, width=188, height="stretch", gap="xxsmall"):
+                st.metric(label, value, help=help_ or None)
+                st.caption(beside)
+    table = pd.DataFrame(
+        [
+            {
+                "Doctor": "All" if row["model"] == ALL else model_name(row["model"]),
+                "Conversations": row.n,
+                "Experts found a term": row["both"] + row["experts_only"],
+                "The rule did": row["both"] + row["rule_only"],
+                "Both": row["both"],
+                "Precision": number(row["precision"]),
+                "Recall": number(row["recall"]),
+                "Cohen’s kappa": number(row["kappa"]),
+                "No text": row["no_text"],
+            }
+            for row in rows
+        ]
+    )
+    draw_table(table, "patients-experts", percents("Precision", "Recall"))
+
+
+def draw_rules(_: PatientView) -> None:
+    """Draw what each rule says, with how often the hits of a sample were right; the same whatever is filtered."""
+    st.caption(
+        f"Version {RULES} of the rules. Right of those read: hits drawn at random from GPT-4’s patient in the public "
+        "release and read one by one, 20 of each kind or all where there are fewer; drawn anew after the rules were "
+        "mended once, for each of two readers. How: docs/patient_reliability.md."
+    )
+    columns = st.columns(2)
+    rows = []
+    for place, about in enumerate(ABOUT.values()):
+        right, first = (f"{one[0]} of {one[1]}" if one and one[1] else None for one in (about.read, about.first))
+        with columns[place % 2].container(border=True, gap="small"):
+            st.markdown(f"**{about.name}**: {read_right(about)}")
+            st.markdown(about.rule)
+            before = f" In the first sample {about.first[0]} of {about.first[1]} were right." if about.first else ""
+            st.caption(f"{'False alarms: ' if about.second else ''}{about.false_alarms}{before}")
+        rows.append(
+            {
+                "Kind": about.name,
+                "What counts": about.rule,
+                "Right of those read": right,
+                "Before mending": first,
+                "Rates stated": "yes" if about.claimed else "no",
+                "False alarms": about.false_alarms,
+            }
+        )
+    offer_csv(pd.DataFrame(rows), "patients-rules")
+
+
+if __name__ == "__main__":
+    show(
+        "Simulated patients",
+        draw_patients,
+        "A simulated patient should say what the case says, in a patient’s words. Stated rules find "
+        "replies that do not.",
+    )

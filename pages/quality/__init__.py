@@ -1,0 +1,1 @@
+"""Conversation quality: how a history is taken, and what conversations are worth beyond the answer."""

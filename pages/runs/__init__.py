@@ -1,0 +1,1 @@
+"""Plan a campaign with its cost before it starts, start it, watch it, stop it, resume it."""

@@ -1,0 +1,202 @@
+"""Asks for a campaign of any framework, shows what it will take, and starts it in a process of its own."""
+
+from collections import Counter
+
+import streamlit as st
+
+from core.case import SPECIALTIES, Case
+from core.datasets.select import answers_of, cases_of, datasets, select
+from core.errors import AnamnesisError
+from core.frameworks.base import Campaign, Framework
+from core.frameworks.casting import CastNames, is_model
+from core.jobs.estimate import estimate
+from core.jobs.plan import header_of, in_full, remarks_of
+from core.jobs.run import Options, check_prompts, check_startable, start
+from core.models.registry import load_registry
+from core.text.profiles import Prepared
+from pages.kit.controls import choose
+from pages.kit.jobs import draw_estimate
+from pages.kit.look import plain
+from pages.kit.profiles import counted, reason_words
+from pages.kit.seats import ask_address, ask_effort, ask_pack, ask_pictures, registry
+from pages.kit.settings_form import (
+    ask_arms,
+    ask_framework,
+    ask_options,
+    ask_player,
+    cast_problem,
+    has_options,
+    prepared,
+    read_options,
+)
+
+_EVERY = "every specialty"
+_WANTED = "runs_form_wanted"
+_SIZES = {"pilot": "Pilot", "full": "Full study"}
+_PILOT_CASES = 20
+_PILOT_FORMATS = ("vignette", "multi_turn")
+
+
+def form_is_wanted() -> bool:
+    """Say whether the form is to stand open: an address that names a protocol and no run asks for it until a start."""
+    if "runs_protocol" in st.query_params and "run" not in st.query_params:
+        st.session_state[_WANTED] = True  # the address forgets the protocol when it is the default one again
+    return bool(st.session_state.get(_WANTED))
+
+
+def ask_campaign() -> None:
+    """Draw the form; start the campaign when its button is pressed."""
+    known = ask_framework("runs", "Figures of different protocols are never mixed.")
+    st.caption(f"{known.about} A campaign goes on when this page is closed.")
+    campaign, options, problem, note = ask_draft(known)
+    if note:
+        st.caption(f":material/filter_alt: {note}")
+    if problem:
+        st.warning(plain(problem), icon=":material/error:")
+    if campaign is None:
+        return
+    try:
+        campaign = in_full(campaign, registry())
+        check_prompts(campaign)
+        size = estimate(campaign, registry(), options.concurrency)
+    except AnamnesisError as error:
+        if problem is None:  # a model that is not known was said above
+            st.warning(plain(str(error)), icon=":material/error:")
+        return
+    draw_estimate(size)
+    if remarks := remarks_of(campaign):
+        st.caption(f":material/flag: Mind that {plain(' and that '.join(remarks))}.")
+    if not st.button("Start the campaign", type="primary", icon=":material/play_arrow:", disabled=bool(problem)):
+        return
+    own = load_registry()
+    try:
+        check_startable(campaign, own, options)
+        header = header_of(campaign, own)
+        with st.spinner("Starting…"):
+            start(header, options.concurrency, options.budget_usd)
+    except AnamnesisError as error:
+        st.error(plain(str(error)))
+        return
+    st.session_state.pop(_WANTED, None)
+    st.query_params["run"] = header.run_id
+    st.rerun()
+
+
+def ask_draft(known: Framework) -> tuple[Campaign | None, Options, str | None, str]:
+    """Ask for a campaign of a framework: who plays, on which cases, what is asked, and its own options.
+
+    Returns it, how it is carried out, what keeps it from starting, and what else there is to know of it. There is no
+    campaign where nothing is to be asked, or of no case.
+    """
+    left, right = st.columns(2, gap="large")
+    with left:
+        tested = ask_player("runs", known, known.tested.role)
+        pilot = _ask_size(tested)
+        # controls of a pilot are others than those of a full study: each begins with what is usual for it
+        page = "runs_pilot" if pilot else "runs"
+        cases, case_set, answers, problem = _ask_cases(page, _PILOT_CASES if pilot else None)
+        images = ask_pictures("runs", [tested], cases)
+        effort = ask_effort("runs", [tested])
+        trials = int(
+            st.number_input(
+                "Trials of each case", 1, 50, 1 if pilot else 5, key=f"{page}_trials", persist_state="session"
+            )
+        )
+        few = [one for one in known.paper if one[0] in _PILOT_FORMATS]
+        arms = ask_arms(page, known, few if pilot else ())
+    with right:
+        at_work = known.at_work(tested, arms)
+        others = {role: ask_player("runs", known, role, beside=tested) for role in at_work}
+        values = ask_options("runs", known, tested, "main")
+        if "patient" in at_work and has_options(known, tested, "patient"):
+            with st.expander("How the patient speaks", icon=":material/record_voice_over:"):
+                values |= ask_options("runs", known, tested, "patient")
+        with st.expander("More settings", icon=":material/tune:"):
+            values |= ask_options("runs", known, tested, "more")
+            prompts = ask_pack("runs", known.name)
+            address = ask_address("runs")
+            columns = st.columns(3, vertical_alignment="bottom")
+            seed = columns[0].number_input("Seed", 0, 2**31 - 1, 20, key="runs_seed")
+            concurrency = columns[1].number_input("Trials at once", 1, 512, 32, key="runs_concurrency")
+            budget = columns[2].number_input(
+                "Budget in US dollars",
+                0.0,
+                value=None,
+                key="runs_budget",
+                placeholder="none",
+                help="The campaign stops when so much is spent, and can be resumed.",
+            )
+    options = Options(int(concurrency), budget)
+    note = ""
+    if known.needs_profile and cases:
+        found = prepared(known.name, hash(cases), cases)
+        note, cases = left_out_words(found), found.cases
+        problem = problem if cases else "None of these cases can become a patient: choose other ones."
+    if not cases or not arms:
+        return None, options, problem or "Choose at least one format and one question type.", note
+    settings, wrong = read_options(known, {**values, "base_url": address, "images": images, "reasoning_effort": effort})
+    names = CastNames(**{known.tested.role: tested, **others})
+    campaign = Campaign(
+        names=names,
+        cases=cases,
+        case_set=case_set,
+        arms=arms,
+        many_choices=answers,
+        trials=trials,
+        seed=int(seed),
+        prompts=prompts,
+        protocol=known.name,
+        settings=settings,
+    )
+    return campaign, options, wrong or cast_problem(known, names, address), note
+
+
+def _ask_size(tested: str) -> bool:
+    """Ask whether a model is tried on a few cases first; returns whether. What costs nothing is not asked about."""
+    if not is_model(tested):
+        return False
+    return (
+        choose(
+            "Size",
+            list(_SIZES),
+            "runs_size",
+            names=_SIZES,
+            shape="segments",
+            help=f"A pilot: {_PILOT_CASES} cases, one trial each, few arms; it shows what a full study would cost, and "
+            "whether everybody can be read. Every number can be changed below.",
+        )
+        == "pilot"
+    )
+
+
+def _ask_cases(page: str, usual: int | None) -> tuple[tuple[Case, ...], str, tuple[str, ...], str | None]:
+    """Ask for cases, at first for so many or all: returns them, their set's name, its answers, and why there are none.
+
+    The answers are those of the whole data set.
+    """
+    first, second, third = st.columns([2, 3, 2])
+    dataset = choose("Data set", datasets(), "runs_dataset", where=first, bound=False)
+    specialty = choose("Specialty", [_EVERY, *SPECIALTIES], "runs_specialty", where=second, bound=False)
+    most = len(cases_of(dataset))
+    begin = min(most, usual or most)
+    limit = int(
+        third.number_input("Number of cases", 1, most, begin, key=f"{page}_limit_{dataset}", persist_state="session")
+    )
+    case_set = dataset if specialty == _EVERY else f"{dataset}:{specialty}"
+    try:
+        cases = tuple(select(case_set))
+    except AnamnesisError as error:
+        return (), case_set, (), str(error)
+    name = case_set if limit >= len(cases) else f"{case_set} (first {limit})"
+    return cases[:limit], name, answers_of(case_set), None
+
+
+def left_out_words(found: Prepared) -> str:
+    """Return in a sentence how many cases can be played, and how many cannot and why."""
+    total = len(found.cases) + len(found.left_out)
+    if not found.left_out:
+        return f"All {counted(total, 'case')} can become a patient."
+    reasons = Counter(reason_words(generated.reason) for _, generated in found.left_out)
+    why = ", ".join(f"{reason.lower()} {number}" for reason, number in reasons.most_common())
+    left = f"left out {len(found.left_out):,}: {why}"
+    return f"{len(found.cases):,} of {counted(total, 'case')} can become a patient; {left}."

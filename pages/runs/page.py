@@ -1,0 +1,397 @@
+"""Plan a campaign with its cost before it starts, start it, watch it, stop it, resume it."""
+
+import datetime
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import pandas as pd
+import streamlit as st
+
+from core.errors import AnamnesisError
+from core.frameworks.base import frameworks, title_of
+from core.frameworks.casting import STORED_SEATS
+from core.frameworks.settings import extra_of, options_of
+from core.jobs.engine import ask_to_stop, status
+from core.jobs.plan import HUMAN, names_of, remarks_of
+from core.jobs.run import go_on, last_words
+from core.measures.accuracy import AccuracyRow
+from core.persona import PLAIN, label, parse_persona
+from core.store.database import Store
+from core.store.queries.care import RULES, failures, trial_rows
+from core.store.queries.conversations import Conversation, conversations
+from core.store.runs import RunProgress
+from core.store.selection import McqRule, Selection
+from core.words import CARE_FAILURE
+from pages.kit.cached import cached_query
+from pages.kit.campaigns import (
+    accuracy_chart,
+    accuracy_rows,
+    campaigns,
+    cases_of,
+    cost_in_words,
+    dataset_of,
+    label_of_run,
+    rule_of,
+    run_title,
+    state_of,
+    unpriced,
+)
+from pages.kit.figures import draw_figure
+from pages.kit.look import (
+    END_SHORT,
+    FORMAT,
+    QUESTION_TYPE,
+    RULE,
+    STATE_ICON,
+    VERDICT,
+    arm_in_words,
+    plain,
+    verdict_in_words,
+)
+from pages.kit.names import dataset_name, model_name, unique_names
+from pages.kit.navigation import link
+from pages.kit.page import show
+from pages.kit.stored import CARED_FOR, history_conditions
+from pages.kit.tables import draw_as_table
+from pages.runs.form import ask_campaign, form_is_wanted
+from pages.runs.hub import draw_delete, draw_label, draw_note, draw_ways_on, time_in_words
+
+_BUSY_S, _IDLE_S = 2.0, 5.0
+"""Seconds between two looks at the runs, when idle too: another process may start one at any time."""
+_PAGE = 50
+"""Conversations on one page of the list."""
+_LISTED = 8
+"""Runs and conversations seen at once; more are reached by scrolling."""
+_FEW = 4
+"""Arms of a framework whose figures are read as numbers and not off a chart."""
+_SHOWN: Final = ["vignette:mcq", "vignette:frq", "multi_turn:mcq", "multi_turn:frq"]
+
+
+def draw_runs() -> None:
+    """Draw the form for a new campaign, then the runs and the chosen one, again every few seconds."""
+    known = campaigns()
+    busy = any(state_of(run) == "running" for run in known)
+    with st.expander("A new campaign", icon=":material/add:", expanded=not known or form_is_wanted()):
+        ask_campaign()
+
+    @st.fragment(run_every=_BUSY_S if busy else _IDLE_S)
+    def watch() -> None:
+        found = campaigns()
+        if not found:
+            st.info("No run yet. Press the button above: the reference cast needs no key and takes under a minute.")
+            return
+        if busy != any(state_of(run) == "running" for run in found):
+            st.rerun()
+        wanted = st.query_params.get("run")
+        shown = next((run for run in found if run.run_id == wanted), found[0])
+        if wanted and shown.run_id != wanted:
+            st.info(
+                "The run in this address is not stored here; the newest one is shown.", icon=":material/search_off:"
+            )
+        draw_list(found, shown)
+        draw_run(shown)
+
+    watch()
+
+
+def runs_table(found: list[RunProgress]) -> pd.DataFrame:
+    """Return the runs as a table with plain heads."""
+    names = unique_names(run.doctor for run in found)
+    return pd.DataFrame(
+        [
+            {
+                "State": state_of(run).capitalize(),
+                "Name": label_of_run(run.run_id).name,
+                "Done": run.done / run.planned if run.planned else None,
+                "Protocol": title_of(run.protocol),
+                "Doctor": names[run.doctor],
+                "Cases": cases_of(run),
+                "Trials": f"{run.done:,} of {format(run.planned, ',') if run.planned else '?'}",
+                "Excluded": run.excluded,
+                "Cost": cost_in_words(run),
+                "Started": datetime.datetime.fromtimestamp(run.created_at, tz=datetime.UTC),
+                "Run": run.run_id,
+            }
+            for run in found
+        ]
+    )
+
+
+def draw_list(found: list[RunProgress], shown: RunProgress) -> None:
+    """Draw the list with the shown run marked; a click on another one puts that one into the address."""
+
+    def choose() -> None:
+        rows = st.session_state["runs_list"].selection.rows
+        if rows and rows[0] < len(found):
+            st.query_params["run"] = found[rows[0]].run_id
+
+    # rows are known by number, and new runs come in on top: the mark follows the run
+    marked, known = [found.index(shown)], st.session_state.get("runs_list")
+    if known is None or known["selection"]["rows"] != marked:
+        st.session_state["runs_list"] = {"selection": {"rows": marked, "columns": [], "cells": []}}
+    st.dataframe(
+        runs_table(found),
+        hide_index=True,
+        key="runs_list",
+        on_select=choose,
+        selection_mode="single-row",
+        height="content" if len(found) <= _LISTED else 35 * _LISTED,
+        column_config={
+            "Done": st.column_config.ProgressColumn(min_value=0, max_value=1, format="percent", width="small"),
+            "Started": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm", help="Time in UTC."),
+            "State": st.column_config.TextColumn(width="small"),
+            "Excluded": st.column_config.NumberColumn(help="Answers that do not count, with their reasons below."),
+        },
+    )
+
+
+def draw_run(run: RunProgress) -> None:
+    """Draw one run: how far it is, what it is, what came of it, and its conversations."""
+    state = state_of(run)
+    st.subheader(f"{STATE_ICON[state]} {plain(run_title(run))}", anchor=False)
+    words = [f"{state.capitalize()}: {run.done:,} of {run.planned:,} trials"]
+    if state == "running":
+        told = status(run.run_id)
+        words += map(plain, filter(None, (time_in_words(told), told["words"] if told else "")))
+    st.progress(run.done / run.planned if run.planned else 0.0, text="; ".join(words))
+    _draw_buttons(run, state)
+    draw_note(run)
+    used = [f"{role}: {use.prompt_tokens + use.completion_tokens:,} tokens" for role, use in run.use.items()]
+    columns = st.columns(4)
+    for column, facts in zip(columns, (_cast(run), _settings(run)), strict=False):
+        column.markdown("  \n".join(f"**{name}** {words}" for name, words in facts))
+    columns[2].markdown(f"**Answers** {run.answers:,}, {run.excluded} excluded  \n**Trials broken off** {run.failed}")
+    columns[3].markdown("  \n".join(used) or ("No call is stored." if unpriced(run) else "No model was called."))
+    _draw_accuracy(run)
+    if run.answers:
+        draw_ways_on(run)
+    _draw_conversations(run)
+
+
+def _draw_buttons(run: RunProgress, state: str) -> None:
+    # by callbacks: a redraw that comes between a click and its button would lose the click
+    stopping, refused = f"stopping_{run.run_id}", f"refused_{run.run_id}"
+
+    def stop() -> None:
+        st.session_state[stopping] = True
+        ask_to_stop(run.run_id)
+
+    def resume() -> None:
+        st.session_state.pop(refused, None)
+        try:
+            go_on(run.run_id, 32)
+        except AnamnesisError as error:
+            st.session_state[refused] = str(error)
+
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if state == "running":
+            asked = bool(st.session_state.get(stopping))
+            st.button(
+                "Stopping…" if asked else "Stop",
+                icon=":material/stop:",
+                key=f"stop_{run.run_id}",
+                help="Finished trials are kept.",
+                on_click=stop,
+                disabled=asked,
+            )
+        elif state == "stopped" and run.doctor.startswith(f"{HUMAN}/"):
+            st.caption("A human answers this run, on the page Judges, under Experts; it goes on from there.")
+        elif state == "stopped" and run.source == "local":
+            st.session_state.pop(stopping, None)
+            st.button(
+                "Resume", icon=":material/play_arrow:", type="primary", key=f"resume_{run.run_id}", on_click=resume
+            )
+            if words := st.session_state.get(refused) or last_words(run.run_id):
+                st.caption(plain(words))
+        draw_label(run)
+        if state != "running" and run.source != "release":
+            draw_delete(run)
+        st.caption(f"`{run.run_id}`")
+
+
+def _cast(run: RunProgress) -> Iterator[tuple[str, str]]:
+    known = frameworks().get(run.protocol)
+    if known is None:
+        yield "Patient", plain(model_name(run.patient))
+    else:
+        names = names_of(known, {role: getattr(run, role) for role in STORED_SEATS}, run.settings)
+        tested = names[known.tested.role]
+        if not known.talks(tested, run.arms):
+            yield "Conversation", "none"
+        for role in known.at_work(tested, run.arms):
+            yield known.title_of(role), plain(model_name(names[role]))
+    persona = parse_persona(str(run.settings.get("persona", "")))
+    if persona != PLAIN:
+        yield "Persona", plain(label(persona))
+    if run.settings.get("images"):
+        yield "Pictures", "shown to the doctor"
+    if known is not None and (remarks := remarks_of(run)):
+        yield "Mind that", plain(" and that ".join(remarks))
+
+
+def _settings(run: RunProgress) -> Iterator[tuple[str, str]]:
+    yield "Protocol", plain(title_of(run.protocol))
+    yield "Prompts", f"{plain(run.prompt_pack)} `{run.prompt_hash[:8]}`"
+    if known := frameworks().get(run.protocol):
+        for name, info in options_of(known.settings).items():
+            head, value = extra_of(info, "label"), run.settings.get(name)
+            if value not in (None, "", 0) and head and not head.startswith("Cap"):
+                yield head, "yes" if value is True else plain(known.in_words(name, value))
+        if cap := known.cap(run.settings, run.doctor):
+            yield "Cap", cap
+    yield "Seed", str(run.seed)
+
+
+def _draw_accuracy(run: RunProgress) -> None:
+    """Draw the accuracy of a run, what was excluded from it and why, and the way to what else is measured."""
+    rows = accuracy_rows(run.run_id, rule_of(run.protocol))
+    if not rows:
+        return
+    known = frameworks().get(run.protocol)
+    if known is not None and len(known.arms) <= _FEW:
+        _draw_few(run, rows)
+    else:
+        cases = max(row.n_cases for row in rows)
+        draw_figure(
+            lambda dark: accuracy_chart(rows, dark=dark),
+            f"accuracy_{run.run_id}",
+            "Accuracy by format",
+            f"{model_name(run.doctor)} on {cases_of(run)}, n = {cases:,} cases, 95 % intervals; run {run.run_id}.",
+        )
+    reasons = sum((Counter(row.excluded_by_reason) for row in rows), Counter[str]())
+    if reasons:
+        words = ", ".join(f"{count:,} {verdict_in_words(reason, count)}" for reason, count in reasons.items())
+        st.caption(f":material/block: Not counted in any figure: {words}.")
+    draw_as_table(accuracy_table(rows), f"accuracy-{run.run_id}")
+
+
+def accuracy_table(rows: list[AccuracyRow]) -> pd.DataFrame:
+    """Return the figures with plain heads."""
+    return pd.DataFrame(
+        [
+            {
+                "Format": FORMAT[row.format],
+                "Question": QUESTION_TYPE[row.question_type],
+                "Accuracy": row.mean,
+                "Low": row.ci_low,
+                "High": row.ci_high,
+                "Cases": row.n_cases,
+                "Trials": row.n_trials,
+                "Excluded": row.n_excluded,
+            }
+            for row in rows
+        ]
+    ).round(3)
+
+
+def _draw_few(run: RunProgress, rows: list[AccuracyRow]) -> None:
+    """Draw the few figures of a framework with few arms, with the way to its own measures."""
+    on_paper = any(format_ == "vignette" for format_, _ in run.arms)
+    cases = dataset_name(dataset_of(run))
+    with st.container(horizontal=True, vertical_alignment="center", border=True, gap="medium"):
+        for row in rows:
+            when = " on paper" if row.format == "vignette" else " after the conversation" if on_paper else ""
+            what = RULE[rule_of(run.protocol)] if row.question_type == "mcq" else "Judged by the grader"
+            rests_on = f"{row.n_cases} cases, {row.n_trials} trials, {row.n_excluded} excluded"
+            if row.ci_low is not None and row.ci_high is not None:
+                rests_on = f"95 % interval {row.ci_low:.3f}–{row.ci_high:.3f}  \n{rests_on}"
+            with st.container(width="content", gap="xxsmall"):
+                st.metric(
+                    f"Accuracy{when}, {QUESTION_TYPE[row.question_type].lower()}",
+                    "–" if row.mean is None else f"{row.mean:.3f}",
+                    help=f"{what}: the mean over a case’s trials, then over cases.",
+                )
+                st.caption(rests_on)
+        if run.protocol in CARED_FOR:
+            link("care", "What it comes to under CARE", "volunteer_activism", datasets=cases)
+        else:
+            behind = {one.name: one.runs for one in history_conditions()}
+            name = next((name for key, name in unique_names(behind).items() if run.run_id in behind[key]), None)
+            doctor = {} if name is None else {"models": name}
+            link("history", "How well the history was taken", "contact_support", cases=cases, **doctor)
+
+
+@cached_query(entries=32)
+def run_conversations(run_id: str, rule: McqRule, page: int) -> list[Conversation]:
+    """Return one page (from 0) of a run's conversations."""
+    with Store().read() as cursor:
+        wanted = Selection(runs=[run_id], mcq_rule=rule)
+        return conversations(cursor, wanted, limit=_PAGE, offset=page * _PAGE)
+
+
+@cached_query(entries=32)
+def tagged_failures(run_id: str) -> dict[str, str]:
+    """Return trial → what failed in it by CARE's rules, for the trials of a run in which anything did."""
+    found: dict[str, list[str]] = {}
+    with Store().read() as cursor:
+        for question_type in RULES:
+            trials = trial_rows(cursor, Selection(runs=[run_id]), question_type)
+            for failure in failures(cursor, trials):
+                found.setdefault(failure.trial_id, []).append(CARE_FAILURE[failure.kind])
+    return {trial_id: ", ".join(dict.fromkeys(kinds)) for trial_id, kinds in found.items()}
+
+
+def _draw_conversations(run: RunProgress) -> None:
+    st.subheader("Conversations", anchor=False)
+    page = st.pagination(max(1, -(-run.done // _PAGE)), key=f"page_{run.run_id}") if run.done > _PAGE else 1
+    found = run_conversations(run.run_id, rule_of(run.protocol), (page or 1) - 1)
+    if not found:
+        st.caption("None is finished yet.")
+        return
+    event = st.dataframe(
+        conversations_table(found, run.protocol, tagged_failures(run.run_id) if run.protocol in CARED_FOR else None),
+        hide_index=True,
+        key=f"talks_{run.run_id}_{page}",
+        on_select="rerun",
+        selection_mode="single-row",
+        height="content" if len(found) <= _LISTED else 35 * _LISTED,
+    )
+    rows = event.selection.rows
+    if rows and rows[0] < len(found):
+        chosen = found[rows[0]]
+        words = f"Watch {chosen.case_key}, trial {chosen.trial + 1}"
+        link("live", words, "smart_display", trial=chosen.trial_id)
+    else:
+        st.caption("Choose a row to watch its conversation.")
+
+
+def conversations_table(
+    found: list[Conversation], protocol: str = "", failed: Mapping[str, str] | None = None
+) -> pd.DataFrame:
+    """Return conversations of a framework with what each came to; ``failed`` says what failed in CARE's."""
+    arms = sorted({name for talk in found for name in talk.verdicts if name in _SHOWN}, key=_SHOWN.index)
+    return pd.DataFrame(
+        [
+            {
+                "Case": talk.case_key.partition("/")[2],
+                **({} if failed is not None else {"Specialty": talk.specialty}),  # failures take its room
+                "Trial": talk.trial + 1,
+                "Right answer": talk.answer,
+                **{arm_in_words(name): _verdict(talk, name) for name in arms},
+                "Doctor's turns": talk.doctor_turns,
+                "Ended by": _ended_by(talk, protocol),
+                **({} if failed is None else {"Failure": failed.get(talk.trial_id, "")}),
+            }
+            for talk in found
+        ]
+    )
+
+
+def _verdict(talk: Conversation, name: str) -> str:
+    verdict = talk.verdicts.get(name)
+    return VERDICT[verdict][0] if verdict in VERDICT else "–"
+
+
+def _ended_by(talk: Conversation, protocol: str) -> str:
+    if talk.end_reason is None:
+        return "No conversation"
+    known = frameworks().get(protocol)
+    if known is None or talk.end_reason != "turn_cap":
+        return END_SHORT[talk.end_reason]
+    labels = (extra_of(info, "label") for info in options_of(known.settings).values())
+    return next((label for label in labels if label.startswith("Cap")), END_SHORT["turn_cap"])
+
+
+if __name__ == "__main__":
+    show("Runs", draw_runs)
