@@ -1,22 +1,92 @@
-"""What all tests share: their order, and empty databases that are copied and not made anew each time."""
+"""What all tests share: their order and workers, stores to begin with, and hypothesis's profiles.
+
+``store`` is an empty store of the test's own, ``filled_store`` one with a small campaign (tests/support/stores.py),
+``dashboard`` a served dashboard on an empty database of the test's own, and ``browser`` Chromium.
+"""
 
 from __future__ import annotations
 
+import gc
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from core.store import database, migrations
+from core.store.database import Store
+from tests.support.dashboard import Dashboard, shared
+from tests.support.stores import campaign, copy_of
+
+pytest.register_assert_rewrite("tests.support.browsing")
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+
+# A change needs few examples; `make test-all` tries many, with --hypothesis-profile=thorough.
+settings.register_profile("dev", max_examples=25, deadline=None)
+settings.register_profile("thorough", max_examples=1000, deadline=None)
+settings.load_profile("dev")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put what drives a browser before all else; the rest stays in its order.
 
-    The slowest tests run beside all the others then, and not at the end.
+    The slowest tests come first then, and each worker needs its server and its Chromium only once.
     """
     items.sort(key=lambda item: item.get_closest_marker("browser") is None)
+
+
+def pytest_collection_finish() -> None:
+    """Take what is imported by now, which stays, out of the garbage collector's rounds."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Close the shared browser and server after the last test that drives a browser."""
+    try:
+        return (yield)
+    finally:
+        if nextitem is None or not nextitem.get_closest_marker("browser"):
+            shared.close()
+
+
+def pytest_sessionfinish() -> None:
+    """Close them also where the tests were interrupted, and let the garbage collector see everything again."""
+    shared.close()
+    gc.unfreeze()
+
+
+@pytest.fixture
+def browser() -> Iterator[Browser]:
+    """Chromium, one for all tests; the contexts that a test opened are closed at its end."""
+    pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    yield shared.browser
+    for context in shared.browser.contexts:
+        context.close()
+
+
+@pytest.fixture
+def dashboard(tmp_path: Path) -> Dashboard:
+    """The shared server, showing an empty database in the test's folder."""
+    return shared.dashboard(tmp_path)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """An empty store of the test's own."""
+    return Store(tmp_path / "anamnesis.duckdb")
+
+
+@pytest.fixture
+def filled_store(tmp_path: Path) -> Store:
+    """A store with a small campaign: two models, six cases, two trials each."""
+    return copy_of(campaign, tmp_path)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.core.jobs.workshop import wait_until
+from tests.support.commands import in_turn
 from tests.support.fake_provider import running
 from tests.support.replies import Reply
 
@@ -25,7 +26,9 @@ from functools import partial
 from core.agents.player import Asked
 from core.events import Event, Finished
 from core.frameworks.answering import answered
-from core.frameworks.base import Framework, Seat, Size, scene_of, started
+from core.frameworks.base import Framework, Size
+from core.frameworks.casting import Seat
+from core.frameworks.conversation import scene_of, started
 from core.frameworks.settings import FrameworkSettings, option
 from core.frameworks.conversation import Talk
 
@@ -159,36 +162,40 @@ def extended(tmp_path: Path) -> dict[str, str]:
             f"prompts/triage/{name}.md": f"---\nrole: {role}\npurpose: toy\ninputs: {inputs}\n---\n{text}\n"
             for name, (role, inputs, text) in PROMPTS.items()
         },
-    }.items():  # fmt: skip
+    }.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     (tmp_path / "cards.jsonl").write_text("".join(json.dumps(card) + "\n" for card in CARDS))
-    return {
-        **os.environ, "ANAMNESIS_EXTENSIONS": str(folder), "ANAMNESIS_DB": str(tmp_path / "own" / "a.duckdb"),
-    }  # fmt: skip
+    return {**os.environ, "ANAMNESIS_EXTENSIONS": str(folder), "ANAMNESIS_DB": str(tmp_path / "own" / "a.duckdb")}
 
 
-def core(environment: dict[str, str], *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "core", *arguments], env=environment, capture_output=True, text=True, timeout=120,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
-    return done.stdout + done.stderr
+def core(environment: dict[str, str], *commands: tuple[str, ...]) -> list[str]:
+    """Return what each of the commands says, in a process of their own."""
+    return [one.stdout + one.stderr for one in in_turn(environment, *commands)]
+
+
+def importing(folder: Path) -> tuple[str, ...]:
+    return "import", "cases", str(folder / "cards.jsonl"), "--name", "cards"
 
 
 def test_a_toy_framework_measure_and_format_are_used_end_to_end(extended: dict[str, str], tmp_path: Path) -> None:
-    assert "3 cases" in core(extended, "import", "cases", str(tmp_path / "cards.jsonl"), "--name", "cards")
-    told = core(extended, "run", "--protocol", "triage", "--help")
+    run = ("run", "--protocol", "triage", "--cases", "cards", "--trials", "1")
+    models = ("--nurse", "openai/gpt-4o", "--patient", "openai/gpt-4o")
+    imported, told, estimated, ran = core(
+        extended,
+        importing(tmp_path),
+        ("run", "--protocol", "triage", "--help"),
+        (*run, *models, "--dry-run"),
+        (*run, "--nurse", "reference/list"),
+    )
+    assert "3 cases" in imported
     assert "--questions" in told
     assert "--nurse" in told
     assert "--persona" not in told
-    run = ("run", "--protocol", "triage", "--cases", "cards", "--trials", "1")
-    estimated = core(extended, *run, "--nurse", "openai/gpt-4o", "--patient", "openai/gpt-4o", "--dry-run")
     assert "nurse" in estimated
     assert "21 calls" in estimated.replace(",", "")  # three trials of four calls of the nurse and three of the patient
-    assert "3 trials" in core(extended, *run, "--nurse", "reference/list")
+    assert "3 trials" in ran
     (journal,) = (tmp_path / "own").glob("*.journals/*/journal.jsonl")
     lines = journal.read_bytes().splitlines(keepends=True)
     events = json.loads(lines[-1])["events"]
@@ -198,17 +205,21 @@ def test_a_toy_framework_measure_and_format_are_used_end_to_end(extended: dict[s
     # cut off in mid-trial, as by kill -9: the lost trial is played again, and the database follows
     journal.write_bytes(b"".join(lines[:-1]) + lines[-1][:40])
     (tmp_path / "own" / "a.duckdb").unlink()
-    assert "3 trials" in core(extended, "resume", journal.parent.name)
-    accuracy = json.loads(core(extended, "report", "accuracy", "--format", "json", "--mcq-rule", "mcq_strict"))
-    (row,) = [one for one in accuracy if one["question_type"] == "mcq"]
+    drawn, out = tmp_path / "nurses.html", tmp_path / "out.jsonl"
+    resumed, accuracy, counted, figure, _ = core(
+        extended,
+        ("resume", journal.parent.name),
+        ("report", "accuracy", "--format", "json", "--mcq-rule", "mcq_strict"),
+        ("report", "nurses_questions", "--format", "json"),
+        ("report", "nurses_questions", "--figure", str(drawn)),
+        ("export", "transcripts", journal.parent.name, "--out", str(out)),
+    )
+    assert "3 trials" in resumed
+    (row,) = [one for one in json.loads(accuracy) if one["question_type"] == "mcq"]
     assert row["mean"] == pytest.approx(2 / 3, abs=1e-3)
-    counted = json.loads(core(extended, "report", "nurses_questions", "--format", "json"))
-    assert counted[0]["mean"] == 3
-    drawn = tmp_path / "nurses.html"
-    assert "Drew 1 estimates" in core(extended, "report", "nurses_questions", "--figure", str(drawn))
+    assert json.loads(counted)[0]["mean"] == 3
+    assert "Drew 1 estimates" in figure
     assert "count, n = 3 cases, 95 % intervals" in drawn.read_text()
-    out = tmp_path / "out.jsonl"
-    core(extended, "export", "transcripts", journal.parent.name, "--out", str(out))
     assert len(out.read_text().splitlines()) == 3
 
 
@@ -221,13 +232,24 @@ def answering(body: dict[str, Any]) -> Reply:
 def test_a_toy_framework_played_by_a_model_survives_a_kill_in_mid_trial_and_pays_for_nothing_twice(
     extended: dict[str, str], tmp_path: Path
 ) -> None:
-    core(extended, "import", "cases", str(tmp_path / "cards.jsonl"), "--name", "cards")
+    core(extended, importing(tmp_path))
     with running(answering) as provider:
         environment = {**extended, "OPENAI_API_KEY": "k", "OPENAI_BASE_URL": provider.base_url}
         arguments = [
-            "run", "--protocol", "triage", "--cases", "cards", "--trials", "1", "--concurrency", "1",
-            "--nurse", "openai/fake-1", "--patient", "openai/fake-1",
-        ]  # fmt: skip
+            "run",
+            "--protocol",
+            "triage",
+            "--cases",
+            "cards",
+            "--trials",
+            "1",
+            "--concurrency",
+            "1",
+            "--nurse",
+            "openai/fake-1",
+            "--patient",
+            "openai/fake-1",
+        ]
         child = subprocess.Popen(
             [sys.executable, "-m", "core", *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
@@ -237,12 +259,18 @@ def test_a_toy_framework_played_by_a_model_survives_a_kill_in_mid_trial_and_pays
         assert child.returncode == -signal.SIGKILL, "it was killed in the second of three trials of seven calls"
         (journal,) = (tmp_path / "own").glob("*.journals/*/journal.jsonl")
         (tmp_path / "own" / "a.duckdb").unlink(missing_ok=True)
-        assert "3 trials" in core(environment, "resume", journal.parent.name, "--concurrency", "1")
+        resumed, accuracy = core(
+            environment,
+            ("resume", journal.parent.name, "--concurrency", "1"),
+            ("report", "accuracy", "--format", "json", "--mcq-rule", "mcq_strict"),
+        )
+        assert "3 trials" in resumed
         assert 21 <= len(provider.requests) <= 22, "only the call that was in the air is asked again"
     events = [line for line in map(json.loads, journal.read_text().splitlines()) if "events" in line]
     assert len(events) == 3
-    accuracy = json.loads(core(extended, "report", "accuracy", "--format", "json", "--mcq-rule", "mcq_strict"))
-    assert [row["mean"] for row in accuracy if row["question_type"] == "mcq"] == [pytest.approx(1 / 3, abs=1e-3)]
+    assert [row["mean"] for row in json.loads(accuracy) if row["question_type"] == "mcq"] == [
+        pytest.approx(1 / 3, abs=1e-3)
+    ]
 
 
 WATCH = """
@@ -279,7 +307,7 @@ print(json.dumps({
 def test_a_toy_framework_is_watched_with_a_person_forked_and_taken_apart(
     extended: dict[str, str], tmp_path: Path
 ) -> None:
-    core(extended, "import", "cases", str(tmp_path / "cards.jsonl"), "--name", "cards")
+    core(extended, importing(tmp_path))
     done = subprocess.run(
         [sys.executable, "-c", WATCH], env=extended, capture_output=True, text=True, timeout=120, check=False
     )

@@ -20,9 +20,10 @@ def test_no_file_names_a_framework_outside_of_its_folder() -> None:
     own = tuple(f"core/frameworks/{name}/" for name in frameworks())
     files = [path for room in ("core", "pages") for path in sorted((paths.ROOT / room).rglob("*.py"))]
     named = {
-        place for path in [paths.ROOT / "app.py", *files]
+        place
+        for path in [paths.ROOT / "app.py", *files]
         if not (place := path.relative_to(paths.ROOT).as_posix()).startswith(own) and _names_one(path)
-    }  # fmt: skip
+    }
     assert not named
 
 

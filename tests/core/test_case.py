@@ -10,9 +10,12 @@ from core.case import FINAL_QUESTION, Case, Fact, Profile, case_set_hash, read_d
 
 def make(**changes: object) -> Case:
     fields = {
-        "case_key": "t/1", "dataset": "t", "specialty": "Other",
-        "vignette": "A 40-year-old man has a rash.", "answer": "Psoriasis",
-    }  # fmt: skip
+        "case_key": "t/1",
+        "dataset": "t",
+        "specialty": "Other",
+        "vignette": "A 40-year-old man has a rash.",
+        "answer": "Psoriasis",
+    }
     return Case.model_validate({**fields, **changes})
 
 
@@ -98,10 +101,14 @@ def test_an_unknown_specialty_is_refused() -> None:
 @pytest.mark.parametrize(
     ("changes", "same"),
     [
-        ({"source": "elsewhere"}, True), ({"licence": "MIT"}, True), ({"vignette": "Another."}, False),
-        ({"answer": "Eczema"}, False), ({"choices": ("a", "b")}, False), ({"synonyms": ("x",)}, False),
+        ({"source": "elsewhere"}, True),
+        ({"licence": "MIT"}, True),
+        ({"vignette": "Another."}, False),
+        ({"answer": "Eczema"}, False),
+        ({"choices": ("a", "b")}, False),
+        ({"synonyms": ("x",)}, False),
     ],
-)  # fmt: skip
+)
 def test_the_hash_follows_what_can_change_a_result(changes: dict[str, object], same: bool) -> None:
     assert (make().content_hash == make(**changes).content_hash) is same
 
@@ -179,10 +186,12 @@ def test_an_examination_keeps_the_lines_and_headings_of_a_table_and_what_is_told
 @pytest.mark.parametrize(
     ("age", "sex", "words"),
     [
-        (34, "female", "34 years old, female"), (0.5, "male", "6 months old, male"), (3 / 365.25, None, "3 days old"),
+        (34, "female", "34 years old, female"),
+        (0.5, "male", "6 months old, male"),
+        (3 / 365.25, None, "3 days old"),
         (None, None, "40 years old, male"),
     ],
-)  # fmt: skip
+)
 def test_age_and_sex_in_words(age: float | None, sex: str | None, words: str) -> None:
     case = make(age=age, sex=sex) if age is None or sex else make(age=age, vignette="A rash.")
 

@@ -44,9 +44,13 @@ def a_png(width: int, height: int) -> bytes:
 
 @pytest.mark.parametrize(
     ("kind", "media_type", "ending"),
-    [("PNG", "image/png", ".png"), ("JPEG", "image/jpeg", ".jpg"), ("WEBP", "image/webp", ".webp"),
-     ("GIF", "image/gif", ".gif")],
-)  # fmt: skip
+    [
+        ("PNG", "image/png", ".png"),
+        ("JPEG", "image/jpeg", ".jpg"),
+        ("WEBP", "image/webp", ".webp"),
+        ("GIF", "image/gif", ".gif"),
+    ],
+)
 def test_a_picture_is_known_by_its_contents(kind: str, media_type: str, ending: str, own_folder: Path) -> None:
     data = a_picture("green", kind)
     image = keep(data, "told-otherwise.bmp")
@@ -98,9 +102,8 @@ def test_a_damaged_copy_is_put_right_by_keeping_the_picture_again() -> None:
         (a_png(8000, 7000), "unpacks to more than 50 million pixels"),
         (a_png(60_000, 4_000), "unpacks to more than 50 million pixels"),
     ],
-    ids=["empty", "svg", "pdf", "tiff", "png cut", "jpeg cut", "webp cut", "gif cut", "png hollow",
-         "large", "bomb"],
-)  # fmt: skip
+    ids=["empty", "svg", "pdf", "tiff", "png cut", "jpeg cut", "webp cut", "gif cut", "png hollow", "large", "bomb"],
+)
 def test_what_is_no_picture_is_refused_in_a_sentence(data: bytes, words: str, own_folder: Path) -> None:
     with pytest.raises(UsageError) as found:
         keep(data, "x.png")

@@ -47,10 +47,17 @@ def test_a_missing_prompt_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["Hello", "---\nrole: doctor\nHello", "---\ninputs: [a]\n---\nHello", "---\nrole: [\n---\nHello", "---\n---\nHello",
-     "---\nrole: doctor\ninputs: []\n---\n{% if %}", "---\nrole: doctor\nmax_tokens: few\n---\nHello",
-     "---\nrole: doctor\nmax_tokens: 0\n---\nHello"],
-)  # fmt: skip
+    [
+        "Hello",
+        "---\nrole: doctor\nHello",
+        "---\ninputs: [a]\n---\nHello",
+        "---\nrole: [\n---\nHello",
+        "---\n---\nHello",
+        "---\nrole: doctor\ninputs: []\n---\n{% if %}",
+        "---\nrole: doctor\nmax_tokens: few\n---\nHello",
+        "---\nrole: doctor\nmax_tokens: 0\n---\nHello",
+    ],
+)
 def test_a_broken_header_or_template_names_the_file(tmp_path: Path, text: str) -> None:
     with pytest.raises(UsageError, match=r"greeting\.md"):
         load_pack(write(tmp_path, greeting=text))
@@ -60,8 +67,10 @@ def test_a_prompt_says_how_long_its_reply_may_be_or_has_what_fits_its_seat(tmp_p
     limited = GOOD.replace("inputs", "max_tokens: 16\ninputs")
     pack = load_pack(write(tmp_path, told=limited, doctor=GOOD, patient=GOOD.replace("doctor", "patient")))
     assert {name: prompt.max_tokens for name, prompt in pack.prompts.items()} == {
-        "told": 16, "doctor": 1_024, "patient": 200,
-    }  # fmt: skip
+        "told": 16,
+        "doctor": 1_024,
+        "patient": 200,
+    }
 
 
 def test_a_pack_that_has_a_place_for_what_was_wrong_still_reads(tmp_path: Path) -> None:

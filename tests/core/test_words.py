@@ -32,9 +32,7 @@ def test_every_role_ending_and_misuse_has_its_words() -> None:
     assert {seat.role for one in frameworks().values() for seat in one.seats} <= set(ROLE)
     assert set(END) == set(EndReason.__args__)
     assert set(MISUSE) == set(TagMisuse.__args__)
-    assert misused(("unclosed", "empty")) == (
-        "Against the tag protocol: it leaves a tag open; it holds an empty tag."
-    )  # fmt: skip
+    assert misused(("unclosed", "empty")) == ("Against the tag protocol: it leaves a tag open; it holds an empty tag.")
 
 
 def test_a_rating_says_by_whom_and_that_there_is_none() -> None:

@@ -1,27 +1,51 @@
 from __future__ import annotations
 
 import functools
+import runpy
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import streamlit as st
 from streamlit.components.v2 import manifest_scanner
-from streamlit.testing.v1 import AppTest
+from streamlit.runtime.scriptrunner import script_runner
+from streamlit.testing.v1 import AppTest, local_script_runner
 
 from core import paths
+from pages.kit.navigation import MOVED
 from tests.support.dashboard import KEYS
+from tests.support.pages import visit
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _scanned_once() -> Iterator[None]:
-    """Look for components among the installed packages once and not at every run of a page, which takes half a second.
+    """Look for components and for pages once and not at every run of a page: a server does, the test runner does not.
 
-    A server does that once as well; only the test runner starts anew each time.
+    Components take half a second; and a page that is a file in pages/ would be run without app.py around it.
     """
+
+    def run_main(main_script_path: str) -> None:
+        runpy.run_path(main_script_path, run_name="__main__")
+
     scanned = functools.cache(manifest_scanner.scan_component_manifests)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(manifest_scanner, "scan_component_manifests", scanned)
+        patch.setattr(script_runner, "_mpa_v1", run_main)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _awaited_at_rest() -> Iterator[None]:
+    """Sleep until a run of a page has ended: the test runner would look for its end a thousand times a second."""
+    look = local_script_runner.require_widgets_deltas
+
+    def wait(runner: local_script_runner.LocalScriptRunner, timeout: float = 3) -> None:
+        if runner._script_thread is not None:
+            runner._script_thread.join(timeout)
+        look(runner, 0.1)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local_script_runner, "require_widgets_deltas", wait)
         yield
 
 
@@ -45,8 +69,9 @@ def open_page(database: Path) -> Callable[..., AppTest]:
 
     def open_(page: str, **query: str) -> AppTest:
         app = AppTest.from_file(str(paths.ROOT / "app.py"), default_timeout=60)
-        for name, value in query.items():
+        page, part = MOVED.get(page, (page, {}))
+        for name, value in {**part, **query}.items():
             app.query_params[name] = value
-        return app.switch_page(f"pages/{page}.py").run()
+        return visit(app, page).run()
 
     return open_

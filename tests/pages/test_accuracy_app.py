@@ -12,9 +12,10 @@ from streamlit.testing.v1 import AppTest
 
 from core.store.database import Store
 from core.store.fold import fold
-from pages.parts.figure_controls import chosen_point, natural, unique_names
+from pages.kit.names import natural, unique_names
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, invalid, write_journal
 from tests.support.pages import trouble, words
+from tests.support.stores import copy_of
 
 Open = Callable[..., AppTest]
 ARMS = [("vignette", "mcq"), ("multi_turn", "mcq")]
@@ -36,36 +37,51 @@ def frame(app: AppTest, column: str) -> Any:
     return found
 
 
-@pytest.fixture
-def answered_cases(database: Path) -> Path:
+def store_answers(store: Store) -> None:
     """Eight cases, two trials: all vignettes right, in conversation case 0 alone; one answer of case 1 is refused."""
-    store = Store()
     for model, run in (("openai/a", "run-a"), ("gpt_4", "run-g")):
-        held = [a_case(n, case_key=f"craftmd/case_{n}", specialty="Neurology" if n % 2 else "Dermatology",
-                       dataset="MedQA_USMLE") for n in range(CASES)]  # fmt: skip
+        held = [
+            a_case(
+                n,
+                case_key=f"craftmd/case_{n}",
+                specialty="Neurology" if n % 2 else "Dermatology",
+                dataset="MedQA_USMLE",
+            )
+            for n in range(CASES)
+        ]
         lines = []
         for n in range(CASES):
             for t in range(2):
                 refused = model == "openai/a" and (n, t) == (1, 1)
                 events = [
-                    answered("vignette", "mcq"), graded("correct", "vignette", "mcq"),
-                    *([invalid("refused", "multi_turn", "mcq")] if refused else [
-                        answered("multi_turn", "mcq"),
-                        graded("correct" if n == 0 else "incorrect", "multi_turn", "mcq"),
-                    ]),
-                ]  # fmt: skip
+                    answered("vignette", "mcq"),
+                    graded("correct", "vignette", "mcq"),
+                    *(
+                        [invalid("refused", "multi_turn", "mcq")]
+                        if refused
+                        else [
+                            answered("multi_turn", "mcq"),
+                            graded("correct" if n == 0 else "incorrect", "multi_turn", "mcq"),
+                        ]
+                    ),
+                ]
                 trial_id = f"{run}/{n}/{t}"
                 lines.append(a_trial(events, trial_id=trial_id, run_id=run, case_key=f"craftmd/case_{n}", trial=t))
         header = a_header(run, held, doctor=model, arms=ARMS, case_set="craftmd", patient=f"patient of {run}")
         write_journal(store.journals, run, header, *lines)
     fold(store)
+
+
+@pytest.fixture
+def answered_cases(database: Path) -> Path:
+    copy_of(store_answers, database.parent)
     return database
 
 
 def test_figures_can_be_restricted_to_what_is_asked_for(answered_cases: Path, open_page: Open) -> None:
     """Beside some of the questions the published figures, which are about all, are not shown."""
     alike = open_page("accuracy")
-    assert "acc_asks_for" not in {m.key for m in alike.multiselect}, "all questions ask for one thing"
+    assert "asks_for" not in {m.key for m in alike.multiselect}, "all questions ask for one thing"
     treated = a_case(9, case_key="craftmd/case_9", question="What is the best treatment?")
     events = [answered("vignette", "mcq"), graded("incorrect", "vignette", "mcq")]
     line = a_trial(events, trial_id="run-t/9/0", run_id="run-t", case_key="craftmd/case_9")
@@ -83,9 +99,9 @@ def test_figures_can_be_restricted_to_what_is_asked_for(answered_cases: Path, op
     assert not any("published" in name for name in traces(app))
     assert "Only cases whose question asks for: diagnosis. Published figures are about all questions" in words(app)
     assert set(frame(app, "From")["Cases"]) == {CASES}
-    assert app.query_params["acc_asks_for"] in ("Diagnosis", ["Diagnosis"])
+    assert app.query_params["asks_for"] in ("Diagnosis", ["Diagnosis"])
 
-    app.multiselect(key="acc_asks_for").set_value(["treatment"]).run()
+    app.multiselect(key="asks_for").set_value(["treatment"]).run()
     assert trouble(app) == []
     assert set(frame(app, "From")["Cases"]) == {1}
 
@@ -97,7 +113,7 @@ def test_an_empty_database_shows_the_published_figures_and_what_to_do(open_page:
     assert "python -m core import craftmd PATH" in words(app)
     assert set(traces(app)) == {
         f"{name} (published)" for name in ("GPT-4", "GPT-3.5", "Mistral v1 7B", "Mistral v2 7B", "LLaMA-2 7B")
-    }  # fmt: skip
+    }
     gpt_4 = traces(app)["GPT-4 (published)"]
     assert gpt_4["y"] == [0.82, 0.627, 0.52, 0.669]
     assert gpt_4["marker"]["pattern"]["shape"] == "/"
@@ -108,15 +124,47 @@ def test_an_empty_database_shows_the_published_figures_and_what_to_do(open_page:
 
 
 def test_every_split_of_an_empty_database_has_an_answer(open_page: Open) -> None:
-    counts = {}
+    panels = {}
     for split in ("Specialty", "Data set", "Dermatology by data set", "Dermatology, single diagnosis"):
         app = open_page("accuracy", acc_split=split)
         assert trouble(app) == []
-        counts[split] = len(charts(app))
-    # dots: a figure for each format and question; bars: one for each data set and question
-    assert counts == {
-        "Specialty": 8, "Data set": 0, "Dermatology by data set": 6, "Dermatology, single diagnosis": 6
-    }  # fmt: skip
+        # a figure for each kind of question and width of window, in it a panel for each group of cases
+        panels[split] = [len(chart["layout"]["annotations"]) for chart in charts(app)]
+    assert panels == {
+        "Specialty": [12] * 4,
+        "Data set": [],
+        "Dermatology by data set": [3] * 4,
+        "Dermatology, single diagnosis": [3] * 4,
+    }
+
+
+def test_bars_by_specialty_share_their_axes_and_can_be_dots(open_page: Open) -> None:
+    app = open_page("accuracy", acc_split="Specialty", formats="Vignette", models="GPT-4")
+    (bars, *_) = charts(app)
+    assert {trace["type"] for trace in bars["data"]} == {"bar"}
+    assert [trace["showlegend"] for trace in bars["data"]] == [True, *[False] * 11]
+    assert all("error_y" in trace for trace in bars["data"])
+    dots = open_page("accuracy", acc_split="Specialty", formats="Vignette", models="GPT-4", acc_marks="Dots")
+    (figure, *_) = charts(dots)
+    assert {trace["type"] for trace in figure["data"]} == {"scatter"}
+    assert len(figure["layout"]["yaxis"]["ticktext"]) == 12, "a row for each specialty"
+    assert [title["text"] for title in figure["layout"]["annotations"]] == ["Vignette"]
+
+
+@pytest.mark.usefixtures("answered_cases")
+def test_vignettes_stand_beside_conversations(open_page: Open) -> None:
+    app = open_page("accuracy", acc_tab="Static and conversational")
+    assert trouble(app) == []
+    (figure,) = charts(app)
+    static, talked = (
+        next(t for t in figure["data"] if t["name"] == name)
+        for name in ("Static (vignette)", "Conversational (multi-turn)")
+    )
+    assert dict(zip(static["x"], static["y"], strict=True)) == {"GPT-4": 1.0, "openai/a": 1.0}
+    assert dict(zip(talked["x"], talked["y"], strict=True)) == {"GPT-4": 0.125, "openai/a": 0.125}
+    assert talked["error_y"]["array"][0] > 0
+    assert set(frame(app, "Adjusted p")["Format"]) == {"Multi-turn"}
+    assert set(frame(app, "From")["Format"]) == {"Vignette", "Multi-turn"}
 
 
 def test_the_leaderboard_is_published_and_complete(open_page: Open) -> None:
@@ -199,21 +247,29 @@ def test_the_address_keeps_split_interval_and_correction(open_page: Open) -> Non
 
 
 @pytest.mark.usefixtures("answered_cases")
-def test_nothing_chosen_says_what_to_choose(open_page: Open) -> None:
-    app = open_page("accuracy")
-    models = next(group for group in app.get("button_group") if group.key == "acc_models")
-    models.set_value([]).run()
+def test_the_boxes_of_the_drill_down_name_what_is_shown(open_page: Open) -> None:
+    """Choices of a link or a click that the filters then take away give way to one that is on show."""
+    app = open_page("accuracy", acc_bar_model="GPT-4", acc_bar_format="Summarized", acc_bar_question="Free response")
+    boxes = ("acc_bar_model", "acc_bar_format", "acc_bar_question")
+    assert [app.selectbox(key=key).value for key in boxes] == ["gpt_4", "summarized", "frq"]
+    assert "a figure without cases" in words(app)
+    app.multiselect(key="models").set_value(["openai/a"]).run()
     assert trouble(app) == []
-    assert "Choose at least one model" in words(app)
+    assert [app.selectbox(key=key).value for key in boxes] == ["openai/a", "vignette", "mcq"]
+    assert app.selectbox(key="acc_bar_model").options == ["openai/a"]
+    assert len(frame(app, "Counted")) == CASES
+    app.selectbox(key="acc_bar_format").set_value("multi_turn").run()
+    app.multiselect(key="formats").set_value(["vignette"]).run()
+    assert app.selectbox(key="acc_bar_format").value == "vignette"
+    assert set(frame(app, "From")["Format"]) == {"Vignette"}
+
+
+@pytest.mark.usefixtures("answered_cases")
+def test_filters_that_leave_nothing_say_so(open_page: Open) -> None:
+    app = open_page("accuracy", models="openai/a", formats="Summarized")
+    assert trouble(app) == []
+    assert "Nothing goes together like this" in words(app)
     assert not charts(app)
-
-
-def test_a_click_is_read_from_its_custom_data() -> None:
-    cell = ["gpt_4", "vignette", "mcq", ""]
-    assert chosen_point({"selection": {"points": [{"customdata": cell}]}}) == cell
-    assert chosen_point({"selection": {"points": [{"customdata": dict(enumerate(cell))}]}}) == cell
-    assert chosen_point({"selection": {"points": []}}) is None
-    assert chosen_point(None) is None
 
 
 def test_two_models_of_one_label_keep_apart() -> None:

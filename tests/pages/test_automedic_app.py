@@ -14,9 +14,10 @@ from core.jobs.plan import find_header
 from core.store.database import Store
 from core.store.queries.cases import add_profiles
 from core.text.profiles import Generated, Prepared
-from pages.parts.run_prepared import left_out_words
+from pages.runs.form import left_out_words
 from tests.support.campaigns import metrics, run_ids, stop_all
 from tests.support.pages import button, has_button, run_until, trouble, words
+from tests.support.stores import copy_of
 from tests.support.tagged import MISUSED, RUN, STAFF_SAYS, UNTAGGED, store_tagged
 
 START = "Start the consultation"
@@ -31,7 +32,7 @@ def _nothing_left_running(database: Path) -> Iterator[None]:
 
 @pytest.fixture
 def stored(database: Path) -> Store:
-    return store_tagged(Store(database))
+    return copy_of(store_tagged, database.parent)
 
 
 def unsuitable(number: int) -> None:
@@ -114,7 +115,7 @@ def test_the_debugger_shows_its_steps_and_says_what_cannot_be_run_again(
 def test_it_can_be_forked_at_any_message(stored: Store, open_page: Open) -> None:
     app = open_page("branches", trial=MISUSED, fork="yes")
     assert trouble(app) == []
-    assert has_button(app, "Run on")
+    assert has_button(app, "Go on from here")
     turns = app.selectbox(key=f"branches_fork_{MISUSED}_turn").options
     assert [turn.partition(":")[0].partition(" · ")[2] for turn in turns][:2] == ["Doctor", "Patient"]
     assert "<patient>" not in turns[0]
@@ -206,12 +207,12 @@ def test_a_campaign_of_the_form_is_the_command_lines(open_page: Open, capsys: py
     run_until(app, lambda a: "Complete: 2 of 2 trials" in words(a), 120)
     assert trouble(app) == []
     text = words(app).replace("\\", "")
-    assert "**Clinical staff** reference/staff" in text
+    assert "**Clinical staff** Reference clinical staff" in text
     assert "**Cap** 2 turns" in text
     shown = {f"Accuracy {when}, multiple choice" for when in ("on paper", "after the conversation")}
     assert shown <= set(metrics(app))
-    (care,) = [link.proto for link in app.get("page_link") if link.proto.page == "care"]
-    assert care.query_string == "care_datasets=Library"
+    (care,) = [link.proto for link in app.get("page_link") if link.proto.page == "quality"]
+    assert care.query_string == "quality_part=CARE&datasets=Library"
     talks = app.dataframe[2].value
     assert list(talks["Ended by"]) == ["Cap of turns"] * 2
     assert list(talks["Doctor's turns"]) == [2, 2]

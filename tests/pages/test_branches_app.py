@@ -14,11 +14,12 @@ from core.live.session import Session
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.forks import Tree, tree
-from pages.parts import live_sessions
-from pages.parts.branches_compare import common_messages, differences, edits, marked_text
-from pages.parts.branches_tree import changes_words, node_names, tree_chart, tree_table
+from pages.kit import sessions as live_sessions
+from pages.transcripts.branches.compare import common_messages, differences, edits, marked_text
+from pages.transcripts.branches.family import changes_words, node_names, tree_chart, tree_table
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, as_released, graded, write_journal
 from tests.support.pages import button, has_button, run_until, trouble, words
+from tests.support.stores import copy_of
 
 Open = Callable[..., AppTest]
 EVIL = "![x](http://evil.example/x.png) <script>alert(1)</script>"
@@ -36,16 +37,18 @@ def add(store: Store, name: str, parent: str | None = None, turn: int = 1, said:
     write_journal(store.journals, f"of-{name}", a_header(f"of-{name}", **given), line)
 
 
-@pytest.fixture
-def family(database: Path) -> Store:
+def store_family(store: Store) -> None:
     """root ─ a ─ b and root ─ c; b's doctor is another one."""
-    store = Store(database)
     add(store, "root", said="A lump on my neck.")
     add(store, "a", "root", 1, said="A red lump on my neck.")
     add(store, "b", "a", 2, said="A red lump on my neck.", doctor="openai/b")
     add(store, "c", "root", 1, said=EVIL)
     fold(store)
-    return store
+
+
+@pytest.fixture
+def family(database: Path) -> Store:
+    return copy_of(store_family, database.parent)
 
 
 def tree_of(store: Store) -> Tree:
@@ -77,7 +80,7 @@ def test_an_address_that_is_not_stored_says_so(open_page: Open) -> None:
     app = open_page("branches", trial="nobody")
     assert "is not stored here" in words(app)
     assert trouble(app) == []
-    button(app, "All families").click().run()
+    button(app, "All branched conversations").click().run()
     assert "trial" not in app.query_params
 
 
@@ -149,7 +152,7 @@ def test_a_conversation_is_forked_watched_and_then_stands_in_its_tree(consulted:
     app.selectbox(key=f"branches_fork_{consulted}_turn").set_value(3).run()
     app.text_area(key=f"branches_fork_{consulted}_text_3").set_value("I'm 70. I'm a woman.").run()
     app.selectbox(key=f"branches_fork_{consulted}_temperament").set_value("anxious").run()
-    button(app, "Run on").click().run()
+    button(app, "Go on from here").click().run()
     assert trouble(app) == []
     branch = query(app, "trial")
     assert (branch == consulted, query(app, "other")) == (False, consulted)
@@ -165,14 +168,14 @@ def test_a_conversation_is_forked_watched_and_then_stands_in_its_tree(consulted:
 
 def test_an_empty_message_cannot_be_run_on(consulted: str, open_page: Open) -> None:
     app = open_page("branches", trial=consulted, fork="yes")
-    assert not button(app, "Run on").disabled
+    assert not button(app, "Go on from here").disabled
     app.text_area[0].set_value("  ").run()
-    assert button(app, "Run on").disabled
+    assert button(app, "Go on from here").disabled
 
 
 def test_a_stopped_branch_is_not_in_the_tree_and_says_so(consulted: str, open_page: Open) -> None:
     app = open_page("branches", trial=consulted, fork="yes")
-    button(app, "Run on").click().run()
+    button(app, "Go on from here").click().run()
     button(app, "Stop").click().run()
     run_until(app, lambda a: "was stopped before its end" in words(a))
     assert trouble(app) == []
@@ -184,17 +187,20 @@ def test_an_imported_conversation_asks_for_another_doctor(database: Path, open_p
     app = open_page("branches", trial="old")
     assert trouble(app) == []
     assert "Choose who goes on" in words(app)
-    assert button(app, "Run on").disabled
+    assert button(app, "Go on from here").disabled
     app.selectbox(key="branches_fork_old_doctor").set_value("reference/bayes").run()
-    assert not button(app, "Run on").disabled
+    assert not button(app, "Go on from here").disabled
 
 
 def test_names_follow_the_family(family: Store) -> None:
     found = tree_of(family)
     assert node_names(found) == {"root": "Original", "a": "Branch 1", "b": "Branch 1.1", "c": "Branch 2"}
     assert [changes_words(node) for node in found.nodes] == [
-        "", "message 2 edited", "message 3 edited", "message 2 edited"
-    ]  # fmt: skip
+        "",
+        "message 2 edited",
+        "message 3 edited",
+        "message 2 edited",
+    ]
 
 
 def test_every_branch_leaves_the_last_message_it_shares(family: Store) -> None:
@@ -203,7 +209,8 @@ def test_every_branch_leaves_the_last_message_it_shares(family: Store) -> None:
     # a and c part after message 1 of the first lane; b after message 2, which a's own lane shows
     assert ways == [([1, 2], [0, 1]), ([2, 3], [1, 2]), ([1, 2], [0, 3])]
     ends = [t for t in figure.data if t.mode == "markers"]
-    assert [(t.x[0], t.y[0], t.customdata[0]) for t in ends] == [(3, 0, "root"), (3, 1, "a"), (3, 2, "b"), (3, 3, "c")]
+    assert [t.customdata[0][0] for t in ends] == ["root", "a", "b", "c"]
+    assert [(t.x[0], t.y[0]) for t in ends] == [(3, 0), (3, 1), (3, 2), (3, 3)]
     assert [t.marker.color for t in ends] == ["#009E73", "#8C8C8C", "#8C8C8C", "#8C8C8C"]  # only root's was judged
     assert [t.name for t in figure.data if t.showlegend is None] == ["openai/a", "openai/b"]
 
@@ -242,8 +249,10 @@ def test_own_words_in_a_row_are_one_stretch_and_no_ground_crosses_a_line() -> No
     assert marked_text(pieces, "delete") == r"It hurts here\."
     assert marked_text(pieces, "insert").count(":blue-background[") == 2
     assert r":blue-background[really never ]hurts" in marked_text(pieces, "insert")
-    assert all(line.count("[") - line.count(r"\[") == line.count(":blue-background[") for line in
-               marked_text(pieces, "insert").splitlines())  # fmt: skip
+    assert all(
+        line.count("[") - line.count(r"\[") == line.count(":blue-background[")
+        for line in marked_text(pieces, "insert").splitlines()
+    )
 
 
 def test_a_deleted_branch_is_forgotten_by_the_server_too(family: Store, open_page: Open) -> None:

@@ -16,7 +16,7 @@ from core.store.database import Store
 from core.store.fold import fold
 from tests.core.measures.care.consultations import BROKEN, SIX, a_consultation, automedic
 from tests.core.store.builders import a_case, write_journal
-from tests.support.pages import trouble, words
+from tests.support.pages import trouble, visit, words
 
 Open = Callable[..., AppTest]
 CLEAN = ["<patient>One two three four?</patient>"] * 4 + ["</end>"]
@@ -51,7 +51,7 @@ def open_care(stored: Store, monkeypatch: pytest.MonkeyPatch) -> Open:
         app = AppTest.from_file(str(paths.ROOT / "app.py"), default_timeout=60)
         for name, value in query.items():
             app.query_params[name] = value
-        return app.switch_page("pages/care.py").run()
+        return visit(app, "care").run()
 
     return open_
 
@@ -65,7 +65,7 @@ def table(app: AppTest, column: str) -> pd.DataFrame:
 def charts(app: AppTest) -> dict[str, dict]:
     """Return the charts by the title of their x axis."""
     found = [json.loads(element.proto.spec) for element in app.get("plotly_chart")]
-    return {chart["layout"]["xaxis"]["title"]["text"]: chart for chart in found}
+    return {chart["layout"]["xaxis"]["title"]["text"]: chart for chart in found if "xaxis" in chart["layout"]}
 
 
 def text(app: AppTest) -> str:
@@ -82,6 +82,8 @@ def test_an_empty_database_shows_the_published_figures_and_says_what_to_do(open_
     assert found.loc["LLaMA-3 70B", "Robustness"] == 1
     assert set(found["From"]) == {"published, table 3"}
     assert len(charts(app)) == 4
+    radar = json.loads(app.get("plotly_chart")[4].proto.spec)
+    assert [line["name"] for line in radar["data"]] == ["Claude Sonnet 4 (published)", "LLaMA-3 70B (published)"]
 
 
 def test_the_parts_stand_with_both_accuracies_and_what_is_excluded(open_care: Open) -> None:
@@ -129,18 +131,18 @@ def test_by_data_set_and_normalised(open_care: Open) -> None:
     assert list(accuracy["Normalised"]) == [0, 1]
     assert list(accuracy["Data sets in it"]) == [1, 1]
     assert accuracy["theirs"].isna().all()
-    app.multiselect(key="care_models").set_value(["openai/b"]).run()
+    app.multiselect(key="models").set_value(["openai/b"]).run()
     assert "There is no scale" in words(app)
 
 
 def test_filters_stand_in_the_address(open_care: Open) -> None:
-    app = open_care(care_specialties="Cardiology", care_published="false")
+    app = open_care(specialties="Cardiology", care_published="false")
     assert list(table(app, "Robustness").index) == ["openai/b"]
-    app.multiselect(key="care_specialties").set_value([])
-    app.multiselect(key="care_datasets").set_value(["ours"]).run()
+    app.multiselect(key="specialties").set_value([])
+    app.multiselect(key="datasets").set_value(["ours"]).run()
     assert list(table(app, "Robustness")["Cases"]) == [7, 2]
-    app.multiselect(key="care_datasets").set_value(["theirs"])
-    app.multiselect(key="care_models").set_value(["openai/a"]).run()
+    app.multiselect(key="datasets").set_value(["theirs"])
+    app.multiselect(key="models").set_value(["openai/a"]).run()
     assert "take one away" in words(app)
 
 
@@ -178,15 +180,17 @@ def test_failures_are_counted_by_kind_and_cause(open_care: Open) -> None:
     # doctor a: 6 conversations count
     assert bars["Role-breaking"]["x"] == pytest.approx([2 / 6, 0])
     assert {name for name in bars if name.startswith("Abrupt")} == {
-        "Abrupt end: no tag", "Abrupt end: end tag beside a query", "Abrupt end: ended early"
-    }  # fmt: skip
+        "Abrupt end: no tag",
+        "Abrupt end: end tag beside a query",
+        "Abrupt end: ended early",
+    }
     listed = table(app, "What shows it")
     assert list(listed.index) == ["3", "4", "5", "5", "6", "6"]
     app.multiselect(key="care_causes").set_value(["early_end"]).run()
     assert list(table(app, "What shows it").index) == ["6"]
     counts = table(app, "Failed in any way").loc["openai/a"]
     assert (counts["Failed in any way"], counts["Trials that count"], counts["Excluded"]) == (4, 6, 1)
-    app.multiselect(key="care_models").set_value(["openai/b"]).run()
+    app.multiselect(key="models").set_value(["openai/b"]).run()
     assert "No conversation here failed" in words(app)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -11,29 +10,23 @@ from core.store.database import Store
 from core.store.fold import fold
 from tests.core.measures.care.consultations import BROKEN, SIX, automedic
 from tests.core.store.builders import write_journal
-from tests.support.dashboard import IN_CHROMIUM, NARROW, Dashboard, scrolls_sideways, serving, settle
+from tests.support.dashboard import IN_CHROMIUM, NARROW, Dashboard, scrolls_sideways, settle
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
-from tests.support.browsing import watched
+from tests.support.browsing import visiting
 
 pytestmark = IN_CHROMIUM
 
 
 @pytest.fixture
-def dashboard(tmp_path: Path) -> Iterator[Dashboard]:
-    store = Store(tmp_path / "anamnesis.duckdb")
+def page(browser: Browser, dashboard: Dashboard) -> Iterator[Page]:
+    store = Store(dashboard.database)
     write_journal(store.journals, "run", automedic(), *SIX, BROKEN)
     fold(store)
-    with serving(tmp_path) as served:
-        yield served
-
-
-@pytest.fixture
-def page(dashboard: Dashboard) -> Iterator[Page]:
-    with watched(dashboard, "/care?care_tab=Failures") as page:
-        yield page
+    with visiting(browser, dashboard) as visitors:
+        yield visitors.open("care?care_tab=Failures")
 
 
 def test_a_bar_leads_to_the_message_and_a_link_reopens_it(page: Page, dashboard: Dashboard) -> None:

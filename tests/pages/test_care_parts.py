@@ -6,16 +6,20 @@ import pytest
 
 from core.events import Ended, Event, Misused, Rated, Started, Utterance
 from core.figures.shares import Segment, stacked
-from core.measures.care.across import Fit, Point
 from core.measures.care.profile import Estimate
-from pages.parts.care_charts import Row, panel, scatter, two_lines
-from pages.parts.care_tables import published_profiles, published_r
-from pages.parts.care_transcript import around
+from pages.kit.conversation import around
+from pages.quality.care.profile import Row, panel, two_lines
+from pages.quality.care.tables import published_profiles, published_r
 
 
 def test_a_panel_has_a_whisker_only_where_there_is_an_interval() -> None:
-    rows = [Row("Ours"), Row("a", Estimate(0.5, 0.4, 0.7, 9), "#0072B2"), Row("b", Estimate(), "#0072B2"),
-            Row("Published"), Row("c", Estimate(0.6), "#8C8C8C", open_=True)]  # fmt: skip
+    rows = [
+        Row("Ours"),
+        Row("a", Estimate(0.5, 0.4, 0.7, 9), "#0072B2"),
+        Row("b", Estimate(), "#0072B2"),
+        Row("Published"),
+        Row("c", Estimate(0.6), "#8C8C8C", open_=True),
+    ]
     figure = panel(rows, "Accuracy", axis=(0, 1))
     ours, printed = figure.data
     assert (ours.x[0], ours.y[0], printed.y[0]) == (0.5, 1, 4)
@@ -44,19 +48,6 @@ def test_stacked_bars_leave_out_what_does_not_occur() -> None:
     assert [bar.name for bar in figure.data] == ["often"]
     assert figure.data[0].text == ("50", ""), "a number that is wider than its part is left to the hover"
     assert figure.data[0].customdata[1][0] == "b<br>often: 1 conversations (1.0%)"
-
-
-def test_the_scatter_draws_lines_only_where_there_are_any() -> None:
-    points = [Point("a", "a", "g", "x", 0.5, 0.4, 10), Point("a", "a", "g", "y", 0.7, 0.6, 10)]
-    datasets = {"x": "X", "y": "Y"}
-    none = Fit(None, None, None, None, None, 1)
-    figure = scatter(points, {"All": none}, {"a": "Doctor a"}, {"a": "#0072B2"}, datasets)
-    assert [trace.name for trace in figure.data] == ["No drop", "Doctor a", "X", "Y"]
-    assert len(set(figure.data[1].marker.symbol)) == 2
-    line = Fit(1.0, -0.1, 1.0, None, None, 2)
-    figure = scatter(points, {"g": line}, {}, {"g": "#0072B2"}, datasets, by_group=True)
-    assert figure.data[-1].name == "g: fitted line, r = 1.00"
-    assert figure.data[-1].y == pytest.approx((-0.1, 0.9))
 
 
 @pytest.mark.parametrize(

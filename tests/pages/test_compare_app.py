@@ -12,11 +12,10 @@ from streamlit.testing.v1 import AppTest
 from core.events import Ended, Utterance, Verdict
 from core.store.database import Store
 from core.store.fold import fold
-from pages.parts import compare_setup
-from pages.parts.compare_data import Who
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, write_journal
 from tests.pages.test_accuracy_app import frame
 from tests.support.pages import button, trouble, words
+from tests.support.stores import copy_of
 
 Open = Callable[..., AppTest]
 ARMS = [("vignette", "mcq"), ("multi_turn", "frq")]
@@ -35,19 +34,25 @@ def store_run(run: str, model: str, right: set[int], **changes: object) -> None:
                 Utterance(turn=1, role="patient", text=f"It is case {n} of {run}."),
                 Utterance(turn=2, role="doctor", text="**Final Diagnosis:** Eczema"),
                 Ended(reason="final_diagnosis", doctor_turns=1),
-                answered("vignette", "mcq"), graded("correct", "vignette", "mcq"),
-                answered(response=f"Answer of {run}"), graded(verdict),
-            ]  # fmt: skip
+                answered("vignette", "mcq"),
+                graded("correct", "vignette", "mcq"),
+                answered(response=f"Answer of {run}"),
+                graded(verdict),
+            ]
             lines.append(a_trial(events, trial_id=f"{run}/{n}/{t}", run_id=run, case_key=f"ours/{n}", trial=t))
     header = a_header(run, held, doctor=model, arms=ARMS, **changes)
     write_journal(store.journals, run, header, *lines)
     fold(store)
 
 
-@pytest.fixture
-def two_models(database: Path) -> Path:
+def store_two_models(store: Store) -> None:
     store_run("first", "openai/a", {1, 2})
     store_run("second", "openai/b", {2, 3, 4, 5}, prompt_hash="other", settings={"max_messages": 10}, created_at=200.0)
+
+
+@pytest.fixture
+def two_models(database: Path) -> Path:
+    copy_of(store_two_models, database.parent)
     return database
 
 
@@ -89,12 +94,37 @@ def test_one_arm_shows_outcomes_mcnemar_and_what_else_differs(open_page: Open) -
     assert "The same on both sides: patient, grader" in words(app)
 
 
+def sides(app: AppTest) -> list[str]:
+    return [app.selectbox(key=key).value.model for key in ("cmp_first", "cmp_second")]
+
+
 @pytest.mark.usefixtures("two_models")
-def test_swapping_turns_the_difference_round(open_page: Open) -> None:
+def test_swapping_turns_the_difference_round_and_its_address_leads_to_the_same(open_page: Open) -> None:
     app = open_page("compare")
+    assert sides(app) == ["openai/a", "openai/b"]
     button(app, "Swap").click().run()
     assert trouble(app) == []
+    assert sides(app) == ["openai/b", "openai/a"]
     assert list(frame(app, "Adjusted p")["Δ"]) == [0.0, -0.333]
+    linked = open_page("compare", **app.query_params)
+    assert sides(linked) == ["openai/b", "openai/a"]
+    assert list(frame(linked, "Adjusted p")["Δ"]) == [0.0, -0.333]
+    button(linked, "Swap").click().run()
+    assert list(frame(linked, "Adjusted p")["Δ"]) == [0.0, 0.333]
+    assert sides(open_page("compare", **linked.query_params)) == ["openai/a", "openai/b"]
+
+
+def test_a_side_that_an_address_leaves_out_is_always_the_same(open_page: Open, database: Path) -> None:
+    """It is the version of the publication, wherever among the conditions that stands, and the other side is kept."""
+    for number, model in enumerate(("mistral_v2_7b", "mistral_v1_7b", "openai/x")):
+        store_run(f"run-{number}", model, {number}, created_at=100.0 * (number + 1))
+    assert sides(open_page("compare")) == ["mistral_v1_7b", "mistral_v2_7b"]
+    assert sides(open_page("compare", cmp_first="openai/x")) == ["openai/x", "mistral_v2_7b"]
+    assert sides(open_page("compare", cmp_second="openai/x")) == ["mistral_v1_7b", "openai/x"]
+    both = {"cmp_first": "Mistral v2 7B", "cmp_second": "Mistral v1 7B"}
+    assert sides(open_page("compare", **both)) == ["mistral_v2_7b", "mistral_v1_7b"]
+    same = open_page("compare", cmp_first="Mistral v2 7B")
+    assert "Choose two that differ." in words(same)
 
 
 @pytest.mark.usefixtures("two_models")
@@ -123,7 +153,7 @@ def test_arms_of_one_model_are_compared_with_a_baseline(open_page: Open) -> None
 
 @pytest.mark.usefixtures("two_models")
 def test_a_filter_by_specialty_narrows_the_cases(open_page: Open) -> None:
-    app = open_page("compare", cmp_specialties="Neurology")
+    app = open_page("compare", specialties="Neurology")
     assert trouble(app) == []
     table = frame(app, "Adjusted p")
     assert list(table["Cases"]) == [2, 2]
@@ -200,15 +230,6 @@ def test_a_persona_that_was_run_on_other_cases_does_not_spoil_the_rest(open_page
     assert trouble(app) == []
     assert list(frame(app, "Adjusted p")["Persona"]) == ["terse"]
     assert "Left out, being run on other cases: stoic." in words(app)
-
-
-def test_arms_without_the_patient_come_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    held = [("vignette", "mcq"), ("multi_turn", "mcq"), ("exam_only", "frq"), ("multi_turn", "frq")]
-    monkeypatch.setattr(compare_setup, "arms_of", lambda who, rule: {key: {} for key in held})
-    monkeypatch.setattr(compare_setup, "common_arms", lambda first, second, rule: held)
-    assert compare_setup._persona_arms([Who("m")], "mcq_loose") == [
-        ("multi_turn", "frq"), ("multi_turn", "mcq"), ("vignette", "mcq"), ("exam_only", "frq"),
-    ]  # fmt: skip
 
 
 def test_runs_with_pictures_are_not_pooled_under_their_doctor(open_page: Open, database: Path) -> None:

@@ -14,12 +14,17 @@ from core.text.profiles import Generated
 from tests.core.store.builders import a_case
 from tests.support.data_stage import Open, a_file, a_record, fill, listed, some_cases
 from tests.support.fake_provider import running
-from tests.support.pages import button, run_until, trouble, words
+from tests.support.pages import button, run_until, trouble, visit, words
+from tests.support.stores import copy_of
+
+
+def store_cases(store: Store) -> None:
+    fill(store.path)
 
 
 @pytest.fixture
 def filled(database: Path) -> Store:
-    return fill(database)
+    return copy_of(store_cases, database.parent)
 
 
 def test_the_library_is_there_from_the_beginning(open_page: Open) -> None:
@@ -30,8 +35,9 @@ def test_the_library_is_there_from_the_beginning(open_page: Open) -> None:
     assert list(table["Cases"]) == [60]
     assert list(table["Suitable"]) == [1.0]
     assert [box.label for box in app.expander] == [
-        "Import cases", "What the AutoMedic paper reports of published data sets",
-    ]  # fmt: skip
+        "Import cases",
+        "What the AutoMedic paper reports of published data sets",
+    ]
 
 
 def test_every_data_set_is_listed_with_what_is_known_of_it(filled: Store, tmp_path: Path, open_page: Open) -> None:
@@ -154,15 +160,18 @@ def test_the_links_open_this_case(filled: Store, open_page: Open, page: str, key
     assert trouble(app) == []
     assert app.selectbox(key=f"{key}_case").value == "ours/case_7"
     app.query_params["case"] = "ours/case_8"
-    assert app.switch_page(f"pages/{page}.py").run().selectbox(key=f"{key}_case").value == "ours/case_8"
+    assert visit(app, page).run().selectbox(key=f"{key}_case").value == "ours/case_8"
 
 
 def test_suitability_is_counted_over_the_cases_that_were_looked_at(filled: Store, open_page: Open) -> None:
     app = open_page("data", dataset="ours", data_tab="Suitability")
     assert trouble(app) == []
     assert {metric.label: metric.value for metric in app.metric} == {
-        "Suitable": "50.0%", "95 % interval": "9.5% – 90.5%", "Suitable cases": "1", "Looked at": "2 of 70",
-    }  # fmt: skip
+        "Suitable": "50.0%",
+        "95 % interval": "9.5% – 90.5%",
+        "Suitable cases": "1",
+        "Looked at": "2 of 70",
+    }
     assert len(app.get("plotly_chart")) == 2
     assert "Published" not in words(app)
 

@@ -10,12 +10,12 @@ import orjson
 import pytest
 
 from core.datasets.library import library
-from tests.support.dashboard import IN_CHROMIUM, NARROW, Dashboard, scrolls_sideways, serving, settle
+from tests.support.dashboard import IN_CHROMIUM, NARROW, Dashboard, scrolls_sideways, settle
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
-from tests.support.browsing import watched
+from tests.support.browsing import visiting
 
 pytestmark = IN_CHROMIUM
 FIRST_ROW = {"x": 18, "y": 52}
@@ -23,23 +23,22 @@ FIRST_ROW = {"x": 18, "y": 52}
 
 
 @pytest.fixture
-def dashboard(tmp_path: Path) -> Iterator[Dashboard]:
-    with serving(tmp_path) as served:
-        yield served
-
-
-@pytest.fixture
-def page(dashboard: Dashboard) -> Iterator[Page]:
-    with watched(dashboard, "/data") as page:
-        yield page
+def page(browser: Browser, dashboard: Dashboard) -> Iterator[Page]:
+    with visiting(browser, dashboard) as visitors:
+        yield visitors.open("data")
 
 
 def test_an_upload_becomes_cases_with_profiles(page: Page, tmp_path: Path) -> None:
     records = [
-        {"question": f"{c.vignette} {c.question}", "options": c.letters, "answer": c.answer,
-         "answer_idx": next(letter for letter, choice in c.letters.items() if choice == c.answer), "meta_info": "step1"}
+        {
+            "question": f"{c.vignette} {c.question}",
+            "options": c.letters,
+            "answer": c.answer,
+            "answer_idx": next(letter for letter, choice in c.letters.items() if choice == c.answer),
+            "meta_info": "step1",
+        }
         for c in library()[:3]
-    ]  # fmt: skip
+    ]
     file = tmp_path / "mine.jsonl"
     file.write_bytes(b"\n".join(map(orjson.dumps, records)))
 

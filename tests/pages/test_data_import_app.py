@@ -68,8 +68,7 @@ def test_an_unknown_layout_is_asked_for_with_its_first_rows(database: Path, tmp_
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
-    [(None, "There is no file"), ("", "the file is empty"), ('[{"question": "x"', "not JSON")],
+    ("content", "said"), [(None, "There is no file"), ("", "the file is empty"), ('[{"question": "x"', "not JSON")]
 )
 def test_a_file_that_cannot_be_read_is_said_in_a_sentence(
     database: Path, tmp_path: Path, open_page: Open, content: str | None, said: str

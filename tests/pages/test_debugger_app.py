@@ -150,7 +150,7 @@ def test_conversation_facts_belief_and_why_of_a_trial(open_page: Open) -> None:
     run = bench()
     app = open_page("debugger", run=run.run_id, cell="1:multi_turn:frq", view="conversation")
     assert len(app.chat_message) > 3
-    assert has_button(app, "Run on")  # the form to fork it
+    assert has_button(app, "Go on from here")  # the form to fork it
     app.segmented_control(key="debug_view").set_value("facts").run()
     facts = app.dataframe[1].value
     assert len(facts) == len(CASE.profile.facts) if CASE.profile else False
@@ -311,9 +311,15 @@ def test_a_run_can_be_stopped(open_page: Open, provider: FakeProvider) -> None:
 
 def test_an_answer_by_rule_in_another_framework_promises_no_messages(open_page: Open) -> None:
     campaign = Campaign(
-        CastNames("reference/bayes"), (CASE,), "library:cardiology-1", (("vignette", "mcq"),), trials=1,
-        protocol="automedic", prompts="automedic", settings=framework("automedic").settings(),
-    )  # fmt: skip
+        CastNames("reference/bayes"),
+        (CASE,),
+        "library:cardiology-1",
+        (("vignette", "mcq"),),
+        trials=1,
+        protocol="automedic",
+        prompts="automedic",
+        settings=framework("automedic").settings(),
+    )
     run = start_bench(campaign)
     run.join(60)
     assert run.error is None
@@ -334,9 +340,15 @@ def test_a_trial_of_another_framework_is_shown_edited_and_sent_again(
     cap = {"max_questions": 2} if protocol == "consultation" else {"max_turns": 2}
     settings = framework(protocol).settings(base_url=provider.base_url, **cap)
     campaign = Campaign(
-        names, (CASE,), "library:cardiology-1", (("multi_turn", "frq"),), trials=1,
-        protocol=protocol, prompts=protocol, settings=settings,
-    )  # fmt: skip
+        names,
+        (CASE,),
+        "library:cardiology-1",
+        (("multi_turn", "frq"),),
+        trials=1,
+        protocol=protocol,
+        prompts=protocol,
+        settings=settings,
+    )
     run = start_bench(campaign)
     run.join(60)
     assert run.error is None
@@ -361,9 +373,13 @@ def test_a_run_that_was_stopped_goes_on_by_a_button(open_page: Open, provider: F
     plain = provider.script
     provider.script = lambda body: plain(body) if next(held, None) is not None else Reply("…", delay_s=60.0)  # type: ignore[operator]
     campaign = Campaign(
-        beside_rules(MODEL), (CASE,), "library:cardiology-1", (("vignette", "mcq"), ("vignette", "frq")), trials=2,
+        beside_rules(MODEL),
+        (CASE,),
+        "library:cardiology-1",
+        (("vignette", "mcq"), ("vignette", "frq")),
+        trials=2,
         settings=Settings(base_url=provider.base_url),
-    )  # fmt: skip
+    )
     run = start_bench(campaign)
     while len(provider.requests) < 4:
         run.join(0.05)

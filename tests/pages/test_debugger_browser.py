@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from core.case import Case
 from core.datasets.library import library
-from tests.support.dashboard import (
-    IN_CHROMIUM,
-    NARROW,
-    WIDE,
-    Dashboard,
-    choose_speed,
-    scrolls_sideways,
-    serving,
-    settle,
-)
+from tests.support.dashboard import IN_CHROMIUM, NARROW, WIDE, Dashboard, choose_speed, scrolls_sideways, settle
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.support.browsing import watched
+from tests.support.browsing import visiting
 
 pytestmark = IN_CHROMIUM
 LONG = 150_000
@@ -32,15 +22,9 @@ NEW_WORDS = "I fell off a ladder yesterday and broke my wrist."
 
 
 @pytest.fixture
-def dashboard(tmp_path: Path) -> Iterator[Dashboard]:
-    with serving(tmp_path) as served:
-        yield served
-
-
-@pytest.fixture
-def page(dashboard: Dashboard) -> Iterator[Page]:
-    with watched(dashboard, "/debugger") as page:
-        yield page
+def page(browser: Browser, dashboard: Dashboard) -> Iterator[Page]:
+    with visiting(browser, dashboard) as visitors:
+        yield visitors.open("debugger")
 
 
 def as_plain_text(case: Case) -> str:
@@ -132,8 +116,8 @@ def test_from_a_pasted_vignette_to_two_branches(page: Page) -> None:
     page.get_by_text("Fork from here", exact=True).click()
     choose(page, "Fork at message", "4 · Patient")
     write(page, "What the patient says there", "No, I have no idea. It comes and goes.")
-    button(page, "Run on").click()
-    page.wait_for_url(re.compile("/branches"), timeout=LONG)
+    button(page, "Go on from here").click()
+    page.wait_for_url(re.compile("/transcripts.*other="), timeout=LONG)
     choose_speed(page, "At once")
     heading = page.get_by_role("heading", name="Original beside Branch 1")
     expect(heading).to_be_visible(timeout=LONG)

@@ -9,13 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 import pandas as pd
-import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.agents.parts import Part
 from core.case import Case, Fact, Profile
 from core.debugger.diff import word_diff
-from core.debugger.run import matrix, start_bench
+from core.debugger.run import Cell, matrix, start_bench
 from core.events import Ended, Event, Probed, Started, Utterance
 from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
@@ -23,23 +22,24 @@ from core.measures.belief import trajectory
 from core.store.database import Store
 from core.store.queries.facts import facts_saved
 from core.text.facts import facts_of
-from pages.parts.case_belief import belief_chart, belief_frame, belief_sentences
-from pages.parts.case_facts import facts_frame, ledger_of
-from pages.parts.case_facts_edit import facts_from, facts_table
-from pages.parts.case_why import attribution_of, wrong_in
-from pages.parts.debug_edit import changed_prompts
-from pages.parts.debug_matrix import MARK, cells_frame, matrix_frame
-from pages.parts.debug_runs import Place, place_of
-from pages.parts.debug_variants import one_side
-from pages.parts.look import VERDICT
+from pages.debugger.matrix import MARK, address_of, cells_frame, matrix_frame
+from pages.debugger.variants import changed_prompts, one_side
+from pages.kit.case.belief import belief_chart, belief_frame, belief_sentences
+from pages.kit.case.facts import facts_frame, facts_from, facts_table, ledger_of
+from pages.kit.case.why import attribution_of, wrong_in
+from pages.kit.look import VERDICT
 from tests.core.store.builders import answered, graded, invalid
 from tests.support.fake_provider import running
 from tests.support.pages import button, run_until, trouble, words
 
 Open = Callable[..., AppTest]
 CASE = Case(
-    case_key="ours/1", dataset="ours", specialty="Cardiology", vignette="A man with chest pain since Monday.",
-    answer="Acute pericarditis", choices=("Acute pericarditis", "Stable angina"),
+    case_key="ours/1",
+    dataset="ours",
+    specialty="Cardiology",
+    vignette="A man with chest pain since Monday.",
+    answer="Acute pericarditis",
+    choices=("Acute pericarditis", "Stable angina"),
     profile=Profile(
         basic=(
             Fact(key="pain", value="chest pain for two days", lay="My chest has hurt for two days."),
@@ -47,7 +47,7 @@ CASE = Case(
         ),
         optional=(Fact(key="pulse", value="96/min", lay="fast", section="vital_signs"),),
     ),
-)  # fmt: skip
+)
 
 
 def talk(*messages: str) -> list[Event]:
@@ -61,17 +61,8 @@ def talk(*messages: str) -> list[Event]:
 SHORT = talk("Hello, what brings you in?", "My chest has hurt for two days.", "**Final Diagnosis:** Stable angina")
 
 
-@pytest.mark.parametrize(
-    "text", [None, "", "1:vignette", "0:vignette:mcq", "1:vignette:essay", "x:vignette:mcq", "1:a:b:c"]
-)
-def test_only_a_cell_is_read_as_a_place(text: str | None) -> None:
-    assert place_of(text) is None
-
-
-def test_a_place_stands_in_the_address_with_its_trial_counted_from_one() -> None:
-    place = Place(2, ("multi_turn", "frq"))
-    assert str(place) == "3:multi_turn:frq"
-    assert place_of(str(place)) == place
+def test_a_cell_stands_in_the_address_with_its_trial_counted_from_one() -> None:
+    assert address_of(Cell("multi_turn", "frq", 2)) == "3:multi_turn:frq"
 
 
 def test_every_verdict_has_a_mark_of_its_own_that_needs_no_colour() -> None:

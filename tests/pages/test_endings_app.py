@@ -23,6 +23,7 @@ from tests.core.store.builders import (
     write_journal,
 )
 from tests.support.pages import trouble, words
+from tests.support.stores import copy_of
 
 Open = Callable[..., AppTest]
 ARMS = [("multi_turn", "frq"), ("multi_turn", "mcq")]
@@ -34,17 +35,20 @@ def _trial(run: str, case: str, number: int, reason: str, turns: int):
     choice = (answered("multi_turn", "mcq"), graded("correct", "multi_turn", "mcq"))
     strict = graded("multiple", "multi_turn", "mcq", rule="mcq_strict")
     stream = [
-        Utterance(turn=0, role="doctor", text=last), Ended(reason=reason, doctor_turns=turns), answered(),
-        graded("correct"), *choice, strict, Finished(),
-    ]  # fmt: skip
+        Utterance(turn=0, role="doctor", text=last),
+        Ended(reason=reason, doctor_turns=turns),
+        answered(),
+        graded("correct"),
+        *choice,
+        strict,
+        Finished(),
+    ]
     trial_id = f"{run}/{case}/{number}"
     return a_trial(stream, trial_id=trial_id, run_id=run, case_key=case, trial=number)
 
 
-@pytest.fixture
-def filled(database: Path) -> Store:
+def store_endings(store: Store) -> None:
     """Two models on two cases: one always concludes, the other reaches the cap in one of two trials."""
-    store = Store(database)
     cases = [a_case(1), a_case(2, specialty="Cardiology")]
     for run, doctor, second in (("a", "openai/a", "final_diagnosis"), ("b", "openai/b", "turn_cap")):
         lines = [
@@ -58,7 +62,11 @@ def filled(database: Path) -> Store:
     other = a_header("c", theirs, doctor="openai/a", arms=ARMS, case_set="theirs")
     write_journal(store.journals, "c", other, _trial("c", "theirs/9", 0, "no_question", 1))
     fold(store)
-    return store
+
+
+@pytest.fixture
+def filled(database: Path) -> Store:
+    return copy_of(store_endings, database.parent)
 
 
 def what_if(app: AppTest, model: str, arm: str, rule: str):
@@ -127,9 +135,12 @@ def test_dots_of_the_what_if_carry_intervals(filled: Store, open_page: Open) -> 
 
 def test_filters_and_rules_stand_in_the_address(filled: Store, open_page: Open) -> None:
     app = open_page(
-        "endings", endings_models="openai/b", endings_specialties="Cardiology", endings_rules="At the cap: not correct",
+        "endings",
+        models="openai/b",
+        specialties="Cardiology",
+        endings_rules="At the cap: not correct",
         endings_arms="Multi-turn · Free response",
-    )  # fmt: skip
+    )
     assert trouble(app) == []
     assert list(app.dataframe[0].value["Conversations"]) == [2]
     table = next(frame.value for frame in app.dataframe if "Rule" in frame.value.columns)
@@ -145,9 +156,9 @@ def test_other_cases_are_looked_at_by_themselves(filled: Store, open_page: Open)
 
 
 def test_filters_that_leave_nothing_say_so(filled: Store, open_page: Open) -> None:
-    app = open_page("endings", endings_cases="theirs", endings_models="openai/b")
+    app = open_page("endings", cases="theirs", models="openai/b")
     assert trouble(app) == []  # the model has nothing on these cases: the filter is forgotten
     app = open_page("endings")
-    app.pills(key="endings_rules").set_value([]).run()
+    app.multiselect(key="endings_rules").set_value([]).run()
     assert "Choose at least one rule and one arm." in words(app)
     assert trouble(app) == []

@@ -15,13 +15,14 @@ from core.store.database import Store
 from core.store.review_records import Review
 from tests.core.measures.experts.reviews import MODELS, a_review, answer_all, store_talks
 from tests.support.pages import button, has_button, trouble, words
+from tests.support.stores import copy_of
 
 Open = Callable[..., AppTest]
 
 
 @pytest.fixture
 def store(database: Path) -> Store:
-    return store_talks(Store(database))
+    return copy_of(store_talks, database.parent)
 
 
 def table(app: AppTest, column: str) -> pd.DataFrame:
@@ -38,9 +39,11 @@ def test_an_empty_page_says_what_to_do(open_page: Open) -> None:
     assert trouble(app) == []
     assert "Plan a review" in words(app)
     for tab, says in (
-        ("Results", "plan a review"), ("Graders", "run a campaign"), ("The CRAFT-MD release", "import craftmd"),
+        ("Results", "plan a review"),
+        ("Graders", "run a campaign"),
+        ("The CRAFT-MD release", "import craftmd"),
         ("Plan a review", "run a campaign"),
-    ):  # fmt: skip
+    ):
         app = open_page("experts", experts_tab=tab)
         assert trouble(app) == []
         assert says in words(app)

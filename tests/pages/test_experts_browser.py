@@ -9,36 +9,15 @@ import pytest
 
 from core.measures.experts.reviewing import state_of
 from core.store.database import Store
-from core.store.review_records import Review
 from tests.core.measures.experts.reviews import MODELS, a_review, store_talks
-from tests.support.dashboard import CHROMIUM, FLAGS, IN_CHROMIUM, WIDE, Dashboard, Eyes, serving, settle
+from tests.support.dashboard import IN_CHROMIUM, Dashboard, settle
 
-playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-from playwright.sync_api import Browser, Page, expect  # noqa: E402
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+from playwright.sync_api import Browser, Page, expect
+
+from tests.support.browsing import visiting
 
 pytestmark = IN_CHROMIUM
-expect.set_options(timeout=45_000)
-
-
-@pytest.fixture(scope="module")
-def review(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Review]:
-    """Six free responses that Ada and Ben both judge."""
-    store = store_talks(Store(tmp_path_factory.mktemp("experts") / "anamnesis.duckdb"))
-    return store, a_review(store, "Round one", kind="answers", shared=1)
-
-
-@pytest.fixture(scope="module")
-def dashboard(review: tuple[Store, Review]) -> Iterator[Dashboard]:
-    with serving(review[0].path.parent) as served:
-        yield served
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with playwright_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 def blinded(page: Page) -> None:
@@ -65,15 +44,15 @@ def answer(page: Page, answers: dict[int, str], count: int, done: int = 0) -> No
             page.keyboard.press("j")
 
 
-def test_two_annotators_a_reload_and_a_third_who_breaks_the_ties(
-    review: tuple[Store, Review], dashboard: Dashboard, browser: Browser
-) -> None:
-    store, planned = review
-    context = browser.new_context(viewport={"width": WIDE[0], "height": WIDE[1]})
-    context.set_default_timeout(45_000)
-    eyes = Eyes(dashboard.address)
-    eyes.watch(context)
-    page = context.new_page()
+@pytest.fixture
+def page(browser: Browser, dashboard: Dashboard) -> Iterator[Page]:
+    with visiting(browser, dashboard) as visitors:
+        yield visitors.open("experts")
+
+
+def test_two_annotators_a_reload_and_a_third_who_breaks_the_ties(page: Page, dashboard: Dashboard) -> None:
+    store = store_talks(Store(dashboard.database))
+    planned = a_review(store, "Round one", kind="answers", shared=1)  # six free responses that Ada and Ben both judge
 
     def open_as(name: str) -> None:
         page.goto(f"{dashboard.address}/experts?review={planned.review_id}&annotator={name}")
@@ -116,7 +95,3 @@ def test_two_annotators_a_reload_and_a_third_who_breaks_the_ties(
     page.get_by_role("button", name="Unblind the review").click()
     expect(page.get_by_text("Unblinded by Ada when all was answered")).to_be_visible()
     expect(page.get_by_text(MODELS[0]).first).to_be_visible()
-    context.close()
-    assert eyes.console == []
-    assert eyes.abroad == []
-    assert dashboard.trouble == []

@@ -12,11 +12,11 @@ from streamlit.testing.v1 import AppTest
 
 from core import work
 from core.case import Fact, Profile
+from core.figures.heat import ink_on
 from core.measures.ledger.kept import LEDGER, FactsLedger
 from core.measures.missing import measure_missing
 from core.store.database import Store
 from core.store.fold import fold
-from pages.parts.failures_topics_charts import ink_on
 from tests.core.store.builders import (
     Ended,
     Finished,
@@ -32,6 +32,7 @@ from tests.core.store.builders import (
 )
 from tests.support.fake_provider import running
 from tests.support.pages import button, has_button, run_until, trouble, words
+from tests.support.stores import copy_of
 
 Open = Callable[..., AppTest]
 ARMS = [("vignette", "frq"), ("multi_turn", "frq")]
@@ -47,36 +48,54 @@ LEAK = "My neighbour says it is pneumonia."
 def _trial(run: str, case: int, reply: str, vignette: str, *, failed: bool = False, probes: bool = False):
     """Return a trial whose multi-turn answer is wrong, or was never given."""
     said = ("What brings you in?", "I have a cough.", "Is there anything else?", reply, "**Final Diagnosis:** Eczema")
-    believed = [Probed(turn=1, differential=(("Pneumonia", 0.6), ("Asthma", 0.4))),
-                Probed(turn=3, differential=(("Asthma", 0.8), ("Pneumonia", 0.2)))]  # fmt: skip
+    believed = [
+        Probed(turn=1, differential=(("Pneumonia", 0.6), ("Asthma", 0.4))),
+        Probed(turn=3, differential=(("Asthma", 0.8), ("Pneumonia", 0.2))),
+    ]
     stream = [
         *(Utterance(turn=n, role="patient" if n % 2 else "doctor", text=text) for n, text in enumerate(said)),
-        *(believed if probes else []), Ended(reason="final_diagnosis", doctor_turns=2),
-        answered("vignette", "frq"), graded(vignette, "vignette", "frq"),
-        *([invalid("provider_error")] if failed else [answered(), graded("incorrect")]), Finished(),
-    ]  # fmt: skip
+        *(believed if probes else []),
+        Ended(reason="final_diagnosis", doctor_turns=2),
+        answered("vignette", "frq"),
+        graded(vignette, "vignette", "frq"),
+        *([invalid("provider_error")] if failed else [answered(), graded("incorrect")]),
+        Finished(),
+    ]
     return a_trial(stream, trial_id=f"{run}/{case}", run_id=run, case_key=f"ours/{case}")
 
 
-@pytest.fixture
-def filled(database: Path) -> Iterator[Store]:
+def store_wrong_answers(store: Store) -> None:
     """Four wrong answers after a conversation, each for another reason.
 
     The first model never asked in one case, and in the other the patient named the diagnosis; the second fails on the
     vignette too, and in the other case its provider failed.
     """
-    store = Store(database)
-    cases = [a_case(n, profile=FACTS, vignette="A smoker with a cough.", answer="Pneumonia", synonyms=(),
-                    specialty=("Dermatology", "Cardiology")[n - 1]) for n in (1, 2)]  # fmt: skip
+    cases = [
+        a_case(
+            n,
+            profile=FACTS,
+            vignette="A smoker with a cough.",
+            answer="Pneumonia",
+            synonyms=(),
+            specialty=("Dermatology", "Cardiology")[n - 1],
+        )
+        for n in (1, 2)
+    ]
     lines = {
         "a": [_trial("a", 1, "No, doctor.", "correct"), _trial("a", 2, LEAK, "correct")],
-        "b": [_trial("b", 1, "No, doctor.", "incorrect", probes=True),
-              _trial("b", 2, "No, doctor.", "correct", failed=True)],
-    }  # fmt: skip
+        "b": [
+            _trial("b", 1, "No, doctor.", "incorrect", probes=True),
+            _trial("b", 2, "No, doctor.", "correct", failed=True),
+        ],
+    }
     for run, held in lines.items():
         write_journal(store.journals, run, a_header(run, cases, doctor=f"openai/{run}", arms=ARMS), *held)
     fold(store)
-    yield store
+
+
+@pytest.fixture
+def filled(database: Path) -> Iterator[Store]:
+    yield copy_of(store_wrong_answers, database.parent)
     for known in list(work._KNOWN.values()):
         known.join(20)
 
@@ -115,18 +134,16 @@ def test_conversations_are_marked_by_a_button(filled: Store, open_page: Open) ->
 def test_each_wrong_answer_has_its_cause(filled: Store, open_page: Open) -> None:
     measure_missing(filled, LEDGER)
     app = settled(open_page("failures"))
-    shares = {(r["Model"], r["Cause"]): (r["Answers"], r["Wrong in all"], r["Excluded"])
-              for r in table(app, "Wrong in all").to_dict("records")}  # fmt: skip
+    shares = {
+        (r["Model"], r["Cause"]): (r["Answers"], r["Wrong in all"], r["Excluded"])
+        for r in table(app, "Wrong in all").to_dict("records")
+    }
     assert shares["openai/a", "Doctor: never asked"] == (1, 2, 0)
     assert shares["openai/a", "Patient"] == (1, 2, 0)
     assert shares["openai/b", "Doctor: concluded wrongly"] == (1, 1, 0)
     assert shares["openai/b", "Provider"] == (0, 1, 1)
     bars = {bar["name"]: bar["x"] for bar in charts(app)[0]["data"]}
-    assert bars == {
-        "Doctor: never asked": [0.5, 0.0],
-        "Doctor: concluded wrongly": [0.0, 1.0],
-        "Patient": [0.5, 0.0],
-    }
+    assert bars == {"Doctor: never asked": [0.5, 0.0], "Doctor: concluded wrongly": [0.0, 1.0], "Patient": [0.5, 0.0]}
     assert "openai/b 1" in words(app).replace("\\", ""), "what the provider spoiled is said to be excluded"
 
 
@@ -148,8 +165,8 @@ def test_an_answer_is_shown_with_the_message_to_look_at(filled: Store, open_page
     assert [m.avatar for m in app.chat_message]
     assert LEAK in shown
     links = {link.proto.label: link.proto.query_string for link in app.get("page_link")}
-    assert "trial=a%2F2" in links["The whole conversation"]
-    assert "trial=a%2F2" in links["Open it in the case debugger"]
+    assert "trial=a%2F2" in links["Read the transcript"]
+    assert "trial=a%2F2" in links["Open in the case debugger"]
 
 
 def test_accuracy_without_the_patients_waits_for_all_marks(
@@ -161,7 +178,7 @@ def test_accuracy_without_the_patients_waits_for_all_marks(
     app = settled(open_page("failures"))
     assert trouble(app) == []
     assert "Shown once every conversation in view is marked: 3 are not." in words(app)
-    assert "Left out, not marked yet: 3 answers" in words(app)
+    assert "Left out, not marked yet: 3 answers" in words(app).replace("\\", "")
     assert [r["Answers"] for r in table(app, "Wrong in all").to_dict("records") if r["Answers"]] == [1]
 
 
@@ -239,6 +256,20 @@ def test_filters_stand_in_the_address(filled: Store, open_page: Open) -> None:
     assert {r["Cause"] for r in table(app, "Wrong in all").to_dict("records") if r["Answers"]} == {"Patient"}
 
 
+def test_after_a_change_of_filters_the_answers_are_those_that_are_named(filled: Store, open_page: Open) -> None:
+    measure_missing(filled, LEDGER)
+    chosen = {"failures_model": "openai/b", "failures_answer": "b/1|multi_turn:frq"}
+    app = settled(open_page("failures", failures_cause="Doctor: concluded wrongly", **chosen))
+    assert app.chat_message
+    app.multiselect(key="models").set_value(["openai/a"]).run()
+    listed = table(settled(app), "Why")
+    assert app.selectbox(key="failures_model").value == "openai/a"
+    assert set(listed["Model"]) == {"openai/a"}
+    cause = app.selectbox(key="failures_cause")
+    assert set(listed["Cause"]) == {cause.format_func(cause.value)}
+    assert not app.chat_message
+
+
 def test_topics_that_never_came_up(filled: Store, open_page: Open) -> None:
     measure_missing(filled, LEDGER)
     app = open_page("failures", failures_tab="Never asked", failures_specialties="Dermatology")
@@ -252,8 +283,9 @@ def test_topics_that_never_came_up(filled: Store, open_page: Open) -> None:
     assert "openai/a 1, openai/b 1" in words(app).replace("\\", "")
     asked = open_page("failures", failures_tab="Never asked", failures_facts="Asked")
     assert {(r["Topic"], r["Share"]) for r in table(asked, "Topic").to_dict("records")} == {
-        ("Chief complaint", 1.0), ("Social history", 0.0)
-    }  # fmt: skip
+        ("Chief complaint", 1.0),
+        ("Social history", 0.0),
+    }
 
 
 def test_belief_of_probed_conversations(filled: Store, open_page: Open) -> None:

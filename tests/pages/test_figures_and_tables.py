@@ -8,17 +8,24 @@ import pytest
 
 from core.measures.accuracy import AccuracyRow
 from core.store.queries.conversations import Conversation
-from pages.parts import run_view
-from pages.parts.look import QUESTION_COLOUR
-from pages.parts.run_figures import accuracy_chart
+from pages.kit.campaigns import accuracy_chart
+from pages.kit.look import QUESTION_COLOUR
+from pages.live import recent_table
+from pages.runs import page as run_view
 
 
 def row(format_: str, question_type: str, mean: float | None, ci: tuple | None = None, **more) -> AccuracyRow:
     low, high = ci or (None, None)
     return AccuracyRow(
-        model="reference/bayes", format=format_, question_type=question_type, group=None, mean=mean, ci_low=low,
-        ci_high=high, **{"n_cases": 10, "n_trials": 50, "n_excluded": 0, **more},
-    )  # fmt: skip
+        model="reference/bayes",
+        format=format_,
+        question_type=question_type,
+        group=None,
+        mean=mean,
+        ci_low=low,
+        ci_high=high,
+        **{"n_cases": 10, "n_trials": 50, "n_excluded": 0, **more},
+    )
 
 
 ROWS = [
@@ -73,26 +80,43 @@ def test_the_table_has_plain_heads_and_every_row() -> None:
 
 def talk(**changes) -> Conversation:
     given = {
-        "trial_id": "t", "run_id": "r", "doctor": "d", "patient": "p", "case_key": "library/c-1", "dataset": "library",
-        "specialty": "Cardiology", "trial": 0, "status": "complete", "end_reason": "no_question", "doctor_turns": 3,
-        "failure": None, "answer": "Lipoma", "finished_at": time.time(),
+        "trial_id": "t",
+        "run_id": "r",
+        "doctor": "d",
+        "patient": "p",
+        "case_key": "library/c-1",
+        "dataset": "library",
+        "specialty": "Cardiology",
+        "trial": 0,
+        "status": "complete",
+        "end_reason": "no_question",
+        "doctor_turns": 3,
+        "failure": None,
+        "answer": "Lipoma",
+        "finished_at": time.time(),
         "verdicts": {"multi_turn:frq": "correct", "vignette:mcq": "incorrect", "exam_only:frq": "correct"},
-    }  # fmt: skip
+    }
     return Conversation(**{**given, **changes})
 
 
 def test_conversations_are_listed_in_words() -> None:
     table = run_view.conversations_table([talk(), talk(trial=1, end_reason=None, doctor_turns=None, verdicts={})])
     assert list(table.columns) == [
-        "Case", "Specialty", "Trial", "Right answer", "Vignette · Multiple choice", "Multi-turn · Free response",
-        "Doctor's turns", "Ended by",
-    ]  # fmt: skip
+        "Case",
+        "Specialty",
+        "Trial",
+        "Right answer",
+        "Vignette · Multiple choice",
+        "Multi-turn · Free response",
+        "Doctor's turns",
+        "Ended by",
+    ]
     assert list(table["Trial"]) == [1, 2]
     assert list(table["Ended by"]) == ["No question", "No conversation"]
     assert list(table["Multi-turn · Free response"]) == ["Correct", "–"]
 
 
 def test_watched_consultations_are_listed_with_their_verdicts() -> None:
-    table = run_view.recent_table([talk(finished_at=0.0)])
+    table = recent_table([talk(finished_at=0.0)])
     assert table["When"][0] == "1970-01-01 00:00"
     assert table["Verdicts"][0].startswith("Multi-turn · Free response: Correct")

@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, write_journal
-from tests.support.campaigns import stop_all
+from tests.support.campaigns import full, stop_all
 from tests.support.pages import button, has_button, run_until, trouble, words
 
 START = "Start the consultation"
@@ -60,8 +60,9 @@ def test_the_form_shows_the_frameworks_own_options_and_no_others(title: str, own
 def test_options_of_a_model_are_asked_beside_a_model_only(open_page: Open) -> None:
     app = open_page("runs", runs_protocol="Consultation")
     before = asked(app)
-    app.selectbox(key="runs_doctor").set_value("openai/gpt-4o").run()
-    assert asked(app) - before == {"runs_temperature", "runs_max_tokens", "runs_doctor_prompt", "runs_effort"}
+    full(app.selectbox(key="runs_doctor").set_value("openai/gpt-4o").run())
+    of_a_model = {"runs_temperature", "runs_max_tokens", "runs_doctor_prompt", "runs_effort", "runs_size"}
+    assert asked(app) - before == of_a_model
     assert trouble(app) == []
 
 
@@ -103,7 +104,7 @@ def test_a_history_is_taken_live_and_forked(open_page: Open) -> None:
     assert fork.number_input(key=f"{place}_max_questions").value == 10
     fork.selectbox(key=f"{place}_turn").set_value(2).run()
     fork.text_area(key=f"{place}_text_2").set_value("It began three days ago.").run()
-    button(fork, "Run on").click().run()
+    button(fork, "Go on from here").click().run()
     assert trouble(fork) == []
     branch = query(fork, "trial")
     fork.segmented_control(key=f"speed_{branch}").set_value("At once").run()
@@ -154,10 +155,13 @@ def test_a_person_is_the_clinical_staff_with_the_results_before_its_eyes(open_pa
 
 def test_two_patients_are_offered_where_a_patient_has_a_persona(open_page: Open) -> None:
     modes = {
-        title: next(group.options for group in open_page("live", live_protocol=title).get("button_group")
-                    if group.key == "live_mode")
+        title: next(
+            group.options
+            for group in open_page("live", live_protocol=title).get("button_group")
+            if group.key == "live_mode"
+        )
         for title in ("CRAFT-MD", "AutoMedic")
-    }  # fmt: skip
+    }
     assert [len(offered) for offered in modes.values()] == [3, 2]
 
 

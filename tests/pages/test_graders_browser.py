@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from core.store.database import Store
 from tests.core.measures.graders.graded import three_graders
-from tests.support.dashboard import IN_CHROMIUM, NARROW, Dashboard, scrolls_sideways, serving, settle
+from tests.support.dashboard import IN_CHROMIUM, NARROW, Dashboard, scrolls_sideways, settle
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
-from tests.support.browsing import watched
+from tests.support.browsing import visiting
 
 pytestmark = IN_CHROMIUM
 
 
 @pytest.fixture
-def dashboard(tmp_path: Path) -> Iterator[Dashboard]:
-    three_graders(Store(tmp_path / "anamnesis.duckdb"))
-    with serving(tmp_path) as served:
-        yield served
-
-
-@pytest.fixture
-def page(dashboard: Dashboard) -> Iterator[Page]:
-    with watched(dashboard, "/graders") as page:
-        yield page
+def page(browser: Browser, dashboard: Dashboard) -> Iterator[Page]:
+    three_graders(Store(dashboard.database))
+    with visiting(browser, dashboard) as visitors:
+        yield visitors.open("graders")
 
 
 def test_from_the_matrix_to_an_answer_and_a_link_reopens_it(page: Page, dashboard: Dashboard) -> None:

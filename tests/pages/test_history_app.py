@@ -30,6 +30,7 @@ from tests.core.store.builders import (
     write_journal,
 )
 from tests.support.pages import button, has_button, run_until, trouble, words
+from tests.support.stores import copy_of
 
 Open = Callable[..., AppTest]
 ARMS = [("multi_turn", "mcq")]
@@ -46,23 +47,27 @@ def a_talk(run: str, case: Case, said: Sequence[Turn], *, right: bool):
     stream = [
         *(Utterance(turn=i, role=turn.role, text=turn.text) for i, turn in enumerate(said)),
         *([Ended(reason="final_diagnosis", doctor_turns=1)] if said else []),
-        answered("multi_turn", "mcq"), graded("correct" if right else "incorrect", "multi_turn", "mcq"),
-        graded("incorrect", "multi_turn", "mcq", rule="mcq_strict"), Finished(),
-    ]  # fmt: skip
+        answered("multi_turn", "mcq"),
+        graded("correct" if right else "incorrect", "multi_turn", "mcq"),
+        graded("incorrect", "multi_turn", "mcq", rule="mcq_strict"),
+        Finished(),
+    ]
     return a_trial(stream, trial_id=f"{run}/{number}/0", run_id=run, case_key=case.case_key, trial=0)
 
 
-@pytest.fixture
-def stored(database: Path) -> Store:
+def store_two_doctors(store: Store) -> None:
     """Doctor a asks one question of each patient and is right; doctor b asks nothing and is wrong."""
-    store = Store(database)
     for run, doctor, said, right in (("a", "openai/a", COUGH, True), ("b", "openai/b", HASTY, False)):
         header = a_header(run, CASES, doctor=doctor, arms=ARMS, trials=1)
         write_journal(store.journals, run, header, *(a_talk(run, case, said, right=right) for case in CASES))
     fold(store)
     for case in CASES:
         save_items(store, case, ItemSet(COUGH_ITEMS, "openai/profiler"))
-    return store
+
+
+@pytest.fixture
+def stored(database: Path) -> Store:
+    return copy_of(store_two_doctors, database.parent)
 
 
 @pytest.fixture
@@ -113,7 +118,8 @@ def test_conversations_are_measured_by_a_button(stored: Store, open_page: Open) 
 
 
 def test_the_table_has_the_figures_of_the_conversations(filled: Store, open_page: Open) -> None:
-    table = rows_of(open_page("history"), "Accuracy")
+    app = open_page("history")
+    table = rows_of(app, "Accuracy")
     a, b = table.loc["openai/a"], table.loc["openai/b"]
     # "cough": the patient says 4 of the 8 words of the values, in 5 words; the question 1 of the 4 of the keys, in 5
     assert (a["Patient recall"], a["Patient precision"]) == pytest.approx((4 / 8, 4 / 5))
@@ -125,13 +131,21 @@ def test_the_table_has_the_figures_of_the_conversations(filled: Store, open_page
     assert (a["Accuracy"], b["Accuracy"]) == (1, 0)
     assert (a["From"], a["Cases"], a["Conversations"], a["Broke off"]) == ("CRAFT-MD, run here", 2, 2, 0)
     assert table.loc["Vicuna", "From"] == "published, MedQA"
+    uncovered = rows_of(app, "Share right")
+    assert list(uncovered.loc["openai/a", ["Patient recall from", "Right", "Wrong"]]) == [0.5, 2, 0]
+    assert list(uncovered.loc["openai/b", ["Patient recall from", "Right", "Wrong"]]) == [0, 0, 2]
+    bars = chart(app, "Share of the conversations of this third")
+    assert (bars["Answer right"]["text"], bars["Answer wrong"]["text"]) == (["2", ""], ["", "2"])
 
 
 def test_the_strict_rule_and_filters_stand_in_the_address(filled: Store, open_page: Open) -> None:
     app = open_page(
-        "history", history_rule="Exactly one choice named", history_doctors="openai/a",
-        history_specialties="Cardiology", history_published="Sample exam",
-    )  # fmt: skip
+        "history",
+        rule="Exactly one choice named",
+        models="openai/a",
+        specialties="Cardiology",
+        history_published="Sample exam",
+    )
     assert trouble(app) == []
     table = rows_of(app, "Accuracy")
     assert list(table.index[:2]) == ["openai/a", "Upper bound"]
@@ -172,6 +186,8 @@ def test_curves_order_and_groups(filled: Store, open_page: Open) -> None:
     assert curve["y"] == pytest.approx([1 / 8] * 10 + [4 / 8])
     assert curve["x"] == pytest.approx([i / 10 for i in range(11)])
     assert "openai/a, interval" in chart(app, "Patient recall")
+    # opening: 1 of its 2 words is among the 8; at the end 4 of 5 are
+    assert chart(app, "Patient F1")["openai/a"]["y"] == pytest.approx([0.2] * 10 + [8 / 13])
     order = rows_of(app, "First told at")
     onset = order[(order.index == "openai/a") & (order["Topic"] == "Onset")].iloc[0]
     assert (onset["First told at"], onset["Told in"], onset["Cases with the topic"]) == (1, 1, 2)
@@ -225,13 +241,15 @@ def test_a_case_opens_its_conversation_items_and_ledger(filled: Store, open_page
 def test_filters_that_leave_nothing_say_so(filled: Store, open_page: Open) -> None:
     other = a_case(9, case_key="theirs/9", dataset="theirs", specialty="Cardiology")
     write_journal(
-        filled.journals, "t", a_header("t", [other], doctor="openai/t", arms=ARMS, case_set="theirs"),
+        filled.journals,
+        "t",
+        a_header("t", [other], doctor="openai/t", arms=ARMS, case_set="theirs"),
         a_talk("t", other, COUGH, right=True),
-    )  # fmt: skip
+    )
     fold(filled)
-    app = open_page("history", history_cases="theirs")
+    app = open_page("history", cases="theirs")
     assert trouble(app) == []
     assert list(rows_of(app, "Accuracy").index[:2]) == ["openai/t", "Upper bound"], "other cases are not mixed in"
     assert "1 conversation is not measured yet" in words(app)
-    app = open_page("history", history_tab="Comparison", history_cases="theirs")
+    app = open_page("history", history_tab="Comparison", cases="theirs")
     assert "A comparison needs two doctors" in words(app)

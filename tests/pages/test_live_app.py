@@ -16,8 +16,8 @@ from core.frameworks.base import Campaign
 from core.frameworks.craftmd import Settings
 from core.live.session import Session
 from core.live.start import one_case, start_consultation
-from pages.parts import live_sessions
-from pages.parts.live_sessions import Shown
+from pages.kit import sessions as live_sessions
+from pages.kit.sessions import Shown
 from tests.core.store.builders import a_stream
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import running
@@ -53,9 +53,13 @@ def test_a_first_visitor_finds_a_chosen_case_and_one_enabled_start_button(open_p
     assert not app.dataframe  # nothing was watched before, so no empty list
 
 
-def test_the_address_without_a_path_leads_to_live(database: Path) -> None:
+def test_the_address_without_a_path_is_home_and_that_of_a_trial_leads_to_live(database: Path) -> None:
     app = AppTest.from_file(str(paths.ROOT / "app.py"), default_timeout=60).run()
-    assert [title.value for title in app.title] == ["Live consultation"]
+    assert [title.value for title in app.title] == ["Anamnesis"]
+    app = AppTest.from_file(str(paths.ROOT / "app.py"), default_timeout=60)
+    app.query_params["trial"] = "of-an-earlier-version"
+    assert [title.value for title in app.run().title] == ["Live consultation"]
+    assert "This consultation is not stored here" in words(app)
 
 
 def test_start_runs_to_the_verdict_and_is_listed_afterwards(open_page: Open) -> None:

@@ -12,11 +12,12 @@ from streamlit.testing.v1 import AppTest
 
 from core.errors import UsageError
 from core.events import CallRecord, Finished
+from core.live import start as live_start
 from core.live.session import Session
 from core.store.database import Store
 from core.store.fold import fold
-from pages.parts import live_sessions, live_setup
-from pages.parts.live_panels import cost_of
+from pages.kit import sessions as live_sessions
+from pages.kit.watched import cost_of
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, write_journal
 from tests.support.fake_provider import running
 from tests.support.pages import button, has_button, run_until, trouble, words
@@ -72,8 +73,9 @@ def test_a_stored_pair_is_named_by_what_sets_its_sides_apart(database: Path, ope
     assert trouble(app) == []
     assert heads(app) == [r"openai\/a", r"openai\/b"]
     assert heads(open_page("live", trial="a", beside="c")) == [
-        r"Patient\: plain", r"Patient\: anxious, basic language \(A\)"
-    ]  # fmt: skip
+        r"Patient\: plain",
+        r"Patient\: anxious, basic language \(A\)",
+    ]
 
 
 def test_playing_a_pair_again_keeps_its_address_and_what_can_be_taken_away(
@@ -105,8 +107,9 @@ def test_two_doctors_meet_one_patient(open_page: Open) -> None:
             session.join(30)
     assert trouble(app) == []
     assert [(s.meta["doctor"], s.meta["patient"]) for s in sessions] == [
-        ("reference/bayes", "openai/mine"), ("openai/mine", "openai/mine"),
-    ]  # fmt: skip
+        ("reference/bayes", "openai/mine"),
+        ("openai/mine", "openai/mine"),
+    ]
 
 
 def test_a_stopped_pair_can_be_taken_away_although_it_is_not_stored(
@@ -152,7 +155,7 @@ def test_where_the_second_cannot_start_the_first_does_not_go_on_unseen(
     open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[Session] = []
-    real = live_setup.start_consultation
+    real = live_start.start_consultation
 
     def only_once(*given: Any, **more: Any) -> Session:
         if started:
@@ -160,7 +163,7 @@ def test_where_the_second_cannot_start_the_first_does_not_go_on_unseen(
         started.append(real(*given, **more))
         return started[0]
 
-    monkeypatch.setattr(live_setup, "start_consultation", only_once)
+    monkeypatch.setattr(live_start, "start_consultation", only_once)
     app = open_page("live", live_mode="Two doctors")
     button(app, "Start both consultations").click().run()
     assert [error.value for error in app.error] == [r"The second one cannot start\."]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from core.events import EndReason, Rule, Verdict
 from core.export.visible import in_order
-from pages.parts import look
+from pages.kit import look
 
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 HARMLESS = {
@@ -27,8 +27,7 @@ HARMLESS = {
 }
 # What the page's renderer makes of finished text, after Markdown was read: links, addresses, icons, arrows
 LATE = re.compile(
-    r"(https?://|www(?=\.))[-.\w]+|(?<![\w])[-.\w+]+@[-\w]+(\.[-\w]+)+|:(material/\w+|[\w+-]+):|->|<-|--|>=|<=|~=",
-    re.I,
+    r"(https?://|www(?=\.))[-.\w]+|(?<![\w])[-.\w+]+@[-\w]+(\.[-\w]+)+|:(material/\w+|[\w+-]+):|->|<-|--|>=|<=|~=", re.I
 )
 SNIPPETS = [
     "[a](http://b.c)", "![a](http://b.c/d.png)", "<img src=x onerror=alert(1)>", "<b>", "&lt;", "&#60;script&#62;",
@@ -44,7 +43,6 @@ def flat(tokens: list[Token]) -> list[Token]:
     return [inner for token in tokens for inner in (token, *flat(token.children or []))]
 
 
-@settings(max_examples=400, deadline=None)
 @given(TEXTS)
 @example("Hello\n===")
 @example("first\n\n    code")
@@ -58,7 +56,6 @@ def test_nothing_in_a_text_becomes_markup(text: str) -> None:
     assert not LATE.search(runs)
 
 
-@settings(max_examples=400, deadline=None)
 @given(TEXTS)
 def test_every_letter_of_a_text_is_still_there(text: str) -> None:
     tokens = flat(MARKDOWN.parse(look.plain(text)))

@@ -11,12 +11,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.datasets.select import select
+from core.figures.histogram import histogram
 from core.jobs.completing import Options, complete_cases
-from core.measures.memorisation import ModelRow, halves
+from core.measures.memorisation import halves
 from core.models.registry import load_registry
-from core.stats.intervals import NOTHING
 from core.store.database import Store
-from pages.parts.memorisation_charts import histogram
 from tests.support.fake_provider import running
 from tests.support.pages import button, run_until, trouble, words
 
@@ -58,16 +57,15 @@ def test_a_flagged_case_stands_beside_the_original_and_replies_are_only_text(ope
     assert list(models["Flagged"]) == [1]
     assert list(models["Cases"]) == [len(CASES)]
     assert "similarity 1\\.000" in words(app) or "similarity 1.000" in words(app)
-    app.session_state["memorisation_rows"] = {"selection": {"rows": [1], "columns": []}}
-    app.run()
+    second = next(frame.value for frame in app.dataframe if "Completion" in frame.value.columns)["Case"][1]
+    app = open_page("memorisation", memorisation_case=second)
     assert "\\<b\\>no idea" in words(app)
 
 
 @pytest.mark.parametrize("models", [1, 3])
 def test_the_histogram_counts_shares_of_each_models_cases(models: int) -> None:
-    rows = [ModelRow(f"m{i}", 4, 0, 1, NOTHING, 0.5, (3, *[0] * 18, 1)) for i in range(models)]
-    names = {row.model: row.model for row in rows}
-    figure = histogram(rows, names, dict.fromkeys(names, "#000000"))
+    counts = {f"m{i}": (3, *[0] * 18, 1) for i in range(models)}
+    figure = histogram(counts, {m: m for m in counts}, dict.fromkeys(counts, "#000000"), "Similarity", "cases")
     traces = json.loads(figure.to_json())["data"]
     assert len(traces) == models
     for trace in figure.data:

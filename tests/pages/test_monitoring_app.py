@@ -18,16 +18,17 @@ CASES = 12
 
 def _version(store: Store, doctor: str, right: int) -> None:
     """Store a run in which the first ``right`` of the cases are answered correctly, one trial each."""
-    header = a_header(
-        doctor, [a_case(n) for n in range(CASES)], doctor=doctor, trials=1, arms=[("multi_turn", "frq")]
-    )  # fmt: skip
+    header = a_header(doctor, [a_case(n) for n in range(CASES)], doctor=doctor, trials=1, arms=[("multi_turn", "frq")])
     lines: list[TrialLine] = [
         a_trial(
             [answered(), graded("correct" if n < right else "incorrect")],
-            trial_id=f"{doctor}-{n}", run_id=doctor, case_key=f"ours/{n}", trial=0,
+            trial_id=f"{doctor}-{n}",
+            run_id=doctor,
+            case_key=f"ours/{n}",
+            trial=0,
         )
         for n in range(CASES)
-    ]  # fmt: skip
+    ]
     write_journal(store.journals, doctor.replace("/", "-"), header, *lines)
 
 
@@ -35,8 +36,9 @@ def test_a_first_visitor_sees_the_published_versions_and_what_to_do(open_page: C
     app = open_page("monitoring")
     assert not trouble(app)
     assert "import craftmd" in words(app)
-    (figure,) = app.get("plotly_chart")
-    assert "published" in figure.proto.spec
+    wide, narrow = app.get("plotly_chart")
+    assert "published" in wide.proto.spec
+    assert "published" in narrow.proto.spec
     table = app.dataframe[0].value
     row = table[(table["Format"] == "Vignette") & (table["Question"] == "Multiple choice")].iloc[0]
     assert (row["Mistral v1 7B"], row["Mistral v2 7B"], row["Difference"]) == (0.441, 0.637, 0.196)
@@ -60,17 +62,17 @@ def test_means_that_are_not_those_of_the_bars_are_explained(database: Path, open
     """Of four cases the old version has no answer to the last, which the new has right: 3/4, or 2/3 without it."""
     store = Store(database)
     for doctor, verdicts in (("openai/old", (True, False, False, None)), ("openai/new", (True, True, False, True))):
-        header = a_header(
-            doctor, [a_case(n) for n in range(4)], doctor=doctor, trials=1, arms=[("multi_turn", "frq")]
-        )  # fmt: skip
+        header = a_header(doctor, [a_case(n) for n in range(4)], doctor=doctor, trials=1, arms=[("multi_turn", "frq")])
         lines = [
             a_trial(
-                [invalid("ungradable")] if right is None
-                else [answered(), graded("correct" if right else "incorrect")],
-                trial_id=f"{doctor}-{n}", run_id=doctor, case_key=f"ours/{n}", trial=0,
+                [invalid("ungradable")] if right is None else [answered(), graded("correct" if right else "incorrect")],
+                trial_id=f"{doctor}-{n}",
+                run_id=doctor,
+                case_key=f"ours/{n}",
+                trial=0,
             )
             for n, right in enumerate(verdicts)
-        ]  # fmt: skip
+        ]
         write_journal(store.journals, doctor.replace("/", "-"), header, *lines)
     fold(store)
     app = open_page("monitoring")
@@ -88,3 +90,9 @@ def test_one_version_is_not_enough(open_page: Callable[..., AppTest]) -> None:
     app.multiselect(key="monitoring_versions").set_value(["mistral_v1_7b"]).run()
     assert "at least two versions" in words(app)
     assert not trouble(app)
+
+
+def test_links_of_former_versions_open_as_before(open_page: Callable[..., AppTest]) -> None:
+    app = open_page("monitoring", monitoring_rule="Exactly one choice", monitoring_correction="Benjamini–Hochberg")
+    assert not trouble(app)
+    assert (app.selectbox(key="rule").value, app.selectbox(key="correction").value) == ("mcq_strict", "bh")

@@ -12,13 +12,11 @@ from streamlit.testing.v1 import AppTest
 
 from core.measures.experts.workbooks import FILES
 from core.measures.missing import measure_missing
-from core.measures.patients.figures import PatientRate, patient_rates
+from core.measures.patients.rates import patient_rates
 from core.measures.patients.rules import ABOUT, PATIENT_MARKS
-from core.stats.intervals import Interval
 from core.store.database import Store
-from core.store.queries.patients import Mark
-from pages.parts.patients_charts import rates_chart
-from pages.parts.patients_conversation import marked_at
+from pages.kit.conversation import Passage, marked_at
+from pages.patients.rates import rates_chart
 from tests.core.measures.patients.patient_talks import stored
 from tests.core.measures.patients.test_patients_against_experts import ROWS, put, workbook
 from tests.support.pages import button, has_button, run_until, trouble, words
@@ -50,7 +48,7 @@ def test_an_empty_page_says_what_to_do(open_page: Open) -> None:
 def test_what_is_unmarked_is_marked_on_demand(database: Path, open_page: Open) -> None:
     stored(database)
     app = open_page("patients")
-    assert "**4 conversations are not marked yet**" in words(app)
+    assert "**4 conversations are not marked yet:**" in words(app)
     assert "No marked conversation fits" in words(app)
     button(app, "Mark them").click().run()
     run_until(app, lambda app: bool(app.dataframe))
@@ -121,7 +119,6 @@ def test_hits_are_found_by_words_and_nonsense_in_the_address_does_no_harm(store:
     app = open_page("patients", patients_tab="Hits", patients_words="gone", patients_hit="gone|x", patients_page="²")
     assert trouble(app) == []
     assert "No hit fits" in words(app)
-    assert "The conversation in this address is not stored here." in words(app)
 
 
 def test_beside_the_experts(store: Store, open_page: Open) -> None:
@@ -148,8 +145,8 @@ def test_every_rule_is_stated(store: Store, open_page: Open) -> None:
 
 def test_marks_that_overlap_run_together_and_markup_stays_text() -> None:
     text = "I *have* eczema/rash here"
-    marks = [Mark(1, "medical_term", "eczema", 9, 15, ""), Mark(1, "leak", "zema/rash", 11, 20, "")]
-    assert marked_at(text, marks) == r"I \*have\* :orange-background[**eczema**]:orange-background[**\/rash**] here"
+    passages = [Passage(9, 15, "Medical terms"), Passage(11, 20, "Leak")]
+    assert marked_at(text, passages) == r"I \*have\* :orange-background[**eczema**]:orange-background[**\/rash**] here"
 
 
 def test_a_figure_has_a_line_for_each_kind_or_each_group(store: Store) -> None:
@@ -162,9 +159,3 @@ def test_a_figure_has_a_line_for_each_kind_or_each_group(store: Store) -> None:
     assert by_kind.data[1].x == (0.0, 1.0)
     by_group = rates_chart(rows[::2], names, colours, by_group=True, dark=True)
     assert list(by_group.layout.yaxis.ticktext) == ["One", "Two"]
-
-
-def test_what_was_not_looked_at_is_not_drawn() -> None:
-    nan = float("nan")
-    row = PatientRate("m1", "", "craftmd", "leak", 0, 0, 0, nan, Interval(nan, nan), 0, 0, nan, Interval(nan, nan))
-    assert len(rates_chart([row], {("m1", "", "craftmd"): "One"}, {("m1", "", "craftmd"): "#0072B2"}).data) == 0

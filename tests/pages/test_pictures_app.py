@@ -71,9 +71,7 @@ def test_an_address_is_text_and_a_case_without_picture_has_none(skin: list[Case]
 
 
 @pytest.mark.parametrize("change", ["gone", "changed"])
-def test_a_picture_whose_file_is_no_longer_there_is_a_sentence(
-    skin: list[Case], open_page: Open, change: str
-) -> None:  # fmt: skip
+def test_a_picture_whose_file_is_no_longer_there_is_a_sentence(skin: list[Case], open_page: Open, change: str) -> None:
     file = skin[0].images[0].path
     file.unlink() if change == "gone" else file.write_bytes(a_picture("black"))
     app = open_page("data", dataset="skin", case="skin/c1")
@@ -134,9 +132,7 @@ def pictures_asked(app: AppTest, key: str) -> bool:
 
 
 @pytest.mark.parametrize("page", ["live", "runs", "debugger"])
-def test_pictures_are_asked_for_where_a_model_could_be_shown_them(
-    skin: list[Case], open_page: Open, page: str
-) -> None:  # fmt: skip
+def test_pictures_are_asked_for_where_a_model_could_be_shown_them(skin: list[Case], open_page: Open, page: str) -> None:
     name = {"debugger": "debug"}.get(page, page)
     app = open_page(page, **{f"{name}_dataset": "skin", "case": "skin/c1"})
     app.selectbox(key=f"{name}_dataset").set_value("skin").run()
@@ -150,10 +146,10 @@ def test_pictures_are_asked_for_where_a_model_could_be_shown_them(
 
 def test_a_run_is_started_with_pictures_only_when_asked(
     skin: list[Case], open_page: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:  # fmt: skip
+) -> None:
     seen: list[FrameworkSettings] = []
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    monkeypatch.setattr("pages.parts.live_setup.start_consultation", _remember(seen))
+    monkeypatch.setattr("core.live.start.start_consultation", _remember(seen))
     app = open_page("live", live_dataset="skin", case="skin/c1")
     app.selectbox(key="live_doctor").set_value(MODEL).run()
     assert has_button(app, "Start the consultation")

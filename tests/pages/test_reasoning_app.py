@@ -18,8 +18,8 @@ from core.frameworks.craftmd import Settings
 from core.live.session import Session
 from core.store.database import Store
 from core.store.runs import header_of, runs
-from pages.parts import live_sessions
-from pages.parts.live_sessions import Shown
+from pages.kit import sessions as live_sessions
+from pages.kit.sessions import Shown
 from tests.core.store.builders import a_call, a_stream
 from tests.support.fake_provider import FakeProvider, running
 from tests.support.pages import button, run_until, trouble, words

@@ -10,17 +10,30 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.cli.app import main
+from core.measures.counterparts import PUBLICATIONS
 from core.measures.reproduce.release import Cell, Reproduction
-from pages.parts.reproduce_view import cells_table, overview
+from core.store.database import Store
+from pages.reproduce import cells_table, overview
+from tests.core.measures.graders.graded import three_graders
 from tests.support.pages import trouble, words
 
 
 def _cell(status: str, table: int = 1, **changes: object) -> Cell:
     given: dict[str, object] = {
-        "table": table, "quantity": "mean", "model": "gpt_3_5", "question_type": "mcq", "format": "vignette",
-        "specialty": None, "dataset": None, "arm_a": None, "arm_b": None, "published": 0.5, "printed": "0.5",
-        "recomputed": 0.5, "status": status,
-    }  # fmt: skip
+        "table": table,
+        "quantity": "mean",
+        "model": "gpt_3_5",
+        "question_type": "mcq",
+        "format": "vignette",
+        "specialty": None,
+        "dataset": None,
+        "arm_a": None,
+        "arm_b": None,
+        "published": 0.5,
+        "printed": "0.5",
+        "recomputed": 0.5,
+        "status": status,
+    }
     return Cell(**{**given, **changes})  # type: ignore[arg-type]
 
 
@@ -57,3 +70,28 @@ def test_every_attempted_cell_of_the_release_matches_or_is_a_misprint(
     shown = {metric.label: metric.value for metric in app.metric}
     assert shown["Differ"] == "0"
     assert int(shown["Match"].replace(",", "")) > 1_000
+
+
+def test_printed_figures_stand_there_on_an_empty_database_and_beside_ours(open_page: Callable[..., AppTest]) -> None:
+    for publication, figure in (
+        (PUBLICATIONS["paper"], "Multi-turn · Multiple choice"),
+        (PUBLICATIONS["preprint"], "Exam only · Multiple choice"),
+        (PUBLICATIONS["history"], "Patient recall"),
+    ):
+        app = open_page("reproduce", reproduce_tab="Beside ours", reproduce_published=publication)
+        assert not trouble(app)
+        table = next(frame.value for frame in app.dataframe if "Difference" in frame.value.columns)
+        assert figure in set(table["Figure"]), set(table["Figure"])
+        assert table["Published"].notna().all()
+        assert table["Ours"].isna().all()
+
+
+def test_an_own_model_stands_beside_the_printed_ones(database: Path, open_page: Callable[..., AppTest]) -> None:
+    three_graders(Store(database))
+    app = open_page("reproduce", reproduce_tab="Beside ours")
+    assert not trouble(app)
+    table = next(frame.value for frame in app.dataframe if "Difference" in frame.value.columns)
+    row = table[(table["Model"] == "GPT-4") & (table["Figure"] == "Multi-turn · Free response")].iloc[0]
+    assert row["Ours"].startswith("openai/")
+    assert not row["Same model"]
+    assert row["Difference"] == pytest.approx(row["Value"] - row["Published"])

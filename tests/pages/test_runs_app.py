@@ -20,7 +20,7 @@ from core.jobs.plan import find_header
 from core.journal import TrialLine, journal_path, read_lines
 from core.store.database import Store
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, as_released, write_journal
-from tests.support.campaigns import metrics, run_ids, stop_all
+from tests.support.campaigns import full, metrics, run_ids, stop_all
 from tests.support.fake_provider import running
 from tests.support.pages import button, has_button, run_until, trouble, words
 
@@ -72,21 +72,27 @@ def test_a_missing_key_disables_the_start_but_not_the_estimate(open_page: Open) 
     app.selectbox(key="runs_doctor").set_value("openai/gpt-4o").run()
     assert button(app, START).disabled
     assert "OPENAI_API_KEY" in words(app).replace("\\", "")
-    figures = metrics(app)
-    assert int(figures["Model calls"].replace(",", "")) > 1000
-    assert figures["Cost"].startswith("$")
-    assert figures["Cost"] != "$0.00"
+    # a pilot first: 20 cases, one trial, 4 arms; 7 questions, 7 replies, 4 answers, 2 free responses in 2 steps each
+    assert metrics(app)["Trials"] == "20"
+    assert metrics(app)["Answers"] == "80"
+    assert metrics(app)["Model calls"] == f"{20 * (7 + 7 + 4 + 2 * 2)}"
+    pilot = metrics(app)["Cost"]
+    figures = metrics(full(app))
+    assert figures["Trials"] == "300"
+    assert figures["Answers"] == f"{300 * 24:,}"
+    assert 0 < float(pilot.removeprefix("$")) < float(figures["Cost"].removeprefix("$"))
 
 
 def test_the_seats_show_who_sits_there_and_the_estimate_counts_them(open_page: Open) -> None:
     app = small(open_page("runs"), 2, 1)
     seats = ("runs_patient", "runs_grader", "runs_summariser")
     assert [app.selectbox(key=key).options[0] for key in seats] == [
-        "Default: Reference patient (rules, no model)", "Default: Reference grader (names and synonyms)",
+        "Default: Reference patient (rules, no model)",
+        "Default: Reference grader (names and synonyms)",
         "Default: Reference summariser (quotes the patient)",
-    ]  # fmt: skip
+    ]
     assert "Mind that" not in words(app)
-    app.selectbox(key="runs_doctor").set_value("openai/gpt-4o").run()
+    full(app.selectbox(key="runs_doctor").set_value("openai/gpt-4o").run())
     assert {app.selectbox(key=key).options[0] for key in seats} == {"Default: openai/gpt-4o (the doctor’s own model)"}
     # 2 trials: 7 questions and 24 answers each; 7 replies; 6 free responses in 2 steps, 6 of three in 3; a summary
     assert metrics(app)["Model calls"] == f"{2 * (7 + 24 + 7 + 6 * 2 + 6 * 3 + 1)}"
@@ -129,7 +135,7 @@ def test_a_model_plays_all_seats_of_the_campaign_that_the_form_starts(open_page:
         app = small(open_page("runs"), 1, 1)
         app.selectbox(key="runs_doctor").set_value("another model…").run()
         app.text_input(key="runs_doctor_other").set_value("openai/mine")
-        app.text_input(key="runs_base_url").set_value(provider.base_url).run()
+        full(app.text_input(key="runs_base_url").set_value(provider.base_url).run())
         button(app, START).click().run(timeout=120)
         run_until(app, lambda a: "Complete: 1 of 1" in words(a))
     header = find_header(run_ids()[0])
@@ -213,7 +219,7 @@ def test_the_patients_persona_goes_into_the_campaign(open_page: Open) -> None:
     app.selectbox(key="runs_memory").set_value("poor").run()
     assert not app.toggle, "the reference doctor shows its belief without being asked"
     button(app, START).click().run(timeout=120)
-    run_until(app, lambda a: "Complete: 1 of 1" in words(a))
+    run_until(app, lambda a: "**Persona**" in words(a))
     settings = find_header(run_ids()[0]).settings
     assert settings["persona"] == "anxious,poor"
     assert "probe" not in settings
@@ -223,7 +229,7 @@ def test_the_patients_persona_goes_into_the_campaign(open_page: Open) -> None:
 
 def test_a_probe_of_a_model_costs_a_call_a_question(open_page: Open) -> None:
     app = small(open_page("runs"), 2, 1)
-    app.selectbox(key="runs_doctor").set_value("openai/gpt-4o").run()
+    full(app.selectbox(key="runs_doctor").set_value("openai/gpt-4o").run())
     before = int(metrics(app)["Model calls"])
     app.toggle(key="runs_probe").set_value(True).run()
     assert int(metrics(app)["Model calls"]) - before == 2 * 7  # 2 conversations of 7 assumed questions
@@ -260,3 +266,25 @@ def test_only_campaigns_and_releases_are_listed(open_page: Open, database: Path)
     assert trouble(app) == []
     assert list(app.dataframe[0].value["Run"]) == ["release-run", "local-run"]
     assert "is not stored here" in words(open_page("runs", run="fork-run"))
+
+
+def test_a_run_is_named_tagged_noted_and_deleted(open_page: Open, database: Path) -> None:
+    store = Store()
+    cases = [a_case(n) for n in (1, 2)]
+    header = a_header("run-a", cases, doctor="openai/a")
+    trials = [a_trial(trial_id=f"run-a/{n}", run_id="run-a", trial=n) for n in (0, 1)]
+    write_journal(store.journals, "run-a", header, *trials)
+    app = open_page("runs")
+    assert "openai/a on" in words(app).replace("\\", "")
+    app.text_input(key="label_name_run-a").set_value("Short prompt")
+    app.text_area(key="label_note_run-a").set_value("Ten questions at most.")
+    button(app, "Save").click().run()
+    assert "Short prompt" in words(app)
+    assert "Ten questions at most" in words(app).replace("\\", "")
+    assert app.dataframe[0].value["Name"].tolist() == ["Short prompt"]
+    assert "With it go 2 trials" in words(app)
+    button(app, "Delete for good").click().run()
+    assert trouble(app) == []
+    assert "No run yet." in words(app)
+    with store.read() as cursor:
+        assert cursor.execute("SELECT count(*) FROM trials").fetchall() == [(0,)]

@@ -21,7 +21,7 @@ from core.store.database import Store
 from core.store.queries.conversations import conversations
 from core.store.selection import Selection
 from core.text.case_items import itemized
-from tests.support.campaigns import metrics, run_ids, stop_all
+from tests.support.campaigns import full, metrics, run_ids, stop_all
 from tests.support.pages import button, has_button, run_until, trouble, words
 
 START = "Start the campaign"
@@ -78,7 +78,7 @@ def test_the_form_asks_for_what_the_protocol_needs_and_no_more(form: AppTest) ->
 
 def test_the_estimate_counts_questions_replies_and_answers(form: AppTest) -> None:
     """A model asks 4 questions in each of 2 conversations, a model answers each task: 2 × 4 + 2 calls."""
-    form.selectbox(key=DOCTOR).set_value("openai/gpt-4o").run()
+    full(form.selectbox(key=DOCTOR).set_value("openai/gpt-4o").run())
     form.selectbox(key="runs_patient").set_value("reference/profile")
     form.number_input(key="runs_max_questions").set_value(4).run()
     assert form.selectbox(key="runs_solver").options[0] == "Default: openai/gpt-4o (the doctor’s own model)"
@@ -108,7 +108,7 @@ def test_a_campaign_is_the_command_lines_and_shown_as_what_it_is(
     assert trouble(form) == []
     (run_id,) = run_ids()
     text = words(form)
-    assert "**Solver** reference/solver" in text.replace("\\", "")
+    assert "**Solver** Reference solver" in text.replace("\\", "")
     assert "**Cap** none: it asks for every item" in text
     assert {"Accuracy, multiple choice", "Accuracy, free response"} <= set(metrics(form))
     assert "2 cases, 2 trials, 0 excluded" in text
@@ -127,13 +127,13 @@ def test_a_campaign_is_the_command_lines_and_shown_as_what_it_is(
 
 
 def _the_history_page_opens_on_this_doctor(app: AppTest, open_page: Open) -> None:
-    (link,) = [link for link in app.get("page_link") if link.proto.page == "history"]
+    (link,) = [link for link in app.get("page_link") if link.proto.page == "quality"]
     assert link.proto.label == "How well the history was taken"
     asked = dict(parse_qsl(link.proto.query_string))
-    assert asked == {"history_cases": "Library", "history_doctors": "Oracle, reversed order"}
+    assert asked == {"cases": "Library", "models": "Oracle, reversed order"}
     history = open_page("history", **asked)
     assert trouble(history) == []
-    assert [m.value for m in history.multiselect if m.key == "history_doctors"] == [[ORACLE]]
+    assert [m.value for m in history.multiselect if m.key == "models"] == [[ORACLE]]
 
 
 def _the_conversation_is_said_to_be_what_it_was(run_id: str, open_page: Open) -> None:
@@ -157,9 +157,13 @@ def _the_conversation_is_said_to_be_what_it_was(run_id: str, open_page: Open) ->
 
 def test_an_interrupted_campaign_is_resumed(open_page: Open, database: Path) -> None:
     campaign = Campaign(
-        CastNames("reference/lower-bound"), tuple(select("library", 2)), arms=ARMS[:1], trials=1,
-        prompts="consultation", protocol="consultation",
-    )  # fmt: skip
+        CastNames("reference/lower-bound"),
+        tuple(select("library", 2)),
+        arms=ARMS[:1],
+        trials=1,
+        prompts="consultation",
+        protocol="consultation",
+    )
     header = header_of(campaign, load_registry())
     begin(header)
     app = open_page("runs", run=header.run_id)

@@ -21,13 +21,13 @@ LABELS = ["Web page (HTML)", "Text (Markdown)", "Data (JSON)", "Picture (PNG)"]
 def stored_page() -> None:
     import streamlit as st
 
-    from pages.parts.take_away import draw_take_away
+    from pages.kit.export_menu import draw_take_away
 
     draw_take_away(st.session_state.get("ids", ["run/1/0"]), "here")
 
 
 def running_page() -> None:
-    from pages.parts.take_away import draw_take_away_events
+    from pages.kit.export_menu import draw_take_away_events
     from tests.core.store.builders import a_case, a_stream
 
     draw_take_away_events(a_case(), a_stream()[:4], "live")
@@ -59,7 +59,7 @@ def buttons(app: AppTest) -> list[Any]:
 def test_four_forms_are_offered_and_none_is_made_before_it_is_asked_for(
     filled: Store, offered: dict[str, Callable[[], bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pages.parts.take_away.document_of", lambda ids: pytest.fail("made too early"))
+    monkeypatch.setattr("pages.kit.export_menu.document_of", lambda ids: pytest.fail("made too early"))
     app = AppTest.from_function(stored_page).run()
     assert trouble(app) == []
     assert [button.label for button in buttons(app)] == LABELS

@@ -10,8 +10,8 @@ from streamlit.testing.v1 import AppTest
 
 from core.store.database import Store
 from core.store.fold import fold
-from pages.parts.transcripts_list import excerpt
-from pages.parts.transcripts_read import marked
+from pages.kit.chat import marked
+from pages.transcripts.find import excerpt
 from tests.core.store.builders import (
     Ended,
     Finished,
@@ -27,6 +27,7 @@ from tests.core.store.builders import (
     write_journal,
 )
 from tests.support.pages import button, trouble, words
+from tests.support.stores import copy_of
 
 Open = Callable[..., AppTest]
 CASES = 30
@@ -51,17 +52,19 @@ def _trial(case: int, number: int):
     return a_trial(stream, trial_id=f"run/{case}/{number}", case_key=f"ours/case_{case}", trial=number)
 
 
-@pytest.fixture
-def filled(database: Path) -> Store:
+def store_sixty(store: Store) -> None:
     """Thirty cases of two trials: 60 conversations, two pages."""
-    store = Store(database)
     cases = [
         a_case(n, case_key=f"ours/case_{n}", specialty="Cardiology" if n == 3 else "Dermatology") for n in range(CASES)
     ]
     lines = [_trial(case, number) for case in range(CASES) for number in range(2)]
     write_journal(store.journals, "run", a_header(cases=cases, arms=ARMS), *lines)
     fold(store)
-    return store
+
+
+@pytest.fixture
+def filled(database: Path) -> Store:
+    return copy_of(store_sixty, database.parent)
 
 
 def listed(app: AppTest) -> list[tuple[str, int]]:

@@ -1,33 +1,45 @@
-"""One page of a served dashboard in headless Chromium, watched from its opening to its end."""
+"""Pages of a served dashboard in headless Chromium, watched from their opening to their end."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page
 
-from tests.support.dashboard import CHROMIUM, FLAGS, WIDE, Dashboard, Eyes, settle
+from tests.support.dashboard import SOON, WIDE, Dashboard, Eyes, settle
 
-SOON = 45_000
-"""Milliseconds in which what is expected has to come, also on a busy machine."""
+
+class Visitors:
+    """Opens pages, each for a visitor of its own, and remembers what their browsers said."""
+
+    def __init__(self, browser: Browser, dashboard: Dashboard) -> None:
+        self.browser = browser
+        self.dashboard = dashboard
+        self.eyes = Eyes(dashboard.address)
+
+    def open(self, path: str, size: tuple[int, int] = WIDE, theme: str = "light") -> Page:
+        """Open an address of the dashboard, whole or from its root on, and wait until it is drawn."""
+        width, height = size
+        context = self.browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
+        context.set_default_timeout(SOON)
+        self.eyes.watch(context)
+        page = context.new_page()
+        page.goto(path if path.startswith("http") else f"{self.dashboard.address}/{path}")
+        settle(page)
+        return page
 
 
 @contextmanager
-def watched(dashboard: Dashboard, path: str) -> Iterator[Page]:
-    """Open a page; at the end neither the browser nor the server may have complained, nor asked for anything abroad."""
-    eyes = Eyes(dashboard.address)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        context = browser.new_context(viewport={"width": WIDE[0], "height": WIDE[1]})
-        context.set_default_timeout(SOON)
-        expect.set_options(timeout=SOON)
-        eyes.watch(context)
-        page = context.new_page()
-        page.goto(f"{dashboard.address}{path}")
-        settle(page)
-        yield page
-        browser.close()
-    assert eyes.console == []
-    assert eyes.abroad == []
-    assert dashboard.trouble == []
+def visiting(browser: Browser, dashboard: Dashboard) -> Iterator[Visitors]:
+    """Give a way to open pages; nothing may have been asked for abroad then, and neither side may have complained."""
+    visitors = Visitors(browser, dashboard)
+    before = len(dashboard.trouble)
+    try:
+        yield visitors
+    finally:
+        for context in browser.contexts:
+            context.close()
+    assert visitors.eyes.console == []
+    assert visitors.eyes.abroad == []
+    assert dashboard.trouble[before:] == []

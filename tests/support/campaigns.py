@@ -11,8 +11,13 @@ from core.jobs.engine import ask_to_stop, is_running
 from core.jobs.plan import journals
 
 BESIDE_RULES = (
-    "--patient", REFERENCE["patient"], "--grader", REFERENCE["grader"], "--summariser", REFERENCE["summariser"],
-)  # fmt: skip
+    "--patient",
+    REFERENCE["patient"],
+    "--grader",
+    REFERENCE["grader"],
+    "--summariser",
+    REFERENCE["summariser"],
+)
 """Options that put the reference cast beside a model."""
 
 
@@ -38,3 +43,9 @@ def stop_all() -> None:
 def metrics(app: AppTest) -> dict[str, str]:
     """Return the large figures of a page by their labels."""
     return {metric.label: metric.value for metric in app.metric}
+
+
+def full(app: AppTest) -> AppTest:
+    """Ask for the full study of a model, where a pilot is offered first."""
+    size = next(group for group in app.get("button_group") if group.key == "runs_size")
+    return size.set_value("full").run()

@@ -1,14 +1,16 @@
-"""A dashboard of its own for a test: a real server on a free port with a database in a folder, and eyes on browsers."""
+"""A served dashboard: a real server on a free port with a database in a folder, and eyes on browsers."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -21,7 +23,7 @@ import pytest
 from core import paths
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, ConsoleMessage, Page
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
 FLAGS = [
@@ -30,16 +32,23 @@ FLAGS = [
 ]  # fmt: skip
 IN_CHROMIUM = [
     pytest.mark.browser,
-    pytest.mark.xdist_group("browser"),  # one browser at a time
     pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"no Chromium at {CHROMIUM}: install it or set CHROMIUM"),
 ]
 """Marks of tests that drive a browser."""
 WIDE = (1440, 900)
 NARROW = (390, 844)
+SOON = 45_000
+"""Milliseconds in which what is expected has to come, also on a busy machine."""
+SHOWN = "Another database is shown."
+"""What ``tests.support.server`` says when it has turned to the database that it was told of."""
 KEYS = ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN")
 _TROUBLE = re.compile(r"traceback|exception|error|warning", re.IGNORECASE)
 # Streamlit's server answers a browser that has just left, and reports that it could not
 _LEFT = re.compile(r"Exception in ASGI application\n.*?WebSocketDisconnected: Cannot call [^\n]*\n", re.DOTALL)
+# the library that draws pictures for print ignores half a message of a browser that closes, and reports it
+_HALF = re.compile(
+    r"[^\n]*JSONError decoding message\. Ignoring\n(?:(?:\s|Traceback|The above|During|[\w.]*Error)[^\n]*\n|\n)*"
+)
 # Streamlit looks for its own server below the page's path first: on /live these two answer 404, and it goes on
 _PROBES = ("/_stcore/health", "/_stcore/host-config")
 
@@ -51,54 +60,123 @@ class Dashboard:
     address: str
     folder: Path
     environment: dict[str, str]
+    log: Path
+    begun: int = 0
+    """Where in the log its own part begins."""
+
+    @property
+    def database(self) -> Path:
+        """The file that it shows."""
+        return self.folder / "anamnesis.duckdb"
 
     @property
     def trouble(self) -> list[str]:
         """Lines of the server's log that speak of trouble."""
-        log = (self.folder / "server.log").read_text(encoding="utf-8", errors="replace")
-        return [line for line in _LEFT.sub("", log).splitlines() if _TROUBLE.search(line)]
+        log = self.log.read_bytes()[self.begun :].decode(errors="replace")
+        return [line for line in _HALF.sub("", _LEFT.sub("", log)).splitlines() if _TROUBLE.search(line)]
 
     def core(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start a command of ``python -m core`` on the same database in another process."""
         return subprocess.Popen(
-            [sys.executable, "-m", "core", *arguments], cwd=paths.ROOT, env=self.environment,
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            [sys.executable, "-m", "core", *arguments],
+            cwd=paths.ROOT,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
 
 
-def environment_for(folder: Path, **more: str) -> dict[str, str]:
-    """Return this process's environment without keys, with the database in ``folder``."""
+def environment_for(folder: Path) -> dict[str, str]:
+    """Return this process's environment without keys, with the database and a models file in ``folder``."""
     kept = {name: value for name, value in os.environ.items() if name not in KEYS}
-    return {**kept, "ANAMNESIS_DB": str(folder / "anamnesis.duckdb"), **more}
+    models = folder / "models.local.toml"
+    models.touch()
+    return {**kept, "ANAMNESIS_DB": str(folder / "anamnesis.duckdb"), "ANAMNESIS_MODELS": str(models)}
 
 
 @contextlib.contextmanager
-def serving(folder: Path, **more: str) -> Iterator[Dashboard]:
-    """Serve the dashboard as ``python -m core serve`` does, on an empty database in ``folder``."""
+def serving(folder: Path) -> Iterator[Dashboard]:
+    """Serve the dashboard as ``python -m core serve`` does, on the database in ``folder``."""
+    environment = environment_for(folder)
+    with _started(folder / "server.log", environment, "core", "serve", "--no-browser", "--port") as (address, _):
+        yield Dashboard(address, folder, environment, folder / "server.log")
+
+
+@contextlib.contextmanager
+def _started(
+    log: Path, environment: dict[str, str], module: str, *arguments: str
+) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """Start a module that serves on the port named last, and wait until it answers; yield its address and process."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    environment = environment_for(folder, **more)
-    command = [sys.executable, "-m", "core", "serve", "--port", str(port), "--no-browser"]
-    with (folder / "server.log").open("wb") as log:
-        server = subprocess.Popen(command, cwd=paths.ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT)
+        port = str(probe.getsockname()[1])
+    address, deadline = f"http://127.0.0.1:{port}", time.monotonic() + 90
+    command = [sys.executable, "-m", module, *arguments, port]
+    pipe = subprocess.PIPE
+    with log.open("wb") as out:
+        server = subprocess.Popen(command, cwd=paths.ROOT, env=environment, stdin=pipe, stdout=out, stderr=out)
         try:
-            _await(server, f"http://127.0.0.1:{port}/_stcore/health")
-            yield Dashboard(f"http://127.0.0.1:{port}", folder, environment)
+            while True:
+                with contextlib.suppress(OSError), urllib.request.urlopen(f"{address}/_stcore/health", timeout=2):
+                    break
+                assert server.poll() is None, f"The dashboard ended at once with status {server.returncode}."
+                assert time.monotonic() < deadline, f"{address} did not answer in time."
+                time.sleep(0.2)
+            yield address, server
         finally:
             server.terminate()
-            server.wait(20)
+            server.communicate(timeout=20)
 
 
-def _await(server: subprocess.Popen[bytes], url: str, seconds: float = 90) -> None:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if server.poll() is not None:
-            raise RuntimeError(f"The dashboard ended at once with status {server.returncode}.")
-        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=2):
-            return
-        time.sleep(0.2)
-    raise TimeoutError(f"{url} did not answer within {seconds:.0f} s.")
+class Shared:
+    """What all browser tests of a worker share, each part started when it is first asked for: one server, one Chromium.
+
+    Both are closed after the last of these tests (tests/conftest.py), since Playwright leaves an event loop running,
+    beside which no other can be run.
+    """
+
+    def __init__(self) -> None:
+        self._open = contextlib.ExitStack()
+
+    def close(self) -> None:
+        """End what was started."""
+        self._open.close()
+        for part in ("browser", "_server"):
+            self.__dict__.pop(part, None)
+
+    @functools.cached_property
+    def browser(self) -> Browser:
+        """Chromium without a window."""
+        from playwright.sync_api import expect, sync_playwright
+
+        expect.set_options(timeout=SOON)
+        playwright = self._open.enter_context(sync_playwright())
+        return self._open.enter_context(playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS))
+
+    @functools.cached_property
+    def _server(self) -> tuple[str, subprocess.Popen[bytes], Path]:
+        folder = Path(self._open.enter_context(tempfile.TemporaryDirectory()))
+        log = folder / "server.log"
+        started = _started(log, environment_for(folder), "tests.support.server")
+        address, server = self._open.enter_context(started)
+        return address, server, log
+
+    def dashboard(self, folder: Path) -> Dashboard:
+        """Let the server show the database in ``folder`` from now on, and forget what it knew of the one before."""
+        address, server, log = self._server
+        shown = Dashboard(address, folder, environment_for(folder), log, log.stat().st_size)
+        assert server.stdin is not None
+        server.stdin.write(f"{shown.database}\n".encode())
+        server.stdin.flush()
+        deadline = time.monotonic() + 30
+        while SHOWN.encode() not in log.read_bytes()[shown.begun :]:
+            assert time.monotonic() < deadline, "The server does not turn to another database."
+            time.sleep(0.02)
+        return shown
+
+
+shared = Shared()
 
 
 @dataclass

@@ -47,12 +47,18 @@ def story(number: int) -> str:
 def some_cases(number: int = CASES) -> list[Case]:
     return [
         a_case(
-            n, case_key=f"ours/case_{n}", vignette=story(n), profile=None, age=20 + n, sex="male",
-            specialty="Cardiology" if n == 3 else "Dermatology", question="What is it?",
+            n,
+            case_key=f"ours/case_{n}",
+            vignette=story(n),
+            profile=None,
+            age=20 + n,
+            sex="male",
+            specialty="Cardiology" if n == 3 else "Dermatology",
+            question="What is it?",
             choices=("Eczema", f"Gout {n}"),
         )
         for n in range(number)
-    ]  # fmt: skip
+    ]
 
 
 def fill(database: Path) -> Store:

@@ -7,8 +7,19 @@ from collections.abc import Callable
 
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Button
+from streamlit.util import calc_hash
 
 MARKED = ("markdown", "caption", "info", "warning", "error", "success", "title", "subheader", "header")
+
+
+def visit(app: AppTest, page: str) -> AppTest:
+    """Return the app at the address of a page, ready to run.
+
+    ``AppTest.switch_page`` finds a page that the app has not drawn yet by its file's name alone, which is not its
+    address where the page is a folder.
+    """
+    app._page_hash = calc_hash(page)
+    return app
 
 
 def words(app: AppTest) -> str:
@@ -38,5 +49,5 @@ def run_until(app: AppTest, condition: Callable[[AppTest], bool], seconds: float
     deadline = time.monotonic() + seconds
     while not condition(app.run()):
         assert time.monotonic() < deadline, f"it did not happen in time; the page says:\n{words(app)}"
-        time.sleep(0.2)
+        time.sleep(0.5)
     return app

@@ -31,9 +31,13 @@ def a_picture(colour: str = "green", kind: str = "PNG", size: tuple[int, int] = 
 def a_row(number: int, image: str, **changes: Any) -> dict[str, Any]:
     """Return a row of a list of image challenges; rows of other numbers tell of other patients."""
     row = {
-        "id": f"c{number}", "image": image, "vignette": _TOLD[(number - 1) % len(_TOLD)],
-        "question": "What is the most likely diagnosis?", "options": " | ".join(CHOICES), "answer": "Psoriasis",
-    }  # fmt: skip
+        "id": f"c{number}",
+        "image": image,
+        "vignette": _TOLD[(number - 1) % len(_TOLD)],
+        "question": "What is the most likely diagnosis?",
+        "options": " | ".join(CHOICES),
+        "answer": "Psoriasis",
+    }
     return {**row, **changes}
 
 

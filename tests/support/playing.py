@@ -21,9 +21,16 @@ def opened(casting: Casting, names: CastNames, protocol: str = "", **settings: A
 
 
 async def play_case(
-    casting: Casting, names: CastNames, case: Case, arms: tuple[Arm, ...], *, protocol: str = "", seed: int = 7,
-    many_choices: tuple[str, ...] = (), **settings: Any,
-) -> list[Event]:  # fmt: skip
+    casting: Casting,
+    names: CastNames,
+    case: Case,
+    arms: tuple[Arm, ...],
+    *,
+    protocol: str = "",
+    seed: int = 7,
+    many_choices: tuple[str, ...] = (),
+    **settings: Any,
+) -> list[Event]:
     """Return the events of one trial."""
     trial = Trial("trial-1", case, 0, seed, arms, many_choices)
     return [event async for event in opened(casting, names, protocol, **settings)(trial)]

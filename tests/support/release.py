@@ -16,9 +16,15 @@ PROMPT = "You are an AI doctor specializing in {}. Ask one question at a time."
 def a_row(case_id: str, **changes: str) -> dict[str, str]:
     row = {
         "case_vignette": "A 30-year-old woman has an itch. What is the most likely diagnosis?",
-        "choice_1": "Scabies", "choice_2": "Gout", "choice_3": "Lupus", "choice_4": "Measles",
-        "answer": "Scabies", "category": "Dermatology", "dataset": "MedQA_USMLE", "case_id": case_id,
-    }  # fmt: skip
+        "choice_1": "Scabies",
+        "choice_2": "Gout",
+        "choice_3": "Lupus",
+        "choice_4": "Measles",
+        "answer": "Scabies",
+        "category": "Dermatology",
+        "dataset": "MedQA_USMLE",
+        "case_id": case_id,
+    }
     return {**row, **changes}
 
 

@@ -59,32 +59,43 @@ def misused_events() -> list[Event]:
         events += [_MISUSES[turn]] if turn in _MISUSES else []
         events += [Probed(turn=turn, differential=(("Acute pericarditis", 0.7), ("Asthma", 0.1)))] if turn == 3 else []
     return [
-        *events, Ended(reason="end_tag", doctor_turns=3),
+        *events,
+        Ended(reason="end_tag", doctor_turns=3),
         Rated(rater="reference/profile", rating=4, words=RATERS_WORDS),
         *_answer("vignette", "Acute pericarditis", "correct", "correct"),
-        *_answer("multi_turn", "Acute pericarditis or asthma", "correct", "multiple"), Finished(at=9.0),
-    ]  # fmt: skip
+        *_answer("multi_turn", "Acute pericarditis or asthma", "correct", "multiple"),
+        Finished(at=9.0),
+    ]
 
 
 def untagged_events() -> list[Event]:
     """Return a trial whose doctor's only message holds no tag, so that nobody was asked anything."""
     text = "What brings you in today?"
     return [
-        _started(UNTAGGED, 1), Utterance(turn=0, role="doctor", text=text),
-        Misused(turn=0, kinds=("no_tag",), detail=text), Ended(reason="no_tag", doctor_turns=0),
+        _started(UNTAGGED, 1),
+        Utterance(turn=0, role="doctor", text=text),
+        Misused(turn=0, kinds=("no_tag",), detail=text),
+        Ended(reason="no_tag", doctor_turns=0),
         Rated(rater="reference/profile", words="The doctor asked the patient nothing."),
         *_answer("vignette", "Acute pericarditis", "correct", "correct"),
-        *_answer("multi_turn", "I cannot say.", "incorrect", "no_diagnosis"), Finished(at=9.0),
-    ]  # fmt: skip
+        *_answer("multi_turn", "I cannot say.", "incorrect", "no_diagnosis"),
+        Finished(at=9.0),
+    ]
 
 
 def tagged_header() -> RunHeader:
     """Return the run of both."""
     settings = {"staff": "reference/staff", "max_turns": 20, "max_messages": None}
     return a_header(
-        RUN, [the_case()], protocol="automedic", doctor="openai/tags", patient="reference/profile",
-        prompt_pack="automedic", arms=[("vignette", "mcq"), ("multi_turn", "mcq")], settings=settings,
-    )  # fmt: skip
+        RUN,
+        [the_case()],
+        protocol="automedic",
+        doctor="openai/tags",
+        patient="reference/profile",
+        prompt_pack="automedic",
+        arms=[("vignette", "mcq"), ("multi_turn", "mcq")],
+        settings=settings,
+    )
 
 
 def store_tagged(store: Store | None = None) -> Store:
@@ -92,11 +103,16 @@ def store_tagged(store: Store | None = None) -> Store:
     store = store or Store()
     lines = [
         TrialLine(
-            run_id=RUN, trial_id=trial_id, case_key=the_case().case_key, trial=number, seed=7, events=events,
+            run_id=RUN,
+            trial_id=trial_id,
+            case_key=the_case().case_key,
+            trial=number,
+            seed=7,
+            events=events,
             finished_at=9.0,
         )
         for number, (trial_id, events) in enumerate(((MISUSED, misused_events()), (UNTAGGED, untagged_events())))
-    ]  # fmt: skip
+    ]
     write_journal(store.journals, RUN, tagged_header(), *lines)
     fold(store)
     return store

@@ -33,11 +33,17 @@ def case_with(answer: str = "Psoriasis", **changes: object) -> Case:
         Fact(key="biopsy", value="acanthosis", lay="They told me nothing of it.", section="other_tests"),
     )
     fields: dict[str, object] = {
-        "case_key": "t/1", "dataset": "t", "specialty": "Dermatology", "answer": answer, "age": 40, "sex": "male",
+        "case_key": "t/1",
+        "dataset": "t",
+        "specialty": "Dermatology",
+        "answer": answer,
+        "age": 40,
+        "sex": "male",
         "vignette": "A 40-year-old man has scaly plaques on his elbows. He takes lithium. He denies fever.",
-        "question": "What ails him?", "choices": (answer, "Eczema", "Tinea corporis", "Scabies"),
+        "question": "What ails him?",
+        "choices": (answer, "Eczema", "Tinea corporis", "Scabies"),
         "profile": Profile(demographics=people, basic=basic, optional=shown),
-    }  # fmt: skip
+    }
     return Case.model_validate({**fields, **changes})
 
 

@@ -11,8 +11,7 @@ from core.agents.ask import MAX_ASKS
 from core.agents.base import CallFailed, Material, Question, Said, Scene, Turn
 from core.errors import ProviderError
 from core.events import Called
-from core.frameworks.automedic.llm import LLMAutoMedicPatient, LLMStaff, LLMTagDoctor
-from core.frameworks.automedic.rating import read_rating
+from core.frameworks.automedic.llm import LLMAutoMedicPatient, LLMStaff, LLMTagDoctor, read_rating
 from core.frameworks.automedic.roles import Rating, briefings_of
 from core.prompts import load_pack
 from tests.core.agents.acting import Script, case_with, hear
@@ -47,9 +46,11 @@ def test_the_doctor_sees_the_whole_dialogue() -> None:
     hear(LLMTagDoctor(script.voice(), PACK, 20).ask(SCENE, GIVEN.demographics, TALK))
     assert roles(script) == ["system", "user", "assistant", "user", "assistant", "user"]
     assert script.prompts[2:] == [
-        "<patient>What brings you here?</patient>", "It itches.", "<clinical>Any pits?</clinical>",
+        "<patient>What brings you here?</patient>",
+        "It itches.",
+        "<clinical>Any pits?</clinical>",
         "Nails: nail pitting.",
-    ]  # fmt: skip
+    ]
 
 
 def test_the_doctor_answers_after_the_dialogue_or_on_the_vignette() -> None:
@@ -107,12 +108,18 @@ def test_a_rating_is_read(reply: str, rating: int, words: str) -> None:
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
-        ("", "empty"), ("She was kind.", "no line that begins"),
-        ("Rating: 0", "no whole number"), ("Rating: 6", "no whole number"), ("Rating: 3.5", "no whole number"),
-        ("Rating: 3-4", "no whole number"), ("Rating: -2", "no whole number"), ("Rating: 45", "no whole number"),
-        ("Rating: 3\nRating: 5", "several"), ("Rating: four", "no line"),
+        ("", "empty"),
+        ("She was kind.", "no line that begins"),
+        ("Rating: 0", "no whole number"),
+        ("Rating: 6", "no whole number"),
+        ("Rating: 3.5", "no whole number"),
+        ("Rating: 3-4", "no whole number"),
+        ("Rating: -2", "no whole number"),
+        ("Rating: 45", "no whole number"),
+        ("Rating: 3\nRating: 5", "several"),
+        ("Rating: four", "no line"),
     ],
-)  # fmt: skip
+)
 def test_a_rating_that_cannot_be_read_is_refused(reply: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         read_rating(reply)

@@ -43,11 +43,13 @@ def said(query: str, results: Facts = RESULTS) -> str:
         ("Could you run routine blood tests?", ["leukocytes", "troponin"]),
         ("What does the imaging show?", ["chest radiograph"]),
         ("What do other tests show?", ["electrocardiogram", "skin prick"]),
-        ("Please report vital signs and laboratory results.",
-         ["temperature", "pulse and blood pressure", "leukocytes", "troponin"]),
+        (
+            "Please report vital signs and laboratory results.",
+            ["temperature", "pulse and blood pressure", "leukocytes", "troponin"],
+        ),
         ("Please report all results.", [fact.key for fact in RESULTS]),
     ],
-)  # fmt: skip
+)
 def test_a_section_that_is_asked_for_is_reported_whole(query: str, keys: list[str]) -> None:
     assert named(query) == keys
 
@@ -72,12 +74,17 @@ def test_a_particular_result_is_found_by_name_order_or_finding(query: str, keys:
 @pytest.mark.parametrize(
     "query",
     [
-        "What do the laboratory tests show on sodium?", "What do the laboratory tests show on TSH?",
+        "What do the laboratory tests show on sodium?",
+        "What do the laboratory tests show on TSH?",
         "Is there any finding of clubbing on examination?",
-        "What is the diagnosis?", "Is it serious?", "What about the joint fluid?", "Does the patient smoke?", "Hello!",
+        "What is the diagnosis?",
+        "Is it serious?",
+        "What about the joint fluid?",
+        "Does the patient smoke?",
+        "Hello!",
         "Does the imaging or a tracing show gallstones?",
     ],
-)  # fmt: skip
+)
 def test_what_is_not_there_is_not_available(query: str) -> None:
     assert said(query) == NOT_AVAILABLE
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from core import paths
-from core.agents.belief import BeliefProbe
-from core.agents.llm import LLMDoctor
+from core.agents.player import LLMDoctor
+from core.agents.probe import BeliefProbe
 from core.errors import ProviderError, UsageError
 from core.events import Called, Event, Failed, Probed
 from core.frameworks.base import default_pack

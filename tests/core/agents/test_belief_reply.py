@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.agents.belief_reply import read_belief
+from core.agents.probe import read_belief
 
 FIVE = (
     '{"diagnoses": [{"diagnosis": "Gout", "probability": 0.5}, {"diagnosis": "Cellulitis", "probability": 0.2}, '
@@ -51,8 +51,10 @@ def test_of_more_than_five_the_likeliest_are_kept_and_the_others_stay_in_the_res
 
 
 def test_a_name_counts_once_and_other_is_no_diagnosis() -> None:
-    assert read_belief('[{"diagnosis": "Gout", "probability": 0.2}, {"diagnosis": " gout ", "probability": 0.3}, '
-                       '{"diagnosis": "Other", "probability": 0.5}]') == (("Gout", 0.5),)  # fmt: skip
+    assert read_belief(
+        '[{"diagnosis": "Gout", "probability": 0.2}, {"diagnosis": " gout ", "probability": 0.3}, '
+        '{"diagnosis": "Other", "probability": 0.5}]'
+    ) == (("Gout", 0.5),)
 
 
 @pytest.mark.parametrize(

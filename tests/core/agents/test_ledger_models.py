@@ -16,16 +16,19 @@ from core.errors import ProviderError
 from core.events import Called
 from core.measures.ledger.marks import Disagreement, disagreements, ledger
 from core.prompts import load_pack
+from core.text.claims import in_vignette
 from core.text.facts import facts_of
-from core.text.reading import in_vignette
 from tests.core.agents.acting import Script
 from tests.core.measures.ledger.hand_marked import talk
 
 PACK = load_pack("craftmd", ("facts", "judge_facts"))
 CASE = Case(
-    case_key="t/1", dataset="t", specialty="Other", answer="Gout",
+    case_key="t/1",
+    dataset="t",
+    specialty="Other",
+    answer="Gout",
     vignette="A 40-year-old man has fever. He denies cough. He takes metformin.",
-)  # fmt: skip
+)
 DIALOGUE = talk("What symptoms do you have?", "I have a fever.", "Any cough?", "I broke my wrist.")
 FACTS = facts_of(CASE)
 
@@ -113,8 +116,7 @@ def test_the_judge_sees_facts_and_numbered_messages() -> None:
 
 
 @pytest.mark.parametrize(
-    "reply",
-    [json.dumps({"facts": []}), marks_reply(mark="perhaps"), marks_reply(turn=2), marks_reply(turn=99)],
+    "reply", [json.dumps({"facts": []}), marks_reply(mark="perhaps"), marks_reply(turn=2), marks_reply(turn=99)]
 )
 def test_marks_that_do_not_fit_the_conversation_are_unreadable(reply: str) -> None:
     found, calls, _ = judged(reply)

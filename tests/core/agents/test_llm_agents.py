@@ -9,8 +9,8 @@ import pytest
 from core.agents.ask import MAX_ASKS
 from core.agents.base import CallFailed, Material, Question, Scene, Turn, what_patient_holds
 from core.agents.grader import LLMGrader, read_extracted, read_yes_no
-from core.agents.llm import LLMDoctor, LLMPatient, LLMSummariser
 from core.agents.parts import wire
+from core.agents.player import LLMDoctor, LLMPatient, LLMSummariser
 from core.errors import ProviderError
 from core.frameworks.base import default_pack
 from core.models.base import Message
@@ -158,9 +158,12 @@ def test_the_summariser_is_given_the_patients_lines_alone() -> None:
 
 def test_neighbours_of_one_role_are_joined_and_system_stays_apart() -> None:
     messages: list[Message] = [
-        {"role": "system", "content": "s"}, {"role": "user", "content": "a"}, {"role": "user", "content": "b"},
-        {"role": "assistant", "content": "c"}, {"role": "user", "content": "d"},
-    ]  # fmt: skip
+        {"role": "system", "content": "s"},
+        {"role": "user", "content": "a"},
+        {"role": "user", "content": "b"},
+        {"role": "assistant", "content": "c"},
+        {"role": "user", "content": "d"},
+    ]
 
     assert [m["content"] for m in wire(messages)] == ["s", "a\n\nb", "c", "d"]
     assert [m["content"] for m in messages] == ["s", "a", "b", "c", "d"]
@@ -256,13 +259,23 @@ def test_an_unreadable_verdict_is_repaired_twice_and_then_given_up() -> None:
 @pytest.mark.parametrize(
     ("reply", "verdict"),
     [
-        ("→ Yes", "correct"), ("The correct answer is Yes.", "correct"), ("The diagnosis is Multiple.", "multiple"),
-        ("**No**, because", "incorrect"), ("1: wart | 2: verruca → Yes", "correct"), ('{"answer": "No"}', "incorrect"),
-        ("They are the same disease.\n\nYes.", "correct"), ("**Answer:** No", "incorrect"),
-        ("1: eczema | 2: eczema → Yes\n1: eczema | 2: gout → No", None), ("The answer is no longer clear.", None),
-        ("The answer is not yes", None), ("Perhaps", None), ("", None), ("Not sure", None), ("I know that", None),
+        ("→ Yes", "correct"),
+        ("The correct answer is Yes.", "correct"),
+        ("The diagnosis is Multiple.", "multiple"),
+        ("**No**, because", "incorrect"),
+        ("1: wart | 2: verruca → Yes", "correct"),
+        ('{"answer": "No"}', "incorrect"),
+        ("They are the same disease.\n\nYes.", "correct"),
+        ("**Answer:** No", "incorrect"),
+        ("1: eczema | 2: eczema → Yes\n1: eczema | 2: gout → No", None),
+        ("The answer is no longer clear.", None),
+        ("The answer is not yes", None),
+        ("Perhaps", None),
+        ("", None),
+        ("Not sure", None),
+        ("I know that", None),
     ],
-)  # fmt: skip
+)
 def test_yes_and_no_are_read_in_the_ways_models_write_them(reply: str, verdict: str | None) -> None:
     assert read_yes_no(reply) == verdict
 
@@ -318,8 +331,15 @@ def test_top_three_of_nothing_asks_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("text", "name"),
-    [("Gout", "Gout"), ("**Gout**.", "Gout"), ("Diagnosis: Gout", "Gout"), ("The final diagnosis is: gout", "gout"),
-     ('"Gout"\nbecause', "Gout"), ("\n\n- \n- Gout", "Gout"), ("", "None")],
-)  # fmt: skip
+    [
+        ("Gout", "Gout"),
+        ("**Gout**.", "Gout"),
+        ("Diagnosis: Gout", "Gout"),
+        ("The final diagnosis is: gout", "gout"),
+        ('"Gout"\nbecause', "Gout"),
+        ("\n\n- \n- Gout", "Gout"),
+        ("", "None"),
+    ],
+)
 def test_the_extracted_name_is_read_from_the_reply(text: str, name: str) -> None:
     assert read_extracted(text) == name

@@ -27,18 +27,21 @@ CHOICES = ("Migraine", "Migraine with aura", "Cluster headache", "Crohn's diseas
         ("Migraine, not migraine with aura", "Migraine", "correct", "correct"),
         ("Migraines", "Migraine", "correct", "no_diagnosis"),
         # letters
-        ("C", "Cluster headache", "incorrect", "correct"), ("(c)", "Cluster headache", "incorrect", "correct"),
+        ("C", "Cluster headache", "incorrect", "correct"),
+        ("(c)", "Cluster headache", "incorrect", "correct"),
         ("**Final Diagnosis:** C.", "Cluster headache", "incorrect", "correct"),
         ("The correct answer is B", "Migraine with aura", "incorrect", "correct"),
-        ("Option A: it fits", "Migraine", "incorrect", "correct"), ("E", "Migraine", "incorrect", "no_diagnosis"),
+        ("Option A: it fits", "Migraine", "incorrect", "correct"),
+        ("E", "Migraine", "incorrect", "no_diagnosis"),
         ("A headache of the tension type", "Migraine", "incorrect", "no_diagnosis"),
         ("C. Cluster headache", "Cluster headache", "correct", "correct"),
         ("A. Cluster headache", "Cluster headache", "correct", "multiple"),
         # spelling that only the strict rule forgives, as the loose one is the paper's
         ("Crohn’s disease", "Crohn's disease", "incorrect", "correct"),
-        ("I cannot say.", "Migraine", "incorrect", "no_diagnosis"), ("", "Migraine", "incorrect", "no_diagnosis"),
+        ("I cannot say.", "Migraine", "incorrect", "no_diagnosis"),
+        ("", "Migraine", "incorrect", "no_diagnosis"),
     ],
-)  # fmt: skip
+)
 def test_loose_and_strict(response: str, answer: str, loose: str, strict: str) -> None:
     by_loose, by_strict = judge_loose(response, answer), judge_strict(response, answer, CHOICES)
 

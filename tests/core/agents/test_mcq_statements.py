@@ -145,12 +145,18 @@ def test_what_states_no_choice_is_none(response: str) -> None:
 @pytest.mark.parametrize(
     ("response", "meant"),
     [
-        ("I", "Sarcoidosis"), ("I.", "Sarcoidosis"), ("(I)", "Sarcoidosis"), ("The answer is I.", "Sarcoidosis"),
-        ("Option I is correct.", "Sarcoidosis"), ("J", "Hemarthrosis"), ("I think it is H.", "Lyme disease"),
-        ("I, as a doctor, would say G.", "Psoriatic arthritis"), ("I would go with (A).", "Gout"),
+        ("I", "Sarcoidosis"),
+        ("I.", "Sarcoidosis"),
+        ("(I)", "Sarcoidosis"),
+        ("The answer is I.", "Sarcoidosis"),
+        ("Option I is correct.", "Sarcoidosis"),
+        ("J", "Hemarthrosis"),
+        ("I think it is H.", "Lyme disease"),
+        ("I, as a doctor, would say G.", "Psoriatic arthritis"),
+        ("I would go with (A).", "Gout"),
         ("Answer: I", "Sarcoidosis"),
     ],
-)  # fmt: skip
+)
 def test_of_ten_options_i_is_a_choice_only_where_it_cannot_be_the_speaker(response: str, meant: str) -> None:
     assert named_choices(response, TEN) == [meant]
 
@@ -164,25 +170,32 @@ def test_the_speaker_is_no_choice() -> None:
     ("response", "choices", "meant"),
     [
         # a name beside another one's letter are two choices
-        ("A. Cluster headache", HEAD, [A, B]), ("The answer is C (migraine).", HEAD, [C, A]),
-        ("Cluster headache (A)", HEAD, [B, A]), ("Cluster headache (B)", HEAD, [B]),
+        ("A. Cluster headache", HEAD, [A, B]),
+        ("The answer is C (migraine).", HEAD, [C, A]),
+        ("Cluster headache (A)", HEAD, [B, A]),
+        ("Cluster headache (B)", HEAD, [B]),
         # names that the data set spoilt, or that are written in another way
         ("Optic neuritis", ('Optic neuritis\n"', "Glaucoma"), ['Optic neuritis\n"']),
         ("Metronidazole x 14 days", ("Metronidazole × 14 days", "Laparotomy"), ["Metronidazole × 14 days"]),
         ("guillain-barre syndrome.", ("Guillain–Barré syndrome", "Typhoid"), ["Guillain–Barré syndrome"]),
-        ("It is chronic myelogenous leukemia.", ("Chronic myelogenous leukemia (CML)", "Lymphoma"),
-         ["Chronic myelogenous leukemia (CML)"]),
+        (
+            "It is chronic myelogenous leukemia.",
+            ("Chronic myelogenous leukemia (CML)", "Lymphoma"),
+            ["Chronic myelogenous leukemia (CML)"],
+        ),
         ("ADHD", ("ADHD (inattentive type)", "ADHD (combined type)"), []),
         # parts of words and numbers are no names
-        ("Non-Hodgkin lymphoma", ("Hodgkin lymphoma", "Sarcoidosis"), []), ("It is 7.5", ("5", "7.5"), ["7.5"]),
+        ("Non-Hodgkin lymphoma", ("Hodgkin lymphoma", "Sarcoidosis"), []),
+        ("It is 7.5", ("5", "7.5"), ["7.5"]),
         ("After 4.5 hours", ("4", "9"), []),
         # choices that are letters
-        ("B", ("AB", "B", "O", "A"), ["B"]), ("The answer is O.", ("AB", "B", "O", "A"), ["O"]),
+        ("B", ("AB", "B", "O", "A"), ["B"]),
+        ("The answer is O.", ("AB", "B", "O", "A"), ["O"]),
         # more choices than letters: only names count
         ("B", tuple(f"Disease {n}" for n in range(40)), []),
         ("The answer is disease 7, and not disease 17.", tuple(f"Disease {n}" for n in range(40)), ["Disease 7"]),
     ],
-)  # fmt: skip
+)
 def test_names_letters_and_spelling(response: str, choices: tuple[str, ...], meant: list[str]) -> None:
     assert named_choices(response, choices) == meant
 

@@ -158,9 +158,11 @@ def test_free_responses_are_graded(response: str, verdict: str, extracted: str) 
     ("response", "verdict"),
     [
         ("**Final Diagnosis:**\n1. Scabies\n2. Measles\n3. Gout", "correct"),
-        ("1. Scabies\n2. Measles\n3. Rosacea\n4. Gout", "incorrect"), ("None", "no_diagnosis"), ("", "no_diagnosis"),
+        ("1. Scabies\n2. Measles\n3. Rosacea\n4. Gout", "incorrect"),
+        ("None", "no_diagnosis"),
+        ("", "no_diagnosis"),
     ],
-)  # fmt: skip
+)
 def test_one_of_three_is_enough_and_the_fourth_does_not_count(response: str, verdict: str) -> None:
     assert judge(ReferenceGrader(), case_with("Gout"), response, top3=True).verdict == verdict
 

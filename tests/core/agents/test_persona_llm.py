@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from core.agents.base import Scene, Turn, what_patient_holds
-from core.agents.llm import LLMPatient
+from core.agents.player import LLMPatient
 from core.errors import UsageError
 from core.frameworks.base import default_pack
 from core.persona import PLAIN, Persona, persona_prompt
@@ -30,8 +30,11 @@ def test_without_a_persona_the_wire_holds_the_packs_prompt_and_the_dialogue_alon
     system = PACK.render("patient", vignette=case.vignette, caregiver=speaker == "caregiver")
 
     assert sent(speaker=speaker) == [
-        ("system", system), ("user", GREETING.text), ("assistant", "I itch."), ("user", "Where?"),
-    ]  # fmt: skip
+        ("system", system),
+        ("user", GREETING.text),
+        ("assistant", "I itch."),
+        ("user", "Where?"),
+    ]
 
 
 def test_a_persona_is_appended_to_the_system_prompt_and_nothing_else_changes() -> None:

@@ -60,8 +60,9 @@ def test_terse_says_the_first_clause_and_the_rest_when_asked_again() -> None:
     held = with_fact("medication", "I take lithium for my mood, and my doctor gave me a cream.")
 
     assert talk("terse", MEDICINES, MEDICINES, held=held)[1:] == [
-        "I take lithium for my mood.", "My doctor gave me a cream.",
-    ]  # fmt: skip
+        "I take lithium for my mood.",
+        "My doctor gave me a cream.",
+    ]
 
 
 def test_terse_still_tells_age_and_sex_at_once() -> None:
@@ -187,8 +188,10 @@ def test_times_and_amounts_become_rough_and_ages_stay(text: str, rough: str) -> 
 
 def test_words_and_clauses() -> None:
     assert clauses("No, I have no cough, fever or chills, but I sweat; my wife noticed.") == [
-        "No, I have no cough, fever or chills.", "I sweat.", "My wife noticed.",
-    ]  # fmt: skip
+        "No, I have no cough, fever or chills.",
+        "I sweat.",
+        "My wife noticed.",
+    ]
     assert clauses("When I stand and I walk, it hurts.") == ["When I stand and I walk, it hurts."]
     assert plain_words("Abdominal pain occurs frequently.") == "Belly pain occurs often."
     assert played_down("I'm very tired.") == "I'm a bit tired."
@@ -237,13 +240,17 @@ def test_no_fact_of_the_library_is_worded_into_another_finding(persona: str) -> 
                 assert set(READ(clause).items()) <= known, clause
 
 
-@pytest.mark.parametrize("persona", MIXED)
-def test_no_consultation_on_a_library_case_tells_a_finding_that_the_case_does_not_hold(persona: str) -> None:
+@pytest.mark.parametrize(("number", "persona"), enumerate(MIXED))
+def test_no_consultation_on_a_library_case_tells_a_finding_that_the_case_does_not_hold(
+    number: int, persona: str
+) -> None:
+    """Every case is consulted on, each persona takes its share of them."""
+
     class Persona(ReferencePatient):
         def reply(self, held: Held, scene: Scene, dialogue: Dialogue):
             return super().reply(held, replace(scene, persona=parse_persona(persona)), dialogue)
 
-    for case in library():
+    for case in library()[number :: len(MIXED)]:
         known = of_case(case)
         for turn in consult(ReferenceDoctor(), Persona(), case, most=20):
             if turn.role == "patient":

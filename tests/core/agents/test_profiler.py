@@ -23,11 +23,15 @@ from tests.support.replies import Reply, failing
 from tests.support.talking import make_model, make_spec
 
 CASE = Case(
-    case_key="t/1", dataset="t", specialty="Dermatology", answer="Psoriasis", question="What ails this man?",
+    case_key="t/1",
+    dataset="t",
+    specialty="Dermatology",
+    answer="Psoriasis",
+    question="What ails this man?",
     choices=("Psoriasis", "Scabies", "Eczema", "Tinea"),
     vignette="A 40-year-old man has had scaly patches on his elbows for 3 months. He denies fever. Examination shows "
     "pitted nails.",
-)  # fmt: skip
+)
 PACK = load_pack("automedic", PROMPTS)
 PASSES = json.dumps({"suitable": True, "reason": None, "note": "A man with a skin complaint."})
 PROFILE: dict[str, Any] = {
@@ -84,13 +88,19 @@ def test_a_good_reply_becomes_a_profile_by_the_model() -> None:
     assert len(prompts) == 2
     assert last.dropped == ()
     assert (word.suitable, word.made_by, word.note, word.speaker) == (
-        True, "openai/test", "A man with a skin complaint.", "patient"
-    )  # fmt: skip
+        True,
+        "openai/test",
+        "A man with a skin complaint.",
+        "patient",
+    )
     assert word.profile is not None
     assert [f.value for f in word.profile.demographics] == ["40-year-old", "male"]
     assert [(f.key, f.imputed) for f in word.profile.basic] == [
-        ("chief complaint", False), ("duration", False), ("fever", False), ("family history", True),
-    ]  # fmt: skip
+        ("chief complaint", False),
+        ("duration", False),
+        ("fever", False),
+        ("family history", True),
+    ]
     assert [(f.section, f.value) for f in word.profile.optional] == [("examination", "pitted nails")]
 
 
@@ -117,16 +127,26 @@ def test_what_stands_around_the_json_does_no_harm(wrapped: str) -> None:
 @pytest.mark.parametrize(
     ("bad", "told"),
     [
-        ('{"basic": [{"key": "chief com', "basic: Field required|JSON"), ("I cannot do that.", "no JSON object"),
-        (without("basic"), "basic: Field required"), ('{"basic": "none"}', "basic: Input should be a valid list"),
+        ('{"basic": [{"key": "chief com', "basic: Field required|JSON"),
+        ("I cannot do that.", "no JSON object"),
+        (without("basic"), "basic: Field required"),
+        ('{"basic": "none"}', "basic: Input should be a valid list"),
         (json.dumps({**PROFILE, "optional": [{"key": "x", "section": "mood", "value": "y"}]}), "optional.0.section"),
         (json.dumps({**PROFILE, "basic": [{"key": "cough", "value": "denies fever"}]}), "chief complaint"),
         (json.dumps({**PROFILE, "basic": [{"key": "chief complaint", "value": "hiccups"}]}), "“hiccups”"),
         ("[1, 2]", "no JSON object"),
     ],
-    ids=["cut off", "no JSON", "missing field", "wrong type", "unknown section", "no complaint", "invented complaint",
-         "another shape"],
-)  # fmt: skip
+    ids=[
+        "cut off",
+        "no JSON",
+        "missing field",
+        "wrong type",
+        "unknown section",
+        "no complaint",
+        "invented complaint",
+        "another shape",
+    ],
+)
 def test_what_cannot_be_used_is_asked_for_again_with_what_was_wrong(bad: str, told: str) -> None:
     last, prompts = generate(PASSES, bad, bad, GOOD)
 
@@ -168,8 +188,11 @@ def test_numbers_for_texts_are_read() -> None:
     assert last.generated.profile.demographics[0].value == "40"
 
 
-@pytest.mark.parametrize("replies", [(failing(401),), (PASSES, failing(400)), (Reply(text=""),)],
-                         ids=["filter fails", "profile fails", "empty"])  # fmt: skip
+@pytest.mark.parametrize(
+    "replies",
+    [(failing(401),), (PASSES, failing(400)), (Reply(text=""),)],
+    ids=["filter fails", "profile fails", "empty"],
+)
 def test_a_providers_failure_is_no_rejection(replies: tuple[str | Reply, ...]) -> None:
     with pytest.raises(CallFailed):
         generate(*replies)

@@ -128,12 +128,15 @@ def test_a_caregiver_speaks_of_the_child() -> None:
 
 
 IMPORTED = Case(
-    case_key="x/1", dataset="x", specialty="Neurology", answer="Parkinson disease",
+    case_key="x/1",
+    dataset="x",
+    specialty="Neurology",
+    answer="Parkinson disease",
     vignette="A 70-year-old man comes with his wife because of shaky hands. His left hand began to shake 1 year ago. "
     "His wife says that he forgets names. He takes aspirin and amlodipine. He denies smoking and has no headache. "
     "His mother had schizophrenia. He works as a cook. He has dyspnea on exertion. On physical examination, he has a "
     "resting tremor. There is no fever. Hemoglobin is 14 g/dL.",
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(
@@ -247,9 +250,11 @@ def test_it_affirms_and_denies_only_what_was_asked(question: str, reply: str | N
 
 
 def test_a_general_finding_is_told_but_is_no_yes_to_a_particular_one() -> None:
-    case = case_with(profile=Profile(basic=(
-        Fact(key="chief complaint", value="severe chest pain", lay="I have a terrible chest pain."),
-    )))  # fmt: skip
+    case = case_with(
+        profile=Profile(
+            basic=(Fact(key="chief complaint", value="severe chest pain", lay="I have a terrible chest pain."),)
+        )
+    )
     question = next(f.ask for f in knowledge().findings if f.ask and "worse when you breathe in" in f.ask)
 
     assert ask(what_patient_holds(case), "I see. Have you had chest pain?").startswith(("Yes", "Yeah"))
@@ -266,9 +271,13 @@ def test_what_was_and_is_no_longer_so_gets_no_yes() -> None:
 def test_of_a_vignette_it_says_no_word_of_the_examiner_and_plain_words_for_the_clinicians() -> None:
     held = what_patient_holds(IMPORTED)
     questions = (
-        "Do your hands tremble?", "Have you had a fever?", "What did the tests show?", "What was your hemoglobin?",
-        "Anything else?", "What did they find on physical examination?",
-    )  # fmt: skip
+        "Do your hands tremble?",
+        "Have you had a fever?",
+        "What did the tests show?",
+        "What was your hemoglobin?",
+        "Anything else?",
+        "What did they find on physical examination?",
+    )
     said = " ".join(ask(held, question, before="My hands shake.") for question in questions)
 
     assert not any(word in said for word in ("resting", "Hemoglobin", "14", "examination", "There is no fever"))

@@ -65,10 +65,15 @@ def test_prose_and_a_code_block_around_the_json_do_no_harm() -> None:
 
 
 def test_invented_and_changed_sentences_are_rejected_and_counted() -> None:
-    done, _ = split(reply(
-        ("complaint", FIRST), ("family_history", "His mother had eczema."), ("medication", "He takes lithium daily."),
-        ("vital_signs", THIRD), ("vital_signs", THIRD),
-    ))  # fmt: skip
+    done, _ = split(
+        reply(
+            ("complaint", FIRST),
+            ("family_history", "His mother had eczema."),
+            ("medication", "He takes lithium daily."),
+            ("vital_signs", THIRD),
+            ("vital_signs", THIRD),
+        )
+    )
 
     assert done.sections == SORTED
     assert (done.invented, done.by_rule) == (3, 1)
@@ -78,17 +83,24 @@ def test_parts_of_a_sentence_may_go_to_two_sections_and_the_rest_is_not_lost() -
     done, _ = split(reply(("demographics", "A 40-year-old man"), ("medication", "He  takes\nlithium.")))
 
     assert done.sections == (
-        ("demographics", "A 40-year-old man"), ("complaint", "comes because of an itch."), *SORTED[1:],
-    )  # fmt: skip
+        ("demographics", "A 40-year-old man"),
+        ("complaint", "comes because of an itch."),
+        *SORTED[1:],
+    )
     assert (done.invented, done.by_rule) == (0, 2)
 
 
 @pytest.mark.parametrize(
     "unreadable",
-    ['{"sections": [{"section": "complaint"', "I cannot do that.", reply(("mood", FIRST)), '{"sections": []}',
-     '["complaint"]'],
+    [
+        '{"sections": [{"section": "complaint"',
+        "I cannot do that.",
+        reply(("mood", FIRST)),
+        '{"sections": []}',
+        '["complaint"]',
+    ],
     ids=["cut off", "no JSON", "unknown section", "nothing", "another shape"],
-)  # fmt: skip
+)
 def test_an_unreadable_reply_is_asked_for_again(unreadable: str) -> None:
     done, sent = split(unreadable, unreadable, ALL)
 

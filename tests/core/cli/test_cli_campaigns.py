@@ -62,10 +62,22 @@ def told(tmp_path_factory: pytest.TempPathFactory, provider: FakeProvider) -> di
     imported = core(db, "import", "cases", str(file))
     assert (imported.returncode, imported.stderr) == (0, "")
     ran = core(
-        db, "run", "--doctor", "openai/doctor", "--cases", "toes-1", "--trials", "2", "--base-url", provider.base_url,
+        db,
+        "run",
+        "--doctor",
+        "openai/doctor",
+        "--cases",
+        "toes-1",
+        "--trials",
+        "2",
+        "--base-url",
+        provider.base_url,
         *BESIDE_RULES,
-        "--arms", "vignette:mcq,vignette:frq", "--concurrency", "4",
-    )  # fmt: skip
+        "--arms",
+        "vignette:mcq,vignette:frq",
+        "--concurrency",
+        "4",
+    )
     assert ran.returncode == 0, ran.stderr
     (run_id,) = run_ids(db)
     return {"db": str(db), "import": imported.stdout, "run": ran.stdout, "progress": ran.stderr, "id": run_id}
@@ -112,10 +124,23 @@ def test_a_run_says_how_it_ended(told: dict[str, str]) -> None:
 def test_a_run_of_which_nothing_came_has_failed(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The grader's provider fails over every answer: status 1, with its words."""
     with running(lambda body: failing(400, "no") if body["model"] == "grader" else "Gout") as provider:
-        status = main([
-            "run", "--doctor", "openai/doctor", "--grader", "openai/grader", "--base-url", provider.base_url,
-            "--limit", "2", "--trials", "1", "--arms", "vignette:frq",
-        ])  # fmt: skip
+        status = main(
+            [
+                "run",
+                "--doctor",
+                "openai/doctor",
+                "--grader",
+                "openai/grader",
+                "--base-url",
+                provider.base_url,
+                "--limit",
+                "2",
+                "--trials",
+                "1",
+                "--arms",
+                "vignette:frq",
+            ]
+        )
     said = capsys.readouterr()
     assert status == 1
     assert "2 answers are excluded because a provider failed, most often: The model openai/grader " in said.err
@@ -127,8 +152,9 @@ def test_accuracy_as_csv_by_hand(told: dict[str, str], at: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     assert [(r["model"], r["format"], r["question_type"]) for r in rows] == [
-        ("openai/doctor", "vignette", "mcq"), ("openai/doctor", "vignette", "frq"),
-    ]  # fmt: skip
+        ("openai/doctor", "vignette", "mcq"),
+        ("openai/doctor", "vignette", "frq"),
+    ]
     for r in rows:  # three of four cases, each twice; the fifth has no counted trial
         assert (r["mean"], r["n_cases"], r["n_trials"]) == ("0.750000", "4", "8")
         assert (r["n_excluded"], r["excluded_by_reason"]) == ("2", "provider_error=2")
@@ -293,8 +319,19 @@ def test_an_unfinished_campaign_is_taken_up_by_running_it_again(
     file = tmp_path / "toes.csv"
     file.write_text(CASES)
     words(capsys, "import", "cases", str(file))
-    run = ["run", "--doctor", "openai/doctor", "--cases", "toes", "--trials", "2", "--arms", "vignette:mcq",
-           "--base-url", provider.base_url]  # fmt: skip
+    run = [
+        "run",
+        "--doctor",
+        "openai/doctor",
+        "--cases",
+        "toes",
+        "--trials",
+        "2",
+        "--arms",
+        "vignette:mcq",
+        "--base-url",
+        provider.base_url,
+    ]
     assert main([*run, "--concurrency", "1"]) == 0
     (run_id,) = run_ids(db)
     journal = db.parent / "anamnesis.journals" / run_id / "journal.jsonl"
@@ -311,11 +348,21 @@ def test_an_unfinished_campaign_is_taken_up_by_running_it_again(
 
 
 def test_readers_and_a_running_campaign_do_not_disturb_each_other(db: Path) -> None:
-    """Reports by other processes, and this one reading as a dashboard does, all the time that a campaign runs."""
+    """Reports, and a thread that reads as a dashboard does, all the time that a campaign runs in another process."""
     campaign = spawn(
-        db, "run", "--doctor", "reference/bayes", "--limit", "12", "--trials", "2", "--arms", "multi_turn:frq",
-        "--concurrency", "4",
-    )  # fmt: skip
+        db,
+        "run",
+        "--doctor",
+        "reference/bayes",
+        "--limit",
+        "12",
+        "--trials",
+        "2",
+        "--arms",
+        "multi_turn:frq",
+        "--concurrency",
+        "4",
+    )
     over = threading.Event()
     faults: list[BaseException] = []
     looks: list[int] = []
@@ -326,7 +373,7 @@ def test_readers_and_a_running_campaign_do_not_disturb_each_other(db: Path) -> N
                 looks.append(len(accuracy(Store())))
             except BaseException as error:
                 faults.append(error)
-            over.wait(0.05)
+            over.wait(0.2)
 
     watching = threading.Thread(target=look)
     watching.start()
@@ -334,6 +381,7 @@ def test_readers_and_a_running_campaign_do_not_disturb_each_other(db: Path) -> N
     try:
         while campaign.poll() is None:
             reports.append(core(db, "report", "accuracy", "--format", "csv"))
+            over.wait(0.5)
     finally:
         over.set()
         watching.join()

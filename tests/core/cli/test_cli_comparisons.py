@@ -41,10 +41,11 @@ def test_accuracy_can_be_restricted_to_what_is_asked_for(db: Path, capsys: pytes
     lines = [
         a_trial(
             [answered("vignette", "mcq"), graded(verdict, "vignette", "mcq")],
-            trial_id=f"run/{n}/0", case_key=f"ours/{n}",
+            trial_id=f"run/{n}/0",
+            case_key=f"ours/{n}",
         )
         for n, verdict in enumerate(verdicts, start=1)
-    ]  # fmt: skip
+    ]
     write_journal(Store().journals, "run", a_header(cases=held, arms=[("vignette", "mcq")]), *lines)
 
     def asked(*kinds: str) -> tuple[int, float]:

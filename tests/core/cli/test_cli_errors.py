@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import socket
+import tomllib
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from core import __version__, paths
 from core.cli.app import main
-from tests.core.jobs.workshop import core
+from tests.core.jobs.workshop import finish, spawn
 
 KEY = "sk-this-is-a-secret-1234567890"
 RUN = ("run", "--doctor", "reference/bayes", "--limit", "1", "--trials", "1")
@@ -22,44 +23,16 @@ base_url = "https://models.invalid/v1"
 api_key_env = "ANAMNESIS_TEST_NO_SUCH_KEY"
 """
 
-CHILDREN: dict[str, tuple[tuple[str, ...], int, str]] = {
-    "unknown model": (
-        ("run", "--doctor", "openai/gpt4o", "--base-url", "http://x", "--patient", "gpt-4p"), 2,
-        r"No model is called “gpt-4p”; did you mean .*gpt.*\?",
-    ),
-    "missing key": (
-        ("run", "--doctor", "own/any", "--limit", "1"), 2,
-        r"The key for own/any is missing: set the environment variable ANAMNESIS_TEST_NO_SUCH_KEY, .*",
-    ),
-    "bad arms": ((*RUN, "--arms", "vignette:mcq,vignette:mqc"), 2, r"'vignette:mqc' is no arm: write format:.*"),
-    "missing file": (("import", "cases", "/nowhere/cases.csv"), 2, r"There is no file /nowhere/cases\.csv\."),
-    "no such command": (("rnu",), 2, r"No such command 'rnu'.* \(--help tells more\)\."),
-}  # fmt: skip
 
-
-@pytest.fixture(scope="module")
-def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str, str]]:
-    """Name → status, stdout and stderr of the children, two of which run at a time."""
-    folder = tmp_path_factory.mktemp("errors")
-    (folder / "own.toml").write_text(OWN)
-    env = {"ANAMNESIS_MODELS": str(folder / "own.toml"), "OPENAI_API_KEY": KEY}
-
-    def go(name: str) -> tuple[int, str, str]:
-        done = core(folder / f"{name}.duckdb", *CHILDREN[name][0], **env)
-        return done.returncode, done.stdout, done.stderr
-
-    with ThreadPoolExecutor(2) as pool:
-        return dict(zip(CHILDREN, pool.map(go, CHILDREN), strict=True))
-
-
-@pytest.mark.parametrize("name", CHILDREN)
-def test_a_child_process_ends_with_one_sentence(ended: dict[str, tuple[int, str, str]], name: str) -> None:
-    status, out, err = ended[name]
-    _, wanted, sentence = CHILDREN[name]
-    assert (status, out) == (wanted, "")
-    assert re.fullmatch(sentence + r"\n", err), err
-    assert "Traceback" not in err
-    assert KEY not in err
+def test_a_child_process_ends_with_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(OWN)
+    env = {"ANAMNESIS_MODELS": str(tmp_path / "own.toml"), "OPENAI_API_KEY": KEY}
+    done = finish(spawn(tmp_path / "some.duckdb", "run", "--doctor", "own/any", "--limit", "1", env=env))
+    assert (done.returncode, done.stdout) == (2, "")
+    sentence = r"The key for own/any is missing: set the environment variable ANAMNESIS_TEST_NO_SUCH_KEY, .*\n"
+    assert re.fullmatch(sentence, done.stderr), done.stderr
+    assert "Traceback" not in done.stderr
+    assert KEY not in done.stderr
 
 
 def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
@@ -80,6 +53,9 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int,
         ((*RUN, "--concurrency", "0"), 2, "Invalid value for '--concurrency'"),
         ((*RUN, "--protocol", "other"), 2, "there is no protocol 'other': choose craftmd"),
         ((*RUN, "--arms", ""), 2, "No arm was named"),
+        ((*RUN, "--arms", "vignette:mcq,vignette:mqc"), 2, "'vignette:mqc' is no arm: write format:"),
+        (("import", "cases", "/nowhere/cases.csv"), 2, "There is no file /nowhere/cases.csv."),
+        (("run", "--doctor", "openai/gpt4o", "--base-url", "http://x", "--patient", "gpt-4p"), 2, "did you mean"),
         ((*RUN, "--cases", "libary"), 2, "There is no data set 'libary': choose one of library"),
         ((*RUN, "--cases", "library:Cardiolgy"), 2, "Did you mean Cardiology"),
         ((*RUN, "--prompts", "nowhere"), 2, "There is no prompt pack 'nowhere'"),
@@ -87,10 +63,14 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int,
         ((*RUN, "--max-messages", "2"), 2, "--max-messages: it must be at least 4"),
         (("run", "--doctor", "human"), 2, "A campaign cannot wait for a human"),
         (("run", "--doctor", "reference/names"), 2, "the reference kind is called reference/bayes"),
-        (("run", "--doctor", "openai/doctor", "--base-url", "https://a.example.org/v1", "--budget-usd", "1"), 2,
-         "A budget needs prices, and none is known for openai/doctor"),
+        (
+            ("run", "--doctor", "openai/doctor", "--base-url", "https://a.example.org/v1", "--budget-usd", "1"),
+            2,
+            "A budget needs prices, and none is known for openai/doctor",
+        ),
         (("run", "--doctor", "openai/doctor", "--base-url", "nowhere"), 2, "must look like http://127.0.0.1:8000/v1"),
         (("run",), 2, "Missing option '--doctor'"),
+        (("rnu",), 2, "No such command 'rnu'"),
         (("resume", "20200101"), 2, "There is no run '20200101'; `python -m core runs` lists them."),
         (("report", "accuracy"), 1, "There is nothing to report yet: start with `python -m core run"),
         (("regrade", "2020", "--grader", "reference/names"), 2, "There is no run '2020'"),
@@ -104,11 +84,18 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int,
         (("check", "cases", "nothing"), 2, "There is no data set 'nothing'"),
         (("serve", "--port", "0"), 2, "Invalid value for '--port'"),
     ],
-)  # fmt: skip
+)
 def test_misuse(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], status: int, sentence: str) -> None:
     ended, said = complaint(capsys, *arguments)
     assert ended == status
     assert sentence in said
+
+
+def test_the_version_is_told_and_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"anamnesis {__version__}\n"
+    package = tomllib.loads((paths.ROOT / "pyproject.toml").read_text())
+    assert package["project"]["version"] == __version__
 
 
 def test_nothing_is_begun_where_a_run_cannot_start(db: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -69,8 +69,9 @@ def test_what_patients_withheld_and_invented_is_judged_and_changes_causes(
         assert main(["report", "failures", "--format", "json"]) == 0
         told = capsys.readouterr()
         assert {row["cause"]: row["n"] for row in json.loads(told.out) if row["n"]} == {
-            "not_judged": 1, "doctor_concluded_wrongly": 1,
-        }  # fmt: skip
+            "not_judged": 1,
+            "doctor_concluded_wrongly": 1,
+        }
         assert "judged by nobody" in told.err
         assert main(["report", "failures", "--part", "judges"]) == 1
         assert "core judge-facts --model M" in capsys.readouterr().err

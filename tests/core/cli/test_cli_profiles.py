@@ -61,11 +61,14 @@ def test_failures_are_told_by_case_and_the_status_says_so(capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["profile", "show"], "Name the case"), (["profile", "show", "library/nobody"], "There is no case"),
-        (["profile", "show", "nobody"], "There is no case"), (["profile", ONE, "more"], "was not expected"),
-        (["profile", "nothing"], "There is no data set"), (["profile", ONE, "--model", "x/y"], "x"),
+        (["profile", "show"], "Name the case"),
+        (["profile", "show", "library/nobody"], "There is no case"),
+        (["profile", "show", "nobody"], "There is no case"),
+        (["profile", ONE, "more"], "was not expected"),
+        (["profile", "nothing"], "There is no data set"),
+        (["profile", ONE, "--model", "x/y"], "x"),
     ],
-)  # fmt: skip
+)
 def test_misuse_is_one_sentence(arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     said = capsys.readouterr()

@@ -56,24 +56,31 @@ def a_stream(trial_id: str, case_key: str, grader: str) -> list[Event]:
         events.append(Answered(**place, response="Eczema" if right else "Psoriasis"))
         rules = ("mcq_loose", "mcq_strict") if question_type == "mcq" else ("frq",)
         events += [
-            Graded(**place, grader="rule" if question_type == "mcq" else grader, rule=rule, extracted="Eczema",  # type: ignore[arg-type]
-                   verdict="correct" if right else "incorrect", at=5.0)
+            Graded(
+                **place,
+                grader="rule" if question_type == "mcq" else grader,
+                rule=rule,
+                extracted="Eczema",  # type: ignore[arg-type]
+                verdict="correct" if right else "incorrect",
+                at=5.0,
+            )
             for rule in rules
-        ]  # fmt: skip
+        ]
     return [*events, Finished(at=9.0)]
 
 
 def store_run(store: Store, run_id: str, grader: str = "openai/g", **changes: Any) -> None:
     trials = [
         a_trial(
-            a_stream(f"{run_id}/{case.case_key}", case.case_key, grader), run_id=run_id,
-            trial_id=f"{run_id}/{case.case_key}", case_key=case.case_key,
+            a_stream(f"{run_id}/{case.case_key}", case.case_key, grader),
+            run_id=run_id,
+            trial_id=f"{run_id}/{case.case_key}",
+            case_key=case.case_key,
         )
         for case in CASES
-    ]  # fmt: skip
+    ]
     header = a_header(run_id, CASES, doctor=DOCTOR, arms=ARMS, trials=1, **changes)
     write_journal(store.journals, run_id, header, *trials)
-    fold(store)
 
 
 REPORTS = {
@@ -92,6 +99,7 @@ REPORTS = {
 def rows_of(db: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., list[dict[str, str]]]:
     def read(*report: str) -> list[dict[str, str]]:
         capsys.readouterr()
+        fold(Store())
         assert main(["report", *report, "--format", "csv"]) == 0
         return list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
 
@@ -122,10 +130,18 @@ def test_the_grader_that_counts_is_a_part(rows_of: Callable[..., list[dict[str, 
     store_run(store, "second", created_at=200.0)
     assert {row["model"] for row in rows_of("accuracy")} == {DOCTOR}, "alike in all parts, they are one"
     again = [
-        Graded(format=format_, question_type="frq", grader="openai/h", rule="frq", extracted="Eczema",  # type: ignore[arg-type]
-               verdict="correct", at=20.0, prompt_hash="abc")
+        Graded(
+            format=format_,
+            question_type="frq",
+            grader="openai/h",
+            rule="frq",
+            extracted="Eczema",  # type: ignore[arg-type]
+            verdict="correct",
+            at=20.0,
+            prompt_hash="abc",
+        )
         for format_ in ("vignette", "multi_turn")
-    ]  # fmt: skip
+    ]
     lines = [grades(f"second/{case.case_key}", *again, run_id="second") for case in CASES]
     write_journal(store.journals, "second", *lines)
     fold(store)
@@ -143,18 +159,27 @@ def test_the_version_of_the_choice_reader_is_a_part_under_one_name_for_both_rule
     store_run(store, "first")
     store_run(store, "second", created_at=200.0)
     again = [
-        Graded(format=format_, question_type="mcq", grader="rule", rule="mcq_strict", extracted="Eczema",  # type: ignore[arg-type]
-               verdict="correct", at=20.0, rule_version=2)
+        Graded(
+            format=format_,
+            question_type="mcq",
+            grader="rule",
+            rule="mcq_strict",
+            extracted="Eczema",  # type: ignore[arg-type]
+            verdict="correct",
+            at=20.0,
+            rule_version=2,
+        )
         for format_ in ("vignette", "multi_turn", "summarized")
-    ]  # fmt: skip
+    ]
     write_journal(
         store.journals, "second", *(grades(f"second/{case.case_key}", *again, run_id="second") for case in CASES)
     )
     fold(store)
     for name in ("accuracy", "accuracy, strict rule", "history", "failures"):
         assert {row["model"] for row in rows_of(*REPORTS[name])} == {
-            f"{DOCTOR} · choice reader 1", f"{DOCTOR} · choice reader 2",
-        }, name  # fmt: skip
+            f"{DOCTOR} · choice reader 1",
+            f"{DOCTOR} · choice reader 2",
+        }, name
 
 
 def test_a_version_with_several_conditions_is_compared_by_its_newest_and_said(

@@ -34,9 +34,16 @@ def test_the_four_parts_with_both_accuracies(capsys: Captured) -> None:
     found = {row["measure"]: row for row in rows(capsys)}
     values = {name: float(row["value"]) for name, row in found.items()}
     assert values == pytest.approx(
-        {"accuracy": 0.375, "efficiency": (20 + 125 / 9 + 10) / 6, "empathy": 0.6, "robustness": 1 / 3, "acc_conv": 0.5,
-         "acc_static": 2 / 3}, abs=1e-5,
-    )  # fmt: skip
+        {
+            "accuracy": 0.375,
+            "efficiency": (20 + 125 / 9 + 10) / 6,
+            "empathy": 0.6,
+            "robustness": 1 / 3,
+            "acc_conv": 0.5,
+            "acc_static": 2 / 3,
+        },
+        abs=1e-5,
+    )
     assert {(row["model"], row["dataset"], row["excluded"]) for row in found.values()} == {
         ("openai/a", "ours", "provider_error=1")
     }
@@ -58,8 +65,9 @@ def test_failures_habits_ratings_and_figures_across_data_sets(capsys: Captured) 
     assert rows(capsys, "--part", "ratings")[0]["words"] == "I would give 1."
     assert {row["value"] for row in rows(capsys, "--part", "normalised")} == {""}, "one seat has no scale"
     assert [(row["group"], row["n"], row["slope"]) for row in rows(capsys, "--part", "fit")] == [
-        ("all", "1", ""), ("openai", "1", ""),
-    ]  # fmt: skip
+        ("all", "1", ""),
+        ("openai", "1", ""),
+    ]
     assert main(["report", "care", "--format", "json"]) == 0
     assert len(json.loads(capsys.readouterr().out)) == 6
     assert main(["report", "care"]) == 0

@@ -37,13 +37,16 @@ def store(db: object) -> None:
     cases = [a_case(n, profile=COUGH, vignette="A man with a cough. He smokes.", answer="Pneumonia") for n in SAID]
     lines = [
         a_trial(
-            [*(Utterance(turn=n, role="patient" if n % 2 else "doctor", text=text) for n, text in enumerate(texts)),
-             Ended(reason="final_diagnosis" if len(texts) > 3 else "no_question", doctor_turns=len(texts) // 2),
-             Finished()],
-            trial_id=f"run/{case}", case_key=f"ours/{case}",
+            [
+                *(Utterance(turn=n, role="patient" if n % 2 else "doctor", text=text) for n, text in enumerate(texts)),
+                Ended(reason="final_diagnosis" if len(texts) > 3 else "no_question", doctor_turns=len(texts) // 2),
+                Finished(),
+            ],
+            trial_id=f"run/{case}",
+            case_key=f"ours/{case}",
         )
         for case, texts in SAID.items()
-    ]  # fmt: skip
+    ]
     write_journal(Store().journals, "run", a_header(cases=cases), *lines)
 
 
@@ -59,8 +62,9 @@ def test_how_conversations_ended(capsys: Captured) -> None:
     assert (row["without_diagnosis_share"], row["conversations"], row["n_cases"]) == (0.5, 2, 2)
     assert row["reasons"] == "final_diagnosis=1 no_question=1"
     assert [(r["turns"], r["conversations"], r["share"]) for r in report(capsys, "endings", "--part", "turns")] == [
-        (1, 1, 0.5), (2, 1, 0.5),
-    ]  # fmt: skip
+        (1, 1, 0.5),
+        (2, 1, 0.5),
+    ]
 
 
 @pytest.mark.usefixtures("store")

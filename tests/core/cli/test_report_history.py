@@ -11,8 +11,8 @@ import pytest
 
 from core.cli.app import main
 from core.datasets.library import library
-from core.measures.history.figures import read_doctors
 from core.measures.history.measures import HISTORY
+from core.measures.history.summary import read_doctors
 from core.measures.missing import measure_missing
 from core.store.conditions import Condition
 from core.store.database import Store
@@ -92,9 +92,11 @@ def test_two_conditions_of_a_doctor_are_read_apart(run_both: None) -> None:
     table = read_doctors(store)
     counted = table.groupby("model")["conversations"].sum().to_dict()
     assert counted == {
-        "reference/bayes · CRAFT-MD": 3, "reference/bayes · Consultation": 3, "reference/oracle-direct": 3,
+        "reference/bayes · CRAFT-MD": 3,
+        "reference/bayes · Consultation": 3,
+        "reference/oracle-direct": 3,
         "reference/upper-bound": 0,
-    }  # fmt: skip
+    }
     assert {one.name: talks_in(store, one) for one in conditions(store)} == counted
     assert set(table["case_set"]) == {"library"}
 

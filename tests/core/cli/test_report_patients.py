@@ -18,8 +18,9 @@ def test_rates_hits_and_a_sample(db: Path, capsys: pytest.CaptureFixture[str]) -
     assert main(["report", "patients", "--by", "doctor", "--kind", "mentions_text", "--format", "csv"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [(row["doctor"], row["with_hit"], row["n"], row["hits"]) for row in rows] == [
-        ("m1", "1", "3", "1"), ("m2", "1", "1", "2"),
-    ]  # fmt: skip
+        ("m1", "1", "3", "1"),
+        ("m2", "1", "1", "2"),
+    ]
     assert main(["report", "patients", "--part", "hits", "--words", "papul", "--format", "json"]) == 0
     (hit,) = json.loads(capsys.readouterr().out)
     assert (hit["words"], hit["detail"], hit["trial"], hit["turn"]) == ("papules", "small bump", "m1/1/0", 5)
@@ -34,8 +35,10 @@ def test_a_rate_is_stated_only_where_the_rule_is_right_often_enough(
     assert main(["report", "patients", "--pool", "--format", "json"]) == 0
     rows = {row["kind"]: row for row in json.loads(capsys.readouterr().out)}
     assert (rows["medical_term"]["rate"], rows["medical_term"]["read_right"], rows["medical_term"]["read"]) == (
-        0.25, 35, 40,
-    )  # fmt: skip
+        0.25,
+        35,
+        40,
+    )
     assert (rows["plays_doctor"]["rate"], rows["plays_doctor"]["hits"], rows["plays_doctor"]["read"]) == (None, 0, 13)
     assert rows["stage_direction"]["rate"] is None
 

@@ -19,11 +19,14 @@ def played(run: str, right: dict[int, str]) -> None:
     lines = [
         a_trial(
             [answered("vignette", "mcq"), graded("correct" if mark == "1" else "incorrect", "vignette", "mcq")],
-            run_id=run, trial_id=f"{run}/{case}/{n}", case_key=f"ours/{case}", trial=n,
+            run_id=run,
+            trial_id=f"{run}/{case}/{n}",
+            case_key=f"ours/{case}",
+            trial=n,
         )
         for case, marks in right.items()
         for n, mark in enumerate(marks)
-    ]  # fmt: skip
+    ]
     header = a_header(run, [a_case(n) for n in right], arms=[("vignette", "mcq")], doctor=f"openai/{run}")
     write_journal(Store().journals, run, header, *lines)
 

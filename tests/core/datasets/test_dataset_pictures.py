@@ -47,12 +47,12 @@ def test_a_list_comes_in_with_the_pictures_beside_it(folder: Path) -> None:
     assert done.reading.format == "image-challenge"
     first, second = imported.load("skin")
     assert (first.question, first.answer, list(first.choices)) == (
-        "What is the most likely diagnosis?", "Psoriasis", CHOICES
-    )  # fmt: skip
+        "What is the most likely diagnosis?",
+        "Psoriasis",
+        CHOICES,
+    )
     (image,) = first.images
-    assert image == Image(
-        sha256=hashlib.sha256(png).hexdigest(), media_type="image/png", size=len(png), name="a.png"
-    )  # fmt: skip
+    assert image == Image(sha256=hashlib.sha256(png).hexdigest(), media_type="image/png", size=len(png), name="a.png")
     assert image.path.read_bytes() == png
     assert second.images[0].media_type == "image/jpeg"
     assert second.images[0].path.read_bytes() == jpeg
@@ -135,9 +135,15 @@ def test_the_usual_names_of_columns_are_known(folder: Path, column: str) -> None
 
 
 def test_options_in_columns_of_their_own_and_several_pictures(folder: Path) -> None:
-    row = {"case_id": 7, "image": ["a.png", "b.png", "a.png"], "case_vignette": "A man has a rash.",
-           "correct_answer": "B", "answer": "B", "category": "Dermatology",
-           **{f"choice_{n}": choice for n, choice in enumerate(CHOICES, 1)}}  # fmt: skip
+    row = {
+        "case_id": 7,
+        "image": ["a.png", "b.png", "a.png"],
+        "case_vignette": "A man has a rash.",
+        "correct_answer": "B",
+        "answer": "B",
+        "category": "Dermatology",
+        **{f"choice_{n}": choice for n, choice in enumerate(CHOICES, 1)},
+    }
     for name in ("a", "b"):
         (folder / f"{name}.png").write_bytes(a_picture("red" if name == "a" else "blue"))
     (folder / "list.jsonl").write_bytes(as_jsonl([row]))
@@ -164,17 +170,22 @@ def test_the_list_of_addresses_of_the_release_says_what_is_needed(folder: Path) 
 
 
 def test_agentclinics_image_url_may_be_a_file(folder: Path) -> None:
-    record = {"image_url": "a.png", "question": "A man has a rash. What is it?", "patient_info": "",
-              "physical_exams": "", "answers": [
-                  {"text": "Gout", "correct": False}, {"text": "Croup", "correct": True}]}  # fmt: skip
+    record = {
+        "image_url": "a.png",
+        "question": "A man has a rash. What is it?",
+        "patient_info": "",
+        "physical_exams": "",
+        "answers": [{"text": "Gout", "correct": False}, {"text": "Croup", "correct": True}],
+    }
     (folder / "a.png").write_bytes(a_picture())
     (folder / "nejm.jsonl").write_bytes(as_jsonl([record, record | {"image_url": "https://example.org/b.png"}]))
     reading = read_cases(folder / "nejm.jsonl", "nejm")
 
     assert reading.format == "agentclinic-nejm"
     assert [(image.name, image.url) for case in reading.cases for image in case.images] == [
-        ("a.png", ""), ("", "https://example.org/b.png"),
-    ]  # fmt: skip
+        ("a.png", ""),
+        ("", "https://example.org/b.png"),
+    ]
 
 
 def test_the_same_words_with_another_picture_are_no_duplicate(folder: Path) -> None:
@@ -187,8 +198,12 @@ def test_the_same_words_with_another_picture_are_no_duplicate(folder: Path) -> N
 
 def test_a_zip_brings_list_and_pictures(folder: Path) -> None:
     png = a_picture()
-    members = {"set/list.csv": as_csv([a_row(1, "img/a.png")]), "set/img/a.png": png, "__MACOSX/set/._list.csv": b"x",
-               "set/notes.docx": b"not wanted"}  # fmt: skip
+    members = {
+        "set/list.csv": as_csv([a_row(1, "img/a.png")]),
+        "set/img/a.png": png,
+        "__MACOSX/set/._list.csv": b"x",
+        "set/notes.docx": b"not wanted",
+    }
     done = import_file(a_zip(folder / "Skin set.zip", members))
 
     assert done.dataset == "skin-set"
@@ -227,8 +242,11 @@ def test_a_zip_that_unpacks_to_too_much_is_refused(folder: Path, monkeypatch: py
 
 
 def test_a_picture_of_20_mb_in_a_zip_costs_its_row_only(folder: Path) -> None:
-    members = {"list.csv": as_csv([a_row(1, "a.png"), a_row(2, "b.png")]), "a.png": a_picture(),
-               "b.png": b"\0" * (20 * 1024**2 + 1)}  # fmt: skip
+    members = {
+        "list.csv": as_csv([a_row(1, "a.png"), a_row(2, "b.png")]),
+        "a.png": a_picture(),
+        "b.png": b"\0" * (20 * 1024**2 + 1),
+    }
     done = import_file(a_zip(folder / "big.zip", members), skip_bad=True)
 
     assert len(done.reading.cases) == 1

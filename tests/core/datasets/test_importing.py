@@ -13,7 +13,7 @@ import pytest
 from core.datasets import imported
 from core.datasets.importing import import_file, name_of
 from core.datasets.library import library
-from core.datasets.near_duplicates import nearest_earlier
+from core.datasets.lint import nearest_earlier
 from core.errors import AnamnesisError, UsageError
 
 FILES = Path(__file__).parent / "files"

@@ -196,9 +196,11 @@ def test_rows_can_be_read_again(tmp_path: Path) -> None:
     path.write_text('a,b\n"x\ny",1\n2\n3,4,,\n')
     rows = Rows(path)
 
-    assert list(rows) == list(rows) == [
-        (2, {"a": "x\ny", "b": "1"}), (4, Damaged("1 fields instead of 2")), (5, {"a": "3", "b": "4"})
-    ]  # fmt: skip
+    assert (
+        list(rows)
+        == list(rows)
+        == [(2, {"a": "x\ny", "b": "1"}), (4, Damaged("1 fields instead of 2")), (5, {"a": "3", "b": "4"})]
+    )
     assert rows.columns == ("a", "b")
 
 
@@ -214,8 +216,11 @@ def test_columns_can_be_named() -> None:
 
     assert (reading.format, reading.rejected) == ("plain", [])
     assert (woman.case_key, woman.answer, woman.choices, woman.specialty) == (
-        "d/p1", "Cystitis", ("Cystitis", "Croup"), "Urology and Nephrology",
-    )  # fmt: skip
+        "d/p1",
+        "Cystitis",
+        ("Cystitis", "Croup"),
+        "Urology and Nephrology",
+    )
     assert (boy.answer, len(boy.choices), boy.specialty) == ("Croup", 3, "Other")
     assert reading.remarks == [(3, "'Astrology' is none of the twelve specialties and counts as Other")]
 
@@ -238,8 +243,9 @@ def test_a_question_column_named_as_the_vignette_is_not_the_question_too(tmp_pat
     reading = read(tmp_path, table, "a.csv", columns={"vignette": "question", "answer": "answer"})
 
     assert [(case.vignette, case.question) for case in reading.cases] == [
-        ("A man is ill.", "Why?"), ("A boy is ill.", FINAL_QUESTION),
-    ]  # fmt: skip
+        ("A man is ill.", "Why?"),
+        ("A boy is ill.", FINAL_QUESTION),
+    ]
 
 
 def test_a_format_of_its_own_takes_no_columns() -> None:

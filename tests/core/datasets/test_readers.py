@@ -16,8 +16,7 @@ import pytest
 from core.case import FINAL_QUESTION, SPECIALTIES
 from core.datasets.lint import lint
 from core.datasets.readers import FORMATS, read_cases
-from core.datasets.readers.item import split_item
-from core.datasets.readers.specialties import known_specialty
+from core.datasets.readers.item import known_specialty, split_item
 from core.datasets.reading import Reading
 from core.errors import AnamnesisError, UsageError
 
@@ -71,10 +70,7 @@ def test_a_file_is_recognised_and_read_whole(file: str, format: str, ids: list[s
         assert all(case.answer in case.choices and len(case.choices) >= 2 for case in reading.cases)
 
 
-@pytest.mark.parametrize(
-    "file",
-    ["medqa.jsonl", "medxpertqa.jsonl", "medmcqa.json", "mmlu_pro.jsonl", "mediq.jsonl"],
-)
+@pytest.mark.parametrize("file", ["medqa.jsonl", "medxpertqa.jsonl", "medmcqa.json", "mmlu_pro.jsonl", "mediq.jsonl"])
 def test_other_kinds_of_file_give_the_same_cases(tmp_path: Path, file: str) -> None:
     wanted = read(file)
     as_array = tmp_path / "array.json"
@@ -122,8 +118,10 @@ def test_medmcqa_counts_from_one_or_from_zero_by_the_files_values(tmp_path: Path
     assert reading.remarks == [(0, "cop counts the options from 1, as a 4 shows")]
     assert reading.left_out == [(3, "it is a question of several right options (choice_type multi)")]
     assert [case.specialty for case in reading.cases] == [
-        "Dermatology", "Urology and Nephrology", "Pediatrics and Neonatology"
-    ]  # fmt: skip
+        "Dermatology",
+        "Urology and Nephrology",
+        "Pediatrics and Neonatology",
+    ]
     again = read_cases(written(tmp_path, from_zero), "d")
     assert [case.answer for case in again.cases] == ["Scabies", "Cystitis", "Croup"]
     assert again.remarks == [(0, "cop counts the options from 0, as a 0 shows")]
@@ -169,9 +167,16 @@ def test_the_question_is_found(whole: str, vignette: str, question: str) -> None
 def test_headqa_as_exams_and_as_a_table(tmp_path: Path) -> None:
     reading = read("headqa.json")
     flat = [
-        {"name": "Booklet_1", "qid": 1, "qtext": "Which organ makes bile?", "ra": 2, "category": "biology",
-         "image": None, "answers": [{"aid": 1, "atext": "Heart"}, {"aid": 2, "atext": "Liver"}]},
-    ]  # fmt: skip
+        {
+            "name": "Booklet_1",
+            "qid": 1,
+            "qtext": "Which organ makes bile?",
+            "ra": 2,
+            "category": "biology",
+            "image": None,
+            "answers": [{"aid": 1, "atext": "Heart"}, {"aid": 2, "atext": "Liver"}],
+        }
+    ]
     pq.write_table(pa.Table.from_pylist(flat), tmp_path / "flat.parquet")
     paired = [{**flat[0], "answers": {"aid": [1, 2], "atext": ["Heart", "Liver"]}}]
 
@@ -197,15 +202,21 @@ def test_agentclinic_brings_its_profile_value_by_value() -> None:
         ("sex", "boy", "He is a boy."),
     ]
     assert [(f.key, f.value, f.lay) for f in boy.profile.basic] == [
-        ("history of present illness", "The patient has had a barking cough for 2 nights.",
-         "He has had a barking cough for 2 nights."),
-        ("history of present illness", "His father reports that he sleeps badly.",
-         "His father reports that he sleeps badly."),
+        (
+            "history of present illness",
+            "The patient has had a barking cough for 2 nights.",
+            "He has had a barking cough for 2 nights.",
+        ),
+        (
+            "history of present illness",
+            "His father reports that he sleeps badly.",
+            "His father reports that he sleeps badly.",
+        ),
         ("chief complaint", "Barking cough", "Barking cough."),
         ("associated symptoms", "Hoarse voice", "Hoarse voice."),
         ("associated symptoms", "No fever", "No fever."),
         ("social history, school", "In second grade.", "In second grade."),
-    ]  # fmt: skip
+    ]
     assert [(f.section, f.key, f.value) for f in boy.profile.optional] == [
         ("vital_signs", "temperature", "37.4°C"),
         ("vital_signs", "heart rate", "104 bpm"),
@@ -240,8 +251,9 @@ def test_mediq_says_which_of_two_answers_counts() -> None:
     plain, other_name, other_letter = (reading := read("mediq.jsonl")).cases
 
     assert (plain.vignette, plain.answer) == (
-        "A 34-year-old woman has burning when she passes urine. It began 3 days ago.", "Cystitis"
-    )  # fmt: skip
+        "A 34-year-old woman has burning when she passes urine. It began 3 days ago.",
+        "Cystitis",
+    )
     assert (other_name.answer, other_name.synonyms) == ("Gout", ("Podagra",))
     assert (other_letter.answer, other_letter.synonyms) == ("Scabies", ())
     assert [number for number, _ in reading.remarks] == [2, 3]
@@ -276,7 +288,7 @@ Change = Callable[[dict[str, Any]], Any]
         ("agentclinic_nejm.jsonl", lambda r: r["answers"][0].update(correct=True), "2 of the answers are marked"),
         ("agentclinic_nejm.jsonl", lambda r: r["answers"][1].update(correct=False), "none of the answers is marked"),
     ],
-)  # fmt: skip
+)
 def test_an_odd_record_is_rejected_by_its_line_and_the_others_are_read(
     tmp_path: Path, file: str, change: Change, reason: str
 ) -> None:
@@ -299,8 +311,9 @@ def test_records_that_stand_there_twice_or_are_none_are_named(tmp_path: Path) ->
 
     assert reading.unit == "record"
     assert reading.rejected == [
-        (2, "this is no record with named fields"), (3, "the case id 0 stands already in record 1")
-    ]  # fmt: skip
+        (2, "this is no record with named fields"),
+        (3, "the case id 0 stands already in record 1"),
+    ]
 
 
 def test_headqa_names_what_is_wrong_with_its_answers(tmp_path: Path) -> None:

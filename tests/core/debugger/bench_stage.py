@@ -33,9 +33,7 @@ REFERENCE = CastNames("reference/bayes")
 
 
 def campaign(**changes: Any) -> Campaign:
-    fields: dict[str, Any] = {
-        "names": NAMES, "cases": (CASE,), "case_set": "stage:1", "arms": ARMS, "trials": 1,
-    }  # fmt: skip
+    fields: dict[str, Any] = {"names": NAMES, "cases": (CASE,), "case_set": "stage:1", "arms": ARMS, "trials": 1}
     return Campaign(**{**fields, **changes})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.agents.parts import Part
@@ -13,7 +13,6 @@ from core.debugger.diff import Piece, message_diff, word_diff
 TEXTS = st.one_of(st.text(), st.lists(st.sampled_from(["a", "b ", " ", "\n", "über", "{{ x }}", "."])).map("".join))
 
 
-@settings(max_examples=300, deadline=None)
 @given(TEXTS, TEXTS)
 def test_the_pieces_spell_both_texts(before: str, after: str) -> None:
     pieces = word_diff(before, after)
@@ -24,9 +23,14 @@ def test_the_pieces_spell_both_texts(before: str, after: str) -> None:
 
 def test_what_changed_is_shown_word_by_word() -> None:
     assert word_diff("Ask one question at a time.", "Ask two questions at a time.") == (
-        Piece("equal", "Ask "), Piece("delete", "one"), Piece("insert", "two"), Piece("equal", " "),
-        Piece("delete", "question"), Piece("insert", "questions"), Piece("equal", " at a time."),
-    )  # fmt: skip
+        Piece("equal", "Ask "),
+        Piece("delete", "one"),
+        Piece("insert", "two"),
+        Piece("equal", " "),
+        Piece("delete", "question"),
+        Piece("insert", "questions"),
+        Piece("equal", " at a time."),
+    )
     assert word_diff("same", "same") == (Piece("equal", "same"),)
     assert word_diff("", "") == ()
 

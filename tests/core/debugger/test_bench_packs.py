@@ -107,21 +107,23 @@ def test_the_pack_of_a_run_is_copied_while_it_is_unchanged(fake_provider_thread:
     assert {p.name: p.read_text() for p in copy.glob("*.md")} == {p.name: p.read_text() for p in folder.glob("*.md")}
 
 
-def test_after_the_pack_was_changed_its_wording_is_taken_from_what_was_sent(
-    fake_provider_thread: FakeProvider,
-) -> None:
+def test_after_the_pack_was_changed_its_wording_is_taken_from_what_was_sent(fake_provider_thread: FakeProvider) -> None:
     fake_provider_thread.script = Actors()
     worded = {
         "doctor": "You are a doctor{% if specialty %} for {{ specialty }}{% endif %}. Ask {{ '{{' }}one}} thing.",
-        "patient": "Be this person: {{ vignette }} Answer.", "answer_mcq": (
+        "patient": "Be this person: {{ vignette }} Answer.",
+        "answer_mcq": (
             "{{ question }} {% for letter, choice in choices %}{{ letter }}. {{ choice }} {% endfor %}"
             "Choose exactly one, beginning with **Final Diagnosis:**"
-        ), "answer_frq": "Name it. {{ question }} Write it, beginning with **Final Diagnosis:**",
-        "material": "This is known: {{ text }}", "exam": "Examined: {{ examination }}",
-        "answer_system": "A doctor of {{ specialty }}.", "summariser": "Sum up: {{ lines }}",
+        ),
+        "answer_frq": "Name it. {{ question }} Write it, beginning with **Final Diagnosis:**",
+        "material": "This is known: {{ text }}",
+        "exam": "Examined: {{ examination }}",
+        "answer_system": "A doctor of {{ specialty }}.",
+        "summariser": "Sum up: {{ lines }}",
         "grader_extract": "Below is what a doctor wrote: {{ response }}",
         "grader_judge": "Is {{ answer }} the same as {{ extracted }}?",
-    }  # fmt: skip
+    }
     a_pack("mine", **worded)
     run = bench(fake_provider_thread.base_url, prompts="mine")
     sent = {key: step.sent for key, step in steps(run.record(0)).items() if step.call}
@@ -138,11 +140,13 @@ def test_a_pack_made_before_questions_had_kinds_still_works_and_is_told_as_sent(
     """Its prompts do not name what is asked for: it words every question as it always did."""
     fake_provider_thread.script = Actors(extract="Clobetasol")
     folder = a_pack(
-        "before", answer_frq="{{ question }}\n\nName one diagnosis, beginning with **Final Diagnosis:**.",
-        answer_system="Give your diagnosis.", grader_extract="Below is what a doctor wrote: {{ response }}",
+        "before",
+        answer_frq="{{ question }}\n\nName one diagnosis, beginning with **Final Diagnosis:**.",
+        answer_system="Give your diagnosis.",
+        grader_extract="Below is what a doctor wrote: {{ response }}",
         grader_judge="1: {{ answer }} | 2: {{ extracted }} →",
         answer_mcq="{{ question }}{% for letter, choice in choices %} {{ letter }}. {{ choice }}{% endfor %} Choose.",
-    )  # fmt: skip
+    )
     for path in folder.glob("*.md"):
         path.write_text(path.read_text().replace(", asks_for]", "]"))
     case = Case.model_validate({**CASE.model_dump(exclude={"asks_for"}), "question": "What is the best treatment?"})
@@ -150,8 +154,10 @@ def test_a_pack_made_before_questions_had_kinds_still_works_and_is_told_as_sent(
     run = bench(fake_provider_thread.base_url, prompts="before", **asked)
     told = steps(run.record(0))
     assert [m.source for m in told["answer:vignette:frq"].messages] == [
-        "prompts/before/answer_system.md", "prompts/before/material.md", "prompts/before/answer_frq.md"
-    ]  # fmt: skip
+        "prompts/before/answer_system.md",
+        "prompts/before/material.md",
+        "prompts/before/answer_frq.md",
+    ]
     assert (
         told["answer:vignette:frq"]
         .sent[-1]["content"]
@@ -173,13 +179,12 @@ def test_a_pack_made_before_questions_had_kinds_still_works_and_is_told_as_sent(
 def test_a_releases_prompt_is_taken_byte_for_byte_for_every_specialty(tmp_path: Path) -> None:
     """The release calls Cardiology otherwise, and names no specialty where there is none."""
     worded = "You are an AI doctor{}. Use {{braces}} and 100% care.\n\nAsk  twice."
-    rows = [
-        a_row("case_0"), a_row("case_1", category="Cardiovascular System"), a_row("case_2", category="Other"),
-    ]  # fmt: skip
+    rows = [a_row("case_0"), a_row("case_1", category="Cardiovascular System"), a_row("case_2", category="Other")]
     prompts = {
         "case_0": worded.format(" specializing in Dermatology"),
-        "case_1": worded.format(" specializing in Cardiovascular System"), "case_2": worded.format(""),
-    }  # fmt: skip
+        "case_1": worded.format(" specializing in Cardiovascular System"),
+        "case_2": worded.format(""),
+    }
     said = ("Hi!", "I itch.", "Since when?", "A week.", "**Final Diagnosis:** Scabies")
     files = {
         case: a_file(case, trial_0=a_trial(multiturn_conversation=a_conversation(*said, prompt=prompt)))

@@ -68,8 +68,10 @@ def test_an_answer_is_judged_by_the_trials_grader(trial: TrialRecord, fake_provi
     assert (variant.response, variant.extracted) == ("**Final Diagnosis:** Psoriasis", "Psoriasis")
     assert (variant.verdicts, variant.grader) == ((("frq", "incorrect"),), "openai/grader")
     assert [(c.role, c.purpose) for c in variant.calls] == [
-        ("doctor", "answer"), ("grader", "extract"), ("grader", "judge"),
-    ]  # fmt: skip
+        ("doctor", "answer"),
+        ("grader", "extract"),
+        ("grader", "judge"),
+    ]
     assert [call.prompt_tokens + call.completion_tokens for call in variant.calls] == [18] * 3
     sent = variant.calls[0].request["messages"]
     assert sent[1]["content"].startswith("A man itches.\n\nWhat is the most likely diagnosis?")
@@ -250,8 +252,10 @@ def test_a_variant_keeps_what_was_thought_apart(
     key = "answer:vignette:frq"
     variant = again(trial, key, steps(trial)[key].messages)
     assert (variant.response, variant.extracted, variant.verdicts) == (
-        steps(trial)[key].response, "Allergic contact dermatitis", (("frq", "correct"),),
-    )  # fmt: skip
+        steps(trial)[key].response,
+        "Allergic contact dermatitis",
+        (("frq", "correct"),),
+    )
     assert all(SECRET in (call.reasoning or "") for call in variant.calls)
     (kept,) = variants_of(trial.trial_id)
     assert kept == variant

@@ -45,9 +45,12 @@ def test_every_arm_of_every_trial_gets_a_verdict_and_the_run_is_stored(fake_prov
 
     rows = run.matrix()
     assert [(row.format, row.question_type) for row in rows] == [
-        ("vignette", "mcq"), ("vignette", "frq"), ("multi_turn", "mcq"), ("multi_turn_exam", "frq"),
+        ("vignette", "mcq"),
+        ("vignette", "frq"),
+        ("multi_turn", "mcq"),
+        ("multi_turn_exam", "frq"),
         ("summarized", "frq"),
-    ]  # fmt: skip
+    ]
     assert all(row.correct() == (3, 3) for row in rows)
 
     loaded = load_bench(run.run_id)
@@ -180,10 +183,14 @@ def test_two_runs_of_the_same_campaign_in_one_second_are_two_runs() -> None:
 def test_the_matrix_of_hand_made_events() -> None:
     """Two trials: one answered and judged twice (the later verdict counts), one invalid, one still to be judged."""
     first: list[Event] = [
-        answered("vignette", "frq"), graded("incorrect", "vignette", "frq"), graded("correct", "vignette", "frq"),
-        answered("vignette", "mcq"), graded("correct", "vignette", "mcq", rule="mcq_loose"),
-        graded("incorrect", "vignette", "mcq", rule="mcq_strict"), Finished(),
-    ]  # fmt: skip
+        answered("vignette", "frq"),
+        graded("incorrect", "vignette", "frq"),
+        graded("correct", "vignette", "frq"),
+        answered("vignette", "mcq"),
+        graded("correct", "vignette", "mcq", rule="mcq_loose"),
+        graded("incorrect", "vignette", "mcq", rule="mcq_strict"),
+        Finished(),
+    ]
     second: list[Event] = [
         Answered(
             format="vignette", question_type="frq", response=None, status="invalid", reason="refused", detail="filter"

@@ -101,8 +101,10 @@ def test_an_answer_shows_case_examination_and_question_apart_though_they_were_se
     told = steps(watched.trial)
     vignette = told["answer:vignette:mcq"]
     assert [(m.role, m.part, m.joined) for m in vignette.messages] == [
-        ("system", "system", False), ("user", "case", False), ("user", "question", True),
-    ]  # fmt: skip
+        ("system", "system", False),
+        ("user", "case", False),
+        ("user", "question", True),
+    ]
     assert len(vignette.sent) == 2
     exam = told["answer:multi_turn_exam:frq"]
     assert [m.part for m in exam.messages][-3:] == ["dialogue", "examination", "question"]

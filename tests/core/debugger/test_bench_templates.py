@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.debugger.templates import template_of
@@ -126,7 +126,6 @@ def test_braces_and_carriage_returns_stay_as_they_were_written(words: str) -> No
     assert prompt.with_source(template_of(text, prompt, values)).render(**values) == text
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.sampled_from(["doctor", "patient", "material", "grader_judge"]), st.data())
 def test_whatever_is_written_into_a_prompt_it_renders_to_exactly_that(name: str, data: st.DataObject) -> None:
     prompt, values = PACK.prompts[name], VALUES[name]

@@ -28,8 +28,7 @@ from core.jobs.plan import campaign_of
 from core.journal import journal_path
 from core.live.fork import ForkPlan, start_fork, stored_origin
 from core.live.session import Session
-from core.live.start import resume_consultation, start_consultation
-from core.live.stored import unfinished
+from core.live.start import resume_consultation, start_consultation, unfinished
 from core.models.registry import load_registry
 from core.prompts import load_pack
 from core.store.database import Store
@@ -72,33 +71,65 @@ def grading(script: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]
 
 PLAYS = {
     "craftmd": Play(
-        "craftmd", NAMES, (("vignette", "frq"), ("multi_turn", "mcq"), ("summarized", "frq_top3")),
+        "craftmd",
+        NAMES,
+        (("vignette", "frq"), ("multi_turn", "mcq"), ("summarized", "frq_top3")),
         probing.acting(probing.BELIEF),
         {"persona": "anxious", "probe": True},
         (
-            "reply:1", "probe:1", "ask:2", "reply:3", "probe:3", "ask:4", "reply:5", "probe:5", "ask:6",
-            "answer:vignette:frq", "extract:vignette:frq", "judge:vignette:frq",
-            "answer:multi_turn:mcq", "summarise", "answer:summarized:frq_top3",
+            "reply:1",
+            "probe:1",
+            "ask:2",
+            "reply:3",
+            "probe:3",
+            "ask:4",
+            "reply:5",
+            "probe:5",
+            "ask:6",
+            "answer:vignette:frq",
+            "extract:vignette:frq",
+            "judge:vignette:frq",
+            "answer:multi_turn:mcq",
+            "summarise",
+            "answer:summarized:frq_top3",
         ),
     ),
     "consultation": Play(
-        "consultation", consultation.MODELS.but(solver="openai/solver"), (("multi_turn", "frq"),),
+        "consultation",
+        consultation.MODELS.but(solver="openai/solver"),
+        (("multi_turn", "frq"),),
         grading(consultation.acting(solver="Scabies")),
         {},
         (
-            "ask:1", "reply:2", "ask:3", "reply:4", "ask:5", "answer:multi_turn:frq", "extract:multi_turn:frq",
+            "ask:1",
+            "reply:2",
+            "ask:3",
+            "reply:4",
+            "ask:5",
+            "answer:multi_turn:frq",
+            "extract:multi_turn:frq",
             "judge:multi_turn:frq",
         ),
     ),
     "automedic": Play(
-        "automedic", automedic.MODELS.but(staff="openai/staff"), (("vignette", "mcq"), ("multi_turn", "mcq")),
-        automedic.acting(automedic.COMPLAINT + automedic.PULSE, automedic.PULSE, "</end>"), {},
+        "automedic",
+        automedic.MODELS.but(staff="openai/staff"),
+        (("vignette", "mcq"), ("multi_turn", "mcq")),
+        automedic.acting(automedic.COMPLAINT + automedic.PULSE, automedic.PULSE, "</end>"),
+        {},
         (
-            "ask:0", "reply:1", "reply:2", "ask:3", "reply:4", "ask:5", "rate", "answer:vignette:mcq",
+            "ask:0",
+            "reply:1",
+            "reply:2",
+            "ask:3",
+            "reply:4",
+            "ask:5",
+            "rate",
+            "answer:vignette:mcq",
             "answer:multi_turn:mcq",
         ),
     ),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -118,9 +149,15 @@ def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         patch.setenv("ANAMNESIS_DB", str(database))
         settings = framework(play.protocol).settings(base_url=provider.base_url, **play.settings)
         campaign = Campaign(
-            names=play.names, cases=(CASE,), case_set="stage:1", arms=play.arms, trials=1, protocol=play.protocol,
-            prompts=play.protocol, settings=settings,
-        )  # fmt: skip
+            names=play.names,
+            cases=(CASE,),
+            case_set="stage:1",
+            arms=play.arms,
+            trials=1,
+            protocol=play.protocol,
+            prompts=play.protocol,
+            settings=settings,
+        )
         run = start_bench(campaign, load_registry(retry=QUICK))
         run.join(60)
         assert run.error is None
@@ -262,9 +299,14 @@ def test_an_old_call_can_be_edited_and_sent_again(fake_provider_thread: FakeProv
 def test_rules_of_other_frameworks_show_what_was_said_and_why_they_cannot_be_run_again(protocol: str) -> None:
     arms = framework(protocol).paper
     campaign = Campaign(
-        names=CastNames("reference/bayes"), cases=(CASE,), case_set="stage:1", arms=arms, trials=1, protocol=protocol,
+        names=CastNames("reference/bayes"),
+        cases=(CASE,),
+        case_set="stage:1",
+        arms=arms,
+        trials=1,
+        protocol=protocol,
         prompts=protocol,
-    )  # fmt: skip
+    )
     run = start_bench(campaign, load_registry(retry=QUICK))
     run.join(60)
     assert run.error is None

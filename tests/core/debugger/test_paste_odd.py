@@ -30,21 +30,46 @@ TWO = "A. Eczema\nB. Psoriasis"
         pytest.param(f"{STORY}\n{ASKED}\nA. Eczema\nB. Psoriasis (correct)", id="marked as correct"),
         pytest.param(f"{STORY} {ASKED} A) Eczema, B) Psoriasis. Ans: Psoriasis", id="one line with commas"),
         pytest.param(f"{STORY}\n{ASKED}\nOptions: Eczema; Psoriasis\nAnswer: psoriasis", id="listed after a header"),
-        pytest.param(f"Case 3: {STORY}\nQuestion 3: {ASKED}\nAnswer choices:\n(A) Eczema\n(B) Psoriasis\n"
-                     "Correct answer:\nB) Psoriasis", id="labels"),
+        pytest.param(
+            f"Case 3: {STORY}\nQuestion 3: {ASKED}\nAnswer choices:\n(A) Eczema\n(B) Psoriasis\n"
+            "Correct answer:\nB) Psoriasis",
+            id="labels",
+        ),
         pytest.param(f"{STORY}\n{ASKED}\nA\nEczema\nB\nPsoriasis\nAnswer\nB", id="letters on lines of their own"),
         pytest.param(f"{STORY} {ASKED}\nA. Eczema.\nB. Psoriasis.\nThe answer is B.", id="full stops"),
         pytest.param(f"{STORY} {ASKED}\n1. Eczema\n2. Psoriasis\nAnswer: 2", id="numbers"),
         pytest.param(f"\ufeff\u00a0{STORY}\r\r\n{ASKED}\u2028{TWO}\u200b\nANS: (B)\n", id="odd blanks"),
         pytest.param(f"{STORY} {ASKED}\n{TWO}\nAnswer: A. Psoriasis", id="letter and words differ"),
-        pytest.param(json.dumps({"case_vignette": f"{STORY} {ASKED}", "choice_1": "Eczema", "choice_2": "Psoriasis",
-                                 "answer": "Psoriasis"}), id="CRAFT-MD as JSON"),
-        pytest.param(json.dumps([{"context": STORY[:-1].split(". "), "question": ASKED, "answer_index": 1,
-                                  "options": ["Eczema", "Psoriasis"]}]), id="sentences as a list"),
-        pytest.param(f"question\toptions\tanswer_idx\n{STORY} {ASKED}\t{{'A': 'Eczema', 'B': \"Psoriasis\"}}\tB",
-                     id="spreadsheet with a printed dictionary"),
+        pytest.param(
+            json.dumps(
+                {
+                    "case_vignette": f"{STORY} {ASKED}",
+                    "choice_1": "Eczema",
+                    "choice_2": "Psoriasis",
+                    "answer": "Psoriasis",
+                }
+            ),
+            id="CRAFT-MD as JSON",
+        ),
+        pytest.param(
+            json.dumps(
+                [
+                    {
+                        "context": STORY[:-1].split(". "),
+                        "question": ASKED,
+                        "answer_index": 1,
+                        "options": ["Eczema", "Psoriasis"],
+                    }
+                ]
+            ),
+            id="sentences as a list",
+        ),
+        pytest.param(
+            f"question\toptions\tanswer_idx\n{STORY} {ASKED}\t{{'A': 'Eczema', 'B': \"Psoriasis\"}}\tB",
+            id="spreadsheet with a printed dictionary",
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_parts_are_recognised(text: str) -> None:
     pasted = read_pasted(text)
 
@@ -106,7 +131,7 @@ def test_a_vignette_without_its_last_full_stop_is_parted_from_the_question() -> 
         (f'{{"question": "{STORY}", "answer": "x"}}\n{{"question": "y", "answer": "x"}}', "2 rows were pasted"),
         (f"{STORY} " * 200, "has 3,000 words: check that it is one case"),
     ],
-)  # fmt: skip
+)
 def test_what_is_missing_or_left_out_is_said(text: str, note: str) -> None:
     assert any(note in said for said in read_pasted(text).notes)
 
@@ -120,10 +145,21 @@ def test_an_explanation_never_reaches_the_vignette() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [STORY * 2400, "a " * 100_000, "\n" * 200_000, "*" * 200_000, "A. " * 70_000, "- \n" * 70_000, "{" * 200_000,
-     "a," * 100_000, "Answer: " * 25_000, "A. x\nB. y\n" * 20_000, "?" * 200_000],
+    [
+        STORY * 2400,
+        "a " * 100_000,
+        "\n" * 200_000,
+        "*" * 200_000,
+        "A. " * 70_000,
+        "- \n" * 70_000,
+        "{" * 200_000,
+        "a," * 100_000,
+        "Answer: " * 25_000,
+        "A. x\nB. y\n" * 20_000,
+        "?" * 200_000,
+    ],
     ids=lambda text: repr(text[:10]),
-)  # fmt: skip
+)
 def test_200_kilobytes_of_anything_are_read_in_a_moment(text: str) -> None:
     began = time.process_time()
     pasted = read_pasted(text)

@@ -66,11 +66,17 @@ def evil_talk(**case: Any) -> Document:
         ),
         Answered(format="vignette", question_type="mcq", response=None, status="invalid", reason="refused", detail=bad),
         Finished(at=9.0),
-    ]  # fmt: skip
+    ]
     fields = {
-        "case_key": bad, "vignette": bad, "question": bad, "choices": (bad, EVIL[5]), "answer": EVIL[2],
-        "source": bad, "licence": bad, "profile": None,
-    }  # fmt: skip
+        "case_key": bad,
+        "vignette": bad,
+        "question": bad,
+        "choices": (bad, EVIL[5]),
+        "answer": EVIL[2],
+        "source": bad,
+        "licence": bad,
+        "profile": None,
+    }
     header = a_header(doctor=bad, patient=bad, grader=bad, prompt_pack=bad, settings={"base_url": bad, bad: bad})
     return document_of_events(a_case(**{**fields, **case}), events, header)
 

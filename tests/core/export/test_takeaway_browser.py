@@ -16,13 +16,12 @@ import pytest
 
 from core.errors import AnamnesisError
 from core.export import png
-from core.export.browser import find_browser, run_browser
 from core.export.document import Document, document_of
 from core.export.html import to_html
-from core.export.png import WIDTHS, to_png
+from core.export.png import WIDTHS, find_browser, run_browser, to_png
 from core.store.database import Store
 from tests.core.export.talks import evil_talk
-from tests.support.dashboard import CHROMIUM, FLAGS, NARROW, WIDE
+from tests.support.dashboard import CHROMIUM, NARROW, WIDE
 
 needs_chromium = [
     pytest.mark.browser,
@@ -33,15 +32,6 @@ needs_chromium = [
 def beside(document: Document) -> Document:
     """The same talk twice, and once more: three columns."""
     return Document(document.talks * 3, document.made_at)
-
-
-@pytest.fixture
-def browser() -> Iterator[object]:
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @contextmanager
@@ -156,8 +146,13 @@ def a_program(folder: Path, *lines: str) -> str:
 
 @pytest.mark.skipif(os.name != "posix", reason="the stand-in for a browser is a shell script")
 def test_a_browser_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
-    hangs = a_program(tmp_path, "sleep 600 &", f"echo $! > {tmp_path}/child.new", f"mv {tmp_path}/child.new "
-                      f"{tmp_path}/child", "sleep 600")  # fmt: skip
+    hangs = a_program(
+        tmp_path,
+        "sleep 600 &",
+        f"echo $! > {tmp_path}/child.new",
+        f"mv {tmp_path}/child.new {tmp_path}/child",
+        "sleep 600",
+    )
     with pytest.raises(AnamnesisError, match="in time: take HTML instead"):
         run_browser(hangs, tmp_path, [], time.monotonic() + 4)
     child = int((tmp_path / "child").read_text())

@@ -74,9 +74,7 @@ def test_the_newest_grade_counts(store: Store) -> None:
 
 def test_the_case_is_the_one_the_run_held(store: Store) -> None:
     changed = a_case(1, vignette="It was rewritten since.")
-    write_journal(
-        store.journals, "later", a_header("later", [changed]), a_trial(trial_id="later/1/0", run_id="later")
-    )  # fmt: skip
+    write_journal(store.journals, "later", a_header("later", [changed]), a_trial(trial_id="later/1/0", run_id="later"))
     fold(store)
     first, later = document_of(["run/1/0", "later/1/0"]).talks
     assert first.case.vignette == "Vignette 1."
@@ -198,9 +196,11 @@ def test_a_trial_without_a_conversation_says_so() -> None:
 
 def test_what_models_thought_is_in_every_form_labelled_and_apart_from_what_they_said() -> None:
     calls = {
-        "c1": ("doctor", "dialogue", "Asked to rule out <b>gout</b>."), "c2": ("doctor", "answer", "It must be B."),
-        "c3": ("grader", "extract", "B is a name."), "c4": ("summariser", "summarise", "Shorten it."),
-    }  # fmt: skip
+        "c1": ("doctor", "dialogue", "Asked to rule out <b>gout</b>."),
+        "c2": ("doctor", "answer", "It must be B."),
+        "c3": ("grader", "extract", "B is a name."),
+        "c4": ("summariser", "summarise", "Shorten it."),
+    }
     events = [
         Started(trial_id="t", case_key="ours/1", trial=0, seed=1),
         *(a_call(i, role=role, purpose=purpose, reasoning=thought) for i, (role, purpose, thought) in calls.items()),
@@ -208,10 +208,17 @@ def test_what_models_thought_is_in_every_form_labelled_and_apart_from_what_they_
         Utterance(turn=1, role="patient", text="Monday."),
         Summarised(text="It began on Monday.", call_id="c4"),
         Answered(format="vignette", question_type="frq", response="Gout", call_id="c2"),
-        Graded(format="vignette", question_type="frq", grader="g", rule="frq", extracted="Gout", verdict="correct",
-               call_ids=("c3",)),
+        Graded(
+            format="vignette",
+            question_type="frq",
+            grader="g",
+            rule="frq",
+            extracted="Gout",
+            verdict="correct",
+            call_ids=("c3",),
+        ),
         Finished(),
-    ]  # fmt: skip
+    ]
     document = document_of_events(a_case(), events)
     page, text, data = to_html(document).decode(), to_markdown(document).decode(), json.loads(to_json(document))
     folded = re.findall(r"<details class=\"thought\"><summary>(.*?)</summary><p[^>]*>(.*?)</p></details>", page)
@@ -224,9 +231,11 @@ def test_what_models_thought_is_in_every_form_labelled_and_apart_from_what_they_
     assert page.count("It must be B.") == text.count("It must be B.") == 1
     labels = re.findall(r"Reasoning of the (\w+), which was not said:\n\n> (.*)", text)
     assert sorted(labels) == [
-        ("doctor", "Asked to rule out &lt;b&gt;gout&lt;/b&gt;."), ("doctor", "It must be B."),
-        ("grader", "B is a name."), ("summariser", "Shorten it."),
-    ]  # fmt: skip
+        ("doctor", "Asked to rule out &lt;b&gt;gout&lt;/b&gt;."),
+        ("doctor", "It must be B."),
+        ("grader", "B is a name."),
+        ("summariser", "Shorten it."),
+    ]
     kept = [e["call"]["reasoning"] for e in data["conversations"][0]["events"] if e["kind"] == "called"]
     assert kept == [thought for *_, thought in calls.values()]
     assert from_json(to_json(document)) == document

@@ -37,11 +37,13 @@ def test_pictures_are_told_by_name() -> None:
     address = "Picture https://example.org/b.png: only its address was known, so nobody was shown it."
 
     assert pictures(told(case, shown=True).talks, case) == [
-        "Picture rash.png was shown to the doctor; it is not part of this document.", address,
-    ]  # fmt: skip
+        "Picture rash.png was shown to the doctor; it is not part of this document.",
+        address,
+    ]
     assert pictures(told(case, shown=False).talks, case) == [
-        "Picture rash.png was not shown to the doctor; it is not part of this document.", address,
-    ]  # fmt: skip
+        "Picture rash.png was not shown to the doctor; it is not part of this document.",
+        address,
+    ]
     assert pictures(told(a_case(), shown=False).talks, a_case()) == []
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from core.errors import AnamnesisError, UsageError
 from core.figures.marks import Mark, bars, dots
+from core.figures.narrow import under_one_another
 from core.figures.picture import check_name, picture_of
-from core.figures.report import figure_of
+from core.figures.report import figure_of, with_caption
 from core.measures.base import Columns, Row
 
 NAMES = {"a": "Model A", "b": "Model B"}
@@ -48,8 +50,21 @@ def test_panels_of_bars_share_one_legend_and_leave_out_the_empty() -> None:
     figure = bars(marks, NAMES, COLOURS, panels={"one": "First", "none": "Nothing", "two": "Second"})
     assert [title.text for title in figure.layout.annotations] == ["First", "Second"]
     assert [(bar.name, bar.showlegend) for bar in figure.data] == [
-        ("Model A", True), ("Model B", True), ("Model A", False), ("Model B", False),
-    ]  # fmt: skip
+        ("Model A", True),
+        ("Model B", True),
+        ("Model A", False),
+        ("Model B", False),
+    ]
+
+
+def test_a_legend_stands_above_panels_that_go_on_below_the_fold_and_keeps_clear_of_a_printed_title() -> None:
+    marks = [Mark("x", 0.5, series="a", panel=str(n)) for n in range(6)]
+    tall = bars(marks, NAMES, COLOURS, panels={str(n): f"Panel {n}" for n in range(6)})
+    flat = bars(marks[:3], NAMES, COLOURS, panels={str(n): f"Panel {n}" for n in range(3)})
+    assert (tall.layout.legend.yref, flat.layout.legend.yref) == ("paper", "container")
+    assert tall.layout.legend.y > 1
+    printed = with_caption(tall, "Title", "Caption"), with_caption(flat, "Title", "Caption")
+    assert printed[0].layout.margin.t > printed[1].layout.margin.t
 
 
 def test_dots_of_several_models_share_a_row_without_covering_each_other() -> None:
@@ -67,8 +82,9 @@ def test_rows_without_a_mark_are_headings_and_open_dots_are_not_sure() -> None:
     figure = dots(marks, NAMES, COLOURS, places={"head": "<b>Ours</b>", "k1": "One", "k2": "Two"})
     assert list(figure.layout.yaxis.ticktext) == ["<b>Ours</b>", "One", "Two"]
     assert [(t.marker.color, t.marker.symbol[0], t.y[0]) for t in figure.data] == [
-        ("#111111", "circle", 1), ("#222222", "circle-open", 2),
-    ]  # fmt: skip
+        ("#111111", "circle", 1),
+        ("#222222", "circle-open", 2),
+    ]
     assert figure.data[0].customdata[0][0].startswith("Model A<br>One")
 
 
@@ -148,3 +164,19 @@ def test_without_a_browser_html_is_offered(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(type(figure), "to_image", none)
     with pytest.raises(AnamnesisError, match=re.escape("or take .html")):
         picture_of(figure, ".svg")
+
+
+def test_panels_stand_below_one_another_where_it_is_narrow() -> None:
+    """Every panel at full width, none over another, its axis said again; a figure of one panel has no such form."""
+    marks = [Mark(place, 0.5, series="a", panel=panel) for place in "xy" for panel in ("one", "two", "three")]
+    titles = {"one": "First", "two": "Second", "three": "Third"}
+    figure = bars(marks, {"a": "A"}, {"a": "#000000"}, panels=titles)
+    narrow = under_one_another(figure)
+    assert narrow is not None
+    places = [narrow.layout[name].domain for name in ("yaxis", "yaxis2", "yaxis3")]
+    assert all(upper[0] > lower[1] for upper, lower in pairwise(places))
+    assert {narrow.layout[name].domain for name in ("xaxis", "xaxis2", "xaxis3")} == {(0, 1)}
+    assert all(narrow.layout[name].showticklabels for name in ("yaxis", "yaxis2", "yaxis3"))
+    assert [title.text for title in narrow.layout.annotations] == list(titles.values())
+    assert figure.layout.xaxis.domain != (0, 1)
+    assert under_one_another(bars(marks[:1], {"a": "A"}, {"a": "#000000"})) is None

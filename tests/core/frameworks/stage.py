@@ -17,8 +17,8 @@ from core.frameworks.base import Arm, default_pack
 from core.frameworks.casting import Casting, CastNames
 from core.frameworks.craftmd import PAPER_ARMS
 from core.models.base import Sampling
+from core.models.failures import RetryPolicy
 from core.models.registry import load_registry
-from core.models.retry import RetryPolicy
 from core.models.settings import SHIPPED
 from tests.support.fake_provider import FakeProvider
 from tests.support.playing import play_case

@@ -6,7 +6,8 @@ import pytest
 
 from core.errors import UsageError
 from core.events import Rated, Started, Utterance
-from core.frameworks.base import framework, framework_of, frameworks, kinds_in_words, publisher
+from core.frameworks.base import framework, framework_of, frameworks, publisher
+from core.frameworks.seats import kinds_in_words
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,10 @@ def test_every_kind_by_rule_has_words() -> None:
 
 def test_published_figures_have_one_framework() -> None:
     assert [publisher(measure).name for measure in ("accuracy", "experts", "history", "care")] == [
-        "craftmd", "craftmd", "consultation", "automedic"
-    ]  # fmt: skip
+        "craftmd",
+        "craftmd",
+        "consultation",
+        "automedic",
+    ]
     with pytest.raises(UsageError, match="published figures of taste"):
         publisher("taste")

@@ -46,9 +46,11 @@ def played() -> Played:
 
 def accuracy(trials: Played, format_: str) -> float:
     graded = [
-        e for events in trials.values() for e in events
+        e
+        for events in trials.values()
+        for e in events
         if isinstance(e, Graded) and (e.rule, e.format) == ("mcq_strict", format_)
-    ]  # fmt: skip
+    ]
     assert len(graded) == len(library()) == 60
     return fmean(e.verdict == "correct" for e in graded)
 
@@ -74,8 +76,9 @@ def test_every_trial_ends_properly(played: Played) -> None:
         assert rating.rating in (1, 2, 3, 4, 5)
         assert "By rule" in rating.words
         assert [(e.format, e.status) for e in events if isinstance(e, Answered)] == [
-            ("vignette", "answered"), ("multi_turn", "answered"),
-        ]  # fmt: skip
+            ("vignette", "answered"),
+            ("multi_turn", "answered"),
+        ]
 
 
 def test_the_staff_tells_its_results_and_nothing_else(played: Played) -> None:

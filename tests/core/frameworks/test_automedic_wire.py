@@ -75,9 +75,13 @@ def acting(
 
 
 async def play(
-    provider: FakeProvider, arms: tuple[Arm, ...] = ARMS[:2], case: Case = CASE, cap: int = 20,
-    names: CastNames = MODELS, staff: str = STAFF,
-) -> list[Event]:  # fmt: skip
+    provider: FakeProvider,
+    arms: tuple[Arm, ...] = ARMS[:2],
+    case: Case = CASE,
+    cap: int = 20,
+    names: CastNames = MODELS,
+    staff: str = STAFF,
+) -> list[Event]:
     async with load_registry([SHIPPED], retry=QUICK) as registry:
         pack = load_pack("automedic")
         casting = Casting(registry, pack, Sampling(), provider.base_url, grading=default_pack())
@@ -99,9 +103,12 @@ async def test_a_consultation_from_beginning_to_end(fake_provider: FakeProvider)
     fake_provider.script = acting(COMPLAINT, PULSE, "</end>")
     events = await play(fake_provider)
     assert said(events) == [
-        ("doctor", COMPLAINT), ("patient", "My hands itch."), ("doctor", PULSE), ("staff", "Temperature: 36.8 °C."),
+        ("doctor", COMPLAINT),
+        ("patient", "My hands itch."),
+        ("doctor", PULSE),
+        ("staff", "Temperature: 36.8 °C."),
         ("doctor", "</end>"),
-    ]  # fmt: skip
+    ]
     assert [u.turn for u in of(events, Utterance)] == [0, 1, 2, 3, 4]
     assert (ended(events).reason, ended(events).doctor_turns) == ("end_tag", 2)
     assert misused(events) == []
@@ -129,8 +136,10 @@ async def test_everybody_is_sent_its_own_knowledge_and_nothing_else(fake_provide
     assert all(word in str(staff[0]["messages"]) for word in ("36.8", "vesicles", "thiuram"))
     # patient and staff see the queries to them, without tags, and their own replies
     assert [m["content"] for m in patient[1]["messages"][1:]] == [
-        "Does it itch?", "My hands itch.", "What brings you here?",
-    ]  # fmt: skip
+        "Does it itch?",
+        "My hands itch.",
+        "What brings you here?",
+    ]
     assert [m["content"] for m in staff[0]["messages"][1:]] == ["What is the temperature?"]
 
 
@@ -161,9 +170,11 @@ async def test_without_choices_only_the_free_arms_apply(fake_provider: FakeProvi
     fake_provider.script = acting(COMPLAINT, "</end>")
     events = await play(fake_provider, arms=ARMS, case=CASE.model_copy(update={"choices": ()}))
     assert {arm: kinds[0] for arm, kinds in verdicts(events).items()} == {
-        "vignette:mcq": "not_applicable", "multi_turn:mcq": "not_applicable",
-        "vignette:frq": "correct", "multi_turn:frq": "correct",
-    }  # fmt: skip
+        "vignette:mcq": "not_applicable",
+        "multi_turn:mcq": "not_applicable",
+        "vignette:frq": "correct",
+        "multi_turn:frq": "correct",
+    }
 
 
 async def test_who_plays_the_others_is_told_and_its_queries_go_on(fake_provider: FakeProvider) -> None:
@@ -173,8 +184,9 @@ async def test_who_plays_the_others_is_told_and_its_queries_go_on(fake_provider:
     assert misused(events) == [(0, ("text_outside", "speaks_for_others"))]
     assert of(events, Misused)[0].detail == "Patient: My hands itch since Monday."
     assert [(role, text) for role, text in said(events) if role != "doctor"] == [
-        ("patient", "My hands itch."), ("staff", "Temperature: 36.8 °C."),
-    ]  # fmt: skip
+        ("patient", "My hands itch."),
+        ("staff", "Temperature: 36.8 °C."),
+    ]
     assert "since Monday" not in str([body["messages"] for body in sent_to(fake_provider, "patient")])
 
 
@@ -183,9 +195,12 @@ async def test_every_query_of_a_message_is_answered_by_whom_it_is_put_to(fake_pr
     fake_provider.script = acting(message, "</end>")
     events = await play(fake_provider)
     assert said(events) == [
-        ("doctor", message), ("patient", "My hands itch."), ("staff", "Temperature: 36.8 °C."),
-        ("patient", "My hands itch."), ("doctor", "</end>"),
-    ]  # fmt: skip
+        ("doctor", message),
+        ("patient", "My hands itch."),
+        ("staff", "Temperature: 36.8 °C."),
+        ("patient", "My hands itch."),
+        ("doctor", "</end>"),
+    ]
     assert misused(events) == []
     assert (ended(events).reason, ended(events).doctor_turns) == ("end_tag", 3)  # a turn is a query with its answer
     first, second, rated_on = sent_to(fake_provider, "patient")
@@ -195,8 +210,10 @@ async def test_every_query_of_a_message_is_answered_by_whom_it_is_put_to(fake_pr
         "My hands itch.",
         "Does it itch?",
     ]
-    assert [m["content"] for m in rated_on["messages"][1:5]] == [*("What brings you here?", "My hands itch."),
-                                                                 *("Does it itch?", "My hands itch.")]  # fmt: skip
+    assert [m["content"] for m in rated_on["messages"][1:5]] == [
+        *("What brings you here?", "My hands itch."),
+        *("Does it itch?", "My hands itch."),
+    ]
     assert [m["content"] for m in sent_to(fake_provider, "staff")[0]["messages"][1:]] == ["What is the temperature?"]
     # the doctor is told who said what, in one message
     closing = [body for body in sent_to(fake_provider, "doctor") if not is_answer(body)][1]
@@ -234,9 +251,7 @@ async def test_a_provider_that_fails_at_the_second_query_breaks_it_off(fake_prov
         ("</end>", "end_tag", ()),
     ],
 )
-async def test_an_abrupt_end(
-    fake_provider: FakeProvider, message: str, reason: str, kinds: tuple[str, ...]
-) -> None:  # fmt: skip
+async def test_an_abrupt_end(fake_provider: FakeProvider, message: str, reason: str, kinds: tuple[str, ...]) -> None:
     """After one turn the message ends it; whatever the reason, both answers are still asked for."""
     fake_provider.script = acting(PULSE, message)
     events = await play(fake_provider)

@@ -81,7 +81,11 @@ def test_the_more_of_the_dialogue_the_more_is_uncovered(played: dict[str, Played
 
 
 IMPORTED = Case(
-    case_key="x/1", dataset="x", specialty="Other", answer="Pleurisy", choices=("Pleurisy", "Gout"),
+    case_key="x/1",
+    dataset="x",
+    specialty="Other",
+    answer="Pleurisy",
+    choices=("Pleurisy", "Gout"),
     vignette=(
         "A 46-year-old woman comes to the clinic because of chest pain. The pain began three days ago and is sharp. It "
         "gets worse when she breathes in. She also has a dry cough. She denies fever and chills. Past medical history "
@@ -90,7 +94,7 @@ IMPORTED = Case(
         "96/min and blood pressure is 120/80 mm Hg. Auscultation shows a friction rub. Laboratory studies show a "
         "hemoglobin of 12 g/dL. An x-ray of the chest shows no abnormalities."
     ),
-)  # fmt: skip
+)
 """A case as it is imported, without a profile: its sentences make 16 items."""
 
 

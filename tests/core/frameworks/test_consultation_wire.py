@@ -44,9 +44,12 @@ def acting(
 
 
 async def play(
-    provider: FakeProvider, names: CastNames = MODELS, prompt: str = "long", cap: int = 10,
+    provider: FakeProvider,
+    names: CastNames = MODELS,
+    prompt: str = "long",
+    cap: int = 10,
     arms: tuple[Arm, ...] = (("multi_turn", "mcq"),),
-) -> list[Event]:  # fmt: skip
+) -> list[Event]:
     async with load_registry([SHIPPED], retry=QUICK) as registry:
         pack = load_pack("consultation")
         casting = Casting(registry, pack, Sampling(), provider.base_url, grading=default_pack())
@@ -67,9 +70,13 @@ async def test_the_patient_opens_the_doctor_asks_the_solver_answers(fake_provide
     fake_provider.script = acting(solver="Allergic contact dermatitis")
     events = await play(fake_provider, prompt=prompt)
     assert said(events) == [
-        ("patient", OPENING), ("doctor", "Where is it?"), ("patient", "Reply 1."),
-        ("doctor", "Since when?"), ("patient", "Reply 2."), ("doctor", "Thank you."),
-    ]  # fmt: skip
+        ("patient", OPENING),
+        ("doctor", "Where is it?"),
+        ("patient", "Reply 1."),
+        ("doctor", "Since when?"),
+        ("patient", "Reply 2."),
+        ("doctor", "Thank you."),
+    ]
     assert [u.turn for u in of(events, Utterance)] == [0, 1, 2, 3, 4, 5]
     assert (ended(events).reason, ended(events).doctor_turns) == ("no_question", 3)
     assert verdicts(events) == {"multi_turn:mcq": ["correct", "correct"]}
@@ -103,8 +110,11 @@ async def test_the_patient_holds_m_a_name_and_the_limits_but_nothing_of_t(fake_p
     assert name in system
     assert "fewer than 15 words" in system
     assert [(m["role"], m["content"]) for m in second["messages"][1:]] == [
-        ("assistant", OPENING), ("user", "Where is it?"), ("assistant", "Reply 1."), ("user", "Since when?"),
-    ]  # fmt: skip
+        ("assistant", OPENING),
+        ("user", "Where is it?"),
+        ("assistant", "Reply 1."),
+        ("user", "Since when?"),
+    ]
     assert not [word for body in (first, second) for word in OF_T if word.lower() in str(body).lower()]
 
 
@@ -116,8 +126,13 @@ async def test_the_solver_sees_the_dialogue_without_the_closing_message_and_the_
     assert ended(events).reason == "final_diagnosis"
     (body,) = sent_to(fake_provider, "solver")
     (message,) = body["messages"]
-    dialogue = ["Patient: " + OPENING, "Doctor: Where is it?", "Patient: Reply 1.", "Doctor: Since when?",
-                "Patient: Reply 2."]  # fmt: skip
+    dialogue = [
+        "Patient: " + OPENING,
+        "Doctor: Where is it?",
+        "Patient: Reply 1.",
+        "Doctor: Since when?",
+        "Patient: Reply 2.",
+    ]
     assert "\n".join(dialogue) in message["content"]
     assert message["content"].count(OPENING) == 1
     assert CASE.question in message["content"]

@@ -31,8 +31,15 @@ from tests.core.frameworks.stage import (
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, content_filtered, failing, rate_limited
 
-ARMS = Rules(arms=(("vignette", "frq"), ("vignette", "mcq"), ("multi_turn", "frq"), ("single_turn", "frq"),
-                   ("summarized", "frq")))  # fmt: skip
+ARMS = Rules(
+    arms=(
+        ("vignette", "frq"),
+        ("vignette", "mcq"),
+        ("multi_turn", "frq"),
+        ("single_turn", "frq"),
+        ("summarized", "frq"),
+    )
+)
 ATTEMPTS = QUICK.attempts
 BROKEN_STREAM: dict[str, Any] = {"message": "the server is overloaded", "code": "busy"}
 

@@ -120,10 +120,12 @@ async def test_exam_only_of_the_library_tells_all_results_and_nothing_of_the_his
 async def test_a_case_without_examination_is_left_out_of_these_formats(
     fake_provider: FakeProvider, format_: Format
 ) -> None:
-    bare = Case.model_validate({
-        **CASE.model_dump(exclude={"content_hash", "profile"}),
-        "vignette": "A 30-year-old woman has had an itchy rash for two days.",
-    })  # fmt: skip
+    bare = Case.model_validate(
+        {
+            **CASE.model_dump(exclude={"content_hash", "profile"}),
+            "vignette": "A 30-year-old woman has had an itchy rash for two days.",
+        }
+    )
     fake_provider.script = Actors()
     events = await play(fake_provider, Rules(arms=((format_, "frq"), ("vignette", "frq"))), bare)
     assert verdicts(events) == {f"{format_}:frq": ["not_applicable"], "vignette:frq": ["correct"]}

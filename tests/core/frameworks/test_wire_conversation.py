@@ -7,14 +7,13 @@ from itertools import pairwise
 import pytest
 
 from core.agents.base import Cast
-from core.agents.human import Human
+from core.agents.player import Human
 from core.agents.reference.grader import ReferenceGrader, ReferenceSummariser
 from core.case import Case
 from core.datasets.library import library
 from core.events import FORMATS, QUESTION_TYPES, Speaker, Utterance
-from core.frameworks.base import scene_of
 from core.frameworks.casting import CastNames
-from core.frameworks.conversation import Talk
+from core.frameworks.conversation import Talk, scene_of
 from core.frameworks.craftmd import PAPER_ARMS, converse
 from core.models.base import Sampling
 from tests.core.frameworks.stage import (
@@ -52,9 +51,14 @@ async def test_every_request_of_a_short_conversation(fake_provider: FakeProvider
     events = await play(fake_provider, FREE)
 
     assert [role_of(b) for b in fake_provider.bodies] == [
-        "patient", "doctor", "patient", "doctor",  # greeting → reply 1, question, reply 2, conclusion
-        "doctor", "grader", "grader",  # the answer, what it names, whether it fits
-    ]  # fmt: skip
+        "patient",
+        "doctor",
+        "patient",
+        "doctor",  # greeting → reply 1, question, reply 2, conclusion
+        "doctor",
+        "grader",
+        "grader",  # the answer, what it names, whether it fits
+    ]
     first, second = (without_system(b["messages"]) for b in sent_to(fake_provider, "patient"))
     assert first == [("user", GREETING)]
     assert second == [("user", GREETING), ("assistant", "This is reply 1."), ("user", "How old are you?")]
@@ -201,10 +205,7 @@ async def test_a_question_about_a_diagnosis_goes_on(fake_provider: FakeProvider)
     assert ended(await play(fake_provider, FREE)).doctor_turns == 2
 
 
-@pytest.mark.parametrize(
-    ("cap", "messages"),
-    [(30, 30), (29, 28), (31, 30), (10, 10), (4, 4), (3, 4), (1, 4)],
-)
+@pytest.mark.parametrize(("cap", "messages"), [(30, 30), (29, 28), (31, 30), (10, 10), (4, 4), (3, 4), (1, 4)])
 async def test_the_cap_counts_the_doctors_prompt_too(fake_provider: FakeProvider, cap: int, messages: int) -> None:
     """A doctor that never ends: prompt, greeting, reply, question, reply, … stop before the cap would be passed.
 

@@ -33,8 +33,11 @@ async def test_the_response_is_extracted_and_then_compared(fake_provider: FakePr
     assert judged(fake_provider) == ["1: Allergic contact dermatitis | 2: Contact eczema →"]
     (grade,) = of(events, Graded)
     assert (grade.grader, grade.rule, grade.extracted, grade.verdict) == (
-        "openai/grader", "frq", "Contact eczema", "correct",
-    )  # fmt: skip
+        "openai/grader",
+        "frq",
+        "Contact eczema",
+        "correct",
+    )
     called = [e.call.call_id for e in events if e.kind == "called" and e.call.role == "grader"]
     assert list(grade.call_ids) == called
     assert len(called) == 2
@@ -42,9 +45,15 @@ async def test_the_response_is_extracted_and_then_compared(fake_provider: FakePr
 
 @pytest.mark.parametrize(
     ("written", "verdict"),
-    [("Multiple", "multiple"), ("multiple.", "multiple"), ("None", "no_diagnosis"), ("**None**", "no_diagnosis"),
-     ('"Multiple"', "multiple"), ("Final diagnosis: None", "no_diagnosis")],
-)  # fmt: skip
+    [
+        ("Multiple", "multiple"),
+        ("multiple.", "multiple"),
+        ("None", "no_diagnosis"),
+        ("**None**", "no_diagnosis"),
+        ('"Multiple"', "multiple"),
+        ("Final diagnosis: None", "no_diagnosis"),
+    ],
+)
 async def test_multiple_and_none_are_never_compared(fake_provider: FakeProvider, written: str, verdict: str) -> None:
     fake_provider.script = Actors(extract=written)
     events = await play(fake_provider, FREE)
@@ -55,9 +64,14 @@ async def test_multiple_and_none_are_never_compared(fake_provider: FakeProvider,
 
 @pytest.mark.parametrize(
     ("said", "verdict"),
-    [("Yes", "correct"), ("no", "incorrect"), ("**Yes**", "correct"), ("No, it is another disease.", "incorrect"),
-     ("yes.", "correct")],
-)  # fmt: skip
+    [
+        ("Yes", "correct"),
+        ("no", "incorrect"),
+        ("**Yes**", "correct"),
+        ("No, it is another disease.", "incorrect"),
+        ("yes.", "correct"),
+    ],
+)
 async def test_verdicts_are_read(fake_provider: FakeProvider, said: str, verdict: str) -> None:
     fake_provider.script = Actors(judge=said)
     assert verdicts(await play(fake_provider, FREE)) == {"vignette:frq": [verdict]}

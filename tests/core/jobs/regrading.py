@@ -63,9 +63,14 @@ def a_trial(header: RunHeader, trial: Trial) -> TrialLine:
         for grader, rule, verdict in _WRONG[question_type]:
             events.append(Graded(**arm, grader=grader, rule=rule, extracted="Podagra", verdict=verdict))
     return TrialLine(
-        run_id=header.run_id, trial_id=trial.trial_id, case_key=trial.case.case_key, trial=trial.number,
-        seed=trial.seed, events=[*events, Finished()], finished_at=time.time(),
-    )  # fmt: skip
+        run_id=header.run_id,
+        trial_id=trial.trial_id,
+        case_key=trial.case.case_key,
+        trial=trial.number,
+        seed=trial.seed,
+        events=[*events, Finished()],
+        finished_at=time.time(),
+    )
 
 
 _WRONG: dict[str, list[tuple[str, Any, Any]]] = {

@@ -53,9 +53,12 @@ def with_profiles(count: int) -> tuple[Case, ...]:
 
 def automedic(count: int = 3, **changes: Any) -> Campaign:
     fields: dict[str, Any] = {
-        "names": CastNames("reference/bayes"), "protocol": "automedic",
-        "prompts": "automedic", "arms": ARMS[:2], "settings": Settings(),
-    }  # fmt: skip
+        "names": CastNames("reference/bayes"),
+        "protocol": "automedic",
+        "prompts": "automedic",
+        "arms": ARMS[:2],
+        "settings": Settings(),
+    }
     cases = changes.pop("cases", with_profiles(count))
     return replace(plan(count, **{**fields, **changes}), cases=cases)
 
@@ -226,8 +229,12 @@ def test_a_campaign_of_models_counts_what_was_answered(fake_provider_thread: Fak
     assert ends == {"small/0": ("end_tag", 2), "small/1": ("error", 1), "small/2": ("end_tag", 2)}
     assert [e.rating for line in lines.values() for e in line.events if isinstance(e, Rated)] == [3, 3]
     assert [e.role for e in lines["small/0"].events if isinstance(e, Utterance)] == [
-        "doctor", "patient", "doctor", "staff", "doctor",
-    ]  # fmt: skip
+        "doctor",
+        "patient",
+        "doctor",
+        "staff",
+        "doctor",
+    ]
     assert len([e for e in lines["small/1"].events if isinstance(e, Answered) and e.status == "answered"]) == 1
     store = Store()
     fold(store)
@@ -245,8 +252,11 @@ def test_an_estimate_by_hand(tmp_path: Path) -> None:
     size = estimate(campaign, registry(), 2)
     roles = {role.role: role for role in size.roles}
     assert {name: role.calls for name, role in roles.items()} == {
-        "doctor": 6 * (5 + 3), "patient": 6 * (3 + 1), "staff": 6 * 2, "grader": 6 * 2,
-    }  # fmt: skip
+        "doctor": 6 * (5 + 3),
+        "patient": 6 * (3 + 1),
+        "staff": 6 * 2,
+        "grader": 6 * 2,
+    }
     assert (size.counts["conversations"], size.counts["answers"]) == (6, 18)
     # 0 + 2 + 4 + 6 + 8 messages of 25 tokens before the doctor's five, and 10 messages before each of two answers
     vignette = len(small_cases(1)[0].vignette.split()) * 4 / 3

@@ -88,9 +88,8 @@ def profiles(provider: FakeProvider, cases: Sequence[Case] = small_cases(6)) -> 
 
 def completions(provider: FakeProvider, cases: Sequence[Case] = small_cases(6)) -> Go:
     return lambda budget, at_once: complete_cases(
-        cases, "openai/completer", load_registry(), Store(),
-        Completing(provider.base_url, at_once, budget_usd=budget),
-    )  # fmt: skip
+        cases, "openai/completer", load_registry(), Store(), Completing(provider.base_url, at_once, budget_usd=budget)
+    )
 
 
 JOBS: dict[str, Callable[[FakeProvider], Go]] = {

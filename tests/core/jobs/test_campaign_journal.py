@@ -34,9 +34,14 @@ def header(cases: int = 2) -> RunHeader:
 def trial(number: int) -> TrialLine:
     started = Started(trial_id=f"t{number}", case_key="small/0", trial=number, seed=1, at=1.0)
     return TrialLine(
-        run_id="r", trial_id=f"t{number}", case_key="small/0", trial=number, seed=1,
-        events=[started, Finished(at=2.0)], finished_at=2.0,
-    )  # fmt: skip
+        run_id="r",
+        trial_id=f"t{number}",
+        case_key="small/0",
+        trial=number,
+        seed=1,
+        events=[started, Finished(at=2.0)],
+        finished_at=2.0,
+    )
 
 
 @pytest.fixture
@@ -170,9 +175,14 @@ def test_a_full_disk_leaves_whole_lines_and_one_sentence(tmp_path: Path) -> None
     """The disk takes 40 bytes of a line, then refuses: the line is taken back, and later ones go on whole."""
     path = tmp_path / "journal.jsonl"
     done = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, str(path)], cwd=paths.ROOT, env=environment(tmp_path / "a.duckdb"),
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        [sys.executable, "-c", FULL_DISK, str(path)],
+        cwd=paths.ROOT,
+        env=environment(tmp_path / "a.duckdb"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     sentence, kept = done.stdout.splitlines()
     assert sentence == f"The journal {path} cannot be written (File too large): make room, then resume the run."

@@ -226,14 +226,18 @@ def test_runs_with_pictures_are_never_pooled_with_others(told: Told) -> None:
         runs = {run.run_id: run for run in run_records(cursor, sources=CAMPAIGNS)}
     bare, shown = "openai/doctor", "openai/doctor · with pictures"
     assert [(s.model, s.case_key, s.correct, s.counted) for s in sorted(pooled, key=lambda s: s.model)] == [
-        (bare, "small/0", 0, 1), (bare, "small/1", 0, 1), (shown, "small/0", 1, 1), (shown, "small/1", 1, 1),
-    ]  # fmt: skip
+        (bare, "small/0", 0, 1),
+        (bare, "small/1", 0, 1),
+        (shown, "small/0", 1, 1),
+        (shown, "small/1", 1, 1),
+    ]
     assert [(s.case_key, s.correct, s.counted) for s in apart] == [("small/0", 1, 1), ("small/1", 1, 1)]
     sides = side_by_side([[runs[told.shown]], [runs[told.bare]]])
     assert [(s.name, s.values) for s in differing(sides)] == [("Pictures", ("shown to the doctor", "not shown"))]
     assert {one.name: one.runs for one in conditions_of(list(runs.values()))} == {
-        bare: (told.bare,), shown: (told.shown,),
-    }  # fmt: skip
+        bare: (told.bare,),
+        shown: (told.shown,),
+    }
 
 
 @pytest.mark.parametrize("protocol", ["craftmd", "consultation", "automedic"])

@@ -162,11 +162,19 @@ def test_mcq_many_offers_every_answer_once_in_alphabetical_order() -> None:
         ("all", [(f, q) for f in FORMATS for q in QUESTION_TYPES]),
         (
             "paper",
-            [("vignette", "mcq"), ("vignette", "frq"), ("multi_turn", "mcq"), ("multi_turn", "frq"),
-             ("single_turn", "mcq"), ("single_turn", "frq"), ("summarized", "mcq"), ("summarized", "frq")],
+            [
+                ("vignette", "mcq"),
+                ("vignette", "frq"),
+                ("multi_turn", "mcq"),
+                ("multi_turn", "frq"),
+                ("single_turn", "mcq"),
+                ("single_turn", "frq"),
+                ("summarized", "mcq"),
+                ("summarized", "frq"),
+            ],
         ),
     ],
-)  # fmt: skip
+)
 def test_arms_are_read(text: str, arms: list[tuple[str, str]]) -> None:
     assert list(parse_arms(text)) == arms
 
@@ -183,8 +191,11 @@ def test_seeds_and_ids_depend_on_what_they_belong_to_alone() -> None:
     header = header_of(BASE, registry(), now=0.0)
     trials = trials_of(header)
     assert [(t.case.case_key, t.number) for t in trials[:4]] == [
-        ("small/0", 0), ("small/1", 0), ("small/2", 0), ("small/0", 1),
-    ]  # fmt: skip
+        ("small/0", 0),
+        ("small/1", 0),
+        ("small/2", 0),
+        ("small/0", 1),
+    ]
     assert len(trials) == len({t.trial_id for t in trials}) == len({t.seed for t in trials}) == 15
     for trial in trials:
         assert trial.seed == seed_of(20, trial.case.case_key, trial.number)

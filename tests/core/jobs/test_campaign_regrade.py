@@ -35,9 +35,12 @@ def test_the_newest_verdict_counts_and_the_old_one_is_kept(graded: RunHeader, pr
     assert (outcome.judged, outcome.stopped) == (0, None)
     assert means() == {"mcq": 0.0, "frq": 1.0, "frq_top3": 1.0}
     assert grades() == [
-        ("frq", "openai/kind:correct", 4), ("frq", "openai/strict:incorrect", 4),
-        ("frq_top3", "openai/kind:correct", 4), ("frq_top3", "openai/strict:incorrect", 4), *CHOICES,
-    ]  # fmt: skip
+        ("frq", "openai/kind:correct", 4),
+        ("frq", "openai/strict:incorrect", 4),
+        ("frq_top3", "openai/kind:correct", 4),
+        ("frq_top3", "openai/strict:incorrect", 4),
+        *CHOICES,
+    ]
     assert raw_trials(graded.run_id) == before
     assert {b["model"] for b in provider.bodies} == {"kind"}  # the doctor is not asked again
 

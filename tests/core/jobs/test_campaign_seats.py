@@ -13,9 +13,10 @@ from core.cli.app import main
 from core.datasets.select import select
 from core.errors import UsageError
 from core.events import Called
-from core.frameworks.base import Arm, Campaign, framework, remarks
+from core.frameworks.base import Arm, Campaign, framework
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import Settings
+from core.frameworks.seats import remarks
 from core.frameworks.settings import FrameworkSettings
 from core.jobs.estimate import estimate
 from core.jobs.plan import campaign_of, header_of, in_full, who_sits
@@ -83,9 +84,11 @@ def test_the_models_files_defaults_go_before_the_doctors_own_model(tmp_path: Pat
     file = own(tmp_path)
     found = seated("openai/a", file)
     assert found == {
-        "doctor": "openai/a", "patient": "openai/patient", "grader": "openai/gpt-4-1106-preview",
+        "doctor": "openai/a",
+        "patient": "openai/patient",
+        "grader": "openai/gpt-4-1106-preview",
         "summariser": "openai/a",
-    }  # fmt: skip
+    }
     assert seated("openai/a", file, patient="openai/b")["patient"] == "openai/b"
     assert seated("openai/a", file, protocol="consultation")["solver"] == "openai/solver"
     assert seated("openai/a", file, protocol="automedic")["staff"] == "openai/a"
@@ -128,7 +131,8 @@ def test_a_default_needs_its_own_key_before_anything_is_written(tmp_path: Path) 
     with pytest.raises(UsageError, match="key for openai/gpt-4o is missing"):
         check_startable(campaign, models, Options())
     named = in_full(plan(1, names=CastNames("openai/doctor", grader="openai/gpt-4o"), base_url=HERE), models)
-    check_startable(named, models, Options())  # by name it is asked at the address that was given, as ever
+    with pytest.raises(UsageError, match="key for openai/gpt-4o is missing"):
+        check_startable(named, models, Options())  # the address is the doctor's, also where a grader was named
 
 
 def test_the_line_says_who_and_why_and_where(tmp_path: Path) -> None:
@@ -163,8 +167,9 @@ def test_what_is_to_be_known_of_a_cast() -> None:
     assert remarks("openai/a", {"patient": "openai/a", "grader": "openai/a"}) == ("openai/a grades itself",)
     assert remarks("openai/a", {"solver": "openai/b", "grader": "openai/b"}) == ("openai/b grades itself",)
     assert remarks("openai/a", {"patient": "reference/profile", "grader": "openai/a"}) == (
-        "rules play the patient", "openai/a grades itself",
-    )  # fmt: skip
+        "rules play the patient",
+        "openai/a grades itself",
+    )
 
 
 def test_the_estimate_counts_the_calls_that_are_then_made() -> None:

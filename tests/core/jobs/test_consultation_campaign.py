@@ -46,13 +46,22 @@ def test_a_craftmd_campaign_is_what_it_was_before_there_was_another_protocol() -
     cases = small_cases(2)
     header = header_of(Campaign(CastNames("reference/bayes"), cases, arms=ALL_ARMS), registry())
     by_hand = {
-        "protocol": "craftmd", "doctor": "reference/bayes", "patient": "reference/profile",
-        "grader": "reference/names", "summariser": "reference/quotes", "prompt_pack": "craftmd",
-        "prompt_hash": default_pack().hash, "case_set": "library", "case_set_hash": case_set_hash(list(cases)),
-        "arms": [list(arm) for arm in ALL_ARMS], "many_choices": ["Gout"], "trials": 5, "seed": 20,
+        "protocol": "craftmd",
+        "doctor": "reference/bayes",
+        "patient": "reference/profile",
+        "grader": "reference/names",
+        "summariser": "reference/quotes",
+        "prompt_pack": "craftmd",
+        "prompt_hash": default_pack().hash,
+        "case_set": "library",
+        "case_set_hash": case_set_hash(list(cases)),
+        "arms": [list(arm) for arm in ALL_ARMS],
+        "many_choices": ["Gout"],
+        "trials": 5,
+        "seed": 20,
         "settings": {"temperature": None, "max_tokens": None, "model_seed": None, "max_messages": 30, "base_url": None},
         "code_version": __version__,
-    }  # fmt: skip
+    }
     assert header.fingerprint == hashlib.sha256(orjson.dumps(by_hand, option=orjson.OPT_SORT_KEYS)).hexdigest()
     assert header.settings == by_hand["settings"]
 
@@ -91,8 +100,10 @@ def test_what_is_the_default_anyhow_does_not() -> None:
 def test_a_header_says_what_was_played_and_can_be_taken_up() -> None:
     header = header_of(consultation(names=ORACLE.but(solver="gpt_4")), registry())
     assert (header.protocol, header.doctor, header.prompt_pack) == (
-        "consultation", "reference/oracle-random", "consultation",
-    )  # fmt: skip
+        "consultation",
+        "reference/oracle-random",
+        "consultation",
+    )
     assert header.settings["solver"] == "openai/gpt-4-1106-preview"
     assert "max_questions" not in header.settings
     capped = header_of(consultation(names=MODELS), registry())

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from core.cli.progress import progress_bar
+from core.cli.options import progress_bar
 from core.debugger.steps import steps_of_trial
 from core.debugger.stored import load_record
 from core.debugger.variants import variants_of
@@ -94,8 +94,12 @@ def test_every_result_and_every_token_comes_back(paying: FakeProvider) -> None:
     fold(store)
     before = results(store)
     assert {name: len(rows) for name, rows in before.items() if name in RESULTS[6:]} == {
-        "patient_judgements": 3, "fact_judgements": 3, "profiles": 9, "completions": 3, "variants": 1,
-    }  # fmt: skip
+        "patient_judgements": 3,
+        "fact_judgements": 3,
+        "profiles": 9,
+        "completions": 3,
+        "variants": 1,
+    }
     assert spent(store) == (len(paying.requests), len(paying.requests) * TOKENS)
     with store.read() as cursor:
         roles = dict(cursor.execute("SELECT model, any_value(role) FROM calls GROUP BY model").fetchall())
@@ -188,9 +192,18 @@ def test_journals_of_version_0_1_still_read(db: Path) -> None:
     assert (report.runs, report.trials, report.grades, report.damaged) == (1, 2, 8, ())
     found = results(store)
     assert {name: len(rows) for name, rows in found.items()} == {
-        "runs": 1, "trials": 2, "utterances": 14, "answers": 4, "grades": 8, "calls": 25, "patient_judgements": 2,
-        "fact_judgements": 2, "profiles": 0, "completions": 0, "variants": 0,
-    }  # fmt: skip
+        "runs": 1,
+        "trials": 2,
+        "utterances": 14,
+        "answers": 4,
+        "grades": 8,
+        "calls": 25,
+        "patient_judgements": 2,
+        "fact_judgements": 2,
+        "profiles": 0,
+        "completions": 0,
+        "variants": 0,
+    }
     assert spent(store) == (25, 25 * TOKENS), "all that the provider of then was asked, judges too"
     store.path.unlink()
     fold(store)
@@ -222,7 +235,7 @@ def test_a_run_of_version_0_1_goes_on_under_its_budget(paying: FakeProvider, tmp
 def test_a_line_a_minute_says_what_is_waited_for(
     paying: FakeProvider, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("core.cli.progress._LINE_EVERY_S", 0.0)
+    monkeypatch.setattr("core.cli.options._LINE_EVERY_S", 0.0)
     paying.script = lambda body: Reply(world(body), delay_s=0.5)
     header = begun(plan(2, base_url=paying.base_url))
     with progress_bar("Run") as show:

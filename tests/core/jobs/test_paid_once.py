@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from core.agents.replies import Memory
+from core.agents.memory import Memory
 from core.errors import AnamnesisError
 from core.events import Called, Graded
 from core.frameworks.base import Arm
@@ -140,7 +140,7 @@ def test_killed_at_any_moment_a_run_pays_for_nothing_twice(all_seats: FakeProvid
     all_seats.script = lambda body: Reply(everybody(body), delay_s=0.03)
     all_seats.requests.clear()
     kills = 0
-    for asked in (7, 19, 33):
+    for asked in (7, 27):
         child = spawn(db, "resume", header.run_id, "--concurrency", "2")
         wait_until(lambda asked=asked, child=child: len(all_seats.requests) >= asked or child.poll() is not None)  # type: ignore[misc]
         if child.poll() is None:
@@ -149,7 +149,7 @@ def test_killed_at_any_moment_a_run_pays_for_nothing_twice(all_seats: FakeProvid
         child.communicate()
     all_seats.script = everybody
     outcome = go(header, concurrency=2)
-    assert kills == 3
+    assert kills == 2
     assert outcome.stopped is None
     assert len(all_seats.requests) <= unbroken + 2 * kills, "two calls at most were in the air at each kill"
     assert verdicts(header) == right

@@ -79,9 +79,7 @@ def test_the_newest_verdict_counts_and_gpt_4s_is_kept(release: Path) -> None:
         said = {
             (grader, verdict): n for grader, verdict, n in cursor.execute(sql, [RUN]).fetchall() if grader != "rule"
         }
-    assert said == {
-        ("gpt_4", "correct"): 40, ("reference/names", "correct"): 30, ("reference/names", "incorrect"): 10
-    }  # fmt: skip
+    assert said == {("gpt_4", "correct"): 40, ("reference/names", "correct"): 30, ("reference/names", "incorrect"): 10}
 
 
 def test_its_journal_is_the_description_and_the_verdicts_alone(release: Path) -> None:

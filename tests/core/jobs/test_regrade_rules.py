@@ -58,10 +58,15 @@ def a_run(arms: tuple[Arm, ...] = CHOICE, version: int = 1) -> RunHeader:
                 )
             journal.append(
                 TrialLine(
-                    run_id=header.run_id, trial_id=trial.trial_id, case_key=trial.case.case_key, trial=0, seed=1,
-                    events=[*events, Finished()], finished_at=time.time(),
+                    run_id=header.run_id,
+                    trial_id=trial.trial_id,
+                    case_key=trial.case.case_key,
+                    trial=0,
+                    seed=1,
+                    events=[*events, Finished()],
+                    finished_at=time.time(),
                 )
-            )  # fmt: skip
+            )
     fold(Store())
     return header
 
@@ -83,8 +88,11 @@ def test_choices_are_read_anew_and_the_old_verdicts_stay() -> None:
     outcome = reread([header.run_id])
     assert (outcome.runs, outcome.answers, outcome.changed) == (1, 4, 3)
     assert read(header) == [
-        ("correct", "Gout"), ("correct", "Gout"), ("incorrect", "Cellulitis"), ("no_diagnosis", None)
-    ]  # fmt: skip
+        ("correct", "Gout"),
+        ("correct", "Gout"),
+        ("incorrect", "Cellulitis"),
+        ("no_diagnosis", None),
+    ]
     (row,) = accuracy(Store(), mcq_rule="mcq_strict")
     assert row.mean == 2 / 4
     with Store().read() as cursor:
@@ -111,8 +119,11 @@ def test_of_many_choices_letters_stand_for_none() -> None:
     header = a_run((("vignette", "mcq_many"),))
     assert reread().answers == 4
     assert read(header, "mcq_many") == [
-        ("correct", "Gout"), ("no_diagnosis", None), ("incorrect", "Lupus"), ("multiple", "Gout, Lupus")
-    ]  # fmt: skip
+        ("correct", "Gout"),
+        ("no_diagnosis", None),
+        ("incorrect", "Lupus"),
+        ("multiple", "Gout, Lupus"),
+    ]
 
 
 def test_what_this_version_has_read_is_left_alone() -> None:

@@ -75,7 +75,7 @@ def campaign(protocol: str, base_url: str, seed: int = 0) -> Campaign:
         "craftmd": (*FREE, ("multi_turn", "frq_top3"), ("vignette", "mcq"), ("summarized", "frq")),
         "consultation": FREE,
         "automedic": (("vignette", "mcq"), ("vignette", "frq"), *FREE),
-    }[protocol]  # fmt: skip
+    }[protocol]
     cases = with_profiles(2) if protocol == "automedic" else small_cases(2)
     made = plan(names=SEATS.but(**MORE[protocol]), protocol=protocol, prompts=protocol, arms=arms, settings=settings)
     return replace(made, cases=cases, seed=seed)  # runs of one second must not be the same campaign
@@ -136,8 +136,14 @@ def test_nobody_learns_what_a_model_thinks(fake_provider_thread: FakeProvider, p
                 assert all(THOUGHT.split()[-1] in (call.reasoning or "") for call in stored)
                 assert {call.reasoning_tokens for call in stored} == {60}
                 assert trial_events(cursor, trial_id) == events
-            for table, column in [("utterances", "text"), ("answers", "response"), ("trials", "summary"),
-                                  ("trials", "events"), ("grades", "extracted"), ("ratings", "words")]:  # fmt: skip
+            for table, column in [
+                ("utterances", "text"),
+                ("answers", "response"),
+                ("trials", "summary"),
+                ("trials", "events"),
+                ("grades", "extracted"),
+                ("ratings", "words"),
+            ]:
                 sql = f"SELECT count(*) FROM {table} WHERE contains({column}, '{SECRET}')"
                 assert cursor.execute(sql).fetchall() == [(0,)], f"{table}.{column}"
 

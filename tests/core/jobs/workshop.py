@@ -1,7 +1,9 @@
-"""Campaigns in miniature: small cases, runs inside this process, and ``python -m core`` as a child process."""
+"""Campaigns in miniature: small cases, runs and commands inside this process, and commands as child processes."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
 import subprocess
@@ -10,18 +12,20 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import orjson
 
 from core import paths
 from core.case import Case
+from core.cli.app import main
 from core.frameworks.base import Arm, Campaign
 from core.frameworks.settings import FrameworkSettings
 from core.jobs.plan import header_of
 from core.jobs.run import Options, Outcome, begin, carry_out
 from core.journal import RunHeader, TrialLine, journal_path, read_lines
+from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry
-from core.models.retry import RetryPolicy
 from core.models.settings import SHIPPED
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider
@@ -111,9 +115,14 @@ def environment(db: Path, **more: str) -> dict[str, str]:
 def spawn(db: Path, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
     """Start ``python -m core`` as a child process."""
     return subprocess.Popen(
-        [sys.executable, "-m", "core", *arguments], cwd=paths.ROOT, env=environment(db, **(env or {})), text=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        [sys.executable, "-m", "core", *arguments],
+        cwd=paths.ROOT,
+        env=environment(db, **(env or {})),
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
 
 
 def finish(child: subprocess.Popen[str], timeout: float = 120) -> subprocess.CompletedProcess[str]:
@@ -125,8 +134,15 @@ def finish(child: subprocess.Popen[str], timeout: float = 120) -> subprocess.Com
 
 
 def core(db: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run ``python -m core`` to its end."""
-    return finish(spawn(db, *arguments, env=env))
+    """Run a command of ``python -m core`` to its end, in this process: a child takes seconds to begin."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        mock.patch.dict(os.environ, environment(db, **env), clear=True),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        status = main(list(arguments))
+    return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
 
 
 def wait_until(happened: Callable[[], bool], seconds: float = 60) -> None:

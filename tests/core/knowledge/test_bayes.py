@@ -6,7 +6,7 @@ from math import exp, log, log2
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.knowledge.base import Disease, Finding, Knowledge, knowledge
@@ -19,9 +19,15 @@ OWN = 3.0
 
 def disease(name: str, findings: dict[str, float], **changes: object) -> Disease:
     fields = {
-        "id": name, "name": name, "specialty": "Other", "age": (0, 100), "female": 0.5, "prevalence": 3,
-        "findings": findings, "use": "reference baseline only, not for care",
-    }  # fmt: skip
+        "id": name,
+        "name": name,
+        "specialty": "Other",
+        "age": (0, 100),
+        "female": 0.5,
+        "prevalence": 3,
+        "findings": findings,
+        "use": "reference baseline only, not for care",
+    }
     return Disease.model_validate({**fields, **changes})
 
 
@@ -73,12 +79,7 @@ def brute_force_gain(prior: list[float], likelihoods: list[float]) -> float:
     return entropy(prior) - sum(yes) * entropy(yes) - sum(no) * entropy(no)
 
 
-@settings(deadline=None, max_examples=60)
-@given(
-    st.lists(
-        st.tuples(st.floats(0.02, 1), st.floats(0.01, 0.98), st.floats(0.01, 0.98)), min_size=2, max_size=5
-    )
-)  # fmt: skip
+@given(st.lists(st.tuples(st.floats(0.02, 1), st.floats(0.01, 0.98), st.floats(0.01, 0.98)), min_size=2, max_size=5))
 def test_information_gain_agrees_with_brute_force(rows: list[tuple[float, float, float]]) -> None:
     diseases = [disease(f"d{i}", {"cough": cough, "rash": rash}) for i, (_, cough, rash) in enumerate(rows)]
     weights = np.array([w for w, _, _ in rows])
@@ -93,9 +94,10 @@ def test_information_gain_agrees_with_brute_force(rows: list[tuple[float, float,
 def test_what_is_known_or_cannot_be_asked_is_not_asked_and_the_best_comes_first() -> None:
     findings = (finding("cough"), finding("rash"), finding("sodium", kind="lab"))
     two = model(
-        disease("a", {"cough": 0.9, "rash": 0.5, "sodium": 0.9}), disease("b", {"cough": 0.1, "rash": 0.4}),
+        disease("a", {"cough": 0.9, "rash": 0.5, "sodium": 0.9}),
+        disease("b", {"cough": 0.1, "rash": 0.4}),
         findings=findings,
-    )  # fmt: skip
+    )
     prior = np.array([0.5, 0.5])
 
     assert [f.id for _, f in two.information_gain(prior, [])] == ["cough", "rash"]
@@ -107,7 +109,6 @@ names = st.sampled_from([f.id for f in knowledge().findings[:200]])
 facts = st.dictionaries(names, st.booleans(), max_size=8)
 
 
-@settings(deadline=None, max_examples=40)
 @given(facts, st.sampled_from([None, "female", "male"]), st.none() | st.floats(0, 100))
 def test_a_posterior_is_a_distribution_and_does_not_depend_on_the_order_of_the_evidence(
     found: dict[str, bool], sex: str | None, age: float | None
@@ -120,7 +121,6 @@ def test_a_posterior_is_a_distribution_and_does_not_depend_on_the_order_of_the_e
     assert forwards == pytest.approx(backwards)
 
 
-@settings(deadline=None, max_examples=40)
 @given(facts, names)
 def test_a_finding_speaks_for_the_diseases_in_which_it_is_commoner(found: dict[str, bool], name: str) -> None:
     engine = disease_model()

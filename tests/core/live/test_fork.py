@@ -22,8 +22,7 @@ from core.jobs.run import Options, begin, carry_out
 from core.journal import RunHeader
 from core.live.fork import FORK_ARMS, ForkPlan, running_origin, start_fork, stored_origin
 from core.live.session import Session
-from core.live.start import one_case, start_consultation, start_replay
-from core.live.stored import load_trial
+from core.live.start import load_trial, one_case, start_consultation, start_replay
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.fold import fold
@@ -183,15 +182,19 @@ def test_a_model_goes_on_from_exactly_what_was_said(parent: Session) -> None:
     noted = started(branch).parent
     assert noted is not None
     assert noted.changes == (
-        "message 4 edited", "doctor openai/mine instead of reference/bayes",
+        "message 4 edited",
+        "doctor openai/mine instead of reference/bayes",
         f"server address {provider.base_url} instead of none",
-    )  # fmt: skip
+    )
     system, *sent = provider.bodies[0]["messages"]
     assert system["role"] == "system"
     said = [turn.text for turn in parent.dialogue[:3]]
     assert [(m["role"], m["content"]) for m in sent] == [
-        ("assistant", said[0]), ("user", said[1]), ("assistant", said[2]), ("user", OTHER_REPLY),
-    ]  # fmt: skip
+        ("assistant", said[0]),
+        ("user", said[1]),
+        ("assistant", said[2]),
+        ("user", OTHER_REPLY),
+    ]
 
 
 def test_a_running_consultation_is_forked_and_goes_on_untouched(case: Case) -> None:
@@ -267,9 +270,8 @@ def imported(*, with_case: bool = True) -> None:
     """A conversation as a release brings it: its models are labels, its case may be missing."""
     store = Store()
     header = a_header(
-        cases=[a_case()] if with_case else [], doctor="some_label", patient="another_label",
-        prompt_pack="as released",
-    )  # fmt: skip
+        cases=[a_case()] if with_case else [], doctor="some_label", patient="another_label", prompt_pack="as released"
+    )
     write_journal(store.journals, "run", header, a_trial())
     as_released(store, "run")
 

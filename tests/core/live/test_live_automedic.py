@@ -19,8 +19,7 @@ from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
 from core.live.fork import ForkPlan, start_fork
 from core.live.session import Session
-from core.live.start import one_case, start_consultation, start_replay
-from core.live.stored import load_trial
+from core.live.start import load_trial, one_case, start_consultation, start_replay
 from tests.support.tagged import MISUSED, misused_events, store_tagged
 
 
@@ -36,9 +35,13 @@ def case() -> Case:
 
 def begin(case: Case, beside: Session | None = None, turns: int = 20, **names: str) -> Session:
     campaign = Campaign(
-        CastNames(**{"doctor": "reference/bayes", **names}), (case,), arms=ARMS[:2], prompts="automedic",
-        protocol="automedic", settings=Settings(max_turns=turns),
-    )  # fmt: skip
+        CastNames(**{"doctor": "reference/bayes", **names}),
+        (case,),
+        arms=ARMS[:2],
+        prompts="automedic",
+        protocol="automedic",
+        settings=Settings(max_turns=turns),
+    )
     session = start_consultation(one_case(campaign, case), beside)
     session.speed = 1000.0
     return session

@@ -15,8 +15,7 @@ from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
 from core.frameworks.craftmd import Settings
 from core.live.session import Session
-from core.live.start import one_case, start_consultation
-from core.live.stored import load_trial
+from core.live.start import load_trial, one_case, start_consultation
 
 
 class Talker:

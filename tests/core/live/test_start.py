@@ -15,8 +15,7 @@ from core.frameworks.base import Campaign
 from core.frameworks.casting import CastNames
 from core.journal import RunHeader
 from core.live.session import Session
-from core.live.start import one_case, resume_consultation, start_consultation, start_replay
-from core.live.stored import load_trial
+from core.live.start import load_trial, one_case, resume_consultation, start_consultation, start_replay
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.store.builders import a_case, a_header, a_trial, write_journal

@@ -34,8 +34,10 @@ def filled(store: Store) -> Store:
     """Case 1: right, wrong and a provider's error. Case 2: right twice, once no diagnosis. Case 3: never valid."""
     cases = [a_case(1), a_case(2, specialty="Cardiology", single_diagnosis=False), a_case(3, dataset="other")]
     outcomes: dict[int, list[Verdict]] = {
-        1: ["correct", "incorrect", "provider_error"], 2: ["correct", "correct", "no_diagnosis"], 3: ["ungradable"]
-    }  # fmt: skip
+        1: ["correct", "incorrect", "provider_error"],
+        2: ["correct", "correct", "no_diagnosis"],
+        3: ["ungradable"],
+    }
     lines = [trial("run", c, n, *frq(v)) for c, verdicts in outcomes.items() for n, v in enumerate(verdicts)]
     lines.append(trial("run", 3, 1, invalid("refused")))
     write_journal(store.journals, "run", a_header(cases=cases, arms=[FRQ], trials=3), *lines)
@@ -74,8 +76,9 @@ def test_the_published_rule_keeps_cases_without_a_valid_answer_as_zero(filled: S
 def test_groups_are_specialties_or_data_sets(filled: Store) -> None:
     by_specialty = accuracy(filled, "specialty")
     assert [(r.group, r.mean, r.n_cases) for r in by_specialty] == [
-        ("Cardiology", pytest.approx(2 / 3), 1), ("Dermatology", 0.5, 1)
-    ]  # fmt: skip
+        ("Cardiology", pytest.approx(2 / 3), 1),
+        ("Dermatology", 0.5, 1),
+    ]
     other, ours = accuracy(filled, "dataset")
     assert ours.n_cases == 2
     assert (other.group, other.mean, other.ci_low, other.ci_high, other.n_cases) == ("other", None, None, None, 0)
@@ -138,8 +141,10 @@ def test_case_scores_are_what_pairs_are_made_of(filled: Store) -> None:
     with filled.read() as cursor:
         scores = case_scores(cursor)
     assert [(s.case_key, s.correct, s.counted, s.score) for s in scores] == [
-        ("ours/1", 1, 2, 0.5), ("ours/2", 2, 3, pytest.approx(2 / 3)), ("ours/3", 0, 0, None)
-    ]  # fmt: skip
+        ("ours/1", 1, 2, 0.5),
+        ("ours/2", 2, 3, pytest.approx(2 / 3)),
+        ("ours/3", 0, 0, None),
+    ]
 
 
 def test_an_empty_database_has_no_rows(store: Store) -> None:

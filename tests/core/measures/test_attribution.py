@@ -32,10 +32,20 @@ def judged(*verdicts: PatientVerdict) -> JudgedPatient:
 
 def wrong(**changes: Any) -> WrongAnswer:
     given: dict[str, Any] = {
-        "trial_id": "t", "model": "m", "case": ("ours/1", None), "format": "multi_turn", "question_type": "frq",
-        "response": "**Final Diagnosis:** Psoriasis", "verdict": "incorrect", "rule": "frq", "grader": "openai/g",
-        "extracted": "Psoriasis", "called_correct": (), "end_reason": "final_diagnosis", "on_vignette": "correct",
-    }  # fmt: skip
+        "trial_id": "t",
+        "model": "m",
+        "case": ("ours/1", None),
+        "format": "multi_turn",
+        "question_type": "frq",
+        "response": "**Final Diagnosis:** Psoriasis",
+        "verdict": "incorrect",
+        "rule": "frq",
+        "grader": "openai/g",
+        "extracted": "Psoriasis",
+        "called_correct": (),
+        "end_reason": "final_diagnosis",
+        "on_vignette": "correct",
+    }
     return WrongAnswer(**{**given, **changes})
 
 

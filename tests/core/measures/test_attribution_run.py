@@ -50,9 +50,12 @@ def talk(case: int, reply: str, vignette: str = "correct", believed: str = "Gout
         Utterance(turn=3, role="patient", text=reply),
         Utterance(turn=4, role="doctor", text="**Final Diagnosis:** Gout"),
         Ended(reason="final_diagnosis", doctor_turns=2),
-        answered(response="**Final Diagnosis:** Gout"), graded("incorrect", extracted="Gout"),
-        answered("vignette", response="Gout"), graded(vignette, "vignette", extracted="Gout"), Finished(at=9.0),
-    ]  # fmt: skip
+        answered(response="**Final Diagnosis:** Gout"),
+        graded("incorrect", extracted="Gout"),
+        answered("vignette", response="Gout"),
+        graded(vignette, "vignette", extracted="Gout"),
+        Finished(at=9.0),
+    ]
     return a_trial(stream, trial_id=f"run/{case}", case_key=f"ours/{case}")
 
 
@@ -60,13 +63,15 @@ def talk(case: int, reply: str, vignette: str = "correct", believed: str = "Gout
 def filled(store: Store) -> Store:
     cases = [a_case(n, vignette="A boy has a nodule on the neck.") for n in range(1, 6)]
     write_journal(
-        store.journals, "run", a_header(cases=cases),
+        store.journals,
+        "run",
+        a_header(cases=cases),
         talk(1, "I don't know."),
         talk(2, "Yes, a lump on my neck."),
         talk(3, "They said it is eczema.", "incorrect"),
         talk(4, "I don't know.", "incorrect", "Eczema"),
         a_trial([invalid("provider_error"), Finished(at=1.0)], trial_id="run/5", case_key="ours/5"),
-    )  # fmt: skip
+    )
     fold(store)
     return store
 
@@ -89,7 +94,7 @@ LUMP = PatientVerdict("withheld", 3, "Do you have a lump on your neck?", "lump",
 
 def judge(
     store: Store, trial: str, *verdicts: PatientVerdict, by: Judge = JUDGE, at: float = 1.0, failure: str = ""
-) -> None:  # fmt: skip
+) -> None:
     """Keep a judgement of a conversation against its present facts."""
     with store.read() as cursor:
         (talk,) = talks_to_judge(cursor, by, trials=[trial])
@@ -111,9 +116,12 @@ def test_a_model_decides_what_the_patient_did_and_says_who(filled: Store) -> Non
     found = attributions(filled, Selection(formats=["multi_turn"]))
     assert found.judge == JUDGE
     assert {a.answer.case[0]: (a.judged, a.provisional) for a in found.answers} == {
-        "ours/1": (True, False), "ours/2": (True, False), "ours/3": (False, False), "ours/4": (False, False),
+        "ours/1": (True, False),
+        "ours/2": (True, False),
+        "ours/3": (False, False),
+        "ours/4": (False, False),
         "ours/5": (False, False),
-    }  # fmt: skip
+    }
 
 
 def test_judges_are_never_mixed_and_who_was_last_at_work_counts(filled: Store) -> None:
@@ -208,29 +216,32 @@ FOUND = [
 
 
 def test_shares_are_of_all_counted_wrong_answers() -> None:
-    rows = {row.cause: row for row in cause_shares(FOUND)}
+    rows = {row["cause"]: row for row in cause_shares(FOUND)}
     assert list(rows) == list(CAUSES)
-    assert {cause: (row.n, row.n_excluded) for cause, row in rows.items() if row.n or row.n_excluded} == {
-        "provider": (0, 1), "grader": (1, 0), "patient": (3, 0), "doctor_never_asked": (1, 0),
-    }  # fmt: skip
-    assert rows["patient"].share == 3 / 5
-    assert sum(row.share for row in rows.values()) == pytest.approx(1)
-    assert rows["patient"].interval.low < 0.6 < rows["patient"].interval.high
+    assert {cause: (row["n"], row["excluded"]) for cause, row in rows.items() if row["n"] or row["excluded"]} == {
+        "provider": (0, 1),
+        "grader": (1, 0),
+        "patient": (3, 0),
+        "doctor_never_asked": (1, 0),
+    }
+    assert rows["patient"].estimate == 3 / 5
+    assert sum(row["share"] for row in rows.values()) == pytest.approx(1)
+    assert rows["patient"]["ci_low"] < 0.6 < rows["patient"]["ci_high"]
     # none in the three cases with wrong answers: Wilson's 3.8415/6.8415
-    assert rows["case"].interval == (0, pytest.approx(0.561497, abs=1e-6))
+    assert (rows["case"].low, rows["case"].high) == (0, pytest.approx(0.561497, abs=1e-6))
 
 
 def test_shares_by_arm() -> None:
-    rows = {(row.arm, row.cause): row for row in cause_shares(FOUND, by_arm=True)}
-    assert rows[("vignette", "frq"), "grader"].share == 1
-    assert rows[("multi_turn", "frq"), "patient"].share == 3 / 4
-    assert rows[("multi_turn", "frq"), "patient"].n_wrong == 4
+    rows = {(row["format"], row["question_type"], row["cause"]): row for row in cause_shares(FOUND, arms=True)}
+    assert rows["vignette", "frq", "grader"].estimate == 1
+    assert rows["multi_turn", "frq", "patient"].estimate == 3 / 4
+    assert rows["multi_turn", "frq", "patient"].n == 4
 
 
 def test_only_broken_answers_have_no_share() -> None:
     rows = cause_shares([put_down(1, "provider", verdict="refused")])
-    assert [(row.cause, row.n_excluded) for row in rows if row.n_excluded] == [("provider", 1)]
-    assert all(math.isnan(row.share) for row in rows)
+    assert [(row["cause"], row["excluded"]) for row in rows if row["excluded"]] == [("provider", 1)]
+    assert all(math.isnan(row["share"]) for row in rows)
 
 
 def test_accuracy_without_what_the_patient_spoiled() -> None:
@@ -240,10 +251,10 @@ def test_accuracy_without_what_the_patient_spoiled() -> None:
         return CaseScore("m", "multi_turn", "frq", f"ours/{case}", "ours", "Dermatology", correct, counted, {})
 
     (row,) = patient_effects(FOUND[:5], [score(1, 1, 4), score(2, 0, 1), score(3, 0, 0), score(4, 3, 3)])
-    assert row.accuracy == pytest.approx((0.25 + 0 + 1) / 3)
-    assert row.without == pytest.approx((0.5 + 1) / 2)
-    assert row.same_cases == pytest.approx((0.25 + 0) / 2)
-    assert (row.n_cases, row.n_left_out, row.n_cases_left_out, row.n_not_judged) == (2, 3, 1, 0)
+    assert row.estimate == pytest.approx((0.25 + 0 + 1) / 3)
+    assert row["without_patient"] == pytest.approx((0.5 + 1) / 2)
+    assert row["same_cases"] == pytest.approx((0.25 + 0) / 2)
+    assert (row.n, row["answers_left_out"], row["cases_left_out"], row["not_judged"]) == (2, 3, 1, 0)
 
 
 def test_what_nobody_judged_stays_in_and_is_counted() -> None:
@@ -251,6 +262,6 @@ def test_what_nobody_judged_stays_in_and_is_counted() -> None:
     open_ = replace(put_down(1, "doctor_never_asked"), provisional=True)
     score = CaseScore("m", "multi_turn", "frq", "ours/1", "ours", "Dermatology", 1, 3, {})
     (row,) = patient_effects([put_down(1, "not_judged"), open_], [score])
-    assert (row.without, row.n_left_out, row.n_not_judged) == (row.accuracy, 0, 2)
-    shares = {row.cause: (row.n, row.n_provisional) for row in cause_shares([put_down(1, "not_judged"), open_])}
+    assert (row["without_patient"], row["answers_left_out"], row["not_judged"]) == (row.estimate, 0, 2)
+    shares = {row["cause"]: (row["n"], row["provisional"]) for row in cause_shares([put_down(1, "not_judged"), open_])}
     assert (shares["not_judged"], shares["doctor_never_asked"], shares["patient"]) == ((1, 0), (1, 1), (0, 0))

@@ -8,8 +8,12 @@ from core.events import Probed
 from core.measures.belief import is_right, trajectory
 from tests.core.store.builders import a_case
 
-CASE = a_case(answer="Hodgkin lymphoma", synonyms=("Hodgkin disease",), supertypes=("Lymphoma",),
-              subtypes=("Nodular sclerosis Hodgkin lymphoma",))  # fmt: skip
+CASE = a_case(
+    answer="Hodgkin lymphoma",
+    synonyms=("Hodgkin disease",),
+    supertypes=("Lymphoma",),
+    subtypes=("Nodular sclerosis Hodgkin lymphoma",),
+)
 
 
 def probe(turn: int, **shares: float) -> Probed:

@@ -31,20 +31,22 @@ FOUND = [
 
 
 def test_shares_are_means_of_conversations_then_of_cases() -> None:
-    (row,) = belief_rows(FOUND)
-    assert row.ever_led.value == pytest.approx((0.5 + 1 + 1) / 3)
-    assert row.leads_at_end.value == pytest.approx((0.5 + 1 + 0) / 3)
-    assert row.lost.value == pytest.approx(1 / 3)
-    assert (row.premature.value, row.premature.n_cases) == (pytest.approx((0.5 + 0) / 2), 2)  # case 3: unknown
-    assert row.over_asked.value == pytest.approx((0 + 1 + 0) / 3)  # 0.9 is reached at the last probe of the first
-    assert (row.first_led.value, row.first_led.n_conversations) == (pytest.approx((1 + 3 + 1) / 3), 3)
-    assert row.ever_led.interval == bootstrap_interval([0.5, 1, 1])
-    assert (row.ever_led.n_cases, row.ever_led.n_conversations) == (3, 4)
+    rows = {row["figure"]: row for row in belief_rows(FOUND)}
+    assert rows["ever_led"].estimate == pytest.approx((0.5 + 1 + 1) / 3)
+    assert rows["leads_at_end"].estimate == pytest.approx((0.5 + 1 + 0) / 3)
+    assert rows["lost"].estimate == pytest.approx(1 / 3)
+    assert (rows["premature"].estimate, rows["premature"].n) == (pytest.approx((0.5 + 0) / 2), 2)  # case 3: unknown
+    assert rows["over_asked"].estimate == pytest.approx(
+        (0 + 1 + 0) / 3
+    )  # 0.9 is reached at the last probe of the first
+    assert (rows["first_led"].estimate, rows["first_led"]["n_conversations"]) == (pytest.approx((1 + 3 + 1) / 3), 3)
+    assert (rows["ever_led"].low, rows["ever_led"].high) == bootstrap_interval([0.5, 1, 1])
+    assert (rows["ever_led"].n, rows["ever_led"]["n_conversations"]) == (3, 4)
 
 
 def test_models_are_apart_and_conversations_without_probe_are_left_out() -> None:
     rows = belief_rows([*FOUND, course(9, model="other"), course(9, ("Eczema", 0.9), model="a")])
-    assert [row.model for row in rows] == ["a", "m"]
+    assert list(dict.fromkeys(row["model"] for row in rows)) == ["a", "m"]
 
 
 def test_a_share_of_the_dialogue_is_the_probe_that_had_come_by_then() -> None:
@@ -53,32 +55,32 @@ def test_a_share_of_the_dialogue_is_the_probe_that_had_come_by_then() -> None:
 
 
 def test_curves_by_hand() -> None:
-    points = {(p.quantity, p.per_cent): p.mean for p in curves(FOUND)}
-    assert points["right", 50].value == pytest.approx(((0.8 + 0) / 2 + 0.6 + 0.4) / 3)
-    assert points["leads", 100].value == pytest.approx((0.5 + 1 + 0) / 3)
-    assert points["leading", 100].value == pytest.approx(((0.9 + 0.7) / 2 + 0.95 + 0.4) / 3)
-    assert points["leads", 100].interval == bootstrap_interval([0.5, 1, 0])
+    points = {(p["quantity"], p["per_cent"]): p for p in curves(FOUND)}
+    assert points["right", 50].estimate == pytest.approx(((0.8 + 0) / 2 + 0.6 + 0.4) / 3)
+    assert points["leads", 100].estimate == pytest.approx((0.5 + 1 + 0) / 3)
+    assert points["leading", 100].estimate == pytest.approx(((0.9 + 0.7) / 2 + 0.95 + 0.4) / 3)
+    assert (points["leads", 100].low, points["leads", 100].high) == bootstrap_interval([0.5, 1, 0])
 
 
 def test_calibration_by_hand() -> None:
-    every, at_end = calibrations(FOUND)
-    assert (every.when, every.n_cases, every.n_probes) == ("every probe", 3, 10)
+    (every, bins), (at_end, _) = calibrations(FOUND)
+    assert (every["when"], every.n, every["n_probes"]) == ("every probe", 3, 10)
     case_1 = (0.2**2 + 0.1**2 + 0.6**2 + 0.7**2) / 4
     case_2 = (0.6**2 + 0.4**2 + 2 * 0.05**2) / 4
     case_3 = (0.6**2 + 0.4**2) / 2
-    assert every.brier == pytest.approx((case_1 + case_2 + case_3) / 3)
-    assert every.brier_interval == bootstrap_interval([case_1, case_2, case_3])
+    assert every.estimate == pytest.approx((case_1 + case_2 + case_3) / 3)
+    assert (every.low, every.high) == bootstrap_interval([case_1, case_2, case_3])
     # weights: 0.4: 1 and 0 at 1/2 each · 0.6: two 0 and a 1 at 1/4 each · 0.7: 0 at 1/4 · 0.8: 1 at 1/4
     # · 0.9: a 1 at 0.9 and two at 0.95, 1/4 each
     gaps = [abs(0.4 - 0.5), abs(0.75 * 0.6 - 0.25), 0.25 * 0.7, 0.25 * 0.2, 0.25 * (0.1 + 0.05 + 0.05)]
-    assert every.ece == pytest.approx(sum(gaps) / 3)
-    fourth = every.bins[4]
-    assert (fourth.n_probes, fourth.n_cases, fourth.probability, fourth.right) == (2, 1, 0.4, 0.5)
-    assert math.isnan(every.bins[0].right)
-    assert math.isnan(every.bins[0].interval.low)
+    assert every["ece"] == pytest.approx(sum(gaps) / 3)
+    fourth = bins[4]
+    assert (fourth["n_probes"], fourth.n, fourth["probability"], fourth.estimate) == (2, 1, 0.4, 0.5)
+    assert math.isnan(bins[0]["right"])
+    assert math.isnan(bins[0]["ci_low"])
 
-    assert (at_end.when, at_end.n_probes) == ("at the end", 4)
-    assert at_end.brier == pytest.approx(((0.1**2 + 0.7**2) / 2 + 0.05**2 + 0.4**2) / 3)
+    assert (at_end["when"], at_end["n_probes"]) == ("at the end", 4)
+    assert at_end.estimate == pytest.approx(((0.1**2 + 0.7**2) / 2 + 0.05**2 + 0.4**2) / 3)
 
 
 def test_bins_begin_at_their_lower_edge_and_one_is_in_the_last() -> None:
@@ -86,17 +88,17 @@ def test_bins_begin_at_their_lower_edge_and_one_is_in_the_last() -> None:
 
 
 def test_a_perfect_doctor_has_no_error_and_no_spread() -> None:
-    found = calibration("m", [course(n, ("Eczema", 1.0)) for n in range(5)], "at the end")
-    assert (found.brier, found.ece, found.ece_interval) == (0, 0, (0, 0))
+    found, _ = calibration("m", [course(n, ("Eczema", 1.0)) for n in range(5)], "at the end")
+    assert (found.estimate, found["ece"], found["ece_low"], found["ece_high"]) == (0, 0, 0, 0)
 
 
 def test_the_interval_of_the_calibration_error_holds_what_resampling_by_hand_gives() -> None:
     """Half the cases right at 0.5: the error is |share − 0.5| in a resample, with share ~ Binomial(40, ½)/40."""
     held = [course(n, ("Eczema" if n % 2 else "Psoriasis", 0.5)) for n in range(40)]
-    found = calibration("m", held, "at the end")
-    assert found.ece == 0
+    found, _ = calibration("m", held, "at the end")
+    assert found["ece"] == 0
     draws = np.abs(np.random.default_rng(1).binomial(40, 0.5, 20_000) / 40 - 0.5)
-    assert found.ece_interval.high == pytest.approx(float(np.quantile(draws, 0.978)), abs=0.02)
+    assert found["ece_high"] == pytest.approx(float(np.quantile(draws, 0.978)), abs=0.02)
 
 
 def test_sums_are_resampled_case_by_case() -> None:

@@ -69,10 +69,13 @@ def test_an_arm_of_which_nothing_counts_is_no_cell_and_leaves_the_published_one(
 
 def test_case_sets_are_kept_apart_and_dermatology_is_only_that() -> None:
     scores = [
-        score(1, 5), score(1, 2, format="multi_turn"), score(2, 5, specialty="Neurology"),
-        score(1, 0, case_key="craftmd/case_1"), score(2, 0, case_key="craftmd/case_2", specialty="Neurology"),
+        score(1, 5),
+        score(1, 2, format="multi_turn"),
+        score(2, 5, specialty="Neurology"),
+        score(1, 0, case_key="craftmd/case_1"),
+        score(2, 0, case_key="craftmd/case_2", specialty="Neurology"),
         score(3, 0, case_key="craftmd/case_3"),
-    ]  # fmt: skip
+    ]
     assert list(case_sets(scores).items()) == [("craftmd", 3), ("ours", 2)]
     assert len(scores_of(scores, "ours", "all")) == 3
     assert [s.case_key for s in scores_of(scores, "craftmd", "dermatology")] == ["craftmd/case_1", "craftmd/case_3"]
@@ -84,5 +87,6 @@ def test_a_split_by_specialty_has_a_cell_for_each() -> None:
     scores = [score(1, 5), score(2, 0, specialty="Neurology"), score(3, 4, specialty="Neurology")]
     cells = own_cells(scores, "specialty", "normal")
     assert [(c.group, c.mean, c.own.n_cases if c.own else 0) for c in cells] == [
-        ("Dermatology", 1.0, 1), ("Neurology", pytest.approx(0.4), 2)
-    ]  # fmt: skip
+        ("Dermatology", 1.0, 1),
+        ("Neurology", pytest.approx(0.4), 2),
+    ]

@@ -9,16 +9,22 @@ import numpy as np
 import pytest
 
 from core.measures.compare import adjusted_p, by_arm, compare, format_pairs, is_right, paired_cases
-from core.stats.differences import paired_difference
-from core.stats.mcnemar import PairedCounts, mcnemar
+from core.stats.differences import PairedCounts, mcnemar, paired_difference
 from core.store.queries.accuracy import CaseScore
 
 
 def score(case: int | str, correct: int, counted: int = 5, **changes: Any) -> CaseScore:
     given: dict[str, Any] = {
-        "model": "m", "format": "vignette", "question_type": "mcq", "case_key": f"ours/{case}", "dataset": "ours",
-        "specialty": "Dermatology", "correct": correct, "counted": counted, "excluded": {},
-    }  # fmt: skip
+        "model": "m",
+        "format": "vignette",
+        "question_type": "mcq",
+        "case_key": f"ours/{case}",
+        "dataset": "ours",
+        "specialty": "Dermatology",
+        "correct": correct,
+        "counted": counted,
+        "excluded": {},
+    }
     return CaseScore(**{**given, **changes})
 
 
@@ -118,8 +124,9 @@ def test_each_format_is_compared_with_the_vignette_of_its_own_kind_only() -> Non
     ]
     pairs = format_pairs(scores)
     assert [(p.model, p.question_type, p.group, p.format) for p in pairs] == [
-        ("m", "mcq", None, "multi_turn"), ("m", "mcq", None, "summarized")
-    ]  # fmt: skip
+        ("m", "mcq", None, "multi_turn"),
+        ("m", "mcq", None, "summarized"),
+    ]
     assert [p.result.difference for p in pairs] == pytest.approx([-0.8, -0.6])
     by_specialty = format_pairs(scores, "specialty")
     assert [(p.group, p.format) for p in by_specialty] == [("Dermatology", "multi_turn")]

@@ -22,7 +22,7 @@ def talk(case: int, number: int, reason: str, turns: int, last: str):
         Utterance(turn=1, role="patient", text="A rash."),
         Utterance(turn=2, role="doctor", text=last),
         Ended(reason=reason, doctor_turns=turns),
-    ]  # fmt: skip
+    ]
     return a_trial(stream, trial_id=f"run/{case}/{number}", case_key=f"ours/{case}", trial=number)
 
 
@@ -31,13 +31,15 @@ def filled(store: Store) -> Store:
     """Case 1: concluded, and at the cap. Case 2: no question twice, once in other letters. Case 3: no conversation."""
     cases = [a_case(1), a_case(2, specialty="Cardiology"), a_case(3)]
     write_journal(
-        store.journals, "run", a_header(cases=cases),
+        store.journals,
+        "run",
+        a_header(cases=cases),
         talk(1, 0, "final_diagnosis", 1, "**Final Diagnosis:** Eczema"),
         talk(1, 1, "turn_cap", 14, "Does it itch?"),
         talk(2, 0, "no_question", 2, "My FINAL diagnosis is eczema."),
         talk(2, 1, "no_question", 3, "Goodbye."),
         a_trial([answered("vignette", "mcq")], trial_id="run/3/0", case_key="ours/3"),
-    )  # fmt: skip
+    )
     live = a_header("live", cases=cases, doctor="openai/live", source="live")
     watched = a_trial([Ended(reason="error", doctor_turns=1)], trial_id="live/1/0", run_id="live")
     write_journal(store.journals, "live", live, watched)
@@ -66,7 +68,7 @@ def test_without_a_diagnosis_is_what_the_last_message_says_in_any_letters(filled
 
 def test_shares_of_turns_add_up(filled: Store) -> None:
     rows = turn_rows(read(filled))
-    assert [(r.turns, r.conversations, r.share) for r in rows] == [(n, 1, 0.25) for n in (1, 2, 3, 14)]
+    assert [(r["turns"], r["conversations"], r["share"]) for r in rows] == [(n, 1, 0.25) for n in (1, 2, 3, 14)]
 
 
 def test_rows_are_chosen_by_what_is_asked(filled: Store) -> None:

@@ -18,6 +18,7 @@ from core.measures.registry import measures, metrics
 from core.store.database import Store
 from core.store.fold import fold
 from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
+from tests.support.commands import in_turn
 
 TOY = '''
 """How long the doctor's questions are."""
@@ -78,37 +79,43 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     store = Store()
     lines = [
         a_trial(
-            [*(Utterance(turn=n, role="patient" if n % 2 else "doctor", text=text) for n, text in enumerate(texts)),
-             Ended(reason="no_question", doctor_turns=1), Finished()],
-            trial_id=trial, case_key=f"ours/{trial[4]}", trial=int(trial[-1]),
+            [
+                *(Utterance(turn=n, role="patient" if n % 2 else "doctor", text=text) for n, text in enumerate(texts)),
+                Ended(reason="no_question", doctor_turns=1),
+                Finished(),
+            ],
+            trial_id=trial,
+            case_key=f"ours/{trial[4]}",
+            trial=int(trial[-1]),
         )
         for trial, texts in SAID.items()
-    ]  # fmt: skip
+    ]
     write_journal(store.journals, "run", a_header(cases=[a_case(1), a_case(2)]), *lines)
     return store
 
 
-def report(*options: str) -> str:
-    """Run ``python -m core report`` in a process of its own."""
-    command = [sys.executable, "-m", "core", "report", *options]
-    done = subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def reports(*commands: tuple[str, ...]) -> list[str]:
+    """Run ``python -m core report`` in a process of its own, once for each tuple of options."""
+    return [one.stdout for one in in_turn(os.environ, *(("report", *options) for options in commands))]
 
 
 def test_it_is_reported_with_interval_number_and_evidence(store: Store) -> None:
-    (row,) = json.loads(report("question_length", "--format", "json"))
+    rows, evidence, told = reports(
+        ("question_length", "--format", "json"),
+        ("question_length", "--part", "evidence", "--format", "json"),
+        ("--help",),
+    )
+    (row,) = json.loads(rows)
     # case 1: (3 + 5) / 2, case 2: 6; two cases drawn again and again have means between 4 and 6
     assert (row["model"], row["score"], row["mean"]) == ("openai/a", "words", 5.0)
     assert (row["ci_low"], row["ci_high"]) == (4.0, 6.0)
     assert (row["n_cases"], row["n_trials"], row["excluded"]) == (2, 3, {"nothing to measure": 1})
-    evidence = json.loads(report("question_length", "--part", "evidence", "--format", "json"))
-    assert [(e["trial_id"], e["value"], e["turn"], e["words"]) for e in evidence] == [
+    assert [(e["trial_id"], e["value"], e["turn"], e["words"]) for e in json.loads(evidence)] == [
         ("run/1/0", 3.0, 2, "Since when do you cough?"),
         ("run/1/1", 5.0, 0, "Any pain in your chest?"),
         ("run/2/0", 6.0, 0, "Do you smoke at all now?"),
     ]
-    assert "Mean number of words in the doctor's questions." in report("--help")
+    assert "Mean number of words in the doctor's questions." in told
 
 
 def test_it_is_measured_in_processes_and_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,8 +129,10 @@ def test_it_is_measured_in_processes_and_once(store: Store, monkeypatch: pytest.
             "SELECT trial_id, name, value, evidence FROM scores WHERE name <> '' ORDER BY trial_id"
         ).fetchall()
     assert [(trial, name, value) for trial, name, value, _ in kept] == [
-        ("run/1/0", "words", 3.0), ("run/1/1", "words", 5.0), ("run/2/0", "words", 6.0),
-    ]  # fmt: skip
+        ("run/1/0", "words", 3.0),
+        ("run/1/1", "words", 5.0),
+        ("run/2/0", "words", 6.0),
+    ]
     assert json.loads(kept[0][3]) == [{"turn": 2, "words": "Since when do you cough?"}]
     monkeypatch.setattr(type(toy), "version", "2")
     assert count_missing(store, toy) == 4
@@ -133,18 +142,20 @@ def test_a_framework_brings_measures_of_its_own(store: Store, tmp_path: Path) ->
     """One as a module, one in a package; other modules of a framework are not looked into."""
     folder, framework = tmp_path / "extensions" / "frameworks", "from core.frameworks.craftmd import FRAMEWORK\n"
     for place, text in {
-        "triage/__init__.py": framework, "triage/measures.py": TOY.replace("question_length", "triage_words"),
+        "triage/__init__.py": framework,
+        "triage/measures.py": TOY.replace("question_length", "triage_words"),
         "triage/other.py": TOY.replace("question_length", "no_measure_here"),
-        "ward/__init__.py": framework, "ward/measures/__init__.py": "",
+        "ward/__init__.py": framework,
+        "ward/measures/__init__.py": "",
         "ward/measures/words.py": TOY.replace("question_length", "ward_words"),
-    }.items():  # fmt: skip
+    }.items():
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         (folder / place).write_text(text)
-    assert [(row["score"], row["mean"]) for row in json.loads(report("ward_words", "--format", "json"))] == [
-        ("words", 5.0)
-    ]
-    done = subprocess.run([sys.executable, "-c", IN_A_PROCESS], cwd=paths.ROOT, capture_output=True, text=True,
-                          check=True)  # fmt: skip
+    (words,) = reports(("ward_words", "--format", "json"))
+    assert [(row["score"], row["mean"]) for row in json.loads(words)] == [("words", 5.0)]
+    done = subprocess.run(
+        [sys.executable, "-c", IN_A_PROCESS], cwd=paths.ROOT, capture_output=True, text=True, check=True
+    )
     measured, *names = done.stdout.split()
     assert measured == "4"
     assert {"question_length", "triage_words", "ward_words"} <= set(names)
@@ -160,14 +171,19 @@ def test_a_file_that_cannot_be_read_is_named(store: Store, tmp_path: Path) -> No
 
 def test_a_metric_of_its_own_has_its_own_rows_and_options(store: Store, tmp_path: Path) -> None:
     (tmp_path / "extensions" / "measures" / "trials.py").write_text(COUNTING)
-    assert json.loads(report("trials", "--least", "2", "--format", "json")) == [
+    out = tmp_path / "trials.csv"
+    counted, wrote, told = reports(
+        ("trials", "--least", "2", "--format", "json"),
+        ("trials", "--format", "csv", "--out", str(out)),
+        ("trials", "--help"),
+    )
+    assert json.loads(counted) == [
         {"case": "ours/1", "trials": 2, "ci_low": None, "ci_high": None},
         {"case": "ours/2", "trials": 2, "ci_low": None, "ci_high": None},
     ]
-    out = tmp_path / "trials.csv"
-    assert report("trials", "--format", "csv", "--out", str(out)) == f"Wrote 2 rows to {out}.\n"
+    assert wrote == f"Wrote 2 rows to {out}.\n"
     assert out.read_text().splitlines() == ["case,trials,ci_low,ci_high", "ours/1,2,,", "ours/2,2,,"]
-    assert "Cases with fewer trials are left out." in report("trials", "--help")
+    assert "Cases with fewer trials are left out." in told
 
 
 def test_every_metric_has_help_and_every_measure_is_known() -> None:

@@ -20,11 +20,17 @@ def stored(tmp_path: Path) -> dict[str, Run]:
     case = a_case(1)
     headers = [
         a_header("one", [case]),
-        a_header("two", [case, a_case(2)], patient="openai/other", prompt_hash="g" * 16, created_at=200.0,
-                 settings={"max_messages": None, "temperature": 0.5}),
+        a_header(
+            "two",
+            [case, a_case(2)],
+            patient="openai/other",
+            prompt_hash="g" * 16,
+            created_at=200.0,
+            settings={"max_messages": None, "temperature": 0.5},
+        ),
         a_header("three", [case], settings={"max_messages": 30, "temperature": None}, trials=5, created_at=300.0),
         a_header("watched", [case], source="live", created_at=400.0),
-    ]  # fmt: skip
+    ]
     for header in headers:
         write_journal(store.journals, header.run_id, header)
     fold(store)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from core.measures.endings import RULES, STANDARD, Rescored, rescore
+from core.measures.base import Row
+from core.measures.endings import RULES, STANDARD, rescore
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.accuracy import ending_outcomes
@@ -32,8 +33,12 @@ def talk(case: int, number: int, reason: str, frq: str, mcq: tuple[str, str] = (
     choice = [answered("vignette", "mcq")]
     choice += [graded(v, "vignette", "mcq", rule=r) for r, v in zip(("mcq_loose", "mcq_strict"), mcq, strict=True)]
     stream = [
-        Utterance(turn=0, role="doctor", text=last), Ended(reason=reason, doctor_turns=1), *choice, *answer, Finished()
-    ]  # fmt: skip
+        Utterance(turn=0, role="doctor", text=last),
+        Ended(reason=reason, doctor_turns=1),
+        *choice,
+        *answer,
+        Finished(),
+    ]
     return a_trial(stream, trial_id=f"run/{case}/{number}", case_key=f"ours/{case}", trial=number)
 
 
@@ -54,42 +59,42 @@ def filled(store: Store) -> Store:
     return store
 
 
-def rescored(store: Store, format_: str = "multi_turn") -> dict[str, Rescored]:
+def rescored(store: Store, format_: str = "multi_turn") -> dict[str, Row]:
     with store.read() as cursor:
         outcomes = ending_outcomes(cursor)
     arm = next(a for a in ARMS if a[0] == format_)
-    return {row.rule: row for row in rescore(outcomes, RULES, [arm])}  # type: ignore[list-item]
+    return {row["rule"]: row for row in rescore(outcomes, RULES, [arm])}  # type: ignore[list-item]
 
 
 def test_the_standard_rule_is_accuracy_as_it_is_everywhere(filled: Store) -> None:
     row = rescored(filled)["standard"]
-    assert (row.mean, row.n_cases, row.n_answers, row.n_excluded) == (0.5, 2, 4, 2)
-    assert (row.concerned, row.changed, row.delta, row.same_cases, row.n_same) == (0, 0, 0.0, 0.0, 2)
+    assert (row.estimate, row.n, row["n_answers"], row["n_excluded"]) == (0.5, 2, 4, 2)
+    assert (row["concerned"], row["changed"], row["same_cases"], row["n_same"]) == (0, 0, 0.0, 2)
 
 
 def test_conversations_without_a_diagnosis_are_left_out(filled: Store) -> None:
     row = rescored(filled)["no_diagnosis_excluded"]
     # case 1 keeps its right answer, case 2 its wrong one
-    assert (row.mean, row.n_cases, row.n_answers, row.n_excluded) == (0.5, 2, 2, 4)
-    assert (row.concerned, row.changed) == (3, 2)  # one of the three had been refused anyhow
-    assert (row.delta, row.same_cases) == (0.0, 0.0)
+    assert (row.estimate, row.n, row["n_answers"], row["n_excluded"]) == (0.5, 2, 2, 4)
+    assert (row["concerned"], row["changed"]) == (3, 2)  # one of the three had been refused anyhow
+    assert row["same_cases"] == 0.0
     # the changes of the two cases are +1/2 and −1/2: resampled they give −1/2, 0 and +1/2
-    assert row.same_cases_interval == (-0.5, 0.5)
+    assert (row["same_cases_low"], row["same_cases_high"]) == (-0.5, 0.5)
 
 
 def test_conversations_without_a_diagnosis_count_as_none(filled: Store) -> None:
     row = rescored(filled)["no_diagnosis_wrong"]
-    assert (row.mean, row.n_cases, row.n_answers, row.n_excluded) == (0.25, 2, 4, 2)
-    assert (row.concerned, row.changed, row.delta) == (3, 1, -0.25)  # only case 2 loses a right answer
+    assert (row.estimate, row.n, row["n_answers"], row["n_excluded"]) == (0.25, 2, 4, 2)
+    assert (row["concerned"], row["changed"]) == (3, 1)  # only case 2 loses a right answer
 
 
 def test_the_cap_and_the_missing_question_are_told_apart(filled: Store) -> None:
     rows = rescored(filled)
-    assert rows["cap_excluded"].mean == 0.75  # case 1 right, case 2 half
-    assert rows["cap_wrong"].mean == 0.5  # the answer at the cap was wrong already
-    assert (rows["cap_wrong"].concerned, rows["cap_wrong"].changed) == (2, 0)
-    assert rows["no_question_excluded"].mean == 0.25  # case 1 half, case 2 wrong
-    assert (rows["no_question_excluded"].concerned, rows["no_question_excluded"].changed) == (1, 1)
+    assert rows["cap_excluded"].estimate == 0.75  # case 1 right, case 2 half
+    assert rows["cap_wrong"].estimate == 0.5  # the answer at the cap was wrong already
+    assert (rows["cap_wrong"]["concerned"], rows["cap_wrong"]["changed"]) == (2, 0)
+    assert rows["no_question_excluded"].estimate == 0.25  # case 1 half, case 2 wrong
+    assert (rows["no_question_excluded"]["concerned"], rows["no_question_excluded"]["changed"]) == (1, 1)
 
 
 def test_a_case_that_drops_out_is_not_in_the_change_on_the_same_cases(store: Store) -> None:
@@ -101,14 +106,14 @@ def test_a_case_that_drops_out_is_not_in_the_change_on_the_same_cases(store: Sto
     write_journal(store.journals, "run", a_header(cases=[a_case(1), a_case(2)], arms=ARMS), *lines)
     fold(store)
     row = rescored(store)["cap_excluded"]
-    assert (row.mean, row.delta, row.n_cases) == (1.0, 0.5, 1)
-    assert (row.same_cases, row.n_same) == (0.0, 1)
+    assert (row.estimate, row.n) == (1.0, 1)
+    assert (row["same_cases"], row["n_same"]) == (0.0, 1)
 
 
 def test_a_case_without_a_valid_answer_scores_zero_as_in_the_published_tables(filled: Store) -> None:
     row = rescored(filled)["zero"]
-    assert row.mean == pytest.approx(1 / 3)
-    assert (row.n_cases, row.n_answers, row.concerned, row.changed, row.n_same) == (3, 4, 2, 2, 2)
+    assert row.estimate == pytest.approx(1 / 3)
+    assert (row.n, row["n_answers"], row["concerned"], row["changed"], row["n_same"]) == (3, 4, 2, 2, 2)
 
 
 def test_the_strict_rule_changes_choices_only(filled: Store) -> None:
@@ -118,8 +123,8 @@ def test_the_strict_rule_changes_choices_only(filled: Store) -> None:
     assert "strict" not in rescored(filled)
     row = vignette["strict"]
     # loose: 1, 1/2, 0; strict: 1/2, 1/2 (another answer than by the loose rule), 0
-    assert (vignette["standard"].mean, row.mean) == (0.5, pytest.approx(1 / 3))
-    assert (row.concerned, row.changed, row.delta) == (6, 3, pytest.approx(-1 / 6))
+    assert (vignette["standard"].estimate, row.estimate) == (0.5, pytest.approx(1 / 3))
+    assert (row["concerned"], row["changed"]) == (6, 3)
 
 
 def test_a_trial_that_broke_off_is_excluded_by_every_rule(store: Store) -> None:
@@ -128,8 +133,8 @@ def test_a_trial_that_broke_off_is_excluded_by_every_rule(store: Store) -> None:
     write_journal(store.journals, "run", a_header(cases=[a_case(1)], arms=ARMS), broken, done)
     fold(store)
     rows = rescored(store)
-    assert (rows["standard"].mean, rows["standard"].n_excluded) == (1.0, 1)
-    assert (rows["no_diagnosis_wrong"].mean, rows["no_diagnosis_wrong"].concerned) == (1.0, 1)
+    assert (rows["standard"].estimate, rows["standard"]["n_excluded"]) == (1.0, 1)
+    assert (rows["no_diagnosis_wrong"].estimate, rows["no_diagnosis_wrong"]["concerned"]) == (1.0, 1)
 
 
 def test_every_kind_of_excluded_answer_counts_as_wrong(store: Store) -> None:
@@ -150,15 +155,15 @@ def test_every_kind_of_excluded_answer_counts_as_wrong(store: Store) -> None:
     write_journal(store.journals, "run", a_header(cases=[a_case(n) for n in (1, 2, 3)], arms=ARMS), *lines)
     fold(store)
     rows = rescored(store)
-    assert (rows["standard"].mean, rows["standard"].n_cases, rows["standard"].n_answers) == (1.0, 1, 1)
+    assert (rows["standard"].estimate, rows["standard"].n, rows["standard"]["n_answers"]) == (1.0, 1, 1)
     every = rows["excluded_wrong"]
     # case 1: one of six; case 2: none of one; what cannot be asked of case 3 stays out
-    assert every.mean == pytest.approx((1 / 6 + 0) / 2)
-    assert (every.n_cases, every.n_answers, every.n_excluded, every.concerned, every.changed) == (2, 7, 1, 6, 6)
-    assert (every.same_cases, every.n_same) == (pytest.approx(1 / 6 - 1), 1)
+    assert every.estimate == pytest.approx((1 / 6 + 0) / 2)
+    assert (every.n, every["n_answers"], every["n_excluded"], every["concerned"], every["changed"]) == (2, 7, 1, 6, 6)
+    assert (every["same_cases"], every["n_same"]) == (pytest.approx(1 / 6 - 1), 1)
     refused = rows["refused_wrong"]
     # case 1: one of two; case 2: none of one
-    assert (refused.mean, refused.n_cases, refused.n_answers, refused.concerned) == (0.25, 2, 3, 2)
+    assert (refused.estimate, refused.n, refused["n_answers"], refused["concerned"]) == (0.25, 2, 3, 2)
 
 
 def test_a_refusal_to_choose_is_excluded_or_wrong_and_both_are_shown(store: Store) -> None:
@@ -170,19 +175,17 @@ def test_a_refusal_to_choose_is_excluded_or_wrong_and_both_are_shown(store: Stor
     write_journal(store.journals, "run", a_header(cases=[a_case(1)], arms=ARMS), *lines)
     fold(store)
     rows = rescored(store, "vignette")
-    assert (rows["strict"].mean, rows["strict"].n_answers, rows["strict"].n_excluded) == (1.0, 1, 1)
+    assert (rows["strict"].estimate, rows["strict"]["n_answers"], rows["strict"]["n_excluded"]) == (1.0, 1, 1)
     wrong = rows["strict_refused_wrong"]
-    assert (wrong.mean, wrong.n_answers, wrong.n_excluded, wrong.delta, wrong.changed) == (0.5, 2, 0, 0.0, 0)
+    assert (wrong.estimate, wrong["n_answers"], wrong["n_excluded"], wrong["changed"]) == (0.5, 2, 0, 0)
     assert "strict_refused_wrong" not in rescored(store)
 
 
 def test_a_rule_can_leave_nothing(store: Store) -> None:
-    write_journal(
-        store.journals, "run", a_header(cases=[a_case(1)], arms=ARMS), talk(1, 0, "turn_cap", "correct")
-    )  # fmt: skip
+    write_journal(store.journals, "run", a_header(cases=[a_case(1)], arms=ARMS), talk(1, 0, "turn_cap", "correct"))
     fold(store)
     row = rescored(store)["cap_excluded"]
-    assert (row.mean, row.delta, row.same_cases, row.n_cases, row.n_same) == (None, None, None, 0, 0)
+    assert (row.estimate, row["same_cases"], row.n, row["n_same"]) == (None, None, 0, 0)
 
 
 def test_rules_have_names_and_words_of_their_own() -> None:

@@ -18,8 +18,8 @@ from core.errors import ProviderError
 from core.models import local_server
 from core.models.base import Completion, Piece, Sampling
 from core.models.local import LocalModel
+from core.models.local_server import advice, last_words
 from core.models.registry import load_registry
-from core.models.serve_log import advice, last_words
 from core.models.settings import SHIPPED
 from core.models.spec import LocalServing, ModelSpec
 from tests.support.talking import ask, hear
@@ -86,10 +86,7 @@ def supervised() -> subprocess.Popen[bytes]:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(
     "end",
-    [
-        lambda process: process.stdin.close(),
-        lambda process: process.kill(),
-    ],
+    [lambda process: process.stdin.close(), lambda process: process.kill()],
     ids=["owner gone", "supervisor killed"],
 )
 def test_the_supervised_server_ends(
@@ -155,6 +152,7 @@ class TestRealServer:
         assert gone(supervisor, 0.2)
         assert not local_server._servers
 
+    @pytest.mark.soak
     def test_the_server_dies_with_a_killed_owner(self, tiny: Path) -> None:
         owner_code = """
             import asyncio, sys

@@ -140,8 +140,9 @@ def test_messages_that_are_joined_keep_their_pictures_in_order(shown: list[Messa
     assert "images" not in joined(message("user", "One."), message("user", "Two."))
     as_user = fitting_messages(make_spec("http://x/v1", system_role="user"), shown)
     assert [(one["role"], one["content"]) for one in as_user] == [
-        ("user", "Be brief.\n\nLook."), ("assistant", "Hello?"),
-    ]  # fmt: skip
+        ("user", "Be brief.\n\nLook."),
+        ("assistant", "Hello?"),
+    ]
     assert pictures_of(as_user) == (first, second)
 
 

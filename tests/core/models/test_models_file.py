@@ -9,8 +9,8 @@ import pytest
 
 from core.errors import UsageError
 from core.models import keys
-from core.models.azure import AzureModel
 from core.models.base import Sampling
+from core.models.openai_compatible import AzureModel
 from core.models.registry import Registry, load_registry
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply
@@ -59,7 +59,7 @@ def test_settings_go_from_provider_to_family_to_model(own_file: OwnFile) -> None
         timeouts = { stall_s = 3 }
         [models."lab/big-one"]
         limits = { requests_per_minute = 5 }
-        """,
+        """
     )
     small, big = registry.spec("lab/small"), registry.spec("lab/big-one")
     assert (small.limits.requests_per_minute, small.timeouts.call_s, small.timeouts.stall_s) == (100, 10, 60)

@@ -9,7 +9,7 @@ import pytest
 from core.errors import ProviderError
 from core.models.base import Completion, Message, Piece, Sampling, Usage
 from core.models.clients import ClientPool
-from core.models.retry import RetryPolicy
+from core.models.failures import RetryPolicy
 from core.models.spec import Prices, Timeouts
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, failing

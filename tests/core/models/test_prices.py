@@ -9,7 +9,7 @@ import pytest
 from core.models.base import Usage
 from core.models.prices import cost, source
 from core.models.registry import Registry
-from core.models.resolve import with_base_url
+from core.models.settings import with_base_url
 from core.models.spec import ModelSpec, Prices
 from core.models.wire import Reply
 
@@ -32,10 +32,7 @@ def test_the_models_file_wins(registry: Registry) -> None:
 
 
 def test_a_model_of_this_machine_costs_nothing(registry: Registry) -> None:
-    assert (cost(registry.spec("hf/some/folder"), USAGE), source(registry.spec("hf/some/folder"))) == (
-        0.0,
-        "local",
-    )
+    assert (cost(registry.spec("hf/some/folder"), USAGE), source(registry.spec("hf/some/folder"))) == (0.0, "local")
     for name in ("openai/my-llama", "openai/gpt-oss-20b"):
         assert cost(with_base_url(registry.spec(name), "http://127.0.0.1:8000/v1"), USAGE) == 0.0
 
@@ -48,12 +45,16 @@ def test_a_hosted_model_through_a_proxy_on_this_machine_keeps_its_price(registry
 @pytest.mark.parametrize(
     ("address", "price"),
     [
-        ("http://127.0.0.1:8000/v1", (0.0, "local")), ("http://10.1.2.3:8000/v1", (0.0, "local")),
-        ("http://192.168.0.7/v1", (0.0, "local")), ("http://[fd00::7]:8000/v1", (0.0, "local")),
-        ("http://vllm:8000/v1", (0.0, "local")), ("http://gpu.lab.local/v1", (0.0, "local")),
-        ("http://8.8.8.8/v1", (None, None)), ("https://internal.example.org/v1", (None, None)),
+        ("http://127.0.0.1:8000/v1", (0.0, "local")),
+        ("http://10.1.2.3:8000/v1", (0.0, "local")),
+        ("http://192.168.0.7/v1", (0.0, "local")),
+        ("http://[fd00::7]:8000/v1", (0.0, "local")),
+        ("http://vllm:8000/v1", (0.0, "local")),
+        ("http://gpu.lab.local/v1", (0.0, "local")),
+        ("http://8.8.8.8/v1", (None, None)),
+        ("https://internal.example.org/v1", (None, None)),
     ],
-)  # fmt: skip
+)
 def test_an_address_of_ones_own_costs_nothing_and_a_public_one_is_not_known(
     registry: Registry, address: str, price: tuple[float | None, str | None]
 ) -> None:
@@ -69,18 +70,34 @@ def test_what_nobody_lists_is_unknown(registry: Registry) -> None:
 @pytest.mark.parametrize(
     ("sent", "counted"),
     [
-        ({"prompt_tokens": 100, "completion_tokens": 50, "prompt_tokens_details": {"cached_tokens": 64},
-          "completion_tokens_details": {"reasoning_tokens": 30}}, (100, 64, 50, 30)),
+        (
+            {
+                "prompt_tokens": 100,
+                "completion_tokens": 50,
+                "prompt_tokens_details": {"cached_tokens": 64},
+                "completion_tokens_details": {"reasoning_tokens": 30},
+            },
+            (100, 64, 50, 30),
+        ),
         ({"prompt_tokens": 100, "completion_tokens": 50}, (100, None, 50, None)),
         ({"prompt_tokens": 100, "completion_tokens": 50, "prompt_tokens_details": None}, (100, None, 50, None)),
         ({"prompt_tokens": 100, "completion_tokens": 50, "prompt_cache_hit_tokens": 80}, (100, 80, 50, None)),
         # what was thought stands beside the reply's tokens, as the sum shows
-        ({"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 150,
-          "completion_tokens_details": {"reasoning_tokens": 30}}, (100, None, 50, 30)),
-        ({"prompt_tokens": 100, "completion_tokens": 50, "prompt_tokens_details": {"cached_tokens": 101}},
-         (100, None, 50, None)),
+        (
+            {
+                "prompt_tokens": 100,
+                "completion_tokens": 20,
+                "total_tokens": 150,
+                "completion_tokens_details": {"reasoning_tokens": 30},
+            },
+            (100, None, 50, 30),
+        ),
+        (
+            {"prompt_tokens": 100, "completion_tokens": 50, "prompt_tokens_details": {"cached_tokens": 101}},
+            (100, None, 50, None),
+        ),
     ],
-)  # fmt: skip
+)
 def test_cached_and_reasoning_tokens_are_read_from_the_usage(
     sent: dict[str, object], counted: tuple[int | None, ...]
 ) -> None:

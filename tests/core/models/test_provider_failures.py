@@ -15,8 +15,8 @@ import pytest
 from core.errors import ProviderError
 from core.models.base import Completion, Restart
 from core.models.classify import classify, clean
+from core.models.failures import RetryPolicy, retry_after
 from core.models.limits import Limits, RateLimiter
-from core.models.retry import RetryPolicy, retry_after
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, content_filtered, failing, rate_limited
 from tests.support.talking import Clock, Naps, ask, hear, heard_text, make_model, make_spec
@@ -105,7 +105,7 @@ async def test_a_listener_hears_of_a_restart_only_after_it_heard_words(fake_prov
 async def test_a_server_that_is_not_there(unused_port: int) -> None:
     naps = Naps()
     model = make_model(make_spec(f"http://127.0.0.1:{unused_port}/v1"), naps=naps)
-    with pytest.raises(ProviderError, match="check that the server runs") as caught:
+    with pytest.raises(ProviderError, match=r"nothing listens at 127\.0\.0\.1:\d+\); start the server") as caught:
         await hear(model)
     assert (caught.value.kind, caught.value.attempts) == ("connection", 5)
     await model.aclose()

@@ -73,9 +73,10 @@ def test_a_server_that_parts_thought_and_speech_itself_is_believed() -> None:
 
 
 DETAILS = [
-    {"type": "reasoning.text", "text": "It is"}, {"type": "reasoning.summary", "summary": " B."},
+    {"type": "reasoning.text", "text": "It is"},
+    {"type": "reasoning.summary", "summary": " B."},
     {"type": "reasoning.encrypted", "data": "Qg=="},
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
@@ -224,8 +225,10 @@ async def test_an_effort_is_sent_where_the_model_takes_it(fake_provider: FakePro
         await model.aclose()
     usual, default, never, never_either, own, own_default, set_, set_default = fake_provider.bodies
     assert (usual["reasoning_effort"], set_["reasoning_effort"], set_default["reasoning_effort"]) == (
-        "low", "low", "high",
-    )  # fmt: skip
+        "low",
+        "low",
+        "high",
+    )
     for without in (default, never, never_either, own, own_default):
         assert "reasoning_effort" not in without
     assert own["reasoning"] == {"effort": "low", "exclude": False}

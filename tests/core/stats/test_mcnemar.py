@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.errors import UsageError
-from core.stats.mcnemar import PairedCounts, mcnemar, paired_counts
+from core.stats.differences import PairedCounts, mcnemar, paired_counts
 
 COUNTS = PairedCounts(both=30, first_only=10, second_only=2, neither=8)
 

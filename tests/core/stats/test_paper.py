@@ -33,7 +33,7 @@ def arms(seed: int, n: int, trials: int = 5) -> tuple[np.ndarray, np.ndarray]:
     return tuple(np.array([np.mean(rng.random(trials) < c) for c in chance]) for _ in range(2))
 
 
-CASES = [(1, 2), (2, 7), (3, 20), (4, 100), (5, 117), (6, 300), (7, 301), (8, 700)]
+CASES = [(1, 2), (3, 20), (7, 301), (8, 700)]
 
 
 @pytest.mark.parametrize(("seed", "n"), CASES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scipy import stats
 
-from core.stats.small_sample import expansion_of_mean
+from core.stats.intervals import expansion_of_mean
 
 
 def test_tails_of_twenty_cases_by_the_tables() -> None:

@@ -34,29 +34,58 @@ ARMS = [("vignette", "mcq"), ("multi_turn", "frq")]
 def a_case(number: int = 1, **changes: Any) -> Case:
     lump = Fact(key="lump", value="nodule on the neck", lay="a lump on my neck")
     given: dict[str, Any] = {
-        "case_key": f"ours/{number}", "dataset": "ours", "specialty": "Dermatology", "vignette": f"Vignette {number}.",
-        "answer": "Eczema", "choices": ("Eczema", "Psoriasis"), "synonyms": ("Dermatitis",), "single_diagnosis": True,
-        "age": 4.5, "sex": "male", "profile": Profile(basic=(lump,)),
-    }  # fmt: skip
+        "case_key": f"ours/{number}",
+        "dataset": "ours",
+        "specialty": "Dermatology",
+        "vignette": f"Vignette {number}.",
+        "answer": "Eczema",
+        "choices": ("Eczema", "Psoriasis"),
+        "synonyms": ("Dermatitis",),
+        "single_diagnosis": True,
+        "age": 4.5,
+        "sex": "male",
+        "profile": Profile(basic=(lump,)),
+    }
     return Case(**{**given, **changes})
 
 
 def a_header(run_id: str = "run", cases: Iterable[Case] = (), **changes: Any) -> RunHeader:
     given: dict[str, Any] = {
-        "run_id": run_id, "fingerprint": "f", "protocol": "craftmd", "doctor": "openai/a", "patient": "openai/p",
-        "grader": "openai/g", "summariser": "openai/s", "prompt_pack": "default", "prompt_hash": "h",
-        "case_set": "ours", "case_set_hash": "c", "arms": ARMS, "trials": 2, "seed": 20,
-        "settings": {"max_messages": 30}, "code_version": "1", "created_at": 100.0, "cases": list(cases),
-    }  # fmt: skip
+        "run_id": run_id,
+        "fingerprint": "f",
+        "protocol": "craftmd",
+        "doctor": "openai/a",
+        "patient": "openai/p",
+        "grader": "openai/g",
+        "summariser": "openai/s",
+        "prompt_pack": "default",
+        "prompt_hash": "h",
+        "case_set": "ours",
+        "case_set_hash": "c",
+        "arms": ARMS,
+        "trials": 2,
+        "seed": 20,
+        "settings": {"max_messages": 30},
+        "code_version": "1",
+        "created_at": 100.0,
+        "cases": list(cases),
+    }
     return RunHeader(**{**given, **changes})
 
 
 def a_call(call_id: str, **changes: Any) -> Called:
     given: dict[str, Any] = {
-        "call_id": call_id, "role": "doctor", "purpose": "dialogue", "model": "openai/a",
-        "request": {"messages": [{"role": "user", "content": "Hé\u0000llo"}]}, "response": "Since when?",
-        "prompt_tokens": 10, "completion_tokens": 3, "latency_s": 0.5, "cost_usd": 0.25,
-    }  # fmt: skip
+        "call_id": call_id,
+        "role": "doctor",
+        "purpose": "dialogue",
+        "model": "openai/a",
+        "request": {"messages": [{"role": "user", "content": "Hé\u0000llo"}]},
+        "response": "Since when?",
+        "prompt_tokens": 10,
+        "completion_tokens": 3,
+        "latency_s": 0.5,
+        "cost_usd": 0.25,
+    }
     return Called(call=CallRecord(**{**given, **changes}))
 
 

@@ -160,8 +160,9 @@ def test_free_answers_have_a_rule_of_their_own(store: Store) -> None:
         found = failures(cursor, table)
     assert table["conv"].tolist() == ["no_diagnosis"]
     assert [(f.kind, f.cause, f.quote) for f in found] == [
-        ("abrupt_termination", "early_end", "</end>"), ("invalid_answer", "no_diagnosis", "I cannot say"),
-    ]  # fmt: skip
+        ("abrupt_termination", "early_end", "</end>"),
+        ("invalid_answer", "no_diagnosis", "I cannot say"),
+    ]
 
 
 def test_selections(filled: Store) -> None:
@@ -209,6 +210,11 @@ def test_ratings_with_their_words_the_worst_first(filled: Store) -> None:
         found = ratings(cursor, trial_rows(cursor))
         assert failures(cursor, trial_rows(cursor, Selection(runs=["none"]))) == []
     assert [(r.case_key[-1], r.rating) for r in found] == [
-        ("6", 1), ("4", 2), ("3", 3), ("2", 4), ("1", 5), ("5", None),
-    ]  # fmt: skip
+        ("6", 1),
+        ("4", 2),
+        ("3", 3),
+        ("2", 4),
+        ("1", 5),
+        ("5", None),
+    ]
     assert (found[0].words, found[0].rater) == ("I would give 1.", "openai/p")

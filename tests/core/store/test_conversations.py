@@ -34,9 +34,11 @@ MCQ = "multi_turn:mcq"
 
 def trial(case: int, said: str, *events, number: int = 0):
     stream = [
-        Utterance(turn=0, role="doctor", text="Hello, does it itch?"), Utterance(turn=1, role="patient", text=said),
-        Ended(reason="no_question", doctor_turns=0), *events,
-    ]  # fmt: skip
+        Utterance(turn=0, role="doctor", text="Hello, does it itch?"),
+        Utterance(turn=1, role="patient", text=said),
+        Ended(reason="no_question", doctor_turns=0),
+        *events,
+    ]
     return a_trial(stream, trial_id=f"run/{case}/{number}", case_key=f"ours/case_{case}", trial=number)
 
 
@@ -51,12 +53,14 @@ def filled(store: Store) -> Store:
     named = {2: "Eczema", 10: "Plaque psoriasis", 1: "Guttate psoriasis"}
     cases = [a_case(n, case_key=f"ours/case_{n}", answer=a, choices=(a, "Lupus")) for n, a in named.items()]
     write_journal(
-        store.journals, "run", a_header(cases=cases, arms=[("multi_turn", "mcq")]),
+        store.journals,
+        "run",
+        a_header(cases=cases, arms=[("multi_turn", "mcq")]),
         trial(2, "It ITCHES (a lot).", *mcq("correct", "multiple")),
         trial(10, "Nothing itches.", *mcq("incorrect", "incorrect")),
         trial(1, "Straße", *mcq("correct", "correct")),
         trial(1, "A rash", invalid("refused", "multi_turn", "mcq"), number=1),
-    )  # fmt: skip
+    )
     fold(store)
     return store
 

@@ -28,10 +28,7 @@ from tests.core.store.builders import (
 
 def both_rules(loose: str, strict: str, format_: str = "multi_turn") -> list[Graded]:
     given = {"grader": "rule", "extracted": None}
-    return [
-        graded(loose, format_, "mcq", **given),
-        graded(strict, format_, "mcq", rule="mcq_strict", **given),
-    ]  # type: ignore[arg-type]
+    return [graded(loose, format_, "mcq", **given), graded(strict, format_, "mcq", rule="mcq_strict", **given)]  # type: ignore[arg-type]
 
 
 TALK = [
@@ -56,16 +53,24 @@ def filled(store: Store) -> Store:
     ]
     second = [answered(), graded("correct"), Finished(at=9.0)]
     third = [
-        invalid("provider_error"), answered("multi_turn", "mcq"), *both_rules("incorrect", "correct"),
-        answered("vignette", "mcq"), *both_rules("correct", "multiple", "vignette"), answered("vignette"),
-        graded("correct", "vignette", at=10.0), Finished(at=9.0),
-    ]  # fmt: skip
+        invalid("provider_error"),
+        answered("multi_turn", "mcq"),
+        *both_rules("incorrect", "correct"),
+        answered("vignette", "mcq"),
+        *both_rules("correct", "multiple", "vignette"),
+        answered("vignette"),
+        graded("correct", "vignette", at=10.0),
+        Finished(at=9.0),
+    ]
     write_journal(
-        store.journals, "run", a_header(cases=cases), a_trial(first, trial_id="a"),
+        store.journals,
+        "run",
+        a_header(cases=cases),
+        a_trial(first, trial_id="a"),
         a_trial(second, trial_id="b", trial=1),
         a_trial(third, trial_id="c", case_key="ours/2"),
         grades("c", graded("incorrect", "vignette", grader="openai/h", at=20.0)),
-    )  # fmt: skip
+    )
     live = a_header("live", cases=cases, doctor="openai/live", source="live")
     write_journal(store.journals, "live", live, a_trial(a_stream("l"), trial_id="l", run_id="live"))
     fold(store)
@@ -82,8 +87,11 @@ def read(store: Store, rule: McqRule = "mcq_loose", **selection: object) -> dict
 def test_wrong_and_broken_answers_and_no_others(filled: Store) -> None:
     found = read(filled)
     assert set(found) == {
-        ("a", "multi_turn", "frq"), ("c", "multi_turn", "frq"), ("c", "multi_turn", "mcq"), ("c", "vignette", "frq"),
-    }  # fmt: skip
+        ("a", "multi_turn", "frq"),
+        ("c", "multi_turn", "frq"),
+        ("c", "multi_turn", "mcq"),
+        ("c", "vignette", "frq"),
+    }
     plain = found["a", "multi_turn", "frq"]
     assert (plain.model, plain.case, plain.verdict, plain.rule) == (
         "openai/a",
@@ -126,8 +134,9 @@ def test_a_trial_that_broke_off_is_a_failure_in_every_arm_it_lacks(store: Store)
     write_journal(store.journals, "run", a_header(cases=[a_case(1)]), a_trial(TALK, trial_id="cut"))
     fold(store)
     assert {key[1:]: a.verdict for key, a in read(store).items()} == {
-        ("vignette", "mcq"): "provider_error", ("multi_turn", "frq"): "provider_error",
-    }  # fmt: skip
+        ("vignette", "mcq"): "provider_error",
+        ("multi_turn", "frq"): "provider_error",
+    }
 
 
 def test_beliefs_of_campaigns_with_why_the_conversation_ended(filled: Store) -> None:

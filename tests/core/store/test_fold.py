@@ -44,9 +44,16 @@ def test_every_table_gets_its_rows(store: Store) -> None:
     write_journal(store.journals, "run", a_header(cases=[a_case()]), a_trial())
     assert fold(store) == FoldReport(journals=1, runs=1, trials=1, grades=3)
     assert counts(store) == {
-        "runs": 1, "cases": 1, "run_cases": 1, "trials": 1, "utterances": 3, "answers": 2, "grades": 3, "calls": 2,
+        "runs": 1,
+        "cases": 1,
+        "run_cases": 1,
+        "trials": 1,
+        "utterances": 3,
+        "answers": 2,
+        "grades": 3,
+        "calls": 2,
         "probes": 2,
-    }  # fmt: skip
+    }
 
 
 def test_folding_again_adds_nothing_and_takes_no_write_lease(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,6 +202,21 @@ def test_two_processes_that_fold_at_once_take_every_trial_once(store: Store) -> 
     assert counts(store)["trials"] == 600
     assert counts(store)["grades"] == 1_800
     assert fold(store) == FoldReport()
+
+
+def test_journals_that_did_not_grow_are_told_without_opening_the_database(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_journal(store.journals, "run", a_header(), a_trial())
+    assert fold(store).trials == 1
+    assert fold(store) == FoldReport()
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "read", lambda *given: pytest.fail("opened"))
+        assert fold(store) == FoldReport()
+    write_journal(store.journals, "other", a_header("other"), a_trial(trial_id="other/1", run_id="other"))
+    assert fold(store).trials == 1
+    store.path.unlink()
+    assert fold(store).trials == 2
 
 
 def test_many_trials_come_in_several_transactions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,8 +102,9 @@ def test_families_come_with_the_newest_branch_first(family: Store) -> None:
         listed = families(cursor)
         assert [f.root for f in families(cursor, limit=1)] == ["root"]
     assert [(f.root, f.newest, f.branches, f.finished_at) for f in listed] == [
-        ("root", "c", 3, 40.0), ("alone", "d", 1, 35.0),
-    ]  # fmt: skip
+        ("root", "c", 3, 40.0),
+        ("alone", "d", 1, 35.0),
+    ]
 
 
 def rows_of(store: Store, trial_id: str) -> dict[str, int]:
@@ -161,11 +162,9 @@ def elsewhere(path: Path) -> str:
 
 
 def test_the_family_and_a_deletion_survive_a_restart_and_a_rebuild_from_the_journals(family: Store) -> None:
-    assert elsewhere(family.path) == "root a b c"
     family.path.unlink()
     assert elsewhere(family.path) == "root a b c"
     delete_branch("b", family)
-    assert elsewhere(family.path) == "root a c"
     family.path.unlink()
     assert elsewhere(family.path) == "root a c"
     fold(family)

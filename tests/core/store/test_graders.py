@@ -7,7 +7,7 @@ import pytest
 from core.measures.graders.agreement import flip_rates
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.graders import Wanted, count_differences, difference_at, differences, flips, graders_held
+from core.store.queries.graders import Wanted, count_differences, difference_at, differences, graders_held
 from core.store.selection import Selection
 from tests.core.measures.graders.graded import OTHER, OWN, THIRD, judge_again, three_graders
 from tests.core.store.builders import graded, grades, write_journal
@@ -50,8 +50,7 @@ def test_a_verdict_taken_over_is_not_a_second_judgement(store: Store) -> None:
         verdict = graded("incorrect", grader="openai/k", at=at, call_ids=calls, extracted="gout")
         write_journal(store.journals, "run1", grades(name, verdict, run_id="run1"))
     fold(store)
-    with store.read() as cursor:
-        found = {(one.grader, one.same): one for one in flips(cursor)}
+    found = {(one.grader, one.same): one for one in flip_rates(store)}
     assert (found["openai/k", "response"].pairs, found["openai/k", "response"].verdicts) == (1, 2)
 
 
@@ -60,8 +59,7 @@ def test_a_diagnosis_that_one_call_judged_for_two_answers_was_judged_once(store:
         verdict = graded("incorrect", grader="openai/k", at=at, call_ids=(f"read {name}", "judged"), extracted="gout")
         write_journal(store.journals, "run1", grades(name, verdict, run_id="run1"))
     fold(store)
-    with store.read() as cursor:
-        found = {(one.grader, one.same): one for one in flips(cursor)}
+    found = {(one.grader, one.same): one for one in flip_rates(store)}
     assert ("openai/k", "diagnosis") not in found
     assert found["openai/k", "response"].verdicts == 2
 

@@ -40,9 +40,11 @@ def filled(store: Store) -> Store:
     trials = [a_trial(a_talk(t, c, r), trial_id=t, case_key=c) for t, c, r in talks]  # type: ignore[arg-type]
     write_journal(store.journals, "run", a_header(cases=[a_case(1), a_case(2)]), *trials)
     write_journal(
-        store.journals, "other", a_header("other", doctor="openai/b", cases=[a_case(1)]),
+        store.journals,
+        "other",
+        a_header("other", doctor="openai/b", cases=[a_case(1)]),
         a_trial(a_talk("other/1/0", "ours/1"), trial_id="other/1/0", run_id="other"),
-    )  # fmt: skip
+    )
     fold(store)
     return store
 
@@ -86,6 +88,23 @@ def test_means_are_taken_over_the_conversations_of_a_case(filled: Store) -> None
     assert (other["n_items"], other["dataset"], other["specialty"]) == (1, "ours", "Dermatology")
     unready = table.loc[("openai/a", "ours/2")]
     assert (unready["conversations"], unready["missing"], unready["n_queries"]) == (0, 1, 0)
+
+
+def test_f1_over_the_dialogue_is_each_conversations_own(filled: Store) -> None:
+    """Of recall .5 and precision 1 it is 2/3; without a word there is no precision, and of no recall F1 is 0."""
+    recall, precision = (0.0, 0.5, *[0.5] * 9), (None, 1.0, *[0.5] * 9)
+    keep(
+        filled,
+        other_1_0=[
+            Score("patient_recall", 0.5, series=recall),
+            Score("patient_precision", 0.5, series=precision),
+            Score("patient_f1", 0.5),
+        ],
+    )
+    with filled.read() as cursor:
+        table = history_means(cursor, HISTORY, ["patient_f1"], ["patient_f1"], [])
+    row = table.set_index(["model", "case_key"]).loc[("openai/b", "ours/1")]
+    assert [row[f"patient_f1_at_{i}"] for i in (0, 1, 10)] == pytest.approx([0, 2 / 3, 0.5])
 
 
 def test_where_nothing_is_measured_every_column_is_there(filled: Store) -> None:

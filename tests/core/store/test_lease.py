@@ -158,6 +158,21 @@ def test_the_version_changes_with_the_data_only(store: Store) -> None:
     assert store.version != before
 
 
+def test_duckdb_is_started_once_and_the_file_opened_and_closed_each_time(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note(store, "x")
+    with monkeypatch.context() as patch:
+        patch.setattr(duckdb, "connect", lambda *given, **named: pytest.fail("started again"))
+        assert count(store) == 1
+        note(store, "y")
+        assert count(store) == 2
+    with duckdb.connect(str(store.path)) as other:  # nobody has it open
+        assert other.execute("SELECT count(*) FROM annotations").fetchall() == [(2,)]
+    other_file = Store(store.path.with_name("other.duckdb"))
+    assert (count(other_file), count(store)) == (0, 2)
+
+
 def test_a_copy_holds_everything_and_never_overwrites(store: Store, tmp_path: Path) -> None:
     note(store, "x")
     target = tmp_path / "it's a copy.duckdb"

@@ -18,13 +18,18 @@ from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_head
 def filled(store: Store) -> Store:
     """A campaign with three conversations about one case, of which one broke off, and a live one."""
     for run, source, reasons in (
-        ("a", "local", ("final_diagnosis", "turn_cap", "error")), ("live", "live", ("no_question",)),
-    ):  # fmt: skip
+        ("a", "local", ("final_diagnosis", "turn_cap", "error")),
+        ("live", "live", ("no_question",)),
+    ):
         lines = [
-            a_trial([Utterance(turn=0, role="doctor", text="Hi?"), Ended(reason=reason, doctor_turns=1), Finished()],
-                    trial_id=f"{run}/{n}", run_id=run, trial=n)
+            a_trial(
+                [Utterance(turn=0, role="doctor", text="Hi?"), Ended(reason=reason, doctor_turns=1), Finished()],
+                trial_id=f"{run}/{n}",
+                run_id=run,
+                trial=n,
+            )
             for n, reason in enumerate(reasons)
-        ]  # fmt: skip
+        ]
         write_journal(store.journals, run, a_header(run, [a_case()], source=source), *lines)
     fold(store)
     return store

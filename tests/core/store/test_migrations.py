@@ -62,8 +62,9 @@ def test_a_database_of_0_1_1_opens_says_what_was_done_and_keeps_everything(
     with caplog.at_level(logging.WARNING), store.read() as cursor:
         assert trial_events(cursor, "run/1/0") == a_stream()
         assert [(g.verdict, g.at) for g in grade_history(cursor, "run/1/0") if g.rule == "frq"] == [
-            ("provider_error", 10.0), ("correct", 20.0),
-        ]  # fmt: skip
+            ("provider_error", 10.0),
+            ("correct", 20.0),
+        ]
         assert {g.rule: g.verdict for g in latest_grades(cursor, "run/1/0")}["frq"] == "correct"
         assert calls_of(cursor, "run/1/0")[1].cost_usd == 0.25
         assert case(cursor, "ours/1") == a_case(1)
@@ -71,8 +72,9 @@ def test_a_database_of_0_1_1_opens_says_what_was_done_and_keeps_everything(
         assert held is not None
         assert (held.doctor, held.planned, held.done, held.code_version) == ("openai/a", 4, 1, "0.1.1")
         assert [(s.format, s.correct, s.counted) for s in case_scores(cursor)] == [
-            ("multi_turn", 1, 1), ("vignette", 1, 1),
-        ]  # fmt: skip
+            ("multi_turn", 1, 1),
+            ("vignette", 1, 1),
+        ]
         assert [(a.annotator, a.value, a.spans[0].text) for a in annotations_of(cursor)] == [("Ada", "yes", "lump")]
         assert [items.items for items in newest_items(cursor)] == ['[["Chief complaint","lump"]]']
     assert [record.getMessage() for record in caplog.records] == [
@@ -114,8 +116,10 @@ def test_calls_of_before_are_given_their_runs_and_judgements_hand_over_theirs(st
         kept = cursor.execute("SELECT calls FROM patient_judgements").fetchall()
         moved = calls_of(cursor, "judging")
     assert {name: found.pop(f"of {name}") for name in (unfinished, job, "gone")} == {
-        unfinished: "run", job: job, "gone": None,
-    }  # fmt: skip
+        unfinished: "run",
+        job: job,
+        "gone": None,
+    }
     assert found.pop("mine") == "judging"
     assert set(found.values()) == {"run"}
     assert [orjson.loads(ids) for (ids,) in kept] == [["mine"]]

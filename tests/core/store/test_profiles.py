@@ -14,8 +14,9 @@ CASE = Case(case_key="t/1", dataset="t", specialty="Other", vignette="A 40-year-
 OTHER = CASE.model_copy(update={"case_key": "t/2"})
 PROFILE = Profile(
     basic=(Fact(key="chief complaint", value="cough", lay="I cough."),),
-    optional=(Fact(key="lungs", value="clear", lay="clear", section="examination"),), made_by="m",
-)  # fmt: skip
+    optional=(Fact(key="lungs", value="clear", lay="clear", section="examination"),),
+    made_by="m",
+)
 GOOD = Generated(suitable=True, speaker="caregiver", profile=PROFILE, made_by="m", note="Fine.")
 BAD = Generated(suitable=False, reason="image_dependent", note="A picture.", made_by="rules-1")
 

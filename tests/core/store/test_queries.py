@@ -12,27 +12,10 @@ from core.store.queries.accuracy import case_scores
 from core.store.queries.cases import add_cases, case, cases
 from core.store.queries.conversations import conversations, count_conversations
 from core.store.queries.reviews import Annotation, add_annotations, annotations_of
-from core.store.queries.transcripts import (
-    calls_of,
-    latest_grades,
-    probes_of,
-    results,
-    transcripts,
-    trial_events,
-    utterances_of,
-)
+from core.store.queries.transcripts import calls_of, latest_grades, results, transcripts, trial_events, utterances_of
 from core.store.runs import run, run_cases, runs
 from core.store.selection import Selection
-from tests.core.store.builders import (
-    a_call,
-    a_case,
-    a_header,
-    a_stream,
-    a_trial,
-    answered,
-    invalid,
-    write_journal,
-)
+from tests.core.store.builders import a_call, a_case, a_header, a_stream, a_trial, answered, invalid, write_journal
 from tests.core.store.old import made_by_steps
 
 TRIAL = "run/1/0"
@@ -43,14 +26,18 @@ def filled(store: Store) -> Store:
     """Run ``run``: two cases × two trials, two trials done. Run ``later``: another model, one trial that failed."""
     second = a_trial(
         [*a_stream("run/2/0")[:-1], invalid("refused", "vignette", "frq"), a_stream()[-1]],
-        trial_id="run/2/0", case_key="ours/2", finished_at=50.0,
-    )  # fmt: skip
+        trial_id="run/2/0",
+        case_key="ours/2",
+        finished_at=50.0,
+    )
     two = [a_case(2, specialty="Cardiology", dataset="other", answer="Asthma"), a_case(1)]
     write_journal(store.journals, "run", a_header(cases=two), a_trial(), second)
     write_journal(
-        store.journals, "later", a_header("later", doctor="openai/b", created_at=200.0),
+        store.journals,
+        "later",
+        a_header("later", doctor="openai/b", created_at=200.0),
         a_trial(a_stream()[:4], trial_id="later/1/0", run_id="later"),
-    )  # fmt: skip
+    )
     fold(store)
     return store
 
@@ -65,7 +52,6 @@ def test_its_parts_are_the_same_objects(filled: Store) -> None:
     stream = a_stream()
     with filled.read() as cursor:
         assert utterances_of(cursor, TRIAL) == [stream[1], stream[3], stream[6]]
-        assert probes_of(cursor, TRIAL) == [stream[4]]
         assert [Called(call=c) for c in calls_of(cursor, TRIAL)] == [stream[2], stream[5]]
         assert latest_grades(cursor, TRIAL)[0].at == 10.0
 
@@ -161,8 +147,10 @@ def test_results_have_a_row_for_each_answer_and_rule(filled: Store) -> None:
         table = results(cursor, Selection(runs=["run"], specialties=["Dermatology"]))
     rows = table.to_pylist()
     assert [(r["rule"], r["verdict"]) for r in rows] == [
-        ("frq", "provider_error"), ("mcq_loose", "correct"), ("mcq_strict", "incorrect")
-    ]  # fmt: skip
+        ("frq", "provider_error"),
+        ("mcq_loose", "correct"),
+        ("mcq_strict", "incorrect"),
+    ]
     assert {r["model"] for r in rows} == {"openai/a"}
 
 
@@ -213,8 +201,10 @@ def test_a_selection_may_want_what_the_question_asks_for(store: Store) -> None:
         assert [c.asks_for for c in cases(cursor)] == ["diagnosis", "treatment", "test"]
         assert cases(cursor) == listed
     assert {kind: keys for kind, keys in found.items() if keys} == {
-        "diagnosis": ["ours/1"], "treatment": ["ours/2"], "test": ["ours/3"],
-    }  # fmt: skip
+        "diagnosis": ["ours/1"],
+        "treatment": ["ours/2"],
+        "test": ["ours/3"],
+    }
 
 
 def test_cases_stored_before_can_be_selected_by_what_their_question_asks_for(store: Store) -> None:

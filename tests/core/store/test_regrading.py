@@ -24,13 +24,15 @@ def trial(number: int, case: int, *events: object, run_id: str = "run"):  # type
 def filled(store: Store) -> Store:
     """Two cases, the first tried twice; the second trial's answer on the vignette is invalid."""
     write_journal(
-        store.journals, "run", a_header(cases=[a_case(1), a_case(2)]),
+        store.journals,
+        "run",
+        a_header(cases=[a_case(1), a_case(2)]),
         trial(
             0, 1, answered(), graded("incorrect"), answered("vignette", "mcq"), answered("vignette", response="Rash")
         ),
         trial(0, 2, answered(question_type="frq_top3"), graded("provider_error", question_type="frq_top3")),
         trial(1, 1, answered(), graded("correct"), invalid("refused", "vignette")),
-    )  # fmt: skip
+    )
     fold(store)
     return store
 
@@ -42,10 +44,11 @@ def to_grade(store: Store, types: tuple[str, ...] = FRQ, limit: int | None = Non
 
 def test_free_responses_come_trial_by_trial_with_the_verdict_that_counts(filled: Store) -> None:
     write_journal(
-        filled.journals, "run",
+        filled.journals,
+        "run",
         grades("run/1/0", graded("correct", grader="openai/new [mine]", prompt_hash=PROMPTS, at=60.0)),
         grades("run/1/1", graded("multiple", grader="openai/late", at=5.0)),
-    )  # fmt: skip
+    )
     fold(filled)
     assert [(a.trial_id, a.format, a.verdict, a.grader, a.prompt_hash) for a in to_grade(filled)] == [
         ("run/1/0", "multi_turn", "correct", "openai/new [mine]", PROMPTS),
@@ -80,14 +83,15 @@ def test_without_cases_in_the_journal_the_last_one_stands_in(store: Store) -> No
 def test_words_given_before_are_known_by_model_and_prompts(filled: Store) -> None:
     """Not the run's own verdicts (no hash), nor failures, nor other prompts; of two the newer."""
     write_journal(
-        filled.journals, "run",
+        filled.journals,
+        "run",
         grades("run/1/0", graded("incorrect", grader="openai/g", prompt_hash=PROMPTS, at=60.0, call_ids=("a", "b"))),
         grades("run/1/1", graded("correct", grader="openai/g [mine]", prompt_hash=PROMPTS, at=70.0, call_ids=("c",))),
         grades("run/1/0", graded("multiple", "vignette", grader="openai/g", prompt_hash="other", at=80.0)),
         grades("run/1/0", graded("provider_error", "vignette", grader="openai/g", prompt_hash=PROMPTS, at=80.0)),
         grades("run/2/0", graded("no_diagnosis", question_type="frq_top3", grader="openai/gg", prompt_hash=PROMPTS)),
         grades("gone/1/0", graded("correct", grader="openai/g", prompt_hash=PROMPTS, at=90.0)),
-    )  # fmt: skip
+    )
     fold(filled)
     with filled.read() as cursor:
         given = given_verdicts(cursor, "openai/g", PROMPTS)

@@ -54,10 +54,16 @@ def filled(store: Store) -> Store:
     trials = [a_trial(events, trial_id=t, case_key=c) for t, c, events in talks]
     write_journal(store.journals, "run", a_header(cases=[a_case(1), a_case(2)]), *trials)
     write_journal(
-        store.journals, "other", a_header("other", doctor="openai/b", cases=[a_case(1)]),
-        a_trial([hello, lump, Ended(reason="turn_cap", doctor_turns=0), Finished()], trial_id="other/1/0",
-                run_id="other", case_key="ours/1"),
-    )  # fmt: skip
+        store.journals,
+        "other",
+        a_header("other", doctor="openai/b", cases=[a_case(1)]),
+        a_trial(
+            [hello, lump, Ended(reason="turn_cap", doctor_turns=0), Finished()],
+            trial_id="other/1/0",
+            run_id="other",
+            case_key="ours/1",
+        ),
+    )
     fold(store)
     return store
 
@@ -81,8 +87,10 @@ def add(store: Store, number: int = 1, text: str = ITEMS, made_by: str = "rules-
 
 
 def test_a_measure_says_which_trials_it_reads(filled: Store) -> None:
-    found = {reads: missing(filled, type("Reads", (Toy,), {"reads": reads})()) for reads in (
-        "all", "replies", "consultations", "whole")}  # fmt: skip
+    found = {
+        reads: missing(filled, type("Reads", (Toy,), {"reads": reads})())
+        for reads in ("all", "replies", "consultations", "whole")
+    }
     assert found == {
         "all": ["other/1/0", "run/1/0", "run/1/1", "run/2/0"],
         "replies": ["other/1/0", "run/1/0", "run/1/1"],

@@ -18,10 +18,24 @@ from tests.core.store.builders import a_case, a_header, a_trial, grades, write_j
 
 def a_run(run_id: str, **changes: Any) -> Run:
     given: dict[str, Any] = {
-        "run_id": run_id, "protocol": "craftmd", "doctor": "openai/a", "patient": "openai/p", "grader": "g",
-        "summariser": "s", "prompt_pack": "craftmd", "prompt_hash": "h", "case_set": "library", "case_set_hash": "c",
-        "trials": 1, "seed": 20, "settings": {}, "code_version": "1", "source": "local", "created_at": 1.0, "cases": 1,
-    }  # fmt: skip
+        "run_id": run_id,
+        "protocol": "craftmd",
+        "doctor": "openai/a",
+        "patient": "openai/p",
+        "grader": "g",
+        "summariser": "s",
+        "prompt_pack": "craftmd",
+        "prompt_hash": "h",
+        "case_set": "library",
+        "case_set_hash": "c",
+        "trials": 1,
+        "seed": 20,
+        "settings": {},
+        "code_version": "1",
+        "source": "local",
+        "created_at": 1.0,
+        "cases": 1,
+    }
     return Run(**{**given, **changes})
 
 
@@ -67,12 +81,15 @@ def test_every_part_makes_another_condition_which_is_named_by_it(
 def test_past_the_framework_only_what_differs_within_it_is_named() -> None:
     solved = {"solver": "openai/s", "doctor_prompt": "short", "max_questions": 10}
     runs = [
-        a_run("1"), a_run("2", protocol="consultation", prompt_hash="i", settings=solved),
+        a_run("1"),
+        a_run("2", protocol="consultation", prompt_hash="i", settings=solved),
         a_run("3", protocol="consultation", prompt_hash="i", settings={**solved, "max_questions": 5}),
-    ]  # fmt: skip
+    ]
     assert set(names(*runs)) == {
-        "openai/a · CRAFT-MD", "openai/a · Consultation · cap 10", "openai/a · Consultation · cap 5",
-    }  # fmt: skip
+        "openai/a · CRAFT-MD",
+        "openai/a · Consultation · cap 10",
+        "openai/a · Consultation · cap 5",
+    }
 
 
 def test_a_doctor_is_not_told_apart_by_what_only_others_vary() -> None:
@@ -101,8 +118,10 @@ def store_run(store: Store, run_id: str, verdicts: list[str], **changes: Any) ->
         trial_id = f"{run_id}/{n}"
         events: list[Event] = [
             Started(trial_id=trial_id, case_key=a_case(n).case_key, trial=0, seed=1, at=1.0),
-            Answered(**FRQ, response="Gout"), graded(verdict), Finished(at=6.0),
-        ]  # fmt: skip
+            Answered(**FRQ, response="Gout"),
+            graded(verdict),
+            Finished(at=6.0),
+        ]
         trials.append(a_trial(events, trial_id=trial_id, run_id=run_id, case_key=a_case(n).case_key))
     write_journal(store.journals, run_id, header, *trials)
     fold(store)
@@ -160,9 +179,7 @@ def test_the_same_grader_under_other_prompts_is_another_one(store: Store) -> Non
     store_run(store, "s", ["incorrect", "incorrect"])
     regrade(store, {"r/0": "correct", "r/1": "correct"}, at=20.0, prompt_hash="aaaaaaaaaa")
     regrade(store, {"s/0": "correct", "s/1": "incorrect"}, at=20.0, prompt_hash="bbbbbbbbbb")
-    assert means(store) == {
-        "openai/a · grader h aaaaaa": (1.0, 2), "openai/a · grader h bbbbbb": (0.5, 2),
-    }  # fmt: skip
+    assert means(store) == {"openai/a · grader h aaaaaa": (1.0, 2), "openai/a · grader h bbbbbb": (0.5, 2)}
 
 
 def test_pooling_on_purpose_is_marked_and_never_mixes_data_sets(store: Store) -> None:
@@ -189,8 +206,10 @@ def test_vignettes_of_one_run_and_conversations_of_another_are_one_condition() -
     assert names(paper, talk) == {"openai/a": ("1", "2")}
     other = a_run("3", arms=(("multi_turn", "mcq"),), patient="openai/q")
     assert names(paper, talk, other) == {
-        "openai/a": ("1",), "openai/a · patient openai/p": ("2",), "openai/a · patient openai/q": ("3",),
-    }, "of two patients none is taken"  # fmt: skip
+        "openai/a": ("1",),
+        "openai/a · patient openai/p": ("2",),
+        "openai/a · patient openai/q": ("3",),
+    }, "of two patients none is taken"
 
 
 def test_runs_that_each_lack_another_seat_are_one_condition() -> None:
@@ -206,12 +225,16 @@ def test_a_run_with_choices_alone_is_one_with_a_run_that_was_graded(store: Store
     right = Graded(**place, grader="rule", rule="mcq_loose", extracted=None, verdict="correct", at=5.0)
     events: list[Event] = [
         Started(trial_id="choices/0", case_key=a_case(0).case_key, trial=0, seed=1, at=1.0),
-        Answered(**place, response="Gout"), right, Finished(at=6.0),
-    ]  # fmt: skip
+        Answered(**place, response="Gout"),
+        right,
+        Finished(at=6.0),
+    ]
     write_journal(
-        store.journals, "choices", header,
+        store.journals,
+        "choices",
+        header,
         a_trial(events, trial_id="choices/0", run_id="choices", case_key=a_case(0).case_key),
-    )  # fmt: skip
+    )
     fold(store)
     (one,) = conditions(store)
     assert one.runs == ("choices", "graded")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.events import Failed
-from core.measures.history.figures import read_doctors
 from core.measures.history.measures import HISTORY
+from core.measures.history.summary import read_doctors
 from core.measures.ledger.kept import LEDGER
 from core.store.database import Store
 from core.store.fold import fold
@@ -26,8 +26,10 @@ def held(store: Store) -> Store:
     """One conversation of CRAFT-MD, which was capped, and two of AutoMedic."""
     talk = [
         Utterance(turn=0, role="doctor", text="Hello, what brings the patient in?"),
-        Utterance(turn=1, role="patient", text="An itch."), Ended(reason="turn_cap", doctor_turns=0), Finished(at=2.0),
-    ]  # fmt: skip
+        Utterance(turn=1, role="patient", text="An itch."),
+        Ended(reason="turn_cap", doctor_turns=0),
+        Finished(at=2.0),
+    ]
     header = a_header("run", [a_case(1)], trials=1)
     write_journal(store.journals, "run", header, a_trial(talk, trial_id="run/1/0"))
     return store_tagged(store)
@@ -76,9 +78,11 @@ def test_ledger_causes_and_belief_leave_them_out_where_their_run_is_named_too(he
 def test_a_rating_that_failed_is_no_failure_of_the_trial(store: Store) -> None:
     talk = [
         Utterance(turn=0, role="doctor", text="<patient>How are you?</patient>"),
-        Utterance(turn=1, role="patient", text="Well."), Ended(reason="turn_cap", doctor_turns=1),
-        Failed(where="rating", failure="server", message="The provider failed."), Finished(at=2.0),
-    ]  # fmt: skip
+        Utterance(turn=1, role="patient", text="Well."),
+        Ended(reason="turn_cap", doctor_turns=1),
+        Failed(where="rating", failure="server", message="The provider failed."),
+        Finished(at=2.0),
+    ]
     header = a_header("run", [a_case(1)], trials=1, protocol="automedic")
     write_journal(store.journals, "run", header, a_trial(talk, trial_id="run/1/0"))
     fold(store)

@@ -24,17 +24,30 @@ def a_variant(step_key: str = "ask:2", **changes: object) -> Variant:
 
 def a_call(cost: float | None, error: str | None = None) -> CallRecord:
     return CallRecord(
-        call_id="c", role="doctor", purpose="answer", model="openai/m", request={"messages": []}, error=error,
-        prompt_tokens=5, completion_tokens=2, latency_s=1.5, cost_usd=cost,
-    )  # fmt: skip
+        call_id="c",
+        role="doctor",
+        purpose="answer",
+        model="openai/m",
+        request={"messages": []},
+        error=error,
+        prompt_tokens=5,
+        completion_tokens=2,
+        latency_s=1.5,
+        cost_usd=cost,
+    )
 
 
 def test_a_variant_is_read_back_whole_and_the_oldest_comes_first(tmp_path: Path) -> None:
     store = Store(tmp_path / "x.duckdb")
     later = a_variant(
-        response="Gout", extracted="gout", verdicts=(("frq", "correct"),), grader="g", calls=(a_call(0.5),),
-        note="brief", made_at=9.0,
-    )  # fmt: skip
+        response="Gout",
+        extracted="gout",
+        verdicts=(("frq", "correct"),),
+        grader="g",
+        calls=(a_call(0.5),),
+        note="brief",
+        made_at=9.0,
+    )
     failed = a_variant(reason="refused", detail="no", made_at=5.0)
     other = a_variant("answer:vignette:mcq", made_at=7.0)
     for one in (later, failed, other):

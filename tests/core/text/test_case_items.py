@@ -10,7 +10,8 @@ import pytest
 from core.case import Case, Fact, Profile
 from core.datasets.library import library
 from core.text.case_items import PLEA, UNWELL, Item, itemized, items_by_rule, items_from_json, items_to_json
-from core.text.facts import complaint_noun, join_values, words_of
+from core.text.facts import complaint_noun, join_values
+from core.text.rouge import words_of
 
 VIGNETTE = (
     "A 46-year-old woman comes to the clinic because of chest pain for 3 days. She denies fever, cough, or chills. "
@@ -20,8 +21,15 @@ VIGNETTE = (
 
 
 def a_case(vignette: str = VIGNETTE, **changes: Any) -> Case:
-    given = {"case_key": "t/1", "dataset": "t", "specialty": "Cardiology", "vignette": vignette, "answer": "Gout",
-             "choices": ("Gout", "Flu"), "question": "What is it?"}  # fmt: skip
+    given = {
+        "case_key": "t/1",
+        "dataset": "t",
+        "specialty": "Cardiology",
+        "vignette": vignette,
+        "answer": "Gout",
+        "choices": ("Gout", "Flu"),
+        "question": "What is it?",
+    }
     return Case.model_validate({**given, **changes})
 
 
@@ -56,9 +64,13 @@ def test_every_word_of_a_value_stands_in_the_vignette(case: Case) -> None:
 
 def test_a_profile_gives_one_item_a_topic_under_its_own_keys() -> None:
     facts = {
-        "age": "40-year-old", "sex": "male", "chief complaint": "itchy rash", "fever": "no fever", "cough": "no cough",
+        "age": "40-year-old",
+        "sex": "male",
+        "chief complaint": "itchy rash",
+        "fever": "no fever",
+        "cough": "no cough",
         "medication": "no medication",
-    }  # fmt: skip
+    }
     basic = [Fact(key=k, value=v, lay=v) for k, v in facts.items()]
     shown = (Fact(key="pulse", value="96/min", lay="fine", section="vital_signs"),)
     profile = Profile(demographics=tuple(basic[:2]), basic=tuple(basic[2:]), optional=shown)

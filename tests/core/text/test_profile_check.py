@@ -12,14 +12,17 @@ from core.text.persons import speaking_of
 from core.text.profile_check import check_profile, edited, has_complaint, remarks
 
 CASE = Case(
-    case_key="t/1", dataset="t", specialty="Rheumatology", answer="Gout flare",
+    case_key="t/1",
+    dataset="t",
+    specialty="Rheumatology",
+    answer="Gout flare",
     choices=("Gout flare", "Cellulitis", "Diabetic neuropathy", "Alcoholic neuropathy"),
     vignette=(
         "A 52-year-old man comes because of burning pain in his left foot for 3 weeks. He smokes a pack of cigarettes "
         "daily. He has no fever. His pulse is  82/min. Examination shows a swollen big toe. "
         "Laboratory studies show a uric acid of 9 mg/dL."
     ),
-)  # fmt: skip
+)
 COMPLAINT = Fact(key="chief complaint", value="burning pain in his left foot", lay="My left foot burns.")
 
 
@@ -62,8 +65,9 @@ def test_age_and_sex_are_the_sources() -> None:
 
     assert [(f.key, f.value) for f in checked.profile.demographics] == [("age", "52-year-old"), ("sex", "man")]
     assert {d.value: d.why for d in checked.dropped} == {
-        "47 years": "the source says 52-year-old", "astronaut": "the source does not say so",
-    }  # fmt: skip
+        "47 years": "the source says 52-year-old",
+        "astronaut": "the source does not say so",
+    }
 
 
 def test_what_the_source_says_in_other_grammar_is_no_invention() -> None:
@@ -87,9 +91,13 @@ def test_history_that_the_source_does_not_hold_counts_as_imputed() -> None:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("itching", "itches at night"), ("onset", "for 6 months"), ("symptoms", "pain in the right foot, and knee"),
-     ("chief complaint", "hiccups")],
-)  # fmt: skip
+    [
+        ("itching", "itches at night"),
+        ("onset", "for 6 months"),
+        ("symptoms", "pain in the right foot, and knee"),
+        ("chief complaint", "hiccups"),
+    ],
+)
 @pytest.mark.parametrize("imputed", [False, True])
 def test_symptoms_and_times_are_never_made_up(key: str, value: str, imputed: bool) -> None:
     profile = Profile(basic=(told(key, value, imputed=imputed),))
@@ -109,10 +117,12 @@ def test_a_duration_may_be_made_up_where_the_source_says_nothing_of_time() -> No
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("family history", "father had gout"), ("past history", "no diabetes"),
-        ("past history", "cellulitis as a child"), ("past history", "diabetic since 2010"),
+        ("family history", "father had gout"),
+        ("past history", "no diabetes"),
+        ("past history", "cellulitis as a child"),
+        ("past history", "diabetic since 2010"),
     ],
-)  # fmt: skip
+)
 def test_what_is_made_up_must_not_touch_the_answer_or_a_choice(key: str, value: str) -> None:
     profile = Profile(basic=(COMPLAINT, told(key, value, imputed=True)))
     why = whys(profile).get(value)

@@ -17,19 +17,30 @@ def fact(key: str, value: str = "as it is", **more: object) -> Fact:
 FULL = Profile(
     demographics=(fact("age", "40-year-old"), fact("sex", "male")),
     basic=(
-        fact("chief complaint", "cough for two weeks"), fact("past history", imputed=True), fact("lifestyle"),
-        fact("family history", "mother with asthma"), fact("family history", imputed=True),
+        fact("chief complaint", "cough for two weeks"),
+        fact("past history", imputed=True),
+        fact("lifestyle"),
+        fact("family history", "mother with asthma"),
+        fact("family history", imputed=True),
     ),
     optional=(fact("pulse", "80/min", section="vital_signs"), fact("biopsy", section="other_tests")),
-)  # fmt: skip
+)
 
 
 def test_a_field_is_present_where_the_source_says_it_else_imputed_else_absent() -> None:
     assert presence(FULL) == {
-        "age": "present", "sex": "present", "chief complaint": "present", "duration": "present",
-        "past history": "imputed", "family history": "present", "lifestyle": "present", "vital signs": "present",
-        "physical examination": "absent", "laboratory": "absent", "imaging": "absent",
-    }  # fmt: skip
+        "age": "present",
+        "sex": "present",
+        "chief complaint": "present",
+        "duration": "present",
+        "past history": "imputed",
+        "family history": "present",
+        "lifestyle": "present",
+        "vital signs": "present",
+        "physical examination": "absent",
+        "laboratory": "absent",
+        "imaging": "absent",
+    }
 
 
 def test_an_empty_profile_has_nothing() -> None:
@@ -39,11 +50,14 @@ def test_an_empty_profile_has_nothing() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "field"),
     [
-        ("smoking", "does not smoke", "lifestyle"), ("onset", "sudden", "duration"),
-        ("cough", "began 3 days ago", "duration"), ("medication", "history of gout, takes allopurinol", "past history"),
-        ("vaccinations", "up to date", "past history"), ("alcohol", "beer", "lifestyle"),
+        ("smoking", "does not smoke", "lifestyle"),
+        ("onset", "sudden", "duration"),
+        ("cough", "began 3 days ago", "duration"),
+        ("medication", "history of gout, takes allopurinol", "past history"),
+        ("vaccinations", "up to date", "past history"),
+        ("alcohol", "beer", "lifestyle"),
     ],
-)  # fmt: skip
+)
 def test_a_field_is_known_by_key_or_words(key: str, value: str, field: str) -> None:
     assert presence(Profile(basic=(fact(key, value),)))[field] == "present"  # type: ignore[index]
 
@@ -51,10 +65,11 @@ def test_a_field_is_known_by_key_or_words(key: str, value: str, field: str) -> N
 def test_coverage_counts_reasons_and_the_fields_of_the_suitable_alone() -> None:
     bare = Profile(basic=(fact("chief complaint", "cough"),))
     words = [
-        Generated(suitable=True, profile=FULL, made_by="m"), Generated(suitable=True, profile=bare, made_by="m"),
+        Generated(suitable=True, profile=FULL, made_by="m"),
+        Generated(suitable=True, profile=bare, made_by="m"),
         Generated(suitable=True, profile=bare, made_by="m"),
         Generated(suitable=False, reason="image_dependent", made_by="m"),
-    ]  # fmt: skip
+    ]
     found = coverage(words)
 
     assert (found.n, found.suitable, found.share, found.reasons) == (4, 3, 0.75, {"image_dependent": 1})

@@ -25,9 +25,13 @@ VIGNETTE = (
 
 def case(vignette: str = VIGNETTE, answer: str = "Gout flare", **more: object) -> Case:
     fields = {
-        "case_key": "t/1", "dataset": "t", "specialty": "Rheumatology", "vignette": vignette, "answer": answer,
+        "case_key": "t/1",
+        "dataset": "t",
+        "specialty": "Rheumatology",
+        "vignette": vignette,
+        "answer": answer,
         "choices": (answer, "Cellulitis", "Stress fracture", "Neuropathy"),
-    }  # fmt: skip
+    }
     return Case.model_validate({**fields, **more})
 
 
@@ -48,9 +52,10 @@ def test_the_doctor_is_told_who_comes() -> None:
     people = profile(case()).demographics
 
     assert [(f.key, f.value, f.lay) for f in people] == [
-        ("age", "52-year-old", "I am 52 years old."), ("sex", "male", "I am a man."),
+        ("age", "52-year-old", "I am 52 years old."),
+        ("sex", "male", "I am a man."),
         ("background", "bus driver", "I'm a 52-year-old bus driver."),
-    ]  # fmt: skip
+    ]
 
 
 def test_the_patient_tells_the_history_one_fact_at_a_time_in_the_first_person() -> None:
@@ -70,12 +75,13 @@ def test_the_staff_has_the_results_and_the_patient_none_of_them() -> None:
     made = profile(case())
 
     assert [(f.section, f.key, f.value) for f in made.optional] == [
-        ("vital_signs", "temperature", "His temperature is 37.1 °C"), ("vital_signs", "pulse", "pulse is 82/min"),
+        ("vital_signs", "temperature", "His temperature is 37.1 °C"),
+        ("vital_signs", "pulse", "pulse is 82/min"),
         ("vital_signs", "blood pressure", "blood pressure is 138/84 mm Hg"),
         ("examination", "joints and limbs", "Examination shows a red, swollen big toe"),
         ("laboratory", "uric acid", "Laboratory studies show a uric acid of 9 mg/dL"),
         ("imaging", "x-ray", "An x-ray of the foot shows no fracture"),
-    ]  # fmt: skip
+    ]
     told = " ".join(f"{f.value} {f.lay}" for f in (*made.demographics, *made.basic))
     for result in ("37.1", "82", "138", "swollen", "uric", "x-ray"):
         assert result not in told
@@ -91,10 +97,12 @@ def test_what_is_missing_is_made_up_and_marked_and_says_next_to_nothing() -> Non
 @pytest.mark.parametrize(
     ("changed", "key"),
     [
-        ({"answer": "Hereditary angioedema"}, "family history"), ({"answer": "Alcohol withdrawal"}, "lifestyle"),
-        ({"answer": "Chronic bronchitis"}, "past history"), ({"question": "Which gene is mutated?"}, "family history"),
+        ({"answer": "Hereditary angioedema"}, "family history"),
+        ({"answer": "Alcohol withdrawal"}, "lifestyle"),
+        ({"answer": "Chronic bronchitis"}, "past history"),
+        ({"question": "Which gene is mutated?"}, "family history"),
     ],
-)  # fmt: skip
+)
 def test_nothing_is_made_up_on_what_the_question_or_an_answer_touches(changed: dict[str, str], key: str) -> None:
     made = profile(case("A 30-year-old woman comes because of an itchy rash on her arms for 2 days.", **changed))
 
@@ -131,8 +139,12 @@ def test_somebody_else_speaks_for_children_and_for_who_cannot_speak(vignette: st
 
 
 def test_a_carer_speaks_in_the_third_person() -> None:
-    made = profile(case("A 3-month-old girl is brought by her father because of vomiting. She was born at term. "
-                        "The patient has no fever."))  # fmt: skip
+    made = profile(
+        case(
+            "A 3-month-old girl is brought by her father because of vomiting. She was born at term. "
+            "The patient has no fever."
+        )
+    )
 
     assert [f.lay for f in made.demographics] == ["She is 3 months old.", "She is a girl."]
     assert made.basic[0].lay == "We have come because of vomiting."
@@ -160,14 +172,17 @@ def test_a_question_that_was_left_in_the_vignette_is_told_to_nobody() -> None:
 
 
 def test_announcements_and_pictures_are_no_results_and_a_list_of_values_is() -> None:
-    made = profile(case(
-        "A 30-year-old man comes because of pain. Laboratory results are shown below:\nSerum:\nNa+: 139 mEq/L\n"
-        "Glucose: 133 mg/dL\nA photograph of his foot is shown. Examination shows a red foot with swollen toes."
-    ))  # fmt: skip
+    made = profile(
+        case(
+            "A 30-year-old man comes because of pain. Laboratory results are shown below:\nSerum:\nNa+: 139 mEq/L\n"
+            "Glucose: 133 mg/dL\nA photograph of his foot is shown. Examination shows a red foot with swollen toes."
+        )
+    )
 
     assert [(f.key, f.value) for f in made.optional if f.section == "laboratory"] == [
-        ("serum na+", "Na+: 139 mEq/L"), ("serum glucose", "Glucose: 133 mg/dL"),
-    ]  # fmt: skip
+        ("serum na+", "Na+: 139 mEq/L"),
+        ("serum glucose", "Glucose: 133 mg/dL"),
+    ]
     assert not any("photograph" in f.value for f in made.optional)
 
 
@@ -206,10 +221,13 @@ def test_of_the_craft_md_cases_at_least_nine_in_ten_pass_and_no_result_is_made_u
     ("vignette", "result"),
     [
         ("A 30-year-old man comes because of a cough. His vitals are within normal limits. Well.", "His vitals are"),
-        ("A 30-year-old man comes because of a cough. He says he is well, and urine toxicology screening is negative.",
-         "toxicology screening is negative"),
+        (
+            "A 30-year-old man comes because of a cough. He says he is well, and urine toxicology screening "
+            "is negative.",
+            "toxicology screening is negative",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_result_among_the_history_goes_to_the_staff_and_not_to_the_patient(vignette: str, result: str) -> None:
     case = Case(case_key="t/1", dataset="t", specialty="Other", vignette=vignette, answer="Asthma")
     profile = profile_by_rule(case).profile

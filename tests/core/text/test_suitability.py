@@ -15,9 +15,14 @@ def question(
     vignette: str, asked: str = FINAL_QUESTION, choices: tuple[str, ...] = ("Gout", "Lupus", "Scurvy", "Mumps")
 ) -> Case:
     return Case(
-        case_key="t/1", dataset="t", specialty="Other", vignette=vignette or asked, question=asked, choices=choices,
+        case_key="t/1",
+        dataset="t",
+        specialty="Other",
+        vignette=vignette or asked,
+        question=asked,
+        choices=choices,
         answer=choices[0],
-    )  # fmt: skip
+    )
 
 
 SUITABLE = [
@@ -123,11 +128,13 @@ def test_all_cases_of_the_library_pass() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("Which drug is avoided in patients with asthma?", False), ("A 3-day-old infant vomits.", True),
-        ("The patient has had a fever.", True), ("What is the half-life of warfarin?", False),
+        ("Which drug is avoided in patients with asthma?", False),
+        ("A 3-day-old infant vomits.", True),
+        ("The patient has had a fever.", True),
+        ("What is the half-life of warfarin?", False),
         ("She is brought to a clinic; the girl cannot walk.", True),
     ],
-)  # fmt: skip
+)
 def test_a_patient_is_somebody_of_some_age_or_with_a_story(text: str, expected: bool) -> None:
     assert has_patient(text) is expected
 
@@ -135,10 +142,13 @@ def test_a_patient_is_somebody_of_some_age_or_with_a_story(text: str, expected: 
 @pytest.mark.parametrize(
     ("sentence", "expected"),
     [
-        ("A photograph of the rash is shown.", True), ("An x-ray is shown in Figure 1.", True),
-        ("Her lab results are shown below:", False), ("His hands exhibit a brown color.", False),
-        ("Laboratory studies show a hemoglobin of 9 g/dL.", False), ("EKG is shown below (Figure A).", True),
+        ("A photograph of the rash is shown.", True),
+        ("An x-ray is shown in Figure 1.", True),
+        ("Her lab results are shown below:", False),
+        ("His hands exhibit a brown color.", False),
+        ("Laboratory studies show a hemoglobin of 9 g/dL.", False),
+        ("EKG is shown below (Figure A).", True),
     ],
-)  # fmt: skip
+)
 def test_a_table_of_values_is_no_picture(sentence: str, expected: bool) -> None:
     assert speaks_of_picture(sentence) is expected

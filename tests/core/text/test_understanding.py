@@ -12,19 +12,23 @@ READER = understanding()
 @pytest.mark.parametrize(
     ("question", "reply", "expected"),
     [
-        ("Have you had a fever?", "Yes.", {"fever": True}), ("Have you had a fever?", "No.", {"fever": False}),
+        ("Have you had a fever?", "Yes.", {"fever": True}),
+        ("Have you had a fever?", "No.", {"fever": False}),
         ("Have you had a fever?", "Yeah, since Monday.", {"fever": True}),
         ("Have you had a fever?", "Not that I know of.", {"fever": False}),
         ("Have you had a fever?", "Definitely not.", {"fever": False}),
-        ("Have you had a fever?", "I do not.", {"fever": False}), ("Have you had a fever?", "I do.", {"fever": True}),
-        ("Have you had a fever?", "I have no idea.", {}), ("Have you had a fever?", "I'm not sure.", {}),
+        ("Have you had a fever?", "I do not.", {"fever": False}),
+        ("Have you had a fever?", "I do.", {"fever": True}),
+        ("Have you had a fever?", "I have no idea.", {}),
+        ("Have you had a fever?", "I'm not sure.", {}),
         ("Have you had a fever?", "My notes do not mention it.", {}),
         ("Have you had a fever?", "No, but I have a cough.", {"fever": False, "cough": True}),
         ("Have you had a fever?", "I have a fever of 39 °C.", {"fever": True}),
         ("Have you had a fever?", "I haven't had a fever or a cough.", {"fever": False, "cough": False}),
-        ("Hello, what brings you in?", "I have a fever.", {"fever": True}), ("Hello, what brings you in?", "Yes.", {}),
+        ("Hello, what brings you in?", "I have a fever.", {"fever": True}),
+        ("Hello, what brings you in?", "Yes.", {}),
     ],
-)  # fmt: skip
+)
 def test_a_reply_is_read_with_its_question(question: str, reply: str, expected: dict[str, bool]) -> None:
     assert dict(READER.reply_findings(question, reply)) == expected
 
@@ -41,7 +45,8 @@ def test_lead_ins_do_not_hide_what_is_asked() -> None:
     ("exchanges", "age", "sex"),
     [
         ([("How old are you, and are you a man or a woman?", "I'm 45. I'm a woman.")], 45, "female"),
-        ([("How old are you?", "45")], 45, None), ([("How old are you?", "She is 6 months.")], 0.5, "female"),
+        ([("How old are you?", "45")], 45, None),
+        ([("How old are you?", "She is 6 months.")], 0.5, "female"),
         ([("What brings you in?", "I'm a 30-year-old man. I came with a cough.")], 30, "male"),
         ([("What brings you in?", "My 4-year-old daughter has a fever.")], 4, "female"),
         ([("What brings you in?", "My wife says she noticed a mole.")], None, None),
@@ -49,7 +54,7 @@ def test_lead_ins_do_not_hide_what_is_asked() -> None:
         ([("How old are you?", "I'm 20."), ("How old?", "I'm 30.")], 20, None),
         ([("What brings you in?", "I have coughed for 3 weeks.")], None, None),
     ],
-)  # fmt: skip
+)
 def test_age_and_sex_are_those_of_the_patient(
     exchanges: list[tuple[str, str]], age: float | None, sex: str | None
 ) -> None:

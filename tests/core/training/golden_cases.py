@@ -26,9 +26,15 @@ RETOLD = (
 
 def a_case(number: int = 1, **changes: Any) -> Case:
     given: dict[str, Any] = {
-        "case_key": f"ours/{number}", "dataset": "ours", "specialty": "Cardiology", "vignette": unlike(number),
-        "answer": "Myocarditis", "choices": ("Myocarditis", "Pericarditis"), "licence": "MIT", "source": "ours",
-    }  # fmt: skip
+        "case_key": f"ours/{number}",
+        "dataset": "ours",
+        "specialty": "Cardiology",
+        "vignette": unlike(number),
+        "answer": "Myocarditis",
+        "choices": ("Myocarditis", "Pericarditis"),
+        "licence": "MIT",
+        "source": "ours",
+    }
     return Case(**{**given, **changes})
 
 

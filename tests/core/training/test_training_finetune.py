@@ -16,11 +16,10 @@ import pytest
 
 from core import paths
 from core.errors import AnamnesisError, UsageError
-from core.training import evaluation, finetune
+from core.training import finetune
 from core.training.chat import ChatLine, read_side
 from core.training.encoding import MASKED
-from core.training.evaluation import key_recall, questions
-from core.training.finetune import Metrics, Settings, batches, estimate, fine_tune
+from core.training.finetune import Metrics, Settings, batches, estimate, fine_tune, key_recall, questions
 from core.training.learner import Learner
 from tests.core.training.learning import QUICK, make_tiny_model, make_training_set
 
@@ -38,7 +37,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module", autouse=True)
 def _short_questions() -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluation, "QUESTION_TOKENS", 4)
+        patch.setattr(finetune, "QUESTION_TOKENS", 4)
         yield
 
 
@@ -75,6 +74,7 @@ def test_the_model_loads_again_as_it_was_measured(tuned: tuple[Path, Metrics], d
     assert metrics.after.loss == pytest.approx(total / count, abs=1e-4)
 
 
+@pytest.mark.soak
 def test_one_seed_gives_one_model(tuned: tuple[Path, Metrics], tiny: Path, data: Path, tmp_path: Path) -> None:
     out, metrics = tuned
     assert fine_tune(str(tiny), data, tmp_path / "again", QUICK) == metrics
@@ -102,7 +102,7 @@ def hidden(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir() if path.name.startswith(".")]
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sign", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.soak)])
 def test_a_stopped_training_keeps_what_was_learnt_and_goes_on_to_the_same_end(
     tuned: tuple[Path, Metrics], tiny: Path, data: Path, tmp_path: Path, sign: signal.Signals
 ) -> None:
@@ -122,19 +122,23 @@ def test_a_stopped_training_keeps_what_was_learnt_and_goes_on_to_the_same_end(
 def test_a_stop_that_is_asked_for_ends_it_after_the_step(tiny: Path, data: Path, tmp_path: Path) -> None:
     done: list[int] = []
     metrics = fine_tune(
-        str(tiny), data, tmp_path / "model", QUICK.model_copy(update={"generate": 0}),
-        lambda what, n, planned, loss: done.append(n) if loss else None, stop=lambda: done == [1, 2],
-    )  # fmt: skip
+        str(tiny),
+        data,
+        tmp_path / "model",
+        QUICK.model_copy(update={"generate": 0}),
+        lambda what, n, planned, loss: done.append(n) if loss else None,
+        stop=lambda: done == [1, 2],
+    )
     assert (metrics.finished, len(metrics.losses)) == (False, 2)
 
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from core.training import evaluation
+from core.training import finetune
 from core.training.finetune import Settings, fine_tune
 
-evaluation.QUESTION_TOKENS = 4
+finetune.QUESTION_TOKENS = 4
 
 def kill(what, done, planned, loss):
     if what == "training" and done == 3:
@@ -145,17 +149,12 @@ fine_tune(tiny, Path(data), Path(out), Settings.model_validate_json(settings), k
 """
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("lora", "every", "told"), [(False, 200, [2, 3, 4]), (True, 3, [3, 4])], ids=["whole", "adapters"]
 )
 def test_a_killed_training_goes_on_from_its_checkpoint_to_the_same_bytes(
-    tuned: tuple[Path, Metrics],
-    tiny: Path,
-    data: Path,
-    tmp_path: Path,
-    lora: bool,
-    every: int,
-    told: list[int],
+    tuned: tuple[Path, Metrics], tiny: Path, data: Path, tmp_path: Path, lora: bool, every: int, told: list[int]
 ) -> None:
     """Killed after the third of four steps: the first epoch is kept, or that step too; adapters draw what they drop."""
     if lora:
@@ -275,8 +274,10 @@ def test_adapters_are_merged_into_a_whole_model(tiny: Path, data: Path, tmp_path
     assert not list((tmp_path / "model").glob("adapter*"))
     again = finetune.evaluate(
         learner := Learner.load(str(tmp_path / "model")),
-        finetune.encode_all(learner.chat, read_side(data, "test"), 2048), [], 2,
-    )  # fmt: skip
+        finetune.encode_all(learner.chat, read_side(data, "test"), 2048),
+        [],
+        2,
+    )
     assert again.loss == pytest.approx(metrics.after.loss, abs=1e-3)
 
 

@@ -66,8 +66,16 @@ def test_each_specialty_gives_its_share() -> None:
 
 
 def test_specialties_of_one_case_each_share_the_test_cases() -> None:
-    names = ("Cardiology", "Neurology", "Other", "Rheumatology", "Dermatology", "Endocrinology", "Gastroenterology",
-             "Infectious Disease")  # fmt: skip
+    names = (
+        "Cardiology",
+        "Neurology",
+        "Other",
+        "Rheumatology",
+        "Dermatology",
+        "Endocrinology",
+        "Gastroenterology",
+        "Infectious Disease",
+    )
     cases = [a_case(n, specialty=name) for n, name in enumerate(names)]
     assert len(split_cases(cases, 0.25).test) == 2
 

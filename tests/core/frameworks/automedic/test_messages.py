@@ -6,13 +6,7 @@ import pytest
 
 from core.agents.base import Turn
 from core.events import Ended, Event, Misused, Rated, Utterance
-from core.frameworks.automedic.messages import (
-    Message,
-    message_of,
-    queries_passed_on,
-    speaks_in_tags,
-    without_tags,
-)
+from core.frameworks.automedic.tags import Message, message_of, queries_passed_on, speaks_in_tags, without_tags
 from core.measures.coverage import gathered
 from tests.core.store.builders import a_case, a_stream
 from tests.support.tagged import misused_events, the_case, untagged_events
@@ -69,24 +63,24 @@ def test_a_conversation_is_known_by_what_no_other_protocol_has() -> None:
     assert speaks_in_tags(untagged_events())
     assert speaks_in_tags([said("<clinical>Vital signs?</clinical>", turn=4)]), "a part of one"
     alone: list[Event] = [
-        said("Fine.", role="staff"), Misused(turn=0, kinds=("no_tag",)), Rated(rater="p"),
+        said("Fine.", role="staff"),
+        Misused(turn=0, kinds=("no_tag",)),
+        Rated(rater="p"),
         Ended(reason="no_tag", doctor_turns=0),
-    ]  # fmt: skip
+    ]
     assert all(speaks_in_tags([event]) for event in alone)
-    assert speaks_in_tags([], "<patient>He")
-    assert speaks_in_tags([], "<think>")
 
 
 def test_other_protocols_are_not_taken_for_it() -> None:
     assert not speaks_in_tags(a_stream())
     assert not speaks_in_tags([])
     greeted = [said("Hello, what brings you in?"), said("It itches.", 1, "patient"), said("<patient>?</patient>", 2)]
-    assert not speaks_in_tags(greeted, "<patient>"), "the doctor's first message decides"
+    assert not speaks_in_tags(greeted), "the doctor's first message decides"
     opened = [said("Please help.", role="patient"), said("Since when?", 1)]
     assert not speaks_in_tags(opened)
     # words that look like tags, a model that thinks aloud, and tags after a patient who opened
     assert not speaks_in_tags([said("Hello, <patient>. Where does it hurt at the <end> of the day?")])
-    assert not speaks_in_tags([said("Please help.", role="patient")], "<think>")
+    assert not speaks_in_tags([said("Please help.", role="patient")])
     assert not speaks_in_tags([said("Please help.", role="patient"), said("<patient>Since when?</patient>", 1)])
     assert not speaks_in_tags([Ended(reason="turn_cap", doctor_turns=3)])
 
@@ -95,8 +89,10 @@ def test_queries_and_misuses_are_told_by_their_messages() -> None:
     assert queries_passed_on(misused_events()) == 3
     assert queries_passed_on(untagged_events()) == 0
     assert {event.turn: event.kinds for event in misused_events() if isinstance(event, Misused)} == {
-        2: ("text_outside",), 4: ("text_outside", "speaks_for_others"), 6: ("end_with_query",)
-    }  # fmt: skip
+        2: ("text_outside",),
+        4: ("text_outside", "speaks_for_others"),
+        6: ("end_with_query",),
+    }
 
 
 def test_a_fact_is_brought_by_who_holds_it_alone() -> None:

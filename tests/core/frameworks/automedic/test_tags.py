@@ -6,7 +6,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core.agents.base import Turn
@@ -48,8 +48,12 @@ def test_the_end_tag_alone_is_a_clean_end(message: str) -> None:
         ("How long?</patient>", "", ("no_tag", "unclosed"), "How long?</patient>"),
         ("<patient>How long?</clinical>", "", ("no_tag", "unclosed"), "<patient>How long?</clinical>"),
         ("<patient>A?</patient><clinical>B", "A?", ("unclosed",), "<clinical>B"),
-        ("<patient>A <clinical>B</clinical></patient>", "", ("no_tag", "nested"),
-         "<patient>A <clinical>B</clinical></patient>"),
+        (
+            "<patient>A <clinical>B</clinical></patient>",
+            "",
+            ("no_tag", "nested"),
+            "<patient>A <clinical>B</clinical></patient>",
+        ),
         ("<patient>A?<patient>", "", ("no_tag", "unclosed", "nested"), "<patient>A?<patient>"),
         ("<patient> </patient>", "", ("no_tag", "empty"), "<patient> </patient>"),
         ("<patient>…</patient><clinical>Pulse?</clinical>", "Pulse?", ("empty",), "<patient>…</patient>"),
@@ -58,12 +62,20 @@ def test_the_end_tag_alone_is_a_clean_end(message: str) -> None:
         ("< patient >How long?</ patient >", "", ("no_tag", "unknown_tag"), "< patient >How long?</ patient >"),
         ("<end>", "", ("no_tag", "unknown_tag"), "<end>"),
         ("</END>", "", ("no_tag", "unknown_tag"), "</END>"),
-        ("<say><patient>How long?</patient></say>", "How long?", ("unknown_tag",),
-         "<say><patient>How long?</patient></say>"),
-        ("<nurse>Pulse?</nurse><patient>How long?</patient>", "How long?", ("unknown_tag",),
-         "<nurse>Pulse?</nurse><patient>How long?</patient>"),
+        (
+            "<say><patient>How long?</patient></say>",
+            "How long?",
+            ("unknown_tag",),
+            "<say><patient>How long?</patient></say>",
+        ),
+        (
+            "<nurse>Pulse?</nurse><patient>How long?</patient>",
+            "How long?",
+            ("unknown_tag",),
+            "<nurse>Pulse?</nurse><patient>How long?</patient>",
+        ),
     ],
-)  # fmt: skip
+)
 def test_misuse_is_named_and_quoted(message: str, query: str, misuses: tuple[str, ...], detail: str) -> None:
     spoken = read_tags(message)
     assert (" ".join(asked.text for asked in spoken.queries), spoken.misuses, spoken.detail) == (query, misuses, detail)
@@ -162,28 +174,43 @@ def test_a_reply_of_its_own_making_in_a_tag_is_named_though_it_goes_on() -> None
 
 def test_the_queries_of_a_dialogue_with_their_replies() -> None:
     dialogue = (
-        Turn("doctor", "Hello. <patient>What brings you here today?</patient>"), Turn("patient", "My toe hurts."),
-        Turn("doctor", "<clinical>Uric acid?</clinical>"), Turn("staff", "That is not available."),
+        Turn("doctor", "Hello. <patient>What brings you here today?</patient>"),
+        Turn("patient", "My toe hurts."),
+        Turn("doctor", "<clinical>Uric acid?</clinical>"),
+        Turn("staff", "That is not available."),
         Turn("doctor", "<patient>Since when?</patient>"),
-    )  # fmt: skip
+    )
     found = [(q.turn, q.to, q.text, q.reply) for q in queries_of(dialogue)]
     assert found == [
         (0, "patient", "What brings you here today?", "My toe hurts."),
         (2, "staff", "Uric acid?", "That is not available."),
         (4, "patient", "Since when?", None),
-    ]  # fmt: skip
+    ]
 
 
 def test_replies_answer_the_queries_of_a_message_one_by_one() -> None:
     message = "<patient>Where?</patient><clinical>Uric acid?</clinical><patient>Since when?</patient>"
-    found = [(q.text, q.reply) for q in queries_of((
-        Turn("doctor", message), Turn("patient", "My toe."), Turn("staff", "8 mg/dL."),
-        Turn("doctor", message), Turn("patient", "Still my toe."), Turn("doctor", "</end>"),
-    ))]  # fmt: skip
+    found = [
+        (q.text, q.reply)
+        for q in queries_of(
+            (
+                Turn("doctor", message),
+                Turn("patient", "My toe."),
+                Turn("staff", "8 mg/dL."),
+                Turn("doctor", message),
+                Turn("patient", "Still my toe."),
+                Turn("doctor", "</end>"),
+            )
+        )
+    ]
     assert found == [
-        ("Where?", "My toe."), ("Uric acid?", "8 mg/dL."), ("Since when?", None),
-        ("Where?", "Still my toe."), ("Uric acid?", None), ("Since when?", None),
-    ]  # fmt: skip
+        ("Where?", "My toe."),
+        ("Uric acid?", "8 mg/dL."),
+        ("Since when?", None),
+        ("Where?", "Still my toe."),
+        ("Uric acid?", None),
+        ("Since when?", None),
+    ]
 
 
 def test_words_outside_the_tags_count_and_reasoning_does_not() -> None:
@@ -209,7 +236,6 @@ _PIECES = (
 )  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None)
 @given(st.lists(st.sampled_from(_PIECES), max_size=12).map("".join))
 def test_whatever_is_written_only_what_pairs_of_tags_hold_goes_on(message: str) -> None:
     spoken = read_tags(message)
@@ -227,10 +253,17 @@ def test_a_tag_that_holds_only_tags_is_no_query() -> None:
 
 @pytest.mark.parametrize(
     "message",
-    ["<nurse>" * 14_000, "<" + " " * 100_000 + "patient>", ">*" * 50_000, "<x>" * 25_000 + "</x>",
-     "." + " " * 100_000, "<a>b</a>" * 12_000, "\nPatient" + " " * 100_000],
+    [
+        "<nurse>" * 14_000,
+        "<" + " " * 100_000 + "patient>",
+        ">*" * 50_000,
+        "<x>" * 25_000 + "</x>",
+        "." + " " * 100_000,
+        "<a>b</a>" * 12_000,
+        "\nPatient" + " " * 100_000,
+    ],
     ids=["open", "blanks in a tag", "brackets", "one closing", "blanks", "pairs", "label"],
-)  # fmt: skip
+)
 def test_a_message_of_a_hundred_thousand_characters_is_read_at_once(message: str) -> None:
     began = time.perf_counter()
     assert read_tags(message).queries == ()

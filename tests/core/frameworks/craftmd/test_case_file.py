@@ -13,9 +13,13 @@ from core.frameworks.release import BadFileError, ReleasedTrial
 from tests.support.release import a_conversation, a_file, a_trial
 
 CASE = Case(
-    case_key="craftmd/case_7", dataset="MedQA_USMLE", specialty="Dermatology", vignette="A woman itches.",
-    choices=("Scabies", "Gout", "Lupus", "Lupus nephritis"), answer="Scabies",
-)  # fmt: skip
+    case_key="craftmd/case_7",
+    dataset="MedQA_USMLE",
+    specialty="Dermatology",
+    vignette="A woman itches.",
+    choices=("Scabies", "Gout", "Lupus", "Lupus nephritis"),
+    answer="Scabies",
+)
 
 
 def read(stored: Any, cap: int | None = 30, case: Case | None = CASE) -> list[ReleasedTrial]:

@@ -13,7 +13,7 @@ from core.datasets import imported
 from core.errors import AnamnesisError, UsageError
 from core.events import Answered, Ended, Failed, Finished, Graded, Started, Summarised, Utterance
 from core.frameworks.craftmd.release import RELEASE
-from core.live.stored import load_trial
+from core.live.start import load_trial
 from core.measures.accuracy import accuracy
 from core.store.database import Store
 from core.store.queries.accuracy import case_scores
@@ -75,8 +75,10 @@ def test_the_order_of_the_data_set_is_kept(tmp_path: Path) -> None:
     import_all(write_release(tmp_path / "r", {"gpt3_1106": files}, rows))
     with Store().read() as cursor:
         assert [case.case_key for case in run_cases(cursor, GPT)] == [
-            "craftmd/case_10", "craftmd/case_2", "craftmd/case_1",
-        ]  # fmt: skip
+            "craftmd/case_10",
+            "craftmd/case_2",
+            "craftmd/case_1",
+        ]
         positions = cursor.execute("SELECT position FROM run_cases ORDER BY position").fetchall()
     assert positions == [(0,), (1,), (2,)]
 
@@ -98,8 +100,11 @@ def test_specialties_and_single_diagnoses_are_mapped(tmp_path: Path) -> None:
         found = {case.case_key: case for case in run_cases(cursor, GPT)}
         kept = document(cursor, "results/expert_annotations/case_vignette_qc.csv")
     assert {key: case.single_diagnosis for key, case in found.items()} == {
-        "craftmd/case_0": True, "craftmd/case_1": False, "craftmd/case_100": True, "craftmd/case_300": None,
-    }  # fmt: skip
+        "craftmd/case_0": True,
+        "craftmd/case_1": False,
+        "craftmd/case_100": True,
+        "craftmd/case_300": None,
+    }
     assert found["craftmd/case_300"].specialty == "Urology and Nephrology"
     assert report.documents == ("results/expert_annotations/case_vignette_qc.csv",)
     assert kept == quality + b"private_case01,No,Yes\n"
@@ -115,9 +120,12 @@ def test_a_conversation_reads_back_as_events(tmp_path: Path) -> None:
     assert isinstance(events[0], Started)
     assert (events[0].case_key, events[0].trial) == ("craftmd/case_0", 2)
     assert [(e.turn, e.role, e.text) for e in events if isinstance(e, Utterance)] == [
-        (0, "doctor", "Hi! What brings you in?"), (1, "patient", "I itch."), (2, "doctor", "Since when?"),
-        (3, "patient", "A week."), (4, "doctor", "**Final Diagnosis:** Scabies"),
-    ]  # fmt: skip
+        (0, "doctor", "Hi! What brings you in?"),
+        (1, "patient", "I itch."),
+        (2, "doctor", "Since when?"),
+        (3, "patient", "A week."),
+        (4, "doctor", "**Final Diagnosis:** Scabies"),
+    ]
     assert [(e.reason, e.doctor_turns) for e in events if isinstance(e, Ended)] == [("final_diagnosis", 2)]
     assert [e.text for e in events if isinstance(e, Summarised)] == ["A patient who itches."]
     answers = {(e.format, e.question_type): e for e in events if isinstance(e, Answered)}

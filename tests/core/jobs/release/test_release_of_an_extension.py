@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.commands import in_turn
 
 FRAMEWORK = '''
 """A quiz without a conversation, and what its authors released of it."""
@@ -17,7 +17,8 @@ import json
 
 from core.datasets.readers import read_cases
 from core.errors import AnamnesisError
-from core.frameworks.base import GRADER, Framework, Seat
+from core.frameworks.base import Framework
+from core.frameworks.casting import GRADER, Seat
 from core.frameworks.release import BadFileError, Layout, ModelFolder, Release, ReleasedModel, ReleasedTrial
 
 
@@ -105,29 +106,24 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, **own}
 
 
-def core(environment: dict[str, str], *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "core", *arguments], env=environment, capture_output=True, text=True, timeout=120,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
-    return done.stdout
-
-
 def test_its_release_is_imported_by_a_command_of_its_name(environment: dict[str, str], tmp_path: Path) -> None:
-    said = core(environment, "import", "quiz", str(tmp_path / "copy"))
+    importing = ("import", "quiz", str(tmp_path / "copy"))
+    first, second, accuracy = in_turn(
+        environment, importing, (*importing, "--models", "Alpha"), ("report", "accuracy", "--format", "json")
+    )
+    said, again = first.stdout, second.stdout
     assert "Alpha (runs/alpha): 2 files new; 2 trials came in." in said
     assert "runs/beta/three.json: there is no such card." in said
     assert "The 2 cases are now the data set quiz: `run --cases quiz`." in said
-    again = core(environment, "import", "quiz", str(tmp_path / "copy"), "--models", "Alpha")
     assert "Alpha (runs/alpha): 2 as they were." in again
 
     # Alpha says Gout to both cards, which is right for one of two; Beta saw that one alone
-    rows = json.loads(core(environment, "report", "accuracy", "--format", "json"))
+    rows = json.loads(accuracy.stdout)
     assert {row["model"]: (row["mean"], row["n_cases"]) for row in rows} == {"Alpha": (0.5, 2), "Beta": (1.0, 1)}
 
 
 def test_its_format_is_read_and_its_file_known_by_name(environment: dict[str, str], tmp_path: Path) -> None:
-    said = core(environment, "import", "cases", str(tmp_path / "copy" / "cards" / "quiz_of_2020.jsonl"))
+    (done,) = in_turn(environment, ("import", "cases", str(tmp_path / "copy" / "cards" / "quiz_of_2020.jsonl")))
+    said = done.stdout
     assert "Imported 2 cases as data set 'quiz'." in said
     assert "Format: Quiz cards; licence: CC0." in said

@@ -125,8 +125,12 @@ def test_lists_of_parts_are_reduced_to_their_text(release: Path) -> None:
     with Store().read() as cursor:
         listed = conversations(cursor, Selection(runs=[SEEN], cases=["craftmd-images/case_0"]))
         first = next(c.trial_id for c in listed if c.trial == 0)
-        texts = [text for (text,) in cursor.execute(
-            "SELECT text FROM utterances WHERE trial_id = ? ORDER BY turn", [first]).fetchall()]  # fmt: skip
+        texts = [
+            text
+            for (text,) in cursor.execute(
+                "SELECT text FROM utterances WHERE trial_id = ? ORDER BY turn", [first]
+            ).fetchall()
+        ]
     assert texts == ["Hi!", "Look\nhere.", "**Final Diagnosis:** Gout"]
     assert held(SEEN)["craftmd-images/case_0"].images[0].sha256 == hashlib.sha256(RED).hexdigest()
     prompts = [p["template"] for p in a_run(SEEN).settings["prompts"].values()]
@@ -209,9 +213,7 @@ def test_one_file_graded_against_another_answer_is_no_folder_of_own_cases(releas
 def test_a_file_without_a_part_of_its_case_is_set_aside(release: Path, part: str) -> None:
     write_file(release, "gpt4v", "case_4", a_pictured_file("case_4", address(RED), **{part: " "}))
     (file,) = import_all(release).quarantined
-    assert (file.path, file.fault) == (
-        "results/gpt4v/case_4.json", f"it brings its own case, but no {part}"
-    )  # fmt: skip
+    assert (file.path, file.fault) == ("results/gpt4v/case_4.json", f"it brings its own case, but no {part}")
 
 
 def test_figures_and_tables_of_the_paper_stay_what_they_were(release: Path) -> None:

@@ -34,9 +34,14 @@ UNJUDGED = ("provider_error", "refused", "ungradable", "not_applicable")
 
 def automedic(run_id: str = "run", cases: Sequence[int] = range(1, 9), **changes: object) -> RunHeader:
     given: dict[str, object] = {
-        "protocol": "automedic", "arms": ARMS, "trials": 1, "prompt_pack": "automedic", "prompt_hash": "abcdef123",
-        "settings": {"staff": "reference/staff", "max_turns": 20}, "cases": [a_case(n) for n in cases],
-    }  # fmt: skip
+        "protocol": "automedic",
+        "arms": ARMS,
+        "trials": 1,
+        "prompt_pack": "automedic",
+        "prompt_hash": "abcdef123",
+        "settings": {"staff": "reference/staff", "max_turns": 20},
+        "cases": [a_case(n) for n in cases],
+    }
     return a_header(run_id, **{**given, **changes})
 
 
@@ -53,7 +58,7 @@ def judged(format_: str, verdict: Verdict, response: str = "A", question_type: s
             Graded(**one, grader="rule", rule=rule, extracted=None, verdict=found, at=1.0)
             for rule, found in rules.items()
         ),
-    ]  # fmt: skip
+    ]
 
 
 def a_consultation(

@@ -103,11 +103,16 @@ def test_a_point_needs_both_accuracies_and_knows_its_group() -> None:
 @pytest.mark.parametrize(
     ("name", "group"),
     [
-        ("openai/gpt-oss-120b", "open weights"), ("openai/my-own", "openai"), ("gpt_4", "proprietary"),
-        ("hf/Qwen/Qwen2-7B-Instruct", "open weights"), ("hf/m42-health/Llama3-Med42-70B", "open weights, medical"),
-        ("azure/a-deployment", "azure"), ("reference/bayes", "reference"), ("gone/away", "gone"),
+        ("openai/gpt-oss-120b", "open weights"),
+        ("openai/my-own", "openai"),
+        ("gpt_4", "proprietary"),
+        ("hf/Qwen/Qwen2-7B-Instruct", "open weights"),
+        ("hf/m42-health/Llama3-Med42-70B", "open weights, medical"),
+        ("azure/a-deployment", "azure"),
+        ("reference/bayes", "reference"),
+        ("gone/away", "gone"),
     ],
-)  # fmt: skip
+)
 def test_groups_of_models(name: str, group: str) -> None:
     assert load_registry().group(name) == group
 
@@ -115,10 +120,24 @@ def test_groups_of_models(name: str, group: str) -> None:
 def a_run(run_id: str, **changes: Any) -> Run:
     settings = {"staff": "reference/staff", "max_turns": 20}
     given = Run(
-        run_id=run_id, protocol="automedic", doctor="openai/a", patient="openai/p", grader="g", summariser="s",
-        prompt_pack="/packs/automedic", prompt_hash="abcdef999", case_set="library", case_set_hash="c", trials=1,
-        seed=20, settings=settings, code_version="1", source="local", created_at=1.0, cases=1,
-    )  # fmt: skip
+        run_id=run_id,
+        protocol="automedic",
+        doctor="openai/a",
+        patient="openai/p",
+        grader="g",
+        summariser="s",
+        prompt_pack="/packs/automedic",
+        prompt_hash="abcdef999",
+        case_set="library",
+        case_set_hash="c",
+        trials=1,
+        seed=20,
+        settings=settings,
+        code_version="1",
+        source="local",
+        created_at=1.0,
+        cases=1,
+    )
     return replace(given, **changes)
 
 
@@ -133,12 +152,15 @@ def test_runs_with_the_same_patient_staff_prompts_and_cap_are_pooled() -> None:
 def test_conditions_are_told_apart_by_what_differs_and_by_nothing_else() -> None:
     capped = a_run("4", settings={"staff": "reference/staff", "max_turns": 10})
     assert keys(a_run("1"), a_run("2", patient="openai/q"), a_run("3", doctor="openai/b", prompt_hash="fff")) == {
-        "openai/a · patient openai/p": ("1",), "openai/a · patient openai/q": ("2",), "openai/b": ("3",),
-    }  # fmt: skip
+        "openai/a · patient openai/p": ("1",),
+        "openai/a · patient openai/q": ("2",),
+        "openai/b": ("3",),
+    }
     assert set(keys(a_run("1"), capped, a_run("5", prompt_hash="123456789"))) == {
-        "openai/a · prompts automedic abcdef · cap 20", "openai/a · prompts automedic abcdef · cap 10",
+        "openai/a · prompts automedic abcdef · cap 20",
+        "openai/a · prompts automedic abcdef · cap 10",
         "openai/a · prompts automedic 123456 · cap 20",
-    }  # fmt: skip
+    }
 
 
 def test_suitability_takes_a_stored_profile_then_the_cases_own_then_the_rules() -> None:

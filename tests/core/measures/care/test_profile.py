@@ -182,9 +182,12 @@ def test_a_data_set_by_itself_and_seats_apart(store: Store) -> None:
     ]
     other = [line.model_copy(update={"events": new}) for line, new in zip(other, events, strict=True)]
     trials = trials_of(
-        store, automedic(cases=[]).model_copy(update={"cases": cases}), *SIX,
-        automedic("two", doctor="openai/b").model_copy(update={"cases": cases}), *other,
-    )  # fmt: skip
+        store,
+        automedic(cases=[]).model_copy(update={"cases": cases}),
+        *SIX,
+        automedic("two", doctor="openai/b").model_copy(update={"cases": cases}),
+        *other,
+    )
     found = {(p.group, p.seat): p for p in profiles(trials, "dataset")}
     assert set(found) == {("other", "openai/a"), ("ours", "openai/a"), ("ours", "openai/b")}
     assert found["ours", "openai/a"].acc_conv.value == pytest.approx(2 / 3, abs=1e-9)
@@ -216,8 +219,11 @@ def test_habits_of_six_conversations(trials: pd.DataFrame) -> None:
     assert found.words_per_turn == pytest.approx((5 + 36 / 5 + 9 / 5 + 10 + 8 / 2) / 5)
     assert (found.to_staff, found.repeated) == (pytest.approx(2 / 17), pytest.approx(1 / 17))
     assert {kind: n for kind, n in found.misuses.items() if n} == {
-        "no_tag": 1, "text_outside": 2, "end_with_query": 1, "speaks_for_others": 2,
-    }  # fmt: skip
+        "no_tag": 1,
+        "text_outside": 2,
+        "end_with_query": 1,
+        "speaks_for_others": 2,
+    }
     assert found.endings == {"end_tag": 4, "turn_cap": 1, "no_tag": 1}
     assert found.ratings == {1: 1, 2: 1, 3: 1, 4: 1, 5: 1}
 

@@ -33,7 +33,7 @@ def store_talks(store: Store, cases: int = 6, verdicts: tuple[Verdict, Verdict] 
     held = [
         a_case(n, profile=None, specialty=SPECIALTIES[n % 2], vignette=f"A man with an itch, number {n}.")
         for n in range(cases)
-    ]  # fmt: skip
+    ]
     for number, model in enumerate(MODELS):
         run = f"run{number}"
         lines = []
@@ -45,8 +45,10 @@ def store_talks(store: Store, cases: int = 6, verdicts: tuple[Verdict, Verdict] 
                 Utterance(turn=1, role="patient", text=f"I itch since day {case.case_key[-1]}."),
                 Utterance(turn=2, role="doctor", text="**Final Diagnosis:** Eczema, says secret-one of OpenAI"),
                 Ended(reason="final_diagnosis", doctor_turns=1),
-                answered(response=f"Eczema {number}"), graded(verdicts[number]), Finished(at=9.0),
-            ]  # fmt: skip
+                answered(response=f"Eczema {number}"),
+                graded(verdicts[number]),
+                Finished(at=9.0),
+            ]
             lines.append(a_trial(events, trial_id=trial, run_id=run, case_key=case.case_key))
         header = a_header(run, held, doctor=model, trials=1, arms=[("multi_turn", "frq")])
         write_journal(store.journals, run, header, *lines)

@@ -103,5 +103,5 @@ def test_nobody_but_the_expert_goes_on_with_a_baseline(store: Store, review: Rev
     item = state_of(store, "Vignettes").own_items("Ada")[0]
     answer_vignette(store, "Vignettes", item.number, "Ada", "mcq", "Migraine")
     header = read_header(store.journals / baseline_run(review, "Ada") / "journal.jsonl")
-    with pytest.raises(UsageError, match="is a human baseline: go on with it on the Experts page"):
+    with pytest.raises(UsageError, match="is a human baseline: go on with it on the page Judges, under Experts"):
         campaign_of(header)

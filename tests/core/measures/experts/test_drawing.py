@@ -13,10 +13,18 @@ from core.store.review_records import Candidate, ReviewPlan, planned
 
 def a_pool(cases: int = 12, models: str = "ab", trials: int = 2) -> list[Candidate]:
     return [
-        Candidate(f"talk:{model}-{case}-{trial}", model, f"ours/{case}", "ours", "Dermatology" if case % 2 else "Other",
-                  disagreement=case < 3)
-        for case in range(cases) for model in models for trial in range(trials)
-    ]  # fmt: skip
+        Candidate(
+            f"talk:{model}-{case}-{trial}",
+            model,
+            f"ours/{case}",
+            "ours",
+            "Dermatology" if case % 2 else "Other",
+            disagreement=case < 3,
+        )
+        for case in range(cases)
+        for model in models
+        for trial in range(trials)
+    ]
 
 
 def a_plan(**changes: object) -> ReviewPlan:

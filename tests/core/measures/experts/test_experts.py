@@ -12,7 +12,7 @@ import pytest
 
 from core.datasets.published import rows
 from core.errors import AnamnesisError
-from core.measures.experts.figures import Decision, agreement, decide, pairs, shares
+from core.measures.experts.adjudication import Decision, agreement, decide, pairs, shares
 from core.measures.experts.workbooks import FILES, read_workbook
 from core.store.review_records import Answer, Judgement
 
@@ -39,19 +39,19 @@ def test_a_workbook_gives_one_judgement_for_each_cell_that_is_filled() -> None:
     content = workbook([["case_7.json", "…", "Yes", "no", None], ["case_8.json", "…", " NO ", "Yes", "Yes"]])
     found = read_workbook(content, "d1")
     assert [(j.case, j.question, j.answer) for j in found] == [
-        ("case_7", "single_diagnosis", "yes"), ("case_7", "complete_history", "no"),
-        ("case_8", "single_diagnosis", "no"), ("case_8", "complete_history", "yes"), ("case_8", "medical_terms", "yes"),
-    ]  # fmt: skip
+        ("case_7", "single_diagnosis", "yes"),
+        ("case_7", "complete_history", "no"),
+        ("case_8", "single_diagnosis", "no"),
+        ("case_8", "complete_history", "yes"),
+        ("case_8", "medical_terms", "yes"),
+    ]
     assert {j.model for j in found} == {"gpt_4"}
 
 
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (
-            workbook([["case_7.json", "…", "perhaps", "no", "no"]]),
-            "GPT-4, row 4: 'perhaps' is neither yes nor no",
-        ),
+        (workbook([["case_7.json", "…", "perhaps", "no", "no"]]), "GPT-4, row 4: 'perhaps' is neither yes nor no"),
         (workbook([], "Notes"), "has a sheet 'Notes'; sheets are called GPT-4"),
         (b"not a workbook", "is no Excel file"),
     ],
@@ -72,12 +72,17 @@ def test_a_sheet_without_its_header_is_named() -> None:
 
 def test_ties_go_to_the_third_and_stay_open_without_one() -> None:
     judgements = [
-        *judged("a", "1", d1="yes"), *judged("a", "2", d1="no", d2="no", d3="yes"),
-        *judged("a", "3", d1="yes", d2="no", d3="no"), *judged("a", "4", d1="yes", d2="no"),
-    ]  # fmt: skip
+        *judged("a", "1", d1="yes"),
+        *judged("a", "2", d1="no", d2="no", d3="yes"),
+        *judged("a", "3", d1="yes", d2="no", d3="no"),
+        *judged("a", "4", d1="yes", d2="no"),
+    ]
     assert [(d.case, d.answer, d.how) for d in decide(judgements)] == [
-        ("1", "yes", "single"), ("2", "no", "agreed"), ("3", "no", "tie_broken"), ("4", None, "open"),
-    ]  # fmt: skip
+        ("1", "yes", "single"),
+        ("2", "no", "agreed"),
+        ("3", "no", "tie_broken"),
+        ("4", None, "open"),
+    ]
 
 
 def test_an_open_tie_is_in_no_share_and_in_no_paired_test() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import AnamnesisError, UsageError
-from core.measures.experts.figures import decide, imported_judgements
+from core.measures.experts.adjudication import decide, imported_judgements
 from core.measures.experts.reviewing import unblind
 from core.measures.experts.workbooks import (
     FILES,
@@ -75,10 +75,7 @@ def test_of_three_who_judged_the_last_breaks_the_tie(store: Store) -> None:
     assert decision.said == {"Ada": "yes", "Ben": "no"}
 
 
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [(b"a,b\n1,2\n", "lacks columns"), (b"\xff\xfe\x00", "no CSV in UTF-8")],
-)
+@pytest.mark.parametrize(("content", "says"), [(b"a,b\n1,2\n", "lacks columns"), (b"\xff\xfe\x00", "no CSV in UTF-8")])
 def test_what_is_no_such_csv_is_said(store: Store, content: bytes, says: str) -> None:
     with pytest.raises(AnamnesisError, match=says):
         import_csv(store, content)
@@ -104,9 +101,10 @@ def test_a_workbooks_conversation_is_found_by_its_words() -> None:
     row = WorkbookRow("gpt_3_5", "case_7", "d1", said, "**Final Diagnosis:** Scabies.", {})
     spoken = ["What brings you in?", "I itch - at night!"]
     talks = {
-        "a": [*spoken, "**Final Diagnosis:** Gout"], "b": [*spoken, "**Final Diagnosis:** Scabies"],
+        "a": [*spoken, "**Final Diagnosis:** Gout"],
+        "b": [*spoken, "**Final Diagnosis:** Scabies"],
         "c": ["What brings you in?", "I itch.", "**Final Diagnosis:** Scabies"],
-    }  # fmt: skip
+    }
     pair = ("gpt_3_5", "craftmd/case_7")
     assert str(matching_item(row, pair, talks)) == "talk:b"
     assert str(matching_item(row, pair, {"a": talks["a"]})) == "talk:a"

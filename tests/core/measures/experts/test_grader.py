@@ -7,7 +7,7 @@ import math
 import pytest
 
 from core.errors import AnamnesisError
-from core.measures.experts.figures import (
+from core.measures.experts.adjudication import (
     CaseCount,
     JudgedAnswer,
     case_counts,
@@ -17,9 +17,10 @@ from core.measures.experts.figures import (
     rogan_gladen,
 )
 from core.measures.experts.workbooks import GradedCase, counts_beside, read_grader_file
+from core.measures.graders.agreement import flip_rates
+from core.stats.differences import PairedCounts
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.graders import flips
 from core.store.queries.release import ReleasedCase, ReleasedRun
 from tests.core.store.builders import graded, grades, write_journal
 
@@ -31,13 +32,13 @@ def judged(both: int, grader_only: int, expert_only: int, neither: int) -> list[
 
 
 def test_the_two_by_two_of_grader_and_experts() -> None:
-    table = confusion(judged(8, 1, 2, 9))
-    assert (table.both, table.grader_only, table.expert_only, table.neither) == (8, 1, 2, 9)
-    assert table.agreement.value == pytest.approx(17 / 20)
-    assert table.sensitivity.value == pytest.approx(8 / 10)
-    assert table.specificity.value == pytest.approx(9 / 10)
-    assert table.agreement.interval.low < 17 / 20 < table.agreement.interval.high
-    assert math.isnan(confusion([]).sensitivity.value)
+    table, rates = confusion(judged(8, 1, 2, 9))
+    assert table == PairedCounts(both=8, first_only=1, second_only=2, neither=9)
+    assert {name: one.value for name, one in rates.items()} == pytest.approx(
+        {"agreement": 17 / 20, "sensitivity": 8 / 10, "specificity": 9 / 10}
+    )
+    assert rates["agreement"].interval.low < 17 / 20 < rates["agreement"].interval.high
+    assert math.isnan(confusion([])[1]["sensitivity"].value)
 
 
 def test_the_papers_rule_for_counts() -> None:
@@ -67,15 +68,15 @@ def test_rogan_and_gladens_estimator() -> None:
 def test_the_graders_intervals_resample_cases_not_answers() -> None:
     # 20 cases with five answers each, which the experts call right; of five cases the grader calls all five wrong
     items = [JudgedAnswer(f"i{n}", "m", f"c{n // 5}", "g", True, n >= 25) for n in range(100)]
-    low, high = confusion(items).sensitivity.interval
+    low, high = confusion(items)[1]["sensitivity"].interval
     # of 20 cases that are wholly one or the other, not of 100 answers (half of that interval would be 0.085)
     assert (high - low) / 2 == pytest.approx(2.093 * math.sqrt(0.75 * 0.25 / 19), rel=0.15)
     # one answer to each case: Wilson's interval of 15 of 20
-    alone = confusion(items[::5]).sensitivity.interval
+    alone = confusion(items[::5])[1]["sensitivity"].interval
     assert alone == pytest.approx((0.5313, 0.8881), abs=1e-4)
     # all alike: 20 of 20 by Wilson
-    every = confusion([JudgedAnswer(f"i{n}", "m", f"c{n // 5}", "g", True, True) for n in range(100)])
-    assert every.sensitivity.interval == (pytest.approx(0.838875, abs=1e-6), 1.0)
+    _, every = confusion([JudgedAnswer(f"i{n}", "m", f"c{n // 5}", "g", True, True) for n in range(100)])
+    assert every["sensitivity"].interval == (pytest.approx(0.838875, abs=1e-6), 1.0)
 
 
 def of_cases(*scores: float) -> dict[str, float]:
@@ -126,8 +127,7 @@ def test_a_perfect_grader_changes_nothing() -> None:
 def test_a_grader_contradicts_itself_on_the_same_words(store: Store) -> None:
     write_journal(store.journals, "run0", grades("t01", graded("incorrect", at=20.0), run_id="run0"))
     fold(store)
-    with store.read() as cursor:
-        found = {(one.grader, one.same): one for one in flips(cursor)}
+    found = {(one.grader, one.same): one for one in flip_rates(store)}
     # the answer is the same in all cases: "Eczema 0" was judged 7 times, both ways; "Eczema 1" 6 times, one way
     responses = found["openai/g", "response"]
     assert (responses.pairs, responses.both, responses.verdicts) == (2, 1, 13)
@@ -169,5 +169,7 @@ def test_the_columns_behind_the_200th_are_medqa_dermatology_in_order() -> None:
         [GradedCase(0, 5, 1), GradedCase(200, 5, 4), GradedCase(201, 5, 2), GradedCase(202, 5, 3)], run
     )
     assert [(one.case, one.expert, one.grader) for one in found] == [
-        ("craftmd/case_0", 1, 0), ("craftmd/case_800", 4, 3), ("craftmd/case_900", 2, 2),
-    ]  # fmt: skip
+        ("craftmd/case_0", 1, 0),
+        ("craftmd/case_800", 4, 3),
+        ("craftmd/case_900", 2, 2),
+    ]

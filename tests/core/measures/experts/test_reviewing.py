@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.errors import UsageError
-from core.measures.experts.figures import against_grader, agreement, decisions_of, shares
+from core.measures.experts.adjudication import against_grader, agreement, decisions_of, shares
 from core.measures.experts.reviewing import (
     blinded_dialogue,
     comment,
@@ -172,8 +172,10 @@ def test_conversations_are_drawn_for_disagreement_where_the_rules_for_choices_di
     said = [Utterance(turn=0, role="doctor", text="Hello?"), Utterance(turn=1, role="patient", text="I itch.")]
     lines = []
     for number, strict in enumerate(("multiple", "correct")):
-        judged = [graded(verdict, "multi_turn", "mcq", rule=rule, grader="rule") for rule, verdict in
-                  (("mcq_loose", "correct"), ("mcq_strict", strict))]  # fmt: skip
+        judged = [
+            graded(verdict, "multi_turn", "mcq", rule=rule, grader="rule")
+            for rule, verdict in (("mcq_loose", "correct"), ("mcq_strict", strict))
+        ]
         events = [*said, answered("multi_turn", "mcq"), *judged, Finished()]
         lines.append(a_trial(events, trial_id=f"m{number}", run_id="run2", case_key="ours/1", trial=number))
     header = a_header("run2", [a_case(1)], doctor="openai/c", arms=[("multi_turn", "mcq")])
@@ -207,10 +209,12 @@ def test_reviews_narrow_what_they_draw_from(store: Store) -> None:
 @pytest.mark.parametrize(
     "item",
     [
-        Item("talk", trial_id="run/1/0"), Item("answer", trial_id="a:b", format="vignette"),
-        Item("case", case_key="ours/1"), Item("release", model="openai/llama3:8b", case_key="craftmd/case_7"),
+        Item("talk", trial_id="run/1/0"),
+        Item("answer", trial_id="a:b", format="vignette"),
+        Item("case", case_key="ours/1"),
+        Item("release", model="openai/llama3:8b", case_key="craftmd/case_7"),
     ],
-)  # fmt: skip
+)
 def test_items_are_read_as_they_are_written(item: Item) -> None:
     assert parse_item(str(item)) == item
 

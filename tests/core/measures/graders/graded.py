@@ -38,10 +38,19 @@ def store_graded(store: Store) -> Store:
                 if (number, case, trial) == (1, 2, 1):
                     given = [invalid("refused")]
                 name = trial_id(number, case, trial)
-                said = [Started(trial_id=name, case_key=f"ours/{case}", trial=trial, seed=1, at=1.0),
-                        Utterance(turn=0, role="doctor", text="What brings you in?")]  # fmt: skip
-                lines.append(a_trial([*said, *given, Finished(at=9.0)], trial_id=name, run_id=run,
-                                     case_key=f"ours/{case}", trial=trial))  # fmt: skip
+                said = [
+                    Started(trial_id=name, case_key=f"ours/{case}", trial=trial, seed=1, at=1.0),
+                    Utterance(turn=0, role="doctor", text="What brings you in?"),
+                ]
+                lines.append(
+                    a_trial(
+                        [*said, *given, Finished(at=9.0)],
+                        trial_id=name,
+                        run_id=run,
+                        case_key=f"ours/{case}",
+                        trial=trial,
+                    )
+                )
         header = a_header(run, cases, doctor=doctor, arms=[("multi_turn", "frq")])
         write_journal(store.journals, run, header, *lines)
     fold(store)

@@ -6,8 +6,8 @@ import pytest
 
 from core.errors import UsageError
 from core.measures.accuracy import accuracy
-from core.measures.graders.accuracy import PANEL, accuracy_by_judge, corrected_by_judge, majority, members
 from core.measures.graders.agreement import read_judged
+from core.measures.graders.panels import PANEL, accuracy_by_judge, corrected_by_judge, majority, members
 from core.store.database import Store
 from tests.core.measures.graders.graded import DOCTORS, OTHER, OWN, THIRD, store_graded
 
@@ -36,9 +36,7 @@ def test_one_grader_alone_gives_the_accuracy_of_the_accuracy_page(store: Store) 
 def test_graders_side_by_side(store: Store) -> None:
     found = rows(store)
     # own: cases ½, 1, 0; other: 1, ½, 0 with one answer not judged; third: 1, ½ and a case without a verdict
-    for judge, mean, cases, trials, excluded in (
-        (OWN, 0.5, 3, 6, 0), (OTHER, 0.5, 3, 5, 1), (THIRD, 0.75, 2, 4, 2)
-    ):  # fmt: skip
+    for judge, mean, cases, trials, excluded in ((OWN, 0.5, 3, 6, 0), (OTHER, 0.5, 3, 5, 1), (THIRD, 0.75, 2, 4, 2)):
         row = found[judge, A].row
         assert (row.mean, row.n_cases, row.n_trials, row.n_excluded) == (mean, cases, trials, excluded), judge
         assert row.excluded_by_reason == ({"ungraded": excluded} if excluded else {})

@@ -28,18 +28,30 @@ COUGH_ITEMS = (
 )
 
 HABITS = dialogue(
-    "D: Hello!", "P: My knee is sore.", "D: Do you smoke?", "P: No.", "D: Do you drink?", "P: I drink wine.",
+    "D: Hello!",
+    "P: My knee is sore.",
+    "D: Do you smoke?",
+    "P: No.",
+    "D: Do you drink?",
+    "P: I drink wine.",
     "D: **Final Diagnosis:** gout",
-)  # fmt: skip
+)
 HABITS_ITEMS = (
     an_item("alcohol", "drinks wine", "social history"),
     an_item("complaint", "sore knee", "chief complaint"),
 )
 
 STUBBORN = dialogue(
-    "D: Hello!", "P: Hello.", "D: Any pain?", "P: No.", "D: Pain, any?", "P: No!", "D: ANY PAIN?", "P: I said no.",
+    "D: Hello!",
+    "P: Hello.",
+    "D: Any pain?",
+    "P: No.",
+    "D: Pain, any?",
+    "P: No!",
+    "D: ANY PAIN?",
+    "P: I said no.",
     "D: Then it is nothing.",
-)  # fmt: skip
+)
 STUBBORN_ITEMS = (an_item("pain", "no pain", "negatives"),)
 
 HASTY = dialogue("D: What is it?", "P: Red, rash, red! Red...", "D: final diagnosis: rubella")

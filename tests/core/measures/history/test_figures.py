@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from core.errors import UsageError
-from core.measures.history.figures import (
+from core.measures.history.measures import CURVES
+from core.measures.history.summary import (
     compare_models,
     curve_points,
     figures_of,
@@ -17,11 +18,10 @@ from core.measures.history.figures import (
     item_groups,
     measure_rows,
     order_rows,
+    uncovered_rows,
 )
-from core.measures.history.measures import CURVES
-from core.stats.bootstrap import resampled_interval
+from core.stats.bootstrap import column_intervals, resampled_interval
 from core.stats.differences import paired_difference
-from core.stats.resampling import column_intervals
 from core.text.topics import TOPICS
 
 NAN = float("nan")
@@ -81,11 +81,13 @@ def test_a_column_of_few_cases_is_resampled_by_itself_and_an_empty_one_has_no_in
 
 
 def test_a_measure_is_the_mean_over_cases_and_says_what_it_lacks() -> None:
-    table = pd.DataFrame([
-        a_row("a", "1", queries=2.0, repetition_1=0.5, n_repetition_1=3),
-        a_row("a", "2", queries=6.0, n_repetition_1=0, excluded=2, conversations=3, n_queries=3, missing=1),
-        a_row("b", "1", queries=1.0, n_repetition_1=0),
-    ])  # fmt: skip
+    table = pd.DataFrame(
+        [
+            a_row("a", "1", queries=2.0, repetition_1=0.5, n_repetition_1=3),
+            a_row("a", "2", queries=6.0, n_repetition_1=0, excluded=2, conversations=3, n_queries=3, missing=1),
+            a_row("b", "1", queries=1.0, n_repetition_1=0),
+        ]
+    )
 
     rows = {(r.model, r.measure): r for r in measure_rows(table, ["queries", "repetition_1"])}
 
@@ -120,8 +122,11 @@ def test_two_models_are_compared_on_the_cases_that_both_have() -> None:
 
 def test_p_values_are_corrected_over_the_measures() -> None:
     values = rng().random((30, 2))
-    rows = [a_row(m, str(i), queries=v, repetition_1=v + 1) for i, pair in enumerate(values)
-            for m, v in zip("ab", pair, strict=True)]  # fmt: skip
+    rows = [
+        a_row(m, str(i), queries=v, repetition_1=v + 1)
+        for i, pair in enumerate(values)
+        for m, v in zip("ab", pair, strict=True)
+    ]
     compared = compare_models(pd.DataFrame(rows), "a", "b", ["queries", "repetition_1"])
     # two equal p-values: Holm doubles both
     assert [row.p_adjusted for row in compared] == pytest.approx([min(1, 2 * row.difference.p) for row in compared])
@@ -134,10 +139,12 @@ def test_models_without_a_common_case_cannot_be_compared() -> None:
 
 
 def test_a_curve_has_eleven_points_by_model_and_measure() -> None:
-    table = pd.DataFrame([
-        a_row("a", "1", patient_recall_at_0=0.1, patient_recall_at_10=0.3),
-        a_row("a", "2", patient_recall_at_0=0.2, patient_recall_at_10=0.7),
-    ])  # fmt: skip
+    table = pd.DataFrame(
+        [
+            a_row("a", "1", patient_recall_at_0=0.1, patient_recall_at_10=0.3),
+            a_row("a", "2", patient_recall_at_0=0.2, patient_recall_at_10=0.7),
+        ]
+    )
     points = curve_points(table, ["patient_recall"])
     assert [p.share for p in points] == list(range(0, 101, 10))
     assert points[0].figure.mean == pytest.approx(0.15)
@@ -147,10 +154,12 @@ def test_a_curve_has_eleven_points_by_model_and_measure() -> None:
 
 def test_topics_come_in_the_order_in_which_they_are_told() -> None:
     told = {"told_onset": 1.0, "told_medication": 0.5, "told_imaging": 0.0}
-    table = pd.DataFrame([
-        a_row("a", "1", **told, order_onset=0.8, order_medication=0.2),
-        a_row("a", "2", **told, order_onset=0.4, order_medication=NAN),
-    ])  # fmt: skip
+    table = pd.DataFrame(
+        [
+            a_row("a", "1", **told, order_onset=0.8, order_medication=0.2),
+            a_row("a", "2", **told, order_onset=0.4, order_medication=NAN),
+        ]
+    )
     rows = order_rows(table)
     assert [r.topic for r in rows] == ["medication", "onset", "imaging"]
     assert [r.position.mean for r in rows] == [pytest.approx(0.2), pytest.approx(0.6), None]
@@ -166,3 +175,25 @@ def test_cases_fall_into_three_equal_groups_by_their_items() -> None:
     assert [(g.least, g.most) for g in groups] == [(4, 4), (4, 6), (9, 12)]
     means = {(r.group.number, r.model): r.figure.mean for r in group_rows(table, ["queries"])}
     assert means == {(0, "a"): 4, (0, "b"): 4, (1, "a"): 5, (1, "b"): 5, (2, "a"): 31 / 3, (2, "b"): 31 / 3}
+
+
+def test_answers_are_counted_in_thirds_of_what_was_uncovered() -> None:
+    table = pd.DataFrame(
+        [
+            {"model": model, "case_key": f"c/{n}", "recall": recall, "right": right}
+            for model, talks in (
+                ("a", [(0.1, False), (0.2, True), (0.5, True), (0.5, False), (0.9, True)]),
+                ("b", [(0.8, True)]),
+            )
+            for n, (recall, right) in enumerate(talks)
+        ]
+    )
+    rows = {(row.model, row.third): row for row in uncovered_rows(table)}
+    assert set(rows) == {("a", 0), ("a", 1), ("a", 2), ("b", 2)}
+    least, middle, most = (rows["a", third] for third in range(3))
+    assert (least.n, least.right, least.least, least.most) == (2, 1, 0.1, 0.2)
+    assert (middle.n, middle.right, middle.cases) == (2, 1, 2), "those of the same recall are together"
+    # bounds of a third are those of all conversations
+    assert (most.n, most.right, most.least, most.most) == (1, 1, 0.8, 0.9)
+    assert most.interval.low == pytest.approx(0.2065, abs=1e-3), "Wilson's of 1 of 1"
+    assert uncovered_rows(table.iloc[:0]) == []

@@ -7,14 +7,7 @@ from rouge_score.rouge_scorer import RougeScorer
 
 from core.agents.base import Turn
 from core.measures.base import Record
-from core.measures.history.measures import (
-    HISTORY,
-    SCALARS,
-    Measures,
-    inquiry_of,
-    measure,
-    yardstick,
-)
+from core.measures.history.measures import HISTORY, SCALARS, Measures, inquiry_of, measure, yardstick
 from core.text.case_items import Item, items_to_json
 from tests.core.measures.history import dialogues as d
 from tests.core.store.builders import a_case
@@ -125,8 +118,9 @@ def test_scores_have_every_measure_by_its_name_with_its_curve_and_a_topic_that_w
     said, items = d.ALL["cough"]
     order = [s for s in HISTORY.scores(Record("t", a_case(), said, against=items_to_json(items))) if "order" in s.name]
     assert [(s.name, s.value, s.evidence) for s in order] == [
-        ("order demographics", None, ()), ("order onset", 1.0, ((3, "For two weeks.", None, ""),)),
-    ]  # fmt: skip
+        ("order demographics", None, ()),
+        ("order onset", 1.0, ((3, "For two weeks.", None, ""),)),
+    ]
 
 
 def test_without_items_there_is_no_rouge_but_the_rest_is_measured() -> None:

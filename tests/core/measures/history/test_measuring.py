@@ -8,8 +8,8 @@ import pytest
 
 from core.case import Case
 from core.events import Ended, Finished, Started, Utterance
-from core.measures.history.figures import measure_rows, read_history
 from core.measures.history.measures import HISTORY, HistoryTaking, save_items, stored_items
+from core.measures.history.summary import measure_rows, read_history
 from core.measures.missing import Measured, count_missing, measure_missing
 from core.store.database import Store
 from core.store.fold import fold
@@ -33,11 +33,13 @@ def store(tmp_path: Path) -> Store:
                 Ended(reason="final_diagnosis", doctor_turns=1),
                 Finished(at=2.0),
             ],
-            trial_id=f"run/{case}/{n}", case_key=f"ours/{case}", trial=n,
+            trial_id=f"run/{case}/{n}",
+            case_key=f"ours/{case}",
+            trial=n,
         )
         for case in (1, 2)
         for n, said in enumerate((COUGH, HASTY))
-    ]  # fmt: skip
+    ]
     write_journal(store.journals, "run", a_header(cases=[the_case(1), the_case(2)]), *trials)
     fold(store)
     return store

@@ -57,9 +57,10 @@ def test_scores_are_those_of_rouge_score_on_random_texts(stem: bool) -> None:
         theirs = scorer.score(target, said)
         wanted, spoken = tokens(target, stem), tokens(said, stem)
         for name, ours in (
-            ("rouge1", rouge_n(wanted, spoken)), ("rouge2", rouge_n(wanted, spoken, 2)),
+            ("rouge1", rouge_n(wanted, spoken)),
+            ("rouge2", rouge_n(wanted, spoken, 2)),
             ("rougeL", rouge_l(wanted, spoken)),
-        ):  # fmt: skip
+        ):
             expected = (theirs[name].recall, theirs[name].precision, theirs[name].fmeasure)
             assert ours == pytest.approx(expected, abs=1e-9)
 

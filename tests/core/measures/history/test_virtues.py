@@ -29,10 +29,19 @@ def test_a_patient_who_keeps_to_the_case_is_honest() -> None:
 
 def test_inventions_count_against_honesty_and_not_knowing_does_not() -> None:
     said = dialogue(
-        "D: Hello!", "P: My abdomen aches.", "D: Have you been abroad?", "P: I was in Kenya with my cousin.",
-        "D: Any operations?", "P: I don't know, doctor.", "D: Do you have a fever?", "P: No.",
-        "D: Were you ever in prison?", "P: Yes.", "D: Does your belly hurt?", "P: Yes.",
-    )  # fmt: skip
+        "D: Hello!",
+        "P: My abdomen aches.",
+        "D: Have you been abroad?",
+        "P: I was in Kenya with my cousin.",
+        "D: Any operations?",
+        "P: I don't know, doctor.",
+        "D: Do you have a fever?",
+        "P: No.",
+        "D: Were you ever in prison?",
+        "P: Yes.",
+        "D: Does your belly hurt?",
+        "P: Yes.",
+    )
     # supported: abdomen aches; the bare no about fever and yes about the belly. Not: Kenya, prison
     assert honesty(inquiry_of(said), KNOWN) == pytest.approx(3 / 5)
 
@@ -44,19 +53,28 @@ def test_a_patient_who_states_nothing_has_no_honesty() -> None:
 
 def test_a_strict_patient_brings_nothing_that_was_not_asked_for() -> None:
     said = dialogue(
-        "D: Hello!", "P: I have belly pain.", "D: Do you take any pills?", "P: I take aspirin.",
-        "D: Have you had a temperature?", "P: No fever, but the pain has been there for two weeks.",
+        "D: Hello!",
+        "P: I have belly pain.",
+        "D: Do you take any pills?",
+        "P: I take aspirin.",
+        "D: Have you had a temperature?",
+        "P: No fever, but the pain has been there for two weeks.",
         "D: Final Diagnosis: ulcer",
-    )  # fmt: skip
+    )
     # pills ask for the medication; the second reply brings the duration unasked
     assert strictness(inquiry_of(said), ITEMS) == pytest.approx(1 / 2)
 
 
 def test_an_open_question_asks_for_everything_and_a_repeated_item_is_not_new() -> None:
     said = dialogue(
-        "D: Hello!", "P: I have belly pain.", "D: Anything else?", "P: I take aspirin.",
-        "D: Have you had a fever?", "P: No fever, and I take aspirin for my belly pain.", "D: Final Diagnosis: ulcer",
-    )  # fmt: skip
+        "D: Hello!",
+        "P: I have belly pain.",
+        "D: Anything else?",
+        "P: I take aspirin.",
+        "D: Have you had a fever?",
+        "P: No fever, and I take aspirin for my belly pain.",
+        "D: Final Diagnosis: ulcer",
+    )
     assert strictness(inquiry_of(said), ITEMS) == 1.0
     assert strictness(inquiry_of(said[:4]), ITEMS) is None
 
@@ -70,9 +88,16 @@ def test_technical_words_count_against_colloquialism() -> None:
 
 @pytest.mark.parametrize(
     ("word", "technical"),
-    [("appendectomy", True), ("hyponatremia", True), ("coma", False), ("aroma", False), ("arthritis", False),
-     ("knee", False), ("erythematous", True)],
-)  # fmt: skip
+    [
+        ("appendectomy", True),
+        ("hyponatremia", True),
+        ("coma", False),
+        ("aroma", False),
+        ("arthritis", False),
+        ("knee", False),
+        ("erythematous", True),
+    ],
+)
 def test_which_words_are_technical(word: str, technical: bool) -> None:
     assert is_technical(word) is technical
 

@@ -25,9 +25,11 @@ def test_a_profile_gives_its_facts_one_by_one() -> None:
     facts = facts_of(Case(**PLAIN, vignette="x", profile=profile))
 
     assert [(f.id, f.topic, f.told) for f in facts] == [
-        ("age", "demographics", True), ("fever", "negatives", True), ("medication", "medication", True),
+        ("age", "demographics", True),
+        ("fever", "negatives", True),
+        ("medication", "medication", True),
         ("pulse", "vital signs", False),
-    ]  # fmt: skip
+    ]
     assert facts[1].lay == "I have no fever."
 
 
@@ -42,8 +44,10 @@ def test_who_what_and_how_long_of_an_opening_sentence_are_three_facts() -> None:
     facts = cut("A 40-year-old woman comes to the clinic because of a dry cough for 3 weeks.")
 
     assert {text: fact.topic for text, fact in facts.items()} == {
-        "40-year-old woman": "demographics", "dry cough": "chief complaint", "for 3 weeks": "onset",
-    }  # fmt: skip
+        "40-year-old woman": "demographics",
+        "dry cough": "chief complaint",
+        "for 3 weeks": "onset",
+    }
 
 
 def test_a_sentence_with_several_findings_becomes_several_facts() -> None:
@@ -69,8 +73,13 @@ def test_history_goes_to_its_topics() -> None:
     )
 
     assert [fact.topic for fact in facts.values()] == [
-        "family history", "allergies", "social history", "medication", "exposure", "past history",
-    ]  # fmt: skip
+        "family history",
+        "allergies",
+        "social history",
+        "medication",
+        "exposure",
+        "past history",
+    ]
 
 
 def test_ids_are_unique_and_stay_the_same() -> None:

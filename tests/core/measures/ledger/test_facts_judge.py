@@ -14,13 +14,21 @@ from core.text.facts import facts_of
 from tests.core.measures.ledger.hand_marked import talk
 
 CASE = Case(
-    case_key="t/1", dataset="t", specialty="Cardiology", answer="Pericarditis",
+    case_key="t/1",
+    dataset="t",
+    specialty="Cardiology",
+    answer="Pericarditis",
     vignette="A 40-year-old woman has chest pain. She takes metformin. The lungs are clear on auscultation.",
-)  # fmt: skip
+)
 TALK = talk(
-    "What brings you in?", "My chest hurts.", "Do you take any medicines?", "No, I don’t take   anything.",
-    "Any pain in the knee?", "Yes, my left knee has hurt for years.", "**Final Diagnosis:** Angina",
-)  # fmt: skip
+    "What brings you in?",
+    "My chest hurts.",
+    "Do you take any medicines?",
+    "No, I don’t take   anything.",
+    "Any pain in the knee?",
+    "Yes, my left knee has hurt for years.",
+    "**Final Diagnosis:** Angina",
+)
 FACTS = facts_of(CASE)
 METFORMIN = "takes-metformin"
 WITHHELD = PatientVerdict("withheld", 3, "Do you take any medicines?", METFORMIN, "takes metformin")
@@ -59,14 +67,18 @@ def test_it_is_shown_the_case_facts_with_ids_and_numbered_messages_and_never_the
         (reply([kept_back(turn="3")]), (WITHHELD,)),
         (reply([kept_back(question=" do you take ANY medicines?… ")]), (WITHHELD,)),
         (reply([kept_back(), kept_back()]), (WITHHELD,)),
-        (reply(None, [made_up(words="“Yes, my left knee has hurt for years.”")]),
-         (PatientVerdict("invented", 5, "Yes, my left knee has hurt for years"),)),
-        (reply(None, [made_up(3, "No, I don't take anything", METFORMIN)]),
-         (PatientVerdict("invented", 3, "No, I don’t take   anything", METFORMIN, "takes metformin"),)),
+        (
+            reply(None, [made_up(words="“Yes, my left knee has hurt for years.”")]),
+            (PatientVerdict("invented", 5, "Yes, my left knee has hurt for years"),),
+        ),
+        (
+            reply(None, [made_up(3, "No, I don't take anything", METFORMIN)]),
+            (PatientVerdict("invented", 3, "No, I don’t take   anything", METFORMIN, "takes metformin"),),
+        ),
         (reply(None, [made_up(contradicts="no such fact")]), (INVENTED,)),
         (reply(), ()),
     ],
-)  # fmt: skip
+)
 def test_verdicts_are_read_with_anything_around_them(text: str, verdicts: tuple[PatientVerdict, ...]) -> None:
     found = facts_in(text, FACTS, TALK)
     assert (found.things, found.dropped) == (verdicts, 0)

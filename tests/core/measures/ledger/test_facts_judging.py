@@ -14,9 +14,9 @@ from core.errors import AnamnesisError, UsageError
 from core.jobs.engine import Stop
 from core.jobs.judging import FactsWanted, JudgingOutcome, estimate, judge
 from core.jobs.run import Options
-from core.measures.failures import BesidePeople, beside_people
+from core.measures.failures import beside_people
+from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry
-from core.models.retry import RetryPolicy
 from core.models.settings import default_paths
 from core.store.database import Store
 from core.store.fold import fold
@@ -48,9 +48,11 @@ def talk(case: int, reply: str, verdict: str) -> Any:
     said = ("Hello?", "I am unwell.", QUESTION, reply, "**Final Diagnosis:** Gout")
     stream = [
         *(Utterance(turn=n, role="patient" if n % 2 else "doctor", text=text) for n, text in enumerate(said)),
-        Ended(reason="final_diagnosis", doctor_turns=2), answered(response="Gout"),
-        graded(verdict, extracted="Gout"), Finished(at=9.0),
-    ]  # fmt: skip
+        Ended(reason="final_diagnosis", doctor_turns=2),
+        answered(response="Gout"),
+        graded(verdict, extracted="Gout"),
+        Finished(at=9.0),
+    ]
     return a_trial(stream, trial_id=f"run/{case}", case_key=f"ours/{case}")
 
 
@@ -80,7 +82,7 @@ def strict(body: dict[str, Any]) -> str:
         "withheld": [{"fact": fact[1], "turn": turn, "question": QUESTION}],
         "invented": [{"turn": turn, "words": words, "contradicts": None} for words in ("my knee hurts", "rash")],
     }
-    return f"Here:\n{json.dumps(held)}"  # fmt: skip
+    return f"Here:\n{json.dumps(held)}"
 
 
 def registry() -> Registry:
@@ -172,13 +174,17 @@ def test_size_and_what_cannot_be_done(store: Store, tmp_path: Path) -> None:
 
 def test_people_who_reviewed_the_same_conversations_stand_beside_the_judge(store: Store) -> None:
     judged(store, strict)
-    said = [("run/1", "in_vignette", "no"), ("run/1", "complete_answers", "yes"), ("run/2", "in_vignette", "yes"),
-            ("run/3", "in_vignette", "no")]  # fmt: skip
+    said = [
+        ("run/1", "in_vignette", "no"),
+        ("run/1", "complete_answers", "yes"),
+        ("run/2", "in_vignette", "yes"),
+        ("run/3", "in_vignette", "no"),
+    ]
     with store.write() as connection:
         add_annotations(connection, [Annotation(f"talk:{t}", "Ada", question, v) for t, question, v in said])
     with store.read() as cursor:
         (one,) = judges(cursor)
     # on run/1 both see an invention, on run/2 neither; nobody judged run/3. Kappa of full agreement is 1.
     found = beside_people(store, one.judge)
-    assert found[0] == BesidePeople("in_vignette", 2, 2, 1, 0, 0, 1.0)
-    assert (found[1].question, found[1].n, found[1].same, found[1].judge_only) == ("complete_answers", 1, 0, 1)
+    assert found == {"invented": (1, 0, 0, 1), "withheld": (0, 1, 0, 0)}
+    assert found["invented"].kappa == 1

@@ -28,8 +28,10 @@ COUGH = Profile(
         Fact(key="smoking", value="smokes 20 cigarettes a day", lay="I smoke 20 cigarettes a day"),
     )
 )
-CASES = [a_case(n, profile=COUGH, vignette="A man with a cough and fever. He smokes.", answer="Pneumonia", synonyms=())
-         for n in (1, 2)]  # fmt: skip
+CASES = [
+    a_case(n, profile=COUGH, vignette="A man with a cough and fever. He smokes.", answer="Pneumonia", synonyms=())
+    for n in (1, 2)
+]
 ASKS = ("Do you have a fever?", "Yes, I have a fever.")
 SILENT = ("Is there anything else?", "No, doctor.")
 
@@ -49,12 +51,17 @@ def filled(tmp_path: Path) -> Store:
     for model in ("m1", "m2"):
         lines = [
             a_trial(
-                [*(Utterance(turn=n, role=t.role, text=t.text) for n, t in enumerate(TALKS[model, n_case])),
-                 Ended(reason="final_diagnosis", doctor_turns=2), Finished()],
-                trial_id=f"{model}/{n_case}", run_id=model, case_key=f"ours/{n_case}",
+                [
+                    *(Utterance(turn=n, role=t.role, text=t.text) for n, t in enumerate(TALKS[model, n_case])),
+                    Ended(reason="final_diagnosis", doctor_turns=2),
+                    Finished(),
+                ],
+                trial_id=f"{model}/{n_case}",
+                run_id=model,
+                case_key=f"ours/{n_case}",
             )
             for n_case in (1, 2)
-        ]  # fmt: skip
+        ]
         write_journal(store.journals, model, a_header(model, CASES, doctor=model), *lines)
     fold(store)
     return store
@@ -135,8 +142,11 @@ def test_processes_give_the_same_and_end(filled: Store) -> None:
 
 
 def test_a_process_that_dies_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(missing, "_start", lambda: missing.subprocess.Popen(
-        ["true"], stdin=missing.subprocess.PIPE, stdout=missing.subprocess.PIPE))  # fmt: skip
+    monkeypatch.setattr(
+        missing,
+        "_start",
+        lambda: missing.subprocess.Popen(["true"], stdin=missing.subprocess.PIPE, stdout=missing.subprocess.PIPE),
+    )
     with pytest.raises(AnamnesisError, match="broke off"):
         list(read_by(1, [Parcel(LEDGER, (Record("t", CASES[0], talk()),))]))
 
@@ -145,15 +155,17 @@ def test_figures_of_topics_are_those_of_the_ledgers(filled: Store) -> None:
     measure_missing(filled, LEDGER)
     with filled.read() as cursor:
         rows = topic_rows(topic_sums(cursor, LEDGER))
-    assert set(rows) == {"m1", "m2"}
-    for model, found in rows.items():
-        for row in found:
-            of = [[m.mark for m in one.marks if m.fact.told and m.fact.topic == row.topic] for one in ledgers(model)]
-            assert (row.cases, row.facts) == (len(of), sum(map(len, of)))
-            for mark in ("asked", "volunteered", "never_elicited"):
-                assert getattr(row, mark).value == sum(marks.count(mark) / len(marks) for marks in of) / len(of)
-    social = {model: {r.topic: r for r in found}["social history"] for model, found in rows.items()}
-    assert social["m1"].never_elicited.value == 1.0
+    assert {row["model"] for row in rows} == {"m1", "m2"}
+    assert {row["mark"] for row in rows} == {"asked", "volunteered", "never_elicited"}
+    for row in rows:
+        facts = [
+            [m for m in one.marks if m.fact.told and m.fact.topic == row["topic"]] for one in ledgers(row["model"])
+        ]
+        assert (row.n, row["n_facts"]) == (len(facts), sum(map(len, facts)))
+        shares = [sum(m.mark == row["mark"] for m in marks) / len(marks) for marks in facts]
+        assert row.estimate == sum(shares) / len(facts)
+    social = [row for row in rows if row["topic"] == "social history" and row["mark"] == "never_elicited"]
+    assert social[0].estimate == 1.0
 
 
 def test_figures_of_talks_count_what_is_left_out(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,8 +179,9 @@ def test_figures_of_talks_count_what_is_left_out(filled: Store, monkeypatch: pyt
     with filled.read() as cursor:
         rows = {row.model: row for row in talk_rows(talk_sums(cursor, LEDGER))}
     assert {m: (r.conversations, r.missing, r.with_leaked.value) for m, r in rows.items()} == {
-        "m1": (2, 0, 0.0), "m2": (2, 0, 0.0),
-    }  # fmt: skip
+        "m1": (2, 0, 0.0),
+        "m2": (2, 0, 0.0),
+    }
     assert {(r.judged, math.isnan(r.with_invented.value)) for r in rows.values()} == {(0, True)}, "nobody judged"
 
 
@@ -178,8 +191,10 @@ def test_the_evidence_of_a_mark_is_the_facts_and_where_they_were_told() -> None:
     # of a cough, a fever and smoking the cough was told to the greeting and the fever when asked for
     assert found["coverage"].value == pytest.approx(2 / 3)
     marks = {name: one for name, one in found.items() if ": " in name and one.value}
-    assert {name.partition(": ")[0]: sum(one.value for n, one in marks.items() if n.split(":")[0] == name.split(":")[0])
-            for name in marks} == {"asked": 2, "never_elicited": 1}  # fmt: skip
+    assert {
+        name.partition(": ")[0]: sum(one.value for n, one in marks.items() if n.split(":")[0] == name.split(":")[0])
+        for name in marks
+    } == {"asked": 2, "never_elicited": 1}
     (never,) = [one for name, one in marks.items() if name.startswith("never_elicited")]
     assert [(e.turn, "smokes" in e.words) for e in never.evidence] == [(None, True)]
     assert {e.turn for name, one in marks.items() if name.startswith("asked") for e in one.evidence} == {1, 3}

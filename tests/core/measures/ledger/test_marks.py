@@ -13,9 +13,13 @@ VIGNETTE = (
     "She takes metformin. Her father had a stroke. Temperature is 38.4 °C. The lungs are clear."
 )
 CASE = Case(
-    case_key="t/1", dataset="t", specialty="Cardiology", answer="Pericarditis", synonyms=("heart sac inflammation",),
+    case_key="t/1",
+    dataset="t",
+    specialty="Cardiology",
+    answer="Pericarditis",
+    synonyms=("heart sac inflammation",),
     vignette=VIGNETTE,
-)  # fmt: skip
+)
 GREETING = "What symptoms bring you in?"
 
 
@@ -47,9 +51,13 @@ def test_a_fact_that_nobody_told_was_never_elicited() -> None:
 
 @pytest.mark.parametrize(
     ("question", "asked"),
-    [("Do you take metformin?", 2), ("Do you take any medicines?", 2), ("Is there anything else?", None),
-     ("Do you have a cough?", None)],
-)  # fmt: skip
+    [
+        ("Do you take metformin?", 2),
+        ("Do you take any medicines?", 2),
+        ("Is there anything else?", None),
+        ("Do you have a cough?", None),
+    ],
+)
 def test_a_fact_that_never_came_up_names_the_question_that_asked_for_just_it(question: str, asked: int | None) -> None:
     fact = of("takes-metformin", GREETING, "My chest hurts.", question, "I don't know.", question, "No idea.")
 
@@ -75,18 +83,28 @@ def test_a_denied_symptom_that_is_affirmed_is_not_told() -> None:
 
 def test_what_was_not_known_at_first_may_be_told_later() -> None:
     fact = of(
-        "takes-metformin", GREETING, "My chest hurts.", "Do you take any medicines?", "I'm not sure.",
-        "No tablets at all?", "Oh, I take metformin.",
-    )  # fmt: skip
+        "takes-metformin",
+        GREETING,
+        "My chest hurts.",
+        "Do you take any medicines?",
+        "I'm not sure.",
+        "No tablets at all?",
+        "Oh, I take metformin.",
+    )
 
     assert (fact.mark, fact.turn, fact.question_turn) == ("asked", 5, 4)
 
 
 @pytest.mark.parametrize(
     ("reply", "agrees"),
-    [("For three weeks.", True), ("About 20 days.", True), ("A few weeks.", True), ("Six months.", False),
-     ("Since yesterday.", False)],
-)  # fmt: skip
+    [
+        ("For three weeks.", True),
+        ("About 20 days.", True),
+        ("A few weeks.", True),
+        ("Six months.", False),
+        ("Since yesterday.", False),
+    ],
+)
 def test_durations_are_compared_as_values(reply: str, agrees: bool) -> None:
     told = marked(GREETING, "My chest hurts.", "How long have you had the pain?", reply)
 

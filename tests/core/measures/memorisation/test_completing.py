@@ -14,9 +14,9 @@ from core import paths
 from core.case import Case
 from core.errors import ProviderError
 from core.jobs.completing import Asked, Options, complete_cases
-from core.measures.memorisation import completing_pack, halves, model_rows, variant_of, with_and_without
+from core.measures.memorisation import completing_pack, halves, histogram_of, model_rows, variant_of, with_and_without
+from core.models.failures import RetryPolicy
 from core.models.registry import load_registry
-from core.models.retry import RetryPolicy
 from core.store.database import Store
 from core.store.queries.accuracy import CaseScore
 from core.store.queries.cases import StoredCompletion, completions
@@ -67,8 +67,9 @@ def test_a_recalled_half_is_flagged_and_another_is_not(store: Store) -> None:
     assert found["t/known"].similarity == 1.0
     assert found["t/new"].similarity is not None
     assert found["t/new"].similarity < 0.5
-    (row,) = model_rows(found[key] for key in ("t/known", "t/new"))
-    assert (row.n, row.flagged, row.failed, sum(row.counts), row.counts[-1]) == (2, 1, 0, 2, 1)
+    here = [found[key] for key in ("t/known", "t/new")]
+    (row,), counts = model_rows(here), histogram_of(here)
+    assert (row["n"], row["flagged"], row["failed"], sum(counts), counts[-1]) == (2, 1, 0, 2, 1)
     assert len(bodies) == 2
     for body in bodies:
         text = body["messages"][-1]["content"]
@@ -89,7 +90,7 @@ def test_asking_word_for_word_is_another_variant_and_stands_apart(store: Store) 
     assert not [words for words in ("word for word", "recall", "original") if words in usual]
     with store.read() as cursor:
         found = completions(cursor)
-    rows = {variant_of(row.prompt_hash): row for row in model_rows(found)}
+    rows = {row["variant"]: row for row in model_rows(found)}
     assert {variant: row.n for variant, row in rows.items()} == {"continue": 2, "recall": 2}
     assert variant_of("0123") == "prompt 0123"
 
@@ -156,7 +157,7 @@ def test_an_empty_reply_is_a_failure_and_no_low_similarity(store: Store) -> None
         outcome = ask(provider.base_url, store)
     assert (outcome.completed, outcome.failed) == (0, 2)
     (row,) = model_rows(stored(store).values())
-    assert (row.n, row.failed, row.flagged) == (0, 2, 0)
+    assert (row["n"], row["failed"], row["flagged"]) == (0, 2, 0)
 
 
 def test_a_refused_key_ends_it_at_once_with_its_sentence(store: Store) -> None:
@@ -182,11 +183,11 @@ def test_accuracy_without_flagged_cases_by_hand() -> None:
     scores = [CaseScore("m", "vignette", "mcq", key, None, None, n, 2, {}) for key, n in right.items()]
     capped = [CaseScore("m · cap 4", "vignette", "mcq", "2", None, None, 2, 2, {})]
     row, other = with_and_without(found, [*scores, *capped])
-    assert (other.condition, other.n, other.accuracy) == ("m · cap 4", 1, 1.0)
-    assert row.condition == "m"
+    assert (other["model"], other.n, other.estimate) == ("m · cap 4", 1, 1.0)
+    assert row["model"] == "m"
     # 5 failed and 6 was never asked: of 1–4 the mean is 2.5/4, and without the flagged 1 and 3 it is 0.5/2
-    assert (row.n, row.accuracy) == (4, pytest.approx(0.625))
-    assert (row.n_without, row.without) == (2, pytest.approx(0.25))
+    assert (row.n, row.estimate) == (4, pytest.approx(0.625))
+    assert (row["n_without"], row["without"]) == (2, pytest.approx(0.25))
 
 
 def test_the_prompt_pack_is_hashed_so_that_another_prompt_asks_anew() -> None:

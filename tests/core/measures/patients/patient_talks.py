@@ -45,9 +45,12 @@ def stored(path: Path, persona: str = "") -> Store:
                 lines.append(
                     a_trial(
                         [*events, Ended(reason="final_diagnosis", doctor_turns=len(exchanges)), Finished()],
-                        trial_id=f"{model}/{case}/{trial}", run_id=model, case_key=f"ours/{case}", trial=trial,
+                        trial_id=f"{model}/{case}/{trial}",
+                        run_id=model,
+                        case_key=f"ours/{case}",
+                        trial=trial,
                     )
-                )  # fmt: skip
+                )
         settings = {"persona": persona} if model == "m2" and persona else {}
         write_journal(store.journals, model, a_header(model, CASES, doctor=model, settings=settings), *lines)
     fold(store)

@@ -23,8 +23,11 @@ def answer(*terms: tuple[Any, str]) -> str:
 
 def test_only_replies_are_numbered_and_the_diagnosis_is_not_shown() -> None:
     assert shown(TALK) == [
-        (None, "Doctor", OPENING[0]), (1, "Patient", OPENING[1]), (None, "Doctor", LATIN[0]), (3, "Patient", LATIN[1]),
-    ]  # fmt: skip
+        (None, "Doctor", OPENING[0]),
+        (1, "Patient", OPENING[1]),
+        (None, "Doctor", LATIN[0]),
+        (3, "Patient", LATIN[1]),
+    ]
     prompt = terms_pack().render("judge", dialogue=shown(TALK))
     assert f"[3] Patient: {LATIN[1]}\n" in prompt
     assert f"\nDoctor: {LATIN[0]}\n" in prompt

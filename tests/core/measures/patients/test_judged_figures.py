@@ -10,7 +10,7 @@ import pytest
 
 from core.journal import RowLine
 from core.measures.missing import measure_missing
-from core.measures.patients.figures import judge_against_rule
+from core.measures.patients.rates import judge_against_rule
 from core.measures.patients.rules import PATIENT_MARKS
 from core.store.database import Store
 from core.store.fold import keep_lines
@@ -42,24 +42,23 @@ def store(tmp_path: Path) -> Store:
 def test_by_hand(store: Store) -> None:
     measure_missing(store, PATIENT_MARKS, processes=0)
     (row,) = judge_against_rule(store)
-    assert (row.model, row.prompt_hash, row.n, row.cases, row.dropped, row.failed, row.unmarked) == (
-        "m", "p", 4, 2, 8, 0, 0,
-    )  # fmt: skip
-    assert (row.both, row.judge_only, row.rule_only, row.neither) == (1, 1, 0, 2)
-    assert (row.judge, row.rule, row.agreement) == (0.5, 0.25, 0.75)
+    assert row.label == {"judge": "m", "prompts": "p", "n": 4, "cases": 2}
+    assert (row["dropped"], row.excluded) == (8, {"failed": 0, "unmarked": 0})
+    assert tuple(row[who] for who in ("both", "judge_only", "rule_only", "neither")) == (1, 1, 0, 2)
+    assert (row.estimate, row["rule_share"], row["agreement"]) == (0.5, 0.25, 0.75)
     # by chance: 0.5 × 0.25 + 0.5 × 0.75 = 0.5, so (0.75 − 0.5) / (1 − 0.5)
-    assert row.kappa == pytest.approx(0.5)
+    assert row["kappa"] == pytest.approx(0.5)
     # cases drawn: the first alone has 2 of 3, the second alone 0 of 1
-    assert (row.judge_interval.low, row.judge_interval.high) == pytest.approx((0, 2 / 3))
-    assert (row.rule_interval.low, row.rule_interval.high) == pytest.approx((0, 1 / 3))
+    assert (row.low, row.high) == pytest.approx((0, 2 / 3))
+    assert (row["rule_low"], row["rule_high"]) == pytest.approx((0, 1 / 3))
 
 
 def test_one_conversation_a_case_has_wilsons_interval(store: Store) -> None:
     measure_missing(store, PATIENT_MARKS, processes=0)
     (row,) = judge_against_rule(store, Selection(trials=["m1/1/0", "m1/2/0"]))
-    assert (row.n, row.judge, row.kappa) == (2, 0.5, 1.0)
+    assert (row["n"], row.estimate, row["kappa"]) == (2, 0.5, 1.0)
     # z = 1.96: middle 0.5, half 1.96 / 5.8415 × √(0.5 + 0.9604) = 0.4055
-    assert (row.judge_interval.low, row.judge_interval.high) == pytest.approx((0.0945, 0.9055), abs=1e-4)
+    assert (row.low, row.high) == pytest.approx((0.0945, 0.9055), abs=1e-4)
 
 
 def test_failures_and_unmarked_conversations_count_nowhere(store: Store) -> None:
@@ -68,12 +67,12 @@ def test_failures_and_unmarked_conversations_count_nowhere(store: Store) -> None
         connection.execute("DELETE FROM patient_judgements WHERE trial_id = 'm2/1/0'")
     keep(store, [judgement("m2/1/0", None)])
     (row,) = judge_against_rule(store)
-    assert (row.n, row.failed, row.unmarked) == (2, 1, 1)
-    assert (row.both, row.judge_only, row.rule_only, row.neither) == (1, 0, 0, 1)
+    assert (row["n"], row.excluded) == (2, {"failed": 1, "unmarked": 1})
+    assert tuple(row[who] for who in ("both", "judge_only", "rule_only", "neither")) == (1, 0, 0, 1)
 
 
 def test_nothing_judged_and_nothing_that_counts(store: Store) -> None:
     assert judge_against_rule(store, Selection(trials=["none"])) == []
     (row,) = judge_against_rule(store)  # no conversation is marked
-    assert (row.n, row.unmarked) == (0, 4)
-    assert all(math.isnan(one) for one in (row.judge, row.rule, row.kappa, row.agreement))
+    assert (row["n"], row.excluded["unmarked"]) == (0, 4)
+    assert all(math.isnan(row[name]) for name in ("judge_share", "rule_share", "kappa", "agreement"))

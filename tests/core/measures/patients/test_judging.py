@@ -15,8 +15,8 @@ from core.jobs.engine import Progress, Stop
 from core.jobs.judges import terms_pack
 from core.jobs.judging import JudgingOutcome, TermsWanted, estimate, judge
 from core.jobs.run import Options
+from core.models.failures import RetryPolicy
 from core.models.registry import Registry, load_registry
-from core.models.retry import RetryPolicy
 from core.models.settings import default_paths
 from core.store.database import Store
 from core.store.queries.patients import JudgedTerm, Judgement, judgements

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from core.errors import UsageError
+from core.measures.base import Row
 from core.measures.missing import Measured, count_missing, measure_missing
-from core.measures.patients.figures import PatientRate, hit_sample, patient_hits, patient_rates, trial_marks
+from core.measures.patients.rates import hit_sample, patient_hits, patient_rates, trial_marks
 from core.measures.patients.rules import PATIENT_MARKS, PatientMarks
-from core.stats.proportions import wilson
+from core.stats.intervals import wilson
 from core.store.database import Store
 from core.store.queries.patients import KINDS, Kind, hits, offer
 from core.store.selection import Selection
@@ -23,9 +24,8 @@ def store(tmp_path: Path) -> Store:
     return stored(tmp_path / "results.duckdb", persona="terse")
 
 
-def rates(store: Store, kind: Kind, **chosen: str) -> dict[str, PatientRate]:
-    found = patient_rates(store, "doctor", Selection(), [kind])
-    return {row.group: row for row in found if all(getattr(row, name) == value for name, value in chosen.items())}
+def rates(store: Store, kind: Kind) -> dict[str, Row]:
+    return {row["doctor"]: row for row in patient_rates(store, "doctor", Selection(), [kind])}
 
 
 def test_everything_is_marked_once_and_told(store: Store) -> None:
@@ -64,28 +64,31 @@ def test_rates_are_shares_of_conversations_and_hits_of_replies(store: Store) -> 
     measure_missing(store, PATIENT_MARKS)
     # m1: three conversations with 3 + 2 + 4 replies, one of them with two terms
     terms = rates(store, "medical_term")["m1"]
-    assert (terms.n, terms.n_hit, terms.cases, terms.hits, terms.replies) == (3, 1, 2, 2, 9)
-    assert terms.rate == pytest.approx(1 / 3)
-    assert terms.per_100 == pytest.approx(100 * 2 / 9)
-    assert terms.interval.low <= terms.rate <= terms.interval.high
+    assert tuple(terms[name] for name in ("n", "with_hit", "cases", "hits", "replies")) == (3, 1, 2, 2, 9)
+    assert terms["rate"] == pytest.approx(1 / 3)
+    assert terms["per_100"] == pytest.approx(100 * 2 / 9)
+    assert terms["ci_low"] <= terms["rate"] <= terms["ci_high"]
     # m2: one conversation, two of three replies speak of the vignette
     text = rates(store, "mentions_text")["m2"]
-    assert (text.n, text.n_hit, text.hits, text.replies) == (1, 1, 2, 3)
-    assert text.interval == pytest.approx(wilson(1, 1))
+    assert tuple(text[name] for name in ("n", "with_hit", "hits", "replies")) == (1, 1, 2, 3)
+    assert (text.low, text.high) == pytest.approx(wilson(1, 1))
 
 
 def test_no_hit_at_all_is_no_certainty(store: Store) -> None:
     measure_missing(store, PATIENT_MARKS)
     leaks = rates(store, "leak")["m1"]
-    assert leaks.rate == 0
-    assert leaks.interval.low == 0
-    assert leaks.interval.high == pytest.approx(wilson(0, 2).high)
+    assert leaks.estimate == 0
+    assert leaks.low == 0
+    assert leaks.high == pytest.approx(wilson(0, 2).high)
 
 
 def test_plain_patients_and_personas_are_apart(store: Store) -> None:
     measure_missing(store, PATIENT_MARKS)
     found = patient_rates(store, "patient", kinds=["mentions_text"])
-    assert {(row.group, row.persona): row.n for row in found} == {("openai/p", ""): 3, ("openai/p", "terse"): 1}
+    assert {(row["patient"], row["persona"]): row["n"] for row in found} == {
+        ("openai/p", "plain"): 3,
+        ("openai/p", "terse"): 1,
+    }
 
 
 def test_every_kind_is_a_score_with_its_hits_as_evidence(store: Store) -> None:
@@ -97,8 +100,9 @@ def test_every_kind_is_a_score_with_its_hits_as_evidence(store: Store) -> None:
     assert (kept["replies"], kept["leak"]) == ((3, []), (0, []))
     number, terms = kept["medical_term"]
     assert (number, [(one["turn"], one["words"], one["start"]) for one in terms]) == (
-        2, [(5, "papules", len("I have a few ")), (5, "pruritus", len("I have a few papules and "))],
-    )  # fmt: skip
+        2,
+        [(5, "papules", len("I have a few ")), (5, "pruritus", len("I have a few papules and "))],
+    )
     assert all(one["detail"] for one in terms), "the plain words"
 
 

@@ -52,9 +52,13 @@ def test_what_others_said_or_gave_is_an_answer(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["I'm sorry, but I can't provide that information.", "I cannot help with that.", "As an AI, I have no family.",
-     "I'd rather not discuss that."],
-)  # fmt: skip
+    [
+        "I'm sorry, but I can't provide that information.",
+        "I cannot help with that.",
+        "As an AI, I have no family.",
+        "I'd rather not discuss that.",
+    ],
+)
 def test_refusing(text: str) -> None:
     assert kinds(text) == ["refusal"]
 
@@ -85,9 +89,14 @@ def test_playing_the_doctor(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["Do you think it is serious?", "When do you have an opening?", "You should ask my mother.",
-     "I have not been diagnosed with anything.", "You may have to speak up."],
-)  # fmt: skip
+    [
+        "Do you think it is serious?",
+        "When do you have an opening?",
+        "You should ask my mother.",
+        "I have not been diagnosed with anything.",
+        "You may have to speak up.",
+    ],
+)
 def test_what_a_patient_may_ask_and_say(text: str) -> None:
     assert kinds(text) == []
 

@@ -8,9 +8,12 @@ from tests.core.measures.patients.patient_talks import OPENING, dialogue
 from tests.core.store.builders import a_case
 
 LUPUS = a_case(
-    vignette="A woman has a rash and sore joints.", answer="Systemic lupus erythematosus", synonyms=("SLE", "Lupus"),
-    supertypes=("Connective tissue disease",), profile=None,
-)  # fmt: skip
+    vignette="A woman has a rash and sore joints.",
+    answer="Systemic lupus erythematosus",
+    synonyms=("SLE", "Lupus"),
+    supertypes=("Connective tissue disease",),
+    profile=None,
+)
 
 
 def leaks(*exchanges: tuple[str, str]) -> list[tuple[int, str, str]]:

@@ -58,6 +58,9 @@ def test_the_projects_own_lexicon_is_large_and_leaves_everyday_words_out() -> No
     everyday = "I have diabetes, asthma, eczema, nausea, a headache, a fever and my abdomen hurts; I take steroids."
     assert not lexicon().named_in(everyday)
     assert lexicon().named_in("I had dyspnoea and haemoptysis with maculopapular lesions.") == {
-        "dyspnea", "hemoptysis", "maculopapular", "lesion",
-    }  # fmt: skip
+        "dyspnea",
+        "hemoptysis",
+        "maculopapular",
+        "lesion",
+    }
     assert plain_words()["dyspnea"] == "shortness of breath"

@@ -17,9 +17,18 @@ from core.measures.reproduce.tables import interval_misprint
 
 def a_cell(**changes: Any) -> Cell:
     given: dict[str, Any] = {
-        "table": 1, "quantity": "mean", "model": "gpt_4", "question_type": "mcq", "format": "vignette",
-        "specialty": None, "dataset": None, "arm_a": None, "arm_b": None, "published": 0.82, "printed": "0.820",
-    }  # fmt: skip
+        "table": 1,
+        "quantity": "mean",
+        "model": "gpt_4",
+        "question_type": "mcq",
+        "format": "vignette",
+        "specialty": None,
+        "dataset": None,
+        "arm_a": None,
+        "arm_b": None,
+        "published": 0.82,
+        "printed": "0.820",
+    }
     return Cell(**{**given, **changes})
 
 
@@ -59,16 +68,41 @@ def test_it_succeeds_where_something_matches_and_nothing_differs(values: list[fl
 def test_every_printed_figure_is_read() -> None:
     figures, tests = published.accuracy_figures(), published.published_tests()
     assert Counter(f.table for f in figures) == {
-        1: 16, 4: 16, 6: 192, 8: 192, 10: 48, 12: 48, 14: 48, 16: 48, 19: 16, 22: 16
-    }  # fmt: skip
+        1: 16,
+        4: 16,
+        6: 192,
+        8: 192,
+        10: 48,
+        12: 48,
+        14: 48,
+        16: 48,
+        19: 16,
+        22: 16,
+    }
     assert Counter(t.table for t in tests) == {
-        2: 24, 3: 16, 5: 24, 7: 288, 9: 288, 11: 72, 13: 72, 15: 72, 17: 72, 18: 12, 20: 24, 21: 8, 23: 12
-    }  # fmt: skip
+        2: 24,
+        3: 16,
+        5: 24,
+        7: 288,
+        9: 288,
+        11: 72,
+        13: 72,
+        15: 72,
+        17: 72,
+        18: 12,
+        20: 24,
+        21: 8,
+        23: 12,
+    }
     assert {f.specialty_name for f in figures if f.specialty} == set(SPECIALTIES)
     first = figures[0]
     assert (first.model, first.format, first.mean, first.ci_low, first.ci_high) == (
-        "gpt_4", "vignette", 0.82, 0.804, 0.837
-    )  # fmt: skip
+        "gpt_4",
+        "vignette",
+        0.82,
+        0.804,
+        0.837,
+    )
     assert all(f.specialty is None and f.dataset is None for f in figures if f.scope == "overall")
 
 
@@ -87,12 +121,8 @@ def test_the_leaderboard_and_the_inferred_labels_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "rows"),
-    [
-        ("craftmd_expert", 32), ("craftmd_intext", 81), ("consultation", 166),
-        ("automedic", 74),
-    ],
-)  # fmt: skip
+    ("name", "rows"), [("craftmd_expert", 32), ("craftmd_intext", 81), ("consultation", 166), ("automedic", 74)]
+)
 def test_the_other_files_are_read_as_they_stand(name: str, rows: int) -> None:
     assert len(published.rows(name)) == rows
 

@@ -31,10 +31,11 @@ def cells(release: dict[str, ModelScores]) -> list[Cell]:
 def value(cells: list[Cell], test: PublishedTest, quantity: str) -> Cell:
     place = (test.table, test.model, test.question_type, test.specialty, test.dataset, test.arm_a, test.arm_b)
     return next(
-        c for c in cells
+        c
+        for c in cells
         if c.quantity == quantity
         and place == (c.table, c.model, c.question_type, c.specialty, c.dataset, c.arm_a, c.arm_b)
-    )  # fmt: skip
+    )
 
 
 def test_table_3_compares_question_types_and_the_others_formats(release: dict[str, ModelScores]) -> None:
@@ -47,7 +48,7 @@ def test_table_3_compares_question_types_and_the_others_formats(release: dict[st
 
 def test_a_p_value_is_the_papers_loop_on_the_cases_of_its_row(
     release: dict[str, ModelScores], cells: list[Cell]
-) -> None:  # fmt: skip
+) -> None:
     model = release["llama_2_7b"]
     test = next(t for t in rows(13) if t.model == "llama_2_7b" and t.dataset == "derm_private")
     chosen = [
@@ -61,7 +62,7 @@ def test_a_p_value_is_the_papers_loop_on_the_cases_of_its_row(
 @pytest.mark.parametrize(
     ("table", "question_type", "size"),
     [(2, "mcq", 24), (3, None, 16), (7, "mcq", 288), (20, "mcq", 12), (20, "frq", 12), (21, "frq", 4), (23, "mcq", 12)],
-)  # fmt: skip
+)
 def test_families_are_tables_or_the_part_of_one_question_type(table: int, question_type: str, size: int) -> None:
     family = family_of(rows(table, question_type)[0])
     assert len(family) == size

@@ -31,11 +31,14 @@ def test_a_score_is_the_mean_of_the_trials_that_are_not_missing(store: Store, tm
         "case_9": [RIGHT, RIGHT, WRONG, WRONG, WRONG],
         "case_3": [RIGHT, None, WRONG, WRONG, WRONG],  # a missing trial
         "case_5": [  # a list, a null, no evaluation: missing as well
-            {**RIGHT, "vignette_mcq": ["Gout", 0.01]}, {**WRONG, "vignette_mcq": None}, RIGHT, WRONG,
+            {**RIGHT, "vignette_mcq": ["Gout", 0.01]},
+            {**WRONG, "vignette_mcq": None},
+            RIGHT,
+            WRONG,
             {**WRONG, "evaluation_vignette_frq": -1},
         ],
         "case_7": [{**RIGHT, "vignette_mcq": None, "evaluation_vignette_frq": -1}] * 5,  # none is left
-    }  # fmt: skip
+    }
     folder = write_release(tmp_path / "release", [case_row(case_id) for case_id in trials], trials)
 
     scores = scores_of(store, folder)

@@ -1,0 +1,299 @@
+"""Applications as models: a function, a command and an endpoint are given the messages so far and reply with text."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from core.errors import ProviderError, UsageError
+from core.models.base import CONVERSATION, message
+from core.models.failures import RetryPolicy
+from core.models.prices import source
+from core.models.registry import Registry, load_registry
+from core.models.settings import SHIPPED
+from tests.support.talking import HELLO, ask, hear
+
+QUICK = RetryPolicy(attempts=3, base_s=0.001, cap_s=0.002, max_wait_s=0.2)
+TOY = """
+import asyncio, time
+seen = []
+
+def reply(messages):
+    seen.append(messages)
+    return f"I heard {len(messages)} messages, last: {messages[-1]['content']}"
+
+async def later(messages, thread):
+    await asyncio.sleep(0)
+    return {"reply": f"thread {thread}", "usage": {"prompt_tokens": 5, "completion_tokens": 3}, "cost_usd": 0.25,
+            "reasoning": "Which thread is it?"}
+
+class Doctor:
+    async def __call__(self, messages):
+        return "an object that is called"
+
+doctor = Doctor()
+def broken(messages): raise ValueError("no such patient, key sk-live-0123456789")
+def leaves(messages): raise SystemExit(3)
+def silent(messages): return "  "
+def number(messages): return 7
+def slow(messages): time.sleep(5); return "late"
+constant = 1
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def toy(folder: Path) -> str:
+    """A module of a name of its own, since modules are loaded once."""
+    name = f"toy_{folder.name.replace('-', '_')}"
+    (folder / f"{name}.py").write_text(TOY)
+    return name
+
+
+def opened(**more: Any) -> Registry:
+    return load_registry([SHIPPED], retry=QUICK, programs=True, **more)
+
+
+def own(folder: Path, text: str) -> Registry:
+    (folder / "own.toml").write_text(text)
+    return load_registry([SHIPPED, folder / "own.toml"], retry=QUICK)
+
+
+def script(folder: Path, text: str) -> str:
+    path = folder / "doctor.sh"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return f"exec:./{path.name}"
+
+
+async def test_a_function_is_given_the_messages_and_its_text_is_the_reply(toy: str) -> None:
+    done = await ask(opened().open(f"python:{toy}:reply"))
+    assert done.text == "I heard 2 messages, last: How are you?"
+    assert (done.model, done.usage.estimated, done.cost_usd) == (f"python/{toy}:reply", True, None)
+    assert done.request["messages"] == HELLO
+    assert source(opened().spec(done.model)) is None, "what it asks others for is known to nobody here"
+
+
+async def test_a_function_may_be_async_and_tell_what_it_took(toy: str) -> None:
+    done = await ask(opened().open(f"python:{toy}:later"))
+    assert done.text.startswith("thread ")
+    assert (done.usage.prompt_tokens, done.usage.completion_tokens, done.usage.estimated) == (5, 3, False)
+    assert (done.cost_usd, done.reasoning) == (0.25, "Which thread is it?")
+    assert (await ask(opened().open(f"python:{toy}:doctor"))).text == "an object that is called"
+
+
+async def test_a_thread_is_the_same_through_a_conversation_and_no_other(toy: str) -> None:
+    model = opened().open(f"python:{toy}:later")
+
+    async def thread(conversation: str, *said: str) -> str:
+        CONVERSATION.set(conversation)
+        turns = [message("assistant" if n % 2 else "user", text) for n, text in enumerate(said)]
+        return (await ask(model, [message("system", "You are a doctor."), *turns])).text
+
+    first = await thread("run/1", "It hurts.")
+    assert await thread("run/1", "It hurts.", "Where?", "Here.") == first
+    assert await thread("run/2", "It hurts.") != first, "the same words in another trial"
+    assert await thread("run/1", "A man of 40 …") != first, "what is asked beside the conversation"
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "words"),
+    [
+        ("broken", "server", "it raised ValueError: no such patient"),
+        ("leaves", "server", "it raised SystemExit"),
+        ("silent", "empty", "no text"),
+        ("number", "malformed", "it answered with int"),
+    ],
+)
+async def test_a_function_that_fails_is_a_providers_failure_in_one_sentence(
+    toy: str, function: str, kind: str, words: str
+) -> None:
+    with pytest.raises(ProviderError) as caught:
+        await hear(opened().open(f"python:{toy}:{function}"))
+    assert caught.value.kind == kind
+    assert words in str(caught.value)
+    assert "0123456789" not in str(caught.value)
+
+
+async def test_a_function_that_takes_too_long_is_given_up(folder: Path, toy: str) -> None:
+    registry = own(folder, f'[models."python/t"]\nmodel_id = "{toy}:slow"\ntimeouts = {{ call_s = 0.1 }}\n')
+    began = time.monotonic()
+    with pytest.raises(ProviderError, match=r"within 0\.1 seconds") as caught:
+        await hear(registry.open("python/t"))
+    assert (caught.value.kind, caught.value.attempts) == ("timeout", 1)
+    assert time.monotonic() - began < 3
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("no_such_module_here:reply", "There is no module no_such_module_here in"),
+        ("TOY:nothing", "has no function nothing"),
+        ("TOY:constant", "has no function constant"),
+        ("TOY", "write MODULE:FUNCTION"),
+        ("needs_more:reply", "it needs a_package_nobody_has"),
+        ("misspelt:reply", "cannot be loaded (SyntaxError"),
+    ],
+)
+def test_what_cannot_be_loaded_is_said_before_anything_starts(folder: Path, toy: str, name: str, words: str) -> None:
+    (folder / "needs_more.py").write_text("import a_package_nobody_has\n")
+    (folder / "misspelt.py").write_text("def reply(\n")
+    with pytest.raises(UsageError) as caught:
+        opened().open(f"python:{name.replace('TOY', toy)}")
+    assert words in str(caught.value)
+
+
+async def test_a_module_is_loaded_from_the_folder_of_its_entry(
+    tmp_path: Path, toy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / f"{toy}_there.py").write_text("def reply(messages): return 'from there'")
+    registry = own(tmp_path, f'[models."python/t"]\nmodel_id = "{toy}_there:reply"\nfolder = "{elsewhere}"\n')
+    assert (await ask(registry.open("t"))).text == "from there"
+
+
+async def test_a_command_reads_json_and_prints_its_reply(folder: Path) -> None:
+    name = script(folder, "cat > asked.json; echo '  What brings you in?  '")
+    done = await ask(opened().open(name))
+    assert (done.text, done.model, done.usage.estimated) == ("What brings you in?", "command/./doctor.sh", True)
+    asked = json.loads((folder / "asked.json").read_text())
+    assert asked == {"thread": asked["thread"], "message": "How are you?", "messages": HELLO}
+    told = script(folder, """cat > /dev/null; echo '{"reply": "Hm.", "cost_usd": 1}'""")
+    done = await ask(opened().open(told))
+    assert (done.text, done.cost_usd) == ("Hm.", 1.0)
+
+
+async def test_a_command_runs_in_its_folder_with_its_own_arguments(folder: Path) -> None:
+    there = folder / "there"
+    there.mkdir()
+    (there / "word").write_text("ginger")
+    registry = own(
+        folder, f'[models."command/c"]\ncommand = ["sh", "-c", "cat word; echo $0", "x y"]\nfolder = "{there}"'
+    )
+    assert (await ask(registry.open("command/c"))).text == "gingerx y"
+
+
+async def test_a_command_that_fails_says_its_last_line(folder: Path) -> None:
+    with pytest.raises(ProviderError, match=r"ended with status 3 \(out of tea\)") as caught:
+        await hear(opened().open(script(folder, "echo working >&2; echo out of tea >&2; exit 3")))
+    assert (caught.value.kind, caught.value.attempts) == ("server", 1)
+    with pytest.raises(UsageError, match="no program that can be run"):
+        opened().open("exec:./gone.sh")
+    with pytest.raises(UsageError, match="never closed"):
+        opened().open("exec:./doctor.sh 'x")
+
+
+async def test_a_command_that_hangs_is_killed_with_what_it_started(folder: Path) -> None:
+    script(folder, "sleep 300 & echo $! > child; wait")
+    registry = own(folder, '[models."command/c"]\ncommand = ["./doctor.sh"]\ntimeouts = { call_s = 0.6 }\n')
+    with pytest.raises(ProviderError, match=r"within 0\.6 seconds"):
+        await hear(registry.open("command/c"))
+    child = int((folder / "child").read_text())
+    for _ in range(100):
+        if not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text().split()[2]:
+            break
+        await asyncio.sleep(0.02)
+    else:
+        pytest.fail("the child of the command is still there")
+
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@asynccontextmanager
+async def endpoint(handler: Handler) -> AsyncIterator[str]:
+    app = web.Application()
+    app.router.add_post("/chat", handler)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/chat"
+    finally:
+        await runner.cleanup()
+
+
+async def test_an_endpoint_is_posted_each_message_with_its_thread(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    async def chat(request: web.Request) -> web.Response:
+        asked.append({**(await request.json()), "key": request.headers.get("Authorization")})
+        return web.json_response({"reply": "Since when?", "usage": {"prompt_tokens": 9, "completion_tokens": 2}})
+
+    monkeypatch.setenv("CLINIC_KEY", "sk-clinic-1")
+    async with endpoint(chat) as url:
+        done = await ask(load_registry([SHIPPED]).open(url))
+        registry = own(folder, f'[models."http/clinic"]\nbase_url = "{url}"\napi_key_env = "CLINIC_KEY"\n')
+        await ask(registry.open("clinic"))
+    assert (done.text, done.model, done.usage.prompt_tokens, done.cost_usd) == ("Since when?", f"http/{url}", 9, None)
+    assert asked[0] == {"thread": asked[0]["thread"], "message": "How are you?", "messages": HELLO, "key": None}
+    assert asked[1]["key"] == "Bearer sk-clinic-1"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "words", "times"),
+    [
+        (503, "busy", "server", "HTTP 503 (busy)", 3),
+        (429, "slow down", "rate_limit", "HTTP 429", 3),
+        (401, "key sk-hush-0123456789", "auth", "check the key", 1),
+        (404, "gone", "bad_request", "HTTP 404 (gone)", 1),
+        (200, "plain words", "malformed", "instead of JSON", 1),
+        (200, '{"answer": "x"}', "malformed", "no text", 1),
+    ],
+)
+async def test_an_endpoint_that_fails_is_a_providers_failure(
+    status: int, body: str, kind: str, words: str, times: int
+) -> None:
+    requests = []
+
+    async def chat(request: web.Request) -> web.Response:
+        requests.append(request)
+        return web.Response(status=status, text=body)
+
+    async with endpoint(chat) as url:
+        with pytest.raises(ProviderError) as caught:
+            await hear(opened().open(url))
+    assert (caught.value.kind, len(requests)) == (kind, times)
+    assert words in str(caught.value)
+    assert "hush" not in str(caught.value)
+
+
+async def test_an_endpoint_that_is_not_there() -> None:
+    with pytest.raises(ProviderError, match=r"nothing listens at 127\.0\.0\.1:9"):
+        await hear(opened().open("http://127.0.0.1:9/chat"))
+
+
+@pytest.mark.parametrize("name", ["python:os:system", "python/os:system", "exec:./x.sh", "command/sh -c 'touch x'"])
+def test_what_is_typed_elsewhere_than_on_a_command_line_runs_nothing(folder: Path, name: str) -> None:
+    (folder / "x.sh").write_text("#!/bin/sh\ntouch x\n")
+    registry = load_registry([SHIPPED])
+    for use in (registry.spec, registry.open, registry.missing_key):
+        with pytest.raises(UsageError, match="would run a program"):
+            use(name)
+    assert registry.group(name) == "application", "what is stored of it is shown all the same"
+    assert not (folder / "x").exists()
+    assert os.getcwd() == str(folder)
+
+
+def test_a_program_has_no_address(toy: str) -> None:
+    with pytest.raises(UsageError, match="has no address"):
+        opened().spec(f"python:{toy}:reply", base_url="http://127.0.0.1:9/v1")

@@ -1,0 +1,236 @@
+"""What README and docs say is so: commands run, links lead somewhere, pictures and paths exist, the layout is this."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from streamlit.testing.v1 import AppTest
+
+from core.cli.app import app
+from core.datasets.readers.registry import FORMATS
+from core.measures.ledger.marks import MEASURED as LEDGER
+from core.measures.patients.rules import ABOUT
+from core.models.settings import SHIPPED, read_settings
+from core.store.database import Store
+from core.text.patient_terms import lexicon
+from tests.docs.pages_of_docs import PAGES, ROOT, blocks, run_page
+from tests.support.pages import visit
+
+NAMES = {page.relative_to(ROOT).as_posix(): page for page in PAGES}
+GUIDE = "docs/how-to-add.md"
+TRIED = [
+    name
+    for name, page in NAMES.items()
+    if name != GUIDE and any(block.commands and not block.not_run for block in blocks(page))
+]
+READ = [
+    pytest.param(words, id=f"{name}: {' '.join(words)[:60]}")
+    for name, page in NAMES.items()
+    for block in blocks(page)
+    for words in block.commands
+    if block.not_run
+]
+_LINK = re.compile(r"(!?)\[[^\]]*\]\(([^)\s]+)\)")
+_PATH = re.compile(r"`((?:core|pages|data|prompts|tests|docs|benchmarks)/[\w./-]+)`")
+_MADE = ("data/local", "data/models.local.toml")
+"""What is named and not shipped: it is made on the user's machine."""
+
+
+def commands(group: Any, context: Any, path: str = "python -m core") -> Iterator[tuple[str, Any, Any]]:
+    """Yield every command with its whole name and its context."""
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if hasattr(command, "list_commands"):
+            yield from commands(command, typer.Context(command, parent=context, info_name=name), f"{path} {name}")
+        else:
+            yield f"{path} {name}", command, context
+
+
+ROOT_COMMAND: Any = typer.main.get_command(app)
+COMMANDS = list(commands(ROOT_COMMAND, typer.Context(ROOT_COMMAND, info_name="python -m core")))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in, with a database of its own, no keys and no models or extensions of the user's."""
+    for name in list(os.environ):
+        if name.endswith("_API_KEY") or name.startswith(("ANAMNESIS_", "OPENAI_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "own" / "a.duckdb"))
+    (tmp_path / "models.local.toml").touch()
+    monkeypatch.setenv("ANAMNESIS_MODELS", str(tmp_path / "models.local.toml"))
+    monkeypatch.setenv("PWD", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prompts").symlink_to(ROOT / "prompts")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", TRIED)
+def test_the_commands_of_a_page_run_in_order(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status = run_page(NAMES[name])
+    assert status == 0, "".join(capsys.readouterr())[-3000:]
+
+
+def test_the_examples_of_how_to_add_are_used_as_an_extension(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a process of its own: extensions are looked for once, when the program starts."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.docs.pages_of_docs", str(NAMES[GUIDE])],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout[-3000:]}{done.stderr[-3000:]}"
+    assert re.search(r"reference/list +count +3\.000", done.stdout), "the measure counts three questions"
+    monkeypatch.setenv("ANAMNESIS_EXTENSIONS", str(folder / "extensions"))
+    page = visit(AppTest.from_file(str(ROOT / "app.py"), default_timeout=60), "conversations").run()
+    assert not page.exception
+    assert page.dataframe[0].value["conversations"].sum() == 4, "three of the framework's, one under other prompts"
+
+
+@pytest.mark.parametrize("words", READ)
+def test_a_command_that_is_not_run_is_one_that_could_be(words: list[str]) -> None:
+    """Its names, options and choices are read as the command line reads them; nothing is started."""
+    command: Any = ROOT_COMMAND
+    context: Any = typer.Context(command, info_name="python -m core")
+    while hasattr(command, "list_commands"):
+        context.meta["arguments"] = words[1:]
+        found = command.get_command(context, words[0])
+        assert found is not None, f"there is no command {words[0]}"
+        command, words = found, words[1:]
+        if hasattr(command, "list_commands"):
+            context = typer.Context(command, parent=context, info_name=words[0])
+    command.make_context("python -m core", words, parent=context)
+
+
+def test_a_misspelt_option_would_be_seen() -> None:
+    with pytest.raises(Exception, match="No such option"):
+        test_a_command_that_is_not_run_is_one_that_could_be(["run", "--doctor", "openai/gpt-4o", "--trails", "5"])
+
+
+def test_every_command_stands_on_the_page_of_the_command_line() -> None:
+    told = {" ".join(words) for block in blocks(NAMES["docs/command-line.md"]) for words in block.commands}
+    lacking = [
+        path
+        for path, _, _ in COMMANDS
+        if not any(f"{line} ".startswith(path.removeprefix("python -m core ") + " ") for line in told)
+    ]
+    assert not lacking
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_links_and_pictures_lead_somewhere(name: str) -> None:
+    page = NAMES[name]
+    broken = []
+    for _, target in _LINK.findall(page.read_text(encoding="utf-8")):
+        if target.startswith(("http://", "https://", "mailto:")):
+            continue
+        file, _, anchor = target.partition("#")
+        place = page.parent / file if file else page
+        if not place.exists() or (anchor and anchor not in anchors(place)):
+            broken.append(target)
+    assert not broken
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the headings of a page as links name them."""
+    titles = re.findall(r"^#+ +(.+)$", page.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_paths_that_are_named_exist(name: str) -> None:
+    text = NAMES[name].read_text(encoding="utf-8")
+    named = {path.rstrip("/.") for path in _PATH.findall(text) if not re.search(r"[A-Z]{3}", path)}
+    assert not {path for path in named if not (ROOT / path).exists() and not path.startswith(_MADE)}
+
+
+def test_readme_leads_to_every_page_of_docs() -> None:
+    linked = {target for _, target in _LINK.findall((ROOT / "README.md").read_text(encoding="utf-8"))}
+    assert not {f"docs/{page.name}" for page in PAGES if page.parent == ROOT / "docs"} - linked
+
+
+def test_every_term_of_the_glossary_stands_once_and_in_order() -> None:
+    text = NAMES["docs/glossary.md"].read_text(encoding="utf-8")
+    terms = [term.lower() for term in re.findall(r"^\*\*(.+?)\*\*", text, re.M)]
+    assert len(terms) > 40
+    assert terms == sorted(set(terms))
+
+
+def test_every_format_and_every_table_of_the_database_stands_on_the_page_of_data(folder: Path) -> None:
+    named = set(re.findall(r"`([\w-]+)`", NAMES["docs/data-formats.md"].read_text(encoding="utf-8")))
+    assert not set(FORMATS) - named
+    with Store().read() as cursor:
+        tables = {name for (name,) in cursor.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+    assert tables
+    assert not tables - named
+
+
+def test_the_measured_precision_of_rules_is_the_one_that_the_program_goes_by() -> None:
+    lines = NAMES["docs/reliability.md"].read_text(encoding="utf-8").splitlines()
+    for kind, about in ABOUT.items():
+        samples = (about.first, about.second, about.third)
+        cells = [f"{right} of {read}" for right, read in filter(None, samples)] or ["none to read"] * 3
+        assert any(line.startswith(f"| `{kind}` | {' | '.join(cells)} |") for line in lines), kind
+    for mark, found in LEDGER.items():
+        row = f"| {mark.replace('_', ' ')} | {found.right} of {found.by_hand} | {found.right} of {found.by_rule} |"
+        assert row in lines
+    assert f"({len(lexicon().terms)} terms)" in "\n".join(lines)
+
+
+def test_the_examples_of_a_models_file_are_read(tmp_path: Path) -> None:
+    examples = [block.text for block in blocks(NAMES["docs/models.md"]) if block.language == "toml"]
+    assert len(examples) == 2
+    for n, text in enumerate(examples):
+        own = tmp_path / f"{n}.toml"
+        own.write_text(text)
+        assert read_settings([SHIPPED, own]).models
+
+
+def test_the_layout_in_readme_is_that_of_the_checkout() -> None:
+    told = {folder: set(names) for folder, names in layout().items()}
+    assert told[""] == held(ROOT), "top level"
+    assert {name.removesuffix("/") for name in told["pages/"]} == {
+        path.stem for path in (ROOT / "pages").iterdir() if path.suffix == ".py" or any(path.glob("*.py"))
+    } - {"__init__"}, "pages/: a page is a file or a folder"
+    packages = {f"{path.parent.name}/" for path in (ROOT / "core").glob("*/__init__.py")}
+    assert {name for name in told["core/"] if name.endswith("/")} == packages, "core/"
+    assert all((ROOT / "core" / name).exists() for name in told["core/"])
+    for folder in ("prompts/", "data/", "tests/"):
+        assert {name for name in told[folder] if name.endswith("/")} == {
+            name for name in held(ROOT / folder) if name.endswith("/")
+        } - {"local/"}, folder
+
+
+def layout() -> dict[str, list[str]]:
+    """Return folder → what the tree in README says is in it: names, then two blanks or more, then words."""
+    (tree,) = [block.text for block in blocks(ROOT / "README.md") if block.text.startswith("app.py")]
+    found: dict[str, list[str]] = {}
+    inside = ""
+    for line in tree.splitlines():
+        names = re.split(r"\s{2,}", line.strip())[0].split()
+        if not line.startswith(" "):
+            inside = ""
+        found.setdefault(inside, []).extend(names)
+        if not line.startswith(" ") and len(names) == 1 and names[0].endswith("/"):
+            inside = names[0]
+    return found
+
+
+def held(folder: Path) -> set[str]:
+    """Return what lies in a folder of the checkout, folders with a slash; what git or tools keep there left out."""
+    ignored = {line.strip("/\n") for line in (ROOT / ".gitignore").read_text().splitlines()}
+    return {
+        f"{path.name}/" if path.is_dir() else path.name
+        for path in folder.iterdir()
+        if not path.name.startswith((".", "__")) and path.name not in ignored
+    }

@@ -1,0 +1,154 @@
+"""Filters and drill-downs in a real browser: what a control names is what the page shows. Needs Chromium."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from core.events import Ended, Finished, Utterance
+from core.measures.ledger.kept import LEDGER
+from core.measures.missing import measure_missing
+from core.store.database import Store
+from core.store.fold import fold
+from tests.core.store.builders import ARMS, a_case, a_header, a_trial, answered, graded, write_journal
+from tests.support.browsing import Visitors, visiting
+from tests.support.dashboard import IN_CHROMIUM, Dashboard, settle
+
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+from playwright.sync_api import Browser, Page, expect
+
+pytestmark = IN_CHROMIUM
+MODELS = ("openai/a", "openai/b", "openai/c")
+TALK = (
+    Utterance(turn=0, role="doctor", text="Hello, what brings you in?"),
+    Utterance(turn=1, role="patient", text="A lump on my neck, doctor."),
+    Utterance(turn=2, role="doctor", text="**Final Diagnosis:** Eczema"),
+    Ended(reason="final_diagnosis", doctor_turns=1),
+)
+PLACES = (("Dermatology", "first"), ("Neurology", "second"), ("Cardiology", "second"))
+FILTERS = ("Models", "Data sets", "Specialties", "Formats", "Questions")
+
+
+def fill(store: Store) -> None:
+    """Three models of which each was run on other specialties and in other arms, wrong where its number fits."""
+    cases = [
+        a_case(n, case_key=f"ours/case_{n}", specialty=PLACES[n % 3][0], dataset=PLACES[n % 3][1]) for n in range(9)
+    ]
+    for number, model in enumerate(MODELS):
+        run = f"run-{number}"
+        held = [case for n, case in enumerate(cases) if n % 3 <= number or n % 2]
+        lines = []
+        for case in held:
+            n = int(case.case_key.rpartition("_")[2])
+            right = "correct" if n % (number + 2) else "incorrect"
+            events = [*TALK, answered("vignette", "mcq"), graded("correct", "vignette", "mcq")]
+            events += [answered("multi_turn", "frq"), graded(right, "multi_turn", "frq"), Finished(at=2.0)]
+            if number:
+                events[-1:-1] = [answered("multi_turn", "mcq"), graded(right, "multi_turn", "mcq")]
+            lines.append(a_trial(events, trial_id=f"{run}/{n}", run_id=run, case_key=case.case_key))
+        write_journal(store.journals, run, a_header(run, held, doctor=model, arms=ARMS, case_set="ours"), *lines)
+    fold(store)
+    measure_missing(store, LEDGER)
+
+
+@pytest.fixture
+def visitors(browser: Browser, dashboard: Dashboard) -> Iterator[Visitors]:
+    fill(Store(dashboard.database))
+    with visiting(browser, dashboard) as found:
+        yield found
+
+
+def shown(page: Page) -> dict[str, list[str]]:
+    """What the controls name, and what the page says and draws below them."""
+    boxes = page.eval_on_selector_all(
+        '[data-testid="stSelectbox"]',
+        "all => all.map(one => one.querySelector('label').innerText + ': ' + one.querySelector('input').value)",
+    )
+    texts = page.get_by_test_id("stCaptionContainer").all_inner_texts()
+    drawn = page.locator(".js-plotly-plot .legendtext").all_inner_texts()
+    return {"boxes": boxes, "texts": texts, "drawn": drawn}
+
+
+def same(page: Page, fresh: Page, after: str) -> None:
+    """The page is what its address makes of it for somebody who comes by it."""
+    settle(page)
+    fresh.goto(page.url)
+    settle(fresh)
+    deadline = time.monotonic() + 20
+    while (here := shown(page)) != (there := shown(fresh)):
+        if time.monotonic() > deadline:
+            assert here == there, f"after {after} at {page.url}"
+        time.sleep(0.2)
+
+
+def pick(page: Page, label: str, option: str) -> None:
+    """Choose an option of a control that is a list, or one of several."""
+    box = page.get_by_test_id("stSelectbox").or_(page.get_by_test_id("stMultiSelect"))
+    box.filter(has=page.get_by_text(re.compile(rf"^{re.escape(label)}$"))).last.locator("input").click()
+    page.get_by_role("option", name=option, exact=True).click()
+    page.keyboard.press("Escape")
+    settle(page)
+
+
+def options(page: Page, label: str) -> list[str]:
+    """What a control offers, without what is chosen of several."""
+    box = page.get_by_test_id("stSelectbox").or_(page.get_by_test_id("stMultiSelect"))
+    control = box.filter(has=page.get_by_text(re.compile(rf"^{re.escape(label)}$")))
+    if not control.count():
+        return []
+    offered, deadline = page.get_by_role("option"), time.monotonic() + 45
+    while not offered.count():  # a page that is drawn anew in this moment closes it
+        assert time.monotonic() < deadline, f"{label} does not open"
+        settle(page)
+        control.last.locator("input").click()
+        page.wait_for_timeout(300)
+    found = page.get_by_role("option").all_inner_texts()
+    page.keyboard.press("Escape")
+    return [option for option in found if option != "Select all"]
+
+
+@pytest.mark.parametrize(
+    ("path", "boxes"),
+    [
+        ("accuracy", ("Model", "Format", "Question")),
+        ("failures", ("Model", "Cause")),
+        ("history?history_tab=Cases", ("Doctor",)),
+    ],
+)
+def test_every_filter_under_every_open_drill_down(visitors: Visitors, path: str, boxes: tuple[str, ...]) -> None:
+    page, fresh = visitors.open(path), visitors.open(path)
+    for box in boxes:
+        # the causes of wrong answers are looked for beside the page
+        expect(page.get_by_test_id("stSelectbox").filter(has_text=re.compile(rf"^{box}")).last).to_be_visible()
+        pick(page, box, options(page, box)[-1])
+    same(page, fresh, "all boxes were chosen")
+    for label in FILTERS:
+        for option in options(page, label)[-1:]:
+            pick(page, label, option)
+            same(page, fresh, f"{label}: {option}")
+
+
+def test_a_link_to_a_comparison_keeps_both_sides_and_the_sign(visitors: Visitors) -> None:
+    page, fresh = visitors.open("compare"), visitors.open("compare")
+    first, second = "First (the baseline)", "Second"
+    pick(page, first, options(page, first)[-1])
+    pick(page, second, options(page, second)[0])
+    same(page, fresh, "both sides chosen")
+    page.get_by_role("button", name="Swap").click()
+    same(page, fresh, "they were swapped")
+
+
+def test_a_figure_is_saved_light_with_its_title_and_what_it_rests_on(visitors: Visitors) -> None:
+    page = visitors.open("accuracy", theme="dark")
+    page.get_by_test_id("stPopover").filter(has_not_text=re.compile("Statistics")).locator("button").first.click()
+    with page.expect_download(timeout=60_000) as download:
+        page.get_by_role("button", name="SVG").first.click()
+    picture = download.value.path().read_text(encoding="utf-8")
+    assert download.value.suggested_filename.endswith(".svg")
+    assert "4-choice" in picture or "Multiple choice" in picture or "MCQ" in picture.upper()
+    assert re.search(r"n = \d", picture), "the number of cases stands in the caption"
+    assert "95" in picture
+    assert "#0E1718" not in picture.upper(), "the ground is not the page's dark one"

@@ -1,0 +1,79 @@
+"""Home: ways in where nothing is stored, then what goes on, what was found and what waits to be measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.measures.missing import count_missing, measuring_all
+from core.measures.registry import measures
+from core.store.database import Store
+from core.store.queries.labels import Label, label_run
+from tests.support.campaigns import stop_all
+from tests.support.pages import button, has_button, run_until, trouble, words
+from tests.support.stores import campaign, copy_of
+
+Open = Callable[..., AppTest]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_running(database: Path) -> Iterator[None]:
+    yield
+    stop_all()
+
+
+def links(app: AppTest) -> dict[str, str]:
+    """Label of each link → the address it leads to."""
+    return {link.proto.label.replace("\\", ""): link.proto.page for link in app.get("page_link")}
+
+
+def test_with_nothing_stored_there_are_three_ways_in_and_the_published_field(open_page: Open) -> None:
+    app = open_page("home")
+    assert trouble(app) == []
+    found = links(app)
+    assert [found[name] for name in ("Watch a consultation", "Debug a case", "Set up a model")] == [
+        "live",
+        "debugger",
+        "models",
+    ]
+    assert {chart.key for chart in app.get("plotly_chart")} == {"home_field", "home_field_narrow"}
+    assert not has_button(app, "Measure all of it")
+
+
+def test_with_a_study_it_shows_the_newest_run_and_all_that_waits_is_measured_by_one_button(
+    open_page: Open, database: Path
+) -> None:
+    store = copy_of(campaign, database.parent)
+    label_run(store, "run-b", Label("Second try"))
+    app = run_until(open_page("home"), lambda a: has_button(a, "Measure all of it"))
+    assert trouble(app) == []
+    assert {"openai/a on", "Second try"} <= {name.partition(" ours")[0] for name in links(app)}
+    assert {"Read its conversations", "Why answers are wrong"} <= links(app).keys()
+    assert sum(count_missing(store, one) for one in measures().values()) > 0
+    button(app, "Measure all of it").click().run()
+    work = measuring_all(Store())
+    assert work is not None
+    work.join(60)
+    assert work.error is None
+    assert [count_missing(store, one) for one in measures().values()] == [0] * len(measures())
+    run_until(app, lambda a: "Looking for what" not in words(a))
+    assert not has_button(app, "Measure all of it")
+
+
+def test_what_is_under_way_stands_on_every_page(open_page: Open) -> None:
+    live = open_page("live")
+    button(live, "Start the consultation").click().run()
+    button(live, "Pause").click().run()
+    for page in ("data", "home"):
+        app = open_page(page)
+        assert any(name.startswith("A consultation about library/") for name in links(app)), page
+    assert "Not at its end yet" in words(open_page("live"))
+    button(live, "Stop").click().run()
+    run_until(live, lambda a: has_button(a, "New consultation"))
+    app = open_page("data")
+    assert not any(name.startswith("A consultation about") for name in links(app))
+    listed = links(open_page("live"))
+    assert any("stopped, begun" in name for name in listed), "a stopped one can be gone on with"

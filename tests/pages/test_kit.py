@@ -1,0 +1,97 @@
+"""What all pages are made of: reads that are kept, choices that stay true, the view, the registry of pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+from streamlit.testing.v1 import AppTest
+
+from core.events import Finished
+from core.store.database import Store
+from core.store.fold import fold
+from pages.kit.cached import cached_query
+from pages.kit.navigation import PAGES, RENAMED, page_file
+from pages.kit.view import View, offers_in
+from tests.core.store.builders import a_case, a_header, a_trial, write_journal
+
+ASKED: list[tuple[object, ...]] = []
+
+
+@cached_query(spinner=False)
+def looked_up(name: str, limit: int = 3, *, _note: str = "") -> list[str]:
+    """Return something new each time it is really asked."""
+    ASKED.append((name, limit))
+    return [name] * limit
+
+
+@cached_query(spinner=False)
+def counted(name: str, limit: int = 3) -> int:
+    """Return something else for the same arguments."""
+    return len(name) * limit
+
+
+def test_a_read_is_made_once_for_each_state_of_the_store_and_each_choice(database: Path) -> None:
+    ASKED.clear()
+    first = looked_up("a")
+    assert looked_up("a", 3) is first
+    assert looked_up(name="a", limit=3, _note="of no matter") is first
+    assert ASKED == [("a", 3)]
+    assert looked_up("a", 2) == ["a", "a"]
+    assert counted("a") == 3, "one function's answers are not another's"
+    header = a_header("run-x", [a_case(1)])
+    write_journal(Store().journals, "run-x", header, a_trial([Finished(at=1.0)], run_id="run-x", trial_id="run-x/1"))
+    fold(Store())
+    assert looked_up("a") == first
+    assert ASKED == [("a", 3), ("a", 2), ("a", 3)]
+
+
+def narrowing() -> None:
+    import streamlit as st
+
+    from pages.kit.controls import choose, choose_several
+
+    offered = {"fruit": ["apple", "pear", "plum"], "roots": ["plum", "beet"]}
+    kind = choose("Kind", list(offered), "kind")
+    several = choose_several("Some", offered[kind], "some")
+    one = choose("One", offered[kind], "one", default="pear")
+    st.text(f"{kind} {several} {one}")
+
+
+def test_a_choice_that_is_gone_gives_way_to_the_default_and_what_is_left_stays() -> None:
+    app = AppTest.from_function(narrowing).run()
+    assert app.text[0].value == "fruit () pear"
+    app.selectbox(key="one").set_value("apple")
+    app.multiselect(key="some").set_value(["apple", "plum"]).run()
+    assert app.text[0].value == "fruit ('apple', 'plum') apple"
+    app.selectbox(key="kind").set_value("roots").run()
+    assert app.text[0].value == "roots ('plum',) plum"
+    # the browser is told, and does not go on to show the former words
+    assert app.selectbox(key="one").proto.set_value
+    assert app.multiselect(key="some").proto.set_value
+
+
+def test_a_view_keeps_what_it_was_asked_for() -> None:
+    table = pd.DataFrame(
+        [
+            ("a", "ours/1", "first", "Dermatology"),
+            ("b", "ours/2", "second", "Neurology"),
+            ("b", "theirs/1", "first", "Dermatology"),
+        ],
+        columns=["model", "case_key", "dataset", "specialty"],
+    )
+    offers = offers_in(table, ["ours", "theirs"])
+    assert (offers["ours"].models, offers["theirs"].models) == (("a", "b"), ("b",))
+    assert offers["ours"].specialties == ("Dermatology", "Neurology")
+    assert list(View("ours").rows(table)["case_key"]) == ["ours/1", "ours/2"]
+    assert list(View("ours", models=("b",)).rows(table)["case_key"]) == ["ours/2"]
+    assert list(View("ours", specialties=("Dermatology",)).rows(table)["case_key"]) == ["ours/1"]
+    assert View("ours", formats=("vignette",)).has("a", format="vignette")
+    assert not View("ours", formats=("vignette",)).has("a", format="multi_turn")
+
+
+def test_every_page_has_its_script_and_every_former_name_a_new_one() -> None:
+    names = [name for members in PAGES.values() for name in members]
+    assert len(set(names)) == len(names)
+    assert all(Path(page_file(name)).is_file() for name in names)
+    assert not RENAMED.keys() & set(RENAMED.values())

@@ -1,0 +1,113 @@
+"""Accuracy over the dialogue on the History taking page: the job's form, the figure, the answers behind a point."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from core.journal import RowLine
+from core.measures.history.prefixes import ASKED_AT
+from core.store.database import Store
+from core.store.fold import fold, keep_lines
+from core.store.queries.prefixes import PrefixAnswer
+from tests.core.measures.history.dialogues import COUGH
+from tests.core.store.builders import Ended, Finished, Utterance, a_case, a_header, a_trial, write_journal
+from tests.support.pages import button, has_button, run_until, trouble, words
+from tests.support.stores import copy_of
+
+Open = Callable[..., AppTest]
+CASES = [a_case(n, profile=None, vignette="A man of 40 years coughs.") for n in (1, 2)]
+COURSE = {"history_tab": "Course of the dialogue"}
+
+
+def coughs(store: Store) -> None:
+    """Write a run with one conversation on each of two cases."""
+    talks = [
+        a_trial(
+            [
+                *(Utterance(turn=i, role=turn.role, text=turn.text) for i, turn in enumerate(COUGH)),
+                Ended(reason="final_diagnosis", doctor_turns=2),
+                Finished(),
+            ],
+            trial_id=f"run/{n}",
+            case_key=f"ours/{n}",
+        )
+        for n in (1, 2)
+    ]
+    write_journal(store.journals, "run", a_header(cases=CASES, arms=[("multi_turn", "mcq")]), *talks)
+    fold(store)
+
+
+@pytest.fixture
+def stored(database: Path) -> Store:
+    return copy_of(coughs, database.parent)
+
+
+def keep(store: Store, solver: str, right: dict[str, int]) -> None:
+    """Store answers of a solver, right from a share of each conversation on; the first of case 2 was refused."""
+    rows = []
+    for trial, since in right.items():
+        for share in ASKED_AT:
+            refused = trial == "run/2" and share == 0
+            response = None if refused else "Eczema" if share >= since else "Psoriasis"
+            case = CASES[int(trial[-1]) - 1]
+            one = PrefixAnswer(
+                trial, case.content_hash, "mcq", share, 2, solver, "h", "", "", response,
+                "refused" if refused else None, None, "It would not." if refused else "", [], 1.0,
+            )  # fmt: skip
+            rows.append(RowLine(table="prefix_answers", row=one._asdict()))
+    keep_lines(store, "solving", rows)
+
+
+def accuracy(app: AppTest) -> dict[str, Any]:
+    """Return the traces of the accuracy's chart by name."""
+    found = [json.loads(element.proto.spec) for element in app.get("plotly_chart")]
+    shown = next(c for c in found if c["layout"]["yaxis"].get("title", {}).get("text") == "Accuracy")
+    return {trace.get("name"): trace for trace in shown["data"]}
+
+
+def test_a_solver_is_asked_by_a_button(stored: Store, open_page: Open) -> None:
+    app = open_page("history", **COURSE)
+    assert trouble(app) == []
+    assert "No solver was asked about these conversations yet." in words(app)
+    assert {m.label: m.value for m in app.metric}["Conversations to solve"] == "2"
+    button(app, "Ask the solver").click()
+    run_until(app, lambda app: not has_button(app, "Stop") and "No solver was asked" not in words(app))
+    assert "2 conversations answered by" in words(app)
+    assert trouble(app) == []
+    assert accuracy(app)["openai/a"]["x"] == [0, 0.2, 0.4, 0.6, 0.8, 1]
+    assert button(app, "Ask the solver").disabled, "nothing is left to ask"
+
+
+def test_the_figure_is_that_of_the_answers_and_leads_to_them(stored: Store, open_page: Open) -> None:
+    keep(stored, "openai/s", {"run/1": 40, "run/2": 100})
+    point = {"history_solved_of": "openai/a", "history_solved_at": "0"}
+    app = open_page("history", **COURSE, **point)
+    assert trouble(app) == []
+    traces = accuracy(app)
+    # at 0 % case 2 was refused, and is excluded; case 1 is right from 40 % on, case 2 at 100 %
+    assert traces["openai/a"]["y"] == [0, 0, 0.5, 0.5, 0.5, 1]
+    assert "openai/a, interval" in traces
+    assert "1 cases, 1 conversations; excluded: 1 refused" in traces["openai/a"]["customdata"][0][0]
+    assert "Excluded answers: 1 refused" in words(app).replace("\\", "")
+    listed = next(frame.value for frame in app.dataframe if "Messages shown" in frame.value.columns)
+    assert list(listed["Case"]) == ["ours/1", "ours/2"]
+    assert list(listed["Answer"]) == ["Psoriasis", "It would not."]
+
+
+def test_solvers_are_shown_one_at_a_time(stored: Store, open_page: Open) -> None:
+    keep(stored, "openai/s", {"run/1": 0, "run/2": 20})
+    keep(stored, "openai/t", {"run/1": 100})
+    app = open_page("history", **COURSE)
+    chosen = app.selectbox(key="history_solver")
+    assert chosen.options == ["openai/s, multiple choice", "openai/t, multiple choice"], "who answered most first"
+    assert accuracy(app)["openai/a"]["y"][1] == 1
+    chosen.select_index(1).run()
+    assert trouble(app) == []
+    assert accuracy(app)["openai/a"]["y"] == [0, 0, 0, 0, 0, 1]
+    assert "Of these doctors’ conversations 1 were not asked about" in words(app)

@@ -1,0 +1,115 @@
+"""The way through in a real browser: from the first page to a model's verdict, a consultation found again, a stage."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.browsing import Visitors, visiting
+from tests.support.dashboard import IN_CHROMIUM, Dashboard, settle
+from tests.support.fake_provider import running
+
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+from playwright.sync_api import Browser, Page, expect
+
+pytestmark = IN_CHROMIUM
+STAGE = (1920, 1080)
+SMALL_TYPE = """() => {
+    const small = [], walker = document.createTreeWalker(document.querySelector(".st-key-stage"), NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+        const text = walker.currentNode, around = text.parentElement;
+        const size = parseFloat(getComputedStyle(around).fontSize);
+        if (text.textContent.trim() && around.getBoundingClientRect().width && size < 24)
+            small.push(`${size}: ${text.textContent}`);
+    }
+    return small;
+}"""
+
+
+@pytest.fixture
+def visitors(browser: Browser, dashboard: Dashboard) -> Iterator[Visitors]:
+    with visiting(browser, dashboard) as found:
+        yield found
+
+
+def press(page: Page, name: str) -> None:
+    page.get_by_role("button", name=re.compile(rf"\b{name}\b")).first.click()
+
+
+def type_in(page: Page, label: str, text: str) -> None:
+    box = page.get_by_label(label, exact=True)
+    box.fill(text)
+    box.press("Tab")
+    settle(page)
+
+
+def add(page: Page, address: str, key: str, model: str) -> None:
+    """Enter a model on the Models page, and have it tested."""
+    type_in(page, "Server address", address)
+    type_in(page, "Key, for as long as this server runs", key)
+    type_in(page, "Model, as its server calls it", model)
+    press(page, "Test and keep")
+    expect(page.get_by_role("heading", name=f"server/{model}")).to_be_visible()
+
+
+def a_question_then_a_diagnosis(body: dict[str, Any]) -> str:
+    return "Where does it hurt?" if len(body["messages"]) < 5 else "**Final Diagnosis:** Gout"
+
+
+def test_from_the_first_page_to_an_own_models_verdict_in_six_clicks(visitors: Visitors) -> None:
+    with running(lambda body: "**Final Diagnosis:** Acute pericarditis") as provider:
+        page = visitors.open("")
+        page.get_by_role("link", name="Set up a model").click()  # 1
+        settle(page)
+        add(page, provider.base_url, "a-key-of-mine", "first-own")  # 2
+        page.get_by_role("link", name="Watch it consult").click()  # 3
+        settle(page)
+        press(page, "Start the consultation")  # 4
+        expect(page.get_by_text("Diagnosis", exact=True).first).to_be_visible()
+        expect(page.get_by_role("button", name=re.compile("New consultation"))).to_have_count(1)
+        expect(page.locator("[class*=stMarkdownBadge]").filter(has_text="Correct").first).to_be_visible()
+        assert {request.key for request in provider.requests} == {"a-key-of-mine"}
+
+
+def test_two_seats_on_two_servers_are_each_called_by_their_own_seat_with_their_own_key(visitors: Visitors) -> None:
+    with running(a_question_then_a_diagnosis) as doctors, running(lambda body: "My toe hurts.") as patients:
+        page = visitors.open("models")
+        add(page, doctors.base_url, "key-of-the-doctor", "two-doctor")
+        add(page, patients.base_url, "key-of-the-patient", "two-patient")
+        page.goto(f"{visitors.dashboard.address}/live?doctor=server/two-doctor&patient=server/two-patient")
+        settle(page)
+        tested = len(doctors.requests), len(patients.requests)
+        press(page, "Start the consultation")
+        expect(page.get_by_role("button", name=re.compile("New consultation"))).to_have_count(1)
+        assert {request.key for request in doctors.requests} == {"key-of-the-doctor"}
+        assert {request.key for request in patients.requests} == {"key-of-the-patient"}
+        assert {body["model"] for body in doctors.bodies[tested[0] :]} == {"two-doctor"}
+        assert {body["model"] for body in patients.bodies[tested[1] :]} == {"two-patient"}
+
+
+def test_a_running_consultation_is_found_again_and_put_on_a_stage(visitors: Visitors) -> None:
+    page = visitors.open("live")
+    press(page, "Start the consultation")
+    press(page, "Pause")
+    expect(page.get_by_role("button", name=re.compile("Go on"))).to_be_visible()
+    trial = re.search(r"trial=(\w+)", page.url)
+    assert trial
+    page.get_by_test_id("stSidebarNavLink").filter(has_text="Data").click()
+    settle(page)
+    page.get_by_role("link", name=re.compile("A consultation about library")).click()
+    settle(page)
+    assert f"trial={trial[1]}" in page.url
+    page.set_viewport_size({"width": STAGE[0], "height": STAGE[1]})
+    page.get_by_text("Presentation").first.click()
+    stage = page.locator(".st-key-stage")
+    expect(stage).to_be_visible()
+    expect(page.get_by_test_id("stSidebar")).to_be_hidden()
+    stage.get_by_text("At once").click()
+    press(page, "Go on")
+    expect(page.get_by_role("button", name=re.compile("New consultation"))).to_have_count(1)
+    expect(stage.get_by_text("Right answer")).to_have_count(1)
+    assert page.evaluate(SMALL_TYPE) == []
+    assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth")
