@@ -32,16 +32,22 @@ FLAGS = [
 ]  # fmt: skip
 
 
+def environment(folder: Path) -> dict[str, str]:
+    """Return the environment with a database and a models file in ``folder``."""
+    models_file = folder / "models.local.toml"
+    models_file.touch()
+    return {**os.environ, "ANAMNESIS_DB": str(folder / "anamnesis.duckdb"), "ANAMNESIS_MODELS": str(models_file)}
+
+
 @contextmanager
 def dashboard(folder: Path) -> Iterator[str]:
     """Serve the dashboard on a free port with its database in ``folder``; yields its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    environment = {**os.environ, "ANAMNESIS_DB": str(folder / "anamnesis.duckdb")}
     log = (folder / "server.log").open("wb")
     command = [sys.executable, "-m", "core", "serve", "--port", str(port), "--no-browser"]
-    server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT)
+    server = subprocess.Popen(command, cwd=ROOT, env=environment(folder), stdout=log, stderr=subprocess.STDOUT)
     try:
         address = f"http://127.0.0.1:{port}"
         _await(f"{address}/_stcore/health")
@@ -69,24 +75,32 @@ def settle(page: Page) -> None:
     page.wait_for_timeout(700)
 
 
-def take(page: Page, name: str) -> None:
-    """Save a picture of the page."""
+def take(page: Page, name: str, down: int = 0) -> None:
+    """Save a picture of the page, so many pixels further down."""
+    if down:
+        page.mouse.move(WIDE["width"] / 2, WIDE["height"] / 2)
+        page.mouse.wheel(0, down)
+        page.wait_for_timeout(700)
     page.screenshot(path=str(DOCS / f"{name}.png"))
 
 
 def live(page: Page, address: str) -> None:
-    """Take Live as a first visitor sees it, in the middle of a consultation, and at its end."""
+    """Take Live as a first visitor sees it, in the middle of a consultation, at its end, and as it is presented."""
     page.goto(f"{address}/live")
     settle(page)
     take(page, "live-start")
     page.get_by_role("button", name="Start the consultation").click()
-    page.get_by_role("button", name="Pause").wait_for(timeout=20_000)
+    page.get_by_role("button", name="Pause").first.wait_for(timeout=20_000)
     page.wait_for_timeout(6_000)
     take(page, "live-running")
     page.get_by_text("4×", exact=True).click()
-    page.get_by_role("button", name="New consultation").wait_for(timeout=120_000)
+    page.get_by_role("button", name="New consultation").first.wait_for(timeout=120_000)
     settle(page)
     take(page, "live")
+    page.get_by_text("Presentation", exact=True).click()
+    page.get_by_text("Right answer:").wait_for(timeout=20_000)
+    settle(page)
+    take(page, "stage")
 
 
 def pair(page: Page, address: str) -> None:
@@ -97,11 +111,11 @@ def pair(page: Page, address: str) -> None:
     page.get_by_role("option", name="Terse").click()
     settle(page)
     page.get_by_role("button", name="Start both consultations").click()
-    page.get_by_role("button", name="Pause").wait_for(timeout=20_000)
+    page.get_by_role("button", name="Pause").first.wait_for(timeout=20_000)
     page.wait_for_timeout(9_000)
     take(page, "live-pair")
     page.get_by_role("button", name="Stop").click()
-    page.get_by_role("button", name="New consultation").wait_for(timeout=60_000)
+    page.get_by_role("button", name="New consultation").first.wait_for(timeout=60_000)
 
 
 def branches(page: Page, address: str, core: Core) -> None:
@@ -111,7 +125,7 @@ def branches(page: Page, address: str, core: Core) -> None:
     branch = re.search(r"trial=([0-9a-f]+)|\b([0-9a-f]{20})\b", forked.replace(parent, ""))
     if branch is None:
         raise SystemExit(f"The fork named no conversation: {forked}")
-    page.goto(f"{address}/branches?trial={branch[1] or branch[2]}&other={parent}")
+    page.goto(f"{address}/transcripts?transcripts_part=Branches&trial={branch[1] or branch[2]}&other={parent}")
     settle(page)
     page.wait_for_timeout(2_000)
     take(page, "branches")
@@ -122,7 +136,7 @@ def debugger(page: Page, address: str) -> None:
     page.goto(f"{address}/debugger")
     settle(page)
     page.get_by_role("button", name="Run every arm").click()
-    stop = page.get_by_role("button", name="Stop")
+    stop = page.get_by_role("button", name="Stop").first
     stop.wait_for(timeout=60_000)
     stop.wait_for(state="detached", timeout=120_000)
     page.get_by_text("What was sent").first.wait_for(timeout=60_000)
@@ -135,8 +149,8 @@ def failures(page: Page, address: str) -> None:
     page.goto(f"{address}/failures")
     settle(page)
     page.get_by_role("button", name="Mark them").click()
-    page.get_by_role("button", name="Mark them").wait_for(state="detached", timeout=300_000)
-    page.get_by_role("button", name="Stop").wait_for(state="detached", timeout=300_000)
+    page.get_by_role("button", name="Mark them").first.wait_for(state="detached", timeout=300_000)
+    page.get_by_role("button", name="Stop").first.wait_for(state="detached", timeout=300_000)
     settle(page)
     page.wait_for_timeout(4_000)
     settle(page)
@@ -147,11 +161,11 @@ def history(page: Page, address: str, core: Core) -> None:
     """Run the Consultation benchmark with several reference doctors, measure it, and take the page."""
     for doctor in ("oracle-direct", "oracle-random", "lower-bound", "bayes"):
         core("run", "--protocol", "consultation", "--doctor", f"reference/{doctor}", "--trials", "1")
-    page.goto(f"{address}/history")
+    page.goto(f"{address}/quality")
     settle(page)
     page.get_by_role("button", name="Measure them").click()
-    page.get_by_role("button", name="Measure them").wait_for(state="detached", timeout=300_000)
-    page.get_by_role("button", name="Stop").wait_for(state="detached", timeout=300_000)
+    page.get_by_role("button", name="Measure them").first.wait_for(state="detached", timeout=300_000)
+    page.get_by_role("button", name="Stop").first.wait_for(state="detached", timeout=300_000)
     settle(page)
     page.wait_for_timeout(2_000)
     take(page, "history")
@@ -162,7 +176,7 @@ def automedic(page: Page, address: str, core: Core) -> None:
     page.goto(f"{address}/live?live_protocol=AutoMedic")
     settle(page)
     page.get_by_role("button", name="Start the consultation").click()
-    page.get_by_role("button", name="Pause").wait_for(timeout=20_000)
+    page.get_by_role("button", name="Pause").first.wait_for(timeout=20_000)
     page.get_by_text("clinical staff", exact=False).nth(2).wait_for(timeout=60_000)
     page.wait_for_timeout(6_000)
     take(page, "live-automedic")
@@ -172,29 +186,42 @@ def automedic(page: Page, address: str, core: Core) -> None:
     take(page, "data")
     for cap in ("20", "8"):
         core("run", "--protocol", "automedic", "--doctor", "reference/bayes", "--trials", "1", "--cap", cap)
-    page.goto(f"{address}/care")
+    page.goto(f"{address}/quality?quality_part=CARE")
     settle(page)
     page.wait_for_timeout(3_000)
     take(page, "care")
 
 
-def runs(page: Page, address: str) -> None:
-    """Start a campaign on the page and take its picture when it is complete."""
+def models(page: Page, address: str, core: Core) -> None:
+    """Take the models with one of one's own among them, chosen."""
+    core("models", "add", "ward-llama", "--address", "http://127.0.0.1:8000/v1", "--model", "llama3.1:8b")
+    page.goto(f"{address}/models?model=server/ward-llama")
+    settle(page)
+    page.wait_for_timeout(2_000)
+    take(page, "models")
+
+
+def runs(page: Page, address: str, core: Core) -> None:
+    """Start a campaign on the page, name it, and take it and the home page when it is complete."""
     page.goto(f"{address}/runs")
     settle(page)
     page.get_by_role("button", name="Start the campaign").click()
     page.get_by_text("Complete:", exact=False).first.wait_for(timeout=180_000)
-    settle(page)
-    take(page, "runs")
+    run = parse_qs(urlparse(page.url).query)["run"][0]
+    core("label", run, "--name", "Rules on our own cases", "--tag", "baseline")
+    for name, place, down in (("runs", f"runs?run={run}", 240), ("home", "", 0)):
+        page.goto(f"{address}/{place}")
+        settle(page)
+        page.wait_for_timeout(4_000)
+        take(page, name, down)
 
 
 def core_in(folder: Path) -> Core:
     """Return a function that runs a command of the project on the database in ``folder`` and returns what it said."""
 
     def core(*arguments: str) -> str:
-        environment = {**os.environ, "ANAMNESIS_DB": str(folder / "anamnesis.duckdb")}
         command = [sys.executable, "-m", "core", *arguments]
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(command, cwd=ROOT, env=environment(folder), capture_output=True, text=True, timeout=300)
         if done.returncode:
             raise SystemExit(f"{' '.join(arguments)} failed: {done.stderr.strip()}")
         return done.stdout
@@ -202,13 +229,13 @@ def core_in(folder: Path) -> Core:
     return core
 
 
-def figures(page: Page, address: str, *names: str) -> None:
-    """Take pages of figures: on an empty database they show what is published."""
-    for name in names:
-        page.goto(f"{address}/{name}")
+def figures(page: Page, address: str, down: int = 0, **places: str) -> None:
+    """Take pages of figures by the names of their pictures: on an empty database they show what is published."""
+    for name, place in places.items():
+        page.goto(f"{address}/{place}")
         settle(page)
         page.wait_for_timeout(2_000)
-        take(page, name)
+        take(page, name, down)
 
 
 def release(browser: Browser) -> None:
@@ -226,7 +253,7 @@ def release(browser: Browser) -> None:
         core("regrade", "all", "--grader", "reference/names")
         core("report", "patients")  # marks the conversations
         with dashboard(Path(folder)) as address:
-            figures(browser.new_page(viewport=WIDE), address, "graders", "patients")
+            figures(browser.new_page(viewport=WIDE), address, graders="judges", patients="patients")
 
 
 def main() -> None:
@@ -236,13 +263,15 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=executable, args=FLAGS)
         page = browser.new_page(viewport=WIDE)
         core = core_in(Path(folder))
-        figures(page, address, "accuracy", "monitoring")
+        figures(page, address, 340, accuracy="accuracy")
+        figures(page, address, versions="compare?cmp_part=Versions")
+        models(page, address, core)
         live(page, address)
         branches(page, address, core)
         pair(page, address)
         debugger(page, address)
-        runs(page, address)
-        figures(page, address, "transcripts", "endings")
+        runs(page, address, core)
+        figures(page, address, transcripts="transcripts", endings="accuracy?acc_tab=Endings+and+what-if")
         failures(page, address)
         history(page, address, core)
         automedic(page, address, core)
