@@ -1,12 +1,16 @@
-# Two commands are enough: `make run` opens the dashboard, `make test` runs every check and test.
+# Two commands are enough: `make run` opens the dashboard, `make test` checks and tests all that a change needs.
 PYTHON ?= python3
 PORT ?= 8501
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+# Without byte code every process that a test starts would compile the project anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types soak bench screenshots clean
+.PHONY: help run test test-all lint types bench screenshots clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -25,19 +29,19 @@ $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
 run: $(VENV)/.installed ## open the dashboard (PORT=8501)
 	@$(BIN)/python -m core serve --port $(PORT)
 
-test: $(VENV)/.installed-dev lint types ## check style and types, then run every test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not soak"
+test: $(VENV)/.installed-dev lint types ## all that a change needs: style, types, then every test but the soaks
+	$(PYTEST) -m "not soak"
+
+test-all: test ## the same, then the soaks, and property tests with a thousand examples each
+	$(PYTEST) -m "soak or hypothesis" --hypothesis-profile=thorough
 
 lint: $(VENV)/.installed-dev ## check the style, and that arrows between the rooms point down only
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-logo --no-cache
 
-types: $(VENV)/.installed-dev ## check the types of core
+types: $(VENV)/.installed-dev ## check the types of core, pages and benchmarks
 	$(BIN)/mypy
-
-soak: $(VENV)/.installed-dev ## the slow tests
-	$(BIN)/python -m pytest -m soak
 
 bench: $(VENV)/.installed-dev ## measure, each figure beside a comparison in the same run
 	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from common import medians_s, table
+from common import medians_s, sized, table
 
 from core.frameworks.automedic.tags import plain_words, read_tags
 from core.measures.care.across import fits, normalised, scatter
@@ -24,7 +24,7 @@ from core.store.database import Store
 from core.store.queries.care import failures, ratings
 from core.store.tables import Row, insert
 
-MODELS, ITEMS, DATASETS = 11, 2_000, 4
+MODELS, ITEMS, DATASETS = 11, sized(2_000, 40), 4
 LATER: dict[str, Row] = {"grades": ("", 1)}
 """Columns that came to a table after the rows below: the grader's own prompts, the version of the rule."""
 WORDS = "since when do you have this pain and does it come at night or after meals in your left side".split()
@@ -44,9 +44,25 @@ def run_rows(run_id: str, chance: random.Random) -> dict[str, list[Row]]:
     """Return table → rows of one model's run."""
     settings = '{"staff": "reference/staff", "max_turns": 20}'
     header = (
-        run_id, "f", "automedic", f"openai/model-{run_id}", "openai/p", "rule", "s", "automedic", "abcdef", "bench",
-        "c", ["vignette:mcq", "multi_turn:mcq"], 1, 20, settings, "1", "local", 1.0,
-    )  # fmt: skip
+        run_id,
+        "f",
+        "automedic",
+        f"openai/model-{run_id}",
+        "openai/p",
+        "rule",
+        "s",
+        "automedic",
+        "abcdef",
+        "bench",
+        "c",
+        ["vignette:mcq", "multi_turn:mcq"],
+        1,
+        20,
+        settings,
+        "1",
+        "local",
+        1.0,
+    )
     rows: dict[str, list[Row]] = {"runs": [header]}
     for item in range(ITEMS):
         for name, row in trial_rows(run_id, item, chance):
@@ -93,26 +109,35 @@ def row_loop(store: Store) -> dict[str, tuple[float, float, float, float]]:
         spoken = cursor.execute("SELECT trial_id, role, text FROM utterances ORDER BY trial_id, position").df()
         verdicts = cursor.execute("SELECT trial_id, format, verdict FROM verdicts WHERE rule = 'mcq_strict'").df()
         rated = dict(cursor.execute("SELECT trial_id, rating FROM ratings").fetchall())
-        broke = {t for (t,) in cursor.execute("SELECT trial_id FROM misuses WHERE list_contains(kinds, "
-                                              "'speaks_for_others')").fetchall()}  # fmt: skip
+        broke = {
+            t
+            for (t,) in cursor.execute(
+                "SELECT trial_id FROM misuses WHERE list_contains(kinds, 'speaks_for_others')"
+            ).fetchall()
+        }
     words: dict[str, list[int]] = {}
-    for row in spoken.itertuples():
-        if row.role == "doctor" and read_tags(row.text).queries:
-            words.setdefault(row.trial_id, []).append(len(plain_words(row.text)))
-    told = {(row.trial_id, row.format): row.verdict for row in verdicts.itertuples()}
+    for trial, role, text in spoken.itertuples(index=False, name=None):
+        if role == "doctor" and read_tags(text).queries:
+            words.setdefault(trial, []).append(len(plain_words(text)))
+    told = {(trial, form): verdict for trial, form, verdict in verdicts.itertuples(index=False, name=None)}
     held: dict[str, list[tuple[float, float, float, float, float]]] = {}
-    for row in trials.itertuples():
-        held.setdefault(row.doctor, []).append(looped(row, words, told, rated, broke))
+    for trial, doctor, turns in trials.itertuples(index=False, name=None):
+        held.setdefault(doctor, []).append(looped(trial, turns, words, told, rated, broke))
     return {model: parts(np.array(rows, dtype=float)) for model, rows in held.items()}
 
 
-def looped(row: object, words: dict[str, list[int]], told: dict[tuple[str, str], str], rated: dict[str, int],
-           broke: set[str]) -> tuple[float, float, float, float, float]:  # fmt: skip
-    trial = row.trial_id
+def looped(
+    trial: str,
+    turns: int,
+    words: dict[str, list[int]],
+    told: dict[tuple[str, str], str],
+    rated: dict[str, int],
+    broke: set[str],
+) -> tuple[float, float, float, float, float]:
     known = {"correct": 1.0, "incorrect": 0.0, "no_diagnosis": 0.0, "multiple": 0.0}
     conv, static = (known.get(told[trial, name], np.nan) for name in ("multi_turn", "vignette"))
-    mean = np.mean(words[trial])
-    fails = trial in broke or row.doctor_turns <= 3 or told[trial, "multi_turn"] in ("no_diagnosis", "multiple")
+    mean = sum(words[trial]) / len(words[trial])
+    fails = trial in broke or turns <= 3 or told[trial, "multi_turn"] in ("no_diagnosis", "multiple")
     return conv, static, conv / mean, rated[trial] / 5, float("nan") if np.isnan(conv) else float(fails)
 
 
@@ -147,7 +172,7 @@ def show_page(trials: pd.DataFrame, store: Store) -> None:
 
 
 def show_loop(trials: pd.DataFrame, store: Store) -> None:
-    ours = {p.doctor: tuple(p.part(name).value for name in PARTS) for p in profiles(trials)}
+    ours = {p.doctor: [p.part(name).value or 0.0 for name in PARTS] for p in profiles(trials)}
     theirs = row_loop(store)
     apart = max(abs(a - b) for model in ours for a, b in zip(ours[model], theirs[model], strict=True))
     values = np.random.default_rng(1).random(ITEMS)

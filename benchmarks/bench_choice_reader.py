@@ -92,10 +92,17 @@ def main() -> None:
     wrong = options.parse_args().wrong
     reads = read_all()
     rows = [
-        (kind, str(q.responses), f"{q.right}/{q.named}", f"{q.precision:.3f}", f"{q.right}/{q.stated}",
-         f"{q.recall:.3f}", f"{q.agreeing / q.responses:.3f}")
+        (
+            kind,
+            str(q.responses),
+            f"{q.right}/{q.named}",
+            f"{q.precision:.3f}",
+            f"{q.right}/{q.stated}",
+            f"{q.recall:.3f}",
+            f"{q.agreeing / q.responses:.3f}",
+        )
         for kind, q in by_kind(reads).items()
-    ]  # fmt: skip
+    ]
     title = f"{len(reads)} responses, strict rule version {STRICT_VERSION}"
     table(title, ("kind", "responses", "right/named", "precision", "right/stated", "recall", "agreement"), rows)
     counts = Counter(read.outcome for read in reads)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from common import provider, table
+from common import SMOKE, provider, table
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
 from core.datasets.library import library
@@ -34,7 +34,7 @@ from core.store.fold import fold_if_free
 
 CALLS_A_TRIAL = 5
 """The patient and the doctor speak twice each (provider.py), then the doctor answers one multiple choice."""
-LOADS = ((0.2, 64, 640), (1.0, 128, 640))
+LOADS = ((0.01, 16, 80),) if SMOKE else ((0.2, 64, 640), (1.0, 128, 640))
 """Latency in seconds, calls in flight, calls in all."""
 _NAMES = CastNames("openai/doctor", "openai/patient", "reference/names", "reference/quotes")
 
@@ -119,9 +119,13 @@ async def campaign(url: str, in_flight: int, calls: int) -> Measured:
     """Run a whole campaign: protocol, events, journal, and the database that follows now and then."""
     store, trials = Store(), calls // CALLS_A_TRIAL
     plan = Campaign(
-        names=_NAMES, cases=tuple(library()[:16]), case_set="bench", arms=(("multi_turn", "mcq"),), trials=trials // 16,
+        names=_NAMES,
+        cases=tuple(library()[:16]),
+        case_set="bench",
+        arms=(("multi_turn", "mcq"),),
+        trials=trials // 16,
         settings=Settings(base_url=url),
-    )  # fmt: skip
+    )
 
     async def fold() -> None:
         await asyncio.to_thread(fold_if_free, store)
@@ -163,12 +167,15 @@ def main() -> None:
             ("", "of the ideal", "calls/s", "CPU ms a call", "CPU / bare"),
             [
                 (
-                    name, f"{ideal_s / m.wall_s:.0%}", f"{m.calls / m.wall_s:.0f}",
-                    f"{1000 * m.cpu_s / m.calls:.1f}", f"{m.cpu_s / first.cpu_s:.2f}",
+                    name,
+                    f"{ideal_s / m.wall_s:.0%}",
+                    f"{m.calls / m.wall_s:.0f}",
+                    f"{1000 * m.cpu_s / m.calls:.1f}",
+                    f"{m.cpu_s / first.cpu_s:.2f}",
                 )
                 for name, m in rows
             ],
-        )  # fmt: skip
+        )
 
 
 async def _bounded(work: Awaitable[Measured]) -> Measured:

@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 
 from bench_pages import VARIABLE, imported
-from common import median_s, table
+from common import median_s, sized, table
 
-SAMPLE = 150
+SAMPLE = sized(150, 8)
 SHOWN = (
     "patient_recall", "patient_precision", "doctor_recall", "doctor_precision", "doctor_turns", "queries",
     "doctor_words", "patient_words", "repetition_1", "repetition_2", "repetition_l", "honesty", "strictness",
@@ -55,7 +55,7 @@ def _measure() -> None:
 
 
 def _read() -> None:
-    from core.measures.history.figures import (
+    from core.measures.history.summary import (
         compare_models,
         curve_points,
         group_rows,
@@ -82,14 +82,14 @@ def _read() -> None:
 
 
 def _shown(figure: object) -> str:
-    from core.measures.history.figures import Figure
+    from core.measures.history.summary import Figure
 
     assert isinstance(figure, Figure)
     return "–" if figure.mean is None else f"{figure.mean:.3f} [{figure.ci_low:.3f}, {figure.ci_high:.3f}]"
 
 
 def _beside_rouge_score() -> None:
-    from rouge_score.rouge_scorer import RougeScorer
+    from rouge_score.rouge_scorer import RougeScorer  # type: ignore[import-untyped]
 
     from core.measures.history.measures import inquiry_of
     from core.store.database import Store

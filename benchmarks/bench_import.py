@@ -17,9 +17,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from common import ROOT, table
+from common import ROOT, sized, table
 
-ROUNDS = 5
+ROUNDS = sized(5, 1)
 VARIABLE = "ANAMNESIS_CRAFTMD_RELEASE"
 
 

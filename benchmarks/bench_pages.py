@@ -16,10 +16,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from common import ROOT, table
+from common import ROOT, sized, table
+from streamlit.util import calc_hash
 
 VARIABLE = "ANAMNESIS_CRAFTMD_RELEASE"
-CHANGES = 20
+CHANGES = sized(20, 1)
 Change = dict[str, Any]
 """Key of a control → the value it is given; one or two controls change at a time."""
 
@@ -28,18 +29,18 @@ def accuracy() -> Iterator[Change]:
     """Yield every rule, interval and split: what is computed anew."""
     splits = ("specialty", "dataset", "dermatology", "single", "all")
     for rule, interval, split in product(("mcq_loose", "mcq_strict"), ("bootstrap", "normal"), splits):
-        yield {"acc_split": split, "acc_interval": interval, "acc_rule": rule}
+        yield {"acc_split": split, "interval": interval, "rule": rule}
 
 
 def compare() -> Iterator[Change]:
     """Yield pairs of models under either rule, on all cases and on some specialties."""
-    from pages.parts.compare_data import Who
+    from pages.compare.data import Who
 
     models = [Who(model) for model in ("gpt_3_5", "mistral_v1_7b", "mistral_v2_7b")]
-    specialties = ([], ["Dermatology"], ["Neurology", "Cardiology"], ["Other"])
+    specialties: tuple[list[str], ...] = ([], ["Dermatology"], ["Neurology", "Cardiology"], ["Other"])
     for rule, chosen, first, second in product(("mcq_loose", "mcq_strict"), specialties, models, models):
         if first != second:
-            yield {"cmp_first": first, "cmp_second": second, "cmp_specialties": chosen, "cmp_rule": rule}
+            yield {"cmp_first": first, "cmp_second": second, "specialties": chosen, "rule": rule}
 
 
 def transcripts() -> Iterator[Change]:
@@ -56,10 +57,10 @@ def transcripts() -> Iterator[Change]:
 def endings() -> Iterator[Change]:
     """Yield arms, specialties and models."""
     arms = [("multi_turn", "mcq"), ("multi_turn", "frq"), ("summarized", "mcq"), ("summarized", "frq")]
-    specialties = ([], ["Dermatology"], ["Neurology", "Cardiology"], ["Other"], ["Rheumatology"])
+    specialties: tuple[list[str], ...] = ([], ["Dermatology"], ["Neurology", "Cardiology"], ["Other"], ["Rheumatology"])
     models: tuple[list[str], ...] = ([], ["mistral_v1_7b"], ["mistral_v1_7b", "mistral_v2_7b"])
     for shown, chosen, names in product((arms[:2], arms[2:]), specialties, models):
-        yield {"endings_arms": shown, "endings_specialties": chosen, "endings_models": names}
+        yield {"endings_arms": shown, "specialties": chosen, "models": names}
 
 
 PAGES = {"accuracy": accuracy, "compare": compare, "transcripts": transcripts, "endings": endings}
@@ -96,7 +97,8 @@ def measured(page: str, changes: Sequence[Change]) -> tuple[str, ...]:
 
     app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=300)
     start = time.perf_counter()
-    app.switch_page(f"pages/{page}.py").run()
+    app._page_hash = calc_hash(page)
+    app.run()
     first = time.perf_counter() - start
     taken: list[float] = []
     busy: list[float] = []

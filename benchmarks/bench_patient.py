@@ -30,7 +30,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from common import table
+from common import sized, table
 
 from core.agents.base import Dialogue, Said, Scene, Turn, what_patient_holds
 from core.agents.reference.doctor import ReferenceDoctor
@@ -240,12 +240,12 @@ def main() -> None:
     release = os.environ.get("ANAMNESIS_CRAFTMD_RELEASE")
     default = Path(release) / "data" / "usmle_and_derm_dataset.csv" if release else None
     parser.add_argument("csv", type=Path, nargs="?", default=default, help="the authors' case file")
-    parser.add_argument("--cases", type=int, default=80, help="imported cases drawn (80)")
+    parser.add_argument("--cases", type=int, default=sized(80, 3), help="imported cases drawn (80)")
     parser.add_argument("--seed", type=int, default=80, help="seed of the draw (80)")
     parser.add_argument("--show", choices=("unbacked", "examiner", "yes", "no"), help="print these replies")
     parser.add_argument("--sample", type=int, help="print so many replies of each set, drawn by seed")
     chosen = parser.parse_args()
-    sets = {"library": list(library())}
+    sets = {"library": list(library()[: sized(60, 3)])}
     if chosen.csv is not None:
         sets["imported"] = random.Random(chosen.seed).sample(
             list(read_cases(chosen.csv, "craftmd").cases), chosen.cases
@@ -266,12 +266,22 @@ def main() -> None:
         total = Counter(r.source for r in asked)
         unnoticed = sum(bool(UNNOTICED.match(r.text)) for r in asked)
         examiner = [r for r in replies if in_examiners_words(r) and marks.get(r.mark) != "right"]
-        rows.append((
-            name, str(len(cases)), str(len(asked)), str(len(yes)), str(len(unbacked)), str(len(false)),
-            f"{len(false) / max(len(yes), 1):.1%}", str(sum(bool(NO.match(r.text)) for r in asked)),
-            f"{unsure.total() / len(asked):.1%}", f"{unnoticed / len(asked):.1%}",
-            " ".join(f"{s} {unsure[s] / total[s]:.0%}" for s in total), str(len(examiner)),
-        ))  # fmt: skip
+        rows.append(
+            (
+                name,
+                str(len(cases)),
+                str(len(asked)),
+                str(len(yes)),
+                str(len(unbacked)),
+                str(len(false)),
+                f"{len(false) / max(len(yes), 1):.1%}",
+                str(sum(bool(NO.match(r.text)) for r in asked)),
+                f"{unsure.total() / len(asked):.1%}",
+                f"{unnoticed / len(asked):.1%}",
+                " ".join(f"{s} {unsure[s] / total[s]:.0%}" for s in total),
+                str(len(examiner)),
+            )
+        )
         of = {"unbacked": unbacked, "examiner": examiner, "yes": yes, "no": [r for r in asked if NO.match(r.text)]}
         shown = of.get(chosen.show or "", [])
         if chosen.sample:
@@ -280,11 +290,22 @@ def main() -> None:
             print(f"{r.mark} {marks.get(r.mark, '?')} {r.case.case_key} {r.source}\n   {r.question}\n   {r.text}")
     table(
         "The reference patient",
-        ("set", "cases", "replies", "yes", "not by words", "false", "of yes", "no", "does not know", "not noticed",
-         "does not know, by source",
-         "examiner's words"),
+        (
+            "set",
+            "cases",
+            "replies",
+            "yes",
+            "not by words",
+            "false",
+            "of yes",
+            "no",
+            "does not know",
+            "not noticed",
+            "does not know, by source",
+            "examiner's words",
+        ),
         rows,
-    )  # fmt: skip
+    )
 
 
 if __name__ == "__main__":

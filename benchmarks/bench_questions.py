@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -56,4 +55,4 @@ def _share(part: int, whole: int) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from common import table
+from common import sized, table
 
 from core.agents.reference import grader as reference_grader
 from core.agents.reference.doctor import ReferenceDoctor
@@ -120,7 +120,7 @@ async def _forget(trial: Trial, play: Play) -> None:
 
 def campaign(seed: int) -> Campaign:
     names = CastNames("reference/bayes")
-    return Campaign(names=names, cases=library(), arms=PAPER_ARMS, trials=TRIALS, seed=seed)
+    return Campaign(names=names, cases=library()[: sized(60, 6)], arms=PAPER_ARMS, trials=TRIALS, seed=seed)
 
 
 def main() -> None:
@@ -154,11 +154,8 @@ def show(rows: Sequence[tuple[str, float, float, int]], spent: Sequence[dict[str
     table(
         f"{rows[0][3]} trials of the paper's eight arms (after {opened_s:.1f} s to read the knowledge and the cases)",
         ("", "trials/s", "CPU ms a trial", "CPU / alone"),
-        [
-            (name, f"{n / wall:.0f}", f"{1000 * cpu / n:.1f}", f"{cpu / n / best:.2f}")
-            for name, wall, cpu, n in rows
-        ],
-    )  # fmt: skip
+        [(name, f"{n / wall:.0f}", f"{1000 * cpu / n:.1f}", f"{cpu / n / best:.2f}") for name, wall, cpu, n in rows],
+    )
     totals = [sum(part.values()) for part in spent]
     table(
         "Share of the wall time",

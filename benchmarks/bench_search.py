@@ -7,12 +7,13 @@ imported and its conversations are copied until there are enough. Compared with 
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 from bench_pages import VARIABLE, imported
-from common import median_s, table
+from common import median_s, sized, table
 
-CONVERSATIONS = 50_000
+CONVERSATIONS = sized(50_000, 100)
 WORDS = "itchy"
 
 
@@ -43,11 +44,7 @@ def _grow() -> None:
 
 def _measure() -> None:
     from core.store.database import Store
-    from core.store.queries.conversations import (
-        conversation_ids,
-        conversations,
-        count_conversations,
-    )
+    from core.store.queries.conversations import conversation_ids, conversations, count_conversations
     from core.store.selection import Selection
 
     with Store().read() as cursor:
@@ -73,9 +70,9 @@ def _measure() -> None:
         for name, wanted in asked.items():
             found = count_conversations(cursor, wanted)
             times = (
-                median_s(lambda wanted=wanted: count_conversations(cursor, wanted)),
-                median_s(lambda wanted=wanted: conversations(cursor, wanted, limit=50)),
-                median_s(lambda wanted=wanted: conversation_ids(cursor, wanted)),
+                median_s(partial(count_conversations, cursor, wanted)),
+                median_s(partial(conversations, cursor, wanted, limit=50)),
+                median_s(partial(conversation_ids, cursor, wanted)),
             )
             rows.append((name, f"{found:,}", *(f"{1000 * seconds:.0f}" for seconds in times)))
         rows.append((f"in Python: {WORDS}", f"{naive():,}", f"{1000 * median_s(naive):.0f}", "", ""))

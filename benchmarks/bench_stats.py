@@ -10,7 +10,7 @@ import argparse
 from dataclasses import dataclass, field
 
 import numpy as np
-from common import median_s, table
+from common import SMOKE, median_s, sized, table
 from numpy.typing import NDArray
 
 from core.stats.bootstrap import bootstrap_interval
@@ -63,13 +63,13 @@ def speed() -> None:
     table(
         f"One comparison, ms, and times as fast as the loop ({TOGETHER} at once for the same digits)",
         ["cases", "loop", *ways, *ways],
-        [timed(n) for n in (20, 100, 500, 2_004)],
+        [timed(n) for n in ((20,) if SMOKE else (20, 100, 500, 2_004))],
     )
 
 
-def agreement(arms: int = 200) -> None:
+def agreement() -> None:
     """Compare exact with both resampled p-values on random arms, in units of the resampling error."""
-    rng = np.random.default_rng(1)
+    arms, rng = sized(200, 5), np.random.default_rng(1)
     apart: dict[str, list[float]] = {"seeded": [], "published": []}
     bounds = []
     for _ in range(arms):
@@ -139,7 +139,7 @@ def calibration(share: float) -> None:
     columns += ["rejected_t", "rejected_plain", "rejected_ours"]
     rows = []
     for n, full in SIZES.items():
-        runs = max(100, int(full * share))
+        runs = sized(max(100, int(full * share)), 5)
         for name, shape in SHAPES.items():
             tally = simulated(n, runs, shape)
             rows.append([f"{n} cases, {name}", f"{runs:,}", *(tally.percent(c) for c in columns)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
@@ -12,6 +13,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+SMOKE = os.environ.get("ANAMNESIS_BENCH_SMOKE") == "1"
+"""Whether to see only that a benchmark runs: ``sized`` takes the smaller number, and everything is timed once."""
+
+
+def sized(full: int, smoke: int) -> int:
+    """Return how much is measured."""
+    return smoke if SMOKE else full
 
 
 def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -29,7 +37,7 @@ def medians_s(work: Callable[[], object], times: int = 20, within_s: float = 2.0
     """Return the median wall and CPU seconds of ``times`` runs, of fewer where these would take over ``within_s``."""
     walls: list[float] = []
     cpus: list[float] = []
-    while len(walls) < times and (len(walls) < 3 or sum(walls) < within_s):
+    while len(walls) < (1 if SMOKE else times) and (len(walls) < 3 or sum(walls) < within_s):
         wall, cpu = time.perf_counter(), time.process_time()
         work()
         walls.append(time.perf_counter() - wall)
