@@ -3,14 +3,14 @@ PYTHON ?= python3
 PORT ?= 8501
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS ?= 2
+WORKERS ?= 3
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Without byte code every process that a test starts would compile the project anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all lint types bench screenshots clean
+.PHONY: help run test test-all tests lint types lint-and-types bench screenshots clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -29,7 +29,12 @@ $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
 run: $(VENV)/.installed ## open the dashboard (PORT=8501)
 	@$(BIN)/python -m core serve --port $(PORT)
 
-test: $(VENV)/.installed-dev lint types ## all that a change needs: style, types, then every test but the soaks
+test: $(VENV)/.installed-dev ## all that a change needs: style and types, and beside them every test but the soaks
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint-and-types tests
+
+lint-and-types: lint types
+
+tests: $(VENV)/.installed-dev
 	$(PYTEST) -m "not soak"
 
 test-all: test ## the same, then the soaks, and property tests with a thousand examples each

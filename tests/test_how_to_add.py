@@ -229,6 +229,7 @@ def answering(body: dict[str, Any]) -> Reply:
     return Reply("A" if "C. can wait" in asked else "It hurts. Where?", delay_s=0.05)
 
 
+@pytest.mark.soak
 def test_a_toy_framework_played_by_a_model_survives_a_kill_in_mid_trial_and_pays_for_nothing_twice(
     extended: dict[str, str], tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import tomllib
@@ -62,9 +63,16 @@ def find_key(name: str, secrets: Path | None = None) -> SecretStr | None:
 
 def _secrets(path: Path) -> dict[str, object]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        found = path.stat()
+        return _parsed(path, found.st_mtime_ns, found.st_size)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError):
         # The parser's words are left out: they could quote a line that holds a key.
         raise UsageError(f"The file {path} is no readable TOML; correct it or remove it.") from None
+
+
+@functools.lru_cache(maxsize=4)
+def _parsed(path: Path, _changed_ns: int, _size: int) -> dict[str, object]:
+    """Read the file once for each of its states: a list of models asks for a hundred settings."""
+    return tomllib.loads(path.read_text(encoding="utf-8"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ LOCAL = "local"
 """The source of a price of nothing."""
 _LIST = "genai-prices"
 _PROPRIETARY = "proprietary"
+_version = cache(version)  # looked up on disk, and asked for each model of a list
 
 
 def cost(spec: ModelSpec, usage: Usage, at: datetime | None = None) -> float | None:
@@ -65,7 +66,7 @@ def source(spec: ModelSpec) -> str | None:
     if spec.prices is not None:
         return f"models file, {spec.prices.as_of}" if spec.prices.as_of else "models file"
     if _listed(spec) is not None:
-        return f"{_LIST} {version(_LIST)}"
+        return f"{_LIST} {_version(_LIST)}"
     return LOCAL if _is_local(spec) else None
 
 

@@ -25,7 +25,7 @@ from tests.support.dashboard import (
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.support.browsing import visiting
+from tests.support.browsing import press_key, visiting
 
 pytestmark = IN_CHROMIUM
 LONG = 150_000
@@ -126,6 +126,7 @@ def test_a_first_visitor_presses_start_and_watches_to_the_verdict(browser: Brows
         assert "trial=" not in page.url
 
 
+@pytest.mark.soak
 def test_a_reload_and_a_second_visitor_meet_the_same_consultation(visit: Callable[..., Page]) -> None:
     page = visit("live")
     begin(page)
@@ -159,12 +160,12 @@ def test_a_reload_and_a_second_visitor_meet_the_same_consultation(visit: Callabl
     no_trouble(other)
 
 
+@pytest.mark.soak
 def test_pause_holds_and_step_goes_on_by_one_message(visit: Callable[..., Page]) -> None:
     page = visit("live")
     begin(page)
     expect(messages(page)).to_have_count(2)
-    page.keyboard.press("p")
-    expect(button(page, "Go on")).to_be_visible()
+    press_key(page, "p", button(page, "Go on"))
     held(page)
     page.keyboard.press("s")  # finishes the message that was being said, if one was
     held(page)
@@ -179,6 +180,7 @@ def test_pause_holds_and_step_goes_on_by_one_message(visit: Callable[..., Page])
     no_trouble(page)
 
 
+@pytest.mark.soak
 def test_a_human_patient_types_in_peace_and_is_shown_as_written(visit: Callable[..., Page]) -> None:
     page = visit("live")
     choose(page, "Patient", "A human (you)")
@@ -232,6 +234,7 @@ def test_a_human_doctor_asks_diagnoses_and_is_graded(visit: Callable[..., Page])
     no_trouble(page)
 
 
+@pytest.mark.soak
 def test_a_finished_consultation_plays_again_the_same(visit: Callable[..., Page], finished: str) -> None:
     page = visit(finished)
     over(page)
@@ -280,6 +283,7 @@ def _number(progress: Locator) -> int:
     return int(re.findall(r"\d+", progress.inner_text())[0])
 
 
+@pytest.mark.soak
 def test_a_campaign_of_another_process_appears_and_moves_on_the_open_page(
     visit: Callable[..., Page], dashboard: Dashboard, finished: str
 ) -> None:

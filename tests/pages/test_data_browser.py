@@ -15,7 +15,7 @@ from tests.support.dashboard import IN_CHROMIUM, NARROW, Dashboard, scrolls_side
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import Browser, Page, expect
 
-from tests.support.browsing import visiting
+from tests.support.browsing import press_key, visiting
 
 pytestmark = IN_CHROMIUM
 FIRST_ROW = {"x": 18, "y": 52}
@@ -28,6 +28,7 @@ def page(browser: Browser, dashboard: Dashboard) -> Iterator[Page]:
         yield visitors.open("data")
 
 
+@pytest.mark.soak
 def test_an_upload_becomes_cases_with_profiles(page: Page, tmp_path: Path) -> None:
     records = [
         {
@@ -57,8 +58,7 @@ def test_an_upload_becomes_cases_with_profiles(page: Page, tmp_path: Path) -> No
     cases.get_by_test_id("stDataFrame").click(position=FIRST_ROW)
     expect(page).to_have_url(re.compile("case=mine"))
     expect(page.get_by_text("Clinical staff only")).to_be_visible()
-    page.keyboard.press("j")
-    expect(page.get_by_text("2 of 3 found")).to_be_visible()
+    press_key(page, "j", page.get_by_text("2 of 3 found"))
     page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
     settle(page)
     assert not scrolls_sideways(page)

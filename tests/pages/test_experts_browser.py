@@ -15,7 +15,7 @@ from tests.support.dashboard import IN_CHROMIUM, Dashboard, settle
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import Browser, Page, expect
 
-from tests.support.browsing import visiting
+from tests.support.browsing import press_key, visiting
 
 pytestmark = IN_CHROMIUM
 
@@ -38,10 +38,9 @@ def answer(page: Page, answers: dict[int, str], count: int, done: int = 0) -> No
         at_item(page, f"Item {step + 1} of 6")
         blinded(page)
         number = int(re.search(r"item=(\d+)", page.url)[1])  # type: ignore[index]
-        page.keyboard.press(answers.get(number, "y"))
-        expect(page.get_by_text(f"{step + 1} of 6 answered")).to_be_visible()
+        press_key(page, answers.get(number, "y"), page.get_by_text(f"{step + 1} of 6 answered"))
         if step < 5:
-            page.keyboard.press("j")
+            press_key(page, "j", page.get_by_text(f"Item {step + 2} of 6", exact=True))
 
 
 @pytest.fixture
@@ -50,6 +49,7 @@ def page(browser: Browser, dashboard: Dashboard) -> Iterator[Page]:
         yield visitors.open("experts")
 
 
+@pytest.mark.soak
 def test_two_annotators_a_reload_and_a_third_who_breaks_the_ties(page: Page, dashboard: Dashboard) -> None:
     store = store_talks(Store(dashboard.database))
     planned = a_review(store, "Round one", kind="answers", shared=1)  # six free responses that Ada and Ben both judge
@@ -77,13 +77,11 @@ def test_two_annotators_a_reload_and_a_third_who_breaks_the_ties(page: Page, das
     expect(page.get_by_text("2 ties to break")).to_be_visible()
     assert "item=2" in page.url
     blinded(page)
-    page.keyboard.press("n")
-    expect(page.get_by_text("1 of 2 answered")).to_be_visible()
-    page.keyboard.press("u")
-    at_item(page, "Item 2 of 2")
+    press_key(page, "n", page.get_by_text("1 of 2 answered"))
+    press_key(page, "u", page.get_by_text("Item 2 of 2", exact=True))
     page.wait_for_url(re.compile("item=5"))
-    page.keyboard.press("y")
-    expect(page.get_by_text("2 of 2 answered")).to_be_visible()
+    at_item(page, "Item 2 of 2")
+    press_key(page, "y", page.get_by_text("2 of 2 answered"))
     state = state_of(store, "Round one")
     assert state.missing == 0
     assert [state.value(state.by_number[n].item, "Cyd", "equivalent") for n in (2, 5)] == ["no", "yes"]

@@ -114,8 +114,8 @@ def options(page: Page, label: str) -> list[str]:
     ("path", "boxes"),
     [
         ("accuracy", ("Model", "Format", "Question")),
-        ("failures", ("Model", "Cause")),
-        ("history?history_tab=Cases", ("Doctor",)),
+        pytest.param("failures", ("Model", "Cause"), marks=pytest.mark.soak),
+        pytest.param("history?history_tab=Cases", ("Doctor",), marks=pytest.mark.soak),
     ],
 )
 def test_every_filter_under_every_open_drill_down(visitors: Visitors, path: str, boxes: tuple[str, ...]) -> None:
@@ -131,6 +131,7 @@ def test_every_filter_under_every_open_drill_down(visitors: Visitors, path: str,
             same(page, fresh, f"{label}: {option}")
 
 
+@pytest.mark.soak
 def test_a_link_to_a_comparison_keeps_both_sides_and_the_sign(visitors: Visitors) -> None:
     page, fresh = visitors.open("compare"), visitors.open("compare")
     first, second = "First (the baseline)", "Second"

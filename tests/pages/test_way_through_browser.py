@@ -100,8 +100,8 @@ def test_a_running_consultation_is_found_again_and_put_on_a_stage(visitors: Visi
     page.get_by_test_id("stSidebarNavLink").filter(has_text="Data").click()
     settle(page)
     page.get_by_role("link", name=re.compile("A consultation about library")).click()
+    page.wait_for_url(re.compile(f"trial={trial[1]}"))
     settle(page)
-    assert f"trial={trial[1]}" in page.url
     page.set_viewport_size({"width": STAGE[0], "height": STAGE[1]})
     page.get_by_text("Presentation").first.click()
     stage = page.locator(".st-key-stage")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Locator, Page, TimeoutError, expect
 
 from tests.support.dashboard import SOON, WIDE, Dashboard, Eyes, settle
 
@@ -28,6 +28,18 @@ class Visitors:
         page.goto(path if path.startswith("http") else f"{self.dashboard.address}/{path}")
         settle(page)
         return page
+
+
+def press_key(page: Page, key: str, then: Locator) -> None:
+    """Press a key and wait for what it brings; once more, as a person would, where a redraw swallowed it."""
+    for _ in range(2):
+        page.keyboard.press(key)
+        try:
+            then.wait_for(timeout=SOON / 3)
+        except TimeoutError:
+            continue
+        return
+    expect(then).to_be_visible()
 
 
 @contextmanager

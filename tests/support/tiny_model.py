@@ -21,6 +21,7 @@ def make_tiny_model(directory: Path) -> Path:
 
 
 def _write(directory: Path) -> None:
+    import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import MistralConfig, MistralForCausalLM, PreTrainedTokenizerFast
 
@@ -49,6 +50,7 @@ def _write(directory: Path) -> None:
         eos_token_id=2,
         pad_token_id=2,
     )
+    torch.manual_seed(0)  # what is learnt from one random model need not be learnt from another
     MistralForCausalLM(config).save_pretrained(directory)
 
 

@@ -347,6 +347,7 @@ def test_an_unfinished_campaign_is_taken_up_by_running_it_again(
     assert run_ids(db) == [run_id]
 
 
+@pytest.mark.soak
 def test_readers_and_a_running_campaign_do_not_disturb_each_other(db: Path) -> None:
     """Reports, and a thread that reads as a dashboard does, all the time that a campaign runs in another process."""
     campaign = spawn(

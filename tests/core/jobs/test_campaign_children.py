@@ -104,6 +104,7 @@ def check_kills(db: Path, cases: int, trials: int, kills: int, monkeypatch: pyte
     assert {(line.case_key, line.trial): story(line) for line in lines} == undisturbed(cases, trials)
 
 
+@pytest.mark.soak
 def test_a_run_killed_twice_ends_as_if_nothing_had_happened(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check_kills(db, cases=20, trials=3, kills=2, monkeypatch=monkeypatch)
 

@@ -174,6 +174,7 @@ class TestRealServer:
             assert gone(server)
             assert gone(supervisor)
 
+    @pytest.mark.soak
     async def test_a_broken_folder_is_explained_once_for_all_callers(self, tmp_path: Path) -> None:
         (tmp_path / "config.json").write_text("{}")
         model = LocalModel(spec_of(tmp_path))
@@ -189,6 +190,7 @@ class TestRealServer:
         assert time.monotonic() - began < 1, "a failed start is not repeated for every trial"
         await model.aclose()
 
+    @pytest.mark.soak
     async def test_a_server_that_dies_is_named_and_one_too_slow_is_ended(self, tiny: Path) -> None:
         model = LocalModel(spec_of(tiny))
         await model.start()

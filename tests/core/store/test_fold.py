@@ -190,6 +190,7 @@ print(fold(Store(Path(sys.argv[1]))).trials)
 """
 
 
+@pytest.mark.soak
 def test_two_processes_that_fold_at_once_take_every_trial_once(store: Store) -> None:
     for name in ("a", "b"):
         lines = [a_trial(trial_id=f"{name}/{n}", run_id=name) for n in range(300)]

@@ -161,6 +161,7 @@ def elsewhere(path: Path) -> str:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
 
 
+@pytest.mark.soak
 def test_the_family_and_a_deletion_survive_a_restart_and_a_rebuild_from_the_journals(family: Store) -> None:
     family.path.unlink()
     assert elsewhere(family.path) == "root a b c"

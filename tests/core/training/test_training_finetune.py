@@ -190,6 +190,7 @@ def test_a_checkpoint_of_another_training_is_left_alone(tiny: Path, data: Path, 
         fine_tune(str(tiny), data, out, fast)
 
 
+@pytest.mark.soak
 def test_a_model_that_cannot_be_written_is_not_learnt_again(
     tiny: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,7 +268,7 @@ def test_a_model_that_is_nowhere_is_one_sentence(data: Path, tmp_path: Path, mon
 
 def test_adapters_are_merged_into_a_whole_model(tiny: Path, data: Path, tmp_path: Path) -> None:
     pytest.importorskip("peft", reason="peft is not installed")
-    settings = QUICK.model_copy(update={"lora": True, "generate": 0, "lr": 1e-2})
+    settings = QUICK.model_copy(update={"lora": True, "generate": 0})
     metrics = fine_tune(str(tiny), data, tmp_path / "model", settings)
     assert metrics.after is not None
     assert metrics.after.loss < metrics.before.loss - 0.05

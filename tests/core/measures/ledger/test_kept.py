@@ -135,6 +135,7 @@ def test_new_rules_mark_everything_anew(filled: Store, monkeypatch: pytest.Monke
     assert kept_facts(filled) == {}
 
 
+@pytest.mark.soak
 def test_processes_give_the_same_and_end(filled: Store) -> None:
     parcels = [Parcel(LEDGER, (Record(str(at), CASES[0], said),)) for at, said in TALKS.items()] * 3
     found = read_by(2, iter(parcels))

@@ -37,6 +37,7 @@ def test_everything_is_marked_once_and_told(store: Store) -> None:
     assert measure_missing(store, PATIENT_MARKS) == Measured(0, 0)
 
 
+@pytest.mark.soak
 def test_processes_mark_the_same(store: Store) -> None:
     measure_missing(store, PATIENT_MARKS, processes=1)
     with store.read() as cursor:
