@@ -30,7 +30,7 @@ run: $(VENV)/.installed ## open the dashboard (PORT=8501)
 	@$(BIN)/python -m core serve --port $(PORT)
 
 test: $(VENV)/.installed-dev ## all that a change needs: style and types, and beside them every test but the soaks
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint-and-types tests
+	@$(MAKE) --no-print-directory --jobs=2 lint-and-types tests
 
 lint-and-types: lint types
 
