@@ -10,7 +10,7 @@ import gc
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -38,6 +38,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     The slowest tests come first then, and each worker needs its server and its Chromium only once.
     """
     items.sort(key=lambda item: item.get_closest_marker("browser") is None)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each file to one worker, and all that drives a browser to the first: one server and one Chromium do."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return "browser" if file.endswith("browser.py") else file
+
+    return ByFile(config, log)
 
 
 def pytest_collection_finish() -> None:

@@ -14,6 +14,7 @@ from core.cli.training import export_training
 from core.errors import UsageError
 from core.export.document import MOST, document_of
 from core.export.forms import FORMS
+from core.export.run_report import report_of
 from core.store.queries.transcripts import results, transcripts
 from core.store.selection import Selection
 
@@ -36,9 +37,22 @@ def export_conversation(
     return 0
 
 
+def export_report(run: Annotated[str, typer.Argument(help="Id of a run, or the beginning of one.")], out: Out) -> int:
+    """Write the report on a run: who was tested on what, accuracy with intervals, exclusions, calls and costs (.md)."""
+    if out.suffix != ".md":
+        raise UsageError(f"{out}: the name must end in .md.")
+    store = folded_store()
+    text = report_of(store, run_id_of(store, run))
+    with new_file(out) as written:
+        written.write_text(text, encoding="utf-8")
+    print(f"Wrote the report to {out}.")
+    return 0
+
+
 app = typer.Typer(no_args_is_help=True, help="Take data out.", rich_markup_mode=None)
 app.command("conversation")(export_conversation)
 app.command("training")(export_training)
+app.command("report")(export_report)
 
 
 @app.command("results")

@@ -54,7 +54,7 @@ def quoted(text: str) -> Written:
     return Written("\n".join(f"> {line}".rstrip() for line in ends))
 
 
-_ENVIRONMENT = jinja2.Environment(
+ENVIRONMENT = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent),
     autoescape=False,
     undefined=jinja2.StrictUndefined,
@@ -63,7 +63,8 @@ _ENVIRONMENT = jinja2.Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
-_ENVIRONMENT.filters["quoted"] = quoted
+ENVIRONMENT.filters["quoted"] = quoted
+"""Where all that is written as Markdown here is made."""
 
 
 def to_markdown(document: Document) -> bytes:
@@ -78,4 +79,4 @@ def to_markdown(document: Document) -> bytes:
         "reading": reading,
         "words": words,
     }
-    return _ENVIRONMENT.get_template("page.md.j2").render(values).encode("utf-8")
+    return ENVIRONMENT.get_template("page.md.j2").render(values).encode("utf-8")

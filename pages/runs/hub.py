@@ -9,6 +9,8 @@ import pyarrow.csv
 import streamlit as st
 
 from core.errors import AnamnesisError
+from core.export.run_report import report_of
+from core.jobs.regrade import FREE
 from core.store.database import Store
 from core.store.queries.labels import Label, delete_run, held_by, label_run, labels
 from core.store.queries.transcripts import results, transcripts
@@ -95,12 +97,23 @@ def draw_delete(run: RunProgress) -> None:
 def draw_ways_on(run: RunProgress) -> None:
     """Draw where the answers of a run are read, compared, graded again and taken out."""
     run_id = run.run_id
+    named = f"{model_name(run.doctor)} · {run_id}"
     with st.container(horizontal=True, vertical_alignment="center"):
         link("accuracy", "Beside other models", "bar_chart")
-        link("transcripts", "Its conversations", "forum", runs=f"{model_name(run.doctor)} · {run_id}")
+        link("transcripts", "Its conversations", "forum", runs=named)
         link("failures", "Why answers are wrong", "troubleshoot")
         link("compare", "Compare with another run", "compare_arrows")
+        if any(question_type in FREE for _, question_type in run.arms):
+            link("graders", "Grade again", "rule", graders_tab="Grade again", graders_again_runs=named)
         with st.popover("Export", icon=":material/download:", key=f"export_{run_id}"):
+            st.download_button(
+                "Report (Markdown)",
+                lambda: report_of(Store(), run_id),
+                f"{run_id}-report.md",
+                "text/markdown",
+                key=f"export_report_{run_id}",
+                on_click="ignore",
+            )
             st.download_button(
                 "Answers and verdicts (CSV)",
                 lambda: _answers_csv(run_id),

@@ -48,14 +48,7 @@ def draw_again(_view: View, _of: Graders, _names: Mapping[str, str]) -> None:
     runs = {run.run_id: f"{model_name(run.doctor)} · {run.run_id}" for run in run_casts()}
     left, right = st.columns(2, gap="large")
     with left:
-        chosen = st.multiselect(
-            "Runs",
-            list(runs),
-            format_func=runs.__getitem__,
-            key="graders_again_runs",
-            persist_state="session",
-            placeholder="Choose runs",
-        )
+        chosen = choose_several("Runs", list(runs), "graders_again_runs", names=runs, placeholder="Choose runs")
         types = st.pills(
             "Questions",
             list(FREE),
@@ -93,7 +86,7 @@ def draw_again(_view: View, _of: Graders, _names: Mapping[str, str]) -> None:
         st.info("Choose at least one run.", icon=":material/checklist:")
         return
     prompts = None if pack == _OWN else pack
-    wanted = Regrading(tuple(chosen), grader, prompts, tuple(types or FREE), None, address, fresh)
+    wanted = Regrading(chosen, grader, prompts, tuple(types or FREE), None, address, fresh)
     try:
         size = _estimate(wanted)
     except AnamnesisError as error:

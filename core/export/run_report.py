@@ -1,0 +1,56 @@
+"""A run as one page of Markdown: who was tested on what, how accurate each arm was, what it cost, what is to be known.
+
+The same for the command line and the dashboard; figures are those of ``report accuracy`` for the run alone.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from core.errors import UsageError
+from core.export.markdown import ENVIRONMENT
+from core.frameworks.base import frameworks, title_of
+from core.frameworks.casting import STORED_SEATS
+from core.jobs.plan import names_of, remarks_of
+from core.measures.accuracy import accuracy
+from core.store.database import Store
+from core.store.queries.labels import Label, labels
+from core.store.runs import runs
+from core.store.selection import Selection
+from core.words import FORMAT, QUESTION_TYPE, ROLE, VERDICT
+
+
+def report_of(store: Store, run_id: str) -> str:
+    """Return the report on a run; raise ``UsageError`` where it is not stored.
+
+    Accuracy is the mean over a case's trials, then over cases, with a bootstrap interval of 95 % over cases; verdicts
+    are those that count now.
+    """
+    with store.read() as cursor:
+        run = next(iter(runs(cursor, [run_id])), None)
+        label = labels(cursor).get(run_id, Label())
+    if run is None:
+        raise UsageError(f"There is no run {run_id}: `python -m core runs` lists them.")
+    known = frameworks().get(run.protocol)
+    rows = accuracy(store, selection=Selection(runs=[run_id]), mcq_rule=known.mcq_rule if known else "mcq_loose")
+    cast = {role: getattr(run, role) for role in STORED_SEATS}
+    if known is not None:
+        names = names_of(known, cast, run.settings)
+        seats = known.at_work(names[known.tested.role], run.arms)
+        cast = {known.title_of(role): names[role] for role in (known.tested.role, *seats)}
+    values = {
+        "run": run,
+        "label": label,
+        "title": label.name or f"{run.doctor} on {run.case_set}",
+        "protocol": title_of(run.protocol),
+        "started": f"{datetime.fromtimestamp(run.created_at, UTC):%Y-%m-%d %H:%M} UTC",
+        "cast": {ROLE.get(name, name): who for name, who in cast.items() if who},
+        "settings": {name: value for name, value in run.settings.items() if value not in (None, "", False)},
+        "remarks": remarks_of(run) if known is not None else (),
+        "rows": [row for row in rows if row.model == rows[0].model],
+        "FORMAT": FORMAT,
+        "QUESTION_TYPE": QUESTION_TYPE,
+        "VERDICT": VERDICT,
+        "ROLE": ROLE,
+    }
+    return ENVIRONMENT.get_template("run.md.j2").render(values)

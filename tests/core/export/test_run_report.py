@@ -1,0 +1,46 @@
+"""The report on a run: its figures are those of the run alone, and whatever people wrote stays text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.cli.app import main
+from core.errors import UsageError
+from core.export.run_report import report_of
+from core.store.database import Store
+from core.store.queries.labels import Label, label_run
+
+
+def test_it_says_who_was_tested_and_how_accurate_each_arm_was(filled_store: Store) -> None:
+    lines = report_of(filled_store, "run-a").splitlines()
+    assert lines[0].startswith("# openai/a on ")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| Multi-turn")]
+    # two of six cases are right in both trials of each
+    assert [(row[1], row[2], *row[4:]) for row in rows] == [("Free response", "0.333", "6", "12", "0")]
+    low, high = map(float, rows[0][3].split(" to "))
+    assert low < 1 / 3 < high
+    assert any(line.startswith("| Vignette | Multiple choice | 1.000 |") for line in lines)
+    assert "openai/b" not in "\n".join(lines)
+
+
+def test_what_people_wrote_of_it_is_text_and_cannot_break_a_table(filled_store: Store) -> None:
+    label_run(filled_store, "run-a", Label("<b>Pilot</b> | one", ("first",), "# Not a heading\n![x](http://a.b/c.png)"))
+    text = report_of(filled_store, "run-a")
+    assert text.startswith("# &lt;b&gt;Pilot&lt;/b&gt; \\| one\n")
+    assert "> \\# Not a heading" in text
+    assert "![x]" not in text
+
+
+def test_the_command_writes_it_and_no_run_is_one_sentence(
+    filled_store: Store, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    monkeypatch.setenv("ANAMNESIS_DB", str(filled_store.path))
+    out = tmp_path / "report.md"
+    assert main(["export", "report", "run-a", "--out", str(out)]) == 0
+    assert out.read_text(encoding="utf-8") == report_of(filled_store, "run-a")
+    assert main(["export", "report", "run-a", "--out", str(tmp_path / "report.txt")]) == 2
+    assert capsys.readouterr().err.strip().endswith("the name must end in .md.")
+    with pytest.raises(UsageError, match="There is no run nobody"):
+        report_of(filled_store, "nobody")
