@@ -1,6 +1,7 @@
 """Figures of the Accuracy page: cells and pairs, read once for each state of the store, and their tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -157,13 +158,19 @@ def cases_table(scores: Iterable[CaseScore]) -> pd.DataFrame:
     )
 
 
-def leaderboard_table(rows: Sequence[LeaderboardRow]) -> pd.DataFrame:
-    """Return the authors' leaderboard as published."""
-    return pd.DataFrame(
-        [
-            {"Rank": row.rank, "Model": row.model, "Organisation": row.organisation, "Year": str(row.year)}
-            | {FORMAT[name]: mean for name, mean in row.means.items()}  # type: ignore[index]
-            | {"Question": QUESTION_TYPE[row.question_type], "From": "published leaderboard"}
-            for row in rows
-        ]
-    )
+def leaderboard_table(rows: Sequence[LeaderboardRow], own: Sequence[Cell], names: Mapping[str, str]) -> pd.DataFrame:
+    """Return the authors' leaderboard as published, after what was found here: a row for each model and question."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for cell in own:
+        row = found.setdefault((cell.model, cell.question_type), {"Model": names[cell.model]})
+        row |= {FORMAT[cell.format]: round(cell.mean, 3), "Question": QUESTION_TYPE[cell.question_type]}
+        row |= {"From": "this database", "Cases": f"{cell.own.n_cases:,}" if cell.own else ""}
+    published = [
+        {"Rank": row.rank, "Model": row.model, "Organisation": row.organisation, "Year": str(row.year)}
+        | {FORMAT[name]: mean for name, mean in row.means.items()}  # type: ignore[index]
+        | {"Question": QUESTION_TYPE[row.question_type], "From": "published leaderboard", "Cases": "2,004"}
+        for row in rows
+    ]
+    means = [FORMAT[name] for name in rows[0].means]  # type: ignore[index]
+    columns = ["Rank", "Model", "Organisation", "Year", *means, "Question", "From", "Cases"]
+    return pd.DataFrame([*found.values(), *published], columns=columns).astype({"Rank": "Int64"})

@@ -14,7 +14,7 @@ from core.stats.corrections import LABELS
 from pages.accuracy.cases import take_bar
 from pages.accuracy.data import SPLIT, group_name, leaderboard_table
 from pages.kit.figures import draw_figure
-from pages.kit.look import FORMAT, QUESTION_TYPE, RULE
+from pages.kit.look import FORMAT, QUESTION_TYPE, RULE, plain
 from pages.kit.names import dataset_name, model_colours
 from pages.kit.tables import draw_table
 from pages.kit.view import INTERVALS, View, in_order
@@ -127,15 +127,20 @@ def rests_on(view: View, cells: Sequence[Cell]) -> str:
     return "; ".join(filter(None, words)) + "."
 
 
-def draw_leaderboard() -> None:
-    """Draw the authors' public leaderboard, all of it published."""
-    said = "the authors’ public leaderboard of 2 January 2025, 2,004 cases, without intervals."
-    st.caption(f"**Published**: {said} Nothing here was computed from this database.")
+def draw_leaderboard(view: View, own: Sequence[Cell], names: Mapping[str, str], *, same_cases: bool) -> None:
+    """Draw the authors' public leaderboard, with what was found here beside it; ``names`` are of these models."""
+    said = "the authors’ public leaderboard of 2 January 2025, 2,004 cases, without intervals"
+    words = f"**Published** (open): {said}."
+    if own:
+        other = "" if same_cases else ", which are **other cases** than the leaderboard’s"
+        words += f" **Found here** (filled, with 95 % intervals): {plain(dataset_name(view.case_set))}{other}."
+    st.caption(words)
     types = [one for one in QUESTION_TYPES if any(row.question_type == one for row in leaderboard())]
-    axis = Axis("Accuracy (published)", _DOTS.range, _DOTS.ticks, _DOTS.step)
+    axis = Axis("Accuracy", _DOTS.range, _DOTS.ticks, _DOTS.step)
     for column, question_type in zip(st.columns(len(types)), types, strict=True):
-        marks = [
-            Mark(row.model, row.means[format_], series=format_, words="published")
+        held = [cell for cell in own if cell.question_type == question_type and cell.format in FORMAT_COLOUR]
+        marks = [mark_of(cell, names[cell.model], cell.format) for cell in held] + [
+            Mark(row.model, row.means[format_], series=format_, words="published", published=True)
             for row in leaderboard()
             if row.question_type == question_type
             for format_ in FORMAT_COLOUR
@@ -149,7 +154,7 @@ def draw_leaderboard() -> None:
                 make,
                 f"leaderboard_{question_type}",
                 f"Leaderboard · {QUESTION_TYPE[question_type]}",
-                f"Published: {said}",
+                f"Open: {said}. {rests_on(view, held)}" if held else f"Published: {said}.",
             )
     rows = sorted(leaderboard(), key=lambda row: types.index(row.question_type))
-    draw_table(leaderboard_table(rows), "leaderboard_published")
+    draw_table(leaderboard_table(rows, own, names), "leaderboard_published")

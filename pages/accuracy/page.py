@@ -7,6 +7,7 @@ from typing import Any
 
 import streamlit as st
 
+from core.datasets.published import printed_sets
 from core.events import FORMATS, QUESTION_TYPES
 from core.measures.accuracy import Cell
 from core.measures.compare import FormatPair, adjusted_p
@@ -97,6 +98,14 @@ def draw_static() -> None:
     _draw_notes(view, cells, len(held))
     _draw_tables(view, cells, held, adjusted, "accuracy_static")
     draw_cases(view, "dataset", cells)
+
+
+def draw_published() -> None:
+    """Draw the published leaderboard with the models that were tested here on a case set beside it."""
+    view = ask_view(offers(), "asks_for", "statistics", "pooled")
+    own = [cell for cell in figures(view, "all")[0] if cell.own]
+    names = unique_names(dict.fromkeys(cell.model for cell in own))
+    draw_leaderboard(view, own, names, same_cases=view.case_set in printed_sets() and not view.asks_for)
 
 
 def _narrowed(view: View, known: Sequence[Cell], *, formats: bool = True, by_specialty: bool = False) -> View:
@@ -217,7 +226,7 @@ if __name__ == "__main__":
             {
                 "Figures": draw_accuracy,
                 "Static and conversational": draw_static,
-                "Published leaderboard": draw_leaderboard,
+                "Published leaderboard": draw_published,
                 "Endings and what-if": draw_endings,
             },
             "acc_tab",

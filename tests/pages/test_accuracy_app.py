@@ -178,6 +178,21 @@ def test_the_leaderboard_is_published_and_complete(open_page: Open) -> None:
 
 
 @pytest.mark.usefixtures("answered_cases")
+def test_own_models_stand_in_the_leaderboard(open_page: Open) -> None:
+    app = open_page("accuracy", acc_tab="Published leaderboard")
+    assert trouble(app) == []
+    table = frame(app, "Rank")
+    own = table[table["From"] == "this database"].set_index("Model")
+    assert own.loc["openai/a", ["Vignette", "Multi-turn", "Cases"]].to_list() == [1.0, 0.125, "8"]
+    assert own["Rank"].isna().all()
+    figure = charts(app)[0]
+    axis = figure["layout"]["yaxis"]
+    row = axis["tickvals"][axis["ticktext"].index("openai/a")]
+    near = [x for t in figure["data"] for x, y in zip(t["x"], t["y"], strict=True) if x and abs(y - row) < 0.5]
+    assert sorted(set(near)) == [0.125, 1.0]
+
+
+@pytest.mark.usefixtures("answered_cases")
 def test_our_figures_replace_published_ones_only_where_they_cover_them(open_page: Open) -> None:
     app = open_page("accuracy")
     assert trouble(app) == []
