@@ -20,6 +20,7 @@ from core.work import Progress, Stop, Work, begin, work_at
 from pages.kit.cached import ask
 from pages.kit.campaigns import accuracy_chart, accuracy_rows, campaigns, cost_in_words, rule_of, run_title, state_of
 from pages.kit.figures import draw_figure
+from pages.kit.get_model import draw_offers
 from pages.kit.jobs import draw_work
 from pages.kit.look import FORMAT, QUESTION_TYPE, STATE_ICON, duration, plain
 from pages.kit.names import RELEASED, model_colours, model_name
@@ -62,6 +63,7 @@ def draw_home() -> None:
         "a simulated patient, a grader judges its diagnosis, and every figure leads to the words that were said."
     )
     draw_ways_in()
+    draw_offers()
     draw_field()
 
 

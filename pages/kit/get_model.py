@@ -1,0 +1,72 @@
+"""A model that everybody can have: what is to be known of it, the button that fetches it, and how far that is."""
+
+import streamlit as st
+
+from core.models.fetch import OFFERS, details, get
+from core.models.register import listed
+from core.work import Work, begin, work_at
+from pages.kit.look import plain
+from pages.kit.navigation import link
+from pages.kit.seats import registry
+
+
+def fetching(name: str) -> Work[str] | None:
+    """Return the fetching of an offered model that is under way or was the last of this process."""
+    return work_at(("models", "get", name))
+
+
+def draw_offers() -> None:
+    """Draw every model on offer that is not here yet, and the way to the consultation with one that just came."""
+    own = {one.spec.name for one in listed(registry()) if one.own}
+    for name in OFFERS:
+        work = fetching(name)
+        if work is not None and work.running:
+            st.fragment(_draw_fetching, run_every=0.5)(name)
+        elif f"hf/{name}" not in own:
+            _draw_offer(name, work.error if work else None)
+        elif work is not None and work.result:
+            with st.container(horizontal=True, vertical_alignment="center"):
+                st.markdown(f":material/check: {plain(OFFERS[name].title)} is here.", width="content")
+                link("live", "Watch it consult", "play_circle", doctor=work.result, patient=work.result)
+
+
+def _draw_offer(name: str, error: str | None) -> None:
+    offer = OFFERS[name]
+    with st.container(border=True):
+        left, right = st.columns([4, 1], vertical_alignment="center")
+        left.markdown(
+            f"**{plain(offer.title)}**: a language model with no key and no server to set up. "
+            + " · ".join(plain(words) for label, words in details(offer).items() if label != "Model")
+        )
+        right.button(
+            "Get it",
+            icon=":material/download:",
+            type="primary",
+            width="stretch",
+            key=f"get_{name}",
+            on_click=_begin,
+            args=(name,),
+        )
+        if error:
+            st.warning(plain(error), icon=":material/cloud_off:")
+
+
+def _begin(name: str) -> None:
+    title = f"Fetching {OFFERS[name].title}"
+    begin(
+        ("models", "get", name),
+        lambda tell, stop: get(name, told=lambda _, done, all_: tell(done, all_), stop=stop),
+        title,
+    )
+
+
+def _draw_fetching(name: str) -> None:
+    work, offer = fetching(name), OFFERS[name]
+    if work is None or not work.running:
+        st.rerun()
+    with st.container(border=True, horizontal=True, vertical_alignment="center"):
+        if work.planned:
+            st.progress(min(1.0, work.done / work.planned), f"Fetching {offer.title}: {work.done} of {work.planned} MB")
+        else:
+            st.progress(1.0, f"Making {offer.title} ready: about half a minute")
+        st.button("Stop", icon=":material/stop:", key=f"get_stop_{name}", on_click=work.stop)
