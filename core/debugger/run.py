@@ -1,4 +1,4 @@
-"""Runs every arm of one case, all trials side by side, in a thread of this process; stored as an ordinary run.
+"""Runs every arm of one case, trials and arms side by side, in a thread of this process; stored as an ordinary run.
 
 Its verdicts are a table, arms × trials, also while it is under way.
 """
@@ -32,7 +32,7 @@ from core.events import (
     Verdict,
 )
 from core.frameworks.base import Arm, Campaign, Trial
-from core.jobs.engine import Engine, Progress, Stop, folding, running
+from core.jobs.engine import Engine, Options, Progress, Stop, folding, running
 from core.jobs.plan import campaign_of, header_of, human_seats, in_full, trials_of
 from core.jobs.run import Play, check_pictures, player_of
 from core.journal import RunHeader, TrialLine, journal_path, read_header, read_lines
@@ -41,8 +41,8 @@ from core.store.database import Store
 from core.store.fold import fold
 from core.store.lease import DatabaseBusyError
 
-MOST_TRIALS_AT_ONCE = 8
-"""Trials that run side by side; within one, one call follows another."""
+CALLS_AT_ONCE = Options.concurrency
+"""The most calls in the air, as in any run: those of its trials, and of the arms within one once it has talked."""
 
 _log = logging.getLogger(__name__)
 
@@ -131,7 +131,13 @@ class BenchRun:
             self._ended.set()
 
     async def _carry_out(self, registry: Registry, play: Play) -> None:
-        engine = Engine(self.header, lambda trial: self._play(trial, play), MOST_TRIALS_AT_ONCE, fold=folding(Store()))
+        engine = Engine(
+            self.header,
+            lambda trial: self._play(trial, play),
+            CALLS_AT_ONCE,
+            fold=folding(Store()),
+            calls_at_once=CALLS_AT_ONCE,
+        )
         with running(self.run_id) as stop_file:
             async with registry:
                 progress = self.progress

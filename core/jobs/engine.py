@@ -138,6 +138,8 @@ class Options:
     concurrency: int = 16
     budget_usd: float | None = None
     on_progress: Callable[[Progress], None] = lambda progress: None
+    calls_at_once: int | None = None
+    """The most calls in the air where a piece of work may have several; ``None``: one call of it follows another."""
 
 
 @dataclass
@@ -293,7 +295,13 @@ class Job(Generic[U]):
         self._check_budget()
         async with Journal(path, self.header) as journal:
             replies = Replies(
-                self.name, journal, memory, shared=self.shared, heard=_Heard(self), over=lambda: bool(self.stop.reason)
+                self.name,
+                journal,
+                memory,
+                shared=self.shared,
+                heard=_Heard(self),
+                over=lambda: bool(self.stop.reason),
+                at_once=self.options.calls_at_once,
             )
             self.progress.replies = replies
             self.options.on_progress(self.progress)
@@ -457,6 +465,7 @@ class Engine:
     budget_usd: float | None = None
     fold: Callable[[], Awaitable[object]] | None = None
     on_progress: Callable[[Progress], None] = lambda progress: None
+    calls_at_once: int | None = None
 
     async def run(
         self,
@@ -473,7 +482,7 @@ class Engine:
             self.header.run_id,
             lambda trial: trial.trial_id,
             lambda trial, unit: self._trial(trial, unit, progress),
-            Options(self.concurrency, self.budget_usd, self.on_progress),
+            Options(self.concurrency, self.budget_usd, self.on_progress, self.calls_at_once),
             stop,
             progress,
             self.header,
