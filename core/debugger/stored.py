@@ -13,7 +13,7 @@ from core.events import Event
 from core.journal import RunHeader, journal_path, read_header
 from core.store.database import Store
 from core.store.fold import fold_if_free
-from core.store.queries.cases import case
+from core.store.queries.cases import case, contents
 from core.store.queries.transcripts import release_prompts, stored_trial, trial_events, trials_about
 from core.store.runs import header_of
 
@@ -43,6 +43,18 @@ def load_bench(run_id: str) -> StoredBench | None:
             return None
         events = {place.trial: trial_events(cursor, place.trial_id) for place in places}
     return StoredBench(header, found, events, {place.trial: place.trial_id for place in places})
+
+
+def set_apart(pasted: Case) -> Case:
+    """Return a pasted case under a title that no other content has: the title itself, or with a number."""
+    store, found, number = Store(), pasted, 1
+    if not store.path.exists():
+        return pasted
+    with store.read() as cursor:
+        while (held := contents(cursor, found.case_key)) and found.content_hash not in held:
+            number += 1
+            found = pasted.model_copy(update={"case_key": f"{pasted.case_key} {number}"})
+    return found
 
 
 def load_record(trial_id: str) -> TrialRecord | None:

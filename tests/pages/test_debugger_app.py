@@ -69,6 +69,11 @@ def test_the_seats_beside_a_model_are_its_own_and_counted(open_page: Open) -> No
     app.text_input(key="debug_base_url").set_value("http://127.0.0.1:9/v1").run()
     for role in ("patient", "grader", "summariser"):
         assert app.selectbox(key=f"debug_{role}").options[0] == "Default: openai/mine (the doctor’s own model)"
+    # each of 3 trials in two arms: 7 questions, 7 replies, 2 answers, of which the grader reads one in 2 steps
+    assert f"2 arms × 3 trials. About {3 * (7 + 7 + 2 + 2)} calls" in words(app)
+    assert not has_button(app, RUN)
+    app.segmented_control(key="debug_size").set_value("all").run()
+    assert has_button(app, RUN)
     # each of 3 trials: 7 questions and 24 answers, 7 replies, 6 free responses in 2 steps, 6 of three in 3, a summary
     said = words(app).replace("\\", "")
     assert f"About {3 * (7 + 24 + 7 + 6 * 2 + 6 * 3 + 1)} calls" in said
@@ -82,6 +87,7 @@ def test_a_first_visitor_can_run_every_arm_at_once(open_page: Open) -> None:
     assert trouble(app) == []
     assert not button(app, RUN).disabled
     assert "24 arms × 3 trials. No model is called" in words(app)
+    assert "debug_size" not in [one.key for one in app.segmented_control]  # rules cost nothing
     assert not app.dataframe
     app.pills(key="debug_formats").set_value(["vignette", "multi_turn"]).run()
     app.pills(key="debug_types").set_value(["mcq", "frq"]).run()
@@ -122,6 +128,8 @@ def test_a_pasted_vignette_is_recognised_and_its_parts_can_be_corrected(open_pag
     (answer,) = [box for box in app.text_input if box.label == "Right answer"]
     answer.set_value("A").run()
     assert not button(app, RUN).disabled
+    (title,) = [box for box in app.text_input if box.label == "Title"]
+    assert title.placeholder == "31-year-old man, chest pain"
     (question,) = [box for box in app.text_input if box.label == "Question"]
     assert question.value == "What is the diagnosis?"
     assert "**Age and sex**" in words(app)
@@ -292,7 +300,7 @@ def test_a_cell_that_is_not_there_gives_way_to_one_that_is(open_page: Open, cell
 def test_a_missing_key_is_named_before_anything_is_run(open_page: Open) -> None:
     app = open_page("debugger")
     app.selectbox(key="debug_doctor").set_value("openai/gpt-4o").run()
-    assert button(app, RUN).disabled
+    assert button(app, "Run the chosen arms").disabled
     assert any(r"OPENAI\_API\_KEY" in warning.value for warning in app.warning)
 
 
@@ -302,6 +310,7 @@ def test_a_run_can_be_stopped(open_page: Open, provider: FakeProvider) -> None:
     app.selectbox(key="debug_doctor").set_value("another model…").run()
     app.text_input(key="debug_doctor_other").set_value(MODEL).run()
     app.text_input(key="debug_base_url").set_value(provider.base_url).run()
+    app.segmented_control(key="debug_size").set_value("all").run()
     button(app, RUN).click().run()
     assert "0 of 72 answers · 0 of 3 trials" in words(app)
     button(app, "Stop").click().run()
