@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
@@ -49,10 +49,12 @@ class Memory:
 
     ``units`` are unit → key → replies in the order in which they were asked for; ``cost_usd`` counts known prices.
     ``others`` are key → replies to any piece of work, which are given where a job shares them: graders' verdicts.
+    ``given`` are unit → key → replies that another run's work was given and that hold in this unit, too.
     """
 
     units: dict[str, dict[str, list[Remembered]]] = field(default_factory=dict)
     others: dict[str, list[Remembered]] = field(default_factory=dict)
+    given: Mapping[str, Mapping[str, list[Remembered]]] = field(default_factory=dict)
     cost_usd: float = 0.0
 
     @classmethod
@@ -168,7 +170,8 @@ class Unit:
         found = kept[number] if number < len(kept) else None
         elsewhere = False
         if found is None and self.replies.shared:
-            said = self.replies.memory.others.get(key, [])
+            memory = self.replies.memory
+            said = memory.given.get(self.unit_id, {}).get(key) or memory.others.get(key, [])
             found = said[number] if number < len(said) else None
             elsewhere = found is not None
         if found is not None:

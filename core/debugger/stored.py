@@ -15,7 +15,7 @@ from core.store.database import Store
 from core.store.fold import fold_if_free
 from core.store.queries.cases import case, contents
 from core.store.queries.transcripts import release_prompts, stored_trial, trial_events, trials_about
-from core.store.runs import header_of
+from core.store.runs import RunProgress, first_cases, header_of, run_records, runs
 
 AS_RELEASED = {ours: theirs for theirs, ours in RELEASE_SPECIALTIES.items()}
 """Specialty → the name that the release has for it."""
@@ -29,6 +29,28 @@ class StoredBench:
     case: Case
     events: dict[int, list[Event]] = field(default_factory=dict)
     trial_ids: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StoredSession:
+    """A run of one case as it is listed; ``edited_from`` is the run whose arms it asks again with an edit, or empty."""
+
+    run: RunProgress
+    case: Case
+    edited_from: str
+
+
+def sessions(cursor: duckdb.DuckDBPyConnection) -> list[StoredSession]:
+    """Return the stored runs of one case, the newest first."""
+    ids = [held.run_id for held in run_records(cursor, sources=["bench"])]
+    about = first_cases(cursor, ids)
+    found = []
+    for one in runs(cursor, ids):
+        header = _header(cursor, one.run_id)
+        if header is not None and one.run_id in about:
+            edited = header.edited.run_id if header.edited else ""
+            found.append(StoredSession(one, about[one.run_id], edited))
+    return found
 
 
 def load_bench(run_id: str) -> StoredBench | None:

@@ -249,6 +249,38 @@ def test_an_edited_prompt_becomes_a_pack_that_can_be_chosen(open_page: Open) -> 
     assert app.selectbox(key="debug_pack").options == ["craftmd", "heart"]
 
 
+def test_an_edit_is_run_in_every_arm_beside_the_run_before_and_sessions_are_listed_by_name(open_page: Open) -> None:
+    run = bench()
+    app = open_page("debugger", run=run.run_id)
+    button(app, "Run every arm again").click().run()
+    assert "Nothing is edited yet" in words(app)
+    (box,) = [area for area in app.text_area if area.label == "Vignette"]
+    box.set_value("A 30-year-old woman has had an itchy rash on both hands for two days.").run()
+    assert "3 arms × 2 trials with the same seeds. No model is called" in words(app)
+    button(app, "Run every arm again").click().run()
+    run_until(app, lambda a: not has_button(a, "Stop"))
+    assert trouble(app) == []
+    assert "**Before and after the edit**" in words(app)
+    table = app.dataframe[0].value
+    assert list(table["Asked"]) == ["Multiple choice", "Free response", "Free response"]
+    assert list(table["Correct before"]) == ["2 of 2"] * 3
+    assert table["Correct after"][1] == "0 of 2"
+    assert table["Verdicts that moved"][1].startswith("Trial 1: ✓ Correct → ")
+
+    (name,) = [box for box in app.text_input if box.label == "Name"]
+    name.set_value("Without the heart").run()
+    button(app, "Save").click().run()
+    assert "Without the heart" in [element.value for element in app.subheader]
+    button(app, "Another case").click().run()
+    listed = app.dataframe[0].value
+    assert list(listed["Name"].fillna("")) == ["Without the heart", ""]
+    assert list(listed["Case"]) == [
+        "Cardiology · cardiology-1 · edited",
+        "Cardiology · 31-year-old male · cardiology-1",
+    ]
+    assert list(listed["Played by"]) == ["reference cast"] * 2
+
+
 def test_a_pack_name_that_cannot_be_used_is_said(open_page: Open) -> None:
     run = bench(arms=(("vignette", "frq"),))
     app = open_page("debugger", run=run.run_id)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from core.debugger.run import matrix, resume_bench, start_bench
-from core.debugger.stored import load_bench, load_record
+from core.debugger.run import matrix, resume_bench, start_bench, start_edited
+from core.debugger.stored import load_bench, load_record, sessions
 from core.errors import UsageError
 from core.events import Answered, Event, Finished, Utterance
 from core.frameworks.casting import CastNames
@@ -238,3 +238,48 @@ def test_a_run_that_was_stopped_goes_on_and_pays_for_nothing_twice(fake_provider
     ]
     assert load_bench(run.run_id) is not None
     assert (again.progress.done, again.run_id) == (2, run.run_id)
+
+
+def test_a_prompt_edited_for_every_arm_asks_only_what_it_changes(fake_provider_thread: FakeProvider) -> None:
+    fake_provider_thread.script = actors = Actors()
+    before = bench(fake_provider_thread.base_url, trials=2)
+    asked = len(fake_provider_thread.requests)
+    template = before.campaign.pack.prompts["answer_frq"].source
+    actors.answer = lambda body: (
+        "**Final Diagnosis:** Scabies" if "Name it at once." in str(body) else ("Allergic contact dermatitis")
+    )
+    actors.extract = lambda body: "Scabies" if "Scabies" in str(body["messages"][-1]) else "Allergic contact dermatitis"
+    actors.judge = "No"
+    run = start_edited(before.header, CASE, CASE.vignette, {"answer_frq": f"{template.strip()} Name it at once."})
+    run.join(60)
+    assert run.error is None
+    # of each of 2 trials: an answer in each of the 3 arms of free responses, and the reading of each; one comparison
+    # for all, as the run says the same everywhere
+    assert len(fake_provider_thread.requests) - asked == 2 * 3 + 2 * 3 + 1
+    assert [row.correct() for row in run.matrix()] == [(2, 2), (0, 2), (2, 2), (0, 2), (0, 2)]
+    assert [trial.seed for trial in run.trials] == [trial.seed for trial in before.trials]
+    assert run.header.prompt_pack.startswith("craftmd-edit-")
+    with Store().read() as cursor:
+        listed = sessions(cursor)
+    assert [(one.run.run_id, one.edited_from) for one in listed] == [(run.run_id, before.run_id), (before.run_id, "")]
+    with pytest.raises(UsageError, match="Nothing is edited"):
+        start_edited(before.header, CASE, f" {CASE.vignette}", {"answer_frq": template})
+    with pytest.raises(UsageError, match="cannot use nonsense"):
+        start_edited(before.header, CASE, CASE.vignette, {"answer_frq": "{{ nonsense }}"})
+
+
+def test_a_vignette_edited_for_every_arm_is_another_case_with_the_same_seeds() -> None:
+    before = bench(names=REFERENCE, trials=2)
+    story = CASE.vignette.replace("30-year-old woman", "63-year-old man")
+    run = start_edited(before.header, CASE, story, {})
+    run.join(60)
+    assert run.error is None
+    assert (run.case.case_key, run.case.age, run.case.sex, run.case.profile) == ("edited/1", 63, "male", None)
+    assert [trial.seed for trial in run.trials] == [trial.seed for trial in before.trials]
+    again = start_edited(run.header, run.case, CASE.vignette, {})
+    again.join(60)
+    assert (again.case.case_key, again.case.age) == ("edited/1", 30)
+    assert [trial.seed for trial in again.trials] == [trial.seed for trial in before.trials]
+    loaded = load_bench(run.run_id)
+    assert loaded is not None
+    assert (loaded.case, loaded.header.edited) == (run.case, run.header.edited)
