@@ -29,6 +29,7 @@ from pages.kit.jobs import draw_remembered
 from pages.kit.look import ASKS_FOR, plain
 from pages.kit.names import model_name
 from pages.kit.page import show
+from pages.kit.profiles import counted
 from pages.kit.seats import case_label
 from pages.kit.tables import draw_table
 
@@ -67,7 +68,7 @@ def draw_earlier() -> None:
                 "Name": label_of_run(run.run_id).name or None,
                 "Case": case_label(one.case) + prompts,
                 "Played by": players(run),
-                "Asked": f"{len(run.arms)} arm{'s' if len(run.arms) > 1 else ''}",
+                "Asked": counted(len(run.arms), "arm"),
                 "Trials": f"{run.done} of {run.planned}",
                 "When (UTC)": datetime.datetime.fromtimestamp(run.created_at, tz=datetime.UTC).strftime(
                     "%Y-%m-%d %H:%M"

@@ -26,6 +26,7 @@ from pages.debugger.matrix import adopt
 from pages.kit.case.pictures import draw_pictures_folded
 from pages.kit.controls import choose
 from pages.kit.look import SECTION, plain
+from pages.kit.profiles import counted
 from pages.kit.question import draw_question
 from pages.kit.seats import (
     Seats,
@@ -74,8 +75,7 @@ def ask_and_run() -> None:
         label = "Run every arm" if campaign.arms == ALL_ARMS else "Run the chosen arms"
         pressed = st.button(label, type="primary", icon=":material/play_arrow:", key="debug_run", disabled=not ready)
         if ready:
-            trials = "1 trial" if campaign.trials == 1 else f"{campaign.trials} trials"
-            words = f"{len(campaign.arms)} arms × {trials}"
+            words = f"{counted(len(campaign.arms), 'arm')} × {counted(campaign.trials, 'trial')}"
             with suppress(AnamnesisError):  # what is wrong is said when it is started
                 full = in_full(campaign, registry())
                 words += f". {plain(estimate(full, registry(), CALLS_AT_ONCE, arms_side_by_side=True).in_words)}"

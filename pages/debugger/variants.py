@@ -38,6 +38,7 @@ from pages.kit.controls import choose, choose_by_name
 from pages.kit.look import VERDICT, plain, price
 from pages.kit.names import model_name
 from pages.kit.navigation import link
+from pages.kit.profiles import counted
 from pages.kit.seats import Seats, ask_address, ask_seat, packs, registry, seat_problem
 from pages.kit.tables import draw_table
 
@@ -142,6 +143,8 @@ def _calls(side: Step | Variant) -> tuple[CallRecord, ...]:
 _REDRAW_S = 0.4
 _TALL = 1_200
 """Characters from which a message is edited in a box that scrolls."""
+_FEW = 8
+"""Arms up to which the table of an edit is shown at full height."""
 _ONLY_MODELS = ("extract", "judge", "summarise", "probe")
 
 
@@ -350,8 +353,9 @@ def _draw_start(
         full = in_full(replace(campaign_of(header), cases=(case,)), registry())
         size = estimate(full, registry(), CALLS_AT_ONCE, arms_side_by_side=True)
         st.caption(
-            f"{len(header.arms)} arms × {header.trials} trials with the same seeds. {plain(size.in_words)} What is "
-            "asked word for word as before is not asked again, and keeps the answer of before."
+            f"{counted(len(header.arms), 'arm')} × {counted(header.trials, 'trial')} with the same seeds. "
+            f"{plain(size.in_words)} It may be "
+            "less: what is asked word for word as before keeps its reply, and is not asked again."
         )
         if st.button("Run every arm again", type="primary", icon=":material/play_arrow:", key=f"{key}_go"):
             adopt(start_edited(header, case, case.vignette if vignette is None else vignette, prompts()))
@@ -373,7 +377,12 @@ def draw_before_after(shown: Shown) -> None:
             st.markdown("**Before and after the edit**")
             link("debugger", "The run before", "history", run=edited.run_id)
         frame = before_after_frame(before.rows, shown.rows, chosen_rule())
-        draw_table(frame, "debug_before_after", alt="Correct answers by arm, before and after the edit")
+        draw_table(
+            frame,
+            "debug_before_after",
+            height=290 if len(frame) > _FEW else "content",
+            alt="Correct answers by arm, before and after the edit",
+        )
         with st.expander("What was edited", icon=":material/difference:"):
             if before.case.vignette != shown.case.vignette:
                 st.caption("Vignette")

@@ -248,6 +248,13 @@ def test_an_edited_prompt_becomes_a_pack_that_can_be_chosen(open_page: Open) -> 
     button(app, "Another case").click().run()
     assert app.selectbox(key="debug_pack").options == ["craftmd", "heart"]
 
+    app = edit(open_page("debugger", run=run.run_id), "System", "You are a doctor in Cardiology. Think twice.")
+    app.button(key="debug_all_step_go").click().run()  # the same for every arm, without a pack of one's own
+    run_until(app, lambda a: not has_button(a, "Stop"))
+    assert trouble(app) == []
+    assert "**Before and after the edit**" in words(app)
+    assert r"prompts craftmd\-edit\-" in words(app)
+
 
 def test_an_edit_is_run_in_every_arm_beside_the_run_before_and_sessions_are_listed_by_name(open_page: Open) -> None:
     run = bench()
