@@ -35,6 +35,7 @@ from core.events import (
     Rule,
     Verdict,
 )
+from core.frameworks.answering import by_arm
 from core.frameworks.base import Arm, Campaign, Trial
 from core.jobs.engine import Engine, Options, Progress, Stop, folding, running
 from core.jobs.plan import campaign_of, header_of, human_seats, in_full, trials_of
@@ -155,11 +156,13 @@ class BenchRun:
             self.error = self._stop.reason
 
     async def _play(self, trial: Trial, play: Play) -> AsyncIterator[Event]:
-        """Yield the trial's events, and keep them for whoever watches."""
+        """Keep the trial's events for whoever watches as they come, and yield them in the order of its arms."""
         kept = self._events[trial.number]
         async for event in play(trial):
             if not isinstance(event, PASSING):
                 kept.append(event)
+        kept[:] = by_arm(kept, trial.arms)
+        for event in kept:
             yield event
 
 

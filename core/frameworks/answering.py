@@ -20,6 +20,7 @@ from core.events import (
     Called,
     Event,
     Failed,
+    Finished,
     Format,
     Graded,
     QuestionType,
@@ -44,7 +45,8 @@ async def answered(
 ) -> AsyncIterator[Event]:
     """Prepare what is shown in each format of the trial's arms, then ask every question type on it.
 
-    One arm follows another; in a job that has them asked side by side, all events of an arm come once it is done.
+    One arm follows another; in a job that has them asked side by side, all events of an arm come once it is done, so
+    that arms come in any order (``by_arm``).
     """
     tasks: list[asyncio.Task[list[Event]]] = []
     try:
@@ -91,6 +93,37 @@ async def answered(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def by_arm(events: Sequence[Event], arms: Sequence[Arm]) -> list[Event]:
+    """Return the events of a trial with its arms in their order, in whichever they came."""
+    talk: list[Event] = []
+    summary: list[Event] = []
+    found: dict[Arm, list[Event]] = {}
+    asked: list[Event] = []
+    about: list[Event] | None = None
+    for event in events:
+        if isinstance(event, Called) and event.call.purpose == "answer":
+            asked.append(event)
+        elif isinstance(event, Answered):
+            about = found[event.format, event.question_type] = [*asked, event]
+            asked = []
+        elif _is_of_summary(event):
+            summary.append(event)
+        elif not isinstance(event, Finished):
+            (talk if about is None else about).append(event)
+    ordered = talk
+    for arm in arms:
+        if arm[0] == "summarized":
+            ordered += summary
+            summary = []
+        ordered += found.get(arm, ())
+    return [*ordered, *asked, *(event for event in events if isinstance(event, Finished))]
+
+
+def _is_of_summary(event: Event) -> bool:
+    called = isinstance(event, Called) and event.call.purpose == "summarise"
+    return called or isinstance(event, Summarised) or (isinstance(event, Failed) and event.where == "summariser")
 
 
 async def _whole(events: AsyncIterator[Event]) -> list[Event]:

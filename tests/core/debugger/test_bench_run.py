@@ -52,6 +52,9 @@ def test_every_arm_of_every_trial_gets_a_verdict_and_the_run_is_stored(fake_prov
         ("summarized", "frq"),
     ]
     assert all(row.correct() == (3, 3) for row in rows)
+    for number in range(3):  # kept in the order of the arms, in whichever they were done
+        came = [(e.format, e.question_type) for e in run.events(number) if isinstance(e, Answered)]
+        assert came == list(ARMS)
 
     loaded = load_bench(run.run_id)
     assert loaded is not None
