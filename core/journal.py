@@ -38,6 +38,13 @@ class Fork(_Line):
     kept: list[tuple[Speaker, str]]
 
 
+class Edit(_Line):
+    """The run whose arms are asked again with something edited, and the key of the case there that seeds come from."""
+
+    run_id: str
+    case_key: str
+
+
 class RunHeader(_Line):
     """Who plays, under which rules, on which cases: the first line of a journal."""
 
@@ -65,6 +72,7 @@ class RunHeader(_Line):
     cases: list[Case] = Field(default_factory=list)
     """The cases themselves, so that a run can be resumed and read wherever its journal is."""
     fork: Fork | None = None
+    edited: Edit | None = None
 
 
 class TrialLine(_Line):

@@ -66,7 +66,7 @@ async def call(
     call_id = new_id()
     CONVERSATION.set(f"{asked.unit.replies.run_id}/{asked.unit.trial_id}/{role}" if asked else role)
     try:
-        with asked.in_the_air() if asked else nullcontext():
+        async with asked.in_the_air() if asked else nullcontext():
             async for item in voice.model.stream(sent, sampling):
                 if isinstance(item, Completion):
                     done = item

@@ -8,11 +8,12 @@ takes up a trial at some place (a fork, one step run again) is given what the tr
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from itertools import chain
@@ -48,10 +49,12 @@ class Memory:
 
     ``units`` are unit → key → replies in the order in which they were asked for; ``cost_usd`` counts known prices.
     ``others`` are key → replies to any piece of work, which are given where a job shares them: graders' verdicts.
+    ``given`` are unit → key → replies that another run's work was given and that hold in this unit, too.
     """
 
     units: dict[str, dict[str, list[Remembered]]] = field(default_factory=dict)
     others: dict[str, list[Remembered]] = field(default_factory=dict)
+    given: Mapping[str, Mapping[str, list[Remembered]]] = field(default_factory=dict)
     cost_usd: float = 0.0
 
     @classmethod
@@ -98,6 +101,7 @@ class Replies:
 
     ``heard`` is told of every call that is made; ``over`` says whether no more may be made (``Over``). ``shared`` lets
     ``Memory.others`` hold in all of it, such as a grader's verdict on a pair, as it does within one process.
+    ``at_once`` calls at most are in the air where one piece of work may ask several (``side_by_side``).
     """
 
     def __init__(
@@ -109,9 +113,11 @@ class Replies:
         shared: bool = False,
         heard: Callable[[CallRecord], None] = lambda call: None,
         over: Callable[[], bool] = lambda: False,
+        at_once: int | None = None,
     ) -> None:
         self.run_id, self.journal, self.memory = run_id, journal, memory or Memory()
         self.heard, self.over, self.shared = heard, over, shared
+        self.places = asyncio.Semaphore(at_once) if at_once else None
         self.under_way: dict[str, Unit] = {}
         self.air: list[Asked] = []
         """What was asked and is not answered yet, the oldest first."""
@@ -164,7 +170,8 @@ class Unit:
         found = kept[number] if number < len(kept) else None
         elsewhere = False
         if found is None and self.replies.shared:
-            said = self.replies.memory.others.get(key, [])
+            memory = self.replies.memory
+            said = memory.given.get(self.unit_id, {}).get(key) or memory.others.get(key, [])
             found = said[number] if number < len(said) else None
             elsewhere = found is not None
         if found is not None:
@@ -193,15 +200,19 @@ class Asked:
     since: float = field(default_factory=time.time)
     pieces: int = 0
 
-    @contextmanager
-    def in_the_air(self) -> Iterator[None]:
-        """Wait for the reply."""
-        air = self.unit.replies.air
-        air.append(self)
-        try:
-            yield
-        finally:
-            air.remove(self)
+    @asynccontextmanager
+    async def in_the_air(self) -> AsyncIterator[None]:
+        """Wait for a place among the calls in the air, and there for the reply. May raise ``Over``."""
+        replies = self.unit.replies
+        async with replies.places or nullcontext():
+            if replies.places is not None and replies.over():  # the job ended while this one waited for its place
+                raise Over
+            self.since = time.time()
+            replies.air.append(self)
+            try:
+                yield
+            finally:
+                replies.air.remove(self)
 
     def piece(self) -> None:
         """Take note of a bit of text, taken to be a token until the provider has counted them."""
@@ -225,6 +236,12 @@ class Asked:
         unit.paid.add(call.call_id)
         replies.streamed += call.completion_tokens - self.pieces
         replies.heard(call)
+
+
+def side_by_side() -> bool:
+    """Say whether the job that asks wants several calls of one piece of work in the air at once."""
+    unit = _UNIT.get()
+    return unit is not None and unit.replies.places is not None
 
 
 def asking(role: RoleName, purpose: Purpose, model: str, sent: Sequence[Message], sampling: Sampling) -> Asked | None:

@@ -6,7 +6,6 @@ before ``case_of`` makes a case of it.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,8 +17,11 @@ from core.case import FINAL_QUESTION, SPECIALTIES, Case, read_demographics, sent
 from core.debugger.paste_layouts import Row, cut_answer, find_choices, meant, read_row
 from core.errors import UsageError
 from core.sections import VignetteSection, sections_of
+from core.text.case_items import complaint_of
 
 DATASET = "pasted"
+LONGEST_TITLE = 80
+"""Characters of a pasted case's title."""
 LONG_WORDS = 2_000
 """A vignette of more words than this gets a note."""
 
@@ -140,10 +142,12 @@ def case_of(
     question: str | None = None,
     choices: Sequence[str] | None = None,
     synonyms: Sequence[str] = (),
+    title: str = "",
 ) -> Case:
     """Make a case of what was recognised, with what the user has edited in its place.
 
-    The answer may be given as a letter. Raises ``UsageError`` where vignette or answer is missing, the answer is none
+    It is known by its ``title``, which is made of the vignette where none is given (``title_of``). The answer may be
+    given as a letter. Raises ``UsageError`` where vignette or answer is missing, the answer is none
     of the choices, a choice stands twice, or the specialty is unknown.
     """
     story = (pasted.vignette if vignette is None else vignette).strip()
@@ -163,11 +167,10 @@ def case_of(
     right, note = meant(given, named)  # in the words of the choices
     if right is None or (named and right not in named):
         raise UsageError(note or f"The answer '{given}' is none of the choices: correct it.")
-    content = "\0".join((story, asked, *named, right))
     age, sex = read_demographics(story)
     try:
-        return Case(
-            case_key=f"{DATASET}/{hashlib.sha256(content.encode(errors='replace')).hexdigest()[:8]}",
+        made = Case(
+            case_key=f"{DATASET}/",
             dataset=DATASET,
             specialty=specialty,
             vignette=story,
@@ -181,6 +184,36 @@ def case_of(
         )
     except ValidationError as error:
         raise UsageError(f"This cannot be a case: {error.errors()[0]['msg']}.") from error
+    words = " ".join(_APART.sub(" ", title).split())[:LONGEST_TITLE].strip()
+    return made.model_copy(update={"case_key": f"{DATASET}/{words or title_of(made)}"})
+
+
+def title_of(case: Case) -> str:
+    """Return what a pasted case is called: its title, else its age, sex and complaint, or its first words."""
+    named = case.case_key.partition("/")[2]
+    if named and not _UNNAMED.fullmatch(named):
+        return named
+    age, _, sex = case.age_and_sex().rpartition(", ")
+    if not age and sex.endswith(" old"):
+        age, sex = sex, ""
+    young = (case.demographics()[0] or _GROWN) < _GROWN
+    person = {"female": "girl" if young else "woman", "male": "boy" if young else "man"}.get(sex, "")
+    who = " ".join(part for part in (_OLD.sub(r"-\1-old", age), person) if part)
+    complaint = complaint_of(case.model_copy(update={"vignette": case.vignette[:_READ], "profile": None}))
+    words = case.vignette[:_READ].split()
+    title = f"{who}, {complaint}" if who and complaint else complaint or " ".join(words[:_FIRST_WORDS])
+    return " ".join(_APART.sub(" ", title).split())[:LONGEST_TITLE].strip(" .,;")
+
+
+_APART = re.compile(r"[/:\x00-\x1f]+")
+"""What tells the parts of a case's key and of a case set's name apart: no title has it."""
+_UNNAMED = re.compile(r"[0-9a-f]{8}")
+"""The key of a pasted case of before 0.3.0, when it was known by its content."""
+_OLD = re.compile(r" (year|month|day)s old")
+_GROWN = 18.0
+_READ = 600
+"""Characters of a vignette in which a title is looked for."""
+_FIRST_WORDS = 8
 
 
 _BLANKS = dict.fromkeys(

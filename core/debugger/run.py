@@ -1,4 +1,4 @@
-"""Runs every arm of one case, all trials side by side, in a thread of this process; stored as an ordinary run.
+"""Runs every arm of one case, trials and arms side by side, in a thread of this process; stored as an ordinary run.
 
 Its verdicts are a table, arms × trials, also while it is under way.
 """
@@ -6,7 +6,9 @@ Its verdicts are a table, arms × trials, also while it is under way.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
+import re
 import shutil
 import threading
 import uuid
@@ -15,7 +17,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from core.case import Case
+from core.agents.memory import Remembered, replies_in
+from core.case import Case, read_demographics
+from core.debugger.packs import save_pack
 from core.debugger.steps import TrialRecord
 from core.errors import AnamnesisError, UsageError
 from core.events import (
@@ -31,18 +35,23 @@ from core.events import (
     Rule,
     Verdict,
 )
+from core.frameworks.answering import by_arm
 from core.frameworks.base import Arm, Campaign, Trial
-from core.jobs.engine import Engine, Progress, Stop, folding, running
+from core.jobs.engine import Engine, Options, Progress, Stop, folding, running
 from core.jobs.plan import campaign_of, header_of, human_seats, in_full, trials_of
 from core.jobs.run import Play, check_pictures, player_of
-from core.journal import RunHeader, TrialLine, journal_path, read_header, read_lines
+from core.journal import Edit, RunHeader, TrialLine, journal_path, read_header, read_lines, trial_id
 from core.models.registry import Registry, load_registry
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.lease import DatabaseBusyError
 
-MOST_TRIALS_AT_ONCE = 8
-"""Trials that run side by side; within one, one call follows another."""
+CALLS_AT_ONCE = Options.concurrency
+"""The most calls in the air, as in any run: those of its trials, and of the arms within one once it has talked."""
+
+EDITED = "edited"
+"""The data set of cases whose vignette was edited for a run: nothing mixes them with those that they come from."""
+_EDIT_OF = re.compile(r"-edit-[0-9a-f]{6}$")
 
 _log = logging.getLogger(__name__)
 
@@ -131,7 +140,14 @@ class BenchRun:
             self._ended.set()
 
     async def _carry_out(self, registry: Registry, play: Play) -> None:
-        engine = Engine(self.header, lambda trial: self._play(trial, play), MOST_TRIALS_AT_ONCE, fold=folding(Store()))
+        engine = Engine(
+            self.header,
+            lambda trial: self._play(trial, play),
+            CALLS_AT_ONCE,
+            fold=folding(Store()),
+            calls_at_once=CALLS_AT_ONCE,
+            given=await asyncio.to_thread(_given, self.header),
+        )
         with running(self.run_id) as stop_file:
             async with registry:
                 progress = self.progress
@@ -140,11 +156,13 @@ class BenchRun:
             self.error = self._stop.reason
 
     async def _play(self, trial: Trial, play: Play) -> AsyncIterator[Event]:
-        """Yield the trial's events, and keep them for whoever watches."""
+        """Keep the trial's events for whoever watches as they come, and yield them in the order of its arms."""
         kept = self._events[trial.number]
         async for event in play(trial):
             if not isinstance(event, PASSING):
                 kept.append(event)
+        kept[:] = by_arm(kept, trial.arms)
+        for event in kept:
             yield event
 
 
@@ -157,12 +175,62 @@ def start_bench(campaign: Campaign, registry: Registry | None = None) -> BenchRu
         raise UsageError(f"The bench runs one case at a time, and {len(campaign.cases)} were given: choose one.")
     if human_seats(campaign.names):
         raise UsageError("The bench cannot wait for a human: seat humans on the Live page.")
-    registry = registry or load_registry()
+    return _begun(campaign, registry or load_registry())
+
+
+def _begun(campaign: Campaign, registry: Registry, edited: Edit | None = None) -> BenchRun:
     campaign = in_full(campaign, registry)
     header = header_of(campaign, registry)
     run_id = f"bench-{header.run_id}-{uuid.uuid4().hex[:4]}"
-    run = BenchRun(campaign, header.model_copy(update={"run_id": run_id, "source": "bench"}))
-    return _started(run, registry)
+    header = header.model_copy(update={"run_id": run_id, "source": "bench", "edited": edited})
+    return _started(BenchRun(campaign, header), registry)
+
+
+def start_edited(
+    before: RunHeader, case: Case, vignette: str, prompts: Mapping[str, str], registry: Registry | None = None
+) -> BenchRun:
+    """Start all trials and arms of a run of ``case`` again, with its vignette or prompts (name → template) edited.
+
+    Trials keep their seeds, and what is asked word for word as before has the reply of before: only what an edit
+    changes is asked, and paid for. An edited case lacks its profile, which was made of the old words, and belongs to a
+    data set of its own; edited prompts are kept as a pack that is named by its content. Raises ``UsageError`` where
+    nothing is edited and for a template that its prompt cannot fill in, ``AnamnesisError`` where the run's own prompts
+    have changed since.
+    """
+    campaign = replace(campaign_of(before), cases=(case,))
+    key = before.edited.case_key if before.edited else case.case_key
+    story, own = vignette.strip(), campaign.pack
+    changed = {name: text for name, text in prompts.items() if text.strip() != own.prompts[name].source.strip()}
+    if not story:
+        raise UsageError("The vignette is empty: leave it as it was, or write another one.")
+    if story == case.vignette.strip() and not changed:
+        raise UsageError("Nothing is edited yet: change the vignette or a prompt.")
+    if story != case.vignette.strip():
+        # age and sex are those of the new words where these say something else than the old ones
+        then, now = read_demographics(case.vignette), read_demographics(story)
+        age, sex = (new if new != old else held for new, old, held in zip(now, then, (case.age, case.sex), strict=True))
+        named = f"{EDITED}/{case.case_key.partition('/')[2]}"
+        fields = {"case_key": named, "dataset": EDITED, "vignette": story, "profile": None, "age": age, "sex": sex}
+        campaign = replace(campaign, cases=(case.model_copy(update=fields),), case_set=named.replace("/", ":", 1))
+    if changed:
+        said = hashlib.sha256(f"{own.hash}{sorted(changed.items())}".encode(errors="replace")).hexdigest()[:6]
+        name = f"{_EDIT_OF.sub('', own.name)[:50]}-edit-{said}"
+        save_pack(name, before.prompt_pack, changed, overwrite=True)
+        campaign = replace(campaign, prompts=name)
+    return _begun(campaign, registry or load_registry(), Edit(run_id=before.run_id, case_key=key))
+
+
+def _given(header: RunHeader) -> dict[str, dict[str, list[Remembered]]]:
+    """Return trial → key → the replies that trials of its number were given in the runs that this one is an edit of."""
+    found: dict[str, dict[str, list[Remembered]]] = {}
+    place = header
+    while place.edited is not None and (path := journal_path(place.edited.run_id)).exists():
+        place = read_header(path)
+        for trial in trials_of(header):
+            there = trial_id(place.run_id, place.cases[0].case_key, trial.number)
+            for key, said in replies_in(path, there, lambda call: False).items():
+                found.setdefault(trial.trial_id, {}).setdefault(key, said)
+    return found
 
 
 def resume_bench(run_id: str) -> BenchRun:

@@ -13,9 +13,9 @@ from core.events import Event
 from core.journal import RunHeader, journal_path, read_header
 from core.store.database import Store
 from core.store.fold import fold_if_free
-from core.store.queries.cases import case
+from core.store.queries.cases import case, contents
 from core.store.queries.transcripts import release_prompts, stored_trial, trial_events, trials_about
-from core.store.runs import header_of
+from core.store.runs import RunProgress, first_cases, header_of, run_records, runs
 
 AS_RELEASED = {ours: theirs for theirs, ours in RELEASE_SPECIALTIES.items()}
 """Specialty → the name that the release has for it."""
@@ -31,6 +31,28 @@ class StoredBench:
     trial_ids: dict[int, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class StoredSession:
+    """A run of one case as it is listed; ``edited_from`` is the run whose arms it asks again with an edit, or empty."""
+
+    run: RunProgress
+    case: Case
+    edited_from: str
+
+
+def sessions(cursor: duckdb.DuckDBPyConnection) -> list[StoredSession]:
+    """Return the stored runs of one case, the newest first."""
+    ids = [held.run_id for held in run_records(cursor, sources=["bench"])]
+    about = first_cases(cursor, ids)
+    found = []
+    for one in runs(cursor, ids):
+        header = _header(cursor, one.run_id)
+        if header is not None and one.run_id in about:
+            edited = header.edited.run_id if header.edited else ""
+            found.append(StoredSession(one, about[one.run_id], edited))
+    return found
+
+
 def load_bench(run_id: str) -> StoredBench | None:
     """Return the trials of a stored run about its first case, or ``None`` where there are none."""
     store = Store()
@@ -43,6 +65,18 @@ def load_bench(run_id: str) -> StoredBench | None:
             return None
         events = {place.trial: trial_events(cursor, place.trial_id) for place in places}
     return StoredBench(header, found, events, {place.trial: place.trial_id for place in places})
+
+
+def set_apart(pasted: Case) -> Case:
+    """Return a pasted case under a title that no other content has: the title itself, or with a number."""
+    store, found, number = Store(), pasted, 1
+    if not store.path.exists():
+        return pasted
+    with store.read() as cursor:
+        while (held := contents(cursor, found.case_key)) and found.content_hash not in held:
+            number += 1
+            found = pasted.model_copy(update={"case_key": f"{pasted.case_key} {number}"})
+    return found
 
 
 def load_record(trial_id: str) -> TrialRecord | None:

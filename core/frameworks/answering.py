@@ -5,14 +5,29 @@ What a provider breaks is excluded by name and never counted as wrong (Johri et 
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from core.agents.base import CallFailed, Dialogue, Grader, Judgement, Material, Question, Said, Saying, Summariser
 from core.agents.mcq import judge_loose, judge_strict
+from core.agents.memory import side_by_side
 from core.case import Case, Fact, Profile
 from core.errors import ProviderError
-from core.events import Answered, Called, Event, Failed, Format, Graded, QuestionType, Rule, Summarised, Verdict
+from core.events import (
+    PASSING,
+    Answered,
+    Called,
+    Event,
+    Failed,
+    Finished,
+    Format,
+    Graded,
+    QuestionType,
+    Rule,
+    Summarised,
+    Verdict,
+)
 from core.frameworks.base import Arm, Campaign, Trial
 from core.frameworks.conversation import Talk
 
@@ -28,33 +43,91 @@ _OF_THE_FOLLOWING = re.compile(r"\bwhich (?:one )?of the following(?: options| d
 async def answered(
     trial: Trial, talk: Talk, answer: Answer, grader: Grader, summariser: Summariser | None = None
 ) -> AsyncIterator[Event]:
-    """Prepare what is shown in each format of the trial's arms, then ask every question type on it."""
-    for format_ in dict.fromkeys(arm[0] for arm in trial.arms):
-        material: Material | None = None
-        invalid = _unusable(format_, talk, trial.case)
-        if invalid is None and format_ == "summarized":
-            assert summariser is not None, "a framework that asks on a summary has a summariser"
+    """Prepare what is shown in each format of the trial's arms, then ask every question type on it.
+
+    One arm follows another; in a job that has them asked side by side, all events of an arm come once it is done, so
+    that arms come in any order (``by_arm``).
+    """
+    tasks: list[asyncio.Task[list[Event]]] = []
+    try:
+        for format_ in dict.fromkeys(arm[0] for arm in trial.arms):
+            material: Material | None = None
+            invalid = _unusable(format_, talk, trial.case)
+            if invalid is None and format_ == "summarized":
+                assert summariser is not None, "a framework that asks on a summary has a summariser"
+                try:
+                    async for item in summariser.summarise([t.text for t in talk.dialogue if t.role == "patient"]):
+                        if isinstance(item, Said):
+                            material = Material(format_, text=item.text)
+                            yield Summarised(text=item.text, call_id=item.call_id)
+                        else:
+                            yield item
+                except CallFailed as failure:
+                    yield failure.called
+                    yield Failed(where="summariser", failure=failure.error.kind, message=str(failure.error))
+                    invalid = (_verdict_of(failure.error), str(failure.error))
+            elif invalid is None:
+                material = shown(format_, trial.case, talk.dialogue)
+            for arm in trial.arms:
+                if arm[0] != format_:
+                    continue
+                if invalid is not None or material is None:
+                    yield _invalid(arm, *(invalid or ("provider_error", "nothing to show")))
+                elif side_by_side():
+                    tasks.append(asyncio.create_task(_whole(_ask(trial, arm, material, answer, grader))))
+                else:
+                    async for event in _ask(trial, arm, material, answer, grader):
+                        yield event
+        broken: Exception | None = None
+        for done in asyncio.as_completed(tasks):
             try:
-                async for item in summariser.summarise([t.text for t in talk.dialogue if t.role == "patient"]):
-                    if isinstance(item, Said):
-                        material = Material(format_, text=item.text)
-                        yield Summarised(text=item.text, call_id=item.call_id)
-                    else:
-                        yield item
-            except CallFailed as failure:
-                yield failure.called
-                yield Failed(where="summariser", failure=failure.error.kind, message=str(failure.error))
-                invalid = (_verdict_of(failure.error), str(failure.error))
-        elif invalid is None:
-            material = shown(format_, trial.case, talk.dialogue)
-        for arm in trial.arms:
-            if arm[0] != format_:
+                events = await done
+            except Exception as error:  # the others' calls are in the air and paid for: they are waited for first
+                broken = broken or error
                 continue
-            if invalid is not None or material is None:
-                yield _invalid(arm, *(invalid or ("provider_error", "nothing to show")))
-                continue
-            async for event in _ask(trial, arm, material, answer, grader):
+            for event in events:
                 yield event
+        if broken is not None:
+            raise broken
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def by_arm(events: Sequence[Event], arms: Sequence[Arm]) -> list[Event]:
+    """Return the events of a trial with its arms in their order, in whichever they came."""
+    talk: list[Event] = []
+    summary: list[Event] = []
+    found: dict[Arm, list[Event]] = {}
+    asked: list[Event] = []
+    about: list[Event] | None = None
+    for event in events:
+        if isinstance(event, Called) and event.call.purpose == "answer":
+            asked.append(event)
+        elif isinstance(event, Answered):
+            about = found[event.format, event.question_type] = [*asked, event]
+            asked = []
+        elif _is_of_summary(event):
+            summary.append(event)
+        elif not isinstance(event, Finished):
+            (talk if about is None else about).append(event)
+    ordered = talk
+    for arm in arms:
+        if arm[0] == "summarized":
+            ordered += summary
+            summary = []
+        ordered += found.get(arm, ())
+    return [*ordered, *asked, *(event for event in events if isinstance(event, Finished))]
+
+
+def _is_of_summary(event: Event) -> bool:
+    called = isinstance(event, Called) and event.call.purpose == "summarise"
+    return called or isinstance(event, Summarised) or (isinstance(event, Failed) and event.where == "summariser")
+
+
+async def _whole(events: AsyncIterator[Event]) -> list[Event]:
+    return [event async for event in events if not isinstance(event, PASSING)]
 
 
 def shown(format_: Format, case: Case, dialogue: Dialogue) -> Material:

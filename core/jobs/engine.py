@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,7 +24,7 @@ import orjson
 from filelock import FileLock, Timeout
 
 from core import paths
-from core.agents.memory import Memory, Over, Replies, Unit
+from core.agents.memory import Memory, Over, Remembered, Replies, Unit
 from core.errors import AnamnesisError
 from core.events import PASSING, Answered, CallRecord, Event, Failed, Graded
 from core.frameworks.base import Trial
@@ -54,6 +54,8 @@ _STATUS_HOLDS_S = 5.0
 log = logging.getLogger(__name__)
 
 U = TypeVar("U")
+Given = Mapping[str, Mapping[str, list[Remembered]]]
+"""Piece of work → what was asked → the replies that it is given."""
 
 
 @dataclass
@@ -138,6 +140,8 @@ class Options:
     concurrency: int = 16
     budget_usd: float | None = None
     on_progress: Callable[[Progress], None] = lambda progress: None
+    calls_at_once: int | None = None
+    """The most calls in the air where a piece of work may have several; ``None``: one call of it follows another."""
 
 
 @dataclass
@@ -263,7 +267,8 @@ class Job(Generic[U]):
 
     ``unit`` names a piece, the same whenever the job is taken up again; ``ours`` says which pieces in the journal are
     this job's. A new journal begins with ``header``. ``shared``: a grader's word holds in the whole job. ``folder``
-    holds the journals, by default all of them; ``fold`` is called now and then to make the database follow.
+    holds the journals, by default all of them; ``fold`` is called now and then to make the database follow. ``given``
+    are replies of another run that hold in some of the pieces (``Memory.given``).
     """
 
     name: str
@@ -281,6 +286,7 @@ class Job(Generic[U]):
     """Whether earlier goes count in the budget."""
     folder: Path | None = None
     fold: Callable[[], Awaitable[object]] | None = None
+    given: Given = field(default_factory=dict)
 
     async def run(self, pieces: Iterable[U], stop_file: Path | None = None) -> None:
         """Do the pieces; return when all are done or ``stop`` was asked for. What came is in the journal.
@@ -289,11 +295,18 @@ class Job(Generic[U]):
         """
         path = journal_path(self.name, self.folder)
         memory = await asyncio.to_thread(Memory.of, path, self.ours)
+        memory.given = self.given
         self.progress.spent_usd += memory.cost_usd if self.resumed else 0.0
         self._check_budget()
         async with Journal(path, self.header) as journal:
             replies = Replies(
-                self.name, journal, memory, shared=self.shared, heard=_Heard(self), over=lambda: bool(self.stop.reason)
+                self.name,
+                journal,
+                memory,
+                shared=self.shared,
+                heard=_Heard(self),
+                over=lambda: bool(self.stop.reason),
+                at_once=self.options.calls_at_once,
             )
             self.progress.replies = replies
             self.options.on_progress(self.progress)
@@ -457,6 +470,8 @@ class Engine:
     budget_usd: float | None = None
     fold: Callable[[], Awaitable[object]] | None = None
     on_progress: Callable[[Progress], None] = lambda progress: None
+    calls_at_once: int | None = None
+    given: Given = field(default_factory=dict)
 
     async def run(
         self,
@@ -473,13 +488,14 @@ class Engine:
             self.header.run_id,
             lambda trial: trial.trial_id,
             lambda trial, unit: self._trial(trial, unit, progress),
-            Options(self.concurrency, self.budget_usd, self.on_progress),
+            Options(self.concurrency, self.budget_usd, self.on_progress, self.calls_at_once),
             stop,
             progress,
             self.header,
             ours=lambda unit: not unit.startswith(REGRADING),
             shared=True,
             fold=self.fold,
+            given=self.given,
         )
         await job.run(missing, stop_file)
         return progress

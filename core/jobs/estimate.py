@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from core.errors import UsageError
 from core.frameworks.base import Campaign
@@ -20,6 +20,8 @@ TOKENS_A_WORD = 4 / 3
 SECONDS_BY_RULE = 0.05
 """Of a piece of work in which no model is called."""
 _SECONDS_A_CALL = 1.5
+_CALLS_AN_ARM = 3
+"""An answer, what is read out of it, and the comparison: one follows another."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +119,11 @@ def estimated(
     return Estimate(counts, todo, tuple(roles), seconds)
 
 
-def estimate(campaign: Campaign, registry: Registry, concurrency: int) -> Estimate:
-    """Estimate a campaign in full (``core.jobs.plan.in_full``)."""
+def estimate(campaign: Campaign, registry: Registry, concurrency: int, *, arms_side_by_side: bool = False) -> Estimate:
+    """Estimate a campaign in full (``core.jobs.plan.in_full``).
+
+    Where the arms of a trial are asked side by side, ``concurrency`` calls are in the air, not trials under way.
+    """
     cases, settings = len(campaign.cases), campaign.settings
     size = campaign.framework.size(campaign, tokens_a_call(settings.images, campaign.cases))
     # a probe is the tested model's
@@ -130,7 +135,12 @@ def estimate(campaign: Campaign, registry: Registry, concurrency: int) -> Estima
         "conversations": size.conversations,
         "answers": trials * len(campaign.arms),
     }
-    return estimated(counts, trials, sizes, registry, concurrency, settings.address_of)
+    found = estimated(counts, trials, sizes, registry, concurrency, settings.address_of)
+    if not arms_side_by_side or not found.calls:
+        return found
+    asked = trials * len(campaign.arms) + sum(one.calls for one in found.roles if one.role == "grader")
+    in_turn = max(0, found.calls - asked) / trials + _CALLS_AN_ARM
+    return replace(found, seconds=max(in_turn, found.calls / concurrency) * _SECONDS_A_CALL)
 
 
 def check_budget(budget_usd: float | None, specs: Iterable[ModelSpec]) -> None:

@@ -374,15 +374,19 @@ def stored_settings(header: RunHeader) -> FrameworkSettings:
 
 
 def trials_of(header: RunHeader) -> list[Trial]:
-    """Return every trial of a run, trial by trial over the cases, so that a stopped run covers all cases evenly."""
+    """Return every trial of a run, trial by trial over the cases, so that a stopped run covers all cases evenly.
+
+    A fork has the seed of its parent, and trials of an edit have those of the trials before.
+    """
     arms: tuple[Arm, ...] = tuple((f, q) for f, q in header.arms)  # type: ignore[misc]
     many, condition = tuple(header.many_choices), condition_of(header)
+    named = header.edited.case_key if header.edited else None
     return [
         Trial(
             trial_id(header.run_id, case.case_key, number),
             case,
             number,
-            header.seed if header.fork else seed_of(header.seed, case.case_key, number),  # a fork's is its parent's
+            header.seed if header.fork else seed_of(header.seed, named or case.case_key, number),
             arms,
             many,
             condition,

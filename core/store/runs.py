@@ -178,6 +178,16 @@ def run_cases(cursor: duckdb.DuckDBPyConnection, run_id: str) -> list[Case]:
     return [case_from(row) for row in records(cursor.execute(sql, {"run_id": run_id}))]
 
 
+def first_cases(cursor: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> dict[str, Case]:
+    """Return run → its first case, of the runs named that hold one."""
+    sql = f"""
+        SELECT run_id, {CASE_COLUMNS} FROM run_cases JOIN cases USING (case_key, content_hash)
+        WHERE list_contains($run_ids, run_id)
+        QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY position) = 1"""
+    rows = records(cursor.execute(sql, {"run_ids": list(run_ids)}))
+    return {row.pop("run_id"): case_from(row) for row in rows}
+
+
 def _list(names: Sequence[str] | None) -> list[str] | None:
     return None if names is None else list(names)
 

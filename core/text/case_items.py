@@ -163,8 +163,8 @@ def opening_of(case: Case) -> str:
     return f"Hello doctor. {said[:1].upper()}{said[1:]}. {PLEA}"
 
 
-def _from_vignette(case: Case) -> str:
-    """Return why somebody has come, by the vignette; of a small child its parent speaks, in the third person."""
+def complaint_of(case: Case) -> str:
+    """Return why somebody has come, in the vignette's words and without details; empty where none can be read."""
     facts = facts_of(case)
     # what a chief complaint's text names: without who came where, and how long it has lasted
     roughs = (
@@ -174,7 +174,13 @@ def _from_vignette(case: Case) -> str:
     )
     complaint = next((text for text in roughs if text and not _CLAUSE.match(text)), None)
     complaint = complaint or complaint_noun(" ".join(f.text for f in facts if f.topic == "associated symptoms"))
-    if complaint == NO_NOUN:
+    return "" if complaint == NO_NOUN else complaint
+
+
+def _from_vignette(case: Case) -> str:
+    """Return what somebody opens with, by the vignette; of a small child its parent speaks, in the third person."""
+    complaint = complaint_of(case)
+    if not complaint:
         return UNWELL
     age, sex = read_demographics(case.vignette)
     young = (case.age if case.age is not None else age if age is not None else _CHILD) < _CHILD

@@ -103,12 +103,17 @@ def draw_resume(run_id: str) -> None:
 
 def current() -> Shown | None:
     """Return what the address asks for, or ``None`` for a fresh start or where it is not stored here."""
-    run_id, trial_id = st.query_params.get("run"), st.query_params.get("trial")
+    trial_id = st.query_params.get("trial")
     if trial_id:
         one = _record(trial_id)
         if one is None:
             return None
         return Shown(one.header, one.case, {one.number: one.events}, {one.number: trial_id}, single=True)
+    return session_of(st.query_params.get("run", ""))
+
+
+def session_of(run_id: str) -> Shown | None:
+    """Return a run of one case, of this process or stored, or ``None`` where it is neither."""
     if not run_id:
         return None
     if (bench := _benches().get(run_id)) is not None:
@@ -156,6 +161,32 @@ def matrix_frame(rows: Sequence[Row], rule: Rule) -> pd.DataFrame:
     )
 
 
+def before_after_frame(before: Sequence[Row], after: Sequence[Row], rule: Rule) -> pd.DataFrame:
+    """Return a row for each arm: how many trials were correct before an edit and after it, and which verdicts moved."""
+    then = {(row.format, row.question_type): row for row in before}
+    found = []
+    for row in after:
+        was = then.get((row.format, row.question_type))
+        counts = [one.correct(rule) if one else (0, 0) for one in (was, row)]
+        told = {cell.trial: cell.verdict(rule) for cell in was.cells} if was else {}
+        moved = [
+            f"{_trial(cell.trial)}: {MARK[old]} → {MARK[new]}"
+            for cell in row.cells
+            if (old := told.get(cell.trial)) and (new := cell.verdict(rule)) and old != new
+        ]
+        texts = [f"{correct} of {counted}" if counted else "–" for correct, counted in counts]
+        found.append(
+            {
+                "Doctor is shown": FORMAT[row.format],
+                "Asked": QUESTION_TYPE[row.question_type],
+                "Correct before": texts[0],
+                "Correct after": texts[1],
+                "Verdicts that moved": "; ".join(moved) or "none",
+            }
+        )
+    return pd.DataFrame(found)
+
+
 def cells_frame(rows: Sequence[Row]) -> pd.DataFrame:
     """Return every cell as one row, for a download."""
     return pd.DataFrame(
@@ -200,7 +231,7 @@ def draw_matrix(shown: Shown) -> Cell | None:
             "choices. Strict rule: exactly one choice is named.",
         )
         rows = shown.rows
-        cell = chosen_cell(rows, _rule(), running=was_running)
+        cell = chosen_cell(rows, chosen_rule(), running=was_running)
         _draw_table(rows, cell, shown.header.run_id)
         if cell is None:
             st.caption("Choose a cell to look into it, also while the run goes on.")
@@ -212,7 +243,7 @@ def draw_matrix(shown: Shown) -> Cell | None:
             st.rerun()  # what stands beside the matrix belongs to the whole page
 
     live()
-    return chosen_cell(shown.rows, _rule(), running=was_running)
+    return chosen_cell(shown.rows, chosen_rule(), running=was_running)
 
 
 def chosen_cell(rows: Sequence[Row], rule: Rule, *, running: bool = False) -> Cell | None:
@@ -229,7 +260,8 @@ def address_of(cell: Cell) -> str:
     return f"{cell.trial + 1}:{cell.format}:{cell.question_type}"
 
 
-def _rule() -> Rule:
+def chosen_rule() -> Rule:
+    """Return the rule by which answers with choices are judged here."""
     return "mcq_strict" if st.query_params.get("rule") == "mcq_strict" else "mcq_loose"
 
 
@@ -283,7 +315,7 @@ def _draw_table(rows: Sequence[Row], cell: Cell | None, run_id: str) -> None:
             st.session_state[key] = {"selection": {"rows": [], "columns": [], "cells": here}}
             st.session_state["debug_matrix_set"] = here
     st.dataframe(
-        styled(matrix_frame(rows, _rule()), dark=is_dark()),
+        styled(matrix_frame(rows, chosen_rule()), dark=is_dark()),
         hide_index=True,
         key=key,
         on_select=pick,

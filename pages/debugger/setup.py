@@ -2,6 +2,7 @@
 
 import hashlib
 from contextlib import suppress
+from functools import partial
 
 import streamlit as st
 
@@ -10,21 +11,22 @@ from core.agents.sections_model import SplitByModel, split_by_model
 from core.case import SPECIALTIES, Case
 from core.datasets.library import DATASET as LIBRARY
 from core.datasets.select import answers_of, datasets
-from core.debugger.paste import case_of, read_pasted
+from core.debugger.paste import LONGEST_TITLE, case_of, read_pasted, title_of
 from core.debugger.paste_layouts import ROWS_OF
-from core.debugger.run import start_bench
+from core.debugger.run import CALLS_AT_ONCE, start_bench
+from core.debugger.stored import set_apart
 from core.errors import AnamnesisError, UsageError
-from core.events import FORMATS, QUESTION_TYPES
 from core.frameworks.base import ALL_ARMS, Campaign, framework
-from core.frameworks.casting import CastNames
+from core.frameworks.casting import CastNames, is_model
 from core.jobs.estimate import estimate
 from core.jobs.plan import in_full, remarks_of
 from core.prompts import PromptPack
 from core.sections import sections_of
 from pages.debugger.matrix import adopt
 from pages.kit.case.pictures import draw_pictures_folded
-from pages.kit.controls import choose, choose_several
-from pages.kit.look import FORMAT, QUESTION_TYPE, SECTION, plain
+from pages.kit.controls import choose
+from pages.kit.look import SECTION, plain
+from pages.kit.profiles import counted
 from pages.kit.question import draw_question
 from pages.kit.seats import (
     Seats,
@@ -37,8 +39,11 @@ from pages.kit.seats import (
     registry,
     seat_problem,
 )
+from pages.kit.settings_form import ask_arms
 
 _read = st.cache_data(max_entries=16, show_spinner=False)(read_pasted)
+_FEW = tuple(arm for arm in framework().paper if arm[0] == "multi_turn")
+"""Arms that a model is asked in at first: its conversation, as the publication asks after it."""
 _SOURCES = {"choose": "Library and imports", "paste": "Paste a vignette"}
 _PLACEHOLDER = "A 54-year-old woman has had … What is the most likely diagnosis?\nA. …\nB. …\nC. …\nD. …\nAnswer: B"
 
@@ -57,8 +62,9 @@ def ask_and_run() -> None:
             with column:
                 chosen[role] = ask_seat("debug", role, beside=chosen.get("doctor", ""))
     names = CastNames(**chosen)
+    few = any(map(is_model, filter(None, names.values()))) and _ask_few()
     with st.expander("More settings", icon=":material/tune:"):
-        campaign = _ask_settings(case, names)
+        campaign = _ask_settings(case, names, few=few)
     problem = seat_problem(Seats(names, campaign.settings.base_url))
     if problem is None and not campaign.arms:
         problem = "Choose at least one format and one question type under More settings."
@@ -69,11 +75,10 @@ def ask_and_run() -> None:
         label = "Run every arm" if campaign.arms == ALL_ARMS else "Run the chosen arms"
         pressed = st.button(label, type="primary", icon=":material/play_arrow:", key="debug_run", disabled=not ready)
         if ready:
-            trials = "1 trial" if campaign.trials == 1 else f"{campaign.trials} trials"
-            words = f"{len(campaign.arms)} arms × {trials}"
+            words = f"{counted(len(campaign.arms), 'arm')} × {counted(campaign.trials, 'trial')}"
             with suppress(AnamnesisError):  # what is wrong is said when it is started
                 full = in_full(campaign, registry())
-                words += f". {plain(estimate(full, registry(), 8).in_words)}"
+                words += f". {plain(estimate(full, registry(), CALLS_AT_ONCE, arms_side_by_side=True).in_words)}"
                 words += "".join(f" Mind that {plain(mark)}." for mark in remarks_of(full))
             st.markdown(f":gray[{words}]")
     if pressed and ready:
@@ -83,32 +88,28 @@ def ask_and_run() -> None:
             st.error(plain(str(error)))
 
 
-def _ask_settings(case: Case | None, names: CastNames) -> Campaign:
+def _ask_few() -> bool:
+    """Ask whether a model, which is paid, is asked in a few arms first; returns whether."""
+    sizes = {"few": f"Conversation: {len(_FEW)} arms", "all": f"Every arm: {len(ALL_ARMS)}"}
+    return (
+        choose(
+            "Arms",
+            list(sizes),
+            "debug_size",
+            names=sizes,
+            shape="segments",
+            help="What a model is asked costs. Either can be narrowed or widened under More settings.",
+        )
+        == "few"
+    )
+
+
+def _ask_settings(case: Case | None, names: CastNames, *, few: bool) -> Campaign:
     """Ask for all else there is to choose; returns what is to be run, of no case while there is none yet."""
     left, right = st.columns(2, gap="large")
     with left:
-        formats = choose_several(
-            "Formats",
-            FORMATS,
-            "debug_formats",
-            names=FORMAT,
-            default=FORMATS,
-            shape="pills",
-            bound=False,
-            persist=True,
-            help="What the doctor is shown before the question.",
-        )
-        types = choose_several(
-            "Question types",
-            QUESTION_TYPES,
-            "debug_types",
-            names=QUESTION_TYPE,
-            default=QUESTION_TYPES,
-            shape="pills",
-            bound=False,
-            persist=True,
-            help="Many choices: every answer of the case's data set; for a pasted case, the library's and its own.",
-        )
+        # controls of few arms are others than those of all: each begins with what is usual for it
+        arms = ask_arms("debug_few" if few else "debug", framework(), _FEW if few else ())
         numbers = st.columns(3)
         trials = numbers[0].number_input(
             "Trials", 1, 20, 3, key="debug_trials", persist_state="session", help="Repetitions, each with its own seed."
@@ -145,7 +146,7 @@ def _ask_settings(case: Case | None, names: CastNames) -> Campaign:
         names=names,
         cases=(case,) if case else (),
         case_set=case.case_key.replace("/", ":", 1) if case else "",
-        arms=tuple((f, q) for f in FORMATS for q in QUESTION_TYPES if f in formats and q in types),
+        arms=arms,
         # a pasted case has no data set, so the library's answers stand in for it
         many_choices=answers_of(data_set)
         if case is None or data_set in datasets()
@@ -207,9 +208,11 @@ def ask_pasted() -> Case | None:
             persist=True,
             help="The doctor is told its specialty; none is named for Other.",
         )
+        titled = st.empty()
         _draw_sections(vignette or "", about)
         try:
-            return case_of(
+            parts = partial(
+                case_of,
                 pasted,
                 specialty,
                 answer=answer or "",
@@ -217,6 +220,15 @@ def ask_pasted() -> Case | None:
                 question=question or "",
                 choices=(choices or "").splitlines(),
             )
+            title = titled.text_input(
+                "Title",
+                key=key("title"),
+                max_chars=LONGEST_TITLE,
+                placeholder=title_of(parts()),
+                persist_state="session",
+                help="What the case is called from now on, on every page.",
+            )
+            return set_apart(parts(title=title or ""))
         except UsageError as error:
             st.warning(plain(str(error)), icon=":material/edit:")
             return None

@@ -1,8 +1,11 @@
-"""A step edited and run again: every try is a variant, seen beside others word by word; edits may become a pack."""
+"""A step edited and run again: every try is a variant, seen beside others word by word; edits may become a pack.
+
+And the case or a prompt edited for every arm at once: the run before and the one after, arm by arm.
+"""
 
 import html
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,23 +14,32 @@ import pandas as pd
 import streamlit as st
 
 from core.agents.parts import Part
+from core.case import Case
 from core.debugger.diff import Op, Piece, message_diff, word_diff
 from core.debugger.packs import pack_from_trial, save_pack, template_of
 from core.debugger.question import outcome_of
-from core.debugger.steps import Step, TrialRecord, by_rule_of
+from core.debugger.run import CALLS_AT_ONCE, start_edited
+from core.debugger.steps import Step, TrialRecord, by_rule_of, prompts_of
 from core.debugger.variants import Variant, start_rerun
 from core.errors import AnamnesisError
 from core.events import CallRecord
+from core.frameworks.base import framework
 from core.frameworks.casting import REFERENCE, CastNames, is_model
+from core.jobs.estimate import estimate
+from core.jobs.plan import campaign_of, in_full
+from core.journal import RunHeader
 from core.live.session import Session
 from core.prompts import load_pack
 from core.words import ROLE
+from pages.debugger.matrix import Shown, adopt, before_after_frame, chosen_rule, session_of
 from pages.debugger.step import badges, label_of
 from pages.kit.chat import draw_reasoning
 from pages.kit.controls import choose, choose_by_name
 from pages.kit.look import VERDICT, plain, price
 from pages.kit.names import model_name
-from pages.kit.seats import Seats, ask_address, ask_seat, packs, seat_problem
+from pages.kit.navigation import link
+from pages.kit.profiles import counted
+from pages.kit.seats import Seats, ask_address, ask_seat, packs, registry, seat_problem
 from pages.kit.tables import draw_table
 
 _MARKED: dict[Op, tuple[str, str]] = {
@@ -131,6 +143,8 @@ def _calls(side: Step | Variant) -> tuple[CallRecord, ...]:
 _REDRAW_S = 0.4
 _TALL = 1_200
 """Characters from which a message is edited in a box that scrolls."""
+_FEW = 8
+"""Arms up to which the table of an edit is shown at full height."""
 _ONLY_MODELS = ("extract", "judge", "summarise", "probe")
 
 
@@ -176,6 +190,8 @@ def draw_edit(record: TrialRecord, step: Step, variants: Sequence[Variant]) -> N
                 _ask_pack_of_edits(record, step, edited)
             with st.popover("Start a pack from this conversation", icon=":material/description:", key="debug_pack_own"):
                 _ask_pack_of_trial(record)
+            with st.popover("Run every arm with this edit", icon=":material/table:", key="debug_all_of_step"):
+                _ask_all_of_step(record, step, edited)
             if saved := st.session_state.pop("debug_pack_saved", None):
                 words = f"The prompt pack {saved} is saved; choose it under More settings."
                 st.toast(words, icon=":material/bookmark_added:")
@@ -270,11 +286,116 @@ def _ask_pack_of_edits(record: TrialRecord, step: Step, edited: Sequence[Part]) 
     st.markdown(f"A copy of **{plain(base)}** in which {plain(words)}.")
 
     def save(name: str, *, overwrite: bool) -> None:
-        prompts = load_pack(base).prompts
-        edits = {p: template_of(m.content, prompts[p], m.values) for p, m in changed.items() if p in prompts}
-        save_pack(name, base, edits, overwrite=overwrite)
+        save_pack(name, base, _templates(base, changed), overwrite=overwrite)
 
     _ask_name("save", "Save the pack", save)
+
+
+def _templates(pack: str, changed: Mapping[str, Part]) -> dict[str, str]:
+    """Return prompt → the template that edited messages make of it; raise ``UsageError`` where one makes none."""
+    prompts = load_pack(pack).prompts
+    return {p: template_of(m.content, prompts[p], m.values) for p, m in changed.items() if p in prompts}
+
+
+def _ask_all_of_step(record: TrialRecord, step: Step, edited: Sequence[Part]) -> None:
+    changed = changed_prompts(step.messages, edited)
+    if record.header.source != "bench":
+        st.caption("Only a run that was started on this page can be run again as a whole.")
+    elif not changed or any(message.part == "case" for message in changed.values()):
+        st.caption("Edit a message that comes from a prompt first. The case is edited for every arm further below.")
+    else:
+        st.markdown(f"With {plain(', '.join(f'{name}.md' for name in changed))} as edited here.")
+        header = record.header
+        _draw_start(header, record.case, None, lambda: _templates(header.prompt_pack, changed), "debug_all_step")
+
+
+def draw_edit_all(shown: Shown) -> None:
+    """Draw the form that edits the case or prompts of a run, and runs all its arms again."""
+    header, case = shown.header, shown.case
+    if header.source != "bench" or shown.single or shown.running:
+        return
+    with st.expander("Edit the case or a prompt, and run every arm again", icon=":material/edit_note:"):
+        prompts = prompts_of(header)
+        if prompts.changed:
+            st.info(f"{plain(prompts.changed)}: its arms cannot be run again with an edit.", icon=":material/info:")
+            return
+        key = f"debug_all_{header.run_id}"
+        vignette = st.text_area("Vignette", case.vignette, key=f"{key}_vignette", height=180, persist_state="session")
+        if vignette != case.vignette and case.profile is not None:
+            st.caption("The case’s profile was made of its old words: the edited case is played without it.")
+        wanted = st.multiselect(
+            "Prompts to edit",
+            [name for name in prompts.pack.prompts if name in framework(header.protocol).prompts],
+            key=f"{key}_prompts",
+            format_func=lambda name: f"{name}.md",
+            placeholder="None: choose those to edit",
+            persist_state="session",
+        )
+        texts = {
+            name: st.text_area(
+                f"{name}.md",
+                prompts.pack.prompts[name].source.strip(),
+                key=f"{key}_{name}",
+                height=180,
+                persist_state="session",
+                help=f"What it is given: {', '.join(prompts.pack.prompts[name].inputs) or 'nothing'}.",
+            )
+            for name in wanted
+        }
+        _draw_start(header, case, vignette, lambda: {name: text or "" for name, text in texts.items()}, key)
+
+
+def _draw_start(
+    header: RunHeader, case: Case, vignette: str | None, prompts: Callable[[], Mapping[str, str]], key: str
+) -> None:
+    """Draw what a rerun of all arms takes, and the button that starts it."""
+    try:
+        full = in_full(replace(campaign_of(header), cases=(case,)), registry())
+        size = estimate(full, registry(), CALLS_AT_ONCE, arms_side_by_side=True)
+        st.caption(
+            f"{counted(len(header.arms), 'arm')} × {counted(header.trials, 'trial')} with the same seeds. "
+            f"{plain(size.in_words)} It may be "
+            "less: what is asked word for word as before keeps its reply, and is not asked again."
+        )
+        if st.button("Run every arm again", type="primary", icon=":material/play_arrow:", key=f"{key}_go"):
+            adopt(start_edited(header, case, case.vignette if vignette is None else vignette, prompts()))
+    except AnamnesisError as error:
+        st.warning(plain(str(error)), icon=":material/error:")
+
+
+def draw_before_after(shown: Shown) -> None:
+    """Draw the run that an edited one repeats beside it, arm by arm, and what was edited."""
+    edited = shown.header.edited
+    if edited is None or shown.single or shown.running:
+        return
+    before = session_of(edited.run_id)
+    if before is None:
+        st.caption("The run before this edit is not stored here any more.")
+        return
+    with st.container(border=True):
+        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+            st.markdown("**Before and after the edit**")
+            link("debugger", "The run before", "history", run=edited.run_id)
+        frame = before_after_frame(before.rows, shown.rows, chosen_rule())
+        draw_table(
+            frame,
+            "debug_before_after",
+            height=290 if len(frame) > _FEW else "content",
+            alt="Correct answers by arm, before and after the edit",
+        )
+        with st.expander("What was edited", icon=":material/difference:"):
+            if before.case.vignette != shown.case.vignette:
+                st.caption("Vignette")
+                draw_texts(before.case.vignette, shown.case.vignette)
+            old, new = prompts_of(before.header), prompts_of(shown.header)
+            if old.changed or new.changed:
+                st.caption(plain(old.changed or new.changed))
+                return
+            for name, prompt in new.pack.prompts.items():
+                held = old.pack.prompts.get(name)
+                if held is None or held.source != prompt.source:
+                    st.caption(f"{name}.md")
+                    draw_texts(held.source if held else None, prompt.source, "No such prompt.")
 
 
 def _ask_pack_of_trial(record: TrialRecord) -> None:

@@ -1,7 +1,9 @@
 """Campaigns as more than one page shows them: how far they are, and how accurate each arm was."""
 
 import plotly.graph_objects as go
+import streamlit as st
 
+from core.errors import AnamnesisError
 from core.figures.marks import Mark, bars
 from core.frameworks.base import frameworks
 from core.frameworks.casting import is_model
@@ -10,11 +12,11 @@ from core.jobs.plan import HUMAN
 from core.measures.accuracy import AccuracyRow, accuracy
 from core.store.database import Store
 from core.store.fold import fold_if_free
-from core.store.queries.labels import Label, labels
+from core.store.queries.labels import Label, label_run, labels
 from core.store.runs import WATCHED, RunProgress, runs
 from core.store.selection import McqRule, Selection
 from pages.kit.cached import ask, cached_query
-from pages.kit.look import FORMAT, QUESTION_COLOUR, QUESTION_TYPE, money
+from pages.kit.look import FORMAT, QUESTION_COLOUR, QUESTION_TYPE, money, plain
 from pages.kit.names import dataset_name, model_name
 
 
@@ -61,6 +63,33 @@ def label_of_run(run_id: str) -> Label:
 def run_title(run: RunProgress) -> str:
     """Return a run's name, or who was tested on what where it has none."""
     return label_of_run(run.run_id).name or f"{model_name(run.doctor)} on {cases_of(run)}"
+
+
+def draw_label(run_id: str, usual: str) -> None:
+    """Draw the form that says what people call a run, which is called as ``usual`` where nobody named it."""
+    held = label_of_run(run_id)
+    keys = {name: f"label_{name}_{run_id}" for name in ("name", "tags", "note")}
+    refused = f"label_refused_{run_id}"
+
+    def keep() -> None:
+        state = st.session_state
+        new = Label(state[keys["name"]], tuple(state[keys["tags"]]), state[keys["note"]])
+        try:
+            label_run(Store(), run_id, new)
+            state.pop(refused, None)
+        except AnamnesisError as error:
+            state[refused] = str(error)
+
+    with st.popover("Name and note", icon=":material/edit:", key=f"label_{run_id}"):
+        st.text_input("Name", held.name, key=keys["name"], placeholder=usual, max_chars=200)
+        every = sorted({tag for label in ask(labels).values() for tag in label.tags})
+        st.multiselect(
+            "Tags", every, list(held.tags), key=keys["tags"], accept_new_options=True, placeholder="None yet: type one"
+        )
+        st.text_area("Note", held.note, key=keys["note"], placeholder="What is tried here, and why")
+        st.button("Save", type="primary", key=f"label_save_{run_id}", on_click=keep)
+        if words := st.session_state.get(refused):
+            st.warning(plain(words), icon=":material/error:")
 
 
 @cached_query(entries=32)

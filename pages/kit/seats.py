@@ -9,6 +9,9 @@ from pydantic import SecretStr
 
 from core.case import Case
 from core.datasets.select import cases_of, datasets
+from core.debugger.paste import DATASET as PASTED
+from core.debugger.paste import title_of
+from core.debugger.run import EDITED
 from core.errors import AnamnesisError
 from core.frameworks.base import framework
 from core.frameworks.casting import CastNames, full_name, is_model, seated
@@ -82,6 +85,9 @@ def ask_case(page: str) -> Case | None:
 
 def case_label(case: Case) -> str:
     """Return a case in a few words that do not give its answer away."""
+    if case.dataset in (PASTED, EDITED):  # a title says who it is
+        mark = "edited" if case.dataset == EDITED else ""
+        return " · ".join(part for part in (case.specialty.replace("Other", ""), title_of(case), mark) if part)
     who = case.age_and_sex().replace(" years old,", "-year-old")
     return " · ".join(part for part in (case.specialty, who, case.case_key.partition("/")[2]) if part)
 

@@ -52,7 +52,8 @@ def ask_arms(page: str, known: Framework, usual: Sequence[Arm] = ()) -> tuple[Ar
     if len(formats) > 1:
         help_ = "What the doctor is shown before the question."
         shown = pills("Formats", formats, f"{page}_formats", names=FORMAT, default=first, help=help_)
-    kinds = pills("Question types", types, f"{page}_types", names=QUESTION_TYPE, default=second)
+    help_ = "Many choices: every answer of the data set; for a pasted case, the library’s and its own."
+    kinds = pills("Question types", types, f"{page}_types", names=QUESTION_TYPE, default=second, help=help_)
     return tuple((f, q) for f in shown for q in kinds)
 
 

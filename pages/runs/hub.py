@@ -12,7 +12,7 @@ from core.errors import AnamnesisError
 from core.export.run_report import report_of
 from core.jobs.regrade import FREE
 from core.store.database import Store
-from core.store.queries.labels import Label, delete_run, held_by, label_run, labels
+from core.store.queries.labels import delete_run, held_by
 from core.store.queries.transcripts import results, transcripts
 from core.store.runs import RunProgress
 from core.store.selection import Selection
@@ -30,33 +30,6 @@ def time_in_words(told: dict[str, Any] | None) -> str:
     since = time.time() - told["started_at"]
     left = since / told["done_here"] * (told["planned"] - told["done"]) if told["done_here"] else None
     return f"{duration(since)} so far" + (f", about {duration(left)} left" if left else "")
-
-
-def draw_label(run: RunProgress) -> None:
-    """Draw what people call a run, and the form that changes it."""
-    held = label_of_run(run.run_id)
-    keys = {name: f"label_{name}_{run.run_id}" for name in ("name", "tags", "note")}
-    refused = f"label_refused_{run.run_id}"
-
-    def keep() -> None:
-        state = st.session_state
-        new = Label(state[keys["name"]], tuple(state[keys["tags"]]), state[keys["note"]])
-        try:
-            label_run(Store(), run.run_id, new)
-            state.pop(refused, None)
-        except AnamnesisError as error:
-            state[refused] = str(error)
-
-    with st.popover("Name and note", icon=":material/edit:", key=f"label_{run.run_id}"):
-        st.text_input("Name", held.name, key=keys["name"], placeholder=f"{run.doctor} on {run.case_set}", max_chars=200)
-        every = sorted({tag for label in ask(labels).values() for tag in label.tags})
-        st.multiselect(
-            "Tags", every, list(held.tags), key=keys["tags"], accept_new_options=True, placeholder="None yet: type one"
-        )
-        st.text_area("Note", held.note, key=keys["note"], placeholder="What is tried here, and why")
-        st.button("Save", type="primary", key=f"label_save_{run.run_id}", on_click=keep)
-        if words := st.session_state.get(refused):
-            st.warning(plain(words), icon=":material/error:")
 
 
 def draw_note(run: RunProgress) -> None:

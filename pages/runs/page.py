@@ -31,6 +31,7 @@ from pages.kit.campaigns import (
     cases_of,
     cost_in_words,
     dataset_of,
+    draw_label,
     label_of_run,
     rule_of,
     run_title,
@@ -55,7 +56,7 @@ from pages.kit.page import show
 from pages.kit.stored import CARED_FOR, history_conditions
 from pages.kit.tables import draw_as_table
 from pages.runs.form import ask_campaign, form_is_wanted
-from pages.runs.hub import draw_delete, draw_label, draw_note, draw_ways_on, time_in_words
+from pages.runs.hub import draw_delete, draw_note, draw_ways_on, time_in_words
 
 _BUSY_S, _IDLE_S = 2.0, 5.0
 """Seconds between two looks at the runs, when idle too: another process may start one at any time."""
@@ -204,7 +205,7 @@ def _draw_buttons(run: RunProgress, state: str) -> None:
             )
             if words := st.session_state.get(refused) or last_words(run.run_id):
                 st.caption(plain(words))
-        draw_label(run)
+        draw_label(run.run_id, f"{run.doctor} on {run.case_set}")
         if state != "running" and run.source != "release":
             draw_delete(run)
         st.caption(f"`{run.run_id}`")

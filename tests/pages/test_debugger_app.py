@@ -69,6 +69,11 @@ def test_the_seats_beside_a_model_are_its_own_and_counted(open_page: Open) -> No
     app.text_input(key="debug_base_url").set_value("http://127.0.0.1:9/v1").run()
     for role in ("patient", "grader", "summariser"):
         assert app.selectbox(key=f"debug_{role}").options[0] == "Default: openai/mine (the doctor’s own model)"
+    # each of 3 trials in two arms: 7 questions, 7 replies, 2 answers, of which the grader reads one in 2 steps
+    assert f"2 arms × 3 trials. About {3 * (7 + 7 + 2 + 2)} calls" in words(app)
+    assert not has_button(app, RUN)
+    app.segmented_control(key="debug_size").set_value("all").run()
+    assert has_button(app, RUN)
     # each of 3 trials: 7 questions and 24 answers, 7 replies, 6 free responses in 2 steps, 6 of three in 3, a summary
     said = words(app).replace("\\", "")
     assert f"About {3 * (7 + 24 + 7 + 6 * 2 + 6 * 3 + 1)} calls" in said
@@ -82,6 +87,7 @@ def test_a_first_visitor_can_run_every_arm_at_once(open_page: Open) -> None:
     assert trouble(app) == []
     assert not button(app, RUN).disabled
     assert "24 arms × 3 trials. No model is called" in words(app)
+    assert "debug_size" not in [one.key for one in app.segmented_control]  # rules cost nothing
     assert not app.dataframe
     app.pills(key="debug_formats").set_value(["vignette", "multi_turn"]).run()
     app.pills(key="debug_types").set_value(["mcq", "frq"]).run()
@@ -122,6 +128,8 @@ def test_a_pasted_vignette_is_recognised_and_its_parts_can_be_corrected(open_pag
     (answer,) = [box for box in app.text_input if box.label == "Right answer"]
     answer.set_value("A").run()
     assert not button(app, RUN).disabled
+    (title,) = [box for box in app.text_input if box.label == "Title"]
+    assert title.placeholder == "31-year-old man, chest pain"
     (question,) = [box for box in app.text_input if box.label == "Question"]
     assert question.value == "What is the diagnosis?"
     assert "**Age and sex**" in words(app)
@@ -240,6 +248,45 @@ def test_an_edited_prompt_becomes_a_pack_that_can_be_chosen(open_page: Open) -> 
     button(app, "Another case").click().run()
     assert app.selectbox(key="debug_pack").options == ["craftmd", "heart"]
 
+    app = edit(open_page("debugger", run=run.run_id), "System", "You are a doctor in Cardiology. Think twice.")
+    app.button(key="debug_all_step_go").click().run()  # the same for every arm, without a pack of one's own
+    run_until(app, lambda a: not has_button(a, "Stop"))
+    assert trouble(app) == []
+    assert "**Before and after the edit**" in words(app)
+    assert r"prompts craftmd\-edit\-" in words(app)
+
+
+def test_an_edit_is_run_in_every_arm_beside_the_run_before_and_sessions_are_listed_by_name(open_page: Open) -> None:
+    run = bench()
+    app = open_page("debugger", run=run.run_id)
+    button(app, "Run every arm again").click().run()
+    assert "Nothing is edited yet" in words(app)
+    (box,) = [area for area in app.text_area if area.label == "Vignette"]
+    box.set_value("A 30-year-old woman has had an itchy rash on both hands for two days.").run()
+    assert "3 arms × 2 trials with the same seeds. No model is called" in words(app)
+    button(app, "Run every arm again").click().run()
+    run_until(app, lambda a: not has_button(a, "Stop"))
+    assert trouble(app) == []
+    assert "**Before and after the edit**" in words(app)
+    table = app.dataframe[0].value
+    assert list(table["Asked"]) == ["Multiple choice", "Free response", "Free response"]
+    assert list(table["Correct before"]) == ["2 of 2"] * 3
+    assert table["Correct after"][1] == "0 of 2"
+    assert table["Verdicts that moved"][1].startswith("Trial 1: ✓ Correct → ")
+
+    (name,) = [box for box in app.text_input if box.label == "Name"]
+    name.set_value("Without the heart").run()
+    button(app, "Save").click().run()
+    assert "Without the heart" in [element.value for element in app.subheader]
+    button(app, "Another case").click().run()
+    listed = app.dataframe[0].value
+    assert list(listed["Name"].fillna("")) == ["Without the heart", ""]
+    assert list(listed["Case"]) == [
+        "Cardiology · cardiology-1 · edited",
+        "Cardiology · 31-year-old male · cardiology-1",
+    ]
+    assert list(listed["Played by"]) == ["reference cast"] * 2
+
 
 def test_a_pack_name_that_cannot_be_used_is_said(open_page: Open) -> None:
     run = bench(arms=(("vignette", "frq"),))
@@ -292,7 +339,7 @@ def test_a_cell_that_is_not_there_gives_way_to_one_that_is(open_page: Open, cell
 def test_a_missing_key_is_named_before_anything_is_run(open_page: Open) -> None:
     app = open_page("debugger")
     app.selectbox(key="debug_doctor").set_value("openai/gpt-4o").run()
-    assert button(app, RUN).disabled
+    assert button(app, "Run the chosen arms").disabled
     assert any(r"OPENAI\_API\_KEY" in warning.value for warning in app.warning)
 
 
@@ -302,6 +349,7 @@ def test_a_run_can_be_stopped(open_page: Open, provider: FakeProvider) -> None:
     app.selectbox(key="debug_doctor").set_value("another model…").run()
     app.text_input(key="debug_doctor_other").set_value(MODEL).run()
     app.text_input(key="debug_base_url").set_value(provider.base_url).run()
+    app.segmented_control(key="debug_size").set_value("all").run()
     button(app, RUN).click().run()
     assert "0 of 72 answers · 0 of 3 trials" in words(app)
     button(app, "Stop").click().run()

@@ -54,6 +54,12 @@ def case(cursor: duckdb.DuckDBPyConnection, case_key: str, content_hash: str | N
     return case_from(found[0]) if found else None
 
 
+def contents(cursor: duckdb.DuckDBPyConnection, case_key: str) -> set[str]:
+    """Return the content hashes that are held of a case."""
+    found = cursor.execute("SELECT content_hash FROM cases WHERE case_key = ?", [case_key]).fetchall()
+    return {content for (content,) in found}
+
+
 def cases(cursor: duckdb.DuckDBPyConnection, dataset: str | None = None) -> list[Case]:
     """Return the cases of a data set, or all, each as it came in last, in the order of their keys."""
     sql = f"""

@@ -59,6 +59,11 @@ def steps(trial: TrialRecord) -> dict[str, Step]:
     return {step.key: step for step in steps_of_trial(trial)}
 
 
+def sent_in(told: dict[str, Step]) -> dict[str, Any]:
+    """What models were sent by step; a pair is compared once, by whichever arm comes to it first."""
+    return {"judge" if step.kind == "judge" else key: step.sent for key, step in told.items() if step.call}
+
+
 def import_release_of(root: Path, files: dict[str, Any], rows: list[dict[str, str]]) -> dict[str, list[str]]:
     """Import hand-made files of the model mistral-v1; returns case key → its trials' ids by number."""
     layout = RELEASE.find(write_release(root, {"mistral-v1": files}, rows), root.name)

@@ -17,7 +17,7 @@ from core.frameworks.base import default_pack
 from core.frameworks.craftmd import PROMPTS
 from core.jobs.plan import campaign_of
 from core.prompts import load_pack, own_packs_folder, pack_place, pack_places
-from tests.core.debugger.bench_stage import a_pack, bench, import_release_of, steps
+from tests.core.debugger.bench_stage import a_pack, bench, import_release_of, sent_in, steps
 from tests.core.frameworks.stage import CASE, Actors
 from tests.support.fake_provider import FakeProvider
 from tests.support.release import a_conversation, a_file, a_row, a_trial
@@ -126,12 +126,12 @@ def test_after_the_pack_was_changed_its_wording_is_taken_from_what_was_sent(fake
     }
     a_pack("mine", **worded)
     run = bench(fake_provider_thread.base_url, prompts="mine")
-    sent = {key: step.sent for key, step in steps(run.record(0)).items() if step.call}
+    sent = sent_in(steps(run.record(0)))
     a_pack("mine", **dict.fromkeys(worded, "Changed."))
 
     pack_from_trial(run.trials[0].trial_id, "as-it-was")
     again = steps(bench(fake_provider_thread.base_url, prompts="as-it-was").record(0))
-    assert {key: step.sent for key, step in again.items() if step.call} == sent
+    assert sent_in(again) == sent
 
 
 def test_a_pack_made_before_questions_had_kinds_still_works_and_is_told_as_sent(
@@ -163,17 +163,18 @@ def test_a_pack_made_before_questions_had_kinds_still_works_and_is_told_as_sent(
         .sent[-1]["content"]
         .endswith("What is the best treatment?\n\nName one diagnosis, beginning with **Final Diagnosis:**.")
     )
-    assert told["judge:vignette:frq"].messages[0].source == "prompts/before/grader_judge.md"
-    sent = {key: step.sent for key, step in told.items() if step.call}
+    judged = next(step for step in told.values() if step.kind == "judge" and step.call)
+    assert judged.messages[0].source == "prompts/before/grader_judge.md"
+    sent = sent_in(told)
 
     a_pack(
         "before", answer_frq="Changed.", answer_system="Changed.", grader_extract="Changed.", grader_judge="Changed."
     )
     assert "has changed" in steps(run.record(0))["answer:vignette:frq"].note
-    assert {key: step.sent for key, step in steps(run.record(0)).items() if step.call} == sent
+    assert sent_in(steps(run.record(0))) == sent
     pack_from_trial(run.trials[0].trial_id, "as-it-was")
     again = steps(bench(fake_provider_thread.base_url, prompts="as-it-was", **asked).record(0))
-    assert {key: step.sent for key, step in again.items() if step.call} == sent
+    assert sent_in(again) == sent
 
 
 def test_a_releases_prompt_is_taken_byte_for_byte_for_every_specialty(tmp_path: Path) -> None:

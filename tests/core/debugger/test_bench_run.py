@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from core.debugger.run import matrix, resume_bench, start_bench
-from core.debugger.stored import load_bench, load_record
+from core.debugger.run import matrix, resume_bench, start_bench, start_edited
+from core.debugger.stored import load_bench, load_record, sessions
 from core.errors import UsageError
 from core.events import Answered, Event, Finished, Utterance
 from core.frameworks.casting import CastNames
@@ -52,6 +52,9 @@ def test_every_arm_of_every_trial_gets_a_verdict_and_the_run_is_stored(fake_prov
         ("summarized", "frq"),
     ]
     assert all(row.correct() == (3, 3) for row in rows)
+    for number in range(3):  # kept in the order of the arms, in whichever they were done
+        came = [(e.format, e.question_type) for e in run.events(number) if isinstance(e, Answered)]
+        assert came == list(ARMS)
 
     loaded = load_bench(run.run_id)
     assert loaded is not None
@@ -79,7 +82,7 @@ def test_a_run_whose_journal_is_gone_is_still_shown_from_the_database() -> None:
 
 
 def test_the_matrix_fills_while_the_run_is_under_way(fake_provider_thread: FakeProvider) -> None:
-    """The fourth arm's answer is held back: the first three are there, the others wait."""
+    """The fourth arm's answer is held back: those beside it are there, and it alone is waited for."""
     go_on = threading.Event()
 
     class Held(Actors):
@@ -91,10 +94,10 @@ def test_the_matrix_fills_while_the_run_is_under_way(fake_provider_thread: FakeP
 
     fake_provider_thread.script = Held()
     run = start_bench(campaign(settings=Settings(base_url=fake_provider_thread.base_url)), load_registry())
-    until(lambda: [row.cells[0].state for row in run.matrix()][:3] == ["graded"] * 3)
+    until(lambda: sum(row.cells[0].state == "graded" for row in run.matrix()) == 4)
     partial = run.matrix()
-    assert [row.cells[0].state for row in partial][3:] == ["waiting", "waiting"]
-    assert partial[4].correct() == (0, 0)
+    assert [row.cells[0].state for row in partial] == ["graded"] * 3 + ["waiting", "graded"]
+    assert partial[3].correct() == (0, 0)
     assert any(isinstance(event, Utterance) for event in run.events(0))
     assert run.running
     go_on.set()
@@ -118,7 +121,9 @@ def test_a_stopped_run_keeps_what_was_finished_and_one_without_anything_leaves_n
         assert run_ids(cursor) == []
 
 
-def test_trials_run_side_by_side_but_at_most_eight(fake_provider_thread: FakeProvider) -> None:
+def test_trials_and_their_arms_are_asked_side_by_side_but_at_most_sixteen_at_once(
+    fake_provider_thread: FakeProvider,
+) -> None:
     now, most, gate = [0], [0], threading.Lock()
 
     def slowly(body: dict[str, Any]) -> Reply:
@@ -130,9 +135,9 @@ def test_trials_run_side_by_side_but_at_most_eight(fake_provider_thread: FakePro
         return Reply("**Final Diagnosis:** Scabies", delay_s=0.4)
 
     fake_provider_thread.script = slowly
-    run = bench(fake_provider_thread.base_url, arms=(("vignette", "mcq"),), trials=12)
+    run = bench(fake_provider_thread.base_url, arms=(("vignette", "mcq"), ("exam_only", "mcq")), trials=12)
     assert run.progress.done == 12
-    assert 1 < most[0] <= 8
+    assert most[0] == 16  # of 24 calls that could all be made at once
 
 
 def test_a_wrong_key_ends_the_run_with_one_sentence(fake_provider_thread: FakeProvider) -> None:
@@ -236,3 +241,48 @@ def test_a_run_that_was_stopped_goes_on_and_pays_for_nothing_twice(fake_provider
     ]
     assert load_bench(run.run_id) is not None
     assert (again.progress.done, again.run_id) == (2, run.run_id)
+
+
+def test_a_prompt_edited_for_every_arm_asks_only_what_it_changes(fake_provider_thread: FakeProvider) -> None:
+    fake_provider_thread.script = actors = Actors()
+    before = bench(fake_provider_thread.base_url, trials=2)
+    asked = len(fake_provider_thread.requests)
+    template = before.campaign.pack.prompts["answer_frq"].source
+    actors.answer = lambda body: (
+        "**Final Diagnosis:** Scabies" if "Name it at once." in str(body) else ("Allergic contact dermatitis")
+    )
+    actors.extract = lambda body: "Scabies" if "Scabies" in str(body["messages"][-1]) else "Allergic contact dermatitis"
+    actors.judge = "No"
+    run = start_edited(before.header, CASE, CASE.vignette, {"answer_frq": f"{template.strip()} Name it at once."})
+    run.join(60)
+    assert run.error is None
+    # of each of 2 trials: an answer in each of the 3 arms of free responses, and the reading of each; one comparison
+    # for all, as the run says the same everywhere
+    assert len(fake_provider_thread.requests) - asked == 2 * 3 + 2 * 3 + 1
+    assert [row.correct() for row in run.matrix()] == [(2, 2), (0, 2), (2, 2), (0, 2), (0, 2)]
+    assert [trial.seed for trial in run.trials] == [trial.seed for trial in before.trials]
+    assert run.header.prompt_pack.startswith("craftmd-edit-")
+    with Store().read() as cursor:
+        listed = sessions(cursor)
+    assert [(one.run.run_id, one.edited_from) for one in listed] == [(run.run_id, before.run_id), (before.run_id, "")]
+    with pytest.raises(UsageError, match="Nothing is edited"):
+        start_edited(before.header, CASE, f" {CASE.vignette}", {"answer_frq": template})
+    with pytest.raises(UsageError, match="cannot use nonsense"):
+        start_edited(before.header, CASE, CASE.vignette, {"answer_frq": "{{ nonsense }}"})
+
+
+def test_a_vignette_edited_for_every_arm_is_another_case_with_the_same_seeds() -> None:
+    before = bench(names=REFERENCE, trials=2)
+    story = CASE.vignette.replace("30-year-old woman", "63-year-old man")
+    run = start_edited(before.header, CASE, story, {})
+    run.join(60)
+    assert run.error is None
+    assert (run.case.case_key, run.case.age, run.case.sex, run.case.profile) == ("edited/1", 63, "male", None)
+    assert [trial.seed for trial in run.trials] == [trial.seed for trial in before.trials]
+    again = start_edited(run.header, run.case, CASE.vignette, {})
+    again.join(60)
+    assert (again.case.case_key, again.case.age) == ("edited/1", 30)
+    assert [trial.seed for trial in again.trials] == [trial.seed for trial in before.trials]
+    loaded = load_bench(run.run_id)
+    assert loaded is not None
+    assert (loaded.case, loaded.header.edited) == (run.case, run.header.edited)

@@ -8,8 +8,11 @@ import time
 import pytest
 
 from core.case import FINAL_QUESTION
-from core.debugger.paste import case_of, read_pasted
+from core.debugger.paste import case_of, read_pasted, title_of
+from core.debugger.stored import set_apart
 from core.errors import UsageError
+from core.store.database import Store
+from core.store.queries.cases import add_cases
 
 STORY = "A 40-year-old man has scaly plaques on his elbows. He takes lithium and denies fever."
 ASKED = "What is the most likely diagnosis?"
@@ -175,14 +178,29 @@ def pasted_case(**edited: object):
     return case_of(read_pasted(f"{STORY} {ASKED}\n{TWO}\nAnswer: B"), **edited)  # type: ignore[arg-type]
 
 
-def test_a_case_is_made_with_age_sex_and_a_key_of_its_content() -> None:
+def test_a_case_is_made_with_age_sex_and_a_title_of_its_own_or_one_that_is_given() -> None:
     case = pasted_case()
 
     assert (case.age, case.sex, case.specialty, case.answer) == (40, "male", "Other", "Psoriasis")
     assert case.dataset == "pasted"
-    assert len(case.case_key) == len("pasted/") + 8
-    assert pasted_case().case_key == case.case_key
-    assert pasted_case(vignette=f"{STORY} It itches.").case_key != case.case_key
+    assert case.case_key == "pasted/40-year-old man, scaly plaques on his elbows"
+    assert pasted_case(title=" The clinic: second/visit ").case_key == "pasted/The clinic second visit"
+    assert pasted_case(vignette="Feels odd all day and cannot say why, not even to her.").case_key == (
+        "pasted/Feels odd all day and cannot say why"
+    )
+    girl = pasted_case(vignette="A 6-month-old girl has had a cough for two days.")
+    assert girl.case_key == "pasted/6-month-old girl, cough"
+    before = case.model_copy(update={"case_key": "pasted/0a1b2c3d"})  # as 0.2.0 kept it
+    assert title_of(before) == "40-year-old man, scaly plaques on his elbows"
+
+
+def test_two_pasted_cases_of_one_title_are_told_apart() -> None:
+    first = pasted_case(title="Rash")
+    assert set_apart(first) == first
+    with Store().write() as connection:
+        add_cases(connection, [first])
+    assert set_apart(first) == first
+    assert set_apart(pasted_case(title="Rash", answer="Eczema", choices=[])).case_key == "pasted/Rash 2"
 
 
 def test_edits_take_the_place_of_what_was_recognised_and_the_answer_may_be_a_letter() -> None:
