@@ -24,6 +24,7 @@ from core.prompts import pack_places
 from pages.kit.controls import ask_secret, choose, choose_by_name
 from pages.kit.look import plain
 from pages.kit.names import dataset_name
+from pages.kit.navigation import link
 
 OTHER = "another model…"
 EFFORTS = ("", "none", "minimal", "low", "medium", "high")
@@ -130,6 +131,7 @@ def ask_seat(
         help="provider/model, for example openai/llama-3.1-8b on a server of yours, azure/DEPLOYMENT, "
         "or hf/organisation/model for a local model.",
     )
+    link("models", "Add it on Models, with its own address and key", "memory")
     if named.strip():
         _ask_key(page, named.strip(), key)
     return named.strip() or OTHER
@@ -170,7 +172,8 @@ def ask_address(page: str) -> str | None:
         key=f"{page}_base_url",
         persist_state="session",
         placeholder="http://127.0.0.1:8000/v1",
-        help="Of any OpenAI-compatible server (vLLM, Ollama, llama.cpp, TGI…). Empty: the provider's own.",
+        help="Of the tested model, on any OpenAI-compatible server (vLLM, Ollama, llama.cpp, TGI…). Empty: the model’s "
+        "own, as the page Models has it. Models of other seats keep their own.",
     )
     return text.strip() or None
 

@@ -15,6 +15,7 @@ from core.frameworks.casting import CastNames
 from core.frameworks.settings import FrameworkSettings, extra_of, flag_of
 from core.jobs.plan import prepared_cases
 from core.text.profiles import Prepared
+from core.words import arm_explained
 from pages.kit.cached import cached_query
 from pages.kit.controls import choose, choose_several
 from pages.kit.look import FORMAT, QUESTION_TYPE, arm
@@ -68,7 +69,7 @@ def ask_pairs(page: str, known: Framework, offered: Sequence[Arm], usual: Sequen
         shape="pills",
         bound=False,
         persist=True,
-        help="Vignette: the whole question on paper. Multi-turn: after the conversation.",
+        help="  \n".join(arm_explained(*one) for one in offered),
     )
 
 
