@@ -95,7 +95,7 @@ def draw_demonstration() -> None:
     with st.container(border=True, gap=None):
         st.caption("Good cases to begin with, five to seven questions each. Any other is chosen below.")
         for key, why in demonstration().items():
-            with st.container(horizontal=True, vertical_alignment="center", gap="xxsmall"):
+            with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
                 st.button(
                     case_label(by_key[key]).rpartition(" · ")[0].removeprefix("Other · "),
                     key=f"live_{key}",
@@ -227,7 +227,7 @@ def draw_pair(left: Shown, right: Shown) -> None:
     sessions = (left.session, right.session)
     cases = list({shown.case.case_key: shown.case for shown in (left, right) if shown.case}.values())
     if len(cases) > 1:
-        st.warning("These two are about different cases, so what they came to does not compare.")
+        st.warning("These two are about different cases, so their results cannot be compared.")
 
     def draw() -> None:
         shared = cases[0] if len(cases) == 1 else None
@@ -356,9 +356,9 @@ def draw_kept() -> None:
     left = [(run, trial_id) for run, trial_id in all_unfinished() if trial_id not in held][:_RECENT]
     if not held and not left:
         return
-    st.subheader("Not at its end yet", anchor=False)
+    st.subheader("Unfinished", anchor=False)
     for trial_id, shown in held.items():
-        state = "held" if shown.session.paused else "under way"
+        state = "paused" if shown.session.paused else "under way"
         said = counted(shown.session.messages, "message")
         words = f"{model_name(shown.doctor)} on {shown.session.title}: {state}, {said}"
         link("live", plain(words), "sync", trial=trial_id)

@@ -160,8 +160,8 @@ def ask_key(variable: str, key: str) -> None:
         key,
         on_change=keep,
         placeholder="Type or paste it",
-        help=f"This server keeps it until it ends, for all who use it, and never writes it down. Or set {variable} "
-        "before you start the server.",
+        help=f"Kept until the dashboard stops, for all who use it, and never written down. Or set {variable} "
+        "before you start it.",
     )
 
 

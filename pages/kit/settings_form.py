@@ -24,7 +24,7 @@ from pages.kit.seats import Seats, ask_persona, ask_seat, seat_problem
 
 def ask_framework(page: str, help_: str) -> Framework:
     """Ask under which framework is played; the choice stands in the address."""
-    chosen = choose("Protocol", list(frameworks()), f"{page}_protocol", names=title_of, shape="segments", help=help_)
+    chosen = choose("Framework", list(frameworks()), f"{page}_protocol", names=title_of, shape="segments", help=help_)
     return frameworks()[chosen]
 
 

@@ -83,7 +83,7 @@ def _draw_outcome(shown: Shown) -> None:
     known = shown.known or framework()
     grades = _verdicts(events, known.mcq_rule)
     if not grades:
-        state = "Held" if session.paused else "Answering" if any(isinstance(e, Ended) for e in events) else "Talking"
+        state = "Paused" if session.paused else "Answering" if any(isinstance(e, Ended) for e in events) else "Talking"
         words = f"{state} · {counted(known.questions(events), 'question')}" if session.running else "Stopped"
         st.markdown(f":gray-badge[{words}]")
         return

@@ -135,7 +135,7 @@ def draw_controls(
                 on_click=everyone,
                 args=(Session.step,),
                 shortcut="s",
-                help="One message, then hold.",
+                help="One message, then pause.",
             )
             st.button("Stop", icon=":material/stop:", on_click=everyone, args=(Session.stop,))
             # only a change is passed on: several visitors may watch one consultation
@@ -172,7 +172,7 @@ def draw_fork_link(shown: Shown) -> None:
 
 def link_fork(trial_id: str) -> None:
     """Link a conversation to where it can be forked."""
-    help_ = "Take it up at any message: change what is said, the model, the persona or the prompts, and run on."
+    help_ = "Start again from any message: change what is said, the model, the persona or the prompts."
     link("branches", "Fork from here", "fork_right", help=help_, trial=trial_id, fork="yes")
 
 
