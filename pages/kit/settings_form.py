@@ -52,8 +52,8 @@ def ask_arms(page: str, known: Framework, usual: Sequence[Arm] = ()) -> tuple[Ar
     shown = tuple(formats)
     if len(formats) > 1:
         help_ = "What the doctor is shown before the question."
-        shown = pills("Formats", formats, f"{page}_formats", names=FORMAT, default=first, help=help_)
-    kinds = pills("Question types", types, f"{page}_types", names=QUESTION_TYPE, default=second)
+        shown = pills("Formats", formats, f"{page}_formats_{known.name}", names=FORMAT, default=first, help=help_)
+    kinds = pills("Question types", types, f"{page}_types_{known.name}", names=QUESTION_TYPE, default=second)
     return tuple((f, q) for f in shown for q in kinds)
 
 

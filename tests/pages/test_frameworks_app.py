@@ -16,7 +16,7 @@ from tests.support.pages import button, has_button, run_until, trouble, words
 
 START = "Start the consultation"
 SHARED = {"runs_dataset", "runs_specialty", "runs_limit_library", "runs_trials", "runs_seed", "runs_concurrency",
-          "runs_budget", "runs_pack", "runs_doctor", "runs_patient", "runs_protocol", "runs_types"}  # fmt: skip
+          "runs_budget", "runs_pack", "runs_doctor", "runs_patient", "runs_protocol"}  # fmt: skip
 PERSONA = {"runs_temperament", "runs_language", "runs_memory", "runs_speaker"}
 Open = Callable[..., AppTest]
 
@@ -46,9 +46,19 @@ def finish(app: AppTest) -> AppTest:
 @pytest.mark.parametrize(
     ("title", "own"),
     [
-        ("CRAFT-MD", {"runs_grader", "runs_summariser", "runs_max_messages", "runs_formats", *PERSONA}),
-        ("Consultation", {"runs_solver", "runs_max_questions"}),
-        ("AutoMedic", {"runs_staff", "runs_max_turns", "runs_formats"}),
+        (
+            "CRAFT-MD",
+            {
+                "runs_grader",
+                "runs_summariser",
+                "runs_max_messages",
+                "runs_formats_craftmd",
+                "runs_types_craftmd",
+                *PERSONA,
+            },
+        ),
+        ("Consultation", {"runs_solver", "runs_max_questions", "runs_types_consultation"}),
+        ("AutoMedic", {"runs_staff", "runs_max_turns", "runs_formats_automedic", "runs_types_automedic"}),
     ],
 )
 def test_the_form_shows_the_frameworks_own_options_and_no_others(title: str, own: set[str], open_page: Open) -> None:

@@ -57,10 +57,10 @@ def test_the_estimate_follows_what_is_asked_for(open_page: Open) -> None:
     app.number_input(key="runs_trials").set_value(3).run()
     assert metrics(app)["Trials"] == "6"
     assert metrics(app)["Answers"] == "144"
-    formats = next(group for group in app.get("button_group") if group.key == "runs_formats")
+    formats = next(group for group in app.get("button_group") if group.key == "runs_formats_craftmd")
     formats.set_value(["vignette"]).run()
     assert metrics(app)["Answers"] == "24"
-    formats = next(group for group in app.get("button_group") if group.key == "runs_formats")
+    formats = next(group for group in app.get("button_group") if group.key == "runs_formats_craftmd")
     formats.set_value([]).run()
     assert "Choose at least one format and one question type." in words(app).replace("\\", "")
     assert not has_button(app, START)

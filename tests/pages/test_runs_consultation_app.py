@@ -50,7 +50,7 @@ def form(open_page: Open) -> AppTest:
 
 
 def answer_freely(app: AppTest) -> AppTest:
-    tasks = next(group for group in app.get("button_group") if group.key == "runs_types")
+    tasks = next(group for group in app.get("button_group") if group.key == "runs_types_consultation")
     return tasks.set_value(["mcq", "frq"]).run()
 
 
