@@ -93,7 +93,7 @@ def draw_demonstration() -> None:
     """Draw the cases that are good to show, each with why; one click starts it as the form stands."""
     by_key = {case.case_key: case for case in library()}
     with st.container(border=True, gap=None):
-        st.caption("Good cases to begin with, five to seven questions each. Any other is chosen below.")
+        st.caption("Good cases to begin with, short and clear. Any other is chosen below.")
         for key, why in demonstration().items():
             with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
                 st.button(
