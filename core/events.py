@@ -161,12 +161,13 @@ class Called(_Event):
 
 
 class Waiting(_Event):
-    """A human seat is to speak next."""
+    """A human seat is to speak next; of ``choices``, where there are any, one may be picked."""
 
     kind: Literal["waiting"] = "waiting"
     role: Speaker
     purpose: Purpose = "dialogue"
     prompt: str = ""
+    choices: tuple[str, ...] = ()
 
 
 class Utterance(_Event):

@@ -23,6 +23,20 @@ QUESTION_TYPE: dict[QuestionType, str] = {
     "frq": "Free response",
     "frq_top3": "Top three",
 }
+_ANSWERED_FROM: dict[Format, str] = {
+    "vignette": "the whole case in writing",
+    "multi_turn": "the conversation",
+    "multi_turn_exam": "the conversation and the examination",
+    "single_turn": "the patient’s first reply alone",
+    "summarized": "a summary of what the patient said",
+    "exam_only": "age, sex and the examination alone",
+}
+_ANSWERED_WITH: dict[QuestionType, str] = {
+    "mcq": "one of the choices",
+    "mcq_many": "one of many choices",
+    "frq": "a diagnosis in words of one’s own",
+    "frq_top3": "up to three diagnoses, the likeliest first",
+}
 ASKS_FOR: dict[AsksFor, str] = {
     "diagnosis": "Diagnosis",
     "test": "Test or next step in diagnosis",
@@ -133,6 +147,11 @@ def rated(rating: Rated) -> str:
 def arm(format_: Format, question_type: QuestionType) -> str:
     """Return an arm in words."""
     return f"{FORMAT[format_]} · {QUESTION_TYPE[question_type]}"
+
+
+def arm_explained(format_: Format, question_type: QuestionType) -> str:
+    """Return an arm in words, with what is answered from and with."""
+    return f"{arm(format_, question_type)}: from {_ANSWERED_FROM[format_]}, with {_ANSWERED_WITH[question_type]}"
 
 
 def money(usd: float) -> str:

@@ -43,7 +43,7 @@ _WAYS = {
     "models": (
         "Set up a model",
         "memory",
-        "Name a model and its address, test it with one call, and put it into any seat.",
+        "Enter a model and its address, test it with a call or three, and give it any seat.",
     ),
 }
 """Page → what it is for, its icon, and what one does there."""
@@ -124,7 +124,7 @@ def draw_study(known: list[RunProgress]) -> None:
             link("runs", f"All {len(known):,} runs", "list")
         draw_watched()
     draw_waiting()
-    st.subheader("Go on with", anchor=False)
+    st.subheader("What to do next", anchor=False)
     draw_ways_in()
 
 
@@ -152,7 +152,7 @@ def draw_going_on() -> None:
 
 def draw_result(run: RunProgress) -> None:
     """Draw what was found last: the accuracy of a run's arms, and where to read on."""
-    st.subheader("Found last", anchor=False)
+    st.subheader("Latest result", anchor=False)
     rows = accuracy_rows(run.run_id, rule_of(run.protocol))
     if rows:
         n = max(row.n_cases for row in rows)
@@ -174,7 +174,7 @@ def draw_watched() -> None:
     found = ask(conversations, Selection(sources=["live"]), limit=3)
     if not found:
         return
-    st.subheader("Watched last", anchor=False)
+    st.subheader("Watched lately", anchor=False)
     for talk in found:
         link("live", plain(f"{model_name(talk.doctor)} on {talk.case_key}"), "play_circle", trial=talk.trial_id)
 
@@ -208,7 +208,7 @@ def draw_waiting() -> None:
 
         @st.fragment(run_every=1.0)
         def wait() -> None:
-            st.caption(":material/hourglass: Looking for what is still to be measured…")
+            st.caption(":material/hourglass: Looking for what is not measured yet…")
             if not counted.running:
                 st.rerun()
 
@@ -222,12 +222,12 @@ def draw_waiting() -> None:
     with st.container(border=True, horizontal=True, vertical_alignment="center"):
         counts = ", ".join(f"{(known[name].title or name).lower()} of {n:,}" for name, n in waiting.items())
         st.markdown(
-            f"**Waits to be measured:** {plain(counts)} conversations. That takes about {duration(max(2.0, seconds))} "
+            f"**Not measured yet:** {plain(counts)} conversations. That takes about {duration(max(2.0, seconds))} "
             "once, needs no model, and is kept; pages go on meanwhile.",
             width="stretch",
         )
         st.button(
-            "Measure all of it",
+            "Measure them all",
             icon=":material/straighten:",
             type="primary",
             on_click=begin_waiting,

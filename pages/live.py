@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from core.case import Case
+from core.datasets.library import DATASET, demonstration, library
 from core.errors import AnamnesisError
 from core.events import Answered, Called, Graded, Rated
 from core.frameworks.base import Arm, Campaign, Framework, framework
@@ -18,6 +19,7 @@ from core.persona import label as persona_label
 from core.persona import parse_persona
 from core.store.queries.conversations import Conversation, conversations
 from core.store.selection import Selection
+from core.words import arm_explained
 from pages.kit.cached import ask
 from pages.kit.case.pictures import draw_pictures_folded
 from pages.kit.chat import draw_answers, draw_case
@@ -56,6 +58,8 @@ from pages.kit.watched import (
 )
 
 _MODES = {"one": "One consultation", "doctors": "Two doctors", "patients": "Two patients"}
+_AT_ONCE = "live_at_once"
+"""Where a visitor's state says that a case was chosen to be played without another click."""
 _HELP = (
     "Two doctors question the same patient, or one doctor questions the same patient in two personas: side by side, "
     "message by message, with the same seed."
@@ -66,6 +70,7 @@ def ask_and_start() -> None:
     """Show a framework, a chosen case, the cast, and one button."""
     known = ask_framework("live", "Who plays, in which order, and what is asked.")
     st.caption(f"{known.about} Press start: nothing else is needed, no key and no network.")
+    draw_demonstration()
     case = ask_case("live")
     if case is not None:
         draw_pictures_folded(case, "live")
@@ -79,8 +84,34 @@ def ask_and_start() -> None:
     elif len(campaigns) > 1 and campaigns[0] == campaigns[1]:
         st.info("Both sides are the same so far: choose another one on the right, or start to see the same twice.")
     label = "Start the consultation" if mode == "one" else "Start both consultations"
-    if st.button(label, type="primary", icon=":material/play_arrow:", disabled=not campaigns):
+    pressed = st.button(label, type="primary", icon=":material/play_arrow:", disabled=not campaigns)
+    if (st.session_state.pop(_AT_ONCE, False) or pressed) and campaigns:
         _start(campaigns)
+
+
+def draw_demonstration() -> None:
+    """Draw the cases that are good to show, each with why; one click starts it as the form stands."""
+    by_key = {case.case_key: case for case in library()}
+    with st.container(border=True, gap=None):
+        st.caption("Good cases to begin with, short and clear. Any other is chosen below.")
+        for key, why in demonstration().items():
+            with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
+                st.button(
+                    case_label(by_key[key]).rpartition(" · ")[0].removeprefix("Other · "),
+                    key=f"live_{key}",
+                    icon=":material/play_circle:",
+                    type="tertiary",
+                    help="Start it at once, with the cast and settings of this form.",
+                    on_click=_play,
+                    args=(key,),
+                )
+                st.caption(why, width="content")
+
+
+def _play(case_key: str) -> None:
+    """Choose a case of the library, to be started as soon as the form is read."""
+    st.query_params.update(live_dataset=DATASET, case=case_key)
+    st.session_state[_AT_ONCE] = True
 
 
 def _ask_campaigns(known: Framework, case: Case | None, mode: str) -> tuple[list[Campaign], str | None]:
@@ -88,16 +119,37 @@ def _ask_campaigns(known: Framework, case: Case | None, mode: str) -> tuple[list
     seats, apart = st.container(), st.container()
     with st.expander("More settings", icon=":material/tune:"):
         left, right = st.columns(2)
+    with seats:
+        role, title, both = known.tested.role, known.tested.title.capitalize(), mode == "doctors"
+        columns = st.columns(1 + both + len(known.talking))
+        with columns[0]:
+            label = f"{title} on the left" if both else ""
+            doctors = [ask_player("live", known, role, human=mode == "one", label=label)]
+        if both:
+            with columns[1]:
+                doctors.append(ask_player("live", known, role, label=f"{title} on the right", place="_right"))
+        tested, person = first_model(doctors), doctors[0] == "human"
     with right:
-        # unless somebody chooses, the publication's arms on the written case and after the talk are asked
+        # unless somebody chooses, the publication's arms on the written case and after the talk are asked; a person,
+        # who remembers the answer before, is asked once
         usual = [one for one in known.paper if one[0] in ("vignette", "multi_turn")]
-        arms = ask_pairs("live", known, single_arms(known), usual)
+        if person:
+            usual = [one for one in usual if one[0] == "multi_turn"][:1]
+        arms = ask_pairs("live_person" if person else "live", known, single_arms(known), usual)
+        if person:  # what is read first, or offered as a choice, is known when the next is asked
+            arms = tuple(sorted(arms, key=lambda one: (one[0] == "vignette", one[1] == "mcq")))
         seed = st.number_input(
             "Seed", 0, 2**31 - 1, 20, key="live_seed", persist_state="session", help="Another seed, another wording."
         )
-    with seats:
-        doctors, others = _ask_cast(known, mode, arms)
-    tested = first_model(doctors)
+    others: dict[str, str] = {}
+    for column, other in zip(columns[1 + both :], known.talking, strict=True):
+        if other in known.at_work(tested, arms):
+            with column:
+                others[other] = ask_player("live", known, other, human=mode == "one", beside=tested)
+    if person:
+        with seats:
+            _explain_to_person(known, arms)
+    doctors *= 2 if mode == "patients" else 1
     personas: list[str] = []
     with apart:
         images = ask_pictures("live", doctors, [case] if case else [])
@@ -144,24 +196,15 @@ def _ask_campaigns(known: Framework, case: Case | None, mode: str) -> tuple[list
     return list(campaigns), None
 
 
-def _ask_cast(known: Framework, mode: str, arms: Sequence[Arm]) -> tuple[list[str], dict[str, str]]:
-    """Ask who is under test, a doctor for each side, and who else takes part in the conversation."""
-    role, title = known.tested.role, known.tested.title.capitalize()
-    both = mode == "doctors"
-    columns = st.columns(1 + both + len(known.talking))
-    with columns[0]:
-        doctors = [ask_player("live", known, role, human=mode == "one", label=f"{title} on the left" if both else "")]
-    if both:
-        with columns[1]:
-            doctors.append(ask_player("live", known, role, label=f"{title} on the right", place="_right"))
-    first = first_model(doctors)
-    at_work = known.at_work(first, arms)
-    others: dict[str, str] = {}
-    for column, other in zip(columns[1 + both :], known.talking, strict=True):
-        if other in at_work:
-            with column:
-                others[other] = ask_player("live", known, other, human=mode == "one", beside=first)
-    return doctors * (2 if mode == "patients" else 1), others
+def _explain_to_person(known: Framework, arms: Sequence[Arm]) -> None:
+    """Say to whoever is to sit in the tested seat how it speaks, and what is asked after it."""
+    solved = known.seat("solver") is not None
+    asked = "\n".join(f"- {plain(arm_explained(*one))}" for one in arms)
+    st.info(
+        f"You are the {known.tested.title}. {plain(known.invitation(known.tested.role))}. After the conversation "
+        f"{'the solver answers' if solved else 'you answer'}:\n\n{asked}\n\nFurther formats stand under More settings.",
+        icon=":material/person:",
+    )
 
 
 def _start(campaigns: Sequence[Campaign]) -> None:
@@ -184,7 +227,7 @@ def draw_pair(left: Shown, right: Shown) -> None:
     sessions = (left.session, right.session)
     cases = list({shown.case.case_key: shown.case for shown in (left, right) if shown.case}.values())
     if len(cases) > 1:
-        st.warning("These two are about different cases, so what they came to does not compare.")
+        st.warning("These two are about different cases, so their results cannot be compared.")
 
     def draw() -> None:
         shared = cases[0] if len(cases) == 1 else None
@@ -313,9 +356,9 @@ def draw_kept() -> None:
     left = [(run, trial_id) for run, trial_id in all_unfinished() if trial_id not in held][:_RECENT]
     if not held and not left:
         return
-    st.subheader("Not at its end yet", anchor=False)
+    st.subheader("Unfinished", anchor=False)
     for trial_id, shown in held.items():
-        state = "held" if shown.session.paused else "under way"
+        state = "paused" if shown.session.paused else "under way"
         said = counted(shown.session.messages, "message")
         words = f"{model_name(shown.doctor)} on {shown.session.title}: {state}, {said}"
         link("live", plain(words), "sync", trial=trial_id)

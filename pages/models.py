@@ -15,14 +15,15 @@ from pages.kit.get_model import draw_offers
 from pages.kit.look import plain
 from pages.kit.navigation import link
 from pages.kit.page import show
+from pages.kit.profiles import counted
 from pages.kit.seats import EFFORTS, ask_key, registry
 from pages.kit.tables import draw_table
 
 _PROVIDERS = {
-    SERVER: "A server that speaks OpenAI’s protocol",
+    SERVER: "OpenAI-compatible server",
     "openai": "OpenAI",
     "azure": "Azure OpenAI",
-    "hf": "A model folder or hub name, played on this machine",
+    "hf": "Folder or Hugging Face name, run on this machine",
 }
 """Providers that a page may enter; programs are entered on the command line only."""
 _LOOKING = ("models", "servers")
@@ -43,7 +44,7 @@ def draw_found() -> None:
     work = work_at(_LOOKING)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.subheader("On this machine", anchor=False)
-        if st.button("Look again", icon=":material/refresh:", type="tertiary", key="models_look"):
+        if st.button("Search again", icon=":material/refresh:", type="tertiary", key="models_look"):
             work = None
     if work is None:
         work = begin(_LOOKING, lambda tell, stop: find_servers())
@@ -51,8 +52,8 @@ def draw_found() -> None:
     found: tuple[Server, ...] = work.result or ()
     if not found:
         st.caption(
-            "No server of models answers at the usual ports (Ollama 11434, vLLM 8000, llama.cpp 8080, LM Studio 1234, "
-            "SGLang 30000). One that runs elsewhere is added by its address."
+            "No model server answers at the usual ports (Ollama 11434, vLLM 8000, llama.cpp 8080, LM Studio 1234, "
+            "SGLang 30000). One that runs elsewhere is added below, by its address."
         )
     for server in found:
         with st.container(border=True, horizontal=True, vertical_alignment="center"):
@@ -70,27 +71,26 @@ def _fill(address: str, model: str) -> None:
 def draw_form() -> None:
     """Draw the form for a model: where it is, which one, its key; then test it, and keep it."""
     st.subheader("Add a model", anchor=False)
+    st.caption("An address of a server on this machine looks like `http://127.0.0.1:8000/v1`.")
     left, middle, right = st.columns(3)
     provider = choose("Kind", list(_PROVIDERS), "models_provider", names=_PROVIDERS, where=left, bound=False)
     address = middle.text_input(
         "Server address",
         key="models_address",
         placeholder="http://127.0.0.1:8000/v1",
-        help="Of any server that speaks OpenAI’s protocol: vLLM, SGLang, Ollama, llama.cpp, TGI, or a hosted one. For "
+        help="Of any OpenAI-compatible server: vLLM, SGLang, Ollama, llama.cpp, TGI, or a hosted one. For "
         "OpenAI and a local model it may be left empty.",
     )
     ask_secret(
-        "Key, for as long as this server runs",
+        "Key, kept until the dashboard stops",
         "models_key",
         right,
         placeholder="none",
-        help="Never written down. To have it at every start, name a variable of the environment instead, below.",
+        help="Never written down. To have it at every start, name an environment variable below instead.",
     )
     left, middle, right = st.columns(3, vertical_alignment="bottom")
-    model_id = left.text_input(
-        "Model, as its server calls it", key="models_id", placeholder="llama-3.1-8b-instruct"
-    ).strip()
-    name = middle.text_input("Name here", key="models_name", placeholder=model_id or "as its server calls it")
+    model_id = left.text_input("Model id on its server", key="models_id", placeholder="llama-3.1-8b-instruct").strip()
+    name = middle.text_input("Name in Anamnesis", key="models_name", placeholder=model_id or "the same as its id")
     if right.button("Ask the server for its models", icon=":material/list:", disabled=not address, width="stretch"):
         try:
             with st.spinner("Asking the server…"):
@@ -99,16 +99,18 @@ def draw_form() -> None:
             st.warning(plain(str(error)), icon=":material/cloud_off:")
     if found := st.session_state.get("models_offered"):
         with st.container(horizontal=True, vertical_alignment="bottom"):
-            one = choose(f"The server has {len(found):,}", found, "models_one", bound=False, width=480)
+            one = choose(f"{counted(len(found), 'model')} on the server", found, "models_one", bound=False, width=480)
             st.button("Use it", key="models_use", on_click=_fill, args=(address, one))
-    with st.expander("Key by variable, prices, limits, effort", icon=":material/tune:"):
-        columns = st.columns(5)
-        columns[0].text_input("Variable of the key", key="models_variable", placeholder="MY_SERVER_KEY")
+    with st.expander("Key from a variable, prices, limits, effort", icon=":material/tune:"):
+        columns = st.columns(5, vertical_alignment="bottom")
+        columns[0].text_input("Environment variable", key="models_variable", placeholder="MY_SERVER_KEY")
         columns[1].number_input(
-            "US $ per million tokens in", 0.0, value=None, key="models_input", placeholder="unknown"
+            "US $ per million input tokens", 0.0, value=None, key="models_input", placeholder="unknown"
         )
-        columns[2].number_input("… out", 0.0, value=None, key="models_output", placeholder="unknown")
-        columns[3].number_input("Requests a minute", 1, value=None, key="models_requests", placeholder="no limit")
+        columns[2].number_input(
+            "US $ per million output tokens", 0.0, value=None, key="models_output", placeholder="unknown"
+        )
+        columns[3].number_input("Requests per minute", 1, value=None, key="models_requests", placeholder="no limit")
         columns[4].selectbox(
             "Reasoning effort", EFFORTS, key="models_effort", format_func=lambda word: word or "The model’s own"
         )
@@ -123,7 +125,7 @@ def draw_form() -> None:
         output_price=st.session_state.get("models_output"),
         requests_per_minute=st.session_state.get("models_requests"),
     )
-    if st.button("Test and keep", type="primary", icon=":material/bolt:", disabled=not entry.name):
+    if st.button("Test and save", type="primary", icon=":material/bolt:", disabled=not entry.name):
         _test_and_keep(entry)
 
 
@@ -224,6 +226,6 @@ if __name__ == "__main__":
     show(
         "Models",
         draw_models,
-        "Whom one can put into a seat: hosted models, servers of one’s own, models on this machine. Each has its own "
+        "Models that can take a seat: hosted ones, servers of your own, models on this machine. Each has its own "
         "address and key, so that a local doctor can meet a hosted patient.",
     )

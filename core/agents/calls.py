@@ -63,7 +63,7 @@ async def call(
             yield Called(call=asked.reply)
         yield Said(asked.reply.response or "", asked.reply.call_id, cut=asked.reply.finish_reason == "length")
         return
-    call_id = new_id()
+    call_id, begun = new_id(), False
     CONVERSATION.set(f"{asked.unit.replies.run_id}/{asked.unit.trial_id}/{role}" if asked else role)
     try:
         async with asked.in_the_air() if asked else nullcontext():
@@ -71,8 +71,13 @@ async def call(
                 if isinstance(item, Completion):
                     done = item
                 elif isinstance(item, Restart):
-                    yield Token(role=role, purpose=purpose, text="", restart=True)
+                    if asked is not None:
+                        asked.again(item.attempt, item.reason)
+                    if begun:
+                        yield Token(role=role, purpose=purpose, text="", restart=True)
+                    begun = False
                 else:
+                    begun = True
                     if asked is not None:
                         asked.piece()
                     thought = isinstance(item, Thought)

@@ -199,6 +199,10 @@ class Asked:
     elsewhere: bool
     since: float = field(default_factory=time.time)
     pieces: int = 0
+    attempt: int = 1
+    """The how-manieth request for this reply is under way or waited for."""
+    trouble: str = ""
+    """Why the request before it brought none."""
 
     @asynccontextmanager
     async def in_the_air(self) -> AsyncIterator[None]:
@@ -218,6 +222,11 @@ class Asked:
         """Take note of a bit of text, taken to be a token until the provider has counted them."""
         self.pieces += 1
         self.unit.replies.streamed += 1
+
+    def again(self, attempt: int, trouble: str) -> None:
+        """Take note that the reply is asked for once more, and why; what came of it so far is void."""
+        self.unit.replies.streamed -= self.pieces
+        self.pieces, self.attempt, self.trouble = 0, attempt, trouble
 
     async def keep(self, call: CallRecord) -> None:
         """Journal the call; it is on disk when this returns."""

@@ -23,6 +23,7 @@ from core.agents.parts import (
 )
 from core.events import Purpose, RoleName, Speaker, Token, Waiting
 from core.prompts import PromptPack
+from core.words import arm_explained
 
 
 @dataclass(frozen=True)
@@ -113,9 +114,9 @@ class Human:
     listen: Listen
     name = "human"
 
-    async def said(self, purpose: Purpose, prompt: str = "") -> AsyncIterator[Saying]:
+    async def said(self, purpose: Purpose, prompt: str = "", choices: Sequence[str] = ()) -> AsyncIterator[Saying]:
         """Wait for what is said, with ``prompt`` (empty: the next message of the dialogue) before the human's eyes."""
-        yield Waiting(role=self.role, purpose=purpose, prompt=prompt)
+        yield Waiting(role=self.role, purpose=purpose, prompt=prompt, choices=tuple(choices))
         text = (await self.listen(self.role)).strip()
         yield Token(role=self.role, purpose=purpose, text=text)
         yield Said(text)
@@ -129,10 +130,10 @@ class Human:
         return self.said("dialogue")
 
     def answer(self, scene: Scene, material: Material, question: Question) -> AsyncIterator[Saying]:
-        """Wait for the answer to a question, showing the case in writing where there is one, and the choices."""
+        """Wait for the answer to a question, saying what it is given from and showing the case where it is written."""
         written = [part for part in (material.text, material.examination) if part is not None]
-        choices = "".join(f"\n- {choice}" for choice in question.choices)
-        return self.said("answer", "\n\n".join([*written, f"{question.text}{choices}"]))
+        asked = arm_explained(material.format, question.question_type)
+        return self.said("answer", "\n\n".join([asked, *written, question.text]), question.choices)
 
     def differential(self, scene: Scene, dialogue: Dialogue) -> None:
         """Return nothing: a human is not asked for a belief."""

@@ -107,7 +107,7 @@ def run_command(arguments: Sequence[str]) -> Callable[..., int]:
         if given["dry_run"]:
             print_estimate(size, dry_run=True)
             for remark in remarks_of(campaign):
-                print(f"Mind that {remark}.")
+                print(f"Note that {remark}.")
             return 0
         twin = (
             None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import tomllib
 from pathlib import Path
 
 import orjson
@@ -42,6 +43,13 @@ def _reason(error: Exception) -> str:
         first = error.errors()[0]
         return f"{'.'.join(str(part) for part in first['loc']) or 'case'}: {first['msg']}"
     return f"a case needs {error}" if isinstance(error, KeyError) else str(error)
+
+
+@functools.cache
+def demonstration() -> dict[str, str]:
+    """Return case key → why the case is a good one to show, without giving it away; in the order of the file."""
+    listed = tomllib.loads((paths.CASES / "demonstration.toml").read_text(encoding="utf-8"))
+    return {f"{DATASET}/{name}": why for name, why in listed.items()}
 
 
 @functools.cache

@@ -30,7 +30,7 @@ import orjson
 from pydantic import SecretStr
 
 from core.errors import UsageError
-from core.models.base import CONVERSATION, Completion, Message, Piece, Sampling, StreamItem, Usage
+from core.models.base import CONVERSATION, Completion, Message, Piece, Restart, Sampling, StreamItem, Usage
 from core.models.classify import answered, classify, clean
 from core.models.failures import AttemptFailed, Failure, Retries, RetryPolicy, empty, malformed, timed_out
 from core.models.limits import Sleep, shared_limiter
@@ -113,6 +113,7 @@ class Application:
             wait = retries.next_wait(failure)
             if wait is None:
                 raise failure.error(self.name, retries.attempts)
+            yield Restart(failure.what, retries.attempts + 1)
             await self._sleep(wait)
 
     def _read(self, answer: object, asked: Mapping[str, Any]) -> Completion:

@@ -100,7 +100,7 @@ class Thought:
 
 @dataclass(frozen=True)
 class Restart:
-    """The stream broke and the call is made again: forget the pieces and thoughts so far."""
+    """The call failed in a way that can heal and is made again: forget the pieces and thoughts so far, if any came."""
 
     reason: str
     attempt: int

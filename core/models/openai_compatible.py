@@ -160,14 +160,15 @@ class OpenAICompatibleModel:
                 return
             if failure.kind == "rate_limit" and failure.retry_after_s:
                 self._limiter.pause(min(failure.retry_after_s, self._retry.max_wait_s))
-            wait = 0.0 if self._adapts(body, sampling, failure) else retries.next_wait(failure)
+            adapted = self._adapts(body, sampling, failure)
+            wait = 0.0 if adapted else retries.next_wait(failure)
             if wait is None:
                 error = failure.error(self.name, retries.attempts)
                 if failure.kind in ("thinking", "unspoken"):
                     raise OnlyThought(failure.kind, str(error), self._completion(body, reply, retries.attempts))
                 raise error
             log.info("%s: %s, next request in %.1f s", self.name, failure.kind, wait)
-            if reply.shown:
+            if reply.shown or not adapted:
                 yield Restart(failure.what, retries.attempts + 1)
             await self._sleep(wait)
 

@@ -60,7 +60,7 @@ def draw_endings() -> None:
     found, turns = _ended(view)
     rows = [row for row in found if row.conversations]
     if not rows:
-        st.info("No conversation fits these filters: take one away.", icon=":material/filter_alt_off:")
+        st.info("No conversation fits these filters: remove one.", icon=":material/filter_alt_off:")
         return
     _draw_reasons(rows, view)
     st.subheader("How long the doctor asked", anchor=False)

@@ -54,7 +54,7 @@ def draw_accuracy() -> None:
         _say_how_to_get_answers(published=bool(known))
     cells = [cell for cell in known if _is_shown(cell, view, by_specialty=split == "specialty")]
     if known and not cells:
-        st.info("Nothing goes together like this: take a model, format, question or specialty away.")
+        st.info("No figure fits this combination: remove a model, format, question or specialty.")
     if not cells:
         return
     held = [pair for pair in pairs if _is_shown(pair, view, by_specialty=split == "specialty")]

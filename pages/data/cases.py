@@ -232,7 +232,7 @@ def _draw_list(name: str, found: Sequence[Line], held: int) -> None:
         st.markdown(f"**{len(found):,}** of {held:,} cases")
         draw_pager(PAGE_NAME, page, pages)
     if not found:
-        st.info("No case fits all of this: take a filter away.", icon=":material/filter_alt_off:")
+        st.info("No case fits all of this: remove a filter.", icon=":material/filter_alt_off:")
         return
     shown = found[(page - 1) * PAGE : page * PAGE]
     columns = {"Case": st.column_config.TextColumn(pinned=True), "Vignette": st.column_config.TextColumn(width="large")}

@@ -79,7 +79,7 @@ def ask_and_run() -> None:
             with suppress(AnamnesisError):  # what is wrong is said when it is started
                 full = in_full(campaign, registry())
                 words += f". {plain(estimate(full, registry(), CALLS_AT_ONCE, arms_side_by_side=True).in_words)}"
-                words += "".join(f" Mind that {plain(mark)}." for mark in remarks_of(full))
+                words += "".join(f" Note that {plain(mark)}." for mark in remarks_of(full))
             st.markdown(f":gray[{words}]")
     if pressed and ready:
         try:

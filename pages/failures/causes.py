@@ -105,7 +105,7 @@ def draw_causes(view: View) -> None:
     found = causes(work, view, types, rule)
     if not found.answers:
         st.info(
-            "No wrong answer fits these choices. Choose other answers, or take a filter away; conversations that are "
+            "No wrong answer fits these choices. Choose other answers, or remove a filter; conversations that are "
             "not marked yet are left out.",
             icon=":material/filter_alt_off:",
         )

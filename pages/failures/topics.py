@@ -39,7 +39,7 @@ def draw_topics(view: View) -> None:
     talks = [row for row in talk_figures(view, judge) if row.model in names]
     if not any(row.conversations for row in talks):
         st.info(
-            "No marked conversation fits these filters. Mark the conversations above, or take a filter away; where "
+            "No marked conversation fits these filters. Mark the conversations above, or remove a filter; where "
             "there is none at all, start a campaign with a multi-turn arm.",
             icon=":material/fact_check:",
         )

@@ -31,7 +31,7 @@ def draw_conditions(names: Mapping[str, str], found: Sequence[Condition]) -> Non
     ]
     remarks = any(one.remarks for one in shown)
     if remarks:
-        rows = [{**row, "To know": "; ".join(one.remarks)} for row, one in zip(rows, shown, strict=True)]
+        rows = [{**row, "Notes": "; ".join(one.remarks)} for row, one in zip(rows, shown, strict=True)]
     with st.expander("What stands behind each name: framework, cases, patient, grader …", icon=":material/tune:"):
         st.dataframe(rows, hide_index=True, column_config={"Name": st.column_config.TextColumn(pinned=True)})
 

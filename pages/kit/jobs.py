@@ -19,7 +19,7 @@ def draw_estimate(size: Estimate) -> None:
     figures = {what.capitalize(): (f"{number:,}", None) for what, number in size.counts.items()} | {
         "Model calls": (f"{size.calls:,}", f"Estimated: {by_role}." if by_role else "No model is called."),
         "Tokens": (f"{size.tokens:,}", "Estimated from the length of the texts and typical replies."),
-        "Time": (duration(size.seconds), "Estimated, at so many at once."),
+        "Time": (duration(size.seconds), "Estimated for the trials that run at once."),
         "Cost": ("unknown", "A model has no known price.") if size.cost_usd is None else (money(size.cost_usd), None),
     }
     with st.container(border=True):
@@ -85,7 +85,7 @@ def draw_work(
             on_click=work.stop,
             disabled=work.stopped,
             key=f"{key}_stop",
-            help="What is done by then is kept; it goes on from there.",
+            help="What is done so far is kept, and it resumes from there.",
         )
     if figures:
         st.caption("The figures below are of what was done when this page was last drawn.")

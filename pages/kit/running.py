@@ -49,7 +49,7 @@ def under_way() -> list[UnderWay]:
         found.append(UnderWay(work.title, work.done, work.planned, left))
     for held in running_sessions():
         title = f"A consultation about {held.session.title}"
-        words = "held" if held.session.paused else f"message {len(held.session.dialogue) + 1}"
+        words = "paused" if held.session.paused else f"message {len(held.session.dialogue) + 1}"
         found.append(UnderWay(title, words=words, page="live", query={"trial": held.trial_id}))
     return found
 

@@ -27,6 +27,7 @@ from core.prompts import pack_places
 from pages.kit.controls import ask_secret, choose, choose_by_name
 from pages.kit.look import plain
 from pages.kit.names import dataset_name
+from pages.kit.navigation import link
 
 OTHER = "another model…"
 EFFORTS = ("", "none", "minimal", "low", "medium", "high")
@@ -136,6 +137,7 @@ def ask_seat(
         help="provider/model, for example openai/llama-3.1-8b on a server of yours, azure/DEPLOYMENT, "
         "or hf/organisation/model for a local model.",
     )
+    link("models", "Add it on Models, with its own address and key", "memory")
     if named.strip():
         _ask_key(page, named.strip(), key)
     return named.strip() or OTHER
@@ -164,8 +166,8 @@ def ask_key(variable: str, key: str) -> None:
         key,
         on_change=keep,
         placeholder="Type or paste it",
-        help=f"This server keeps it until it ends, for all who use it, and never writes it down. Or set {variable} "
-        "before you start the server.",
+        help=f"Kept until the dashboard stops, for all who use it, and never written down. Or set {variable} "
+        "before you start it.",
     )
 
 
@@ -176,7 +178,8 @@ def ask_address(page: str) -> str | None:
         key=f"{page}_base_url",
         persist_state="session",
         placeholder="http://127.0.0.1:8000/v1",
-        help="Of any OpenAI-compatible server (vLLM, Ollama, llama.cpp, TGI…). Empty: the provider's own.",
+        help="Of the tested model, on any OpenAI-compatible server (vLLM, Ollama, llama.cpp, TGI…). Empty: the model’s "
+        "own, as the page Models has it. Models of other seats keep their own.",
     )
     return text.strip() or None
 

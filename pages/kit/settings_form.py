@@ -15,6 +15,7 @@ from core.frameworks.casting import CastNames
 from core.frameworks.settings import FrameworkSettings, extra_of, flag_of
 from core.jobs.plan import prepared_cases
 from core.text.profiles import Prepared
+from core.words import arm_explained
 from pages.kit.cached import cached_query
 from pages.kit.controls import choose, choose_several
 from pages.kit.look import FORMAT, QUESTION_TYPE, arm
@@ -23,7 +24,7 @@ from pages.kit.seats import Seats, ask_persona, ask_seat, seat_problem
 
 def ask_framework(page: str, help_: str) -> Framework:
     """Ask under which framework is played; the choice stands in the address."""
-    chosen = choose("Protocol", list(frameworks()), f"{page}_protocol", names=title_of, shape="segments", help=help_)
+    chosen = choose("Framework", list(frameworks()), f"{page}_protocol", names=title_of, shape="segments", help=help_)
     return frameworks()[chosen]
 
 
@@ -51,9 +52,11 @@ def ask_arms(page: str, known: Framework, usual: Sequence[Arm] = ()) -> tuple[Ar
     shown = tuple(formats)
     if len(formats) > 1:
         help_ = "What the doctor is shown before the question."
-        shown = pills("Formats", formats, f"{page}_formats", names=FORMAT, default=first, help=help_)
+        shown = pills("Formats", formats, f"{page}_formats_{known.name}", names=FORMAT, default=first, help=help_)
     help_ = "Many choices: every answer of the data set; for a pasted case, the library’s and its own."
-    kinds = pills("Question types", types, f"{page}_types", names=QUESTION_TYPE, default=second, help=help_)
+    kinds = pills(
+        "Question types", types, f"{page}_types_{known.name}", names=QUESTION_TYPE, default=second, help=help_
+    )
     return tuple((f, q) for f in shown for q in kinds)
 
 
@@ -69,7 +72,7 @@ def ask_pairs(page: str, known: Framework, offered: Sequence[Arm], usual: Sequen
         shape="pills",
         bound=False,
         persist=True,
-        help="Vignette: the whole question on paper. Multi-turn: after the conversation.",
+        help="  \n".join(arm_explained(*one) for one in offered),
     )
 
 

@@ -6,8 +6,10 @@ import streamlit as st
 
 from core.events import Answered, Ended, Event, Graded, Probed
 from core.frameworks.base import framework
+from pages.kit.chat import hides_thoughts
 from pages.kit.look import QUESTION_TYPE, VERDICT, plain
 from pages.kit.names import model_name
+from pages.kit.profiles import counted
 from pages.kit.seats import case_label
 from pages.kit.sessions import Shown
 from pages.kit.watched import draw_controls, draw_seat, draw_watched_chat, facts_to_ask, redrawn
@@ -19,7 +21,7 @@ _STYLE = """<style>
 [data-testid="stSidebar"], [data-testid="stExpandSidebarButton"], [data-testid="stHeader"], h1 { display: none; }
 .stMainBlockContainer { max-width: 100%; padding: 0.8rem 2.5rem; }
 .st-key-stage p, .st-key-stage li, .st-key-stage button, .st-key-stage [data-testid="stCaptionContainer"],
-.st-key-stage label { font-size: 26px !important; line-height: 1.35; }
+.st-key-stage label, .st-key-stage textarea { font-size: 26px !important; line-height: 1.35; }
 .st-key-stage h2 { font-size: 38px !important; padding: 0; }
 .st-key-stage h3 { font-size: 30px !important; padding: 0; }
 .st-key-stage [class*="stMarkdownBadge"], .st-key-stage [class*="stMarkdownBadge"] * { font-size: 26px !important; }
@@ -81,8 +83,8 @@ def _draw_outcome(shown: Shown) -> None:
     known = shown.known or framework()
     grades = _verdicts(events, known.mcq_rule)
     if not grades:
-        state = "Held" if session.paused else "Answering" if any(isinstance(e, Ended) for e in events) else "Talking"
-        words = f"{state} · {known.questions(events)} questions" if session.running else "Stopped"
+        state = "Paused" if session.paused else "Answering" if any(isinstance(e, Ended) for e in events) else "Talking"
+        words = f"{state} · {counted(known.questions(events), 'question')}" if session.running else "Stopped"
         st.markdown(f":gray-badge[{words}]")
         return
     st.markdown(
@@ -109,7 +111,9 @@ def _draw_side(shown: Shown, *, alone: bool) -> None:
     events = shown.session.snapshot()
     left, right = st.columns([5, 3], gap="large") if alone else (st.container(), st.container())
     with left:
-        draw_watched_chat(shown, events, height=700 if alone else 480)
+        # who plays is to see what is asked, below
+        height = 360 if hides_thoughts(shown.session) else 700 if alone else 480
+        draw_watched_chat(shown, events, height=height)
         known, session = shown.known or framework(), shown.session
         if alone:
             draw_seat(session, known, f"sending_{session.key}")
@@ -127,4 +131,4 @@ def _draw_side(shown: Shown, *, alone: bool) -> None:
         for diagnosis, probability in (probes[-1].differential if probes else ())[:_MOST]:
             st.progress(min(1.0, probability), text=f"{plain(diagnosis)} {probability:.0%}")
         if answers and not shown.session.running and alone:
-            st.markdown(f"Its answer: {plain(answers[-1].response or '')}")
+            st.markdown(f"Answer: {plain(answers[-1].response or '')}")

@@ -13,6 +13,7 @@ from core.frameworks.base import Framework, framework
 from core.journal import RunHeader
 from core.live.session import Session
 from core.measures.coverage import Uncovered, gathered, uncovered
+from core.words import ROLE
 from pages.kit.chat import draw_answers, draw_case, draw_chat, hides_thoughts
 from pages.kit.export_menu import draw_take_away, draw_take_away_unstored
 from pages.kit.jobs import draw_remembered
@@ -25,6 +26,7 @@ from pages.kit.sessions import Shown, draw_resume
 _SPEEDS = {"0.5×": 0.5, "1×": 1.0, "2×": 2.0, "4×": 4.0, "At once": 1000.0}
 _REPEATED_WITHIN_S = 1.5
 """Nobody reads a reply and writes the same words again in so many seconds."""
+_TRY = {2: "second", 3: "third", 4: "fourth", 5: "fifth"}
 REDRAW_S = 0.4
 """Seconds between two looks at what is going on."""
 _GATHERED_HELP = (
@@ -59,7 +61,7 @@ def draw_session(
         human_doctor = session.meta.get((known or framework()).tested.role) == "human" and session.running
         left, right = st.columns([5, 3], gap="medium")
         with left:
-            draw_watched_chat(shown, events, height=520)
+            draw_watched_chat(shown, events, height=300 if hides_thoughts(session) else 520)
             draw_seat(session, known or framework(), sending)
             if session.error:
                 st.error(plain(session.error))
@@ -133,7 +135,7 @@ def draw_controls(
                 on_click=everyone,
                 args=(Session.step,),
                 shortcut="s",
-                help="One message, then hold.",
+                help="One message, then pause.",
             )
             st.button("Stop", icon=":material/stop:", on_click=everyone, args=(Session.stop,))
             # only a change is passed on: several visitors may watch one consultation
@@ -170,7 +172,7 @@ def draw_fork_link(shown: Shown) -> None:
 
 def link_fork(trial_id: str) -> None:
     """Link a conversation to where it can be forked."""
-    help_ = "Take it up at any message: change what is said, the model, the persona or the prompts, and run on."
+    help_ = "Start again from any message: change what is said, the model, the persona or the prompts."
     link("branches", "Fork from here", "fork_right", help=help_, trial=trial_id, fork="yes")
 
 
@@ -202,7 +204,7 @@ def draw_watched_chat(shown: Shown, events: Sequence[Event], height: int) -> Non
 def waited_for(session: Session) -> str:
     """Return in words which models are asked right now, and for how long; empty where text comes already.
 
-    A call that is tried again stays one: what it waits for counts from its first try.
+    A call that is tried again stays one: its seconds count from its first try, and why that one failed is said.
     """
     air = list(session.replies.air) if session.replies and session.running else []
     silent = [asked for asked in air if not asked.pieces]
@@ -210,7 +212,9 @@ def waited_for(session: Session) -> str:
     for asked in silent:
         name = str(session.meta.get(asked.role) or asked.role)
         doing = "is thinking" if asked.purpose == "dialogue" else "is asked"
-        words.append(f"{asked.role.capitalize()} ({name}) {doing}… {time.time() - asked.since:.0f} s")
+        words.append(f"{ROLE[asked.role]} ({name}) {doing}… {time.time() - asked.since:.0f} s")
+        if asked.attempt > 1:
+            words[-1] += f", {_TRY.get(asked.attempt, f'{asked.attempt}th')} try after {asked.trouble}"
     return "; ".join(words)
 
 
@@ -237,8 +241,7 @@ def draw_seat(session: Session, known: Framework, sending: str) -> None:
         st.warning(f"This was not sent, because something else was asked by then: {plain(session.unsent)}")
     key = f"say_{session.key}"
 
-    def send() -> None:
-        text = str(st.session_state[key])
+    def send(text: str) -> None:
         # a run that is broken off by the next redraw is repeated with what it was sent: say it once only
         *before, drawn_at = st.session_state.get(sending, (None, None, None))
         at_once = drawn_at is None or time.monotonic() - drawn_at < _REPEATED_WITHIN_S
@@ -246,7 +249,12 @@ def draw_seat(session: Session, known: Framework, sending: str) -> None:
             st.session_state[sending] = (text, prompt, None)
             session.say(speaker, text, prompt)
 
-    st.chat_input("Your answer" if prompt else known.invitation(speaker), key=key, on_submit=send)
+    choices = waiting.choices if waiting is not None else ()
+    with st.container(horizontal=True, gap="small"):
+        for number, choice in enumerate(choices):
+            st.button(plain(choice), key=f"{key}_{number}", on_click=send, args=(choice,))
+    invited = ("Or answer in your own words" if choices else "Your answer") if prompt else known.invitation(speaker)
+    st.chat_input(invited, key=key, on_submit=lambda: send(str(st.session_state[key])))
 
 
 def draw_figures(session: Session, events: Sequence[Event], known: Framework | None) -> None:

@@ -157,7 +157,7 @@ def draw_hits(view: PatientView) -> None:
         page = 1
         total, shown = page_of(view.wanted, view.kinds, words, 0)
     if not shown:
-        st.info("No hit fits: take a filter away, or mark what is not marked.", icon=":material/filter_alt_off:")
+        st.info("No hit fits: remove a filter, or mark what is not marked.", icon=":material/filter_alt_off:")
         return
     pages = -(-total // _PAGE)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):

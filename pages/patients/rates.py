@@ -86,12 +86,12 @@ def draw_rates(
             key="pooled",
             bind="query-params",
             help="Puts a group’s conversations together on purpose, whoever their doctors and prompts are; personas, "
-            "protocols and data sets stay apart.",
+            "frameworks and data sets stay apart.",
         )
     every = [row for row in rates(wanted, by, pooled=pooled) if row["kind"] in kinds]
     found = [row for row in every if ABOUT[row["kind"]].claimed]
     if not every:
-        st.info("No marked conversation fits: mark them, or take a filter away.", icon=":material/filter_alt_off:")
+        st.info("No marked conversation fits: mark them, or remove a filter.", icon=":material/filter_alt_off:")
         return
     known: dict[By, Mapping[str, str]] = {"patient": patients, "doctor": doctors, "run": runs}
     names = group_names(found, by, known.get(by, {}))

@@ -46,7 +46,7 @@ def form_is_wanted() -> bool:
 
 def ask_campaign() -> None:
     """Draw the form; start the campaign when its button is pressed."""
-    known = ask_framework("runs", "Figures of different protocols are never mixed.")
+    known = ask_framework("runs", "Figures of different frameworks are never mixed.")
     st.caption(f"{known.about} A campaign goes on when this page is closed.")
     campaign, options, problem, note = ask_draft(known)
     if note:
@@ -65,7 +65,7 @@ def ask_campaign() -> None:
         return
     draw_estimate(size)
     if remarks := remarks_of(campaign):
-        st.caption(f":material/flag: Mind that {plain(' and that '.join(remarks))}.")
+        st.caption(f":material/flag: Note that {plain(' and that '.join(remarks))}.")
     if not st.button("Start the campaign", type="primary", icon=":material/play_arrow:", disabled=bool(problem)):
         return
     own = load_registry()
@@ -117,7 +117,7 @@ def ask_draft(known: Framework) -> tuple[Campaign | None, Options, str | None, s
             address = ask_address("runs")
             columns = st.columns(3, vertical_alignment="bottom")
             seed = columns[0].number_input("Seed", 0, 2**31 - 1, 20, key="runs_seed")
-            concurrency = columns[1].number_input("Trials at once", 1, 512, 32, key="runs_concurrency")
+            concurrency = columns[1].number_input("Concurrent trials", 1, 512, 32, key="runs_concurrency")
             budget = columns[2].number_input(
                 "Budget in US dollars",
                 0.0,

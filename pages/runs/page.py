@@ -105,7 +105,7 @@ def runs_table(found: list[RunProgress]) -> pd.DataFrame:
                 "State": state_of(run).capitalize(),
                 "Name": label_of_run(run.run_id).name,
                 "Done": run.done / run.planned if run.planned else None,
-                "Protocol": title_of(run.protocol),
+                "Framework": title_of(run.protocol),
                 "Doctor": names[run.doctor],
                 "Cases": cases_of(run),
                 "Trials": f"{run.done:,} of {format(run.planned, ',') if run.planned else '?'}",
@@ -228,11 +228,11 @@ def _cast(run: RunProgress) -> Iterator[tuple[str, str]]:
     if run.settings.get("images"):
         yield "Pictures", "shown to the doctor"
     if known is not None and (remarks := remarks_of(run)):
-        yield "Mind that", plain(" and that ".join(remarks))
+        yield "Note that", plain(" and that ".join(remarks))
 
 
 def _settings(run: RunProgress) -> Iterator[tuple[str, str]]:
-    yield "Protocol", plain(title_of(run.protocol))
+    yield "Framework", plain(title_of(run.protocol))
     yield "Prompts", f"{plain(run.prompt_pack)} `{run.prompt_hash[:8]}`"
     if known := frameworks().get(run.protocol):
         for name, info in options_of(known.settings).items():
@@ -305,7 +305,7 @@ def _draw_few(run: RunProgress, rows: list[AccuracyRow]) -> None:
                 )
                 st.caption(rests_on)
         if run.protocol in CARED_FOR:
-            link("care", "What it comes to under CARE", "volunteer_activism", datasets=cases)
+            link("care", "Its figures under CARE", "volunteer_activism", datasets=cases)
         else:
             behind = {one.name: one.runs for one in history_conditions()}
             name = next((name for key, name in unique_names(behind).items() if run.run_id in behind[key]), None)

@@ -185,7 +185,7 @@ def draw_list(wanted: Selection, held: int) -> None:
         st.markdown(f"**{shown.total:,}** of {held:,} conversations")
         draw_pager(PAGE_NAME, page, pages)
     if not shown.page:
-        st.info("No conversation fits all of this: take a filter away.", icon=":material/filter_alt_off:")
+        st.info("No conversation fits all of this: remove a filter.", icon=":material/filter_alt_off:")
         return
 
     def open_(row: int) -> None:

@@ -283,7 +283,7 @@ def test_the_boxes_of_the_drill_down_name_what_is_shown(open_page: Open) -> None
 def test_filters_that_leave_nothing_say_so(open_page: Open) -> None:
     app = open_page("accuracy", models="openai/a", formats="Summarized")
     assert trouble(app) == []
-    assert "Nothing goes together like this" in words(app)
+    assert "No figure fits this combination" in words(app)
     assert not charts(app)
 
 

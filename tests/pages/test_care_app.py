@@ -143,7 +143,7 @@ def test_filters_stand_in_the_address(open_care: Open) -> None:
     assert list(table(app, "Robustness")["Cases"]) == [7, 2]
     app.multiselect(key="datasets").set_value(["theirs"])
     app.multiselect(key="models").set_value(["openai/a"]).run()
-    assert "take one away" in words(app)
+    assert "remove one" in words(app)
 
 
 def test_free_responses_are_figures_of_their_own(database: Path, open_page: Open) -> None:

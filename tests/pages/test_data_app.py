@@ -78,7 +78,7 @@ def test_filters_stand_in_the_address(filled: Store, open_page: Open) -> None:
     assert listed(found) == ["case_5"]
     assert listed(open_page("data", dataset="ours", data_suitability="Not: Abstract concept")) == ["case_1"]
     nothing = open_page("data", dataset="ours", data_words="Gout 12", data_specialties="Cardiology")
-    assert "take a filter away" in words(nothing)
+    assert "remove a filter" in words(nothing)
 
 
 def test_what_a_question_asks_for_is_listed_shown_and_filtered_by(database: Path, open_page: Open) -> None:

@@ -89,8 +89,8 @@ def test_a_first_visitor_can_run_every_arm_at_once(open_page: Open) -> None:
     assert "24 arms × 3 trials. No model is called" in words(app)
     assert "debug_size" not in [one.key for one in app.segmented_control]  # rules cost nothing
     assert not app.dataframe
-    app.pills(key="debug_formats").set_value(["vignette", "multi_turn"]).run()
-    app.pills(key="debug_types").set_value(["mcq", "frq"]).run()
+    app.pills(key="debug_formats_craftmd").set_value(["vignette", "multi_turn"]).run()
+    app.pills(key="debug_types_craftmd").set_value(["mcq", "frq"]).run()
     app.number_input(key="debug_trials").set_value(2).run()
     assert not has_button(app, RUN)  # these are not all of them
     button(app, "Run the chosen arms").click().run()
@@ -107,7 +107,7 @@ def test_a_first_visitor_can_run_every_arm_at_once(open_page: Open) -> None:
 
 def test_without_an_arm_nothing_can_be_run(open_page: Open) -> None:
     app = open_page("debugger")
-    app.pills(key="debug_types").set_value([]).run()
+    app.pills(key="debug_types_craftmd").set_value([]).run()
     assert button(app, "Run the chosen arms").disabled
     assert "Choose at least one format" in words(app)
 

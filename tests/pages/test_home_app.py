@@ -40,7 +40,7 @@ def test_with_nothing_stored_there_are_three_ways_in_and_the_published_field(ope
         "models",
     ]
     assert {chart.key for chart in app.get("plotly_chart")} == {"home_field", "home_field_narrow"}
-    assert not has_button(app, "Measure all of it")
+    assert not has_button(app, "Measure them all")
 
 
 def test_with_a_study_it_shows_the_newest_run_and_all_that_waits_is_measured_by_one_button(
@@ -48,19 +48,19 @@ def test_with_a_study_it_shows_the_newest_run_and_all_that_waits_is_measured_by_
 ) -> None:
     store = copy_of(campaign, database.parent)
     label_run(store, "run-b", Label("Second try"))
-    app = run_until(open_page("home"), lambda a: has_button(a, "Measure all of it"))
+    app = run_until(open_page("home"), lambda a: has_button(a, "Measure them all"))
     assert trouble(app) == []
     assert {"openai/a on", "Second try"} <= {name.partition(" ours")[0] for name in links(app)}
     assert {"Read its conversations", "Why answers are wrong"} <= links(app).keys()
     assert sum(count_missing(store, one) for one in measures().values()) > 0
-    button(app, "Measure all of it").click().run()
+    button(app, "Measure them all").click().run()
     work = measuring_all(Store())
     assert work is not None
     work.join(60)
     assert work.error is None
     assert [count_missing(store, one) for one in measures().values()] == [0] * len(measures())
     run_until(app, lambda a: "Looking for what" not in words(a))
-    assert not has_button(app, "Measure all of it")
+    assert not has_button(app, "Measure them all")
 
 
 def test_what_is_under_way_stands_on_every_page(open_page: Open) -> None:
@@ -70,7 +70,7 @@ def test_what_is_under_way_stands_on_every_page(open_page: Open) -> None:
     for page in ("data", "home"):
         app = open_page(page)
         assert any(name.startswith("A consultation about library/") for name in links(app)), page
-    assert "Not at its end yet" in words(open_page("live"))
+    assert "Unfinished" in words(open_page("live"))
     button(live, "Stop").click().run()
     run_until(live, lambda a: has_button(a, "New consultation"))
     app = open_page("data")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core import paths
+from core.datasets.library import demonstration
 from core.datasets.select import cases_of
 from core.events import Called, CallRecord, Utterance
 from core.frameworks.base import Campaign
@@ -18,11 +20,12 @@ from core.live.session import Session
 from core.live.start import one_case, start_consultation
 from pages.kit import sessions as live_sessions
 from pages.kit.sessions import Shown
+from pages.kit.watched import waited_for
 from tests.core.store.builders import a_stream
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import running
 from tests.support.pages import button, has_button, run_until, trouble, words
-from tests.support.replies import Reply
+from tests.support.replies import Reply, rate_limited
 
 START = "Start the consultation"
 Open = Callable[..., AppTest]
@@ -47,7 +50,7 @@ def test_a_first_visitor_finds_a_chosen_case_and_one_enabled_start_button(open_p
     assert [title.value for title in app.title] == ["Live consultation"]
     assert app.selectbox(key="live_case").value == "library/cardiology-1"
     assert app.selectbox(key="live_doctor").value == "reference/bayes"
-    assert [b.label for b in app.button] == [START]
+    assert [b.key for b in app.button] == [*(f"live_{key}" for key in demonstration()), None]
     assert not button(app, START).disabled
     assert not app.warning
     assert not app.dataframe  # nothing was watched before, so no empty list
@@ -60,6 +63,19 @@ def test_the_address_without_a_path_is_home_and_that_of_a_trial_leads_to_live(da
     app.query_params["trial"] = "of-an-earlier-version"
     assert [title.value for title in app.run().title] == ["Live consultation"]
     assert "This consultation is not stored here" in words(app)
+
+
+def test_a_case_to_begin_with_is_played_by_one_click(open_page: Open) -> None:
+    app = open_page("live")
+    app.button(key="live_library/pediatrics-3").click().run()
+    assert trouble(app) == []
+    assert has_button(app, "Stop")
+    assert r"Pediatrics and Neonatology · 3\-year\-old male" in words(app)
+    button(app, "Stop").click().run()
+    finish(app)
+    button(app, "New consultation").click().run()
+    assert has_button(app, START), "the one click starts once"
+    assert app.selectbox(key="live_case").value == "library/pediatrics-3"
 
 
 def test_start_runs_to_the_verdict_and_is_listed_afterwards(open_page: Open) -> None:
@@ -146,6 +162,13 @@ def test_a_human_patient_sees_the_case_and_answers(open_page: Open) -> None:
 def test_a_human_doctor_does_not_see_the_case(open_page: Open) -> None:
     app = open_page("live")
     app.selectbox(key="live_doctor").set_value("human").run()
+    told = app.info[0].value
+    assert "write Final Diagnosis" in told, "how the conversation ends"
+    assert told.count("\n- ") == 1, "a person is asked once"
+    assert "from the conversation, with one of the choices" in told
+    app.pills(key="live_person_arms_craftmd").set_value(
+        [("vignette", "frq"), ("multi_turn", "mcq"), ("multi_turn", "frq")]
+    ).run()
     app = start(app)
     run_until(app, lambda a: len(a.chat_input) == 1)
     assert "Facts and case are shown when the consultation is over." in words(app)
@@ -153,19 +176,25 @@ def test_a_human_doctor_does_not_see_the_case(open_page: Open) -> None:
     assert "Facts uncovered" not in words(app)
     app.chat_input[0].set_value("Final Diagnosis: Acute pericarditis").run()
     asked: list[str] = []
-    for _ in range(4):
+    for _ in range(3):
         run_until(app, lambda a: question(a) not in ("", *asked))
         asked.append(question(app))
         assert "Correct" not in words(app)  # nothing is given away before the last answer
-        app.chat_input[0].set_value("Acute pericarditis").run()
+        if has_button(app, "Acute pericarditis"):
+            assert has_button(app, "Pulmonary embolism")
+            button(app, "Acute pericarditis").click().run()
+        else:
+            app.chat_input[0].set_value("Acute pericarditis").run()
+    begun = [one.partition("\\:")[0].replace("\\", "") for one in asked]
+    assert begun == ["Multi-turn · Free response", "Multi-turn · Multiple choice", "Vignette · Free response"]
     finish(app)
-    assert words(app).count(":green-badge[:material/check_circle: Correct]") >= 4
+    assert words(app).count(":green-badge[:material/check_circle: Correct]") >= 3
     assert "Facts uncovered" in words(app)
 
 
 def question(app: AppTest) -> str:
     """Return what a human doctor is asked after the conversation, or nothing."""
-    asking = [box.placeholder for box in app.chat_input] == ["Your answer"]
+    asking = [box.placeholder for box in app.chat_input] in (["Your answer"], ["Or answer in your own words"])
     return str(app.info[0].value) if asking else ""
 
 
@@ -233,6 +262,25 @@ def test_a_model_in_the_doctors_seat_meets_itself_as_the_patient(open_page: Open
     assert sum("described below" in prompt for prompt in asked) == 1
     assert [message.markdown[0].value for message in app.chat_message][1].startswith("Since Monday")
     assert sum(prompt.startswith("Below is what a doctor wrote") for prompt in asked) > 0
+
+
+def test_it_is_said_who_is_asked_again_and_why() -> None:
+    replies = iter([rate_limited(retry_after="60")])
+    with running(lambda body: next(replies, "**Final Diagnosis:** Gout")) as provider:
+        case = cases_of("library")[0]
+        settings = Settings(base_url=provider.base_url)
+        campaign = Campaign(beside_rules("openai/mine"), (case,), arms=(("multi_turn", "mcq"),), settings=settings)
+        session = start_consultation(one_case(campaign, case))
+        while "try" not in waited_for(session):
+            session.join(0.05)
+            assert session.running
+        said = waited_for(session)
+        session.stop()
+        session.join(30)
+    assert re.fullmatch(
+        r"Doctor \(openai/mine\) is thinking… \d+ s, second try after the provider answered HTTP 429 \(slow down\)",
+        said,
+    )
 
 
 def test_a_session_that_broke_says_why_in_plain_text(open_page: Open) -> None:

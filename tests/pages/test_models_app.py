@@ -32,7 +32,7 @@ def add(app: AppTest, address: str, model: str, name: str = "", key: str = "") -
     app.text_input(key="models_key").set_value(key)
     app.text_input(key="models_name").set_value(name)
     app.text_input(key="models_id").set_value(model).run()
-    return button(app, "Test and keep").click().run()
+    return button(app, "Test and save").click().run()
 
 
 def test_a_model_is_added_tested_and_offered_for_every_seat(open_page: Open, own_models: Path) -> None:

@@ -57,10 +57,10 @@ def test_the_estimate_follows_what_is_asked_for(open_page: Open) -> None:
     app.number_input(key="runs_trials").set_value(3).run()
     assert metrics(app)["Trials"] == "6"
     assert metrics(app)["Answers"] == "144"
-    formats = next(group for group in app.get("button_group") if group.key == "runs_formats")
+    formats = next(group for group in app.get("button_group") if group.key == "runs_formats_craftmd")
     formats.set_value(["vignette"]).run()
     assert metrics(app)["Answers"] == "24"
-    formats = next(group for group in app.get("button_group") if group.key == "runs_formats")
+    formats = next(group for group in app.get("button_group") if group.key == "runs_formats_craftmd")
     formats.set_value([]).run()
     assert "Choose at least one format and one question type." in words(app).replace("\\", "")
     assert not has_button(app, START)
@@ -91,16 +91,16 @@ def test_the_seats_show_who_sits_there_and_the_estimate_counts_them(open_page: O
         "Default: Reference grader (names and synonyms)",
         "Default: Reference summariser (quotes the patient)",
     ]
-    assert "Mind that" not in words(app)
+    assert "Note that" not in words(app)
     full(app.selectbox(key="runs_doctor").set_value("openai/gpt-4o").run())
     assert {app.selectbox(key=key).options[0] for key in seats} == {"Default: openai/gpt-4o (the doctor’s own model)"}
     # 2 trials: 7 questions and 24 answers each; 7 replies; 6 free responses in 2 steps, 6 of three in 3; a summary
     assert metrics(app)["Model calls"] == f"{2 * (7 + 24 + 7 + 6 * 2 + 6 * 3 + 1)}"
-    assert "Mind that openai/gpt-4o grades itself." in words(app).replace("\\", "")
+    assert "Note that openai/gpt-4o grades itself." in words(app).replace("\\", "")
     app.selectbox(key="runs_patient").set_value("reference/profile")
     app.selectbox(key="runs_grader").set_value("openai/gpt-4.1").run()
     assert metrics(app)["Model calls"] == f"{2 * (7 + 24 + 6 * 2 + 6 * 3 + 1)}"
-    assert "Mind that rules play the patient." in words(app)
+    assert "Note that rules play the patient." in words(app)
     app.selectbox(key="runs_doctor").set_value("openai/gpt-4o-mini").run()
     assert [app.selectbox(key=key).value for key in seats] == ["reference/profile", "openai/gpt-4.1", ""]
     assert app.selectbox(key=seats[2]).options[0] == "Default: openai/gpt-4o-mini (the doctor’s own model)"
@@ -140,7 +140,7 @@ def test_a_model_plays_all_seats_of_the_campaign_that_the_form_starts(open_page:
         run_until(app, lambda a: "Complete: 1 of 1" in words(a))
     header = find_header(run_ids()[0])
     assert {header.patient, header.grader, header.summariser} == {"openai/mine"}
-    assert "**Mind that** openai/mine grades itself" in words(app).replace("\\", "")
+    assert "**Note that** openai/mine grades itself" in words(app).replace("\\", "")
     assert trouble(app) == []
 
 

@@ -50,7 +50,7 @@ def form(open_page: Open) -> AppTest:
 
 
 def answer_freely(app: AppTest) -> AppTest:
-    tasks = next(group for group in app.get("button_group") if group.key == "runs_types")
+    tasks = next(group for group in app.get("button_group") if group.key == "runs_types_consultation")
     return tasks.set_value(["mcq", "frq"]).run()
 
 
@@ -113,7 +113,7 @@ def test_a_campaign_is_the_command_lines_and_shown_as_what_it_is(
     assert {"Accuracy, multiple choice", "Accuracy, free response"} <= set(metrics(form))
     assert "2 cases, 2 trials, 0 excluded" in text
     (listed, _, talks) = [frame.value for frame in form.dataframe]
-    assert list(listed["Protocol"]) == ["Consultation"]
+    assert list(listed["Framework"]) == ["Consultation"]
     assert list(talks["Ended by"]) == ["No question"] * 2
     items = [len(itemized(case).items) for case in select("library", 2)]
     assert sorted(talks["Doctor's turns"]) == sorted(n + 1 for n in items)

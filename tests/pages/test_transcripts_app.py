@@ -109,7 +109,7 @@ def test_choices_are_filtered_by_the_chosen_rule(filled: Store, open_page: Open)
     assert "**60** of 60" in words(open_page("transcripts", **asked))
     strict = open_page("transcripts", **asked, transcripts_rule="Strict")
     assert "**0** of 60" in words(strict)
-    assert "take a filter away" in words(strict)
+    assert "remove a filter" in words(strict)
     differ = open_page("transcripts", transcripts_arm=asked["transcripts_arm"], transcripts_rule="Differ")
     assert "**60** of 60" in words(differ)
 

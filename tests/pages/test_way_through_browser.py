@@ -49,9 +49,9 @@ def type_in(page: Page, label: str, text: str) -> None:
 def add(page: Page, address: str, key: str, model: str) -> None:
     """Enter a model on the Models page, and have it tested."""
     type_in(page, "Server address", address)
-    type_in(page, "Key, for as long as this server runs", key)
-    type_in(page, "Model, as its server calls it", model)
-    press(page, "Test and keep")
+    type_in(page, "Key, kept until the dashboard stops", key)
+    type_in(page, "Model id on its server", model)
+    press(page, "Test and save")
     expect(page.get_by_role("heading", name=f"server/{model}")).to_be_visible()
 
 

@@ -151,7 +151,7 @@ class HumanRater:
 
     async def rate(self, held: Held, scene: Scene, dialogue: Dialogue) -> AsyncIterator[Saying | Rating]:
         """Wait for a rating from 1 to 5; other words are none."""
-        async for item in self.human.said("rate", RATE):
+        async for item in self.human.said("rate", RATE, "12345"):
             if isinstance(item, Said):
                 found = re.search(r"[1-5]", item.text)
                 yield Rating(int(found[0]) if found else None, item.text)

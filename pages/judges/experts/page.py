@@ -85,7 +85,7 @@ def _ask_items(kind: str) -> dict[str, Any] | None:
         format_func=lambda run: f"{model_name(held.runs[run])} · {run}",
         key="experts_runs",
         placeholder="All campaigns",
-        help="Needed for runs whose patient had a persona, and for other protocols.",
+        help="Needed for runs whose patient had a persona, and for other frameworks.",
     )
     found: dict[str, Any] = {
         "models": tuple(models),

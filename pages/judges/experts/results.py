@@ -239,7 +239,7 @@ def _draw_grader() -> None:
 
 def _offer_import() -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
-        if st.button("Take these judgements in as annotations", icon=":material/playlist_add:"):
+        if st.button("Import these judgements as annotations", icon=":material/playlist_add:"):
             try:
                 _tell(import_release_annotations(Store()))
             except AnamnesisError as error:

@@ -143,7 +143,7 @@ def _draw_highlights(
             st.markdown(f"Message {span.turn + 1}: :orange-background[{plain(span.text)}]", width="stretch")
             rest = spans[:number] + spans[number + 1 :]
             st.button(
-                "Take away",
+                "Remove",
                 key=f"{key}_{number}_away",
                 type="tertiary",
                 icon=":material/close:",

@@ -125,7 +125,7 @@ def draw_exchange() -> None:
         f"{', '.join(QUESTIONS)}; values yes or no."
     )
     file = st.file_uploader("CSV with annotations", type="csv", key="experts_file")
-    if file is not None and st.button("Take them in", icon=":material/playlist_add:", key="experts_import"):
+    if file is not None and st.button("Import them", icon=":material/playlist_add:", key="experts_import"):
         _import(file.getvalue())
 
 

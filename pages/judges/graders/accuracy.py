@@ -52,7 +52,7 @@ def draw_accuracy(view: View, of: Graders, names: Mapping[str, str]) -> None:
     held = {(one.format, one.question_type) for one in judged(view, of).counts}
     arms = {f"{f}:{q}": (f, q) for q in QUESTION_TYPES for f in FORMATS if (f, q) in held}
     if not arms:
-        st.info("No answer fits these filters: take one away.", icon=":material/filter_alt_off:")
+        st.info("No answer fits these filters: remove one.", icon=":material/filter_alt_off:")
         return
     format_, question_type = arms[
         choose("Arm", list(arms), "graders_arm", names=lambda one: arm(*arms[one]), shape="segments")

@@ -87,7 +87,7 @@ def _ask_pair(of: Graders, names: Mapping[str, str]) -> tuple[str, str] | None:
     left, right = st.columns(2)
     # the first is chosen at first: a grader where there is another to hold it against
     first = choose(
-        "Hold",
+        "Compare",
         [*of, _NEWEST] if len(of) > 1 else [_NEWEST, *of],
         "graders_first",
         names=lambda g: "The newest verdict, whoever gave it" if g == _NEWEST else names[g],

@@ -255,7 +255,7 @@ def _draw_editor(case: Case, key: str) -> None:
 
 def _proposed(case: Case, key: str) -> tuple[AtomicFact, ...] | None:
     """Let a model take the vignette apart; its facts are a proposal until they are saved."""
-    if not st.toggle("Take the vignette apart with a model", key=f"{key}_split"):
+    if not st.toggle("Split the vignette with a model", key=f"{key}_split"):
         return None
 
     def ask(voice: Voice, pack: PromptPack) -> object:

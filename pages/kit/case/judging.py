@@ -50,7 +50,7 @@ def ask_judge() -> Judge | None:
             f"{known[key].judged:,} conversations"
         ),
         width=420,
-        help="Judges are never mixed. The one that was last at work stands first.",
+        help="Judges are never mixed. The most recent one stands first.",
     )
     return known[chosen].judge
 

@@ -129,7 +129,7 @@ def draw_failures(view: View) -> None:
     causes = choose_several("Causes", known, "care_causes", names=lambda cause: CAUSE[cause][0], where=right)
     listed = [f for f in every if (not models or f.model in models) and (not causes or f.cause in causes)]
     if not listed:
-        st.info("No failure fits: take a model or a cause away.", icon=":material/filter_alt_off:")
+        st.info("No failure fits: remove a model or a cause.", icon=":material/filter_alt_off:")
         return
     st.caption(f"{len(listed):,} rows. Choose one to read its conversation.")
     columns = {
@@ -189,7 +189,7 @@ def draw_empathy(view: View) -> None:
     wanted = choose_several("Ratings", offered, "care_ratings_given", names=told, where=right)
     listed = [r for r in every if (not models or r.model in models) and (not wanted or str(r.rating or 0) in wanted)]
     if not listed:
-        st.info("No rating fits: take a model or a rating away.", icon=":material/filter_alt_off:")
+        st.info("No rating fits: remove a model or a rating.", icon=":material/filter_alt_off:")
         return
     st.caption(f"{len(listed):,} rows. Choose one to read its conversation.")
     columns = {"The rater’s words": st.column_config.TextColumn(width="large"), "Trial": None}

@@ -179,6 +179,6 @@ def draw_care() -> None:
     view = ask_view(offers_in(stored_trials(question), [""]), "datasets", "models", "specialties")
     view = replace(view, questions=(question,))
     if trials(view).empty:
-        st.info("No conversation fits these filters: take one away.", icon=":material/filter_alt_off:")
+        st.info("No conversation fits these filters: remove one.", icon=":material/filter_alt_off:")
         return
     draw_sections(_SECTIONS, "care_tab", view)

@@ -363,7 +363,7 @@ def draw_comparison(view: View) -> None:
     models = {row.model for row in figures(view)}
     held = [key for key in view.names if key in models]
     if len(held) < 2:
-        st.info("A comparison needs two doctors on the same cases: take a filter away, or run another doctor.")
+        st.info("A comparison needs two doctors on the same cases: remove a filter, or run another doctor.")
         return
     left, middle, right = st.columns([3, 3, 2], vertical_alignment="bottom")
     first = choose("First doctor", held, "history_first", names=view.names, where=left)

@@ -56,7 +56,7 @@ def draw_history() -> None:
     sizes = table.groupby("case_set")["conversations"].sum().sort_values(ascending=False)
     view = ask_view(offers_in(table, sizes.index), "models", "datasets", "specialties", "rule")
     if scoped(view).empty:
-        st.info("No conversation fits these filters: take one away.", icon=":material/filter_alt_off:")
+        st.info("No conversation fits these filters: remove one.", icon=":material/filter_alt_off:")
         return
     sections = {
         "Figures": draw_overview,

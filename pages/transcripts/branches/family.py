@@ -58,7 +58,7 @@ def draw_family(tree: Tree, chosen: Node) -> None:
     else:
         st.info(
             "Nothing has branched off this conversation yet. Choose a message below, change what is said or who "
-            "goes on, and run on: the branch then stands here beside the original.",
+            "goes on, and continue: the branch then stands here beside the original.",
             icon=":material/fork_right:",
         )
     if chosen.talk is not None:
@@ -92,7 +92,7 @@ def changes_words(node: Node) -> str:
     """Return what a branch changed, in words."""
     if node.parent is None:
         return ""
-    return "; ".join(node.changes) or f"run on again after message {node.turn}"
+    return "; ".join(node.changes) or f"continued again after message {node.turn}"
 
 
 def headline(talk: Conversation | None) -> tuple[str, Verdict] | None:
@@ -175,7 +175,7 @@ def _draw_tree(tree: Tree, chosen: Node, other: Node | None, names: dict[str, st
     draw_figure(
         lambda dark: tree_chart(tree, chosen.trial_id, other.trial_id if other else None, dark=dark),
         f"branches_tree_{here}",
-        "The family as a tree",
+        "The branches as a tree",
         f"n = {len(tree.nodes)} conversations on case {chosen.talk.case_key if chosen.talk else 'unknown'}. {key}. "
         f"Bold: {shown}.",
         on_point=lambda data: _show(str(data[0]), chosen, other),
@@ -189,7 +189,7 @@ def _draw_tree(tree: Tree, chosen: Node, other: Node | None, names: dict[str, st
             {"Messages": st.column_config.NumberColumn(format="%d")},
             on_row=lambda row: _show(tree.nodes[row].trial_id, chosen, other),
             download="",
-            alt="The conversations of the family with what was changed and every verdict",
+            alt="The branches with what was changed and every verdict",
         )
         offer_csv(table, "branches")
 

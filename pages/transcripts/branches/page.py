@@ -53,7 +53,7 @@ def draw_families() -> None:
         st.info(
             "No conversation has branched yet. Open any conversation and choose “Fork from here”: what was said before "
             "that message is kept, and from there on you can change the words, the doctor, the patient, the persona or "
-            "the prompts and run on. The branches are then drawn here as a tree.",
+            "the prompts, and continue. The branches are then drawn here as a tree.",
             icon=":material/account_tree:",
         )
         with st.container(horizontal=True):
@@ -88,7 +88,7 @@ def families_table(held: Sequence[Family]) -> pd.DataFrame:
 def draw_running(shown: Shown) -> None:
     """Draw a consultation under way, and below it the form to fork it at what was said so far."""
     if st.query_params.get("other"):
-        st.caption("This branch is being run. When it is over, it stands in the tree of its family.")
+        st.caption("This branch is being run. When it is over, it stands in the tree of branches.")
     draw_session(shown, on_new=lambda: forget(*_PLACES), on_again=lambda _: None, forks=False)
     with st.expander(
         "Fork this consultation while it runs",

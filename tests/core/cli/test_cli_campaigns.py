@@ -298,7 +298,7 @@ def test_a_dry_run_starts_nothing_and_counts_by_hand(db: Path, tmp_path: Path) -
         f"${dollars:.4f}",
     ]
     assert [line.split()[0] for line in lines[2:-2]] == ["doctor", "patient", "grader", "summariser"]
-    assert lines.pop() == "Mind that rules play the patient and the grader."
+    assert lines.pop() == "Note that rules play the patient and the grader."
     assert lines.pop() == f"Prices: genai-prices {version('genai-prices')}."
     assert all("0 calls" in line for line in lines[3:])
     assert run_ids(db) == []

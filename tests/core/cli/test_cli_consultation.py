@@ -37,7 +37,7 @@ def test_a_dry_run_starts_nothing(db: Path, capsys: pytest.CaptureFixture[str]) 
     assert main([*RUN, "openai/gpt-4o", "--solver", "openai/gpt-4o", *BESIDE_RULES[:4], "--cap", "4", "--dry-run"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "5 cases, 5 trials, 5 conversations, 5 answers."
-    assert lines.pop() == "Mind that rules play the patient."
+    assert lines.pop() == "Note that rules play the patient."
     calls = {line.split()[0]: line.split()[2] for line in lines[2:-1]}
     assert calls == {"doctor": "20", "patient": "0", "solver": "5", "grader": "0"}
     assert not db.exists()

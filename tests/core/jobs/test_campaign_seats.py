@@ -206,7 +206,7 @@ def test_a_dry_run_says_who_sits_and_counts_them(db: Path, capsys: pytest.Captur
     assert lines[0] == (
         "patient, grader: openai/gpt-4o (the doctor's own model). Name others with --patient, --grader."
     )
-    assert lines[-1] == "Mind that openai/gpt-4o grades itself."
+    assert lines[-1] == "Note that openai/gpt-4o grades itself."
     calls = {fields[0]: fields[2] for fields in map(str.split, lines[3:-2])}
     assert calls == {"doctor": "16", "patient": "14", "grader": "4", "summariser": "0"}
 
@@ -215,7 +215,7 @@ def test_a_dry_run_marks_rules_beside_a_model(db: Path, capsys: pytest.CaptureFi
     assert main([*DRY, "--patient", "reference", "--grader", "openai/gpt-4.1"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("2 cases, 2 trials, "), "nothing was left to be said"
-    assert lines[-1] == "Mind that rules play the patient."
+    assert lines[-1] == "Note that rules play the patient."
 
 
 def test_a_run_says_who_sits_before_it_starts(db: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from core.case import Case
+from core.datasets.library import demonstration, library
 from core.datasets.select import cases_of
 from core.errors import UsageError
 from core.events import PASSING, Finished, Graded, Started, Utterance
-from core.frameworks.base import Campaign
+from core.frameworks.base import Campaign, framework
 from core.frameworks.casting import CastNames
 from core.journal import RunHeader
 from core.live.session import Session
@@ -81,6 +82,24 @@ def test_the_same_seed_holds_the_same_conversation_under_another_name(case: Case
     assert said[0] == said[1]
     assert load_trial(first.key) is not None
     assert load_trial(second.key) is not None
+
+
+def test_the_cases_to_begin_with_are_what_is_said_of_them() -> None:
+    """Each takes five to seven questions; four are solved by talking, and the last one only on paper."""
+    by_key = {case.case_key: case for case in library()}
+    shown = [by_key[key] for key in demonstration()]
+    assert len({case.specialty for case in shown}) == len(shown) == 5
+    verdicts = []
+    for case in shown:
+        session = begin(case)
+        session.join(60)
+        events = session.snapshot()
+        assert 5 <= framework().questions(events) <= 7
+        verdicts.append({event.format: event.verdict for event in events if isinstance(event, Graded)})
+        told = demonstration()[case.case_key].lower()
+        assert not [name for name in (case.answer, *case.synonyms) if name.lower() in told]
+    assert {one["vignette"] for one in verdicts} == {"correct"}
+    assert [one["multi_turn"] for one in verdicts] == [*["correct"] * 4, "incorrect"]
 
 
 def test_humans_in_both_seats_hold_a_consultation_that_is_stored(case: Case) -> None:

@@ -94,12 +94,13 @@ async def test_what_cannot_heal_is_asked_once(fake_provider: FakeProvider, bad: 
     await model.aclose()
 
 
-async def test_a_listener_hears_of_a_restart_only_after_it_heard_words(fake_provider: FakeProvider) -> None:
+async def test_a_listener_hears_why_a_request_is_made_again(fake_provider: FakeProvider) -> None:
     fake_provider.script = [failing(500), Reply("one two three", cut_after=2), GOOD]
     items = await hear(make_model(make_spec(fake_provider.base_url)))
     restarts = [item for item in items if isinstance(item, Restart)]
-    assert [restart.attempt for restart in restarts] == [3]
-    assert "connection" in restarts[0].reason
+    assert [restart.attempt for restart in restarts] == [2, 3]
+    assert restarts[0].reason == "the provider answered HTTP 500 (it failed)"
+    assert "connection" in restarts[1].reason
 
 
 async def test_a_server_that_is_not_there(unused_port: int) -> None:

@@ -1,0 +1,169 @@
+"""Links: whatever a page's controls are set to, whoever opens its address sees them set so.
+
+The browser's part is played here: it puts what a bound control holds into the address, and leaves out a default.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import Block, Node, Widget
+
+from core.measures.missing import measure_missing
+from core.measures.registry import measures
+from core.store.database import Store
+from pages.kit.navigation import PAGES
+from tests.support.pages import trouble
+from tests.support.stores import campaign, copy_of
+
+Open = Callable[..., AppTest]
+Address = dict[str, Any]
+"""What stands in an address behind the page: name → word, or words."""
+TRIAL = "run-a/1/0"
+BEGUN: dict[str, tuple[Address, ...]] = {
+    "transcripts": ({"trial": TRIAL},),
+    "live": ({"trial": TRIAL},),
+    "debugger": ({"trial": TRIAL},),
+    "data": ({"dataset": "library"}, {"dataset": "library", "case": "library/cardiology-1"}),
+}
+"""Page → addresses from which more controls are seen than from the bare one."""
+FORM = re.compile(
+    r"^branches_fork_|^(live|debug|runs)_(left|right|doctor|patient|grader|summariser|staff|solver|temperament|memory"
+    r"|language|speaker|specialty|formats|types|arms|pack|base_url)|^(models|label|debug_(again|pack_own))_|_width$"
+    r"|^(debug_probe|data_profiler|data_make_again|failures_facts_grader|graders_again_runs|graders_grader)$"
+    r"|^(history_solving_(solver|question)|memorisation_(model|base_url))$"
+)
+"""Keys of what a job is begun with, a text is saved in, or a picture is printed in: no part of what is looked at."""
+KINDS = ("selectbox", "multiselect", "button_group", "toggle", "checkbox", "text_input")
+
+
+def measured(store: Store) -> None:
+    """Two runs, with all that is measured by rule."""
+    campaign(store)
+    for one in measures().values():
+        measure_missing(store, one)
+
+
+def nodes(block: Block) -> Iterator[Node]:
+    for child in block.children.values():
+        yield child
+        if isinstance(child, Block):
+            yield from nodes(child)
+
+
+def controls(app: AppTest) -> dict[str, Widget]:
+    """Return the page's controls by key."""
+    found = [node for node in nodes(app._tree) if node.type in KINDS]
+    return {str(node.key): node for node in found if not node.proto.disabled}
+
+
+def sections(app: AppTest) -> dict[str, list[str]]:
+    """Return the titles of the page's tabs by the name under which the open one stands in the address."""
+    return {
+        block.proto.tab_container.query_param_key: [tab.label for tab in block.children.values()]
+        for block in nodes(app._tree)
+        if block.type == "tab_container" and block.proto.tab_container.query_param_key
+    }
+
+
+def held(control: Widget) -> list[str]:
+    """Return what a control holds, as the browser writes it."""
+    state = control._widget_state
+    match kind := state.WhichOneof("value"):
+        case "string_array_value":
+            return list(state.string_array_value.data)
+        case "bool_value":
+            return [str(state.bool_value).lower()]
+        case None:
+            return []
+        case _:
+            return [str(getattr(state, kind))]
+
+
+def usual(control: Widget) -> list[str]:
+    """Return what a control holds unless somebody chooses, as the browser writes it."""
+    default = control.proto.default
+    match control.type:
+        case "selectbox":
+            return [control.options[default]] if control.options else []
+        case "multiselect" | "button_group":
+            return [control.options[place] for place in default]
+        case "toggle" | "checkbox":
+            return [str(default).lower()]
+        case _:
+            return [default]
+
+
+def address(app: AppTest) -> Address:
+    """Return what stands in the address of a page as the browser keeps it."""
+    found = dict(app.query_params)
+    for control in controls(app).values():
+        if name := control.proto.query_param_key:
+            found.pop(name, None)
+            if (words := held(control)) != usual(control):
+                found[name] = words or [""]
+    return found
+
+
+def change(control: Widget) -> bool:
+    """Set a control to another value; say whether it has one."""
+    match control.type:
+        case "toggle" | "checkbox":
+            control.set_value(not control.value)
+        case "text_input":
+            control.set_value("a")
+        case _:
+            others = [option for option in control.options if option not in held(control)]
+            if not others:
+                return False
+            if control.type == "selectbox":
+                control.select(others[-1])
+            elif control.type == "multiselect":
+                control.set_value([others[-1]])
+            else:
+                control.set_value(others[-1] if control._is_single_select else [others[-1]])
+    return True
+
+
+@pytest.mark.parametrize("page", [name for members in PAGES.values() for name in members])
+def test_who_opens_the_address_of_a_page_sees_its_controls_as_they_were_set(
+    page: str, database: Path, open_page: Open
+) -> None:
+    """One control after the other is set, in each of the page's parts, and the address opened by somebody else."""
+    copy_of(measured, database.parent)
+    seen: set[str] = set()
+    waiting: list[Address] = [{}, *BEGUN.get(page, ())]
+    while waiting:
+        start = waiting.pop()
+        first = open_page(page, **start)
+        assert trouble(first) == []
+        for name, titles in sections(first).items():
+            if name not in seen:
+                seen.add(name)
+                waiting += [{**start, name: title} for title in titles]
+        untouched: AppTest | None = first
+        for key in [key for key in controls(first) if key not in seen]:
+            seen.add(key)
+            if FORM.search(key):
+                continue
+            app, untouched = untouched or open_page(page, **start), None
+            if key not in controls(app) or not change(controls(app)[key]):
+                continue
+            app.query_params = address(app)
+            app.run()
+            link = address(app)
+            assert link != start, f"{key} does not stand in the address of {page}"
+            again = open_page(page, **link)
+            assert trouble(again) == []
+            there = controls(again)
+            assert {key: held(control) for key, control in controls(app).items()} == {
+                key: held(there[key]) if key in there else "not there" for key in controls(app)
+            }, f"after {key} was set on {page}"
+            if set(there) - seen:
+                waiting.append(link)
+    assert page in ("home", "models") or seen, "nothing was looked at"
