@@ -27,7 +27,7 @@ def draw_offers() -> None:
         elif work is not None and work.result:
             with st.container(horizontal=True, vertical_alignment="center"):
                 st.markdown(f":material/check: {plain(OFFERS[name].title)} is here.", width="content")
-                link("live", "Watch it consult", "play_circle", doctor=work.result, patient=work.result)
+                link("live", "Watch it consult", "play_circle", doctor=work.result)
 
 
 def _draw_offer(name: str, error: str | None) -> None:
