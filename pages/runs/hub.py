@@ -15,9 +15,8 @@ from core.store.queries.transcripts import results, transcripts
 from core.store.runs import RunProgress
 from core.store.selection import Selection
 from pages.kit.cached import ask
-from pages.kit.campaigns import label_of_run
+from pages.kit.campaigns import in_transcripts, label_of_run
 from pages.kit.look import duration, plain
-from pages.kit.names import model_name
 from pages.kit.navigation import link
 
 
@@ -97,7 +96,7 @@ def draw_ways_on(run: RunProgress) -> None:
     run_id = run.run_id
     with st.container(horizontal=True, vertical_alignment="center"):
         link("accuracy", "Beside other models", "bar_chart")
-        link("transcripts", "Its conversations", "forum", runs=f"{model_name(run.doctor)} · {run_id}")
+        link("transcripts", "Its conversations", "forum", **in_transcripts([run_id]))
         link("failures", "Why answers are wrong", "troubleshoot")
         link("compare", "Compare with another run", "compare_arrows")
         with st.popover("Export", icon=":material/download:", key=f"export_{run_id}"):
