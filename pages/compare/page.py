@@ -16,7 +16,8 @@ from pages.kit.controls import choose
 from pages.kit.look import arm, plain
 from pages.kit.names import label_of, model_name
 from pages.kit.page import draw_parts, say_how_to_begin, show
-from pages.kit.view import Offer, View, ask_view
+from pages.kit.stored import scores
+from pages.kit.view import Offer, View, ask_view, offers_of
 
 What = Literal["models", "arms", "personas"]
 WHAT: dict[What, str] = {
@@ -155,7 +156,9 @@ def _ask_cases(sides: Sequence[Who]) -> View | None:
     if not sets:
         st.info("The two have no case in common: run both on the same cases.", icon=":material/difference:")
         return None
-    return ask_view({name: Offer(specialties=tuple(SPECIALTIES)) for name in sets}, "specialties", "statistics")
+    held = offers_of(scores())
+    offers = {name: Offer(specialties=held[name].specialties if name in held else SPECIALTIES) for name in sets}
+    return ask_view(offers, "specialties", "statistics")
 
 
 if __name__ == "__main__":
