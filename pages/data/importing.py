@@ -56,33 +56,32 @@ class Glance:
     first: Sequence[Record]
 
 
-def ask_file() -> CaseFile | None:
-    """Ask for the file; ``None`` until there is one."""
+def ask_file(
+    key: str, label: str, kinds: list[str], help: str | None = None, *, folders: bool = False
+) -> CaseFile | None:
+    """Ask for a file, uploaded or by its path, which may be a folder's; ``None`` until there is one."""
     where = st.segmented_control(
         "File",
         ["upload", "path"],
         default="upload",
         required=True,
-        key="data_where",
+        key=f"{key}_where",
         format_func={"upload": "Upload it", "path": "On this server’s disk"}.__getitem__,
     )
     if where == "upload":
-        given = st.file_uploader(
-            "CSV, JSON, JSON Lines or Parquet",
-            _KINDS,
-            key="data_upload",
-            help="Cases with pictures: a zip with the list, and the pictures under the paths that it names.",
-        )
+        given = st.file_uploader(label, kinds, key=f"{key}_upload", help=help)
         if given is None:
             return None
         data = given.getvalue()
         return CaseFile(Path(given.name).name, hashlib.sha256(data).hexdigest(), data=data)
-    text = st.text_input("Path", key="data_path", placeholder="/home/me/medqa/test.jsonl").strip().strip('"')
+    hint = "/home/me/craft-md" if folders else "/home/me/medqa/test.jsonl"
+    text = st.text_input("Path", key=f"{key}_path", placeholder=hint).strip().strip('"')
     if not text:
         return None
     path = Path(text).expanduser()
-    if not path.is_file():
-        raise UsageError(f"There is no file {path}: give the whole path of a file on the computer Anamnesis runs on.")
+    if not (path.is_file() or (folders and path.is_dir())):
+        what = "file or folder" if folders else "file"
+        raise UsageError(f"There is no {what} {path}: give the whole path of one on the computer Anamnesis runs on.")
     return CaseFile(path.name, f"{path}-{path.stat().st_mtime_ns}-{path.stat().st_size}", path)
 
 
@@ -164,7 +163,8 @@ def draw_import(held: Mapping[str, int]) -> None:
 
 
 def _draw_steps(held: Mapping[str, int]) -> None:
-    file = ask_file()
+    packed = "Cases with pictures: a zip with the list, and the pictures under the paths that it names."
+    file = ask_file("data", "CSV, JSON, JSON Lines or Parquet", _KINDS, packed)
     if file is None:
         return
     left, right = st.columns(2, vertical_alignment="bottom")
