@@ -25,8 +25,9 @@ def draw_release() -> None:
     """Draw the import of a release, folded up; while one is under way, how far it is."""
     known = {one.release.name: one.release for one in frameworks().values() if one.release}
     busy = next((name for name, one in known.items() if (work := importing(Store(), one)) and work.running), None)
+    several = len(known) > 1
     box = st.expander(
-        "Import conversations that authors released",
+        "Import conversations that authors released" if several else f"Import {next(iter(known.values())).about}",
         icon=":material/inventory_2:",
         on_change="rerun",
         key="data_release",
@@ -36,7 +37,9 @@ def draw_release() -> None:
         return
     with box:
         names = {name: release.about for name, release in known.items()}
-        name = busy or choose("Release", list(known), "data_release_of", names=names, hidden=len(known) == 1)
+        name = busy or (
+            choose("Release", list(known), "data_release_of", names=names) if several else next(iter(known))
+        )
         release = known[name]
         work = importing(Store(), release)
         if work is not None and work.running:

@@ -79,7 +79,7 @@ def found_ids(wanted: Selection) -> list[str]:
         return conversation_ids(cursor, wanted)
 
 
-@cached_query(entries=64)
+@cached_query(spinner=False, entries=64)
 def trials_of_case(case_key: str) -> list[Conversation]:
     """Return all trials of a case, of every model and run."""
     with Store().read() as cursor:

@@ -78,7 +78,7 @@ def draw_reading(trial_id: str, wanted: Selection) -> None:
     if shown.case is not None:
         draw_closer(shown.case, shown)
     draw_other_trials(talk)
-    # read while this one is read, so that the way along the list takes no time
+    # the neighbours are read while this one is looked at, so that the way along the list takes no time
     ids = found_ids(wanted)
     place = ids.index(trial_id) if trial_id in ids else None
     for neighbour in () if place is None else (*ids[place + 1 : place + 2], *ids[max(0, place - 1) : place]):
