@@ -16,7 +16,7 @@ from core.stats.corrections import LABELS, Correction, format_p, stars
 from core.store.conditions import doctor_of
 from core.store.queries.accuracy import Course, courses
 from core.store.selection import McqRule, Selection
-from pages.compare.data import Who
+from pages.compare.data import Who, everyone
 from pages.kit.cached import ask, cached_query
 from pages.kit.campaigns import in_transcripts
 from pages.kit.cases import open_behind
@@ -109,10 +109,11 @@ def draw_versions() -> None:
 
 def _open_step(step: Step, case_set: str) -> None:
     """Compare the two versions of a step case by case in its arm."""
-    by_runs = {tuple(sorted(one.runs)): Who(one.name) for one in conditions()}
-    sides = [by_runs[tuple(sorted(runs_behind(conditions(case_set), v)))] for v in (step.before, step.after)]
-    chosen = ("Two sides", *sides, arm(step.format, step.question_type))
-    st.session_state.update(zip(("cmp_part", "cmp_first", "cmp_second", "cmp_arm"), chosen, strict=True))
+    by_runs = {frozenset(one.runs): Who(one.name) for one in conditions()}
+    first, second = (by_runs[frozenset(runs_behind(conditions(case_set), v))] for v in (step.before, step.after))
+    names, asked = everyone(), arm(step.format, step.question_type)
+    st.session_state.update(cmp_part="Two sides", cmp_first=first, cmp_second=second, cmp_arm=asked)
+    st.query_params.update(cmp_first=names[first], cmp_second=names[second], cmp_arm=asked)
     open_behind()
 
 
