@@ -18,7 +18,16 @@ from core.store.runs import RunProgress
 from core.store.selection import Selection
 from core.work import Progress, Stop, Work, begin, work_at
 from pages.kit.cached import ask
-from pages.kit.campaigns import accuracy_chart, accuracy_rows, campaigns, cost_in_words, rule_of, run_title, state_of
+from pages.kit.campaigns import (
+    accuracy_chart,
+    accuracy_rows,
+    campaigns,
+    cost_in_words,
+    in_transcripts,
+    rule_of,
+    run_title,
+    state_of,
+)
 from pages.kit.figures import draw_figure
 from pages.kit.get_model import draw_offers
 from pages.kit.jobs import draw_work
@@ -163,7 +172,7 @@ def draw_result(run: RunProgress) -> None:
             f"{run.doctor} on {run.case_set}: accuracy by format, n = {n:,} cases, 95 % intervals; run {run.run_id}.",
         )
     with st.container(horizontal=True):
-        link("transcripts", "Read its conversations", "forum", runs=f"{model_name(run.doctor)} · {run.run_id}")
+        link("transcripts", "Read its conversations", "forum", **in_transcripts([run.run_id]))
         link("failures", "Why answers are wrong", "troubleshoot")
         link("accuracy", "Beside other models", "bar_chart")
         link("compare", "Compare two", "compare_arrows")

@@ -107,7 +107,11 @@ def draw_memorisation() -> None:
         }
         for row in rows
     )
-    draw_table(table, "memorisation_models_table", download="")
+
+    def choose_model(row: int) -> None:
+        st.session_state["memorisation_one"] = rows[row]["model"]
+
+    draw_table(table, "memorisation_models_table", on_row=choose_model, download="")
     st.caption(_RECORDED)
     st.subheader("Case by case", anchor=False)
     model = choose("Model", [row["model"] for row in rows], "memorisation_one", names=names)

@@ -67,7 +67,11 @@ def draw_cells() -> None:
         "Imported: " + ", ".join(f"{model_name(label)} ({data.cases:,} cases)" for label, data in result.models.items())
     )
     table = overview(result)
-    draw_table(table, "reproduce_overview", height=360, download="")
+
+    def choose_table(row: int) -> None:
+        st.session_state["reproduce_table"] = int(table["Table"].iloc[row])
+
+    draw_table(table, "reproduce_overview", on_row=choose_table, height=360, download="")
     left, right = st.columns([3, 2])
     titles = {number: f"Table {number}: {result.titles.get(number, '')}" for number in table["Table"]}
     number = choose("Table", list(titles), "reproduce_table", names=titles, where=left)

@@ -76,7 +76,7 @@ def _unpack(path: Path, folder: Path, wanted: Callable[[PurePosixPath], bool], l
     elif _is_tar(path):
         unpack = _unpack_tar
     else:
-        raise AnamnesisError(f"{path} is neither a folder nor a .zip or .tar archive.")
+        raise AnamnesisError(f"{path.name} is neither a folder nor a .zip or .tar archive.")
     try:
         unpack(path, _Folder(folder, path.name, wanted, limits))
     except _BROKEN as error:

@@ -38,7 +38,8 @@ def select(selection: str, limit: int | None = None) -> list[Case]:
     dataset, _, part = selection.partition(":")
     cases = cases_of(dataset)
     if part:
-        specialty = next((s for s in SPECIALTIES if s.lower() == part.strip().lower()), None)
+        held = dict.fromkeys([*SPECIALTIES, *(case.specialty for case in cases)])
+        specialty = next((s for s in held if s.lower() == part.strip().lower()), None)
         if specialty is not None:
             chosen = [case for case in cases if case.specialty == specialty]
             if not chosen:
@@ -49,7 +50,7 @@ def select(selection: str, limit: int | None = None) -> list[Case]:
             wanted = [name.strip() for name in part.split(",") if name.strip()]
             unknown = [name for name in wanted if name not in by_id]
             if unknown:
-                spelt = {name.lower(): name for name in (*SPECIALTIES, *by_id)}
+                spelt = {name.lower(): name for name in (*held, *by_id)}
                 near = [spelt[name] for name in difflib.get_close_matches(unknown[0].lower(), spelt, n=3)]
                 hint = f" Did you mean {' or '.join(near)}?" if near else ""
                 raise UsageError(f"{unknown[0]!r} is neither a specialty nor a case of {dataset}.{hint}")

@@ -209,6 +209,7 @@ def _dots_of(
         "customdata": [said(mark, name, labels[mark.place], axis) for mark in marks],
         "hovertemplate": _HOVER,
         "cliponaxis": False,
+        "unselected": {"marker": {"opacity": 0.55}},
     }
     if any(mark.low is not None for mark in marks):
         trace["error_x"] = whiskers(((mark.estimate, mark.low, mark.high) for mark in marks), ink)

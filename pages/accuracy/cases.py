@@ -9,7 +9,7 @@ from core.events import FORMATS, QUESTION_TYPES
 from core.measures.accuracy import Cell, Split
 from core.store.queries.accuracy import CaseScore
 from pages.accuracy.data import cases_table, group_name, viewed_scores
-from pages.kit.cases import choose_case, draw_trials, forget
+from pages.kit.cases import behind, choose_case, draw_trials, forget, open_behind
 from pages.kit.controls import choose
 from pages.kit.look import FORMAT, QUESTION_TYPE, arm, plain
 from pages.kit.names import IMPORT_COMMAND, natural
@@ -27,17 +27,21 @@ _OUTCOMES: dict[str, Callable[[CaseScore], bool]] = {
 
 
 def take_bar(data: Sequence[Any]) -> None:
-    """Choose the bar that was clicked."""
+    """Choose the bar that was clicked, and open the cases behind it."""
     for key, value in zip(_KEYS, data[1:5], strict=True):
         st.session_state[key] = value or None
     forget("acc_case")
+    open_behind()
 
 
 def draw_cases(view: View, split: Split, cells: Sequence[Cell]) -> None:
     """Draw the cases of the chosen one of the cells that are shown, and the trials of the chosen case."""
-    st.subheader("The cases behind a bar", anchor=False)
-    st.caption("Click a bar or a dot above, or choose one here; then choose a case to open its transcripts.")
-    cell = _ask_cell(cells, view)
+    hint = "Click a bar or a dot, or choose one here; then choose a case to open its transcripts."
+    with behind("The cases behind a bar", hint):
+        _draw_cell(_ask_cell(cells, view), view, split)
+
+
+def _draw_cell(cell: Cell, view: View, split: Split) -> None:
     if cell.own is None:
         st.info(
             f"{plain(view.names[cell.model])} is published here (supplementary table {cell.table}): a figure without "

@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from core.events import FORMATS, QUESTION_TYPES
+from core.events import FORMATS, QUESTION_TYPES, EndReason
 from core.figures.curves import Point, curves
 from core.figures.marks import Mark, dots
 from core.figures.shares import Segment, stacked
@@ -28,13 +28,15 @@ from core.measures.endings import (
 )
 from core.store.queries.accuracy import conversation_endings, ending_outcomes
 from pages.kit.cached import ask, cached_query
+from pages.kit.campaigns import in_transcripts
 from pages.kit.conditions import draw_conditions, draw_what_differs
 from pages.kit.controls import choose_several
 from pages.kit.figures import draw_figure
 from pages.kit.look import END_SHORT, REASON_COLOUR, arm
 from pages.kit.names import dataset_name, model_colours
+from pages.kit.navigation import lead_to
 from pages.kit.page import say_how_to_begin
-from pages.kit.stored import conditions
+from pages.kit.stored import conditions, runs_behind
 from pages.kit.tables import draw_as_table, draw_table, percents
 from pages.kit.view import Offer, View, ask_view, in_order
 
@@ -110,13 +112,27 @@ def _rests_on(rows: Sequence[EndingRow], view: View) -> str:
 def _draw_reasons(rows: Sequence[EndingRow], view: View) -> None:
     """Draw why conversations stopped, with the numbers, and what else differs between the models."""
     st.subheader("Why conversations stopped", anchor=False)
+
+    def read(model: str, *reasons: EndReason) -> None:
+        """Lead to the conversations of a model, that ended for some reason."""
+        runs = in_transcripts(runs_behind(conditions(), model))
+        lead_to(
+            "transcripts",
+            **runs,
+            transcripts_ends=[END_SHORT[reason] for reason in reasons],
+            transcripts_specialties=view.specialties,
+            transcripts_datasets=[dataset_name(name) for name in view.datasets],
+        )
+
     draw_figure(
         lambda dark: reasons_chart(rows, view.names, dark=dark),
         "endings_reasons",
         "Why conversations ended, by model",
         _rests_on(rows, view),
+        on_point=lambda point: read(*point[1:]),
         titled=False,
     )
+    st.caption("Click a part of a bar, or a row, to read its conversations.")
     held = [reason for reason in END_REASONS if any(row.reasons.get(reason) for row in rows)]
     table = pd.DataFrame(
         [
@@ -149,7 +165,7 @@ def _draw_reasons(rows: Sequence[EndingRow], view: View) -> None:
         "Mean turns": number(help="The doctor’s messages after the greeting."),
         "No conversation": number(help="Trials that held none; they are in no other number."),
     }
-    draw_table(table, "endings", columns)
+    draw_table(table, "endings", columns, on_row=lambda row: read(rows[row].model))
     st.caption(
         "Final diagnosis: the doctor’s last message held “Final Diagnosis”. No question: it held neither that nor a "
         "question mark. Cap: the conversation had as many messages as its run allows. Broke off: a provider failed, "
@@ -169,6 +185,7 @@ def reasons_chart(rows: Sequence[EndingRow], names: Mapping[str, str], *, dark: 
             *REASON_COLOUR[reason],
             [row.reasons.get(reason, 0) / max(1, row.conversations) for row in rows],
             [row.reasons.get(reason, 0) for row in rows],
+            [(row.model, reason) for row in rows],
         )
         for reason in END_REASONS
     ]

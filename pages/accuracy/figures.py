@@ -10,6 +10,7 @@ from core.events import QUESTION_TYPES
 from core.figures.marks import Mark, bars, dots
 from core.figures.style import Axis
 from core.measures.accuracy import Cell
+from core.measures.compare import FormatPair
 from core.stats.corrections import LABELS
 from pages.accuracy.cases import take_bar
 from pages.accuracy.data import SPLIT, group_name, leaderboard_table
@@ -33,8 +34,8 @@ _BARS = Axis("Accuracy", (0, 1.1), ".1f", 0.2)
 _DOTS = Axis("Accuracy", (-0.01, 1.01), ".1f", 0.2)
 
 
-def key_of(cell: Cell) -> CellKey:
-    """Return what tells a cell from all others."""
+def key_of(cell: Cell | FormatPair) -> CellKey:
+    """Return what tells a cell from all others; of a pair, the one that is set against the vignette."""
     return cell.model, cell.format, cell.question_type, cell.group
 
 

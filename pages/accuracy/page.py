@@ -22,6 +22,7 @@ from pages.accuracy.figures import (
     CellKey,
     draw_formats,
     draw_leaderboard,
+    key_of,
     rests_on,
     static_figure,
 )
@@ -210,11 +211,15 @@ def _draw_tables(
 ) -> None:
     left, right = st.columns(2)
     with left, st.expander(f"The {len(cells)} figures as a table", icon=":material/table:"):
-        draw_table(cells_table(cells, view.names), name)
+        draw_table(cells_table(cells, view.names), name, on_row=lambda row: take_bar(("", *key_of(cells[row]))))
     words = f"{len(pairs) or 'No'} pairs: each format against the vignette"
     with right, st.expander(words, icon=":material/table:"):
         if pairs:
-            draw_table(pairs_table(pairs, adjusted, view.names), f"{name}_pairs")
+            draw_table(
+                pairs_table(pairs, adjusted, view.names),
+                f"{name}_pairs",
+                on_row=lambda row: take_bar(("", *key_of(pairs[row]))),
+            )
         else:
             st.caption("Pairs need answers case by case, which published figures do not have.")
 

@@ -9,7 +9,7 @@ from core.events import Answered, Event, Graded, Summarised, Utterance
 from core.measures.compare import PairedCase
 from core.store.queries.conversations import Conversation
 from pages.compare.data import Side, case_pairs, runs_of
-from pages.kit.cases import choose_case
+from pages.kit.cases import behind, choose_case
 from pages.kit.chat import draw_chat, message
 from pages.kit.controls import choose
 from pages.kit.look import RULE, RULE_SHORT, arm, badge, plain
@@ -30,9 +30,14 @@ _GROUPS: dict[str, Callable[[PairedCase], bool]] = {
 }
 
 
-def draw_cases(sides: tuple[Side, Side], view: View, labels: tuple[str, str]) -> None:
-    """Draw the list of cases, and the chosen one."""
-    st.subheader("The cases", anchor=False)
+def draw_cases(sides: tuple[Side, Side], view: View, labels: tuple[str, str], row: str) -> None:
+    """Draw the list of cases behind a row of the comparison, and the chosen one."""
+    hint = f"**{plain(row)}**: {plain(labels[1])} against {plain(labels[0])}. Choose a case to open both transcripts."
+    with behind("The cases", hint):
+        _draw_list(sides, view, labels)
+
+
+def _draw_list(sides: tuple[Side, Side], view: View, labels: tuple[str, str]) -> None:
     pairs = case_pairs(*sides, view)
     group = choose("Which cases", list(_GROUPS), "cmp_group", shape="segments", hidden=True)
     listed = [pair for pair in pairs if _GROUPS[group](pair)]
@@ -55,7 +60,6 @@ def draw_cases(sides: tuple[Side, Side], view: View, labels: tuple[str, str]) ->
     )
     wanted = choose_case(table, "comparison_cases", "cmp_case")
     if wanted is None:
-        st.caption("Choose a case to open both transcripts side by side.")
         return
     chosen = next(pair for pair in listed if pair.case_key == wanted)
     case = stored_case(chosen.case_key)
@@ -66,7 +70,8 @@ def draw_cases(sides: tuple[Side, Side], view: View, labels: tuple[str, str]) ->
             choices = ", ".join(case.choices)
             st.markdown(f"{plain(case.vignette)}\n\n*{plain(case.question)}*\n\n{plain(choices)}")
     scores = (chosen.first, chosen.second)
-    columns = st.columns(2, gap="medium")
+    with st.container(key="behind_sides"):
+        columns = st.columns(2, gap="medium")
     for column, side, label, score, name in zip(columns, sides, labels, scores, ("first", "second"), strict=True):
         with column, st.container(border=True):
             asked = arm(*side.arm)

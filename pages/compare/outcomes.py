@@ -1,6 +1,6 @@
 """Draws a comparison: every arm with its difference, one arm by who got which case right, and what else differs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -21,9 +21,17 @@ from pages.kit.view import INTERVALS, View
 
 
 def draw_overview(
-    view: View, found: Mapping[str, Comparison], adjusted: Sequence[float], heads: tuple[str, str], row: str
+    view: View,
+    found: Mapping[str, Comparison],
+    adjusted: Sequence[float],
+    heads: tuple[str, str],
+    row: str,
+    on_row: Callable[[str], None],
 ) -> None:
-    """Draw all rows as a figure of differences and as a table, with the sides' means under ``heads``."""
+    """Draw all rows as a figure of differences and as a table, with the sides' means under ``heads``.
+
+    ``on_row`` is given the name of the row that was clicked in either.
+    """
     what = f"{heads[1]} minus {heads[0]}"
     where = f"{dataset_name(view.case_set)}" + (f" ({', '.join(view.specialties)})" if view.specialties else "")
     n = [result.n for result in found.values() if result.n]
@@ -33,6 +41,7 @@ def draw_overview(
         f"Difference in accuracy: {what}",
         f"{where}, {min(n, default=0):,} to {max(n, default=0):,} cases a row, paired by case; 95 % intervals: "
         f"{INTERVALS[view.interval].lower()}; filled: adjusted p ≤ .05 ({LABELS[view.correction]}).",
+        on_point=lambda data: on_row(data[1]),
     )
     table = pd.DataFrame(
         [
@@ -55,7 +64,7 @@ def draw_overview(
             for (name, result), p in zip(found.items(), adjusted, strict=True)
         ]
     )
-    draw_table(table, "comparison")
+    draw_table(table, "comparison", on_row=lambda place: on_row(list(found)[place]))
     st.caption(
         f"Paired by case; p by the paired bootstrap, corrected by {LABELS[view.correction]} over the {len(found)} "
         f"rows; {STARS}. Filled dots: adjusted p ≤ .05. A case improved or regressed when its share of right trials "
@@ -75,6 +84,7 @@ def difference_chart(found: Mapping[str, Comparison], adjusted: Sequence[float],
             words=f"adjusted p {format_p(p)}, {r.n:,} cases",
             open=p > LEVEL,
             colour=RISE if r.difference >= 0 else FALL,
+            data=(name,),
         )
         for (name, r), p in zip(found.items(), adjusted, strict=True)
         if r.n

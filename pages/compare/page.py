@@ -11,11 +11,13 @@ from pages.compare.case import draw_cases
 from pages.compare.data import Arm, Side, Who, case_sets_of, common_arms, comparison, everyone, persona_runs
 from pages.compare.outcomes import draw_differences, draw_outcomes, draw_overview
 from pages.compare.versions import draw_versions
+from pages.kit.cases import open_behind
 from pages.kit.controls import choose
 from pages.kit.look import arm, plain
 from pages.kit.names import label_of, model_name
 from pages.kit.page import draw_parts, say_how_to_begin, show
-from pages.kit.view import Offer, View, ask_view
+from pages.kit.stored import scores
+from pages.kit.view import Offer, View, ask_view, offers_of
 
 What = Literal["models", "arms", "personas"]
 WHAT: dict[What, str] = {
@@ -66,7 +68,12 @@ def draw_comparison() -> None:
     adjusted = adjusted_p(list(found.values()), view.correction)
     first, second = next(iter(pairs.values()))
     heads = (name_of(first), _SECOND.get(what) or name_of(second))
-    draw_overview(view, found, adjusted, heads, "Persona" if what == "personas" else "Arm")
+
+    def open_(row: str) -> None:
+        st.session_state["cmp_arm"] = row
+        open_behind()
+
+    draw_overview(view, found, adjusted, heads, "Persona" if what == "personas" else "Arm", open_)
     st.subheader("One persona, case by case" if what == "personas" else "One arm, case by case", anchor=False)
     row = choose(_PILLS[what], list(found), "cmp_arm", shape="pills")
     if not found[row].n:
@@ -76,7 +83,7 @@ def draw_comparison() -> None:
     labels = (name_of(first), name_of(second))
     draw_outcomes(*labels, found[row], adjusted[list(found).index(row)], view.correction)
     draw_differences((first.who, second.who), labels)
-    draw_cases((first, second), view, labels)
+    draw_cases((first, second), view, labels, row)
 
 
 def _ask_two(known: Mapping[Who, str]) -> Asked | None:
@@ -86,7 +93,7 @@ def _ask_two(known: Mapping[Who, str]) -> Asked | None:
     for label in _USUAL:
         free = [who for who in options if who not in usual]
         usual.append(next((who for who in free if label_of(who.model) == label), free[0]))
-    left, middle, right = st.columns([9, 2, 9], vertical_alignment="bottom")
+    left, middle, right = st.columns([8, 3, 8], vertical_alignment="bottom")
     first = choose("First (the baseline)", options, "cmp_first", names=known, default=usual[0], where=left)
     middle.button("Swap", icon=":material/swap_horiz:", on_click=_swap, key="cmp_swap", width="stretch")
     second = choose("Second", options, "cmp_second", names=known, default=usual[1], where=right)
@@ -149,7 +156,9 @@ def _ask_cases(sides: Sequence[Who]) -> View | None:
     if not sets:
         st.info("The two have no case in common: run both on the same cases.", icon=":material/difference:")
         return None
-    return ask_view({name: Offer(specialties=tuple(SPECIALTIES)) for name in sets}, "specialties", "statistics")
+    held = offers_of(scores())
+    offers = {name: Offer(specialties=held[name].specialties if name in held else SPECIALTIES) for name in sets}
+    return ask_view(offers, "specialties", "statistics")
 
 
 if __name__ == "__main__":

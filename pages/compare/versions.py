@@ -16,13 +16,17 @@ from core.stats.corrections import LABELS, Correction, format_p, stars
 from core.store.conditions import doctor_of
 from core.store.queries.accuracy import Course, courses
 from core.store.selection import McqRule, Selection
+from pages.compare.data import Who, everyone
 from pages.kit.cached import ask, cached_query
+from pages.kit.campaigns import in_transcripts
+from pages.kit.cases import open_behind
 from pages.kit.conditions import draw_conditions, draw_what_differs
 from pages.kit.controls import choose, choose_several
 from pages.kit.figures import draw_figure
 from pages.kit.look import END_SHORT, FORMAT, QUESTION_TYPE, RULE, arm, plain
 from pages.kit.names import IMPORT_COMMAND, RELEASED, dataset_name, label_of, model_colours, model_name
-from pages.kit.stored import conditions, known_case_sets, scores
+from pages.kit.navigation import lead_to
+from pages.kit.stored import conditions, known_case_sets, runs_behind, scores
 from pages.kit.tables import draw_table, percents
 from pages.kit.view import Offer, View, ask_view
 
@@ -78,7 +82,8 @@ def draw_versions() -> None:
         for verdict in ("rose", "fell")
     }
     st.markdown(f"**Rose:** {changed['rose']}.  \n**Fell:** {changed['fell']}.")
-    draw_table(steps_table(found, correction), "monitoring")
+    draw_table(steps_table(found, correction), "monitoring", on_row=lambda row: _open_step(found[row], view.case_set))
+    st.caption("Choose a row to see the cases behind it.")
     apart = apart_from_bars(found, cells)
     st.caption(
         "Before and after: on the cases for which both versions have an answer that counts. The bars, and the page "
@@ -89,11 +94,27 @@ def draw_versions() -> None:
     went = courses_table(versions, ask(courses, Selection(case_sets=(view.case_set,), mcq_rule=view.rule)))
     if not went.empty:
         st.subheader("How the conversations went", anchor=False)
-        draw_table(went, "monitoring_conversations", percents(*went.columns[3:]))
+        read = [in_transcripts(runs_behind(conditions(view.case_set), version)) for version in versions]
+        draw_table(
+            went,
+            "monitoring_conversations",
+            percents(*went.columns[3:]),
+            on_row=lambda row: lead_to("transcripts", **read[row]),
+        )
     named = {version: model_name(version) for version in versions}
     draw_what_differs(named, conditions(view.case_set), "these versions")
     draw_conditions(named, conditions(view.case_set))
     _draw_groups(view, versions, correction, rests)
+
+
+def _open_step(step: Step, case_set: str) -> None:
+    """Compare the two versions of a step case by case in its arm."""
+    by_runs = {frozenset(one.runs): Who(one.name) for one in conditions()}
+    first, second = (by_runs[frozenset(runs_behind(conditions(case_set), v))] for v in (step.before, step.after))
+    names, asked = everyone(), arm(step.format, step.question_type)
+    st.session_state.update(cmp_part="Two sides", cmp_first=first, cmp_second=second, cmp_arm=asked)
+    st.query_params.update(cmp_first=names[first], cmp_second=names[second], cmp_arm=asked)
+    open_behind()
 
 
 def _draw_groups(view: View, versions: tuple[str, ...], correction: Correction, rests: str) -> None:

@@ -8,7 +8,7 @@ from typing import Literal
 import pandas as pd
 import streamlit as st
 
-from core.case import SPECIALTIES, Case
+from core.case import Case
 from core.datasets.lint import Finding
 from core.images import kept
 from core.text.profiles import REASONS
@@ -21,6 +21,7 @@ from pages.kit.look import ASKS_FOR, plain
 from pages.kit.navigation import link
 from pages.kit.profiles import fault_words, maker_words, reason_words
 from pages.kit.tables import draw_table, offer_csv
+from pages.kit.view import in_order
 
 PAGE = 50
 """Cases on one page of the list."""
@@ -94,8 +95,7 @@ def ask_wanted(held: Sequence[Line]) -> Wanted:
         help="Looked for in vignette, question, choices and id.",
         on_change=first_page,
     )
-    present = {line.case.specialty for line in held}
-    specialties = [s for s in SPECIALTIES if s in present]
+    specialties = in_order(line.case.specialty for line in held)
     chosen = choose_several("Specialties", specialties, "data_specialties", where=columns[1], on_change=first_page)
     states = Counter(suitability(line) for line in held)
     names: dict[str, str] = {

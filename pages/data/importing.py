@@ -13,6 +13,7 @@ import streamlit as st
 from core.datasets.importing import import_file, list_in, name_of
 from core.datasets.readers import FORMATS, read_cases
 from core.datasets.readers.files import Record, Rows
+from core.datasets.readers.formats.plain import FIRST, guessed, is_told
 from core.datasets.readers.registry import chosen_format
 from core.datasets.reading import Reading, Remark
 from core.errors import AnamnesisError, UsageError
@@ -55,33 +56,32 @@ class Glance:
     first: Sequence[Record]
 
 
-def ask_file() -> CaseFile | None:
-    """Ask for the file; ``None`` until there is one."""
+def ask_file(
+    key: str, label: str, kinds: list[str], help: str | None = None, *, folders: bool = False
+) -> CaseFile | None:
+    """Ask for a file, uploaded or by its path, which may be a folder's; ``None`` until there is one."""
     where = st.segmented_control(
         "File",
         ["upload", "path"],
         default="upload",
         required=True,
-        key="data_where",
+        key=f"{key}_where",
         format_func={"upload": "Upload it", "path": "On this server’s disk"}.__getitem__,
     )
     if where == "upload":
-        given = st.file_uploader(
-            "CSV, JSON, JSON Lines or Parquet",
-            _KINDS,
-            key="data_upload",
-            help="Cases with pictures: a zip with the list, and the pictures under the paths that it names.",
-        )
+        given = st.file_uploader(label, kinds, key=f"{key}_upload", help=help)
         if given is None:
             return None
         data = given.getvalue()
         return CaseFile(Path(given.name).name, hashlib.sha256(data).hexdigest(), data=data)
-    text = st.text_input("Path", key="data_path", placeholder="/home/me/medqa/test.jsonl").strip().strip('"')
+    hint = "/home/me/craft-md" if folders else "/home/me/medqa/test.jsonl"
+    text = st.text_input("Path", key=f"{key}_path", placeholder=hint).strip().strip('"')
     if not text:
         return None
     path = Path(text).expanduser()
-    if not path.is_file():
-        raise UsageError(f"There is no file {path}: give the whole path of a file on the computer Anamnesis runs on.")
+    if not (path.is_file() or (folders and path.is_dir())):
+        what = "file or folder" if folders else "file"
+        raise UsageError(f"There is no {what} {path}: give the whole path of one on the computer Anamnesis runs on.")
     return CaseFile(path.name, f"{path}-{path.stat().st_mtime_ns}-{path.stat().st_size}", path)
 
 
@@ -133,9 +133,9 @@ _COLUMNS = {
     "vignette": ("Vignette", "The patient’s story. The question may stand at its end."),
     "question": ("Question", "Where it stands apart from the vignette."),
     "options": ("Choices", "One field with all of them, or a field for each, in their order."),
-    "answer": ("Right answer", "Its text or its letter."),
+    "answer": ("Right answer", "Its text, its letter or its place."),
     "id": ("Id", "A name of its own for each case; else its position."),
-    "specialty": ("Specialty", "One of the twelve; else Other."),
+    "specialty": ("Specialty", "It stays as it is called there."),
     "image": ("Picture", "The path of a file beside the list, several parted by |, or an address."),
 }
 """What a column may hold → its name and what belongs there."""
@@ -163,7 +163,8 @@ def draw_import(held: Mapping[str, int]) -> None:
 
 
 def _draw_steps(held: Mapping[str, int]) -> None:
-    file = ask_file()
+    packed = "Cases with pictures: a zip with the list, and the pictures under the paths that it names."
+    file = ask_file("data", "CSV, JSON, JSON Lines or Parquet", _KINDS, packed)
     if file is None:
         return
     left, right = st.columns(2, vertical_alignment="bottom")
@@ -200,7 +201,7 @@ def _draw_steps(held: Mapping[str, int]) -> None:
 def _ask_columns(file: CaseFile) -> dict[str, str] | None:
     """Show the file's first rows and ask what its fields hold; ``None`` until there is enough to read cases."""
     seen = glance_at(file)
-    st.markdown("**What do its columns hold?** :gray[It is in no published format that is known. Its first rows:]")
+    st.markdown("**What do its columns hold?** :gray[It is in no published format; this is how it looks:]")
     st.dataframe(
         pd.DataFrame([{field: _short(record.get(field)) for field in seen.fields} for record in seen.first]),
         hide_index=True,
@@ -209,17 +210,25 @@ def _ask_columns(file: CaseFile) -> dict[str, str] | None:
     )
     places = st.columns(3)
     chosen: dict[str, str] = {}
+    likely = guessed(seen.fields)
     for number, (name, (label, help_)) in enumerate(_COLUMNS.items()):
         key, place = f"data_column_{name}_{file.stamp}", places[number % 3]
-        likely = [field for field in seen.fields if field.strip().lower() == name]
         if name == "options":
-            chosen[name] = "+".join(place.multiselect(label, seen.fields, likely, key=key, help=help_))
+            several = likely[name].split("+") if name in likely else []
+            chosen[name] = "+".join(place.multiselect(label, seen.fields, several, key=key, help=help_))
         else:
             options = [_NONE, *seen.fields]
-            field = place.selectbox(label, options, options.index(likely[0]) if likely else 0, key=key, help=help_)
+            field = place.selectbox(label, options, options.index(likely.get(name, _NONE)), key=key, help=help_)
             chosen[name] = "" if field in (None, _NONE) else field
+    begin = places[len(_COLUMNS) % 3].selectbox(
+        "Places count from",
+        [_NONE, "0", "1"],
+        key=f"data_column_{FIRST}_{file.stamp}",
+        help="Where right answers are places of choices and the file does not tell what the first one’s is.",
+    )
+    chosen[FIRST] = "" if begin in (None, _NONE) else begin
     named = {name: field for name, field in chosen.items() if field}
-    if not {"vignette", "question"} & named.keys() or "answer" not in named:
+    if not is_told(named):
         st.caption("At least the vignette (or the question) and the right answer are needed.")
         return None
     return named

@@ -20,6 +20,7 @@ from core.store.queries.cases import delete_profiles
 from pages.data.cases import draw_cases
 from pages.data.importing import draw_import, remarks_table
 from pages.data.published import PAPER, published_table
+from pages.data.release import draw_release
 from pages.data.sets import Overview, lines, overviews, saved_of
 from pages.data.suitability import draw_suitability
 from pages.kit.cases import forget
@@ -224,6 +225,7 @@ def draw_page() -> None:
             st.warning(f"**{plain(dataset_name(one.name))}:** {plain(one.trouble)}", icon=":material/broken_image:")
     draw_list(held)
     draw_import({one.name: one.cases for one in held})
+    draw_release()
     draw_published()
 
 

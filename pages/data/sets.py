@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from core.case import SPECIALTIES, Case
+from core.case import Case
 from core.datasets import imported
 from core.datasets.imported import DatasetInfo
 from core.datasets.library import DATASET as LIBRARY
@@ -18,6 +18,7 @@ from core.store.database import Store
 from core.store.queries.cases import StoredProfile, newest_profiles, newest_versions
 from core.text.profiles import CaseId, Coverage, Generated, coverage, own_profile
 from pages.kit.cached import cached_query
+from pages.kit.view import in_order
 
 _FEW = 200
 """Profiles up to which they are read by their cases; more are read all together."""
@@ -161,7 +162,7 @@ def _overview(name: str, stamp: str) -> Overview:
         name,
         info,
         len(held),
-        tuple(s for s in SPECIALTIES if any(case.specialty == s for case, _ in held)),
+        in_order(case.specialty for case, _ in held),
         found,
         looked_at=len(words),
         suitable=sum(word.suitable for word in words),

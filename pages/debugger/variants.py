@@ -97,9 +97,13 @@ def draw_variants(step: Step, variants: Sequence[Variant]) -> None:
         for key, name in names.items()
     ]
     st.subheader("Variants beside each other", anchor=False)
-    draw_table(pd.DataFrame(rows), "debug_variants", alt="The variants of this step")
-    left, right = st.columns(2, gap="medium")
     ids = list(names)
+
+    def set_right(row: int) -> None:
+        st.query_params["right"] = ids[row]
+
+    draw_table(pd.DataFrame(rows), "debug_variants", on_row=set_right, alt="The variants of this step")
+    left, right = st.columns(2, gap="medium")
     first = choose_by_name("Left", ids, "left", "debug_left", default=ids[0], names=names, where=left)
     second = choose_by_name("Right", ids, "right", "debug_right", default=ids[-1], names=names, where=right)
     _draw_pair(sides[first], sides[second])

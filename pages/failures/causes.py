@@ -17,7 +17,7 @@ from pages.failures.data import Causes, attributing, causes, talks
 from pages.kit.case.facts import measured_words
 from pages.kit.case.judging import ask_judge, draw_form, judge_words, people_words
 from pages.kit.case.why import CAUSE, cause_words, draw_messages
-from pages.kit.cases import draw_ways_on, forget
+from pages.kit.cases import behind, draw_ways_on, forget, open_behind
 from pages.kit.controls import choose, choose_several
 from pages.kit.figures import draw_figure
 from pages.kit.jobs import draw_work
@@ -125,16 +125,17 @@ def _draw_shares(found: Causes, result: Attributed, names: Mapping[str, str], ab
     )
     excluded += f" Left out, not marked yet: {result.unmarked:,} answers on all cases." if result.unmarked else ""
 
-    def take(point: Sequence[str]) -> None:
-        st.session_state["failures_model"], st.session_state["failures_cause"] = point[1], point[2]
+    def take(model: str, cause: Cause) -> None:
+        st.session_state["failures_model"], st.session_state["failures_cause"] = model, cause
         forget(_ANSWER)
+        open_behind()
 
     draw_figure(
         lambda dark: causes_chart(found.shares, names, dark=dark),
         "causes_of_wrong_answers",
         "What the wrong answers of each model are put down to",
         f"{about}. {excluded}",
-        on_point=take,
+        on_point=lambda point: take(*point[1:3]),
     )
     st.caption(f"Click a part of a bar for its answers. {plain(excluded)}")
     after = [one for one in found.answers if one.counted and one.answer.format in AFTER_TALK]
@@ -145,11 +146,12 @@ def _draw_shares(found: Causes, result: Attributed, names: Mapping[str, str], ab
         st.markdown(_RULES)
         st.caption(measured_words())
     with right:
-        rows = {(row["model"], row["cause"]): row for row in found.shares}
+        held = {(row["model"], row["cause"]): row for row in found.shares}
+        rows = [held[at] for model in names for cause in (*ORDER, "provider") if (at := (model, cause)) in held]
         table = pd.DataFrame(
             {
-                "Model": names[model],
-                "Cause": CAUSE[cause][0],
+                "Model": names[row["model"]],
+                "Cause": CAUSE[row["cause"]][0],
                 "Answers": row["n"],
                 "Wrong in all": row["wrong"],
                 "Share": row.estimate,
@@ -158,11 +160,14 @@ def _draw_shares(found: Causes, result: Attributed, names: Mapping[str, str], ab
                 "Provisional": row["provisional"],
                 "Excluded": row["excluded"],
             }
-            for model in names
-            for cause in (*ORDER, "provider")
-            if (row := rows.get((model, cause))) is not None
+            for row in rows
         )
-        draw_as_table(table, "causes", percents("Share", "Low", "High"))
+        draw_as_table(
+            table,
+            "causes",
+            percents("Share", "Low", "High"),
+            lambda place: take(rows[place]["model"], rows[place]["cause"]),
+        )
 
 
 def causes_chart(rows: Sequence[Row], names: Mapping[str, str], *, dark: bool = False) -> go.Figure:
@@ -212,8 +217,13 @@ def _draw_judging(after: Sequence[Attribution], result: Attributed) -> None:
 
 
 def _draw_answers(found: Sequence[Attribution], names: Mapping[str, str]) -> None:
+    """Draw the answers behind a part of a bar."""
+    with behind("The answers behind a cause", "Choose a row to see why, and where to look."):
+        _draw_cause(found, names)
+
+
+def _draw_cause(found: Sequence[Attribution], names: Mapping[str, str]) -> None:
     """Ask for model and cause, list the answers, and draw the chosen one, if it is among them."""
-    st.subheader("The answers behind a cause", anchor=False)
     if st.query_params.get("failures_cause") == _BEFORE:
         st.session_state["failures_cause"] = "patient"
     left, right = st.columns(2)
@@ -225,7 +235,7 @@ def _draw_answers(found: Sequence[Attribution], names: Mapping[str, str]) -> Non
     fitting = [one for one in found if (one.answer.model, one.cause) == (model, cause)]
     fitting.sort(key=lambda one: (natural(one.answer.case[0]), one.answer.trial_id))
     listed = {f"{one.answer.trial_id}|{one.answer.format}:{one.answer.question_type}": one for one in fitting}
-    st.caption(f"{len(listed):,} answers. Choose a row to see why, and where to look.")
+    st.caption(f"{len(listed):,} answers.")
 
     def take(row: int) -> None:
         st.query_params[_ANSWER] = list(listed)[row]

@@ -1,5 +1,8 @@
 """Campaigns as more than one page shows them: how far they are, and how accurate each arm was."""
 
+from collections.abc import Iterable
+from typing import Any
+
 import plotly.graph_objects as go
 import streamlit as st
 
@@ -12,12 +15,13 @@ from core.jobs.plan import HUMAN
 from core.measures.accuracy import AccuracyRow, accuracy
 from core.store.database import Store
 from core.store.fold import fold_if_free
+from core.store.queries.conversations import Offer, offer
 from core.store.queries.labels import Label, label_run, labels
 from core.store.runs import WATCHED, RunProgress, runs
 from core.store.selection import McqRule, Selection
 from pages.kit.cached import ask, cached_query
 from pages.kit.look import FORMAT, QUESTION_COLOUR, QUESTION_TYPE, money, plain
-from pages.kit.names import dataset_name, model_name
+from pages.kit.names import dataset_name, model_name, unique_names
 
 
 def campaigns() -> list[RunProgress]:
@@ -58,6 +62,18 @@ def cost_in_words(run: RunProgress) -> str:
 def label_of_run(run_id: str) -> Label:
     """Return what people call a run; an empty label where nobody named it."""
     return ask(labels).get(run_id, Label())
+
+
+def names_in(held: Offer) -> dict[str, str]:
+    """Return run → its name among the runs whose conversations are on offer."""
+    doctors = unique_names(held.models)
+    return {run: f"{doctors[doctor]} · {run}" for run, doctor in held.runs.items()}
+
+
+def in_transcripts(run_ids: Iterable[str]) -> dict[str, Any]:
+    """Return what the address of Transcripts says where the conversations of runs are found, to go along them."""
+    names = names_in(ask(offer))
+    return {"transcripts_runs": [names[run_id] for run_id in run_ids if run_id in names]}
 
 
 def run_title(run: RunProgress) -> str:

@@ -1,6 +1,7 @@
-"""What is behind a figure: its cases, of which one is chosen, and that case's conversations with the ways on."""
+"""What is behind a mark of a figure: its cases, of which one is chosen, and that case's conversations and ways on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pandas as pd
@@ -14,6 +15,47 @@ from pages.kit.tables import draw_table
 
 _FEW = 8
 """Rows up to which a list is shown at full height."""
+_BEHIND = "behind"
+"""Where the address says that a mark was clicked."""
+_BESIDE = """<style>
+.st-key-behind_beside {
+  position: fixed; z-index: 90; overflow-y: auto; right: 0; bottom: 0; top: 3.5rem; width: 26rem;
+  padding: 0.75rem 1rem 2rem 1.25rem; background: GROUND; border-left: 1px solid BORDER;
+}
+.st-key-behind_beside [data-testid="stColumn"] { flex: 1 1 9rem; min-width: 9rem; }
+.st-key-behind_beside .st-key-behind_sides [data-testid="stColumn"] { min-width: 100%; }
+[data-testid="stMainBlockContainer"] { padding: 3.5rem 27rem 2rem 1.5rem; }
+@media (max-width: 1100px) {
+  .st-key-behind_beside { top: 40vh; left: 0; width: auto; border-left: none; border-top: 1px solid BORDER; }
+  [data-testid="stMainBlockContainer"] { padding: 3.5rem 1rem 65vh; }
+}
+</style>"""
+"""Beside the figures where there is room for both, else over the lower part of the window."""
+
+
+def open_behind() -> None:
+    """Open what is behind the mark that was clicked, beside the figures."""
+    st.query_params[_BEHIND] = "yes"
+
+
+@contextmanager
+def behind(title: str, hint: str) -> Iterator[None]:
+    """Draw what is behind a mark under its title: below the figures, or beside them from a click on one until closed.
+
+    That it is open stands in the address. The ``hint`` says how to choose.
+    """
+    beside = _BEHIND in st.query_params
+    with st.container(key=f"behind_{'beside' if beside else 'below'}"):
+        if beside:
+            theme = f"theme.{st.context.theme.type or 'light'}"
+            ground, border = (st.get_option(f"{theme}.{part}Color") for part in ("background", "border"))
+            st.html(_BESIDE.replace("GROUND", ground).replace("BORDER", border))
+        with st.container(horizontal=True, wrap=False, vertical_alignment="center"):
+            st.subheader(title, anchor=False, width="stretch")
+            if beside:
+                st.button("Close", icon=":material/close:", key="behind_close", on_click=forget, args=(_BEHIND,))
+        st.caption(hint)
+        yield
 
 
 def choose_case(

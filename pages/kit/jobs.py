@@ -66,12 +66,20 @@ def draw_begin(
 
 
 def draw_work(
-    work: Work[Any], doing: str, starting: str, key: str, of: str = "conversations", *, figures: bool = True
+    work: Work[Any],
+    doing: str,
+    starting: str,
+    key: str,
+    of: str = "conversations",
+    *,
+    figures: bool = True,
+    stopped: str = "What is done by then is kept, and it resumes from there.",
 ) -> None:
     """Draw how far work on conversations, or something else ``of`` which there are many, is.
 
     Once it is over, the whole page is drawn again. ``doing`` says what is done ("Marking facts"), ``starting`` what is
-    shown before the first count is in, ``figures`` that there are some of what was done before.
+    shown before the first count is in, ``figures`` that there are some of what was done before, and ``stopped`` what
+    becomes of it when it is stopped.
     """
     if not work.running:
         st.rerun()
@@ -80,12 +88,7 @@ def draw_work(
         words = f"{doing}: {work.done:,} of {work.planned:,} {of}{left}" if work.planned else starting
         st.progress(work.done / max(1, work.planned), text=words, width="stretch")
         st.button(
-            "Stop",
-            icon=":material/stop:",
-            on_click=work.stop,
-            disabled=work.stopped,
-            key=f"{key}_stop",
-            help="What is done so far is kept, and it resumes from there.",
+            "Stop", icon=":material/stop:", on_click=work.stop, disabled=work.stopped, key=f"{key}_stop", help=stopped
         )
     if figures:
         st.caption("The figures below are of what was done when this page was last drawn.")

@@ -1,6 +1,6 @@
 """The pages in their order, found by their names, and the addresses of old that lead to them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +32,7 @@ PAGES: Final[dict[str, dict[str, str]]] = {
 A file or folder that is not named here comes last, by its own name; those of the extension folders as well.
 """
 _MORE: Final = "More"
+_LED: Final = "_led_to"
 MOVED: Final[dict[str, tuple[str, dict[str, str]]]] = {
     "branches": ("transcripts", {"transcripts_part": "Branches"}),
     "endings": ("accuracy", {"acc_tab": "Endings and what-if"}),
@@ -82,7 +83,18 @@ def link(name: str, label: str, icon: str, *, help: str | None = None, **query: 
     st.page_link(page_file(page), label=label, icon=f":material/{icon}:", help=help, query_params=query or None)
 
 
-def go_to(name: str, **query: str) -> None:
+def lead_to(name: str, **query: str | Sequence[str]) -> None:
+    """Go to a page as soon as ``follow`` is called: a callback, as of a click, may not leave its page itself."""
+    st.session_state[_LED] = (name, query)
+
+
+def follow() -> None:
+    """Go where a click has led."""
+    if led := st.session_state.pop(_LED, None):
+        go_to(led[0], **led[1])
+
+
+def go_to(name: str, **query: str | Sequence[str]) -> None:
     """Go to a page, at the address that ``query`` makes."""
     page, part = MOVED.get(name, (name, {}))
     if st.session_state.get("_page") == page:  # a control that is drawn here already keeps its own place in the address

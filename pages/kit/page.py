@@ -10,13 +10,14 @@ from core.store.fold import fold_if_free
 from pages.kit.controls import choose
 from pages.kit.look import plain
 from pages.kit.names import IMPORT_COMMAND
-from pages.kit.navigation import link, require_app
+from pages.kit.navigation import follow, link, require_app
 from pages.kit.running import draw_running
 
 
 def show(title: str, draw: Callable[[], None], caption: str = "") -> None:
     """Draw a page under its title, on what the journals hold by now; a fault of ours is said in its sentence."""
     require_app()
+    follow()
     draw_running()
     st.title(title, anchor=False)
     if caption:

@@ -99,7 +99,7 @@ def events_of(trial_id: str) -> list[Event]:
     return ask(trial_events, trial_id)
 
 
-@cached_query(entries=64)
+@cached_query(spinner=False, entries=64)
 def reading(trial_id: str) -> Reading | None:
     """Return a conversation in full, or ``None`` where it is not stored."""
     with Store().read() as cursor:

@@ -4,7 +4,7 @@ from collections import Counter
 
 import streamlit as st
 
-from core.case import SPECIALTIES, Case
+from core.case import Case
 from core.datasets.select import answers_of, cases_of, datasets, select
 from core.errors import AnamnesisError
 from core.frameworks.base import Campaign, Framework
@@ -29,6 +29,7 @@ from pages.kit.settings_form import (
     prepared,
     read_options,
 )
+from pages.kit.view import in_order
 
 _EVERY = "every specialty"
 _WANTED = "runs_form_wanted"
@@ -176,8 +177,10 @@ def _ask_cases(page: str, usual: int | None) -> tuple[tuple[Case, ...], str, tup
     """
     first, second, third = st.columns([2, 3, 2])
     dataset = choose("Data set", datasets(), "runs_dataset", where=first, bound=False)
-    specialty = choose("Specialty", [_EVERY, *SPECIALTIES], "runs_specialty", where=second, bound=False)
-    most = len(cases_of(dataset))
+    every = cases_of(dataset)
+    held = in_order(case.specialty for case in every)
+    specialty = choose("Specialty", [_EVERY, *held], "runs_specialty", where=second, bound=False)
+    most = len(every)
     begin = min(most, usual or most)
     limit = int(
         third.number_input("Number of cases", 1, most, begin, key=f"{page}_limit_{dataset}", persist_state="session")

@@ -17,7 +17,7 @@ from core.store.queries.transcripts import results, transcripts
 from core.store.runs import RunProgress
 from core.store.selection import Selection
 from pages.kit.cached import ask
-from pages.kit.campaigns import label_of_run
+from pages.kit.campaigns import in_transcripts, label_of_run
 from pages.kit.look import duration, plain
 from pages.kit.names import model_name
 from pages.kit.navigation import link
@@ -70,14 +70,19 @@ def draw_delete(run: RunProgress) -> None:
 def draw_ways_on(run: RunProgress) -> None:
     """Draw where the answers of a run are read, compared, graded again and taken out."""
     run_id = run.run_id
-    named = f"{model_name(run.doctor)} · {run_id}"
     with st.container(horizontal=True, vertical_alignment="center"):
         link("accuracy", "Beside other models", "bar_chart")
-        link("transcripts", "Its conversations", "forum", runs=named)
+        link("transcripts", "Its conversations", "forum", **in_transcripts([run_id]))
         link("failures", "Why answers are wrong", "troubleshoot")
         link("compare", "Compare with another run", "compare_arrows")
         if any(question_type in FREE for _, question_type in run.arms):
-            link("graders", "Grade again", "rule", graders_tab="Grade again", graders_again_runs=named)
+            link(
+                "graders",
+                "Grade again",
+                "rule",
+                graders_tab="Grade again",
+                graders_again_runs=f"{model_name(run.doctor)} · {run_id}",
+            )
         with st.popover("Export", icon=":material/download:", key=f"export_{run_id}"):
             st.download_button(
                 "Report (Markdown)",

@@ -32,6 +32,7 @@ from pages.kit.campaigns import (
     cost_in_words,
     dataset_of,
     draw_label,
+    in_transcripts,
     label_of_run,
     rule_of,
     run_title,
@@ -51,10 +52,10 @@ from pages.kit.look import (
     verdict_in_words,
 )
 from pages.kit.names import dataset_name, model_name, unique_names
-from pages.kit.navigation import link
+from pages.kit.navigation import follow, lead_to, link
 from pages.kit.page import show
 from pages.kit.stored import CARED_FOR, history_conditions
-from pages.kit.tables import draw_as_table
+from pages.kit.tables import draw_as_table, draw_table
 from pages.runs.form import ask_campaign, form_is_wanted
 from pages.runs.hub import draw_delete, draw_note, draw_ways_on, time_in_words
 
@@ -78,6 +79,7 @@ def draw_runs() -> None:
 
     @st.fragment(run_every=_BUSY_S if busy else _IDLE_S)
     def watch() -> None:
+        follow()
         found = campaigns()
         if not found:
             st.info("No run yet. Press the button above: the reference cast needs no key and takes under a minute.")
@@ -122,28 +124,23 @@ def runs_table(found: list[RunProgress]) -> pd.DataFrame:
 def draw_list(found: list[RunProgress], shown: RunProgress) -> None:
     """Draw the list with the shown run marked; a click on another one puts that one into the address."""
 
-    def choose() -> None:
-        rows = st.session_state["runs_list"].selection.rows
-        if rows and rows[0] < len(found):
-            st.query_params["run"] = found[rows[0]].run_id
+    def choose(row: int) -> None:
+        st.query_params["run"] = found[row].run_id
 
-    # rows are known by number, and new runs come in on top: the mark follows the run
-    marked, known = [found.index(shown)], st.session_state.get("runs_list")
-    if known is None or known["selection"]["rows"] != marked:
-        st.session_state["runs_list"] = {"selection": {"rows": marked, "columns": [], "cells": []}}
-    st.dataframe(
+    draw_table(
         runs_table(found),
-        hide_index=True,
-        key="runs_list",
-        on_select=choose,
-        selection_mode="single-row",
-        height="content" if len(found) <= _LISTED else 35 * _LISTED,
-        column_config={
+        "runs_list",
+        {
             "Done": st.column_config.ProgressColumn(min_value=0, max_value=1, format="percent", width="small"),
             "Started": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm", help="Time in UTC."),
             "State": st.column_config.TextColumn(width="small"),
             "Excluded": st.column_config.NumberColumn(help="Answers that do not count, with their reasons below."),
         },
+        on_row=choose,
+        marked=found.index(shown),
+        ids=[run.run_id for run in found],
+        height="content" if len(found) <= _LISTED else 35 * _LISTED,
+        download="",
     )
 
 
@@ -340,21 +337,14 @@ def _draw_conversations(run: RunProgress) -> None:
     if not found:
         st.caption("None is finished yet.")
         return
-    event = st.dataframe(
+    draw_table(
         conversations_table(found, run.protocol, tagged_failures(run.run_id) if run.protocol in CARED_FOR else None),
-        hide_index=True,
-        key=f"talks_{run.run_id}_{page}",
-        on_select="rerun",
-        selection_mode="single-row",
+        f"talks_{run.run_id}",
+        on_row=lambda row: lead_to("transcripts", trial=found[row].trial_id, **in_transcripts([run.run_id])),
         height="content" if len(found) <= _LISTED else 35 * _LISTED,
+        download="",
     )
-    rows = event.selection.rows
-    if rows and rows[0] < len(found):
-        chosen = found[rows[0]]
-        words = f"Watch {chosen.case_key}, trial {chosen.trial + 1}"
-        link("live", words, "smart_display", trial=chosen.trial_id)
-    else:
-        st.caption("Choose a row to watch its conversation.")
+    st.caption("Choose a row to read its conversation, and from there to watch it again or to debug it.")
 
 
 def conversations_table(

@@ -22,6 +22,7 @@ from core.store.queries.conversations import (
 )
 from core.store.selection import McqRule, Selection
 from pages.kit.cached import cached_query
+from pages.kit.campaigns import names_in
 from pages.kit.cases import forget
 from pages.kit.controls import choose, choose_several
 from pages.kit.lists import draw_pager, page_asked
@@ -78,7 +79,7 @@ def found_ids(wanted: Selection) -> list[str]:
         return conversation_ids(cursor, wanted)
 
 
-@cached_query(entries=64)
+@cached_query(spinner=False, entries=64)
 def trials_of_case(case_key: str) -> list[Conversation]:
     """Return all trials of a case, of every model and run."""
     with Store().read() as cursor:
@@ -155,7 +156,7 @@ def ask_filter(held: Offer) -> Selection:
                 on_change=anew,
                 label_visibility="collapsed",
             )
-    runs = {run: f"{doctors[doctor]} · {run}" for run, doctor in held.runs.items()}
+    runs = names_in(held)
     rule: McqRule = "mcq_strict" if by == "mcq_strict" else "mcq_loose"
     said_by: Speaker | None = None if speaker == "anyone" else speaker
     return Selection(

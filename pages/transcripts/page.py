@@ -10,7 +10,7 @@ from core.events import FORMATS, QUESTION_TYPES, Answered, Event, Summarised, re
 from core.export.reading import was_shown
 from core.frameworks.base import framework, framework_of, title_of
 from core.store.queries.conversations import Conversation, offer
-from core.store.queries.forks import tree
+from core.store.queries.forks import family_sizes
 from core.store.selection import Selection
 from pages.kit.cached import ask
 from pages.kit.case.belief import draw_belief
@@ -25,6 +25,7 @@ from pages.kit.names import IMPORT_COMMAND, dataset_name, model_name, unique_nam
 from pages.kit.navigation import link
 from pages.kit.page import draw_parts, show
 from pages.kit.stored import CARED_FOR, Reading, reading
+from pages.kit.tables import draw_table
 from pages.kit.watched import link_fork
 from pages.transcripts.branches.page import draw_branches
 from pages.transcripts.find import PAGE, PAGE_NAME, ask_filter, draw_list, found_ids, trials_of_case
@@ -77,6 +78,12 @@ def draw_reading(trial_id: str, wanted: Selection) -> None:
     if shown.case is not None:
         draw_closer(shown.case, shown)
     draw_other_trials(talk)
+    # the neighbours are read while this one is looked at, so that the way along the list takes no time
+    ids = found_ids(wanted)
+    place = ids.index(trial_id) if trial_id in ids else None
+    for neighbour in () if place is None else (*ids[place + 1 : place + 2], *ids[max(0, place - 1) : place]):
+        if (there := reading(neighbour)) is not None:
+            trials_of_case(there.talk.case_key)
 
 
 def draw_ways(trial_id: str, wanted: Selection, shown: Reading | None) -> None:
@@ -91,9 +98,7 @@ def draw_ways(trial_id: str, wanted: Selection, shown: Reading | None) -> None:
         known = framework_of(shown.events, shown.talk.protocol)
         if not (known and known.cannot_fork):
             link_fork(trial_id)
-            family = ask(tree, trial_id)
-            branches = len(family.nodes) - 1 if family else 0
-            if branches:
+            if branches := ask(family_sizes).get(trial_id, 1) - 1:
                 words = "Its branch" if branches == 1 else f"Its {branches} branches"
                 link("branches", words, "account_tree", trial=trial_id)
         draw_take_away([trial_id], key="read")
@@ -135,23 +140,19 @@ def draw_closer(case: Case, shown: Reading) -> None:
 def draw_other_trials(talk: Conversation) -> None:
     """List all trials of the case with this one marked; a click reads another."""
     trials = trials_of_case(talk.case_key)
-    key = f"read_trials_{talk.trial_id}"
 
-    def choose() -> None:
-        rows = st.session_state[key].selection.rows
-        if rows and rows[0] < len(trials):
-            st.query_params["trial"] = trials[rows[0]].trial_id
+    def choose(row: int) -> None:
+        st.query_params["trial"] = trials[row].trial_id
 
     here = next((n for n, other in enumerate(trials) if other.trial_id == talk.trial_id), 0)
     st.subheader("All trials of this case", anchor=False)
-    st.dataframe(
+    draw_table(
         trials_table(trials),
-        hide_index=True,
-        key=key,
-        on_select=choose,
-        selection_mode="single-row",
-        selection_default={"selection": {"rows": [here]}},
+        "read_trials",
+        on_row=choose,
+        marked=here,
         height="content" if len(trials) <= _TALL else 420,
+        download="",
         alt="All trials of this case with the verdicts of their answers",
     )
     st.caption("Choose a row to read it. Multiple choice is judged by the paper’s rule; both rules stand above.")

@@ -14,7 +14,7 @@ from core.store.database import Store
 from core.store.fold import fold
 from pages.kit.names import natural, unique_names
 from tests.core.store.builders import a_case, a_header, a_trial, answered, graded, invalid, write_journal
-from tests.support.pages import trouble, words
+from tests.support.pages import button, has_button, trouble, words
 from tests.support.stores import copy_of
 
 Open = Callable[..., AppTest]
@@ -244,6 +244,12 @@ def test_a_bar_leads_to_its_cases_and_a_case_to_its_trials(open_page: Open) -> N
     assert "Refused, excluded" in words(app)
     wrong = open_page("accuracy", **address, acc_outcome="Never right")
     assert len(frame(wrong, "Counted")) == 7
+    assert not has_button(wrong, "Close")
+    beside = open_page("accuracy", **address, behind="yes")  # as a click on the bar leaves the address
+    assert list(frame(beside, "Counted")["Case"]) == list(cases["Case"])
+    button(beside, "Close").click().run()
+    assert "behind" not in beside.query_params
+    assert not has_button(beside, "Close")
 
 
 @pytest.mark.usefixtures("answered_cases")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from core.datasets.select import cases_of
 from core.store.database import Store
 from core.store.queries.cases import newest_profiles
 from tests.support.data_stage import VIGNETTE, Open, a_file, a_record, fill
-from tests.support.pages import button, trouble, words
+from tests.support.pages import button, has_button, run_until, trouble, words
+from tests.support.release import write_release
 
 
 @pytest.fixture
@@ -94,6 +96,36 @@ def test_an_uploaded_file_is_imported_like_one_on_this_computer(
     record = imported.info("my-set")
     assert record is not None
     assert record.file_name == "my set.jsonl"
+
+
+def test_a_release_comes_in_by_path_or_upload_and_says_where_to_look_at_it(
+    database: Path, tmp_path: Path, open_page: Open
+) -> None:
+    folder = write_release(tmp_path / "craft-md-main")
+    app = open_page("data", release="yes")
+    app.segmented_control(key="data_release_where").set_value("path").run()
+    app.text_input(key="data_release_path").set_value(str(tmp_path / "elsewhere")).run()
+    assert "There is no file or folder" in app.error[0].value
+    app.text_input(key="data_release_path").set_value(str(folder)).run()
+    button(app, "Import it").click().run()
+    run_until(app, lambda now: not has_button(now, "Stop"))
+    assert trouble(app) == []
+    assert "20 trials of GPT-3.5, Mistral v1 7B came in, on 2 cases." in words(app).replace("\\", "")
+    links = {one.proto.label: one.proto.page for one in app.get("page_link")}
+    assert {"Accuracy", "Conversations", "Runs", "Its cases"} <= links.keys()
+    assert [case.case_key for case in cases_of("craftmd")] == ["craftmd/case_0", "craftmd/case_1"]
+
+    packed = Path(shutil.make_archive(str(folder), "xztar", folder.parent, folder.name))
+    app.segmented_control(key="data_release_where").set_value("upload").run()
+    app.file_uploader(key="data_release_upload").set_value((packed.name, packed.read_bytes(), "application/x-xz")).run()
+    button(app, "Import it").click().run()
+    run_until(app, lambda now: not has_button(now, "Stop"))
+    assert "Everything was here already, on 2 cases." in words(app)
+
+    app.file_uploader(key="data_release_upload").set_value(("odd.zip", b"PK no archive", "application/zip")).run()
+    button(app, "Import it").click().run()
+    run_until(app, lambda now: not has_button(now, "Stop"))
+    assert "odd.zip is neither a folder nor a .zip or .tar archive" in app.error[0].value.replace("\\", "")
 
 
 def test_source_and_licence_can_be_corrected(filled: Store, tmp_path: Path, open_page: Open) -> None:

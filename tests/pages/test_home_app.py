@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -11,7 +12,9 @@ from streamlit.testing.v1 import AppTest
 from core.measures.missing import count_missing, measuring_all
 from core.measures.registry import measures
 from core.store.database import Store
+from core.store.queries.conversations import count_conversations
 from core.store.queries.labels import Label, label_run
+from core.store.selection import Selection
 from tests.support.campaigns import stop_all
 from tests.support.pages import button, has_button, run_until, trouble, words
 from tests.support.stores import campaign, copy_of
@@ -52,6 +55,12 @@ def test_with_a_study_it_shows_the_newest_run_and_all_that_waits_is_measured_by_
     assert trouble(app) == []
     assert {"openai/a on", "Second try"} <= {name.partition(" ours")[0] for name in links(app)}
     assert {"Read its conversations", "Why answers are wrong"} <= links(app).keys()
+    (address,) = [one.proto.query_string for one in app.get("page_link") if one.proto.label == "Read its conversations"]
+    (name,) = parse_qs(address)["transcripts_runs"]
+    with store.read() as cursor:
+        of_run = count_conversations(cursor, Selection(runs=[name.rpartition(" · ")[2]]))
+        assert 0 < of_run < count_conversations(cursor)
+    assert f"**{of_run}** of" in words(open_page("transcripts", transcripts_runs=name))
     assert sum(count_missing(store, one) for one in measures().values()) > 0
     button(app, "Measure them all").click().run()
     work = measuring_all(Store())

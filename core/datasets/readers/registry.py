@@ -9,6 +9,7 @@ from types import MappingProxyType
 from core.datasets.readers import formats
 from core.datasets.readers.files import Damaged, Record, Rows, records_within
 from core.datasets.readers.format import Format
+from core.datasets.readers.formats.plain import guessed, is_told
 from core.datasets.reading import clipped
 from core.errors import AnamnesisError, UsageError
 
@@ -36,7 +37,8 @@ def chosen_format(name: str, rows: Rows, columns: bool) -> tuple[Format, Rows]:
     wanted = None if name == "auto" else FORMATS[name]
     laid_out = _laid_out(rows, wanted)
     if wanted is None and laid_out is not None:
-        wanted = laid_out[0] or _recognised(laid_out[1]) or (PLAIN if columns else None)
+        told = columns or is_told(guessed(laid_out[1].columns))
+        wanted = laid_out[0] or _recognised(laid_out[1]) or (PLAIN if told else None)
     if wanted is None or laid_out is None:
         raise UsageError(_not_recognised(rows))
     return wanted, laid_out[1]

@@ -8,27 +8,33 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from core import __version__
 from core.case import Case, case_set_hash
 from core.datasets import imported
+from core.datasets.archive import Limits, opened
 from core.errors import AnamnesisError
-from core.frameworks.release import BadFileError, Layout, ModelFolder, OwnCase
+from core.frameworks.release import BadFileError, Layout, ModelFolder, OwnCase, Release
 from core.jobs.release.columns import Columns
 from core.journal import RunHeader
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.release import ReleaseBatch, ReleaseFile, ReleaseRun, documents, known_files, write_release
+from core.work import Progress, Stop, Work, begin, work_at
 
 LARGEST_FILE = 64_000_000
 """Bytes of a case file; those of releases have some ten thousand."""
 _SAMPLE = 5
 """Files of an unknown folder that are looked at to tell whether its results bring their own cases."""
+_FAULTS = 20
+"""Files set aside that a report names one by one."""
 _SHOWN = "with"
 """What a run's setting ``images`` says where its doctor was shown pictures."""
 
@@ -78,6 +84,98 @@ class ImportReport:
     def changed(self) -> bool:
         """Whether any conversation came in."""
         return any(model.taken for model in self.models)
+
+
+def report_lines(report: ImportReport, release: Release) -> list[str]:
+    """Return what an import did in sentences: a line for each model, with what is remarkable of it, then the rest."""
+    lines: list[str] = []
+    for model in report.models:
+        parts = [
+            (model.taken - model.replaced, "files new"),
+            (model.replaced, "changed (their trials were replaced)"),
+            (model.unchanged, "as they were"),
+            (model.kept, "from earlier imports not in this copy (kept)"),
+        ]
+        words = ", ".join(f"{count:,} {what}" for count, what in parts if count) or "no file could be used"
+        trials = f"; {model.trials:,} trials came in" if model.trials else ""
+        lines.append(f"{model.label} ({model.folder}): {words}{trials}.")
+        if model.own_cases:
+            lines.append(f"  Its files bring {model.own_cases:,} cases of their own: data set {release.own_cases}.")
+        lines += [f"  {remark} The case goes without it." for remark in model.remarks]
+        lines += [f"  {count:,} answers do not count: {reason}." for reason, count in model.excluded.most_common()]
+        if len(model.prompts) > 1:
+            found = ", ".join(f"{hash_} ({count:,})" for hash_, count in model.prompts.most_common())
+            lines.append(f"  Its conversations were held under {len(model.prompts)} different prompts: {found}.")
+        elif model.prompts:
+            lines.append(f"  Doctor's prompt: {next(iter(model.prompts))}.")
+    for line, reason in report.rejected_cases:
+        lines.append(f"The data set's file, line {line}, was left out: {reason}.")
+    if report.quarantined:
+        lines.append(f"Set aside, nothing of them was taken ({len(report.quarantined):,} files):")
+        lines += [f"  {file.path}: {file.fault}." for file in report.quarantined[:_FAULTS]]
+    rest = Counter(file.path.rpartition("/")[0] for file in report.quarantined[_FAULTS:])
+    lines += [f"  and {number:,} more in {folder_name}." for folder_name, number in rest.items()]
+    if report.documents:
+        lines.append(f"Kept as they are: {', '.join(report.documents)}.")
+    return lines
+
+
+def import_copy(
+    store: Store,
+    release: Release,
+    path: Path,
+    name: str,
+    models: Sequence[str] | None = None,
+    limits: Limits | None = None,
+    *,
+    progress: Progress = lambda done, planned: None,
+    stop: Stop = lambda: False,
+) -> ImportReport:
+    """Import a release from a folder or archive that the user calls ``name``: of the named models, or of all.
+
+    Stopped, nothing is stored. Raises ``UsageError`` for a path or model that is not there, and ``AnamnesisError`` for
+    an archive that cannot be unpacked safely, and as ``import_release`` does.
+    """
+    done = itertools.count(1)
+
+    def wanted(member: PurePosixPath) -> bool:
+        go_on()
+        return release.wanted(member)
+
+    def go_on() -> None:
+        if stop():
+            raise AnamnesisError("It was stopped: nothing was imported.")
+
+    with opened(path, wanted, limits) as folder:
+        layout = release.find(folder, name)
+        picked = layout.chosen(models)
+        files = sum(len(model.case_ids) for model in picked)
+
+        def on_file() -> None:
+            go_on()
+            progress(next(done), files)
+
+        return import_release(store, layout, picked, on_file)
+
+
+def begin_import(
+    store: Store, release: Release, lent: Callable[[], AbstractContextManager[Path]], name: str, limits: Limits
+) -> Work[ImportReport]:
+    """Start to import all of a release in the background, or return the import of it that is under way.
+
+    ``lent`` lends the folder or archive while it is read.
+    """
+
+    def do(tell: Progress, stop: Stop) -> ImportReport:
+        with lent() as path:
+            return import_copy(store, release, path, name, limits=limits, progress=tell, stop=stop)
+
+    return begin((store.path, release.name, "import"), do, f"Importing {release.about}")
+
+
+def importing(store: Store, release: Release) -> Work[ImportReport] | None:
+    """Return the import of a release that is under way or was the last, or ``None``."""
+    return work_at((store.path, release.name, "import"))
 
 
 def import_release(

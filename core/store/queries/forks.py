@@ -6,6 +6,7 @@ was stopped, or whose branches came here without it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -99,6 +100,15 @@ def tree(cursor: duckdb.DuckDBPyConnection, trial_id: str) -> Tree | None:
     edges.pop(root, None)  # in a circle there is no first one: this is where it is cut
     left = {child: (edge["parent_trial_id"], edge["turn"], tuple(edge["changes"])) for child, edge in edges.items()}
     return Tree(tuple(Node(one, *left.get(one, (None, None, ())), talks.get(one), held.get(one)) for one in members))
+
+
+def family_sizes(cursor: duckdb.DuckDBPyConnection) -> dict[str, int]:
+    """Return conversation → how many its family has, itself included, of all that branched or have branches."""
+    edges = _edges(cursor)
+    members = dict.fromkeys([*edges, *(edge["parent_trial_id"] for edge in edges.values())])
+    roots = {member: _root(edges, member) for member in members}
+    sizes = Counter(roots.values())
+    return {member: sizes[root] for member, root in roots.items()}
 
 
 def families(cursor: duckdb.DuckDBPyConnection, limit: int = 50) -> list[Family]:

@@ -4,8 +4,7 @@ from typing import Any
 
 import streamlit as st
 
-from core.case import SPECIALTIES
-from core.datasets.select import datasets
+from core.datasets.select import cases_of, datasets
 from core.errors import AnamnesisError
 from core.events import FORMATS
 from core.measures.experts.reviewing import plan_review
@@ -22,6 +21,7 @@ from pages.kit.look import FORMAT, plain
 from pages.kit.names import RELEASED, dataset_name, model_name, unique_names
 from pages.kit.navigation import link
 from pages.kit.page import draw_sections
+from pages.kit.view import in_order
 
 _ORDERS = {("mcq", "frq"): "Choices, then in own words", ("frq", "mcq"): "In own words, then choices",
            ("mcq",): "Choices only", ("frq",): "In own words only"}  # fmt: skip
@@ -109,7 +109,8 @@ def _ask_items(kind: str) -> dict[str, Any] | None:
 def _ask_vignettes() -> dict[str, Any]:
     columns = st.columns(3)
     case_set = columns[0].selectbox("Data set", datasets(), format_func=dataset_name, key="experts_case_set")
-    specialties = columns[1].multiselect("Specialties", SPECIALTIES, key="experts_case_fields", placeholder="All")
+    held = in_order(case.specialty for case in cases_of(case_set))
+    specialties = columns[1].multiselect("Specialties", held, key="experts_case_fields", placeholder="All")
     order = columns[2].selectbox(
         "Asked",
         list(_ORDERS),

@@ -14,6 +14,7 @@ from core.store.review_records import QUESTIONS
 from pages.judges.experts.data import ANNOTATOR, ITEM, KIND, REVIEW, reviews
 from pages.kit.cases import forget
 from pages.kit.look import plain
+from pages.kit.tables import draw_table
 
 _SOMEBODY = "somebody else…"
 
@@ -33,13 +34,19 @@ def draw_list() -> None:
 
 
 def draw_progress(held: list[ReviewState], key: str, without: Sequence[str] = ()) -> None:
-    """Draw a line for each review and annotator, without some of the columns."""
-    st.dataframe(
+    """Draw a line for each review and annotator, without some of the columns; a click on one opens it as theirs."""
+    lines = [(state.review.review_id, one.annotator) for state in held for one in state.progress]
+
+    def open_(row: int) -> None:
+        st.query_params.from_dict(dict(zip((REVIEW, ANNOTATOR), lines[row], strict=True)))
+
+    draw_table(
         progress_table(held).drop(columns=list(without)),
-        hide_index=True,
-        key=key,
+        key,
+        {"Answered": st.column_config.ProgressColumn(format="percent", min_value=0, max_value=1)},
+        on_row=open_,
         height="content",
-        column_config={"Answered": st.column_config.ProgressColumn(format="percent", min_value=0, max_value=1)},
+        download="",
         alt="Reviews with the progress of each annotator",
     )
 

@@ -30,6 +30,7 @@ from pages.kit.chat import message
 from pages.kit.figures import draw_figure, is_dark
 from pages.kit.look import plain
 from pages.kit.question import draw_question
+from pages.kit.tables import draw_table
 
 _MARK: dict[Mark, str] = {"asked": "✓ Asked", "volunteered": "↑ Volunteered", "never_elicited": "✗ Never elicited"}
 _INK: dict[Mark, tuple[str, str]] = {
@@ -140,16 +141,15 @@ def _draw_facts(found: Ledger, said: Sequence[Utterance], key: str) -> None:
     """Draw the facts; a chosen one shows the messages that asked for it and told it."""
     frame = facts_frame(found)
     inks = {_MARK[name]: ink[is_dark()] for name, ink in _INK.items()}
-    event = st.dataframe(
-        frame.style.map(lambda text: f"color: {inks[text]}" if text in inks else "", subset=["Mark"]),
-        hide_index=True,
-        key=f"{key}_facts",
-        on_select="rerun",
-        selection_mode="single-row",
-        placeholder="–",
-        height="content" if len(frame) <= 10 else 400,
-        alt="Facts of the case with their marks",
-        column_config={
+    chosen = f"{key}_fact"
+
+    def choose(row: int) -> None:
+        st.session_state[chosen] = row
+
+    draw_table(
+        frame,
+        f"{key}_facts",
+        {
             "Fact": st.column_config.TextColumn(width="large"),
             "Mark": st.column_config.TextColumn(width=118),
             "Asked in": st.column_config.TextColumn(
@@ -159,15 +159,20 @@ def _draw_facts(found: Ledger, said: Sequence[Utterance], key: str) -> None:
             ),
             "Told in": st.column_config.TextColumn(help="The patient's message that told it.", width=52),
         },
+        on_row=choose,
+        styled=lambda rows: rows.style.map(lambda mark: f"color: {inks.get(mark, '')}", subset=["Mark"]),
+        height="content" if len(frame) <= 10 else 400,
+        download="",
+        alt="Facts of the case with their marks",
     )
     st.caption(
         "Choose a fact to see the messages behind its mark. Facts that only examination or tests show are not for the "
         f"patient to tell and stand outside the figures. {measured_words()}"
     )
-    rows = event.selection.rows
-    if not rows or rows[0] >= len(found.marks):
+    place = st.session_state.get(chosen)
+    if place is None or place >= len(found.marks):
         return
-    mark = found.marks[rows[0]]
+    mark = found.marks[place]
     turns = {mark.question_turn, mark.turn}
     if mark.turn is None and mark.question_turn is not None:
         turns.add(mark.question_turn + 1)  # the answer that did not tell it

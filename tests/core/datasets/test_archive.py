@@ -167,7 +167,7 @@ def test_a_damaged_archive(tmp_path: Path, kind: str) -> None:
 def test_what_is_no_archive(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "release.zip"
     path.write_bytes(data)
-    assert refusal(path) == f"{path} is neither a folder nor a .zip or .tar archive."
+    assert refusal(path) == f"{path.name} is neither a folder nor a .zip or .tar archive."
 
 
 def test_nothing_there(tmp_path: Path) -> None:

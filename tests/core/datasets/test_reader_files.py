@@ -219,10 +219,10 @@ def test_columns_can_be_named() -> None:
         "d/p1",
         "Cystitis",
         ("Cystitis", "Croup"),
-        "Urology and Nephrology",
+        "Urology",
     )
-    assert (boy.answer, len(boy.choices), boy.specialty) == ("Croup", 3, "Other")
-    assert reading.remarks == [(3, "'Astrology' is none of the twelve specialties and counts as Other")]
+    assert (boy.answer, len(boy.choices), boy.specialty) == ("Croup", 3, "Astrology")
+    assert reading.remarks == []
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_columns_can_be_named() -> None:
     [
         ({**COLUMNS, "answer": "lable"}, AnamnesisError, r"has no column 'lable' \(given for answer\): it has a, b, c"),
         ({**COLUMNS, "colour": "a"}, UsageError, "--columns cannot say what 'colour' is"),
-        ({"vignette": "text"}, AnamnesisError, "needs columns for vignette or question, and for answer"),
+        ({"answer": "text"}, AnamnesisError, "needs columns for vignette or question, and for answer"),
     ],
 )
 def test_columns_that_cannot_be_are_named(columns: dict[str, str], error: type[Exception], sentence: str) -> None:
@@ -263,6 +263,14 @@ def test_a_format_of_its_own_takes_no_columns() -> None:
         ({"options": '{"1": "Gout", "2": "Croup"}', "answer": 2}, "Croup"),
         ({"options": "Gout | Croup", "answer": "Croup"}, "Croup"),
         ({"options": ["1", "2", "3"], "answer": 1}, "1"),
+        ({"choices": {"A": "Gout", "B": "Croup"}, "answer": "B"}, "Croup"),
+        ({"choices": "['Gout', 'Croup']", "correct_answer": "B. Croup"}, "Croup"),
+        ({"options": ["Gout", "Croup", "Mumps"], "answer_index": 0}, "Gout"),
+        ({"options": ["Gout", "Croup", "Mumps"], "label": 3}, "Mumps"),
+        ({"a": "Gout", "b": "Croup", "c": "Mumps", "d": None, "Answer": "c"}, "Mumps"),
+        ({"A": "Gout", "B": "Croup", "Correct Answer": "A"}, "Gout"),
+        ({"option_a": "Gout", "option_b": "Croup", "answer": "croup"}, "Croup"),
+        ({"opa": "Gout", "opb": "Croup", "opc": "Mumps", "answer": "B"}, "Croup"),
         ({"answer": "Gout"}, "Gout"),
         ({"options": None, "answer": "Gout"}, "Gout"),
     ],
@@ -274,13 +282,34 @@ def test_plain_options_and_answers(tmp_path: Path, fields: dict[str, Any], answe
     assert reading.cases[0].case_key == "d/1"
 
 
+def test_whether_places_count_from_0_or_from_1_the_whole_file_tells_or_is_asked(tmp_path: Path) -> None:
+    def lines(*answers: int) -> bytes:
+        one = {"question": "A man is ill. What is it?", "choices": ["Gout", "Croup", "Mumps"]}
+        return b"\n".join(orjson.dumps({**one, "answer": answer}) for answer in answers)
+
+    assert [case.answer for case in read(tmp_path, lines(1, 0)).cases] == ["Croup", "Gout"]
+    counted = read(tmp_path, lines(1, 3))
+    assert [case.answer for case in counted.cases] == ["Gout", "Mumps"]
+    assert counted.remarks == [(0, "answer counts the options from 1, as its values show")]
+    with pytest.raises(UsageError, match="from 0 or from 1: say the number of the first with --columns first=0"):
+        read(tmp_path, lines(1, 2))
+    as_medqa = lines(2, 0).replace(b'"answer"', b'"answer_idx"').replace(b"choices", b"options")
+    assert [case.answer for case in read(tmp_path, as_medqa).cases] == ["Mumps", "Gout"]
+    path = tmp_path / "asked.jsonl"
+    path.write_bytes(lines(1, 2))
+    assert [case.answer for case in read_cases(path, "d", columns={"first": "0"}).cases] == ["Croup", "Mumps"]
+    with pytest.raises(AnamnesisError, match="it cannot count them from 0 and from 1"):
+        read(tmp_path, lines(0, 3))
+
+
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
         ({"options": ["Gout", "Croup"], "answer": "Mumps"}, "the answer 'Mumps' is none of the options"),
         ({"options": ["Gout", "Croup"], "answer": "C"}, "the answer 'C' is none of the options A to B"),
-        ({"options": ["Gout", "Croup"], "answer": 1}, "the answer '1' is none of the options A to B"),
-        ({"options": "{'A': 'Gout'}", "answer": "A"}, "begin like JSON but are none"),
+        ({"options": ["Gout", "Croup"], "answer": 3}, "the answer '3' is none of the options A to B"),
+        ({"options": ["Gout", "Croup"], "answer": "B) Gout"}, "the answer 'B) Gout' is none of the options"),
+        ({"options": "{'A': Gout}", "answer": "A"}, "begin like JSON but are none"),
         ({"options": ["Gout", " "], "answer": "A"}, "option B is empty"),
         ({"options": ["Gout", "Croup"], "answer": ""}, "answer is empty"),
         ({"vignette": "", "question": None, "answer": "Gout"}, "vignette and question is empty"),

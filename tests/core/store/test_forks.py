@@ -13,7 +13,7 @@ from core.events import Event, Parent, Started, Utterance
 from core.paths import ROOT
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.forks import Tree, delete_branch, families, tree
+from core.store.queries.forks import Tree, delete_branch, families, family_sizes, tree
 from tests.core.store.builders import a_case, a_header, a_stream, a_trial, write_journal
 
 TABLES = ("trials", "utterances", "answers", "grades", "calls", "probes", "forks")
@@ -100,6 +100,7 @@ def test_families_come_with_the_newest_branch_first(family: Store) -> None:
     fold(family)
     with family.read() as cursor:
         listed = families(cursor)
+        assert family_sizes(cursor) == {"root": 4, "a": 4, "b": 4, "c": 4, "alone": 2, "d": 2}
         assert [f.root for f in families(cursor, limit=1)] == ["root"]
     assert [(f.root, f.newest, f.branches, f.finished_at) for f in listed] == [
         ("root", "c", 3, 40.0),

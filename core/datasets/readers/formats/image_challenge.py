@@ -9,22 +9,9 @@ from collections.abc import Callable
 
 from core.datasets.readers.files import Record
 from core.datasets.readers.format import CaseFields, Format, Work
-from core.datasets.readers.formats.plain import OURS, reading_by
+from core.datasets.readers.formats.plain import NAMES, TAKES, start
 from core.errors import AnamnesisError
 
-_IMAGE = ("image", "images", "image_path", "image_file", "image_url", "picture")
-_NAMES: dict[str, tuple[str, ...]] = {
-    "vignette": ("vignette", "case_vignette"),
-    "question": ("question",),
-    "options": ("options", "choices"),
-    "answer": ("answer", "correct_answer"),
-    "id": ("id", "case_id"),
-    "specialty": ("specialty", "category"),
-    "image": _IMAGE,
-}
-"""Our field → what it is called in such lists, the likeliest first."""
-_SEVERAL = ("choice_{}", "option_{}", "option{}", "{}")
-"""How the columns of options are called where each has its own."""
 _ADDRESSES_ONLY = frozenset({"case_url", "case_id"})
 """The columns of the list of challenges that Johri et al. published."""
 
@@ -37,20 +24,7 @@ def _start(work: Work) -> Callable[[Record], CaseFields]:
             "nor answers nor pictures: make a list with the columns id, image (a file beside the list), question, "
             "options and answer."
         )
-    taken = {part.strip() for theirs in work.columns.values() for part in theirs.split("+")}
-    free = [name for name in there if name not in taken]
-    named = {ours: next((name for name in names if name in free), "") for ours, names in _NAMES.items()}
-    named["options"] = named["options"] or "+".join(_columns_of_options(free))
-    return reading_by({ours: theirs for ours, theirs in named.items() if theirs} | dict(work.columns), work)
-
-
-def _columns_of_options(there: list[str]) -> list[str]:
-    for pattern in _SEVERAL:
-        for marks in ("12345678", "ABCDEFGH", "abcdefgh"):
-            found = [name for mark in marks if (name := pattern.format(mark)) in there]
-            if len(found) > 1:
-                return found
-    return []
+    return start(work)
 
 
 FORMAT = Format(
@@ -61,8 +35,7 @@ FORMAT = Format(
     source="",
     licence="",
     fields=frozenset({"image", "answer"}),
-    also=(*(frozenset({name, "answer"}) for name in _IMAGE[1:]), _ADDRESSES_ONLY),
-    without=frozenset({"choices"}),
+    also=(*(frozenset({name, "answer"}) for name in NAMES["image"][1:]), _ADDRESSES_ONLY),
     start=_start,
-    takes=frozenset(OURS),
+    takes=TAKES,
 )

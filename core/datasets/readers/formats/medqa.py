@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from core.datasets.readers.files import Record
-from core.datasets.readers.format import SEE_PAGE, CaseFields, Format, each
+from core.datasets.readers.format import SEE_PAGE, CaseFields, Format, Work
+from core.datasets.readers.formats.plain import start
 from core.datasets.readers.item import item_fields, split_item
 from core.datasets.readers.values import agreed, by_letter, optional, options, text
 
@@ -16,6 +19,12 @@ def _fields(record: Record) -> CaseFields:
     return item_fields(optional(record, "id"), vignette, question, choices, answer)
 
 
+def _start(work: Work) -> Callable[[Record], CaseFields]:
+    # lists in the same fields number their options; MedQA itself has letters
+    numbered = any(optional(record, "answer_idx").isdecimal() for record in work.rows.first(1))
+    return start(work) if numbered else _fields
+
+
 FORMAT = Format(
     name="medqa",
     title="MedQA",
@@ -24,6 +33,6 @@ FORMAT = Format(
     licence=f"MIT; the questions: {SEE_PAGE}",
     fields=frozenset({"question", "options", "answer_idx"}),
     without=frozenset({"facts", "context"}),
-    start=each(_fields),
+    start=_start,
     needs=("question", "options", "answer_idx"),
 )
