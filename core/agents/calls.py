@@ -14,7 +14,17 @@ from core.agents.memory import asking
 from core.agents.parts import Part, messages_of, placed, wire
 from core.errors import ProviderError
 from core.events import Called, CallRecord, Purpose, RoleName, Token, new_id
-from core.models.base import CONVERSATION, ChatModel, Completion, Message, OnlyThought, Restart, Sampling, Thought
+from core.models.base import (
+    CONVERSATION,
+    ChatModel,
+    Completion,
+    Message,
+    OnlyThought,
+    Restart,
+    Sampling,
+    Thought,
+    Waiting,
+)
 from core.models.pictures import recorded
 from core.prompts import Prompt, PromptPack
 
@@ -70,6 +80,9 @@ async def call(
             async for item in voice.model.stream(sent, sampling):
                 if isinstance(item, Completion):
                     done = item
+                elif isinstance(item, Waiting):
+                    if asked is not None:
+                        asked.waits = item.words
                 elif isinstance(item, Restart):
                     if asked is not None:
                         asked.again(item.attempt, item.reason)

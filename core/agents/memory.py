@@ -203,6 +203,8 @@ class Asked:
     """The how-manieth request for this reply is under way or waited for."""
     trouble: str = ""
     """Why the request before it brought none."""
+    waits: str = ""
+    """What it waits for, where it is not sent yet."""
 
     @asynccontextmanager
     async def in_the_air(self) -> AsyncIterator[None]:

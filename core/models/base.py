@@ -107,6 +107,13 @@ class Restart:
 
 
 @dataclass(frozen=True)
+class Waiting:
+    """The call is not sent yet, for a reason in a few words; none once it is."""
+
+    words: str
+
+
+@dataclass(frozen=True)
 class Completion:
     """A finished reply: always the last item of a stream.
 
@@ -130,7 +137,7 @@ class Completion:
     reasoning: str | None = None
 
 
-StreamItem = Piece | Thought | Restart | Completion
+StreamItem = Piece | Thought | Restart | Waiting | Completion
 
 
 class OnlyThought(ProviderError):

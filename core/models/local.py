@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from core.errors import ProviderError
 from core.models import local_server
-from core.models.base import Message, Sampling, StreamItem
+from core.models.base import Message, Sampling, StreamItem, Waiting
 from core.models.clients import ClientPool
 from core.models.failures import RetryPolicy
 from core.models.local_server import LocalServer
@@ -57,16 +57,21 @@ class LocalModel:
     async def stream(self, messages: Sequence[Message], sampling: Sampling) -> AsyncIterator[StreamItem]:
         """Yield pieces and at last one ``Completion``; raise ``ProviderError`` when no reply can be had."""
         check_takes(self.spec, messages)  # before a server is started for nothing
+        if self._client is None:
+            yield Waiting("the model is being loaded")
         client, server = await self._ready()
         if (gone := server.obituary()) is not None:
             raise gone
-        mark = server.mark()
-        try:
-            async with aclosing(cast(Any, client.stream(messages, sampling))) as items:
-                async for item in items:
-                    yield item
-        except ProviderError as error:
-            raise _explained(error, server, mark) from None
+        yield Waiting("the model answers another call first" if server.is_busy else "")
+        async with server.turn():
+            yield Waiting("")
+            mark = server.mark()
+            try:
+                async with aclosing(cast(Any, client.stream(messages, sampling))) as items:
+                    async for item in items:
+                        yield item
+            except ProviderError as error:
+                raise _explained(error, server, mark) from None
 
     async def aclose(self) -> None:
         """Close the connections and give the server back; its last user's end stops it."""

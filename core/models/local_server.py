@@ -5,6 +5,7 @@ It ends with its last user, with this process, and even when this process is kil
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import http.client
 import os
@@ -15,6 +16,8 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import IO
 
@@ -98,6 +101,7 @@ def advice(words: str) -> str:
 _HOST = "127.0.0.1"
 _POLL_S = 0.2
 _STOP_S = 15.0
+_TURN_S = 0.03
 _SUPERVISOR = Path(__file__).with_name("supervise.py")
 
 
@@ -110,11 +114,38 @@ class LocalServer:
         self.port = 0
         self._model_id = model_id
         self._serving = serving
+        self._batches = "--continuous-batching" in serving.args
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
         self._log: ServeLog | None = None
         self._failure: ProviderError | None = None
         self._stopped = threading.Event()
+        self._turns: list[object] = []
+        self._turning = threading.Lock()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call that came now would have to wait for another one."""
+        return bool(self._turns) and not self._batches
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait until the calls that came before are answered, whichever thread made them.
+
+        The server's process has one seed for all that it samples: side by side, a seed would not give one text, and
+        nothing would be faster. Where it batches its calls, none waits.
+        """
+        ticket = object()
+        with self._turning:
+            self._turns.append(ticket)
+        try:
+            # asked again and again: callers may be in event loops of their own
+            while not self._batches and self._turns[0] is not ticket:  # noqa: ASYNC110
+                await asyncio.sleep(_TURN_S)
+            yield
+        finally:
+            with self._turning:
+                self._turns.remove(ticket)
 
     @property
     def base_url(self) -> str:

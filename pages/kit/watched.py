@@ -212,6 +212,7 @@ def waited_for(session: Session) -> str:
     for asked in silent:
         name = str(session.meta.get(asked.role) or asked.role)
         doing = "is thinking" if asked.purpose == "dialogue" else "is asked"
+        doing = f"waits: {asked.waits}" if asked.waits else doing
         words.append(f"{ROLE[asked.role]} ({name}) {doing}… {time.time() - asked.since:.0f} s")
         if asked.attempt > 1:
             words[-1] += f", {_TRY.get(asked.attempt, f'{asked.attempt}th')} try after {asked.trouble}"

@@ -16,7 +16,7 @@ import pytest
 
 from core.errors import ProviderError
 from core.models import local_server
-from core.models.base import Completion, Piece, Sampling
+from core.models.base import Completion, Piece, Sampling, Waiting
 from core.models.local import LocalModel
 from core.models.local_server import advice, last_words
 from core.models.registry import load_registry
@@ -132,6 +132,7 @@ class TestRealServer:
             items = await hear(model, sampling=Sampling(temperature=0.0, max_tokens=8))
             completion = items[-1]
             assert isinstance(completion, Completion)
+            assert [one.words for one in items if isinstance(one, Waiting)] == ["the model is being loaded", "", ""]
             assert len([item for item in items if isinstance(item, Piece)]) > 1
             assert completion.finish_reason == "length"
             assert completion.usage.completion_tokens == 8
@@ -142,6 +143,9 @@ class TestRealServer:
             assert again.server is model.server, "one server serves both"
             hot = {(await ask(model, sampling=Sampling(temperature=2.0, max_tokens=8, seed=s))).text for s in range(3)}
             assert len(hot) == 3, "a temperature is really sampled with"
+            seeded = Sampling(temperature=2.0, max_tokens=8, seed=5)
+            beside = await asyncio.gather(*(ask(one, sampling=seeded) for one in (model, again, model, again)))
+            assert len({one.text for one in beside}) == 1, "a seed gives one text, also side by side"
             assert model.server is not None
             supervisor = model.server.pid
             assert supervisor is not None
