@@ -37,8 +37,8 @@ lint-and-types: lint types
 tests: $(VENV)/.installed-dev
 	$(PYTEST) -m "not soak"
 
-test-all: test ## the same, then the soaks, and property tests with a thousand examples each
-	$(PYTEST) -m "soak or hypothesis" --hypothesis-profile=thorough
+test-all: test ## the same, then the soaks, a real language model, and property tests with a thousand examples each
+	ANAMNESIS_FETCH=1 $(PYTEST) -m "soak or hypothesis or real" --hypothesis-profile=thorough
 
 lint: $(VENV)/.installed-dev ## check the style, and that arrows between the rooms point down only
 	$(BIN)/ruff check .

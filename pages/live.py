@@ -15,6 +15,7 @@ from core.frameworks.base import Arm, Campaign, Framework, framework
 from core.frameworks.casting import CastNames
 from core.live.session import Session
 from core.live.start import all_unfinished, first_model, one_case, side_by_side, start_consultation
+from core.models.register import listed
 from core.persona import label as persona_label
 from core.persona import parse_persona
 from core.store.queries.conversations import Conversation, conversations
@@ -24,6 +25,7 @@ from pages.kit.cached import ask
 from pages.kit.case.pictures import draw_pictures_folded
 from pages.kit.chat import draw_answers, draw_case
 from pages.kit.controls import choose
+from pages.kit.get_model import draw_offers
 from pages.kit.look import VERDICT, arm, arm_in_words, plain
 from pages.kit.names import model_name
 from pages.kit.navigation import link
@@ -374,6 +376,8 @@ def draw_live() -> None:
     shown = current()
     if shown is None:
         ask_and_start()
+        if not any(one.own for one in listed(registry())):
+            draw_offers()
         draw_kept()
         draw_recent()
         return

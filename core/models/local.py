@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from core.errors import ProviderError
 from core.models import local_server
-from core.models.base import Message, Sampling, StreamItem, Waiting
+from core.models.base import Completion, Message, Sampling, StreamItem, Waiting
 from core.models.clients import ClientPool
 from core.models.failures import RetryPolicy
 from core.models.local_server import LocalServer
@@ -69,9 +69,25 @@ class LocalModel:
             try:
                 async with aclosing(cast(Any, client.stream(messages, sampling))) as items:
                     async for item in items:
+                        if isinstance(item, Completion):
+                            self._check_length(item)
                         yield item
             except ProviderError as error:
                 raise _explained(error, server, mark) from None
+
+    def _check_length(self, done: Completion) -> None:
+        """Raise where messages and reply did not fit: what a model says beyond its context is no answer of its own.
+
+        Its server does not refuse them, and counts the tokens only with the reply.
+        """
+        used, most = done.usage.prompt_tokens + done.usage.completion_tokens, self.spec.context
+        if most is not None and used > most:
+            raise ProviderError(
+                "bad_request",
+                f"{self.name} was asked more than it can read: {used:,} tokens of {most:,}; shorten the conversation, "
+                "or choose a model with a larger context.",
+                attempts=done.attempts,
+            )
 
     async def aclose(self) -> None:
         """Close the connections and give the server back; its last user's end stops it."""

@@ -1,0 +1,143 @@
+"""A real language model in every seat: it rambles, repeats itself and misses every form that is asked of it.
+
+The model is SmolLM2-135M-Instruct as `models get` brings it, or the folder that ``ANAMNESIS_REAL_MODEL``
+names; ``make test-all`` fetches it where it is not here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from core import paths
+from core.cli.app import main
+from core.errors import AnamnesisError, ProviderError
+from core.frameworks.base import frameworks
+from core.journal import journal_path
+from core.models.base import Piece, Sampling
+from core.models.fetch import get
+from core.models.registry import load_registry
+from core.store.database import Store
+from core.store.queries.transcripts import transcripts
+from tests.support.talking import ask
+
+pytestmark = pytest.mark.real
+NAME = "smollm2-135m"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The model's name, entered in a models file of the tests' own."""
+    own = tmp_path_factory.mktemp("models")
+    (own / "models.toml").touch()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANAMNESIS_MODELS", str(own / "models.toml"))
+        patch.delenv("ANAMNESIS_DB", raising=False)
+        held = Path(os.environ.get("ANAMNESIS_REAL_MODEL", paths.local_folder() / "models" / NAME))
+        if not held.is_dir():
+            if not os.environ.get("ANAMNESIS_FETCH"):
+                pytest.skip(
+                    f"{NAME} is not here: `python -m core models get {NAME}` brings it, as ANAMNESIS_FETCH=1 does"
+                )
+            try:
+                get(NAME)
+            except AnamnesisError as error:
+                pytest.skip(f"{NAME} cannot be fetched: {error}")
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        yield get(str(held), NAME)
+
+
+def calls_of(run_id: str) -> list[dict[str, Any]]:
+    """Every call of a run, as its journal has it."""
+    lines = map(orjson.loads, journal_path(run_id).read_bytes().splitlines())
+    return [line["call"] for line in lines if line.get("type") == "reply"]
+
+
+@pytest.mark.parametrize("framework", sorted(frameworks()))
+def test_in_every_seat_of_a_framework(
+    framework: str, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "a.duckdb"))
+    known = frameworks()[framework]
+    few = {"max_messages": "6", "max_questions": "2", "max_turns": "4"}
+    caps = [
+        part
+        for name, n in few.items()
+        if name in known.settings.model_fields
+        for part in (f"--{name.replace('_', '-')}", n)
+    ]
+    kinds = list(
+        dict.fromkeys(arm for arm in known.arms if arm[0].startswith("multi_turn") and arm[1] in ("mcq", "frq"))
+    )[:2]
+    arms = [part for arm in kinds for part in ("--arms", ":".join(arm))]
+    asked = ["run", "--protocol", framework, "--doctor", model, "--cases", "library", "--limit", "1", "--trials", "1"]
+    assert main([*asked, *arms, *caps]) == 0
+    with Store().read() as cursor:
+        ((run_id,),) = cursor.execute("SELECT run_id FROM runs").fetchall()
+        (told,) = transcripts(cursor, run_id)
+    calls = calls_of(run_id)
+    assert calls
+    assert [call["error"] for call in calls if call["error"]] == []
+    limits = [call["request"].get("max_tokens") for call in calls]
+    assert None not in limits, "no reply is without a limit"
+    assert [call for call, most in zip(calls, limits, strict=True) if call["completion_tokens"] > most] == []
+    assert not any(call["tokens_estimated"] for call in calls), "tokens are the server's own"
+    sent = Counter(
+        json.dumps(call["request"], sort_keys=True) for call in calls if not call["request"].get("temperature")
+    )
+    assert max(sent.values(), default=1) == 1, "nothing is asked twice word for word at temperature 0"
+    # what was never answered, or cannot be read, is no wrong answer
+    assert {grade["verdict"] for grade in told.get("grades", [])} <= {
+        "correct",
+        "incorrect",
+        "no_diagnosis",
+        "multiple",
+        "ungradable",
+        "refused",
+    }
+
+
+async def test_what_was_stopped_leaves_the_server_free(model: str) -> None:
+    async with load_registry() as registry:
+        one = registry.open(model)
+        await ask(one, sampling=Sampling(temperature=0.0, max_tokens=2))  # it is loaded by now
+        began = time.monotonic()
+        await ask(one, sampling=Sampling(temperature=0.0, max_tokens=2))
+        alone = time.monotonic() - began
+        long = one.stream([{"role": "user", "content": "Count from one to a thousand."}], Sampling(max_tokens=2000))
+        async with aclosing(long) as items:
+            async for item in items:
+                if isinstance(item, Piece):
+                    break
+        began = time.monotonic()
+        await asyncio.wait_for(ask(one, sampling=Sampling(temperature=0.0, max_tokens=2)), 60)
+        assert time.monotonic() - began < alone + 2, "two thousand tokens would have taken a minute"
+
+
+async def test_what_is_longer_than_its_context_is_no_answer(model: str) -> None:
+    async with load_registry() as registry:
+        one = registry.open(model)
+        words = "The patient says that it hurts. " * 1300
+        with pytest.raises(ProviderError, match=r"was asked more than it can read: [\d,]+ tokens of 8,192"):
+            async for _ in one.stream([{"role": "user", "content": words}], Sampling(temperature=0.0, max_tokens=4)):
+                pass
+
+
+async def test_a_seed_gives_one_text_and_another_seed_another(model: str) -> None:
+    async with load_registry() as registry:
+        one, other = registry.open(model), registry.open(model)
+        seeded = [Sampling(temperature=1.0, max_tokens=24, seed=seed) for seed in (1, 2)]
+        asked = [ask(who, sampling=how) for how in seeded for who in (one, other)]
+        first, again, second, once_more = [done.text for done in await asyncio.gather(*asked)]
+        assert (first, second) == (again, once_more)
+        assert first != second
