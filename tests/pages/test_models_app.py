@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,9 +10,11 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.errors import AnamnesisError
+from core.models import register
 from core.models.keys import forget
 from tests.support.fake_provider import running
-from tests.support.pages import button, trouble, words
+from tests.support.pages import button, run_until, trouble, words
 
 Open = Callable[..., AppTest]
 KEY = "sk-typed-by-a-visitor-1234567890"
@@ -82,3 +85,31 @@ def test_a_missing_key_is_typed_where_the_model_is_chosen(open_page: Open, own_m
     assert not button(app, "Start the consultation").disabled
     assert KEY not in words(app)
     assert not [box for box in app.text_input if box.value == KEY]
+
+
+def test_a_model_that_everybody_can_have_is_fetched_by_a_button(
+    open_page: Open, own_models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_come = threading.Event()
+
+    def fetched(name: str, told: Callable[[str, int, int], None], stop: Callable[[], bool]) -> str:
+        told("fetching", 40, 93)
+        assert may_come.wait(30)
+        if stop():
+            raise AnamnesisError("Stopped. What was fetched is kept.")
+        return register.add(register.Entry(name, "hf", model_id=str(own_models.parent)))
+
+    monkeypatch.setattr("pages.kit.get_model.get", fetched)
+    app = open_page("home")
+    assert "Apache-2.0 · 93 MB to fetch, 270 MB on disk" in words(app).replace("\\", "")
+    button(app, "Get it").click().run()
+    run_until(app, lambda app: any("40 of 93 MB" in bar.text for bar in app.get("progress")))
+    button(app, "Stop").click().run()
+    may_come.set()
+    run_until(app, lambda app: "What was fetched is kept" in words(app))
+    button(app, "Get it").click().run()
+    run_until(app, lambda app: "SmolLM2-135M-Instruct is here" in words(app).replace("\\", ""))
+    assert trouble(app) == []
+    live = open_page("live", doctor="hf/smollm2-135m")
+    assert live.selectbox(key="live_doctor").value == "hf/smollm2-135m"
+    assert "Get it" not in [one.label for one in live.button]
