@@ -166,7 +166,7 @@ def get_model(
     ],
     name: Annotated[str, typer.Option(help="What it is to be called here.")] = "",
 ) -> int:
-    """Bring a model onto this machine, with no key and no account; stopped, it goes on where it was."""
+    """Bring a model onto this machine, with no key and no account."""
     if offer := OFFERS.get(source):
         for label, words in details(offer).items():
             print(f"{label + ':':<16} {words}")

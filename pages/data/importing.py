@@ -74,7 +74,7 @@ def ask_file(
             return None
         data = given.getvalue()
         return CaseFile(Path(given.name).name, hashlib.sha256(data).hexdigest(), data=data)
-    hint = "/home/me/craft-md" if folders else "/home/me/medqa/test.jsonl"
+    hint = "/home/me/release" if folders else "/home/me/medqa/test.jsonl"
     text = st.text_input("Path", key=f"{key}_path", placeholder=hint).strip().strip('"')
     if not text:
         return None

@@ -36,6 +36,7 @@ def test_the_library_is_there_from_the_beginning(open_page: Open) -> None:
     assert list(table["Suitable"]) == [1.0]
     assert [box.label for box in app.expander] == [
         "Import cases",
+        "Import the CRAFT-MD authors' release",
         "What the AutoMedic paper reports of published data sets",
     ]
 

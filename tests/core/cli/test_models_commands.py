@@ -104,7 +104,7 @@ def test_misuse_is_one_sentence(file: Path, capsys: pytest.CaptureFixture[str], 
 
 
 def test_help_is_a_screen_each(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in ([], ["add"], ["test"], ["list"], ["find"], ["remove"]):
+    for words in ([], ["add"], ["test"], ["list"], ["find"], ["get"], ["remove"]):
         main(["models", *words, "--help"])
         said = capsys.readouterr().out
         assert 0 < len(said.splitlines()) <= 40
