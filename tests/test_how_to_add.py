@@ -305,6 +305,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.soak
 def test_a_toy_framework_is_watched_with_a_person_forked_and_taken_apart(
     extended: dict[str, str], tmp_path: Path
 ) -> None:

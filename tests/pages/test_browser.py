@@ -243,6 +243,7 @@ def test_a_finished_consultation_plays_again_the_same(visit: Callable[..., Page]
     no_trouble(page)
 
 
+@pytest.mark.soak
 def test_a_campaign_is_started_followed_stopped_and_resumed(visit: Callable[..., Page], finished: str) -> None:
     page = visit("runs")
     trials = page.get_by_label("Trials of each case")

@@ -25,6 +25,8 @@ Open = Callable[..., AppTest]
 Address = dict[str, Any]
 """What stands in an address behind the page: name → word, or words."""
 TRIAL = "run-a/1/0"
+OFTEN = ("accuracy", "transcripts", "runs")
+"""Pages whose addresses people send each other most; the others take their time with the soaks."""
 BEGUN: dict[str, tuple[Address, ...]] = {
     "transcripts": ({"trial": TRIAL},),
     "live": ({"trial": TRIAL},),
@@ -130,7 +132,14 @@ def change(control: Widget) -> bool:
     return True
 
 
-@pytest.mark.parametrize("page", [name for members in PAGES.values() for name in members])
+@pytest.mark.parametrize(
+    "page",
+    [
+        name if name in OFTEN else pytest.param(name, marks=pytest.mark.soak)
+        for members in PAGES.values()
+        for name in members
+    ],
+)
 def test_who_opens_the_address_of_a_page_sees_its_controls_as_they_were_set(
     page: str, database: Path, open_page: Open
 ) -> None:

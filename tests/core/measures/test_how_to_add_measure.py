@@ -138,6 +138,7 @@ def test_it_is_measured_in_processes_and_once(store: Store, monkeypatch: pytest.
     assert count_missing(store, toy) == 4
 
 
+@pytest.mark.soak
 def test_a_framework_brings_measures_of_its_own(store: Store, tmp_path: Path) -> None:
     """One as a module, one in a package; other modules of a framework are not looked into."""
     folder, framework = tmp_path / "extensions" / "frameworks", "from core.frameworks.craftmd import FRAMEWORK\n"
