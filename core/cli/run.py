@@ -160,7 +160,7 @@ def _parameters(known: Framework) -> list[inspect.Parameter]:
     return [
         *(seat(one) for one in known.seats),
         option("protocol", str, known.name, f"The framework: {', '.join(frameworks())}."),
-        option("cases", str, "library", "DATASET, DATASET:SPECIALTY, or DATASET:id,id,…"),
+        option("cases", str, "library", "DATASET, DATASET:SPECIALTY, DATASET:id,id,… or DATASET:test@FOLDER"),
         option("limit", int | None, None, "Only the first N of these cases."),
         option("arms", str | None, None, "all, paper, or format:question_type,…; the usual ones where left out."),
         option("trials", int, 5, "Repetitions of each case."),

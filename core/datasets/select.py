@@ -1,13 +1,23 @@
-"""Chooses cases by DATASET, DATASET:SPECIALTY or DATASET:id,id,…, optionally only the first N."""
+"""Chooses cases by DATASET, DATASET:SPECIALTY, DATASET:id,id,… or DATASET:test@FOLDER, optionally only the first N.
+
+``test@FOLDER`` (or ``train@``) are the cases of one side of a training set: so a model is tested on what it has not
+learnt from.
+"""
 
 from __future__ import annotations
 
 import difflib
+import re
+from pathlib import Path
+
+import orjson
 
 from core.case import SPECIALTIES, Case
 from core.datasets import imported
 from core.datasets.library import library
 from core.errors import UsageError
+
+_SIDE = re.compile(r"(?P<side>train|test)@(?P<folder>.+)")
 
 
 def datasets() -> list[str]:
@@ -37,7 +47,12 @@ def select(selection: str, limit: int | None = None) -> list[Case]:
     """Return the cases that a selection names, in the order of the data set."""
     dataset, _, part = selection.partition(":")
     cases = cases_of(dataset)
-    if part:
+    if found := _SIDE.fullmatch(part.strip()):
+        held_out = _side(found["side"], Path(found["folder"]).expanduser())
+        cases = [case for case in cases if case.case_key in held_out]
+        if not cases:
+            raise UsageError(f"The training set {found['folder']} has no case of {dataset} for {found['side']}.")
+    elif part:
         held = dict.fromkeys([*SPECIALTIES, *(case.specialty for case in cases)])
         specialty = next((s for s in held if s.lower() == part.strip().lower()), None)
         if specialty is not None:
@@ -60,3 +75,14 @@ def select(selection: str, limit: int | None = None) -> list[Case]:
             raise UsageError("--limit must be at least 1.")
         cases = cases[:limit]
     return cases
+
+
+def _side(side: str, folder: Path) -> set[str]:
+    """Return the keys of the cases on one side of a training set."""
+    try:
+        lines = (folder / f"{side}.jsonl").read_bytes().splitlines()
+        return {orjson.loads(line)["case_key"] for line in lines}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"{folder} is no training set: name a folder that `python -m core export training` has written."
+        ) from error

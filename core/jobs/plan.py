@@ -29,7 +29,7 @@ from core.images import contents, kept
 from core.journal import RunHeader, journal_path, read_header, seed_of, trial_id
 from core.models.keys import find_key, seat_variable
 from core.models.pictures import TOKENS_A_PICTURE, refusal
-from core.models.registry import Registry
+from core.models.registry import Registry, load_registry
 from core.prompts import pack_place
 from core.store.database import Store
 from core.store.queries.cases import newest_profiles
@@ -158,7 +158,12 @@ def remarks_of(run: Campaign | Run) -> tuple[str, ...]:
         known = framework(run.protocol)
         names = names_of(known, {role: getattr(run, role) for role in STORED_SEATS}, run.settings)
     tested = names[known.tested.role]
-    return remarks(tested, {role: names[role] for role in known.at_work(tested, run.arms)})
+    found = remarks(tested, {role: names[role] for role in known.at_work(tested, run.arms)})
+    if not isinstance(run, Campaign) or run.trials == 1 or not is_model(tested):
+        return found
+    if run.settings.temperature is None and load_registry(programs=True).is_greedy(tested):
+        found += (f"{tested} decodes greedily without --temperature, so that trials of a case may be one and the same",)
+    return found
 
 
 def prepared_cases(cases: Sequence[Case], known: Framework, store: Store | None = None) -> Prepared:

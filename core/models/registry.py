@@ -6,6 +6,7 @@ to import, is loaded with the first model that is opened.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -144,6 +145,17 @@ class Registry:
         provider, _, model_id = full.partition("/")
         known = provider in self._settings.providers and bool(model_id)
         return self._known(full).group if known else provider
+
+    def is_greedy(self, name: str) -> bool:
+        """Say whether a model in a folder here takes the likeliest token wherever no temperature is asked for."""
+        spec = self.spec(name)
+        if not spec.served_locally or spec.sampling.temperature is not None:
+            return False
+        try:
+            generation = json.loads((Path(spec.model_id) / "generation_config.json").read_bytes())
+        except (OSError, ValueError):
+            return False
+        return not generation.get("do_sample")
 
     def missing_key(self, name: str, *, base_url: str | None = None) -> str | None:
         """Name the environment variable that has to be set before the model can be opened, if one is missing."""

@@ -66,7 +66,10 @@ class SpecialtyEntry(BaseModel):
 
 
 class Manifest(BaseModel):
-    """What a training set holds, how it was made, and from whose cases; ``left_out`` cases ask for no diagnosis."""
+    """What a training set holds, how it was made, and from whose cases; ``left_out`` cases ask for no diagnosis.
+
+    ``cases`` are the keys of those on each side; sets of before 0.3 lack them.
+    """
 
     version: int = 1
     made_with: str
@@ -77,6 +80,7 @@ class Manifest(BaseModel):
     items_made_by: dict[str, int]
     near_duplicates: list[list[str]]
     left_out: list[str]
+    cases: dict[Side, list[str]] = {}
 
 
 @dataclass(frozen=True)
@@ -106,6 +110,7 @@ def build(cases: Sequence[Case], settings: Settings, items_of: ItemsOf | None = 
         items_made_by=_makers([*lines["train"], *lines["test"]]),
         near_duplicates=[list(cluster) for cluster in split.clusters],
         left_out=[case.case_key for case in cases if case.asks_for != "diagnosis"],
+        cases={side: [case.case_key for case in sides[side]] for side in SIDES},
     )
     return TrainingSet(lines, manifest)
 

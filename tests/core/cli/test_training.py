@@ -11,6 +11,7 @@ import pytest
 from core.cli.app import main
 from core.datasets import imported
 from core.datasets.library import library
+from core.datasets.select import select
 from core.measures.history.measures import save_items
 from core.store.database import Store
 from core.text.case_items import Item, ItemSet
@@ -26,6 +27,15 @@ def test_the_library_becomes_a_training_set(tmp_path: Path, capsys: pytest.Captu
     assert f"Wrote 12 dialogues of 12 cases to {out / 'test.jsonl'}." in said
     assert "Licence of the 60 cases of library (written for Anamnesis): MIT." in said
     assert all(f"{s:<30}     4 train     1 test" in said for s in {case.specialty for case in library()})
+    sides = {side: select(f"library:{side}@{out}") for side in ("train", "test")}
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert {side: {case.case_key for case in cases} for side, cases in sides.items()} == {
+        side: set(keys) for side, keys in manifest["cases"].items()
+    }
+    assert (len(sides["train"]), len(sides["test"])) == (48, 12)
+    assert not {*sides["train"]} & {*sides["test"]}
+    assert main(["run", "--cases", f"library:test@{tmp_path}", "--dry-run"]) == 2
+    assert "is no training set: name a folder" in capsys.readouterr().err
     assert main(["export", "training", "--out", str(out)]) == 2
     assert "--force" in capsys.readouterr().err
     assert main(["export", "training", "--out", str(out), "--force", "--cases", "library:Neurology"]) == 0

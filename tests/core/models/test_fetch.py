@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from core.cli.app import main
 from core.errors import AnamnesisError, UsageError
 from core.models import fetch
 from core.models.fetch import OFFERS, get
@@ -134,3 +135,27 @@ def test_a_file_that_is_no_model_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(AnamnesisError, match=r"^broken\.gguf cannot be read as a language model \("):
         get(str(file))
     assert not (tmp_path / "models" / "broken").exists()
+
+
+def test_trials_that_would_be_one_and_the_same_are_spoken_of_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = a_model(tmp_path / "greedy")
+    (folder / "generation_config.json").write_text("{}")
+    asked = [
+        "run",
+        "--doctor",
+        get(str(folder)),
+        "--patient",
+        "reference",
+        "--cases",
+        "library",
+        "--limit",
+        "1",
+        "--dry-run",
+    ]
+    for more, said in (([], True), (["--temperature", "0.7"], False), (["--trials", "1"], False)):
+        assert main([*asked, *more]) == 0
+        assert ("decodes greedily without --temperature" in "".join(capsys.readouterr())) is said
+    (folder / "generation_config.json").write_text('{"do_sample": true}')
+    assert not load_registry().is_greedy("hf/greedy")
