@@ -18,12 +18,12 @@ from core.models.base import (
     CONVERSATION,
     ChatModel,
     Completion,
+    Delayed,
     Message,
     OnlyThought,
     Restart,
     Sampling,
     Thought,
-    Waiting,
 )
 from core.models.pictures import recorded
 from core.prompts import Prompt, PromptPack
@@ -80,7 +80,7 @@ async def call(
             async for item in voice.model.stream(sent, sampling):
                 if isinstance(item, Completion):
                     done = item
-                elif isinstance(item, Waiting):
+                elif isinstance(item, Delayed):
                     if asked is not None:
                         asked.waits = item.words
                 elif isinstance(item, Restart):

@@ -107,7 +107,7 @@ class Restart:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class Delayed:
     """The call is not sent yet, for a reason in a few words; none once it is."""
 
     words: str
@@ -137,7 +137,7 @@ class Completion:
     reasoning: str | None = None
 
 
-StreamItem = Piece | Thought | Restart | Waiting | Completion
+StreamItem = Piece | Thought | Restart | Delayed | Completion
 
 
 class OnlyThought(ProviderError):

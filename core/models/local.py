@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from core.errors import ProviderError
 from core.models import local_server
-from core.models.base import Completion, Message, Sampling, StreamItem, Waiting
+from core.models.base import Completion, Delayed, Message, Sampling, StreamItem
 from core.models.clients import ClientPool
 from core.models.failures import RetryPolicy
 from core.models.local_server import LocalServer
@@ -58,13 +58,13 @@ class LocalModel:
         """Yield pieces and at last one ``Completion``; raise ``ProviderError`` when no reply can be had."""
         check_takes(self.spec, messages)  # before a server is started for nothing
         if self._client is None:
-            yield Waiting("the model is being loaded")
+            yield Delayed("the model is being loaded")
         client, server = await self._ready()
         if (gone := server.obituary()) is not None:
             raise gone
-        yield Waiting("the model answers another call first" if server.is_busy else "")
+        yield Delayed("the model answers another call first" if server.is_busy else "")
         async with server.turn():
-            yield Waiting("")
+            yield Delayed("")
             mark = server.mark()
             try:
                 async with aclosing(cast(Any, client.stream(messages, sampling))) as items:

@@ -16,7 +16,7 @@ import pytest
 
 from core.errors import ProviderError
 from core.models import local_server
-from core.models.base import Completion, Piece, Sampling, Waiting
+from core.models.base import Completion, Delayed, Piece, Sampling
 from core.models.local import LocalModel
 from core.models.local_server import advice, last_words
 from core.models.registry import load_registry
@@ -132,7 +132,7 @@ class TestRealServer:
             items = await hear(model, sampling=Sampling(temperature=0.0, max_tokens=8))
             completion = items[-1]
             assert isinstance(completion, Completion)
-            assert [one.words for one in items if isinstance(one, Waiting)] == ["the model is being loaded", "", ""]
+            assert [one.words for one in items if isinstance(one, Delayed)] == ["the model is being loaded", "", ""]
             assert len([item for item in items if isinstance(item, Piece)]) > 1
             assert completion.finish_reason == "length"
             assert completion.usage.completion_tokens == 8
