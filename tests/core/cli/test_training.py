@@ -34,7 +34,7 @@ def test_the_library_becomes_a_training_set(tmp_path: Path, capsys: pytest.Captu
     }
     assert (len(sides["train"]), len(sides["test"])) == (48, 12)
     assert not {*sides["train"]} & {*sides["test"]}
-    assert main(["run", "--cases", f"library:test@{tmp_path}", "--dry-run"]) == 2
+    assert main(["run", "--doctor", "reference/bayes", "--cases", f"library:test@{tmp_path}", "--dry-run"]) == 2
     assert "is no training set: name a folder" in capsys.readouterr().err
     assert main(["export", "training", "--out", str(out)]) == 2
     assert "--force" in capsys.readouterr().err
