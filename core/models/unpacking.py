@@ -1,5 +1,6 @@
-"""``python -m core.models.unpacking gguf FILE FOLDER`` or ``… hub NAME FOLDER``: a folder that transformers serves.
+"""``python -m core.models.unpacking gguf FILE``, ``… hub NAME`` or ``… adapters FOLDER BASE``, and where it is to lie.
 
+What comes of it is a folder that transformers serves.
 A process of its own: torch stays out of whoever wants the model. What goes wrong is the last line that it prints.
 """
 
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from importlib import import_module
 from pathlib import Path
 
@@ -38,11 +40,26 @@ def from_hub(name: str, folder: Path) -> None:
     import_module("huggingface_hub").snapshot_download(name, local_dir=folder, allow_patterns=wanted)
 
 
+def from_adapters(adapters: Path, base: Path, folder: Path) -> None:
+    """Write a model with adapters merged into its weights, in bfloat16."""
+    torch, transformers, peft = (import_module(name) for name in ("torch", "transformers", "peft"))
+    transformers.utils.logging.disable_progress_bar()
+    model = transformers.AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
+    with warnings.catch_warnings():
+        # peft asks transformers by a name that is to go: nothing that a user of either could change
+        warnings.simplefilter("ignore", FutureWarning)
+        merged = peft.PeftModel.from_pretrained(model, adapters).merge_and_unload()
+    merged.to(torch.bfloat16).save_pretrained(folder)
+    transformers.AutoTokenizer.from_pretrained(base).save_pretrained(folder)
+
+
 if __name__ == "__main__":
-    kind, source, target = sys.argv[1:]
+    kind, source, *more, target = sys.argv[1:]
     try:
         if kind == "gguf":
             from_gguf(Path(source), Path(target))
+        elif kind == "adapters":
+            from_adapters(Path(source), Path(*more), Path(target))
         else:
             from_hub(source, Path(target))
     except Exception as error:

@@ -18,7 +18,7 @@ from core.errors import ProviderError
 from core.models import local_server
 from core.models.base import Completion, Delayed, Piece, Sampling
 from core.models.local import LocalModel
-from core.models.local_server import advice, last_words
+from core.models.local_server import advice, last_words, precision
 from core.models.registry import load_registry
 from core.models.settings import SHIPPED
 from core.models.spec import LocalServing, ModelSpec
@@ -52,6 +52,32 @@ def test_the_telling_line_is_found(lines: list[str], words: str, hint: str) -> N
     found = last_words(lines)
     assert words in found
     assert hint in advice(found)
+
+
+@pytest.mark.parametrize(
+    ("flags", "device", "asked"),
+    [
+        ("fpu sse2 avx2", "", ("--dtype", "float32")),
+        ("fpu avx512f avx512_bf16", "", ()),
+        ("fp asimd i8mm bf16", "", ()),
+        ("fpu sse2 avx2", "nvidia0", ()),
+    ],
+    ids=["no bfloat16", "x86 with it", "arm with it", "a graphics card"],
+)
+def test_a_processor_that_knows_no_bfloat16_is_given_float32(
+    tmp_path: Path, flags: str, device: str, asked: tuple[str, ...]
+) -> None:
+    cpu, devices, model = tmp_path / "cpuinfo", tmp_path / "dev", tmp_path / "model"
+    cpu.write_text(f"model name : any\nflags : {flags}\n")
+    for folder in (devices, model):
+        folder.mkdir()
+    (devices / (device or "null")).touch()
+    (model / "model.safetensors").write_bytes(b"weights")
+    assert tuple(precision(str(model), cpu=cpu, devices=devices)) == asked
+    assert precision("organisation/model", cpu=cpu, devices=devices) == (), "of which only the name is known"
+    with (model / "model.safetensors").open("wb") as file:
+        file.truncate(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4)
+    assert precision(str(model), cpu=cpu, devices=devices) == (), "twice as large it would fill half the memory"
 
 
 def gone(pid: int, patience_s: float = 10) -> bool:
