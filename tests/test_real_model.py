@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -30,6 +31,8 @@ from core.models.register import Entry, add
 from core.models.registry import load_registry
 from core.store.database import Store
 from core.store.queries.transcripts import transcripts
+from tests.support.browsing import visiting
+from tests.support.dashboard import Dashboard, settle
 from tests.support.talking import ask
 
 pytestmark = pytest.mark.real
@@ -141,3 +144,24 @@ async def test_a_seed_gives_one_text_and_another_seed_another(model: str) -> Non
         first, again, second, once_more = [done.text for done in await asyncio.gather(*asked)]
         assert (first, second) == (again, once_more)
         assert first != second
+
+
+@pytest.mark.browser
+@pytest.mark.soak
+def test_from_the_first_page_a_model_without_a_key_talks_after_three_clicks(
+    model: str, browser: Any, dashboard: Dashboard
+) -> None:
+    models = dashboard.database.parent / "models"
+    models.mkdir(exist_ok=True)
+    (models / NAME).symlink_to(load_registry().spec(model).model_id)  # as if fetched: the rest is done by the pages
+    with visiting(browser, dashboard) as visitors:
+        page = visitors.open("")
+        page.locator(f".st-key-get_{NAME}-history button").click()  # 1
+        page.get_by_role("link", name="Watch it consult").click(timeout=240_000)  # 2
+        settle(page)
+        page.get_by_role("button", name=re.compile("Start the consultation")).click()  # 3
+        began = time.monotonic()
+        page.get_by_text("?").first.wait_for(timeout=120_000)
+        print(f"first question after {time.monotonic() - began:.1f} s")
+        page.get_by_text("Right answer").first.wait_for(timeout=300_000)
+        assert dashboard.trouble == []

@@ -43,6 +43,8 @@ def draw_versions() -> None:
     view = ask_view({name: Offer() for name in dict.fromkeys([usual, *sets])}, "rule")
     known = by_label(_held(view.case_set, view.rule))
     first = [next((label for label in known if label_of(known[label]) == one), "") for one in _FIRST]
+    if all(label in _FIRST for label in first):  # nothing of one's own under these names
+        first = next(iter(lineages(known)), first)
     left, right = st.columns([4, 2])
     labels = choose_several(
         "Versions, in order",
@@ -148,6 +150,17 @@ def by_label(names: Sequence[str]) -> dict[str, str]:
     held = {f"{label_of(name)}{name.removeprefix(doctor_of(name))}": name for name in names}
     published = [label for label in _FIRST if not any(label_of(name) == label for name in names)]
     return {**{label: label for label in published}, **held}
+
+
+def lineages(known: Mapping[str, str]) -> list[list[str]]:
+    """Return the labels of each model and of one whose name goes on from its own, both under the same condition."""
+    return [
+        [one, other]
+        for one, first in known.items()
+        for other, second in known.items()
+        if doctor_of(second).startswith(f"{doctor_of(first)}-")
+        and second.removeprefix(doctor_of(second)) == first.removeprefix(doctor_of(first))
+    ]
 
 
 def _held(case_set: str, rule: McqRule = "mcq_loose") -> list[str]:

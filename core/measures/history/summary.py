@@ -22,7 +22,7 @@ import pandas as pd
 from core.errors import UsageError
 from core.frameworks.base import publisher
 from core.measures.accuracy import By
-from core.measures.base import Asked, Row, metric
+from core.measures.base import Asked, Columns, Row, metric
 from core.measures.history.measures import CURVES, HISTORY, LENGTHS, SCALARS, SHARES
 from core.measures.missing import measure_missing
 from core.stats.bootstrap import Floats, column_intervals
@@ -346,7 +346,8 @@ def accuracy_counted(row: MeasureRow, table: pd.DataFrame) -> MeasureRow:
     return replace(row, n_without=0, n_excluded=int(own["uncounted"].sum()), n_missing=0)
 
 
-HistoryPart = Literal["measures", "curves", "order", "groups"]
+HistoryPart = Literal["measures", "change", "curves", "order", "groups"]
+_CHANGE = Columns("change", n="n_cases")
 
 
 @metric(
@@ -361,7 +362,9 @@ def report(
     asked: Asked,
     by: By = None,
     part: Annotated[
-        HistoryPart, "Measures, their curves over the dialogue, order of inquiry, groups by items."
+        HistoryPart,
+        "Measures, the change from the first to the second of two --models, their curves over the dialogue, order of "
+        "inquiry, groups by items.",
     ] = "measures",
 ) -> Iterator[Row]:
     """Report ROUGE-1 against the items of cases, turns, lengths, repetition, the patient's virtues, and accuracy."""
@@ -375,6 +378,13 @@ def report(
                 for row in (accuracy_counted(row, found) for row in measure_rows(found, MEASURES)):
                     counts = {name: getattr(row, name) for name in ("n_conversations", "n_without", "n_excluded")}
                     yield _figure_row({**label, "model": row.model, "measure": row.measure}, row.figure, counts)
+            elif part == "change":
+                before, after = _two_sides(asked, found)
+                for c in compare_models(found, after, before, MEASURES):
+                    more = {"before": c.second, "after": c.first, "p_holm": c.p_adjusted}
+                    low, high = c.difference.interval.low, c.difference.interval.high
+                    names = {**label, "model": after, "against": before, "measure": c.measure}
+                    yield Row(names, c.difference.mean, low, high, c.difference.n_first, more=more, columns=_CHANGE)
             elif part == "curves":
                 for p in curve_points(found):
                     yield _figure_row({**label, "model": p.model, "measure": p.measure, "per_cent": p.share}, p.figure)
@@ -386,6 +396,19 @@ def report(
                 for g in group_rows(found, MEASURES):
                     place = {"group": g.group.number + 1, "least_items": g.group.least, "most_items": g.group.most}
                     yield _figure_row({**label, "model": g.model, **place, "measure": g.measure}, g.figure)
+
+
+def _two_sides(asked: Asked, found: pd.DataFrame) -> tuple[str, str]:
+    """Return the conditions of the two models that were named, in their order; raises ``UsageError`` for others."""
+    named, held = list(asked.selection.models or ()), found["model"].unique()
+    sides = [[one for one in held if name in (one, doctor_of(one))] for name in named]
+    if len(sides) != 2 or any(len(side) != 1 for side in sides):
+        raise UsageError(
+            "A change is from one condition to another: name two with --models, and their runs with --run where a "
+            f"model has several. Here are {', '.join(sorted(held))}."
+        )
+    (before,), (after,) = sides
+    return before, after
 
 
 def _figure_row(label: dict[str, object], figure: Figure, more: Mapping[str, object] = MappingProxyType({})) -> Row:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import signal
 from collections import Counter
@@ -132,24 +133,25 @@ def test_a_run_that_breaks_off_anywhere_asks_again_for_what_was_in_the_air_only(
         ]
 
 
-def test_killed_at_any_moment_a_run_pays_for_nothing_twice(all_seats: FakeProvider, db: Path) -> None:
+@pytest.mark.parametrize("kills", [2, pytest.param(5, marks=pytest.mark.soak)])
+def test_killed_at_any_moment_a_run_pays_for_nothing_twice(all_seats: FakeProvider, db: Path, kills: int) -> None:
     whole = a_campaign(all_seats, cases=4)
     go(whole)
     unbroken, right = len(all_seats.requests), verdicts(whole)
     header = a_campaign(all_seats, cases=4, seed=21)
     all_seats.script = lambda body: Reply(everybody(body), delay_s=0.03)
     all_seats.requests.clear()
-    kills = 0
-    for asked in (7, 27):
+    killed = 0
+    for asked in sorted(random.Random(kills).sample(range(3, unbroken - 6), kills)):
         child = spawn(db, "resume", header.run_id, "--concurrency", "2")
         wait_until(lambda asked=asked, child=child: len(all_seats.requests) >= asked or child.poll() is not None)  # type: ignore[misc]
         if child.poll() is None:
             child.send_signal(signal.SIGKILL)
-            kills += 1
+            killed += 1
         child.communicate()
     all_seats.script = everybody
     outcome = go(header, concurrency=2)
-    assert kills == 2
+    assert killed == kills
     assert outcome.stopped is None
     assert len(all_seats.requests) <= unbroken + 2 * kills, "two calls at most were in the air at each kill"
     assert verdicts(header) == right
