@@ -15,6 +15,7 @@ from core.measures.registry import measures
 from core.store.database import Store
 from core.store.queries.conversations import conversations
 from core.store.runs import RunProgress
+from core.store.sample import SAMPLE, take_away, take_in
 from core.store.selection import Selection
 from core.work import Progress, Stop, Work, begin, work_at
 from pages.kit.cached import ask
@@ -72,6 +73,7 @@ def draw_home() -> None:
         "a simulated patient, a grader judges its diagnosis, and every figure leads to the words that were said."
     )
     draw_ways_in()
+    draw_sample()
     draw_offers()
     draw_field()
 
@@ -83,6 +85,30 @@ def draw_ways_in() -> None:
             st.markdown(f"##### :material/{icon}: {title}")
             st.caption(about)
             link(page, title, "arrow_forward")
+
+
+def draw_sample() -> None:
+    """Draw what the sample study is, with the button that takes it in, or out where it is here."""
+    held = [run for run in campaigns() if run.study == SAMPLE]
+    with st.container(border=True):
+        left, right = st.columns([4, 1], vertical_alignment="center")
+        if held:
+            left.markdown(
+                f"**The sample study is here:** {len(held)} runs whose figures are marked as the sample’s and stand "
+                "apart from your own. What was made of them goes with them."
+            )
+            if right.button("Remove it", icon=":material/delete_sweep:", width="stretch"):
+                take_away(Store())
+                st.rerun()
+            return
+        left.markdown(
+            "**Look at a study first.** Reference doctors and a small real model, before and after training, on the "
+            "cases that come with the program: figures, conversations and judges to look through at once."
+        )
+        if right.button("Open the sample study", icon=":material/science:", width="stretch"):
+            with st.spinner("Unpacking…"):
+                take_in(Store())
+            st.rerun()
 
 
 def draw_field() -> None:
@@ -133,6 +159,8 @@ def draw_study(known: list[RunProgress]) -> None:
             link("runs", f"All {len(known):,} runs", "list")
         draw_watched()
     draw_waiting()
+    if any(run.study == SAMPLE for run in known):
+        draw_sample()
     st.subheader("What to do next", anchor=False)
     draw_ways_in()
 

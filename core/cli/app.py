@@ -35,6 +35,7 @@ COMMANDS = {
     "models": "models:app",
     "import": "cases:app",
     "data": "data:app",
+    "sample": "data:sample",
     "experts": "experts:app",
     "export": "export:app",
 }

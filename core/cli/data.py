@@ -10,12 +10,14 @@ from typing import Annotated
 import typer
 
 from core.case import Case
+from core.cli.options import folded_store
 from core.datasets import imported
 from core.datasets.readers import FORMATS
 from core.datasets.reading import Remark, Unit
 from core.datasets.select import cases_of, datasets
 from core.errors import UsageError
 from core.images import kept
+from core.store.sample import take_away, take_in
 
 SHOWN = 10
 """Rows of one kind that are shown; the others are counted."""
@@ -114,3 +116,18 @@ def tell_rows(rows: Sequence[Remark], unit: Unit, words: str, total: int | None 
 
 def _when(seconds: float) -> str:
     return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
+
+
+def sample(
+    remove: Annotated[bool, typer.Option("--remove", help="Take it out again, with what was made of it.")] = False,
+) -> int:
+    """Take in the sample study that comes with the program: reference doctors and a small real model, graded.
+
+    Its figures are named as the sample's and stand apart from your own.
+    """
+    store = folded_store()
+    if remove:
+        print(f"The sample study is gone: {take_away(store):,} runs.")
+        return 0
+    print(f"The sample study is here: {take_in(store):,} runs. Look at it: python -m core serve")
+    return 0

@@ -119,6 +119,7 @@ class OpenAICompatibleModel:
         self._sleep = sleep
         self._jitter = jitter
         self._ask_for_usage = True
+        self._told_of_usage = False
         self._takes_effort = True
         self.opens_thinking = spec.opens_thinking
         self._thinks = spec.opens_thinking or spec.thinking_tokens is not None
@@ -303,6 +304,10 @@ class OpenAICompatibleModel:
 
     def _completion(self, body: Mapping[str, Any], reply: Reply, attempts: int) -> Completion:
         usage = reply.usage_or_estimate(body)
+        if reply.usage is not None and usage.estimated and not self._told_of_usage:
+            self._told_of_usage = True
+            told = f"{reply.usage.prompt_tokens:,} and {reply.usage.completion_tokens:,}"
+            log.warning("%s counts tokens that cannot be (%s): they are estimated from the words.", self.name, told)
         return Completion(
             text=reply.text,
             finish_reason=reply.finish_reason or "stop",

@@ -15,6 +15,11 @@ from core.models.thinking import Thinking
 _TOKENS_PER_WORD = 4 / 3
 _ASSUMED_REPLY_TOKENS = 256
 _LONGEST_ASSUMED = 1_024
+_AROUND = 1_000
+"""Tokens that a template, a provider's own instructions or a form may add to a message."""
+_MOST_A_PICTURE = 50_000
+_MOST_UNSAID = 200_000
+"""Tokens that a model may think unseen where its replies have no limit."""
 
 
 class UnreadableChunk(ValueError):
@@ -154,7 +159,7 @@ class Reply:
 
     def _take_usage(self, usage: object) -> None:
         prompt, completion = _field(usage, "prompt_tokens"), _field(usage, "completion_tokens")
-        if not isinstance(prompt, int) or not isinstance(completion, int):
+        if type(prompt) is not int or type(completion) is not int:
             return
         thought = _count(_field(_field(usage, "completion_tokens_details"), "reasoning_tokens"))
         if thought and _field(usage, "total_tokens") == prompt + completion + thought:
@@ -170,9 +175,20 @@ class Reply:
         )
 
     def usage_or_estimate(self, body: Mapping[str, Any]) -> Usage:
-        """Return the provider's figures, or a guess from the words where it sent none."""
-        words = f"{self.reasoning} {self.text}"
-        return self.usage or Usage(prompt_tokens(body), estimated_tokens(words), estimated=True)
+        """Return the provider's figures, or a guess from the words where it sent none or such as cannot be.
+
+        No token is shorter than a byte; thoughts that are not shown count as far as the reply's limit goes.
+        """
+        words, held = f"{self.reasoning} {self.text}", self.usage
+        if held is not None:
+            sent = sum(len(kept["content"].encode()) for kept in body["messages"])
+            pictures = sum(len(kept.get("images", ())) for kept in body["messages"])
+            most_sent = sent + _AROUND * (len(body["messages"]) + 1) + _MOST_A_PICTURE * pictures
+            limit = body.get("max_tokens") or body.get("max_completion_tokens") or _MOST_UNSAID
+            most_said = max(int(limit), len(words.encode())) + _AROUND
+            if 0 <= held.prompt_tokens <= most_sent and 0 <= held.completion_tokens <= most_said:
+                return held
+        return Usage(prompt_tokens(body), estimated_tokens(words), estimated=True)
 
 
 def _count(value: object) -> int | None:

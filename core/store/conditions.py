@@ -25,6 +25,7 @@ from core.prompts import grader_hash, load_pack
 from core.store.runs import Run
 
 Part = Literal[
+    "study",
     "data_set",
     "framework",
     "case_set",
@@ -42,7 +43,7 @@ Part = Literal[
     "reader",
     "version",
 ]
-"""What makes a condition, in the order in which a name says what differs."""
+"""What makes a condition, in the order in which a name says what differs; a study that is not one's own always is."""
 SEPARATOR = " · "
 """Stands between the doctor and what tells its conditions apart."""
 PARTS: tuple[Part, ...] = get_args(Part)
@@ -227,7 +228,8 @@ def told_apart(seats: Sequence[JudgedRun]) -> dict[str, list[JudgedRun]]:
         whole = [members[0] for members in shapes.values() if members[0].partly is None]
         for members in shapes.values():
             first = members[0]
-            words = _words_apart(first, whole)
+            study = first.run.study
+            words = [study, *_words_apart(first, [other for other in whole if other.run.study == study])]
             if first.partly:
                 covered, answers = (sum(getattr(seat, name) for seat in members) for name in ("covered", "answers"))
                 words.append(f"{_partly(*first.partly)} ({covered:,} of {answers:,} answers)")
@@ -247,7 +249,7 @@ def _words_apart(seat: JudgedRun, others: Sequence[JudgedRun]) -> list[str]:
     words: list[str] = []
     alike = list(others)
     for part in PARTS:
-        if part not in seat.parts or (seat.partly and part in ("grader", "reader")):
+        if part not in seat.parts or part == "study" or (seat.partly and part in ("grader", "reader")):
             continue
         key, said = seat.parts[part]
         values = dict(other.parts[part] for other in alike)
@@ -264,10 +266,12 @@ def pooled(seats: Sequence[JudgedRun]) -> dict[str, list[JudgedRun]]:
     sets = {seat.run.data_set for seat in seats}
     named: dict[str, list[JudgedRun]] = {}
     whole = [seat for seat in seats if seat.partly is None]
-    for doctor, data_set in dict.fromkeys((seat.run.doctor, seat.run.data_set) for seat in whole):
-        members = [seat for seat in whole if (seat.run.doctor, seat.run.data_set) == (doctor, data_set)]
+    of: dict[tuple[str, str, str], list[JudgedRun]] = defaultdict(list)
+    for seat in whole:
+        of[seat.run.doctor, seat.run.study, seat.run.data_set].append(seat)
+    for (doctor, study, data_set), members in of.items():
         count = len({tuple(key for key, _ in seat.parts.values()) for seat in members})
-        words = [doctor, data_set if len(sets) > 1 else "", f"{count} conditions pooled" if count > 1 else ""]
+        words = [doctor, study, data_set if len(sets) > 1 else "", f"{count} conditions pooled" if count > 1 else ""]
         named[SEPARATOR.join(filter(None, words))] = members
     return named
 
@@ -357,6 +361,7 @@ def _case_set(run: Run) -> tuple[str, str]:
 
 
 _READ: dict[Part, Callable[[Run], tuple[str, str]]] = {
+    "study": lambda run: (run.study, run.study),
     "data_set": lambda run: (run.data_set, run.data_set),
     "framework": lambda run: (run.protocol, title_of(run.protocol)),
     "case_set": _case_set,

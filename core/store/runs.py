@@ -58,6 +58,11 @@ class Run:
         return self.case_set.partition(":")[0].partition(" (")[0]
 
     @property
+    def study(self) -> str:
+        """The study that it came with (``core.store.sample``), the empty text for one's own."""
+        return str(self.settings.get("study") or "")
+
+    @property
     def planned(self) -> int | None:
         """Trials of the whole run, ``None`` where the number of its cases is not known."""
         return self.cases * self.trials if self.cases else None

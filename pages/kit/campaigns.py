@@ -13,6 +13,7 @@ from core.frameworks.casting import is_model
 from core.jobs.engine import is_running
 from core.jobs.plan import HUMAN
 from core.measures.accuracy import AccuracyRow, accuracy
+from core.store.conditions import SEPARATOR
 from core.store.database import Store
 from core.store.fold import fold_if_free
 from core.store.queries.conversations import Offer, offer
@@ -78,7 +79,8 @@ def in_transcripts(run_ids: Iterable[str]) -> dict[str, Any]:
 
 def run_title(run: RunProgress) -> str:
     """Return a run's name, or who was tested on what where it has none."""
-    return label_of_run(run.run_id).name or f"{model_name(run.doctor)} on {cases_of(run)}"
+    name = label_of_run(run.run_id).name or f"{model_name(run.doctor)} on {cases_of(run)}"
+    return f"{name}{SEPARATOR}{run.study}" if run.study else name
 
 
 def draw_label(run_id: str, usual: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -97,6 +98,20 @@ async def test_a_strict_template_keeps_the_system_message_where_it_can(
     await ask(model, [Message(role=role, content=role) for role in roles])  # type: ignore[typeddict-item]
     assert [message["role"] for message in fake_provider.bodies[0]["messages"]] == sent
     await model.aclose()
+
+
+@pytest.mark.parametrize("usage", [(10**15, 7), (11, 10**15), (-5, 7), (11, -1), (2.5, 7), (True, 7)], ids=str)
+async def test_counts_that_cannot_be_are_estimated_and_cost_no_fortune(
+    fake_provider: FakeProvider, usage: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    fake_provider.script = lambda body: Reply("one two three four five six", usage=usage)
+    model = make_model(make_spec(fake_provider.base_url, prices=Prices(2.0, 10.0)))
+    first, second = await ask(model), await ask(model)
+    await model.aclose()
+    assert first.cost_usd == pytest.approx((7 * 2 + 8 * 10) / 1e6)
+    assert first.usage == second.usage == Usage(prompt_tokens=3 + 4, completion_tokens=8, estimated=True)
+    said = [one for one in caplog.messages if "counts tokens that cannot be" in one]
+    assert len(said) == (usage in [(10**15, 7), (11, 10**15), (-5, 7), (11, -1)]), "once, where there was a count"
 
 
 async def test_missing_usage_is_estimated_and_says_so(fake_provider: FakeProvider) -> None:

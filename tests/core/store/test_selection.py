@@ -47,6 +47,16 @@ def test_runs_that_differ_in_seed_and_number_of_trials_are_one_condition() -> No
     assert names(a_run("2", seed=1, trials=3), a_run("1")) == {"openai/a": ("1", "2")}
 
 
+def test_a_study_that_came_with_the_program_stands_apart_and_changes_no_name_of_ones_own() -> None:
+    mine, theirs = a_run("1"), a_run("2", settings={"study": "sample"}, code_version="2")
+    assert names(mine, theirs) == {"openai/a": ("1",), "openai/a · sample": ("2",)}
+    equal = a_run("3", settings={"study": "sample"})
+    assert names(mine, equal) == {"openai/a": ("1",), "openai/a · sample": ("3",)}
+    assert {part for one in conditions_of([equal]) for part, words in one.parts.items() if words == "sample"} == {
+        "study"
+    }
+
+
 @pytest.mark.parametrize(
     ("changes", "first", "second"),
     [

@@ -1,0 +1,122 @@
+"""The sample study that comes with the program: runs made by its own commands, taken in and away as a whole.
+
+Its runs say ``study: sample`` in their settings, by which conditions tell them from everybody's own (``conditions``).
+What is made of them, such as a fork, says so too, and goes with them.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import orjson
+import pyarrow as pa
+
+from core.errors import AnamnesisError
+from core.journal import RunHeader, journal_path, read_lines
+from core.paths import DATA
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.tables import OF_A_TRIAL, records
+
+SAMPLE = "sample"
+"""What a run of the sample study notes as its study (``Run.study``)."""
+PACKED = DATA / "sample" / "study.tar.xz"
+_REVIEWS = "reviews.json"
+_OF_A_REVIEW = ("reviews", "review_items", "annotations", "unblindings")
+
+
+def sample_runs(cursor: duckdb.DuckDBPyConnection) -> list[str]:
+    """Return the ids of the runs of the sample study that are here."""
+    return [run_id for (run_id,) in cursor.execute(_RUNS, [SAMPLE]).fetchall()]
+
+
+def take_in(store: Store, packed: Path = PACKED) -> int:
+    """Put the sample study beside what is there, and return how many runs it has; what is here already stays as it is.
+
+    Raises ``AnamnesisError`` where the file is not whole or the journals cannot be written.
+    """
+    store.journals.mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryDirectory(dir=store.journals, prefix=".sample-") as folder:
+            with tarfile.open(packed) as file:
+                file.extractall(folder, filter="data")
+            found = [path for path in Path(folder).iterdir() if path.is_dir()]
+            for path in found:
+                if not (store.journals / path.name).exists():
+                    path.replace(store.journals / path.name)
+            reviews: dict[str, list[dict[str, Any]]] = orjson.loads((Path(folder) / _REVIEWS).read_bytes())
+    except (tarfile.TarError, EOFError, ValueError, OSError) as error:
+        raise AnamnesisError(
+            f"The sample study {packed} could not be unpacked ({error}): get the program anew."
+        ) from error
+    fold(store)
+    with store.write() as connection:
+        _forget_reviews(connection, [str(row["review_id"]) for row in reviews["reviews"]])
+        for table, rows in reviews.items():
+            if rows:
+                connection.register("incoming", pa.Table.from_pylist(rows))
+                connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM incoming")
+                connection.unregister("incoming")
+    return len(found)
+
+
+def take_away(store: Store) -> int:
+    """Take the sample study out, with what was made of it and its reviews; return how many runs went."""
+    fold(store)
+    with store.write() as connection:
+        gone = sample_runs(connection)
+        _forget_reviews(connection, [review for (review,) in connection.execute(_REVIEWS_OF, [gone]).fetchall()])
+        for table in (name for name in OF_A_TRIAL if name != "trials"):
+            connection.execute(f"DELETE FROM {table} WHERE trial_id IN ({_TRIALS})", [gone])
+        for table in ("calls", "trials", "run_cases", "runs", "run_labels"):
+            connection.execute(f"DELETE FROM {table} WHERE list_contains(?, run_id)", [gone])
+        paths = [str(journal_path(run_id, store.journals).resolve()) for run_id in gone]
+        connection.execute("DELETE FROM journal_positions WHERE list_contains(?, path)", [paths])
+    for run_id in gone:
+        shutil.rmtree(store.journals / run_id, ignore_errors=True)
+    return len(gone)
+
+
+def pack(store: Store, packed: Path) -> int:
+    """Write all runs and reviews of a store as a sample study; return the bytes of the file."""
+    with store.read() as cursor:
+        rows = {table: records(cursor.execute(f"FROM {table}")) for table in _OF_A_REVIEW}
+    with tarfile.open(packed, "w:xz", preset=9) as file:
+        for journal in sorted(store.journals.glob("*/journal.jsonl")):
+            header = next((line for _, line in read_lines(journal) if isinstance(line, RunHeader)), None)
+            if header is None:  # what a job left that belongs to no run
+                continue
+            marked = header.model_copy(update={"settings": {**header.settings, "study": SAMPLE}})
+            _, _, rest = journal.read_bytes().partition(b"\n")
+            _add(
+                file,
+                f"{journal.parent.name}/{journal.name}",
+                orjson.dumps(marked.model_dump(mode="json")) + b"\n" + rest,
+            )
+        _add(file, _REVIEWS, orjson.dumps(rows))
+    return packed.stat().st_size
+
+
+def _add(file: tarfile.TarFile, name: str, content: bytes) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size = len(content)
+    file.addfile(entry, io.BytesIO(content))
+
+
+def _forget_reviews(connection: duckdb.DuckDBPyConnection, reviews: Sequence[str]) -> None:
+    for table in _OF_A_REVIEW:
+        connection.execute(f"DELETE FROM {table} WHERE list_contains(?, review_id)", [list(reviews)])
+
+
+_RUNS = "SELECT run_id FROM runs WHERE json_extract_string(settings, '$.study') = ? ORDER BY created_at, run_id"
+_TRIALS = "SELECT trial_id FROM trials WHERE list_contains(?, run_id)"
+_REVIEWS_OF = """
+    SELECT DISTINCT review_id FROM review_items JOIN trials ON split_part(item, ':', 2) = trial_id
+    WHERE list_contains(?, run_id)"""

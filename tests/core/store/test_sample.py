@@ -1,0 +1,115 @@
+"""The sample study: taken in beside what is one's own, never pooled with it, gone without a trace, made as it says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from core.cli.app import main
+from core.errors import AnamnesisError
+from core.measures.accuracy import accuracy
+from core.store.database import Store
+from core.store.fold import fold
+from core.store.queries.reviews import reviews
+from core.store.runs import runs
+from core.store.sample import PACKED, SAMPLE, sample_runs, take_away, take_in
+from core.store.selection import Selection, conditions
+from core.store.tables import SCHEMAS
+from tests.core.store.builders import a_case, a_header, a_trial, graded, grades, write_journal
+
+CASES = ("cardiology-1", "dermatology-2")
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "a.duckdb"))
+    return Store()
+
+
+def rows(store: Store) -> dict[str, int]:
+    """Table → its rows, of all but the cases, which are the library's, and the items made of them."""
+    with store.read() as cursor:
+        counts = {t: cursor.execute(f"SELECT count(*) FROM {t}").fetchall()[0][0] for t in SCHEMAS}
+    return {t: n for t, n in counts.items() if n and t not in ("cases", "history_items")}
+
+
+def test_it_holds_models_before_and_after_training_and_is_small(store: Store) -> None:
+    assert PACKED.stat().st_size < 3_000_000
+    assert take_in(store) == len(sample_runs_of(store))
+    with store.read() as cursor:
+        found = runs(cursor)
+        assert reviews(cursor), "an expert's review"
+    doctors = {run.doctor for run in found}
+    assert {"reference/bayes", "hf/smollm2-135m", "hf/smollm2-135m-history"} <= doctors
+    assert {run.protocol for run in found} == {"craftmd", "consultation", "automedic"}
+    assert {run.study for run in found} == {SAMPLE}
+    assert all(run.state == "complete" for run in found)
+    assert {run.source for run in found} >= {"local", "fork"}
+
+
+def sample_runs_of(store: Store) -> list[str]:
+    with store.read() as cursor:
+        return sample_runs(cursor)
+
+
+def test_it_stands_apart_from_ones_own_under_the_same_name_and_goes_without_a_trace(store: Store) -> None:
+    header = a_header(cases=[a_case()], doctor="reference/bayes")
+    write_journal(store.journals, "run", header, a_trial(), grades("run/1/0", graded("correct")))
+    fold(store)
+    bayes = Selection(models=["reference/bayes"])
+    own, before = accuracy(store, selection=bayes), rows(store)
+    assert own
+    take_in(store)
+    assert take_in(store) == len(sample_runs_of(store)), "taken in twice it is there once"
+    names = {one.name for one in conditions(store) if one.doctor == "reference/bayes"}
+    assert {name for name in names if " · sample" not in name} == {"reference/bayes"}
+    assert len(names) == 4, "and the sample's, one for each framework"
+    found = accuracy(store, selection=bayes)
+    assert [row for row in found if " · sample" not in row.model] == own
+    pooled = accuracy(store, selection=replace(bayes, pooled=True))
+    assert {row.model for row in pooled} == {
+        "reference/bayes · ours",
+        "reference/bayes · sample · library · 3 conditions pooled",
+    }
+    assert take_away(store) > 0
+    assert rows(store) == before
+    assert [path.name for path in store.journals.iterdir() if path.is_dir()] == ["run"]
+    assert take_away(store) == 0
+
+
+@pytest.mark.parametrize("framework", ["craftmd", "consultation"])
+def test_a_part_of_it_is_made_again_and_is_the_same(store: Store, framework: str) -> None:
+    take_in(store)
+    asked = ["run", "--protocol", framework, "--doctor", "reference/bayes", "--cases", f"library:{','.join(CASES)}"]
+    arms = ("--arms", "all") if framework == "craftmd" else ()
+    assert main([*asked, *arms, "--trials", "1"]) == 0
+    fold(store)
+    with store.read() as cursor:
+        made = cursor.execute(_SAID, {"framework": framework, "sample": False, "cases": CASES}).fetchall()
+        held = cursor.execute(_SAID, {"framework": framework, "sample": True, "cases": CASES}).fetchall()
+    assert len(made) == len(CASES)
+    assert made == held
+
+
+_SAID = """
+    SELECT case_key, end_reason,
+        (SELECT list((role, text) ORDER BY position) FROM utterances WHERE utterances.trial_id = trials.trial_id),
+        (SELECT list((format, question_type, response, status) ORDER BY ALL) FROM answers
+            WHERE answers.trial_id = trials.trial_id),
+        (SELECT list((format, question_type, rule, verdict) ORDER BY ALL) FROM grades
+            WHERE grades.trial_id = trials.trial_id)
+    FROM trials JOIN runs USING (run_id)
+    WHERE source = 'local' AND doctor = 'reference/bayes' AND protocol = $framework AND trial = 0
+        AND list_contains($cases, split_part(case_key, '/', 2))
+        AND (json_extract_string(settings, '$.study') = 'sample') IS NOT DISTINCT FROM nullif($sample, false)
+    ORDER BY case_key"""
+
+
+def test_a_damaged_file_is_one_sentence_and_leaves_nothing(store: Store, tmp_path: Path) -> None:
+    damaged = tmp_path / "study.tar.xz"
+    damaged.write_bytes(PACKED.read_bytes()[:10_000])
+    with pytest.raises(AnamnesisError, match=r"study\.tar\.xz could not be unpacked"):
+        take_in(store, damaged)
+    assert not store.journals.exists() or list(store.journals.iterdir()) == []
