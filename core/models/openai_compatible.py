@@ -42,7 +42,7 @@ from core.models.pictures import check_takes, data_urls, pictures_of, with_parts
 from core.models.prices import cost
 from core.models.spec import THINKING_TOKENS, ModelSpec, is_loopback
 from core.models.thinking import Thinking
-from core.models.wire import Reply, effort_fields, expected_tokens, merged, request_body
+from core.models.wire import MOST_UNSAID, Reply, effort_fields, expected_tokens, merged, request_body
 
 _CONNECT_TIMEOUT_S = 15.0
 _NO_KEY = "none"
@@ -80,6 +80,8 @@ log = logging.getLogger(__name__)
 
 _PATH = "/chat/completions"
 _AFTER_FINISH_S = 5.0
+_MOST_A_TOKEN = 16
+"""Characters: a reply of more than so many for each token that it was allowed is of a server that knows no limit."""
 _ABOUT_FORMS = re.compile(r"response_format|json|schema|grammar|structured|guided", re.IGNORECASE)
 _ABOUT_LENGTH = re.compile(r"max_(?:completion_|new_)?tokens|maximum context length", re.IGNORECASE)
 _NO_EFFORT = ("none", "off", "minimal")
@@ -238,11 +240,17 @@ class OpenAICompatibleModel:
     ) -> AsyncGenerator[Piece | Thought]:
         """Make one request; yield its texts and leave the rest in ``reply``."""
         ticket = await self._limiter.acquire(expected_tokens(body))
+        limit, came = body.get(self.spec.max_tokens_field) or MOST_UNSAID, 0
         reply.sent_s = time.monotonic()
         try:
             async with aclosing(self._texts(with_parts(body, pictures), reply)) as texts:
                 async for text in texts:
                     yield text
+                    came += len(text.text)
+                    if came > _MOST_A_TOKEN * int(limit):
+                        log.warning("%s goes on beyond the limit of its reply: it was cut.", self.name)
+                        reply.finish_reason = "length"
+                        break
         except Exception as error:
             failure = (
                 error.failure

@@ -18,7 +18,7 @@ _LONGEST_ASSUMED = 1_024
 _AROUND = 1_000
 """Tokens that a template, a provider's own instructions or a form may add to a message."""
 _MOST_A_PICTURE = 50_000
-_MOST_UNSAID = 200_000
+MOST_UNSAID = 200_000
 """Tokens that a model may think unseen where its replies have no limit."""
 
 
@@ -184,7 +184,7 @@ class Reply:
             sent = sum(len(kept["content"].encode()) for kept in body["messages"])
             pictures = sum(len(kept.get("images", ())) for kept in body["messages"])
             most_sent = sent + _AROUND * (len(body["messages"]) + 1) + _MOST_A_PICTURE * pictures
-            limit = body.get("max_tokens") or body.get("max_completion_tokens") or _MOST_UNSAID
+            limit = body.get("max_tokens") or body.get("max_completion_tokens") or MOST_UNSAID
             most_said = max(int(limit), len(words.encode())) + _AROUND
             if 0 <= held.prompt_tokens <= most_sent and 0 <= held.completion_tokens <= most_said:
                 return held

@@ -114,6 +114,19 @@ async def test_counts_that_cannot_be_are_estimated_and_cost_no_fortune(
     assert len(said) == (usage in [(10**15, 7), (11, 10**15), (-5, 7), (11, -1)]), "once, where there was a count"
 
 
+async def test_a_server_that_knows_no_limit_is_cut(
+    fake_provider: FakeProvider, caplog: pytest.LogCaptureFixture
+) -> None:
+    fake_provider.script = [Reply("and again " * 5_000)]
+    model = make_model(make_spec(fake_provider.base_url))
+    completion = await ask(model, sampling=Sampling(max_tokens=20))
+    await model.aclose()
+    assert completion.finish_reason == "length"
+    assert 20 * 16 < len(completion.text) < 20 * 16 + 40
+    assert completion.usage.estimated
+    assert "goes on beyond the limit of its reply" in caplog.text
+
+
 async def test_missing_usage_is_estimated_and_says_so(fake_provider: FakeProvider) -> None:
     fake_provider.script = [Reply("one two three four five six", usage=None)]
     model = make_model(make_spec(fake_provider.base_url))
