@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from pathlib import Path
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -21,6 +24,9 @@ _BROWSER = "BROWSER_PATH"
 """Where the library that draws looks for a browser first."""
 
 
+_LINK = re.compile(r"(?:<|\\u003c)a", re.IGNORECASE)
+
+
 def check_name(path: Path) -> None:
     """Raise ``UsageError`` where a file's ending is none that figures are drawn as."""
     if path.suffix.lower() not in SUFFIXES:
@@ -32,6 +38,7 @@ def picture_of(figure: go.Figure, suffix: str, width_mm: float = WIDTH_MM) -> by
 
     Raises ``AnamnesisError`` where a picture is asked for and no Chrome or Chromium is installed.
     """
+    figure = without_links(figure)
     if suffix == ".html":
         return str(figure.to_html(include_plotlyjs=True, full_html=True)).encode()
     if named := os.environ.get("CHROMIUM"):
@@ -50,3 +57,22 @@ def picture_of(figure: go.Figure, suffix: str, width_mm: float = WIDTH_MM) -> by
             f"The figure could not be drawn ({why}): install Chrome or Chromium, or name it in CHROMIUM, or take .html."
         ) from error
     return drawn
+
+
+def without_links(figure: go.Figure) -> go.Figure:
+    """Return a figure in which no name is a link: a model or a case may be called anything.
+
+    What a click on a mark hands on (``customdata``) stays as it is.
+    """
+    held = figure.to_json()
+    if not _LINK.search(held):
+        return figure
+
+    def said(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: one if key == "customdata" else said(one) for key, one in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [said(one) for one in value]
+        return re.sub("<(?=a)", "&lt;", value, flags=re.IGNORECASE) if isinstance(value, str) else value
+
+    return go.Figure(said(json.loads(held)))

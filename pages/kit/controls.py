@@ -1,5 +1,6 @@
 """Controls whose choice stands in the address, and stays true where what is on offer changes."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
@@ -54,6 +55,7 @@ def choose(
     to = where or st
     if shape == "select":
         return to.selectbox(label, options, place, width=width, **shared)  # type: ignore[no-any-return]
+    shared["format_func"] = _unlinked(shared["format_func"])
     widget = to.segmented_control if shape == "segments" else to.pills
     picked = widget(label, options, default=options[place], required=True, wrap=wrap, **shared)
     return options[place] if picked is None else picked
@@ -120,6 +122,7 @@ def choose_several(
     shared |= {"default": usual or None, "disabled": disabled}
     to = where or st
     if shape == "pills":
+        shared["format_func"] = _unlinked(shared["format_func"])
         return tuple(to.pills(label, list(options), selection_mode="multi", wrap=True, **shared))
     return tuple(to.multiselect(label, list(options), placeholder=placeholder, width=width, **shared))
 
@@ -152,6 +155,14 @@ def draw_unknown() -> None:
     if unknown := st.session_state.get(UNKNOWN):
         words = "; ".join(unknown.values())
         st.caption(f":material/link_off: The link asks for what is not here, and is left out: {plain(words)}.")
+
+
+def _unlinked(name: Callable[[Any], str]) -> Callable[[Any], str]:
+    """Return names for pills and segments, which would draw a picture or a link that somebody's name holds.
+
+    All else stays, so that an address says what it always said.
+    """
+    return lambda one: re.sub(r"[\[\]<]", r"\\\g<0>", name(one))
 
 
 def _shared(

@@ -10,7 +10,7 @@ import streamlit as st
 from core.errors import AnamnesisError
 from core.export.png import NONE_FOUND, find_browser
 from core.figures.narrow import under_one_another
-from core.figures.picture import COLUMN_MM, WIDTH_MM, picture_of
+from core.figures.picture import COLUMN_MM, WIDTH_MM, picture_of, without_links
 from core.figures.report import with_caption
 from pages.kit.controls import choose
 from pages.kit.look import plain
@@ -55,7 +55,7 @@ def draw_figure(
         st.markdown(f"**{plain(title)}**" if titled else "", width="stretch")
         _offer_pictures(make, name, title, rests)
     config = {"displaylogo": False, "showSendToCloud": False, "modeBarButtonsToRemove": ["toImage"]}
-    figure = make(is_dark())
+    figure = without_links(make(is_dark()))
     stacked = under_one_another(figure)
     shown = {name: figure} if stacked is None else {name: figure, f"{name}_narrow": stacked}
     if stacked is not None:

@@ -71,6 +71,24 @@ def test_a_choice_that_is_gone_gives_way_to_the_default_and_what_is_left_stays()
     assert app.multiselect(key="some").proto.set_value
 
 
+def test_a_name_on_a_pill_is_no_picture_and_no_link() -> None:
+    def page() -> None:
+        from pages.kit.controls import choose, choose_several
+
+        names = ["gpt_4 · ours", "evil![i](http://elsewhere.example/x.png)", "[link](http://elsewhere.example)"]
+        choose("One", names, "one", shape="pills", bound=False)
+        choose_several("Some", names, "some", shape="pills", bound=False)
+
+    app = AppTest.from_function(page).run()
+    for pills in app.get("button_group"):
+        assert [option.content for option in pills.proto.options] == [
+            "gpt_4 · ours",
+            r"evil!\[i\](http://elsewhere.example/x.png)",
+            r"\[link\](http://elsewhere.example)",
+        ]
+    assert len(app.get("button_group")) == 2
+
+
 def test_a_view_keeps_what_it_was_asked_for() -> None:
     table = pd.DataFrame(
         [

@@ -11,7 +11,7 @@ import pytest
 from core.errors import AnamnesisError, UsageError
 from core.figures.marks import Mark, bars, dots
 from core.figures.narrow import under_one_another
-from core.figures.picture import check_name, picture_of
+from core.figures.picture import check_name, picture_of, without_links
 from core.figures.report import figure_of, with_caption
 from core.measures.base import Columns, Row
 
@@ -38,6 +38,18 @@ def test_a_bar_has_its_interval_and_says_what_it_rests_on() -> None:
     assert list(printed.x) == ["Vignette"], "nothing is drawn where there is no estimate"
     assert printed.error_y.array is None
     assert printed.marker.pattern.shape == "/"
+
+
+def test_a_name_is_never_a_link_and_a_click_still_knows_it() -> None:
+    evil = 'gpt <A href="http://elsewhere.example/x">here</A> < abc'
+    drawn = bars([Mark(evil, 0.5, series="a", data=(evil,))], {"a": evil}, COLOURS)
+    safe = without_links(drawn)
+    assert safe.data[0].name == 'gpt &lt;A href="http://elsewhere.example/x">here</A> < abc'
+    assert list(safe.data[0].x) == [safe.data[0].name]
+    assert list(safe.data[0].customdata[0])[-1] == evil
+    harmless = bars([Mark("Vignette", 0.5, series="a")], NAMES, COLOURS)
+    assert without_links(harmless) is harmless
+    assert b"&lt;A href=" in picture_of(drawn, ".html")
 
 
 def test_stars_stand_on_the_whisker_and_not_in_the_legend() -> None:
