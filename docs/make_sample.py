@@ -17,7 +17,7 @@ from pathlib import Path
 from core.measures.experts.reviewing import comment, plan_review, record
 from core.store.database import Store
 from core.store.queries.conversations import Conversation, conversations
-from core.store.queries.reviews import items_of, subjects
+from core.store.queries.reviews import items_of, reviews, subjects
 from core.store.review_records import ReviewPlan, parse_item
 from core.store.sample import PACKED, pack
 from core.store.selection import Selection
@@ -83,7 +83,7 @@ def review(store: Store) -> None:
     planned = plan_review(store, name, plan)
     with store.read() as cursor:
         items = items_of(cursor, planned.review_id)
-        of = {one.trial_id: one for one in subjects(cursor, [parse_item(item.item).trial_id for item in items])}
+        of = subjects(cursor, [parse_item(item.item).trial_id for item in items])
     for item in items:
         about = of[parse_item(item.item).trial_id]
         answers = said[f"{about.model} {about.case_key} {about.trial}"]
@@ -124,8 +124,12 @@ def main(folder: Path, *, reference: bool) -> None:
     store = Store(folder / "sample.duckdb")
     for doctor, turn, *more in BRANCHES:
         core(folder, "fork", trial_of(store, doctor, "craftmd").trial_id, "--turn", turn, *more)
-    core(folder, "regrade", trial_of(store, f"hf/{TUNED}", "craftmd").run_id, "--grader", f"hf/{PLAIN}")
-    if (PACKED.parent / "review.json").exists():
+    regraded = trial_of(store, f"hf/{TUNED}", "craftmd").run_id
+    core(folder, "regrade", regraded, "--grader", f"hf/{PLAIN}")
+    core(folder, "regrade", regraded, "--grader", "reference/names", "--fresh")  # whose verdicts count again: the last
+    with store.read() as cursor:
+        reviewed = bool(reviews(cursor))
+    if not reviewed:
         review(store)
     print(f"{pack(store, PACKED):,} bytes in {PACKED}")
 

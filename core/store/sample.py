@@ -94,7 +94,8 @@ def pack(store: Store, packed: Path) -> int:
             if header is None:  # what a job left that belongs to no run
                 continue
             marked = header.model_copy(update={"settings": {**header.settings, "study": SAMPLE}})
-            _, _, rest = journal.read_bytes().partition(b"\n")
+            # models that lie beside the database are named by their folders: where these are is nobody's business
+            _, _, rest = journal.read_bytes().replace(f"{store.path.parent}/".encode(), b"").partition(b"\n")
             _add(
                 file,
                 f"{journal.parent.name}/{journal.name}",

@@ -46,6 +46,17 @@ def test_with_nothing_stored_there_are_three_ways_in_and_the_published_field(ope
     assert not has_button(app, "Measure them all")
 
 
+def test_the_sample_study_is_opened_and_removed_by_one_click_each(open_page: Open) -> None:
+    app = button(open_page("home"), "Open the sample study").click().run()
+    assert trouble(app) == []
+    assert any("history taking" in name.lower() or "· sample" in name for name in links(app))
+    assert "The sample study is here" in words(app)
+    app = button(app, "Remove it").click().run()
+    assert trouble(app) == []
+    assert has_button(app, "Open the sample study")
+    assert "Watch a consultation" in links(app)
+
+
 def test_with_a_study_it_shows_the_newest_run_and_all_that_waits_is_measured_by_one_button(
     open_page: Open, database: Path
 ) -> None:
