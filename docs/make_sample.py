@@ -1,7 +1,7 @@
 """Remakes the sample study and the adapters of the house doctor by the project's own commands, in the folder named.
 
 ``python -m docs.make_sample FOLDER`` takes about an hour on two cores, most of it the small model's; stopped, it goes
-on where it was. With --reference only what needs no model is run, and nothing is packed.
+on where it was.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ import subprocess
 import sys
 from pathlib import Path
 
-from core.measures.experts.reviewing import comment, plan_review, record
+from core.measures.experts.reviewing import comment, record
 from core.store.database import Store
+from core.store.fold import fold
 from core.store.queries.conversations import Conversation, conversations
-from core.store.queries.reviews import items_of, reviews, subjects
-from core.store.review_records import ReviewPlan, parse_item
+from core.store.queries.reviews import add_review, reviews
+from core.store.review_records import Review, ReviewItem, ReviewPlan
+from core.store.runs import run_records
 from core.store.sample import PACKED, pack
 from core.store.selection import Selection
 
 ROOT = Path(__file__).resolve().parent.parent
 PLAIN, TUNED = "smollm2-135m", "smollm2-135m-history"
 HELD_OUT = "library:test@golden"
-_HISTORY = ("--protocol", "consultation", "--trials", "1")
-REFERENCE: tuple[tuple[str, ...], ...] = (
-    ("run", "--doctor", "reference/bayes", "--cases", "library", "--arms", "all", "--trials", "2"),
-    *(("run", *_HISTORY, "--doctor", f"reference/{one}", "--cases", "library") for one in ("bayes", "oracle-direct")),
-    ("run", "--protocol", "automedic", "--doctor", "reference/bayes", "--cases", HELD_OUT, "--trials", "1"),
-)
-"""Runs of rules alone."""
-_ALONE = ("--patient", "reference", "--grader", "reference", "--cases", HELD_OUT, "--trials", "1")
-MODELS: tuple[tuple[str, ...], ...] = tuple(
-    ("run", "--doctor", f"hf/{one}", *_ALONE, *more)
-    for more in (
-        ("--protocol", "consultation", "--solver", "reference", "--doctor-prompt", "short"),
-        ("--summariser", "reference", "--arms", "paper", "--limit", "5", "--max-messages", "16", "--max-tokens", "160"),
-    )
-    for one in (PLAIN, TUNED)
-)
-"""Runs of the small model on the cases that were kept for test, before and after it was trained on the others."""
-
-
+_ASKED = ("--patient", "reference", "--grader", "reference", "--cases", HELD_OUT, "--trials", "1")
+_HISTORY = ("--protocol", "consultation", "--solver", "reference", "--doctor-prompt", "short", *_ASKED)
+_PAPER = ("--summariser", "reference", "--arms", "paper", "--max-messages", "16", "--max-tokens", "160", *_ASKED)
+_LIBRARY = ("--cases", "library", "--trials")
+RUNS: dict[str, tuple[str, ...]] = {
+    "Small model before training, 12 histories": ("--doctor", f"hf/{PLAIN}", *_HISTORY),
+    "Small model before training, 5 cases in all formats": ("--doctor", f"hf/{PLAIN}", *_PAPER, "--limit", "5"),
+    "Small model after training, 5 cases in all formats": ("--doctor", f"hf/{TUNED}", *_PAPER, "--limit", "5"),
+    "Small model after training, 12 histories": ("--doctor", f"hf/{TUNED}", *_HISTORY),
+    "Oracle, 60 histories": ("--doctor", "reference/oracle-direct", "--protocol", "consultation", *_LIBRARY, "1"),
+    "Reference doctor, 60 histories": ("--doctor", "reference/bayes", "--protocol", "consultation", *_LIBRARY, "1"),
+    "Reference doctor and clinical staff, 12 cases": (
+        *("--doctor", "reference/bayes", "--protocol", "automedic", "--cases", HELD_OUT, "--trials", "1"),
+    ),
+    "Reference doctor, 60 cases in all formats": ("--doctor", "reference/bayes", "--arms", "all", *_LIBRARY, "2"),
+}
+"""What each run is called → how it is asked for: the small model on the cases that were kept for test, rules on all."""
 BRANCHES = (
     ("reference/bayes", "2", "--say", "Do you take any medicine?"),
     ("reference/bayes", "1", "--persona", "anxious"),
@@ -52,11 +52,11 @@ BRANCHES = (
 """Doctor, message, and what is said there instead, or how else the patient speaks from there on."""
 
 
-def core(folder: Path, *arguments: str) -> None:
-    """Run a command of the project in the folder, its output shown, unless it has been done there before."""
+def core(folder: Path, *arguments: str) -> bool:
+    """Run a command of the project in the folder, its output shown, unless it was done there before; say whether."""
     done, line = folder / "done.txt", shlex.join(arguments)
     if done.exists() and line in done.read_text().splitlines():
-        return
+        return False
     print("python -m core", line, flush=True)
     models = folder / "models.local.toml"
     models.touch()
@@ -64,6 +64,7 @@ def core(folder: Path, *arguments: str) -> None:
     subprocess.run([sys.executable, "-m", "core", *arguments], cwd=folder, env={**os.environ, **places}, check=True)
     with done.open("a") as file:
         print(line, file=file)
+    return True
 
 
 def trial_of(store: Store, doctor: str, framework: str) -> Conversation:
@@ -73,55 +74,47 @@ def trial_of(store: Store, doctor: str, framework: str) -> Conversation:
     return min(found, key=lambda one: (one.case_key, one.trial))
 
 
-def review(store: Store) -> None:
-    """Plan the review, and enter what its reader said of each conversation (data/sample/review.json)."""
-    said: dict[str, dict[str, str]] = json.loads((PACKED.parent / "review.json").read_bytes())
-    name, reader = "What doctors and patients said", "A reader of this project"
-    plan = ReviewPlan(
-        kind="conversations", number=len(said), annotators=(reader,), shared=0, sampling="dataset", seed=1
-    )
-    planned = plan_review(store, name, plan)
+def newest(store: Store) -> str:
+    """Return the run that was begun last."""
+    fold(store)
     with store.read() as cursor:
-        items = items_of(cursor, planned.review_id)
-        of = subjects(cursor, [parse_item(item.item).trial_id for item in items])
-    for item in items:
-        about = of[parse_item(item.item).trial_id]
-        answers = said[f"{about.model} {about.case_key} {about.trial}"]
-        for question in planned.plan.questions:
-            record(store, planned.review_id, item.number, reader, question, answers[question])
-        comment(store, planned.review_id, item.number, reader, answers.get("comment", ""))
+        return next(run.run_id for run in run_records(cursor, sources=["local"]))
 
 
-def main(folder: Path, *, reference: bool) -> None:
-    """Run what is not there yet."""
+def review(store: Store) -> None:
+    """Enter a review of the conversations of data/sample/review.json, with what its reader said of each."""
+    said: dict[str, dict[str, str]] = json.loads((PACKED.parent / "review.json").read_bytes())
+    reader = "A reader of this project"
+    with store.read() as cursor:
+        held = conversations(cursor, Selection(frameworks=["craftmd"], sources=["local"]), limit=None)
+    talks = {f"{one.doctor} {one.case_key} {one.trial}": one.trial_id for one in held}
+    items = [ReviewItem(f"talk:{talks[about]}", n, (reader,)) for n, about in enumerate(said, start=1)]
+    plan = ReviewPlan(kind="conversations", number=len(items), annotators=(reader,), shared=0)
+    made = Review("What doctors and patients said", plan)
+    with store.write() as connection:
+        add_review(connection, made, items)
+    for item, answers in zip(items, said.values(), strict=True):
+        for question in plan.questions:
+            record(store, made.review_id, item.number, reader, question, answers[question])
+        comment(store, made.review_id, item.number, reader, answers.get("comment", ""))
+
+
+def main(folder: Path) -> None:
+    """Run what is not there yet, and pack it."""
     folder.mkdir(parents=True, exist_ok=True)
     core(folder, "export", "training", "--cases", "library", "--out", "golden")
-    for command in REFERENCE:
-        core(folder, *command)
-    if reference:
-        return
     core(folder, "models", "get", PLAIN)
-    if not (folder / "tuned" / "metrics.json").exists():
-        core(
-            folder,
-            "train",
-            "--model",
-            f"models/{PLAIN}",
-            "--data",
-            "golden",
-            "--out",
-            "tuned",
-            "--lora",
-            "--generate",
-            "2",
-        )
+    core(
+        folder, "train", "--model", f"models/{PLAIN}", "--data", "golden", "--out", "tuned", "--lora", "--generate", "2"
+    )
     adapters = ROOT / "data" / "adapters" / TUNED
     shutil.copytree(folder / "tuned" / "adapters", adapters, dirs_exist_ok=True)
     shutil.copy(folder / "tuned" / "metrics.json", adapters)
     core(folder, "models", "get", TUNED)
-    for command in MODELS:
-        core(folder, *command)
     store = Store(folder / "sample.duckdb")
+    for name, asked in RUNS.items():
+        if core(folder, "run", *asked):
+            core(folder, "label", newest(store), "--name", name)
     for doctor, turn, *more in BRANCHES:
         core(folder, "fork", trial_of(store, doctor, "craftmd").trial_id, "--turn", turn, *more)
     regraded = trial_of(store, f"hf/{TUNED}", "craftmd").run_id
@@ -135,4 +128,4 @@ def main(folder: Path, *, reference: bool) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]).absolute(), reference="--reference" in sys.argv)
+    main(Path(sys.argv[1]).absolute())

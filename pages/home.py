@@ -108,6 +108,7 @@ def draw_sample() -> None:
         if right.button("Open the sample study", icon=":material/science:", width="stretch"):
             with st.spinner("Unpacking…"):
                 take_in(Store())
+            begin_waiting(tuple(measures()))
             st.rerun()
 
 

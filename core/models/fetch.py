@@ -68,10 +68,10 @@ OFFERS = {
     "smollm2-135m": _SMALL,
     "smollm2-135m-history": replace(
         _SMALL,
-        title="SmolLM2-135M, trained to take a history",
+        title="SmolLM2-135M, taught to take a history",
         disk_mb=2 * _SMALL.disk_mb,
-        words="The same model after twenty minutes of training on this project's own cases: it asks short questions, "
-        "one point at a time. Its diagnoses are still guesses.",
+        words="The same after twenty minutes of training on this project's cases: it asks short questions, one point "
+        "at a time. Its diagnoses are guesses.",
         base="smollm2-135m",
         adapters=DATA / "adapters" / "smollm2-135m-history",
     ),

@@ -28,8 +28,10 @@ from core.store.tables import OF_A_TRIAL, records
 SAMPLE = "sample"
 """What a run of the sample study notes as its study (``Run.study``)."""
 PACKED = DATA / "sample" / "study.tar.xz"
-_REVIEWS = "reviews.json"
+_ROWS = "rows.json"
 _OF_A_REVIEW = ("reviews", "review_items", "annotations", "unblindings")
+_BESIDE_JOURNALS = (*_OF_A_REVIEW, "run_labels")
+"""Tables with rows that no run's journal holds."""
 
 
 def sample_runs(cursor: duckdb.DuckDBPyConnection) -> list[str]:
@@ -51,15 +53,16 @@ def take_in(store: Store, packed: Path = PACKED) -> int:
             for path in found:
                 if not (store.journals / path.name).exists():
                     path.replace(store.journals / path.name)
-            reviews: dict[str, list[dict[str, Any]]] = orjson.loads((Path(folder) / _REVIEWS).read_bytes())
+            beside: dict[str, list[dict[str, Any]]] = orjson.loads((Path(folder) / _ROWS).read_bytes())
     except (tarfile.TarError, EOFError, ValueError, OSError) as error:
         raise AnamnesisError(
             f"The sample study {packed} could not be unpacked ({error}): get the program anew."
         ) from error
     fold(store)
     with store.write() as connection:
-        _forget_reviews(connection, [str(row["review_id"]) for row in reviews["reviews"]])
-        for table, rows in reviews.items():
+        _forget_reviews(connection, [str(row["review_id"]) for row in beside["reviews"]])
+        connection.execute("DELETE FROM run_labels WHERE list_contains(?, run_id)", [[path.name for path in found]])
+        for table, rows in beside.items():
             if rows:
                 connection.register("incoming", pa.Table.from_pylist(rows))
                 connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM incoming")
@@ -87,7 +90,7 @@ def take_away(store: Store) -> int:
 def pack(store: Store, packed: Path) -> int:
     """Write all runs and reviews of a store as a sample study; return the bytes of the file."""
     with store.read() as cursor:
-        rows = {table: records(cursor.execute(f"FROM {table}")) for table in _OF_A_REVIEW}
+        rows = {table: records(cursor.execute(f"FROM {table}")) for table in _BESIDE_JOURNALS}
     with tarfile.open(packed, "w:xz", preset=9) as file:
         for journal in sorted(store.journals.glob("*/journal.jsonl")):
             header = next((line for _, line in read_lines(journal) if isinstance(line, RunHeader)), None)
@@ -101,7 +104,7 @@ def pack(store: Store, packed: Path) -> int:
                 f"{journal.parent.name}/{journal.name}",
                 orjson.dumps(marked.model_dump(mode="json")) + b"\n" + rest,
             )
-        _add(file, _REVIEWS, orjson.dumps(rows))
+        _add(file, _ROWS, orjson.dumps(rows))
     return packed.stat().st_size
 
 

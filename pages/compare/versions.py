@@ -1,5 +1,6 @@
 """Versions of one model in order: what each step changed in every arm, and what rose and what fell."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
@@ -44,7 +45,9 @@ def draw_versions() -> None:
     known = by_label(_held(view.case_set, view.rule))
     first = [next((label for label in known if label_of(known[label]) == one), "") for one in _FIRST]
     if all(label in _FIRST for label in first):  # nothing of one's own under these names
-        first = next(iter(lineages(known)), first)
+        asked = Counter(score.model for score in scores(view.rule, view.case_set))
+        found = lineages(known)
+        first = max(found, key=lambda pair: min(asked[known[one]] for one in pair)) if found else first
     left, right = st.columns([4, 2])
     labels = choose_several(
         "Versions, in order",

@@ -10,7 +10,8 @@ from pages.kit.names import dataset_name, model_name
 from pages.kit.stored import run_casts
 
 _HEADS: dict[Part, str] = {
-    "data_set": "Data set", "framework": "Framework", "case_set": "Cases", "doctor_prompt": "Doctor’s prompt",
+    "study": "Study", "data_set": "Data set", "framework": "Framework", "case_set": "Cases",
+    "doctor_prompt": "Doctor’s prompt",
     "prompts": "Prompts", "sampling": "Sampling", "cap": "Cap", "patient": "Patient", "persona": "Persona",
     "pictures": "Pictures", "summariser": "Summariser", "solver": "Solver", "staff": "Staff", "grader": "Grader",
     "reader": "Choice reader", "version": "Version",

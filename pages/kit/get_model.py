@@ -18,37 +18,36 @@ def fetching(name: str) -> Work[str] | None:
 def draw_offers() -> None:
     """Draw every model on offer that is not here yet, and the way to the consultation with one that just came."""
     own = {one.spec.name for one in listed(registry()) if one.own}
+    offered = []
     for name in OFFERS:
         work = fetching(name)
         if work is not None and work.running:
             st.fragment(_draw_fetching, run_every=0.5)(name)
         elif f"hf/{name}" not in own:
-            _draw_offer(name, work.error if work else None)
+            offered.append(name)
         elif work is not None and work.result:
             with st.container(horizontal=True, vertical_alignment="center"):
                 st.markdown(f":material/check: {plain(OFFERS[name].title)} is here.", width="content")
                 link("live", "Watch it consult", "play_circle", doctor=work.result)
-
-
-def _draw_offer(name: str, error: str | None) -> None:
-    offer = OFFERS[name]
+    if not offered:
+        return
     with st.container(border=True):
-        left, right = st.columns([4, 1], vertical_alignment="center")
-        left.markdown(
-            f"**{plain(offer.title)}**: a language model with no key and no server to set up. "
-            + " · ".join(plain(words) for label, words in details(offer).items() if label != "Model")
-        )
-        right.button(
-            "Get it",
-            icon=":material/download:",
-            type="primary",
-            width="stretch",
-            key=f"get_{name}",
-            on_click=_begin,
-            args=(name,),
-        )
-        if error:
-            st.warning(plain(error), icon=":material/cloud_off:")
+        st.markdown("**A language model with no key and no server to set up**")
+        for column, name in zip(st.columns(len(offered), gap="large"), offered, strict=True):
+            offer, work = OFFERS[name], fetching(name)
+            about = " · ".join(plain(words) for label, words in details(offer).items() if label != "Model")
+            with column:
+                st.button(
+                    f"Get {offer.title}",
+                    icon=":material/download:",
+                    type="primary" if offer.base else "secondary",
+                    key=f"get_{name}",
+                    on_click=_begin,
+                    args=(name,),
+                )
+                st.caption(about)
+                if work is not None and work.error:
+                    st.warning(plain(work.error), icon=":material/cloud_off:")
 
 
 def _begin(name: str) -> None:

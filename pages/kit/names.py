@@ -25,6 +25,8 @@ _SHOWN = {
     "llama_2_7b": "LLaMA-2 7B",
     "gpt_4v": "GPT-4V",
     "gpt_4v_without_image": "GPT-4V without image",
+    "hf/smollm2-135m": "SmolLM2 135M",
+    "hf/smollm2-135m-history": "SmolLM2 135M history",
     **{kind: words.partition(":")[0].partition(" (")[0] for kind, words in kinds_in_words().items()},
 }
 _SEATS = ("patient", "summariser", "solver", "staff", "grader")

@@ -102,14 +102,14 @@ def test_a_model_that_everybody_can_have_is_fetched_by_a_button(
     monkeypatch.setattr("pages.kit.get_model.get", fetched)
     app = open_page("home")
     assert "Apache-2.0 · 93 MB to fetch, 270 MB on disk" in words(app).replace("\\", "")
-    button(app, "Get it").click().run()
+    button(app, "Get SmolLM2-135M-Instruct").click().run()
     run_until(app, lambda app: any("40 of 93 MB" in bar.text for bar in app.get("progress")))
     button(app, "Stop").click().run()
     may_come.set()
     run_until(app, lambda app: "What was fetched is kept" in words(app))
-    button(app, "Get it").click().run()
+    button(app, "Get SmolLM2-135M-Instruct").click().run()
     run_until(app, lambda app: "SmolLM2-135M-Instruct is here" in words(app).replace("\\", ""))
     assert trouble(app) == []
     live = open_page("live", doctor="hf/smollm2-135m")
     assert live.selectbox(key="live_doctor").value == "hf/smollm2-135m"
-    assert "Get it" not in [one.label for one in live.button]
+    assert "Get SmolLM2-135M-Instruct" not in [one.label for one in live.button]
