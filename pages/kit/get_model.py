@@ -2,12 +2,13 @@
 
 import streamlit as st
 
+from core.frameworks.base import publisher
 from core.models.fetch import OFFERS, details, get
 from core.models.register import listed
 from core.work import Work, begin, work_at
 from pages.kit.look import plain
 from pages.kit.navigation import link
-from pages.kit.seats import registry
+from pages.kit.seats import RULES, registry
 
 
 def fetching(name: str) -> Work[str] | None:
@@ -28,7 +29,10 @@ def draw_offers() -> None:
         elif work is not None and work.result:
             with st.container(horizontal=True, vertical_alignment="center"):
                 st.markdown(f":material/check: {plain(OFFERS[name].title)} is here.", width="content")
-                link("live", "Watch it consult", "play_circle", doctor=work.result)
+                # what so small a model can do is to take a history: rules sit in the other seats
+                rules = dict.fromkeys(("patient", "solver", "grader"), RULES)
+                framework = publisher("history").title
+                link("live", "Watch it consult", "play_circle", doctor=work.result, live_protocol=framework, **rules)
     if not offered:
         return
     with st.container(border=True):

@@ -32,6 +32,8 @@ from pages.kit.navigation import link
 OTHER = "another model…"
 EFFORTS = ("", "none", "minimal", "low", "medium", "high")
 """Words by which providers are told how much a model is to think; the first leaves it to the model."""
+RULES = "reference"
+"""By this word a link puts rules into a seat, whatever they are called there."""
 _UNNAMED = ""
 _OTHERS = {"reference/profiler": "Rules (no model)", "human": "A human (you)", OTHER: "Another model…"}
 
@@ -114,7 +116,10 @@ def ask_seat(
     kinds = kinds if kinds is not None else seat.rules if seat else ()
     models = [one.spec.name for one in listed(registry())]
     left = [_UNNAMED] if beside else []
-    if not place and (asked := st.query_params.get(role)) in models:  # a link that puts a model into the seat
+    asked = st.query_params.get(role) if not place else None
+    if asked == RULES and kinds:
+        asked = kinds[0]
+    if asked in (*kinds, *models):  # a link that says who sits here
         st.session_state[key] = asked
         del st.query_params[role]
     chosen = choose(
