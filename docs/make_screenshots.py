@@ -103,6 +103,35 @@ def live(page: Page, address: str) -> None:
     take(page, "stage")
 
 
+def house_doctor(page: Page, address: str, folder: Path, core: Core) -> None:
+    """Take a consultation of the small model with no key, where ``ANAMNESIS_REAL_MODEL`` names its folder."""
+    if not (model := os.environ.get("ANAMNESIS_REAL_MODEL")):
+        return
+    (folder / "models").mkdir(exist_ok=True)
+    (folder / "models" / "smollm2-135m").symlink_to(model)
+    core("models", "get", "smollm2-135m-history")
+    asked = "live_protocol=Consultation&patient=reference&solver=reference&grader=reference"
+    page.goto(f"{address}/live?doctor=hf/smollm2-135m-history&{asked}")
+    settle(page)
+    page.get_by_role("button", name="Start the consultation").click()
+    page.get_by_text("At once").first.click()
+    page.get_by_role("button", name="New consultation").first.wait_for(timeout=300_000)
+    settle(page)
+    take(page, "live-model")
+
+
+def sample(page: Page, address: str) -> None:
+    """Take Home with the sample study opened, which is then removed."""
+    page.goto(address)
+    page.get_by_role("button", name="Open the sample study").click()
+    page.get_by_text("The sample study is here").wait_for(timeout=60_000)
+    settle(page)
+    page.get_by_text("Not measured yet").wait_for(state="hidden", timeout=60_000)
+    take(page, "sample")
+    page.get_by_role("button", name="Remove it").click()
+    page.get_by_role("button", name="Open the sample study").wait_for(timeout=60_000)
+
+
 def pair(page: Page, address: str) -> None:
     """Take two patients side by side in the middle of their consultations."""
     page.goto(f"{address}/live?live_mode=Two+patients")
@@ -265,6 +294,7 @@ def main() -> None:
         core = core_in(Path(folder))
         figures(page, address, 340, accuracy="accuracy")
         figures(page, address, versions="compare?cmp_part=Versions")
+        sample(page, address)
         models(page, address, core)
         live(page, address)
         branches(page, address, core)
@@ -280,6 +310,7 @@ def main() -> None:
         settle(narrow)
         take(narrow, "live-narrow")
         release(browser)
+        house_doctor(page, address, Path(folder), core)
         browser.close()
     print(f"Pictures are in {DOCS.relative_to(ROOT)}/.")
 
