@@ -181,7 +181,7 @@ def draw_going_on() -> None:
     for one in found:
         with st.container(border=True, horizontal=True, vertical_alignment="center"):
             share = min(1.0, (one.done or 0) / one.planned) if one.planned else 0.0
-            st.progress(share, text=plain(f"{one.title}: {one.how_far}"), width="stretch")
+            st.progress(share, text=plain(f"{one.title}: {one.how_far}" if one.how_far else one.title), width="stretch")
             if one.page:
                 link(one.page, "Open", "open_in_new", **one.query)
             if run := one.query.get("run"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 from core.cli.app import main
 from core.errors import AnamnesisError
 from core.measures.accuracy import accuracy
+from core.paths import ROOT
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.queries.reviews import reviews
@@ -109,6 +112,35 @@ def said(store: Store, framework: str, *, sample: bool) -> list[tuple[object, ..
                 ORDER BY ALL"""
             found += cursor.execute(sql, {"framework": framework, "cases": CASES, "sample": sample}).fetchall()
     return found
+
+
+ROW = re.compile(r"\| (.+?) \| ([\d.]+) \| ([\d.]+) \| ([+−][\d.]+) \[([+−][\d.]+), ([+−][\d.]+)\]")
+MEASURES = {
+    "doctor's recall (ROUGE-1 of the case's keys in its questions)": "doctor_recall",
+    "patient's recall (of the case's facts that came out)": "patient_recall",
+    "questions": "queries",
+    "words a question": "doctor_words",
+    "repetition (ROUGE-1 of a question with those before)": "repetition_1",
+    "right answers of the solver, four choices": "accuracy",
+}
+
+
+def test_what_the_docs_say_of_the_training_is_what_the_sample_says(store: Store, tmp_path: Path) -> None:
+    take_in(store)
+    models, out = ["hf/smollm2-135m", "hf/smollm2-135m-history"], tmp_path / "change.json"
+    with store.read() as cursor:
+        held = [run.run_id for run in runs(cursor) if run.doctor in models and run.protocol == "consultation"]
+    chosen = [word for run_id in held if not run_id.startswith("fork") for word in ("--run", run_id)]
+    asked = ["report", "history", "--part", "change", "--models", ",".join(models), "--format", "json"]
+    assert main([*asked, *chosen, "--out", str(out)]) == 0
+    found = {row["measure"]: row for row in json.loads(out.read_text())}
+    told = ROW.findall((ROOT / "docs" / "models.md").read_text())
+    assert [words for words, *_ in told] == list(MEASURES)
+    for words, *numbers in told:
+        row = found[MEASURES[words]]
+        before, after, *change = (float(number.replace("−", "-")) for number in numbers)
+        assert (before, after) == pytest.approx((row["before"], row["after"]), abs=0.051)
+        assert change == pytest.approx([row["change"], row["ci_low"], row["ci_high"]], abs=0.006)
 
 
 def test_a_damaged_file_is_one_sentence_and_leaves_nothing(store: Store, tmp_path: Path) -> None:
