@@ -94,6 +94,13 @@ _WANTED = f"""
         AND ($review_id::VARCHAR IS NULL OR coalesce(review_id, '') = $review_id)"""
 
 
+_OWN = f"""(
+    json_extract_string(runs.settings, '$.study') IS NULL OR NOT EXISTS (
+        SELECT run_id FROM runs AS own
+        WHERE json_extract_string(own.settings, '$.study') IS NULL AND list_contains({list(CAMPAIGNS)}, own.source)
+    ))"""
+
+
 @dataclass(frozen=True)
 class Subject:
     """What a stored trial is about: whose it is, and the case as its run held it."""
@@ -111,7 +118,8 @@ class Subject:
 def candidates(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Candidate]:
     """Return what a review of conversations or free responses may draw from.
 
-    Without named runs: campaigns and releases of the first framework whose patient is as the case has it.
+    Without named runs: campaigns and releases of the first framework whose patient is as the case has it; those of a
+    study that came with the program only where there are no others.
     """
     named: dict[str, Any] = {
         name: getattr(plan, name) or None for name in ("runs", "models", "datasets", "specialties")
@@ -122,7 +130,8 @@ def candidates(cursor: duckdb.DuckDBPyConnection, plan: ReviewPlan) -> list[Cand
     differ = _DIFFER[plan.kind] if plan.sampling == "disagreement" else "false"
     sql = f"""
         SELECT trials.trial_id, runs.doctor, trials.case_key, cases.dataset, cases.specialty, {differ}
-        {TRIALS} WHERE {chosen.where()} AND trials.trial_id IN ({_REVIEWED[plan.kind]})"""
+        {TRIALS} WHERE {chosen.where()} AND trials.trial_id IN ({_REVIEWED[plan.kind]})
+            AND {"true" if plan.runs else _OWN}"""
     kind: ItemKind = "talk" if plan.kind == "conversations" else "answer"
     return [
         Candidate(str(Item(kind, trial_id, plan.format)), model, case, dataset or "", specialty or "", bool(both))

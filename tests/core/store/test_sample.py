@@ -15,7 +15,8 @@ from core.measures.accuracy import accuracy
 from core.paths import ROOT
 from core.store.database import Store
 from core.store.fold import fold
-from core.store.queries.reviews import reviews
+from core.store.queries.reviews import candidates, reviews
+from core.store.review_records import ReviewPlan
 from core.store.runs import runs
 from core.store.sample import PACKED, SAMPLE, sample_runs, take_away, take_in
 from core.store.selection import Selection, conditions
@@ -71,6 +72,10 @@ def test_it_stands_apart_from_ones_own_under_the_same_name_and_goes_without_a_tr
     assert len(names) == 4, "and the sample's, one for each framework"
     found = accuracy(store, selection=bayes)
     assert [row for row in found if " · sample" not in row.model] == own
+    with store.read() as cursor:
+        drawn = candidates(cursor, ReviewPlan(kind="conversations", number=1, annotators=("a",), shared=0))
+    assert {one.model for one in drawn} <= {"reference/bayes"}
+    assert not any(one.case_key.startswith("library/") for one in drawn), "a review of one's own draws one's own"
     pooled = accuracy(store, selection=replace(bayes, pooled=True))
     assert {row.model for row in pooled} == {
         "reference/bayes · ours",
