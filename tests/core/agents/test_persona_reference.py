@@ -240,7 +240,7 @@ def test_no_fact_of_the_library_is_worded_into_another_finding(persona: str) -> 
                 assert set(READ(clause).items()) <= known, clause
 
 
-@pytest.mark.parametrize(("number", "persona"), enumerate(MIXED))
+@pytest.mark.parametrize(("number", "persona"), list(enumerate(MIXED)))
 def test_no_consultation_on_a_library_case_tells_a_finding_that_the_case_does_not_hold(
     number: int, persona: str
 ) -> None:

@@ -71,7 +71,7 @@ def test_a_model_is_trained_and_told_about(tmp_path: Path, capsys: pytest.Captur
     train = ["train", "--model", str(tiny), "--data", str(data), "--out", str(tmp_path / "model")]
     assert main([*train, "--epochs", "3", "--dry-run"]) == 0
     assert re.match(
-        r"4 dialogues to learn from, 2 to measure by: 3 steps, about \d+ s on cpu, beside the measuring\.\n$",
+        r"4 dialogues to learn from, 2 to measure by: 6 steps, about \d+ s on cpu, beside the measuring\.\n$",
         capsys.readouterr().out,
     )
     assert not (tmp_path / "model").exists()
@@ -80,7 +80,8 @@ def test_a_model_is_trained_and_told_about(tmp_path: Path, capsys: pytest.Captur
     assert "Test before: loss " in said.out
     assert "Test after: loss " in said.out
     assert f"--doctor hf/{tmp_path / 'model'}" in said.out
-    assert "training: step 1 of 1, loss" in said.err
+    assert "training: step 1 of 2, loss" in said.err
+    assert "measuring before: step 0 of 2" in said.err
     metrics = json.loads((tmp_path / "model" / "metrics.json").read_text())
     assert metrics["after"]["loss"] < metrics["before"]["loss"]
     assert metrics["settings"]["max_length"] == 1000
