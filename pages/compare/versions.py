@@ -46,8 +46,7 @@ def draw_versions() -> None:
     first = [next((label for label in known if label_of(known[label]) == one), "") for one in _FIRST]
     if all(label in _FIRST for label in first):  # nothing of one's own under these names
         asked = Counter(score.model for score in scores(view.rule, view.case_set))
-        found = lineages(known)
-        first = max(found, key=lambda pair: min(asked[known[one]] for one in pair)) if found else first
+        first = max(lineages(known), key=lambda pair: min(asked[known[one]] for one in pair), default=first)
     left, right = st.columns([4, 2])
     labels = choose_several(
         "Versions, in order",
