@@ -7,6 +7,7 @@ rules are put in other words. ``Multiple`` and ``None`` are not sent to the seco
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -70,35 +71,42 @@ class Memory(Generic[K, V]):
 
 
 class LLMGrader(ModelAgent):
-    """Two-step grader; verdicts are remembered by (answer, extracted), so one pair gets one verdict in a run.
+    """Two-step grader that asks nothing twice: in a run one response gets one reading, one pair of names one verdict.
 
-    A verdict that is taken over names the calls that led to it, behind those that read the response: so it is known as
-    a copy.
+    What is taken over names the calls that led to it, so it is known as a copy.
     """
 
     def __init__(self, voice: Voice, pack: PromptPack) -> None:
         super().__init__(voice, pack)
         self._memory: Memory[tuple[str, str, str], Judgement] = Memory()
+        self._read: Memory[bytes, Judgement] = Memory()
 
     async def grade(self, case: Case, response: str) -> AsyncIterator[Item]:
         """Extract and compare; yields the calls and at last the judgement."""
-        calls: list[str] = []
-        extracted = ""
-        prompt = instruction_part(self._pack, "grader_extract", response=response, asks_for=case.asks_for)
-        voice = self._voice.within(self._pack.prompts["grader_extract"])
-        async for spoken in call(voice, [prompt], "grader", "extract"):
-            if isinstance(spoken, Said):
-                extracted = read_extracted(spoken.text)
-                calls += [spoken.call_id] if spoken.call_id else []
-            elif isinstance(spoken, Token | Called):
-                yield spoken
+        read = Judgement("frq", "", "ungradable")
+        key = hashlib.sha256(f"{case.asks_for}\n{response}".encode(errors="surrogatepass")).digest()
+        async with self._read.turn(key) as asking:
+            if asking:
+                prompt = instruction_part(self._pack, "grader_extract", response=response, asks_for=case.asks_for)
+                voice = self._voice.within(self._pack.prompts["grader_extract"])
+                async for spoken in call(voice, [prompt], "grader", "extract"):
+                    if isinstance(spoken, Said):
+                        calls = (spoken.call_id,) if spoken.call_id else ()
+                        read = self._read.known[key] = replace(
+                            read, extracted=read_extracted(spoken.text), call_ids=calls
+                        )
+                    elif isinstance(spoken, Token | Called):
+                        yield spoken
+            else:
+                read = self._read.known[key]
+        extracted = read.extracted or ""
         special = special_verdict(extracted)
         if special is not None:
-            yield Judgement("frq", extracted, special, tuple(calls))
+            yield replace(read, verdict=special)
             return
         async for item in self._judge(case, extracted):
             yield (
-                Judgement("frq", extracted, item.verdict, (*calls, *item.call_ids))
+                replace(read, verdict=item.verdict, call_ids=(*read.call_ids, *item.call_ids))
                 if isinstance(item, Judgement)
                 else item
             )
@@ -132,7 +140,7 @@ class LLMGrader(ModelAgent):
                         found = Judgement("frq", extracted, item.value or "ungradable", item.call_ids)
                     else:
                         yield item
-                if found.verdict != "ungradable":
+                if found.verdict != "ungradable" or self._voice.sampling.temperature == 0:
                     self._memory.known[pair] = found
             else:
                 found = replace(self._memory.known[pair], extracted=extracted)

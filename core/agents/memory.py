@@ -26,7 +26,7 @@ from core.journal import DoneLine, GradesLine, Journal, ReplyLine, RowLine, Tria
 from core.models.base import Message, Sampling
 from core.models.pictures import recorded
 
-_JUDGING = '"purpose":"judge"'
+_GRADING = '"role":"grader"'
 """Stands in the lines of a journal that hold what a grader said."""
 _UNIT: ContextVar[Unit | None] = ContextVar("unit", default=None)
 
@@ -48,7 +48,7 @@ class Memory:
     """What a journal says of earlier goes: replies of unfinished work, those that hold elsewhere, and what was spent.
 
     ``units`` are unit → key → replies in the order in which they were asked for; ``cost_usd`` counts known prices.
-    ``others`` are key → replies to any piece of work, which are given where a job shares them: graders' verdicts.
+    ``others`` are key → replies to any piece of work, which are given where a job shares them: what graders said.
     ``given`` are unit → key → replies that another run's work was given and that hold in this unit, too.
     """
 
@@ -68,7 +68,7 @@ class Memory:
                     if line.call.error is None:  # a failure is no reply: it is asked for again
                         reply = Remembered(line.call)
                         memory.units.setdefault(line.unit, {}).setdefault(line.key, []).append(reply)
-                        if line.call.purpose == "judge":
+                        if line.call.role == "grader":
                             memory.others.setdefault(line.key, []).append(reply)
                 case TrialLine() if ours(line.trial_id):
                     for kept in chain.from_iterable(memory.units.pop(line.trial_id, {}).values()):
@@ -89,8 +89,8 @@ def replies_in(path: Path, trial_id: str, forget: Callable[[CallRecord], bool]) 
     release, has none in a journal.
     """
     found: dict[str, list[Remembered]] = {}
-    for _, line in read_lines(path, about=(trial_id, _JUDGING)) if path.exists() else ():
-        ours = isinstance(line, ReplyLine) and (line.unit == trial_id or line.call.purpose == "judge")
+    for _, line in read_lines(path, about=(trial_id, _GRADING)) if path.exists() else ():
+        ours = isinstance(line, ReplyLine) and (line.unit == trial_id or line.call.role == "grader")
         if isinstance(line, ReplyLine) and ours and line.call.error is None:
             found.setdefault(line.key, []).append(Remembered(line.call))
     return {key: said for key, said in found.items() if not any(forget(one.call) for one in said)}
@@ -100,7 +100,7 @@ class Replies:
     """The calls of one job: journals and counts each, and knows which are in the air.
 
     ``heard`` is told of every call that is made; ``over`` says whether no more may be made (``Over``). ``shared`` lets
-    ``Memory.others`` hold in all of it, such as a grader's verdict on a pair, as it does within one process.
+    ``Memory.others`` hold in all of it, such as a grader's reading of an answer, as it does within one process.
     ``at_once`` calls at most are in the air where one piece of work may ask several (``side_by_side``).
     """
 

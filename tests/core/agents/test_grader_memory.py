@@ -1,16 +1,17 @@
-"""One pair of right answer and diagnosis gets one verdict, also where it is judged many times at once."""
+"""A response is read once, and a pair of right answer and diagnosis judged once, also by many at the same time."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 from core.agents.ask import MAX_ASKS
 from core.agents.base import CallFailed, Judgement
 from core.agents.grader import LLMGrader
 from core.errors import ProviderError
 from core.frameworks.base import default_pack
-from core.models.base import Message
+from core.models.base import Message, Sampling
 from tests.core.agents.acting import Script, case_with
 
 PACK = default_pack()
@@ -68,13 +69,30 @@ def test_a_later_copy_names_the_call_that_judged() -> None:
     grader = LLMGrader(Judges("Yes").voice(), PACK)
 
     async def one_by_one() -> list[Judgement | None]:
-        return [await judged(grader), await judged(grader)]
+        return [await judged(grader, words) for words in ("It is a verruca.", "A verruca.", "It is a verruca.")]
 
-    first, second = asyncio.run(one_by_one())
+    first, second, third = asyncio.run(one_by_one())
     assert first is not None
     assert second is not None
     assert first.call_ids[-1] == second.call_ids[-1]
     assert first.call_ids[0] != second.call_ids[0]
+    assert third == first
+    assert len({first.call_ids[0], second.call_ids[0], first.call_ids[1]}) == 3
+
+
+def test_what_another_question_asks_for_is_read_anew() -> None:
+    script = Judges("Yes")
+    grader = LLMGrader(script.voice(), PACK)
+
+    async def both() -> list[Judgement]:
+        asked = (CASE, case_with("Wart virus", asks_for="organism"))
+        return [
+            [item async for item in grader.grade(case, "It is a verruca.") if isinstance(item, Judgement)][-1]
+            for case in asked
+        ]
+
+    first, second = asyncio.run(both())
+    assert len({*first.call_ids, *second.call_ids}) == 4
 
 
 def test_where_the_asker_fails_the_next_one_asks() -> None:
@@ -97,6 +115,17 @@ def test_where_nothing_can_be_read_nobody_is_stuck() -> None:
 
     assert [one and one.verdict for one in asyncio.run(two())] == ["ungradable"] * 2
     assert script.asked == 2 * MAX_ASKS == 6
+
+
+def test_at_temperature_zero_what_cannot_be_read_is_not_asked_again() -> None:
+    script = Judges("Perhaps")
+    grader = LLMGrader(replace(script.voice(), sampling=Sampling(temperature=0)), PACK)
+
+    async def two() -> list[Judgement | None]:
+        return [await judged(grader), await judged(grader, "A verruca.")]
+
+    assert [one and one.verdict for one in asyncio.run(two())] == ["ungradable"] * 2
+    assert script.asked == MAX_ASKS
 
 
 def test_a_cancelled_asker_and_a_cancelled_waiter_leave_the_others_alone() -> None:

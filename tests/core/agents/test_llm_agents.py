@@ -291,13 +291,14 @@ def test_one_pair_gets_one_verdict_whatever_its_capitals() -> None:
     script = Script(("Verruca", "Yes", "VERRUCA", "No"))
     one = grader(script)
 
-    assert [judge(one, case_with(answer), "…").verdict for answer in ("Wart", "wart")] == ["correct", "correct"]
+    first, second = judge(one, case_with("Wart"), "A verruca."), judge(one, case_with("wart"), "VERRUCA, I think.")
+    assert (first.verdict, second.verdict) == ("correct", "correct")
     assert len(script.sent) == 3
-    assert judge(one, case_with("Scabies"), "…").verdict == "incorrect"
+    assert judge(one, case_with("Scabies"), "A verruca.").verdict == "incorrect"
 
 
 def test_an_ungradable_pair_is_asked_again_next_time() -> None:
-    script = Script(("Wart", *["?"] * MAX_ASKS, "Wart", "Yes"))
+    script = Script(("Wart", *["?"] * MAX_ASKS, "Yes"))
     one = grader(script)
 
     assert judge(one, case_with("Wart"), "…").verdict == "ungradable"

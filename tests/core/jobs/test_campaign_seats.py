@@ -174,17 +174,17 @@ def test_what_is_to_be_known_of_a_cast() -> None:
 
 def test_the_estimate_counts_the_calls_that_are_then_made() -> None:
     """The doctor's model in all seats, six questions and a diagnosis: what the estimate assumes of a conversation."""
-    disease = iter(range(1000))
+    number = iter(range(1000))  # another one each time, so that every answer is read and every pair judged
 
     def speak(body: dict[str, Any]) -> str:
         first, asked = str(body["messages"][0]["content"]), sum(m["role"] == "assistant" for m in body["messages"])
         if first.startswith("Below is what a doctor wrote"):
-            return f"Disease {next(disease)}"  # another one each time, so that every pair is judged
+            return f"Disease {next(number)}"
         if first.startswith("Do diagnosis 1"):
             return "No"
         if "described below" in first or first.startswith("Below are the things a patient said"):
             return "It began last night."
-        return f"Question {asked}?" if asked < 7 else "**Final Diagnosis:** Gout"
+        return f"Question {next(number)}?" if asked < 7 else f"**Final Diagnosis:** Gout {next(number)}"
 
     with running(speak) as provider:
         campaign = plan(2, names=CastNames("openai/doctor"), arms=TALK, trials=2, base_url=provider.base_url)
