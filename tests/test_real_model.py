@@ -25,6 +25,7 @@ from core.cli.app import main
 from core.errors import AnamnesisError, ProviderError
 from core.frameworks.base import frameworks
 from core.journal import journal_path
+from core.models import local_server
 from core.models.base import Piece, Sampling
 from core.models.fetch import get
 from core.models.register import Entry, add
@@ -58,7 +59,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             except AnamnesisError as error:
                 pytest.skip(f"{NAME} cannot be fetched: {error}")
         patch.setenv("HF_HUB_OFFLINE", "1")
-        yield get(str(held), NAME)
+        name = get(str(held), NAME)
+        server = local_server.acquire(load_registry().spec(name))  # loaded once for all that follows
+        yield name
+        local_server.release(server)
 
 
 def calls_of(run_id: str) -> list[dict[str, Any]]:
@@ -74,16 +78,9 @@ def test_in_every_seat_of_a_framework(
     monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "a.duckdb"))
     known = frameworks()[framework]
     first = next(arm for arm in known.arms if arm[0] == "multi_turn")
-    few = [
-        "--arms",
-        ":".join(first),
-        "--max-messages" if framework == "craftmd" else "--cap",
-        "4",
-        "--max-tokens",
-        "60",
-    ]
-    asked = ["run", "--protocol", framework, "--doctor", model, "--cases", "library", "--limit", "1", "--trials", "1"]
-    assert main([*asked, *few]) == 0
+    cap = "--max-messages" if framework == "craftmd" else "--cap"
+    few = f"--arms {':'.join(first)} {cap} 4 --max-tokens 40 --limit 1 --trials 1"
+    assert main(["run", "--protocol", framework, "--doctor", model, "--cases", "library", *few.split()]) == 0
     with Store().read() as cursor:
         ((run_id,),) = cursor.execute("SELECT run_id FROM runs").fetchall()
         (told,) = transcripts(cursor, run_id)

@@ -16,6 +16,7 @@ from core.errors import ProviderError
 from core.events import Called, CallRecord, Purpose, RoleName, Token, new_id
 from core.models.base import (
     CONVERSATION,
+    CUT_SHORT,
     ChatModel,
     Completion,
     Delayed,
@@ -71,7 +72,7 @@ async def call(
         yield Token(role=role, purpose=purpose, text=asked.reply.response or "")
         if not asked.elsewhere:
             yield Called(call=asked.reply)
-        yield Said(asked.reply.response or "", asked.reply.call_id, cut=asked.reply.finish_reason == "length")
+        yield Said(asked.reply.response or "", asked.reply.call_id, cut=asked.reply.finish_reason in CUT_SHORT)
         return
     call_id, begun = new_id(), False
     CONVERSATION.set(f"{asked.unit.replies.run_id}/{asked.unit.trial_id}/{role}" if asked else role)
@@ -119,7 +120,7 @@ async def call(
     if asked is not None:
         await asked.keep(record)
     yield Called(call=record)
-    yield Said(done.text, call_id, cut=done.finish_reason == "length")
+    yield Said(done.text, call_id, cut=done.finish_reason in CUT_SHORT)
 
 
 def _record(

@@ -137,6 +137,8 @@ class Completion:
     reasoning: str | None = None
 
 
+CUT_SHORT = ("length", "repetition")
+"""Reasons of ending that say: there was more to come."""
 StreamItem = Piece | Thought | Restart | Delayed | Completion
 
 

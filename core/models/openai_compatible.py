@@ -22,7 +22,7 @@ import orjson
 from openai import AsyncAzureOpenAI, AsyncOpenAI, AsyncStream, DefaultAioHttpClient, Timeout
 from pydantic import BaseModel, SecretStr
 
-from core.models.base import Completion, Message, OnlyThought, Piece, Restart, Sampling, StreamItem, Thought
+from core.models.base import CUT_SHORT, Completion, Message, OnlyThought, Piece, Restart, Sampling, StreamItem, Thought
 from core.models.classify import classify
 from core.models.clients import ClientPool
 from core.models.failures import (
@@ -42,7 +42,7 @@ from core.models.pictures import check_takes, data_urls, pictures_of, with_parts
 from core.models.prices import cost
 from core.models.spec import THINKING_TOKENS, ModelSpec, is_loopback
 from core.models.thinking import Thinking
-from core.models.wire import MOST_UNSAID, Reply, effort_fields, expected_tokens, merged, request_body
+from core.models.wire import MOST_UNSAID, Endless, Reply, effort_fields, expected_tokens, merged, request_body
 
 _CONNECT_TIMEOUT_S = 15.0
 _NO_KEY = "none"
@@ -80,8 +80,6 @@ log = logging.getLogger(__name__)
 
 _PATH = "/chat/completions"
 _AFTER_FINISH_S = 5.0
-_MOST_A_TOKEN = 16
-"""Characters: a reply of more than so many for each token that it was allowed is of a server that knows no limit."""
 _ABOUT_FORMS = re.compile(r"response_format|json|schema|grammar|structured|guided", re.IGNORECASE)
 _ABOUT_LENGTH = re.compile(r"max_(?:completion_|new_)?tokens|maximum context length", re.IGNORECASE)
 _NO_EFFORT = ("none", "off", "minimal")
@@ -240,16 +238,15 @@ class OpenAICompatibleModel:
     ) -> AsyncGenerator[Piece | Thought]:
         """Make one request; yield its texts and leave the rest in ``reply``."""
         ticket = await self._limiter.acquire(expected_tokens(body))
-        limit, came = body.get(self.spec.max_tokens_field) or MOST_UNSAID, 0
+        watch = Endless(self.spec.bounds, int(body.get(self.spec.max_tokens_field) or MOST_UNSAID))
         reply.sent_s = time.monotonic()
         try:
             async with aclosing(self._texts(with_parts(body, pictures), reply)) as texts:
                 async for text in texts:
                     yield text
-                    came += len(text.text)
-                    if came > _MOST_A_TOKEN * int(limit):
-                        log.warning("%s goes on beyond the limit of its reply: it was cut.", self.name)
-                        reply.finish_reason = "length"
+                    if reason := watch.ends(text.text):
+                        log.warning("%s %s: it was cut.", self.name, watch.words)
+                        reply.finish_reason = reason
                         break
         except Exception as error:
             failure = (
@@ -263,7 +260,7 @@ class OpenAICompatibleModel:
             if reply.finish_reason is None:
                 # The cause is dropped: a provider's own words may quote the key.
                 raise AttemptFailed(failure) from None
-        for rest in reply.thinking.end(cut_off=reply.finish_reason == "length"):
+        for rest in reply.thinking.end(cut_off=reply.finish_reason in CUT_SHORT):
             yield rest
         self.opens_thinking = self.opens_thinking or reply.thinking.closed_alone
         reply.latency_s = time.monotonic() - reply.sent_s

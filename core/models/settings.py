@@ -23,6 +23,7 @@ from core.models.keys import find_setting
 from core.models.limits import Limits
 from core.models.spec import (
     PROGRAMS,
+    Bounds,
     LocalServing,
     MaxTokensField,
     ModelSpec,
@@ -82,6 +83,13 @@ class TimeoutsTable(_Table):
     stall_s: float | None = Field(None, gt=0)
 
 
+class BoundsTable(_Table):
+    """How far a reply may go on; what is left out keeps its default."""
+
+    characters_a_token: int | None = Field(None, ge=8)
+    repeats: int | None = Field(None, ge=0)
+
+
 class CommonTable(_Table):
     """What a provider, a family of its models and one model can set; the narrower wins."""
 
@@ -91,6 +99,7 @@ class CommonTable(_Table):
     limits: LimitsTable | None = None
     sampling: SamplingTable | None = None
     timeouts: TimeoutsTable | None = None
+    bounds: BoundsTable | None = None
     max_tokens_field: MaxTokensField | None = None
     system_role: SystemRole | None = None
     unsupported: tuple[Unsupported, ...] | None = None
@@ -251,6 +260,7 @@ def resolve(settings: ModelsFile, provider: str, model_id: str, aliases: tuple[s
         system_role=chosen.get("system_role", "system"),
         unsupported=chosen.get("unsupported", ()),
         timeouts=Timeouts(**chosen.get("timeouts", {})),
+        bounds=Bounds(**chosen.get("bounds", {})),
         serving=LocalServing(chosen.get("serve_args", ()), chosen.get("start_timeout_s", default.start_timeout_s)),
         aliases=aliases,
         command=own.command or (tuple(_words(name, model_id)) if general.kind == "command" else ()),

@@ -47,6 +47,18 @@ class Timeouts:
 
 
 @dataclass(frozen=True)
+class Bounds:
+    """How far a reply may go on before it is cut: characters a token of its limit, and its end over and over again.
+
+    A reply that ends in the same words (400 characters at most) more than ``repeats`` times is cut once these fill
+    2,000 characters; 0 lets it go on.
+    """
+
+    characters_a_token: int = 16
+    repeats: int = 30
+
+
+@dataclass(frozen=True)
 class LocalServing:
     """How a local model's server is started."""
 
@@ -89,6 +101,7 @@ class ModelSpec:
     system_role: SystemRole = "system"
     unsupported: tuple[Unsupported, ...] = ()
     timeouts: Timeouts = field(default=Timeouts())
+    bounds: Bounds = field(default=Bounds())
     serving: LocalServing = field(default=LocalServing())
     aliases: tuple[str, ...] = ()
     group: str = ""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from core.models.base import Message, Piece, Role, Sampling, Thought, Usage, joined, message
 from core.models.pictures import TOKENS_A_PICTURE, recorded
-from core.models.spec import EFFORT, ModelSpec
+from core.models.spec import EFFORT, Bounds, ModelSpec
 from core.models.thinking import Thinking
 
 _TOKENS_PER_WORD = 4 / 3
@@ -18,6 +18,8 @@ _LONGEST_ASSUMED = 1_024
 _AROUND = 1_000
 """Tokens that a template, a provider's own instructions or a form may add to a message."""
 _MOST_A_PICTURE = 50_000
+_LONGEST_REPEATED, _LEAST_REPEATED = 400, 2_000
+"""Characters: of what is said again and again, and of all its repetitions together."""
 MOST_UNSAID = 200_000
 """Tokens that a model may think unseen where its replies have no limit."""
 
@@ -224,6 +226,32 @@ def _parts_of(content: object) -> Iterator[tuple[bool, str]]:
             yield True, _thought_of(part)
         else:
             yield False, part if isinstance(part, str) else _text_in(part, "text") or ""
+
+
+class Endless:
+    """Watches whether a reply that comes goes on beyond the bounds of its model, and has the ``words`` to say so."""
+
+    def __init__(self, bounds: Bounds, limit: int) -> None:
+        self._repeats, self._most = bounds.repeats, bounds.characters_a_token * limit
+        self._length = self._looked = 0
+        self._tail = self.words = ""
+
+    def ends(self, text: str) -> Literal["length", "repetition"] | None:
+        """Take the next piece of it and return why it is to end here, if it is."""
+        self._length += len(text)
+        self._tail = (self._tail + text)[-_LEAST_REPEATED - _LONGEST_REPEATED * (self._repeats + 1) :]
+        if self._length > self._most:
+            self.words = "goes on beyond the limit of its reply"
+            return "length"
+        if self._repeats and self._length >= self._looked + _LEAST_REPEATED // 4:
+            self._looked = self._length
+            for size in range(1, _LONGEST_REPEATED + 1):
+                filled = max(_LEAST_REPEATED, size * self._repeats) + size
+                end = self._tail[-filled:]
+                if len(end) == filled and end[size:] == end[:-size]:
+                    self.words = f"says the same over and over again ({end[-size:].strip()[:60]!r})"
+                    return "repetition"
+        return None
 
 
 def _whole_characters(text: str) -> str:

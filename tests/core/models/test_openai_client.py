@@ -11,7 +11,7 @@ from core.errors import ProviderError
 from core.models.base import Completion, Message, Piece, Sampling, Usage
 from core.models.clients import ClientPool
 from core.models.failures import RetryPolicy
-from core.models.spec import Prices, Timeouts
+from core.models.spec import Bounds, Prices, Timeouts
 from tests.support.fake_provider import FakeProvider
 from tests.support.replies import Reply, failing
 from tests.support.talking import HELLO, ask, hear, heard_text, make_model, make_spec
@@ -125,6 +125,40 @@ async def test_a_server_that_knows_no_limit_is_cut(
     assert 20 * 16 < len(completion.text) < 20 * 16 + 40
     assert completion.usage.estimated
     assert "goes on beyond the limit of its reply" in caplog.text
+
+
+_ROUND = "I would like to know more about that. "
+
+
+@pytest.mark.parametrize(
+    ("said", "repeats", "characters"),
+    [
+        (_ROUND * 400, 30, (2_000, 3_000)),  # over two thousand characters of it
+        ("Where does it hurt? " + ". " * 4_500, 30, (2_000, 3_000)),
+        (
+            (" ".join(map(str, range(100, 198))) + " end. ") * 60,
+            30,
+            (31 * 397, 31 * 397 + 600),
+        ),  # thirty more after one
+        (_ROUND * 400, 0, None),
+        (" ".join(f"Question {number}: does it hurt?" for number in range(400)), 30, None),
+        (_ROUND * 40, 30, None),  # often, but short
+    ],
+    ids=["a sentence", "dots", "a paragraph", "let go on", "numbered", "short"],
+)
+async def test_a_model_that_says_the_same_over_and_over_is_cut(
+    fake_provider: FakeProvider, said: str, repeats: int, characters: tuple[int, int] | None
+) -> None:
+    fake_provider.script = [Reply(said)]
+    model = make_model(make_spec(fake_provider.base_url, bounds=Bounds(repeats=repeats)))
+    completion = await ask(model, sampling=Sampling(max_tokens=8_000))
+    await model.aclose()
+    if characters is None:
+        assert (completion.finish_reason, completion.text) == ("stop", said)
+    else:
+        assert completion.finish_reason == "repetition"
+        assert said.startswith(completion.text)
+        assert characters[0] <= len(completion.text) <= characters[1]
 
 
 async def test_missing_usage_is_estimated_and_says_so(fake_provider: FakeProvider) -> None:
