@@ -37,6 +37,8 @@ from core.work import Stop as Asked
 
 FOLD_EVERY_S = 3.0
 """Seconds between two folds of the journal into the database while a job goes on."""
+UNREADABLE_OF = 10
+"""From so many verdicts of a grader on it is said that most of them cannot be read, if so."""
 GIVE_UP = 20
 """So many failures of the provider in a row end a job: it is down."""
 REGRADING = "regrading "
@@ -81,6 +83,8 @@ class Progress:
     unused: int = 0
     hopeless: str | None = None
     """Why no call can ever succeed (a wrong key, a server that cannot be started), if so."""
+    read: Counter[bool] = field(default_factory=Counter)
+    """Verdicts on free responses in this go: those that could be read, and those that could not."""
     replies: Replies | None = None
     """The calls in the air and the work under way, while the job runs."""
     _samples: deque[tuple[float, int]] = field(default_factory=deque)
@@ -90,12 +94,31 @@ class Progress:
         for event in events:
             if isinstance(event, Graded):
                 self.verdicts[event.verdict] += 1
+                if event.rule in ("frq", "frq_top3") and event.verdict != "provider_error":
+                    self._note_grader(event)
             elif isinstance(event, Answered) and event.reason:
                 self.verdicts[event.reason] += 1
                 if event.reason in ("provider_error", "refused"):
                     self.failures[event.detail] += 1
             elif isinstance(event, Failed) and event.where.startswith("grader"):
                 self.failures[event.message] += 1
+
+    def _note_grader(self, event: Graded) -> None:
+        told = bool(self.trouble)
+        self.read[event.verdict != "ungradable"] += 1
+        if self.trouble and not told:
+            log.warning("%s (%s)", self.trouble, event.grader)
+
+    @property
+    def trouble(self) -> str:
+        """Say that what the grader writes cannot be read, as soon as that is plain; else empty."""
+        given = self.read.total()
+        if given < UNREADABLE_OF or 2 * self.read[False] < given:
+            return ""
+        return (
+            f"The grader cannot be read: {self.read[False]} of {given} verdicts are ungradable and count in no figure. "
+            "Stop here and name another grader; the answers are kept, and regrade judges them."
+        )
 
     def note_call(self, call: CallRecord) -> None:
         """Take a call into account as soon as it is made."""
@@ -214,7 +237,7 @@ def status(run_id: str) -> dict[str, Any] | None:
 
     ``done`` of ``planned`` pieces, ``done_here`` of them since ``started_at``, ``calls``, ``tokens``, ``cost_usd`` (of
     all its goes), ``tokens_a_second`` (or ``None``), ``waiting`` as [seat, purpose, seconds] with the longest first,
-    ``under_way`` as piece → calls so far, and all of it in ``words``.
+    ``under_way`` as piece → calls so far, and all of it in ``words``; ``trouble``: its grader cannot be read.
     """
     path = journal_path(run_id).with_name(_STATUS)
     try:
@@ -377,6 +400,7 @@ class Job(Generic[U]):
                         name: unit.calls for name, unit in (list(replies.under_way.items()) if replies else ())
                     },
                     "words": self.progress.in_words(),
+                    "trouble": self.progress.trouble,
                 }
                 with suppress(OSError):
                     path.with_suffix(".new").write_bytes(orjson.dumps(told))

@@ -146,13 +146,15 @@ def draw_list(found: list[RunProgress], shown: RunProgress) -> None:
 
 def draw_run(run: RunProgress) -> None:
     """Draw one run: how far it is, what it is, what came of it, and its conversations."""
-    state = state_of(run)
+    state, told = state_of(run), None
     st.subheader(f"{STATE_ICON[state]} {plain(run_title(run))}", anchor=False)
     words = [f"{state.capitalize()}: {run.done:,} of {run.planned:,} trials"]
     if state == "running":
         told = status(run.run_id)
         words += map(plain, filter(None, (time_in_words(told), told["words"] if told else "")))
     st.progress(run.done / run.planned if run.planned else 0.0, text="; ".join(words))
+    if told and told.get("trouble"):
+        st.warning(plain(told["trouble"]), icon=":material/gavel:")
     _draw_buttons(run, state)
     draw_note(run)
     used = [f"{role}: {use.prompt_tokens + use.completion_tokens:,} tokens" for role, use in run.use.items()]

@@ -15,6 +15,7 @@ from core.debugger.steps import steps_of_trial
 from core.debugger.stored import load_record
 from core.debugger.variants import variants_of
 from core.frameworks.base import default_pack
+from core.frameworks.casting import CastNames
 from core.jobs.completing import Options as Completing
 from core.jobs.completing import complete_cases
 from core.jobs.engine import ask_to_stop, status
@@ -244,6 +245,34 @@ def test_a_line_a_minute_says_what_is_waited_for(
     waiting = re.compile(r"waiting for 2 doctor, up to \d+ s; 2 under way at call 1 to 1")  # a busy machine may be late
     assert any(map(waiting.search, said))
     assert said[-1] == "Run: 2 of 2 trials; 2 calls, 36 tokens"
+
+
+@pytest.mark.parametrize(("spoken", "told"), [("Perhaps.", True), ("No", False)])
+def test_a_grader_that_cannot_be_read_is_told_of_after_ten_verdicts(
+    paying: FakeProvider, spoken: str, told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    number = iter(range(1000))
+
+    def speak(body: dict[str, Any]) -> str:
+        first = str(body["messages"][0]["content"])
+        if first.startswith("Below is what a doctor wrote"):
+            return f"Disease {next(number)}"
+        return spoken if first.startswith("Do diagnosis 1") else f"**Final Diagnosis:** Disease {next(number)}"
+
+    paying.script = speak
+    arms = (("vignette", "frq"),)
+    header = begun(
+        plan(12, arms=arms, names=CastNames("openai/doctor", grader="openai/grader"), base_url=paying.base_url)
+    )
+    seen: list[tuple[int, str]] = []
+    done = go(header, on_progress=lambda progress: seen.append((progress.done, progress.trouble)), concurrency=1)
+    first = next((words for _, words in seen if words), "")
+    assert bool(first) == told
+    assert all(not words for done, words in seen if done < 10)
+    if told:
+        assert first.startswith("The grader cannot be read: 10 of 10 verdicts are ungradable and count in no figure.")
+        assert [first[:60] in line for line in caplog.messages if "cannot be read" in line] == [True]
+        assert done.progress.verdicts == {"ungradable": 12}
 
 
 def test_other_processes_are_told_how_far_a_run_is(paying: FakeProvider) -> None:
