@@ -6,16 +6,19 @@ lead out of it, links, and more bytes than allowed end the whole in one sentence
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import lzma
 import stat
 import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from types import ModuleType
 from typing import Protocol
 
 from core.errors import AnamnesisError, UsageError
@@ -23,6 +26,11 @@ from core.errors import AnamnesisError, UsageError
 GIGABYTE = 1_000_000_000
 _BLOCK = 1 << 20
 _BROKEN = (zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, RuntimeError, OSError)
+
+
+_ALONE: Mapping[bytes, ModuleType] = {b"\x1f\x8b": gzip, b"BZh": bz2, b"\xfd7zXZ\x00": lzma}
+"""How a file that is packed alone begins, and what unpacks it."""
+_TAR_BLOCK, _TAR_MAGIC = 512, 257
 
 
 class Readable(Protocol):
@@ -68,6 +76,43 @@ def safe_name(name: str, archive: str) -> PurePosixPath:
             f"{archive} holds a path outside itself ({name!r}): it is not safe to unpack; nothing was imported."
         )
     return pure
+
+
+def is_archive(path: Path) -> bool:
+    """Say whether a file is a .zip or a .tar, packed or not."""
+    return zipfile.is_zipfile(path) or _is_tar(path)
+
+
+def packed_alone(path: Path) -> ModuleType | None:
+    """Return what unpacks a file that is packed with nothing else (gzip, bzip2, xz); ``None`` for all others."""
+    with path.open("rb") as file:
+        begins = file.read(6)
+    found = next((module for sign, module in _ALONE.items() if begins.startswith(sign)), None)
+    if found is None:
+        return None
+    try:
+        with found.open(path) as file:
+            first = file.read(_TAR_BLOCK)
+    except _BROKEN:
+        return found  # unpacking it says what is wrong
+    return None if first[_TAR_MAGIC:].startswith(b"ustar") else found
+
+
+def unpack_alone(path: Path, module: ModuleType, target: Path, most: int) -> None:
+    """Unpack such a file; raise ``AnamnesisError`` where it is damaged or unpacks to more than ``most`` bytes."""
+    written = 0
+    try:
+        with module.open(path) as source, target.open("wb") as file:
+            while block := source.read(_BLOCK):
+                if (written := written + len(block)) > most:
+                    raise AnamnesisError(
+                        f"{path.name} unpacks to more than {most // 1_000_000} MB: nothing was imported. Split it."
+                    )
+                file.write(block)
+    except _BROKEN as error:
+        raise AnamnesisError(
+            f"{path.name} cannot be unpacked ({_reason(error)}): it may be damaged or not whole. Nothing was imported."
+        ) from error
 
 
 def _unpack(path: Path, folder: Path, wanted: Callable[[PurePosixPath], bool], limits: Limits) -> None:

@@ -5,8 +5,8 @@ The page and the command line share it.
 
 from __future__ import annotations
 
+import tempfile
 import time
-import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,16 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from core.datasets import imported
-from core.datasets.archive import GIGABYTE, Limits, opened
+from core.datasets.archive import GIGABYTE, Limits, is_archive, opened, packed_alone, unpack_alone
 from core.datasets.imported import KEPT_REASONS, DatasetInfo
 from core.datasets.lint import Finding, lint
 from core.datasets.readers import FORMATS, read_cases
+from core.datasets.readers.files import MOST_BYTES, is_spreadsheet
 from core.datasets.reading import Reading, clipped
 from core.errors import AnamnesisError, UsageError
 
 _NAME_LENGTH = 40
-_LISTS = frozenset({".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet"})
+_LISTS = frozenset({".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx"})
 """Endings of files that hold cases."""
+_ALONE = frozenset({".gz", ".bz2", ".xz"})
+"""Endings of files that are packed alone."""
 _PICTURES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".gif"})
 _LIMITS = Limits(total_bytes=GIGABYTE, members=20_000, way_out="Unpack it yourself and import the list in it.")
 
@@ -48,7 +51,7 @@ def import_file(
 ) -> Imported:
     """Read a file and keep its cases under ``name`` (the file's own name where none is given), with their pictures.
 
-    A zip stands for the one list in it. ``source`` and ``licence`` take the place of the format's. Raises
+    An archive stands for the one list in it. ``source`` and ``licence`` take the place of the format's. Raises
     ``UsageError`` for a name, format or columns that cannot be, and ``AnamnesisError`` where the file cannot be read,
     holds no case, or has rows that cannot be used and ``skip_bad`` is not set: then nothing was imported, and an
     earlier data set of this name is as it was.
@@ -89,7 +92,10 @@ def name_of(path: Path) -> str:
     for one in FORMATS.values():
         if path.name in one.files:
             return one.name
-    plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in path.stem.lower()).strip("-")
+    stem = path.name.lower()
+    while (ending := PurePosixPath(stem).suffix) in _LISTS | _ALONE | {".zip", ".tar", ".tgz", ".txt"}:
+        stem = stem.removesuffix(ending)
+    plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in stem).strip("-")
     return plain[:_NAME_LENGTH].strip("-") or "cases"
 
 
@@ -116,18 +122,25 @@ def _refuse(reading: Reading, path: Path, skip_bad: bool) -> None:
 def list_in(path: Path) -> Iterator[Path]:
     """Lend the list of cases that ``path`` is or packs; what is unpacked goes when it is given back.
 
-    Raises ``UsageError`` where a zip holds no list or several, ``AnamnesisError`` where it is damaged, too large or not
-    safe to unpack.
+    Packed are a file of one's own (``.gz``, ``.bz2``, ``.xz``) and the one list of an archive (``.zip``, ``.tar``,
+    ``.tar.gz`` …) with its pictures. Raises ``UsageError`` where an archive holds no list or several,
+    ``AnamnesisError`` where it is damaged, too large or not safe to unpack.
     """
-    if not path.is_file() or not zipfile.is_zipfile(path):
+    if path.is_file() and (packed := packed_alone(path)) is not None:
+        with tempfile.TemporaryDirectory(prefix="anamnesis-") as folder:
+            target = Path(folder) / (path.stem if path.suffix.lower() in _ALONE else path.name)
+            unpack_alone(path, packed, target, MOST_BYTES)
+            yield target
+        return
+    if not path.is_file() or is_spreadsheet(path) or not is_archive(path):
         yield path
         return
     with opened(path, _wanted, _LIMITS) as folder:
         lists = sorted(found for found in folder.rglob("*") if found.suffix.lower() in _LISTS and found.is_file())
         if not lists:
             raise UsageError(
-                f"{path.name} is packed and holds no list of cases (CSV, JSON, JSON Lines or Parquet): put the list in "
-                "it, beside its pictures; of a spreadsheet, save a sheet as CSV."
+                f"{path.name} is packed and holds no list of cases (CSV, Excel, JSON, JSON Lines or Parquet): put the "
+                "list in it, beside its pictures."
             )
         if len(lists) > 1:
             named = ", ".join(clipped(str(found.relative_to(folder))) for found in lists[:5])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,17 +22,26 @@ _ROWS = 256
 _LETTERS = 64
 """Buckets in which the letters of a text are counted."""
 _ROUNDING = 1e-9
+_MOST_PAIRS = 5_000_000
+"""Pairs of vignettes that an import compares: about ten seconds."""
 
 
-def nearest_earlier(texts: Sequence[str], similar: float) -> list[tuple[int, int]]:
+class TooManyAlike(Exception):
+    """So many texts have about the same letters that they cannot all be compared in a reasonable time."""
+
+
+def nearest_earlier(texts: Sequence[str], similar: float, most: float = math.inf) -> list[tuple[int, int]]:
     """Return (index, index of the nearest earlier text) of each text with an earlier one that is nearly the same.
 
     Compared are the different words of a text in alphabetical order, by rapidfuzz's ``ratio``; ``similar`` is its least
-    value, 0–100, most 99.
+    value, 0–100, most 99. Raises ``TooManyAlike`` where that would compare more than ``most`` pairs.
     """
+    pairs = 0
     plain = [" ".join(sorted(set(text.lower().split()))) for text in texts]
     score, nearest = np.zeros(len(plain)), np.full(len(plain), -1)
     for one, others in _candidates(plain, 1 - similar / 100):
+        if (pairs := pairs + len(others)) > most:
+            raise TooManyAlike
         found = process.cdist(
             [plain[one]], [plain[i] for i in others], scorer=fuzz.ratio, score_cutoff=similar, dtype=np.float64
         )[0]
@@ -150,7 +160,17 @@ def _duplicates(cases: list[Case]) -> list[Finding]:
     for case in cases:
         alike.setdefault(case.images, []).append(case)
     for group in alike.values():
-        for later, earlier in nearest_earlier([case.vignette for case in group], _NEAR_DUPLICATE):
+        texts = [case.vignette for case in group]
+        nearly = "nearly "
+        try:
+            pairs = nearest_earlier(texts, _NEAR_DUPLICATE, _MOST_PAIRS)
+        except TooManyAlike:
+            first: dict[str, int] = {}
+            pairs = [(n, first[text]) for n, text in enumerate(texts) if first.setdefault(text, n) != n]
+            words = f"so many of the {len(group):,} vignettes are alike that only equal ones were looked for"
+            found.append(Finding(group[0].case_key, "duplicate", words, severe=False))
+            nearly = ""
+        for later, earlier in pairs:
             if (other := group[earlier].case_key) != (key := group[later].case_key):
-                found.append(Finding(key, "duplicate", f"nearly the same vignette as {other}"))
+                found.append(Finding(key, "duplicate", f"{nearly}the same vignette as {other}"))
     return found

@@ -8,8 +8,8 @@ from typing import Literal
 
 from core.case import Case
 
-Unit = Literal["line", "record"]
-"""What positions count: lines of a text file from 1, or records (JSON array, Parquet) from 1."""
+Unit = Literal["line", "record", "row"]
+"""What positions count from 1: lines of a text file, records (JSON array, Parquet), or rows of a sheet."""
 Remark = tuple[int, str]
 """(position, sentence without its full stop); position 0 speaks of the whole file."""
 

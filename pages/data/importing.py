@@ -12,7 +12,7 @@ import streamlit as st
 
 from core.datasets.importing import import_file, list_in, name_of
 from core.datasets.readers import FORMATS, read_cases
-from core.datasets.readers.files import Record, Rows
+from core.datasets.readers.files import LIMITS, Record, Rows
 from core.datasets.readers.formats.plain import FIRST, guessed, is_told
 from core.datasets.readers.registry import chosen_format
 from core.datasets.reading import Reading, Remark
@@ -24,7 +24,8 @@ from pages.kit.tables import draw_table
 
 _FIRST = 5
 """Rows of an unrecognised file that are shown."""
-_KINDS = ["csv", "tsv", "json", "jsonl", "ndjson", "parquet", "txt", "zip"]
+_KINDS = ["csv", "tsv", "json", "jsonl", "ndjson", "parquet", "txt", "xlsx"]
+_KINDS += ["zip", "tar", "gz", "tgz", "bz2", "xz"]
 
 
 @dataclass(frozen=True)
@@ -163,8 +164,11 @@ def draw_import(held: Mapping[str, int]) -> None:
 
 
 def _draw_steps(held: Mapping[str, int]) -> None:
-    packed = "Cases with pictures: a zip with the list, and the pictures under the paths that it names."
-    file = ask_file("data", "CSV, JSON, JSON Lines or Parquet", _KINDS, packed)
+    packed = (
+        f"Also packed (.gz, .bz2, .xz); {LIMITS}. Cases with pictures: an archive with the list, and the pictures "
+        "under the paths that it names."
+    )
+    file = ask_file("data", "CSV, Excel, JSON, JSON Lines or Parquet", _KINDS, packed)
     if file is None:
         return
     left, right = st.columns(2, vertical_alignment="bottom")

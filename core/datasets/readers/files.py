@@ -1,19 +1,24 @@
-"""Opens CSV, JSON, JSON Lines and Parquet alike: records by name, each with the line or position it stands at.
+"""Opens CSV, Excel, JSON, JSON Lines and Parquet alike: records by name, each with the place it stands at.
 
 The kind is told from the contents, not from the file's name. A text file's positions are lines (CSV: the line on which
-a record begins); those of a JSON array and of Parquet are records counted from 1.
+a record begins), those of a spreadsheet its rows; those of a JSON array and of Parquet are records counted from 1.
 """
 
 from __future__ import annotations
 
 import csv
+import datetime
 import io
-import re
-from collections.abc import Iterator, Mapping
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
+from xml.etree.ElementTree import ParseError
 
 import orjson
 
@@ -21,13 +26,19 @@ from core.datasets.reading import Unit, clipped
 from core.errors import AnamnesisError, UsageError
 
 Record = Mapping[str, Any]
-Kind = Literal["csv", "json", "jsonl", "parquet"]
+Kind = Literal["csv", "sheet", "json", "jsonl", "parquet"]
 _FIELD_LIMIT = 10_000_000
 """Characters that one CSV field may have; more is taken for a quote that was never closed."""
+MOST_BYTES, MOST_ROWS, MOST_COLUMNS = 500_000_000, 200_000, 1_000
+"""How large a list of cases may be, unpacked."""
+LIMITS = f"at most {MOST_BYTES // 1_000_000} MB unpacked, {MOST_ROWS:,} rows and {MOST_COLUMNS:,} columns"
+_HEADER_LIMIT = 1_000_000
 _SEPARATORS = ",;\t"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _PACKED = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"7z\xbc\xaf", b"(\xb5/\xfd")
-"""How zip (and spreadsheets), gzip, bzip2, xz, 7z and zstd files begin."""
+"""How zip, gzip, bzip2, xz, 7z and zstd files begin."""
+_OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_UNITS: Mapping[Kind, Unit] = {"csv": "line", "jsonl": "line", "sheet": "row", "json": "record", "parquet": "record"}
 
 
 @dataclass(frozen=True)
@@ -49,9 +60,13 @@ class Rows:
             raise UsageError(f"{path} is a folder: name a file in it.")
         if not path.is_file():
             raise UsageError(f"There is no file {path}.")
+        if path.stat().st_size > MOST_BYTES:
+            raise AnamnesisError(
+                f"{path.name} has {path.stat().st_size / 1e6:,.0f} MB: a list of cases has {LIMITS}. Split it."
+            )
         self.path = path
         self.kind: Kind = _kind(path)
-        self.unit: Unit = "line" if self.kind in ("csv", "jsonl") else "record"
+        self.unit: Unit = _UNITS[self.kind]
         self.root: Any = _json(path) if self.kind == "json" else None
         self._columns: tuple[str, ...] | None = None
 
@@ -63,9 +78,17 @@ class Rows:
 
     def __iter__(self) -> Iterator[tuple[int, Record | Damaged]]:
         """Yield (position, record or what is wrong with it)."""
+        for count, row in enumerate(self._rows()):
+            if count >= MOST_ROWS:
+                raise AnamnesisError(f"{self.path.name} has more rows than are read: {LIMITS}. Split it.")
+            yield row
+
+    def _rows(self) -> Iterator[tuple[int, Record | Damaged]]:
         match self.kind:
             case "csv":
                 return _csv_rows(self.path)
+            case "sheet":
+                return _sheet_rows(self.path)
             case "jsonl":
                 return _jsonl_rows(self.path)
             case "parquet":
@@ -82,7 +105,10 @@ class Rows:
         """The names of the fields: the header's, or those of the first records."""
         if self._columns is None:
             if self.kind == "csv":
-                self._columns = tuple(_header(_reader(self.path), self.path))
+                with _csv_reader(self.path) as reader:
+                    self._columns = tuple(_csv_header(reader, self.path))
+            elif self.kind == "sheet":
+                self._columns = tuple(next(_sheet_values(self.path))[1])
             elif self.kind == "parquet":
                 # the names of the columns; raise ``AnamnesisError`` where one stands there twice
                 names = tuple(_opened_parquet(self.path).schema_arrow.names)
@@ -97,7 +123,7 @@ class Rows:
     @property
     def has_header(self) -> bool:
         """Whether every record has the same fields, so that a missing one is missing everywhere."""
-        return self.kind in ("csv", "parquet")
+        return self.kind in ("csv", "sheet", "parquet")
 
 
 def _kind(path: Path) -> Kind:
@@ -106,10 +132,12 @@ def _kind(path: Path) -> Kind:
         if begins.startswith(b"PAR1"):
             return "parquet"
         # raise where a file is packed, UTF-16 or binary
+        if is_spreadsheet(path):
+            return "sheet"
         if begins.startswith(_PACKED):
-            raise AnamnesisError(
-                f"{path.name} is packed or a spreadsheet: unpack it, or save it as CSV, and import what is in it."
-            )
+            raise AnamnesisError(f"{path.name} is packed: unpack it, and import what is in it.")
+        if begins.startswith(_OLD_OFFICE):
+            raise AnamnesisError(f"{path.name} is a file of an old Excel or Word: save it as .xlsx or as CSV first.")
         if begins.startswith(_UTF16) and path.suffix.lower() != ".parquet":
             raise AnamnesisError(f"{path.name}, line 1: the file is UTF-16 or UTF-32 text; save it as UTF-8 first.")
         # text of another width, or no text at all
@@ -154,13 +182,21 @@ def _record(value: Any) -> Record | Damaged:
 # CSV
 
 
-def _reader(path: Path) -> csv._reader:  # type: ignore[name-defined]
-    text = decoded(path)
-    first = re.match(r"\s*([^\r\n]*)", text)
-    header = first[1] if first else ""
-    separator = "," if "," in header else max(_SEPARATORS, key=header.count)
+@contextmanager
+def _csv_reader(path: Path) -> Iterator[csv._reader]:  # type: ignore[name-defined]
+    """Read a UTF-8 file as it comes, with the separator of its header; a line that is no UTF-8 is named."""
     csv.field_size_limit(_FIELD_LIMIT)
-    return csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=separator)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as text:
+            header = next((line for line in iter(lambda: text.readline(_HEADER_LIMIT), "") if line.strip()), "")
+            if header.count(",") >= MOST_COLUMNS:
+                raise AnamnesisError(f"{path.name} has more columns than are read: {LIMITS}.")
+            text.seek(0)
+            separator = "," if "," in header else max(_SEPARATORS, key=header.count)
+            yield csv.reader(text, strict=True, delimiter=separator)
+    except UnicodeDecodeError:
+        decoded(path)  # says which line it is
+        raise
 
 
 def decoded(path: Path) -> str:
@@ -174,32 +210,36 @@ def decoded(path: Path) -> str:
         ) from error
 
 
-def _header(reader: csv._reader, path: Path) -> list[str]:  # type: ignore[name-defined]
+def _csv_header(reader: csv._reader, path: Path) -> list[str]:  # type: ignore[name-defined]
     """Return the names of the columns: the first line that is not blank."""
     try:
         found: list[str] = next((values for values in reader if any(value.strip() for value in values)), [])
     except csv.Error as error:
         raise AnamnesisError(f"{path.name}, line 1: the header cannot be read ({error}).") from error
-    header = [name.strip() for name in found]
-    twice = next((name for name in header if name and header.count(name) > 1), None)
+    return _header(found, f"{path.name}, line {reader.line_num}")
+
+
+def _header(values: Sequence[str], where: str) -> list[str]:
+    header = [name.strip() for name in values]
+    twice = next((name for name, count in Counter(header).items() if name and count > 1), None)
     if twice is not None:
-        raise AnamnesisError(f"{path.name}, line {reader.line_num}: the column {clipped(twice)} stands there twice.")
+        raise AnamnesisError(f"{where}: the column {clipped(twice)} stands there twice.")
     return header
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, Record | Damaged]]:
-    reader = _reader(path)
-    header = _header(reader, path)
-    line = reader.line_num + 1
-    try:
-        for values in reader:
-            start, line = line, reader.line_num + 1
-            if any(value.strip() for value in values):
-                yield start, _csv_record(values, header)
-    except csv.Error as error:
-        raise AnamnesisError(
-            f"{path.name}, line {line}: the row that begins here cannot be read ({error}); nothing was imported."
-        ) from error
+    with _csv_reader(path) as reader:
+        header = _csv_header(reader, path)
+        line = reader.line_num + 1
+        try:
+            for values in reader:
+                start, line = line, reader.line_num + 1
+                if any(value.strip() for value in values):
+                    yield start, _csv_record(values, header)
+        except csv.Error as error:
+            raise AnamnesisError(
+                f"{path.name}, line {line}: the row that begins here cannot be read ({error}); nothing was imported."
+            ) from error
 
 
 def _csv_record(values: list[str], header: list[str]) -> Record | Damaged:
@@ -209,6 +249,78 @@ def _csv_record(values: list[str], header: list[str]) -> Record | Damaged:
     if len(values) != len(header):
         return Damaged(f"{len(values)} fields instead of {len(header)}")
     return dict(zip(header, values, strict=True))
+
+
+# Spreadsheets
+
+
+def is_spreadsheet(path: Path) -> bool:
+    """Say whether a file is a workbook of Excel's (.xlsx), by what it packs."""
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as packed:
+        return "xl/workbook.xml" in packed.namelist()
+
+
+def _sheet_rows(path: Path) -> Iterator[tuple[int, Record | Damaged]]:
+    rows = _sheet_values(path)
+    header = next(rows)[1]
+    return ((number, _csv_record(values, header)) for number, values in rows)
+
+
+def _sheet_values(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield (row, cells as text), blank rows left out, the header first, of the one sheet that holds anything.
+
+    A formula stands for what it came to when the workbook was last saved. Raises ``AnamnesisError`` where none or
+    several sheets hold something, or the workbook is damaged or unpacks to more than may be read.
+    """
+    import openpyxl  # type: ignore[import-untyped]  # slow to load
+
+    try:
+        with zipfile.ZipFile(path) as packed:
+            if sum(part.file_size for part in packed.infolist()) > MOST_BYTES:
+                raise AnamnesisError(f"{path.name} unpacks to more than is read: {LIMITS}.")
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        try:
+            filled = [sheet for sheet in book.worksheets if any(True for _ in _filled(sheet))]
+            if len(filled) != 1:
+                names = ", ".join(clipped(sheet.title) for sheet in filled)
+                raise AnamnesisError(
+                    f"{path.name} has {len(filled)} sheets that hold something ({names}): keep the one with the cases."
+                    if filled
+                    else f"{path.name} has no sheet with anything in it."
+                )
+            rows = _filled(filled[0])
+            number, values = next(rows)
+            width = max(column for column, value in enumerate(values, start=1) if value)
+            if width > MOST_COLUMNS:
+                raise AnamnesisError(f"{path.name} has more columns than are read: {LIMITS}.")
+            header = _header(values[:width], f"{path.name}, row {number}")
+            yield number, header
+            for number, values in rows:
+                yield number, values[:width] + [value for value in values[width:] if value]
+        finally:
+            book.close()
+    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError, ParseError) as error:
+        raise AnamnesisError(
+            f"{path.name} cannot be read as a spreadsheet ({_in_one_line(error)}): it may be damaged. Save it anew, or "
+            "as CSV."
+        ) from error
+
+
+def _filled(sheet: Any) -> Iterator[tuple[int, list[str]]]:
+    for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
+        values = [_in_text(value) for value in row]
+        if any(value.strip() for value in values):
+            yield number, values
+
+
+def _in_text(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return value.isoformat() if isinstance(value, datetime.date | datetime.time) else str(value)
 
 
 # JSON

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import bz2
+import datetime
 import errno
+import gzip
+import lzma
 import shutil
+import tarfile
 import time
+import zipfile
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import openpyxl
 import pytest
 
 from core.datasets import imported
 from core.datasets.importing import import_file, name_of
 from core.datasets.library import library
 from core.datasets.lint import nearest_earlier
+from core.datasets.readers.files import Rows
 from core.errors import AnamnesisError, UsageError
 
 FILES = Path(__file__).parent / "files"
@@ -37,6 +47,114 @@ def test_the_record_of_an_import_is_kept(tmp_path: Path) -> None:
     assert (info.findings, info.severe_findings) == (len(done.findings), 0)
     assert began - 1 <= info.imported_at <= time.time()
     assert imported.load("medmcqa") == done.reading.cases
+
+
+HEADER = ["Story", "asked", "a", "b", "label", "seen"]
+ROWS = [
+    ["A man of 40 coughs.\nHe is hot.", "What is it?", "Flu", "Gout", "A", datetime.date(2024, 5, 1)],
+    [None] * 6,
+    ["A woman of 30 has pain.", "Which number?", 2, 7.5, "B", None],
+]
+TOLD = {"vignette": "Story", "question": "asked", "options": "a+b", "answer": "label"}
+
+
+def workbook(path: Path, sheets: Mapping[str, Sequence[Sequence[object]]]) -> Path:
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for title, rows in sheets.items():
+        sheet = book.create_sheet(title)
+        for row in rows:
+            sheet.append(list(row))
+    book.save(path)
+    return path
+
+
+def test_a_spreadsheet_is_read_by_its_one_filled_sheet(tmp_path: Path) -> None:
+    path = workbook(tmp_path / "Mine 1.xlsx", {"Empty": [], "Cases": [HEADER, *ROWS], "Notes": [["", " "]]})
+    assert Rows(path).columns == tuple(HEADER)
+    assert [number for number, _ in Rows(path)] == [2, 4], "the rows as a spreadsheet numbers them"
+    done = import_file(path, columns=TOLD)
+    assert (done.dataset, done.reading.unit) == ("mine-1", "row")
+    first, second = done.reading.cases
+    assert (first.vignette, first.answer) == ("A man of 40 coughs.\nHe is hot.", "Flu")
+    assert (second.choices, second.answer) == (("2", "7.5"), "7.5")
+
+
+def test_a_row_of_a_spreadsheet_that_cannot_be_used_is_named_by_its_number(tmp_path: Path) -> None:
+    path = workbook(tmp_path / "a.xlsx", {"Cases": [HEADER, *ROWS, ["Ill.", "Why?", "x", "y", "C", None]]})
+    with pytest.raises(AnamnesisError, match=r"^a\.xlsx, row 5: .*Nothing was imported"):
+        import_file(path, columns=TOLD)
+
+
+@pytest.mark.parametrize(
+    ("sheets", "sentence"),
+    [
+        ({"A": [HEADER, *ROWS], "B": [HEADER, *ROWS]}, r"^a\.xlsx has 2 sheets that hold something \(A, B\)"),
+        ({"A": []}, r"^a\.xlsx has no sheet with anything in it\.$"),
+        ({"A": [["x", "y", "x"], [1, 2, 3]]}, r"^a\.xlsx, row 1: the column x stands there twice\.$"),
+        ({"A": [list(range(2_000)), [1] * 2_000]}, r"^a\.xlsx has more columns than are read: .* 1,000 columns\.$"),
+    ],
+)
+def test_a_spreadsheet_that_holds_no_one_table_is_refused(
+    tmp_path: Path, sheets: dict[str, list[list[object]]], sentence: str
+) -> None:
+    with pytest.raises(AnamnesisError, match=sentence):
+        import_file(workbook(tmp_path / "a.xlsx", sheets))
+
+
+def test_a_damaged_spreadsheet_is_said_to_be(tmp_path: Path) -> None:
+    whole = workbook(tmp_path / "a.xlsx", {"A": [HEADER, *ROWS]})
+    broken = tmp_path / "b.xlsx"
+    with zipfile.ZipFile(whole) as packed, zipfile.ZipFile(broken, "w") as other:
+        for name in packed.namelist():
+            other.writestr(name, packed.read(name)[:-20])
+    with pytest.raises(AnamnesisError, match=r"^b\.xlsx cannot be read as a spreadsheet \("):
+        import_file(broken)
+
+
+@pytest.mark.parametrize("packer", [gzip, bz2, lzma])
+def test_a_packed_file_is_the_file_in_it(tmp_path: Path, packer: Any) -> None:
+    ending = {gzip: "gz", bz2: "bz2", lzma: "xz"}[packer]
+    path = tmp_path / f"medqa.jsonl.{ending}"
+    path.write_bytes(packer.compress((FILES / "medqa.jsonl").read_bytes()))
+    done = import_file(path)
+    assert done.dataset == "medqa"
+    assert [case.vignette for case in done.reading.cases] == [
+        case.vignette for case in import_file(FILES / "medqa.jsonl", name="plainly").reading.cases
+    ]
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(AnamnesisError, match=rf"^medqa\.jsonl\.{ending} cannot be unpacked \("):
+        import_file(path)
+
+
+def test_a_tar_stands_for_the_one_list_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "cases.tar.gz"
+    with tarfile.open(path, "w:gz") as packed:
+        packed.add(FILES / "medqa.jsonl", "folder/medqa.jsonl")
+    assert import_file(path).dataset == "cases"
+    with tarfile.open(path, "w:gz") as packed:
+        packed.add(FILES / "medqa.jsonl", "a.jsonl")
+        packed.add(FILES / "medqa.jsonl", "b.jsonl")
+    with pytest.raises(UsageError, match=r"^cases\.tar\.gz holds 2 lists of cases \(a\.jsonl, b\.jsonl\)"):
+        import_file(path)
+
+
+def test_what_is_too_large_is_refused_before_it_fills_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.datasets.importing.MOST_BYTES", 1_000_000)
+    monkeypatch.setattr("core.datasets.readers.files.MOST_BYTES", 1_000_000)
+    monkeypatch.setattr("core.datasets.readers.files.MOST_ROWS", 20)
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"question,answer\n" + b"x,y\n" * 400_000))
+    with pytest.raises(AnamnesisError, match=r"^a\.csv\.gz unpacks to more than 1 MB: nothing was imported"):
+        import_file(tmp_path / "a.csv.gz")
+    (tmp_path / "b.csv").write_bytes(b"vignette,answer\n" + b"x,y\n" * 300_000)
+    with pytest.raises(AnamnesisError, match=r"^b\.csv has 1 MB: a list of cases has at most"):
+        import_file(tmp_path / "b.csv")
+    (tmp_path / "c.csv").write_bytes(b"vignette,answer\n" + b"x,y\n" * 21)
+    with pytest.raises(AnamnesisError, match=r"^c\.csv has more rows than are read"):
+        import_file(tmp_path / "c.csv")
+    (tmp_path / "d.csv").write_bytes(b",".join(b"c%d" % n for n in range(2_000)) + b"\n")
+    with pytest.raises(AnamnesisError, match=r"^d\.csv has more columns than are read"):
+        import_file(tmp_path / "d.csv")
 
 
 def test_rows_that_cannot_be_used_stop_an_import_or_are_kept_with_their_reasons(tmp_path: Path) -> None:

@@ -93,3 +93,20 @@ def test_duplicates_are_named_by_the_later_one() -> None:
     assert [(f.case_key, f.fault) for f in found] == [("t/2", "duplicate")]
     assert "t/1" in found[0].message
     assert [f.message for f in lint([cases[0], cases[0]])] == ["the case key stands there twice"]
+
+
+def test_where_too_many_are_alike_equal_vignettes_are_found_and_the_rest_is_said_not_to_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    story = "A 40-year-old man came home from sea with itchy burrows between his fingers and on his {}, no fever."
+    words = [story.format(part) for part in ("arm", "leg", "ear")]
+    cases = [sound(case_key=f"t/{n}", vignette=text) for n, text in enumerate([*words, words[1]])]
+    of = {one.case_key: one.message for one in lint(cases) if one.fault == "duplicate"}
+    assert of.keys() == {"t/1", "t/2", "t/3"}
+    assert (of["t/1"], of["t/3"]) == ("nearly the same vignette as t/0", "nearly the same vignette as t/1")
+
+    monkeypatch.setattr("core.datasets.lint._MOST_PAIRS", 2)
+    found = [one for one in lint(cases) if one.fault == "duplicate"]
+    assert [(one.case_key, one.severe) for one in found] == [("t/0", False), ("t/3", True)]
+    assert found[0].message == "so many of the 4 vignettes are alike that only equal ones were looked for"
+    assert found[1].message == "the same vignette as t/1"

@@ -40,7 +40,7 @@ def read(tmp_path: Path, content: bytes | str, name: str = "some.jsonl", **more:
         ("a.csv", b"question,opa\nx\xff,y\n", r"a\.csv, line 2: the file is not UTF-8 text"),
         ("a.csv", "question,opa\nx,y\n".encode("utf-16"), r"a\.csv, line 1: the file is UTF-16 or UTF-32 text"),
         ("a.csv", "question,opa\nx,y\n".encode("utf-16-le"), r"a\.csv is neither text .* nor Parquet"),
-        ("a.json", b"\x1f\x8b\x08 packed", r"a\.json is packed or a spreadsheet: unpack it"),
+        ("a.json", b"\x1f\x8b\x08 packed", r"a\.json is packed: unpack it"),
         ("a.csv", b"question,opa,opa\nx,y,z\n", r"a\.csv, line 1: the column opa stands there twice"),
         ("a.csv", b'question,answer\nx,y\n"x,y\nx,y\n', r"a\.csv, line 3: the row that begins here cannot be read"),
         ("a.csv", b"x" * 100_000 + b",b\n1,2\n", r"not recognised \(it has x{59}…, b\)"),
