@@ -24,10 +24,12 @@ _LETTERS = 64
 _ROUNDING = 1e-9
 _MOST_PAIRS = 5_000_000
 """Pairs of vignettes that an import compares: about ten seconds."""
+_BY_LETTERS = 80
+"""So many pairs have their letters counted in the time in which one is compared letter by letter."""
 
 
 class TooManyAlike(Exception):
-    """So many texts have about the same letters that they cannot all be compared in a reasonable time."""
+    """So many texts have about the same length or letters that they cannot all be compared in a reasonable time."""
 
 
 def nearest_earlier(texts: Sequence[str], similar: float, most: float = math.inf) -> list[tuple[int, int]]:
@@ -39,7 +41,7 @@ def nearest_earlier(texts: Sequence[str], similar: float, most: float = math.inf
     pairs = 0
     plain = [" ".join(sorted(set(text.lower().split()))) for text in texts]
     score, nearest = np.zeros(len(plain)), np.full(len(plain), -1)
-    for one, others in _candidates(plain, 1 - similar / 100):
+    for one, others in _candidates(plain, 1 - similar / 100, most * _BY_LETTERS):
         if (pairs := pairs + len(others)) > most:
             raise TooManyAlike
         found = process.cdist(
@@ -53,7 +55,7 @@ def nearest_earlier(texts: Sequence[str], similar: float, most: float = math.inf
     return [(int(later), int(nearest[later])) for later in np.flatnonzero(nearest >= 0)]
 
 
-def _candidates(texts: Sequence[str], changed: float) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:
+def _candidates(texts: Sequence[str], changed: float, most: float) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:
     """Yield each text with those whose lengths and letters allow that at most the share ``changed`` differs.
 
     That share of both lengths together is the number of letters put in or taken out, and the counts of letters differ
@@ -68,6 +70,8 @@ def _candidates(texts: Sequence[str], changed: float) -> Iterator[tuple[int, npt
     counts = counts.reshape(len(texts), _LETTERS)
     sizes = lengths[order]
     longest = np.searchsorted(sizes, sizes * (1 + changed) / (1 - changed) + _ROUNDING, side="right")
+    if (longest - np.arange(len(texts))).sum() > most:
+        raise TooManyAlike
     for start in range(0, len(texts), _ROWS):
         stop = min(start + _ROWS, len(texts))
         end = int(longest[stop - 1])
@@ -167,7 +171,7 @@ def _duplicates(cases: list[Case]) -> list[Finding]:
         except TooManyAlike:
             first: dict[str, int] = {}
             pairs = [(n, first[text]) for n, text in enumerate(texts) if first.setdefault(text, n) != n]
-            words = f"so many of the {len(group):,} vignettes are alike that only equal ones were looked for"
+            words = f"so many of the {len(group):,} vignettes are alike in length or letters that only equal ones were looked for"
             found.append(Finding(group[0].case_key, "duplicate", words, severe=False))
             nearly = ""
         for later, earlier in pairs:

@@ -98,7 +98,8 @@ def test_duplicates_are_named_by_the_later_one() -> None:
 def test_where_too_many_are_alike_equal_vignettes_are_found_and_the_rest_is_said_not_to_be(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    story = "A 40-year-old man came home from sea with itchy burrows between his fingers and on his {}, no fever."
+    story = "A 40-year-old man came home from sea with itchy burrows between all of his fingers and on his {}; he had "
+    story += "no fever then."
     words = [story.format(part) for part in ("arm", "leg", "ear")]
     cases = [sound(case_key=f"t/{n}", vignette=text) for n, text in enumerate([*words, words[1]])]
     of = {one.case_key: one.message for one in lint(cases) if one.fault == "duplicate"}
@@ -108,5 +109,15 @@ def test_where_too_many_are_alike_equal_vignettes_are_found_and_the_rest_is_said
     monkeypatch.setattr("core.datasets.lint._MOST_PAIRS", 2)
     found = [one for one in lint(cases) if one.fault == "duplicate"]
     assert [(one.case_key, one.severe) for one in found] == [("t/0", False), ("t/3", True)]
-    assert found[0].message == "so many of the 4 vignettes are alike that only equal ones were looked for"
+    assert (
+        found[0].message
+        == "so many of the 4 vignettes are alike in length or letters that only equal ones were looked for"
+    )
     assert found[1].message == "the same vignette as t/1"
+
+    monkeypatch.setattr("core.datasets.lint._MOST_PAIRS", 1_000)
+    monkeypatch.setattr("core.datasets.lint._BY_LETTERS", 0.001)  # of one length, and too many to count their letters
+    assert [(one.case_key, one.severe) for one in lint(cases) if one.fault == "duplicate"] == [
+        ("t/0", False),
+        ("t/3", True),
+    ]
