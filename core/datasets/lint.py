@@ -171,7 +171,8 @@ def _duplicates(cases: list[Case]) -> list[Finding]:
         except TooManyAlike:
             first: dict[str, int] = {}
             pairs = [(n, first[text]) for n, text in enumerate(texts) if first.setdefault(text, n) != n]
-            words = f"so many of the {len(group):,} vignettes are alike in length or letters that only equal ones were looked for"
+            many = f"so many of the {len(group):,} vignettes are alike in length or letters"
+            words = f"{many} that only equal ones were looked for"
             found.append(Finding(group[0].case_key, "duplicate", words, severe=False))
             nearly = ""
         for later, earlier in pairs:
