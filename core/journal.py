@@ -7,11 +7,13 @@ is dropped at the next start. The record of a call stands once, in its reply lin
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import os
 import queue
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, Literal
@@ -190,14 +192,29 @@ def journal_path(run_id: str, folder: Path | None = None) -> Path:
     return (folder or paths.journals_folder()) / run_id / "journal.jsonl"
 
 
+@contextmanager
+def writable(place: Path) -> Iterator[None]:
+    """Raise ``AnamnesisError`` where the block meets a file system or folder that lets nothing be written."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise
+        raise AnamnesisError(
+            f"{place} cannot be written ({error.strerror}): what is here can be read, and nothing run, graded or "
+            "changed. Set ANAMNESIS_DB to a file in a folder of yours to work there."
+        ) from error
+
+
 class JournalWriter:
     """Appends lines; each is on disk when ``append`` returns."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _drop_torn_line(path)
         self._path = path
-        self._file = path.open("ab", buffering=0)
+        with writable(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _drop_torn_line(path)
+            self._file = path.open("ab", buffering=0)
 
     def append(self, line: Line) -> None:
         """Write one line whole and sync it; what could not be written whole is taken back."""
@@ -321,9 +338,10 @@ def _tell(waiting: Sequence[asyncio.Future[None]], error: Exception | None) -> N
 
 def append_shared(path: Path, lines: Sequence[Line]) -> None:
     """Write lines to a journal that several processes write to now and then, one after the other."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(path.parent / "running.lock"), JournalWriter(path) as journal:
-        journal.append_all(lines)
+    with writable(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(path.parent / "running.lock"), JournalWriter(path) as journal:
+            journal.append_all(lines)
 
 
 def _drop_torn_line(path: Path) -> None:

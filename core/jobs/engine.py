@@ -28,7 +28,7 @@ from core.agents.memory import Memory, Over, Remembered, Replies, Unit
 from core.errors import AnamnesisError
 from core.events import PASSING, Answered, CallRecord, Event, Failed, Graded
 from core.frameworks.base import Trial
-from core.journal import Journal, Line, RunHeader, TrialLine, journal_path
+from core.journal import Journal, Line, RunHeader, TrialLine, journal_path, writable
 from core.models.registry import Registry
 from core.store.database import Store
 from core.store.fold import fold, fold_if_free
@@ -204,11 +204,13 @@ def watched(
 def running(run_id: str, folder: Path | None = None) -> Iterator[Path]:
     """Hold the run or job for this process, so that two never do it at once; yields the file that stops it."""
     place = journal_path(run_id, folder).parent
-    place.mkdir(parents=True, exist_ok=True)
+    with writable(place):
+        place.mkdir(parents=True, exist_ok=True)
     stop_file = place / "stop"
     lock = FileLock(place / "running.lock")
     try:
-        lock.acquire(timeout=_ASKED_AFTER_S)
+        with writable(place):
+            lock.acquire(timeout=_ASKED_AFTER_S)
     except Timeout as error:
         raise AnamnesisError(f"Run {run_id} is already under way in another process: stop it there first.") from error
     try:
@@ -228,6 +230,8 @@ def is_running(run_id: str) -> bool:
         lock.acquire(timeout=0)
     except Timeout:
         return True
+    except OSError:  # where nothing can be written, nothing runs
+        return False
     lock.release()
     return False
 

@@ -33,7 +33,7 @@ from core.models.registry import Registry, load_registry
 from core.prompts import pack_place
 from core.store.database import Store
 from core.store.queries.cases import newest_profiles
-from core.store.runs import Run
+from core.store.runs import Run, run_ids
 from core.text.profiles import Prepared
 
 HUMAN = "human"
@@ -433,5 +433,12 @@ def find_header(run: str) -> RunHeader:
     if len(matches) == 1:
         return read_header(journal_path(matches[0]))
     if not matches:
+        with Store().read() as cursor:
+            stored = run_ids(cursor)
+        if (found := next((name for name in stored if name.startswith(run)), None)) is not None:
+            raise UsageError(
+                f"The journal of run {found} is not here, so it cannot go on: put it back at {journal_path(found)}. "
+                "What the database holds of it can be read, reported and exported as before."
+            )
         raise UsageError(f"There is no run {run!r}; `python -m core runs` lists them.")
     raise UsageError(f"{run!r} is the beginning of {len(matches)} runs: {', '.join(matches[:5])}.")

@@ -26,7 +26,7 @@ from core.jobs.engine import Options as Options
 from core.jobs.estimate import check_budget
 from core.jobs.plan import branch_of, campaign_of, human_seats, in_full, missing_keys, models_of, trials_of
 from core.jobs.plan import check_pictures as check_pictures
-from core.journal import JournalWriter, RunHeader, done_trials, journal_path
+from core.journal import JournalWriter, RunHeader, done_trials, journal_path, writable
 from core.models.keys import environment
 from core.models.registry import Registry
 from core.models.spec import ModelSpec
@@ -53,7 +53,8 @@ def begin(header: RunHeader) -> None:
     """Write the first line of a new run's journal; a run is begun once only."""
     path = journal_path(header.run_id)
     try:
-        path.parent.mkdir(parents=True)
+        with writable(path.parent):
+            path.parent.mkdir(parents=True)
     except FileExistsError:
         raise AnamnesisError(
             f"Another process began the same campaign this very second: take it up with "

@@ -32,7 +32,12 @@ TIMEOUT_S = 30.0
 """How long a lease waits for others by default."""
 
 _LOCKED = re.compile(r"could not set lock|conflicting lock|being used by another process", re.IGNORECASE)
+_UNWRITABLE = re.compile(r"read-only file system|permission denied", re.IGNORECASE)
 _HOLDER = re.compile(r"\(PID (\d+)\)")
+
+
+class NotWritableError(AnamnesisError):
+    """The database lies where nothing can be written: it can be read, and no more."""
 
 
 class Store:
@@ -152,6 +157,12 @@ class Store:
                     message = str(error)
                     if not _LOCKED.search(message):
                         why = message.removeprefix("IO Error: ").splitlines()[0]
+                        if not read_only and _UNWRITABLE.search(message) and self.path.exists():
+                            raise NotWritableError(
+                                f"The database {self.path} can be read but not written ({why.rpartition(': ')[2]}): "
+                                "nothing can be run, graded, named or deleted here. Copy it, with its journals "
+                                f"({self.journals.name}), to a place of yours and set ANAMNESIS_DB to it."
+                            ) from error
                         raise AnamnesisError(f"The database {self.path} cannot be opened: {why}") from error
                     if time.monotonic() >= deadline:
                         raise DatabaseBusyError(

@@ -6,6 +6,7 @@ transaction with the positions that were reached. Killed at any point, the next 
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,7 +28,7 @@ from core.journal import (
     read_lines,
 )
 from core.store import rows
-from core.store.database import TIMEOUT_S, Store
+from core.store.database import TIMEOUT_S, NotWritableError, Store
 from core.store.lease import DatabaseBusyError
 from core.store.queries.cases import ADD_CASES
 from core.store.runs import WATCHED
@@ -77,28 +78,47 @@ class _Chunk:
 _all_taken: dict[Path, tuple[str, dict[Path, int]]] = {}
 """Database → its version, and the sizes of its journals, when nothing in them was new: it need not be opened again."""
 
+_unwritable: set[Path] = set()
+log = logging.getLogger(__name__)
+
 
 def fold(store: Store, folder: Path | None = None, *, timeout: float = TIMEOUT_S) -> FoldReport:
     """Insert every whole line that is new in the journals under ``folder`` (default: the store's own journals).
 
-    Takes no write lease where nothing grew. A damaged journal is reported, and the others still go in. Raises
-    ``DatabaseBusyError`` where the database stayed in use for ``timeout`` seconds.
+    Takes no write lease where nothing grew, and leaves a database that cannot be written as it is, which is said once.
+    A damaged journal is reported, and the others still go in. Raises ``DatabaseBusyError`` where the database stayed in
+    use for ``timeout`` seconds.
     """
     grown = _grown(store, folder or store.journals, timeout)
     report = FoldReport(journals=len(grown))
     damaged: list[Damaged] = []
-    for chunk in _chunks(grown, damaged):
-        with store.write(timeout) as connection:
-            added = {name: insert(connection, sql, name, chunk.rows.get(name, [])) for name, sql in _INSERTS.items()}
-            _delete(connection, [trial_id for (trial_id,) in chunk.rows.get("deletions", [])])
-            for (run_id,) in chunk.rows.get("run_deletions", []):
-                _delete_run(connection, run_id)
-            now = time.time()
-            positions = [(str(path), *place, now) for path, place in chunk.positions.items()]
-            insert(connection, _ADD_POSITIONS, "journal_positions", positions)
-            runs, trials, grades = added["runs"], added["trials"], added["grades"]
-        report = replace(report, runs=report.runs + runs, trials=report.trials + trials, grades=report.grades + grades)
+    try:
+        for chunk in _chunks(grown, damaged):
+            with store.write(timeout) as connection:
+                added = _insert(connection, chunk)
+            report = replace(
+                report,
+                runs=report.runs + added["runs"],
+                trials=report.trials + added["trials"],
+                grades=report.grades + added["grades"],
+            )
+    except NotWritableError:
+        if store.path not in _unwritable:
+            _unwritable.add(store.path)
+            log.warning("The database %s cannot be written: what it holds by now is shown.", store.path)
     return replace(report, damaged=tuple(damaged))
+
+
+def _insert(connection: duckdb.DuckDBPyConnection, chunk: _Chunk) -> dict[str, int]:
+    """Insert a chunk and the positions that it reaches; return table → how many rows were new."""
+    added = {name: insert(connection, sql, name, chunk.rows.get(name, [])) for name, sql in _INSERTS.items()}
+    _delete(connection, [trial_id for (trial_id,) in chunk.rows.get("deletions", [])])
+    for (run_id,) in chunk.rows.get("run_deletions", []):
+        _delete_run(connection, run_id)
+    now = time.time()
+    positions = [(str(path), *place, now) for path, place in chunk.positions.items()]
+    insert(connection, _ADD_POSITIONS, "journal_positions", positions)
+    return added
 
 
 def fold_if_free(store: Store, folder: Path | None = None) -> FoldReport | None:

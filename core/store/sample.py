@@ -19,7 +19,7 @@ import orjson
 import pyarrow as pa
 
 from core.errors import AnamnesisError
-from core.journal import RunHeader, journal_path, read_lines
+from core.journal import RunHeader, journal_path, read_lines, writable
 from core.paths import DATA
 from core.store.database import Store
 from core.store.fold import fold
@@ -44,9 +44,11 @@ def take_in(store: Store, packed: Path = PACKED) -> int:
 
     Raises ``AnamnesisError`` where the file is not whole or the journals cannot be written.
     """
-    store.journals.mkdir(parents=True, exist_ok=True)
     try:
-        with tempfile.TemporaryDirectory(dir=store.journals, prefix=".sample-") as folder:
+        with writable(store.journals):
+            store.journals.mkdir(parents=True, exist_ok=True)
+            unpacking = tempfile.TemporaryDirectory(dir=store.journals, prefix=".sample-")
+        with unpacking as folder:
             with tarfile.open(packed) as file:
                 file.extractall(folder, filter="data")
             found = [path for path in Path(folder).iterdir() if path.is_dir()]

@@ -11,7 +11,7 @@ from core.errors import UsageError
 from core.journal import JournalWriter, RowLine, RunDeletedLine
 from core.store.database import Store
 from core.store.fold import fold, keep_lines
-from core.store.runs import run_record
+from core.store.runs import Run, run_record
 from core.store.tables import records
 
 _JOB = "labels"
@@ -74,10 +74,12 @@ def delete_run(store: Store, run_id: str) -> Held:
     Its journal says so too, so that a database rebuilt from it lacks the run as well. Raises ``UsageError`` for a run
     that is not stored here, or that was not made here.
     """
-    _stored(store, run_id)
+    run = _stored(store, run_id)
     path = store.journals / run_id / "journal.jsonl"
     if not path.exists():
-        raise UsageError(f"The run {run_id} has no journal here, so it was brought in: import its data set anew.")
+        if run.source == "release":
+            raise UsageError(f"The run {run_id} has no journal here, so it was brought in: import its data set anew.")
+        raise UsageError(f"The journal of run {run_id} is not here to note it in: put it back at {path}.")
     fold(store)
     with store.read() as cursor:
         held = held_by(cursor, run_id)
@@ -87,10 +89,11 @@ def delete_run(store: Store, run_id: str) -> Held:
     return held
 
 
-def _stored(store: Store, run_id: str) -> None:
+def _stored(store: Store, run_id: str) -> Run:
     with store.read() as cursor:
-        if run_record(cursor, run_id) is None:
+        if (run := run_record(cursor, run_id)) is None:
             raise UsageError(f"No run {run_id} is stored here: `python -m core runs` lists those that are.")
+    return run
 
 
 _LABELS = """

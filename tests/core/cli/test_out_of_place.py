@@ -1,0 +1,104 @@
+"""A database where nothing can be written, and one that was moved without its journals: what works, and what not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.cli.app import main
+from core.jobs.engine import is_running, under_way
+from core.store.database import NotWritableError, Store
+from tests.support.stores import NAME, campaign, copy_of
+
+READING = [["runs"], ["report", "accuracy"]]
+
+
+@pytest.fixture
+def filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    copy_of(campaign, tmp_path)
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / NAME))
+    return tmp_path
+
+
+@pytest.fixture
+def read_only(filled: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The same on a file system that is mounted read-only, its journals grown by a line that is not taken in yet."""
+    place = tmp_path_factory.mktemp("mounted")
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "none", str(place)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        shutil.copytree(filled, place, dirs_exist_ok=True)
+        subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
+        os.environ["ANAMNESIS_DB"] = str(place / NAME)  # the fixture above puts it back
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+@pytest.mark.parametrize("command", READING, ids=" ".join)
+def test_where_nothing_can_be_written_all_can_be_read(
+    read_only: Path, command: list[str], capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert main(command) == 0
+    assert "openai/a" in capsys.readouterr().out
+    assert [f"The database {read_only / NAME} cannot be written: what it holds by now is shown."] == caplog.messages
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["run", "--doctor", "reference/bayes", "--limit", "1", "--trials", "1", "--fresh"],
+        ["label", "run-a", "--name", "mine"],
+        ["delete", "run-a", "--yes"],
+        ["sample"],
+    ],
+    ids=" ".join,
+)
+def test_what_would_be_written_there_is_refused_in_a_sentence(
+    read_only: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith(str(read_only))
+    assert "cannot be written (Read-only file system): what is here can be read" in said
+    assert "Set ANAMNESIS_DB to a file in a folder of yours to work there." in said
+
+
+def test_there_nothing_runs_and_a_writer_is_told_what_to_do(read_only: Path) -> None:
+    assert not is_running("run-a")
+    assert under_way() == {}
+    with (
+        pytest.raises(NotWritableError, match=r"can be read but not written .* set ANAMNESIS_DB to it\.$"),
+        Store().write(),
+    ):
+        pass
+
+
+def test_a_database_without_its_journals_is_read_and_says_what_is_missing(
+    filled: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    moved = tmp_path_factory.mktemp("moved") / "results.duckdb"
+    shutil.copy(filled / NAME, moved)
+    monkeypatch.setenv("ANAMNESIS_DB", str(moved))
+    for command in READING:
+        assert main(command) == 0
+    capsys.readouterr()
+    where = moved.parent / "results.journals" / "run-a" / "journal.jsonl"
+    assert main(["resume", "run-a"]) == 2
+    assert capsys.readouterr().err.strip() == (
+        f"The journal of run run-a is not here, so it cannot go on: put it back at {where}. "
+        "What the database holds of it can be read, reported and exported as before."
+    )
+    assert main(["delete", "run-a", "--yes"]) == 2
+    assert f"is not here to note it in: put it back at {where}." in capsys.readouterr().err
+    shutil.copytree(filled / "anamnesis.journals", moved.parent / "results.journals", dirs_exist_ok=True)
+    assert main(["delete", "run-a", "--yes"]) == 0, "all is as before once they are back"
