@@ -205,6 +205,7 @@ def test_a_human_patient_types_in_peace_and_is_shown_as_written(visit: Callable[
     no_trouble(page)
 
 
+@pytest.mark.soak
 def test_a_human_doctor_asks_diagnoses_and_is_graded(visit: Callable[..., Page]) -> None:
     page = visit("live")
     choose(page, "Doctor", "A human (you)")

@@ -142,6 +142,7 @@ def test_a_link_to_a_comparison_keeps_both_sides_and_the_sign(visitors: Visitors
     same(page, fresh, "they were swapped")
 
 
+@pytest.mark.soak
 def test_a_figure_is_saved_light_with_its_title_and_what_it_rests_on(visitors: Visitors) -> None:
     page = visitors.open("accuracy", theme="dark")
     page.get_by_test_id("stPopover").filter(has_not_text=re.compile("Statistics")).locator("button").first.click()

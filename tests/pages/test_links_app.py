@@ -25,7 +25,7 @@ Open = Callable[..., AppTest]
 Address = dict[str, Any]
 """What stands in an address behind the page: name → word, or words."""
 TRIAL = "run-a/1/0"
-OFTEN = ("accuracy", "transcripts", "runs")
+OFTEN = ("transcripts", "runs")
 """Pages whose addresses people send each other most; the others take their time with the soaks."""
 BEGUN: dict[str, tuple[Address, ...]] = {
     "transcripts": ({"trial": TRIAL},),

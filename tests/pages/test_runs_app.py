@@ -173,6 +173,7 @@ def test_a_campaign_runs_to_its_end_in_a_process_of_its_own(open_page: Open) -> 
     assert not has_button(app, "Resume")
 
 
+@pytest.mark.soak
 def test_a_run_is_stopped_and_resumed(open_page: Open) -> None:
     app = small(open_page("runs"), 60, 50)
     button(app, START).click().run(timeout=120)

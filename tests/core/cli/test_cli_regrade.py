@@ -95,6 +95,7 @@ def test_without_any_campaign(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "There is no campaign to grade: run one, or import a release.\n"
 
 
+@pytest.mark.soak
 def test_ctrl_c_keeps_what_was_graded_and_a_second_process_is_told(
     db: Path, graded: RunHeader, provider: FakeProvider, judges: Judges
 ) -> None:

@@ -19,19 +19,24 @@ from core.store.database import Store
 from core.store.runs import CAMPAIGNS, run_records
 from core.store.selection import conditions
 from core.text.case_items import itemized
+from tests.support.stores import copy_of
 
 
 def csv_rows(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
-@pytest.fixture
-def run_both(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The reference doctor under both protocols, an oracle, and the upper bound, on the same three cases."""
+def both(store: Store) -> None:
+    """Run the reference doctor under both protocols, an oracle, and the upper bound, on the same three cases."""
     given = ["--limit", "3", "--trials", "1"]
     for doctor in ("bayes", "oracle-direct", "upper-bound"):
         assert main(["run", "--protocol", "consultation", "--doctor", f"reference/{doctor}", *given]) == 0
     assert main(["run", "--doctor", "reference/bayes", *given, "--arms", "multi_turn:mcq"]) == 0
+
+
+@pytest.fixture
+def run_both(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy_of(both, db.parent)
     capsys.readouterr()
 
 

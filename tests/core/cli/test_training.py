@@ -66,6 +66,7 @@ def test_items_in_the_database_are_asked_about(tmp_path: Path) -> None:
     assert [row["keys"] for row in rows if row["case_key"] == case.case_key] == [["shoe size"]]
 
 
+@pytest.mark.soak
 def test_a_model_is_trained_and_told_about(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tiny, data = make_tiny_model(tmp_path / "tiny"), make_training_set(tmp_path / "set")
     train = ["train", "--model", str(tiny), "--data", str(data), "--out", str(tmp_path / "model")]

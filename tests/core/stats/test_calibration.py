@@ -48,6 +48,7 @@ def test_intervals_cover_and_tests_reject_as_often_as_they_say(n: int, runs: int
     assert 0.04 - error(0.04, runs) <= rejected / runs <= 0.06 + error(0.06, runs)
 
 
+@pytest.mark.soak
 def test_without_expansion_twenty_cases_are_covered_too_seldom() -> None:
     runs = 1_500
     covered, rejected = {True: 0, False: 0}, {True: 0, False: 0}
