@@ -38,6 +38,9 @@ COMMANDS = {
     "sample": "data:sample",
     "experts": "experts:app",
     "export": "export:app",
+    "verify": "upkeep:verify",
+    "backup": "upkeep:backup",
+    "restore": "upkeep:restore",
 }
 """Command → module of core.cli and what of it: a function, or an app with commands of its own."""
 _MADE = {"run"}

@@ -1,0 +1,68 @@
+"""``verify``, ``backup`` and ``restore``: whether all is there, and keeping it elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from core.store.database import Store
+from core.store.upkeep import backup as write_backup
+from core.store.upkeep import default_backup, repair
+from core.store.upkeep import restore as put_back
+from core.store.upkeep import verify as look
+
+_SHOWN = 20
+"""Findings of one kind that are shown; the others are counted."""
+
+
+def verify(
+    mend: Annotated[
+        bool, typer.Option("--repair", help="Take what the database lacks from the journals, and drop torn lines.")
+    ] = False,
+) -> int:
+    """Hold the database against journals, pictures and data sets: what is missing, doubled, orphaned or damaged."""
+    store = Store()
+    verified = look(store)
+    if mend and (mended := repair(store, verified)):
+        for one in mended:
+            print(f"mended: {one.where} {one.words}")
+        verified = look(store)
+    counts = f"{verified.journals:,} journals, {verified.trials:,} trials, {verified.calls:,} calls"
+    if not verified.findings:
+        print(f"All is there, and once: {counts}.")
+        return 0
+    shown = Counter[str]()
+    for one in verified.findings:
+        shown[one.kind] += 1
+        if shown[one.kind] <= _SHOWN:
+            print(f"{one.kind}: {one.where} {one.words}")
+    for kind, count in shown.items():
+        if count > _SHOWN:
+            print(f"{kind}: {count - _SHOWN:,} more")
+    print(f"Looked at {counts}.")
+    if any(one.repairable for one in verified.findings):
+        print("What the journals hold is mended by: python -m core verify --repair", file=sys.stderr)
+    return 1
+
+
+def backup(
+    out: Annotated[Path | None, typer.Option(help="The .tar.gz to write; else beside the database.")] = None,
+) -> int:
+    """Write database, journals, data sets, pictures and own prompts into one file with checksums, also during runs."""
+    path = out or default_backup()
+    count = write_backup(Store(), path)
+    print(f"Wrote {count:,} files to {path} ({path.stat().st_size:,} bytes). Fetched models and keys are not in it.")
+    print(f"It comes back by: ANAMNESIS_DB=NEW_FOLDER/anamnesis.duckdb python -m core restore {path}")
+    return 0
+
+
+def restore(packed: Annotated[Path, typer.Argument(help="A file that backup has written.")]) -> int:
+    """Bring a backup back, every file checked, to where the database is to be; nothing may be there yet."""
+    store = Store()
+    count = put_back(packed, store)
+    print(f"Restored {count:,} files beside {store.path}.")
+    return 0

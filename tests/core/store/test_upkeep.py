@@ -1,0 +1,230 @@
+"""Holding the database against its journals, mending it from them, and keeping all of it in one file."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from core.cli.app import main
+from core.errors import AnamnesisError, UsageError
+from core.store.database import Store
+from core.store.upkeep import backup, repair, restore, verify
+from tests.core.store.builders import a_trial, write_journal
+from tests.support.stores import NAME, campaign, copy_of
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "here" / NAME))
+    return copy_of(campaign, tmp_path / "here")
+
+
+def journal(store: Store, run: str = "run-a") -> Path:
+    return store.journals / run / "journal.jsonl"
+
+
+def one_more(store: Store) -> None:
+    write_journal(store.journals, "run-a", a_trial(trial_id="run-a/1/9", run_id="run-a", trial=9))
+
+
+def change(store: Store, sql: str) -> None:
+    with store.write() as connection:
+        connection.execute(sql)
+
+
+def rows(store: Store) -> dict[str, int]:
+    tables = ("trials", "utterances", "answers", "grades")
+    with store.read() as cursor:
+        return {table: cursor.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0] for table in tables}
+
+
+def told(store: Store) -> dict[tuple[str, str], str]:
+    return {(one.kind, one.where): one.words for one in verify(store).findings}
+
+
+def test_what_is_whole_has_no_finding(store: Store) -> None:
+    found = verify(store)
+    assert (found.journals, found.trials, found.findings) == (2, 24, ())
+
+
+def test_trials_that_only_the_database_lacks_come_back_from_the_journal(store: Store) -> None:
+    before = rows(store)
+    for table in before:
+        change(store, f"DELETE FROM {table} WHERE trial_id IN ('run-a/1/0', 'run-a/2/1')")
+    found = verify(store)
+    assert {(one.kind, one.where): one.words for one in found.findings} == {
+        ("missing", "run-a"): "holds 2 trials and 0 calls that the database lacks"
+    }
+    assert repair(store, found) == list(found.findings)
+    assert told(store) == {}
+    assert rows(store) == before
+
+
+def test_rows_without_their_trial_are_named(store: Store) -> None:
+    change(store, "DELETE FROM trials WHERE trial_id = 'run-a/1/0'")
+    found = told(store)
+    assert {("orphaned", "utterances"), ("orphaned", "answers"), ("orphaned", "grades")} < found.keys()
+    assert found["orphaned", "grades"] == "has rows of 1 trials that are not there"
+
+
+def test_a_line_that_a_crash_cut_off_is_dropped(store: Store) -> None:
+    whole = journal(store).read_bytes()
+    journal(store).write_bytes(whole + b'{"type": "trial", "run_id": "run-a", "tri')
+    found = verify(store)
+    assert [(one.kind, one.where) for one in found.findings] == [("torn", "run-a")]
+    repair(store, found)
+    assert journal(store).read_bytes() == whole
+    assert told(store) == {}
+
+
+def test_what_no_journal_has_is_named_and_left(store: Store) -> None:
+    lines = journal(store).read_bytes().splitlines(keepends=True)
+    journal(store).write_bytes(b"".join(lines[:-2]))
+    shutil.rmtree(journal(store, "run-b").parent)
+    found = told(store)
+    assert found == {
+        ("orphaned", "run-a"): "lacks 2 trials that the database has of it",
+        ("orphaned", "run-b"): "has no journal here: its 12 trials cannot be resumed or graded again",
+    }
+    assert repair(store, verify(store)) == []
+
+
+def test_what_stands_there_twice_is_named(store: Store) -> None:
+    one_more(store)
+    assert told(store) == {}
+    change(store, "INSERT INTO calls SELECT * FROM calls WHERE call_id = 'c1'")
+    change(store, "INSERT INTO utterances SELECT * FROM utterances WHERE trial_id = 'run-b/1/0'")
+    assert told(store) == {
+        ("doubled", "c1"): "stands 2 times in the table calls",
+        ("doubled", "run-b/1/0"): "stands 2 times in the table utterances",
+    }
+
+
+def test_a_damaged_journal_and_a_lost_picture_are_named(store: Store) -> None:
+    lines = journal(store).read_bytes().splitlines(keepends=True)
+    journal(store).write_bytes(lines[0] + b"oops\n" + b"".join(lines[1:]))
+    image = [{"sha256": "ab" * 32, "media_type": "image/png", "size": 5, "name": "scan.png"}]
+    change(store, f"UPDATE cases SET images = '{json.dumps(image)}' WHERE case_key = 'ours/1'")
+    found = told(store)
+    assert f"is damaged in the line that ends at byte {len(lines[0]) + 5}" in found["damaged", "run-a"]
+    assert found["picture", "scan.png"].startswith("is gone: ")
+
+
+def test_what_was_deleted_is_not_missing(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["delete", "run-a", "--yes"]) == 0
+    assert told(store) == {}
+    assert main(["verify"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("All is there, and once: 2 journals, 12 trials")
+
+
+def test_the_command_mends_and_says_so(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    for table in rows(store):
+        change(store, f"DELETE FROM {table} WHERE trial_id LIKE 'run-a%'")
+    assert main(["verify"]) == 1
+    said = capsys.readouterr()
+    assert "missing: run-a holds 12 trials and 0 calls that the database lacks" in said.out
+    assert "python -m core verify --repair" in said.err
+    assert main(["verify", "--repair"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("All is there, and once: 2 journals, 24 trials")
+
+
+def test_a_backup_comes_back_as_it_was_made(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (store.path.parent / "images").mkdir()
+    (store.path.parent / "images" / "a.png").write_bytes(b"picture")
+    out = tmp_path / "kept.tar.gz"
+    assert backup(store, out) == 4
+    before = {run: journal(store, run).read_bytes() for run in ("run-a", "run-b")}
+    one_more(store)
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "there" / "results.duckdb"))
+    other = Store()
+    assert restore(out, other) == 4
+    assert (verify(other).trials, verify(other).findings) == (24, ())
+    assert {run: journal(other, run).read_bytes() for run in before} == before
+    assert (other.path.parent / "images" / "a.png").read_bytes() == b"picture"
+    with other.read() as cursor:
+        places = {place for (place,) in cursor.execute("SELECT path FROM journal_positions").fetchall()}
+    assert places == {str(journal(other, run).resolve()) for run in before}
+    with pytest.raises(UsageError, match="is there already: set ANAMNESIS_DB"):
+        restore(out, other)
+    with pytest.raises(AnamnesisError, match="exists already"):
+        backup(store, out)
+
+
+def test_what_a_run_writes_during_the_backup_is_in_it(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy_to = Store.copy_to
+
+    def copying(self: Store, target: Path) -> None:
+        copy_to(self, target)
+        one_more(self)
+
+    monkeypatch.setattr(Store, "copy_to", copying)
+    backup(store, tmp_path / "kept.tar.gz")
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "there" / NAME))
+    restore(tmp_path / "kept.tar.gz", Store())
+    assert (verify(Store()).trials, verify(Store()).findings) == (25, ())
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+def _no_archive(path: Path) -> None:
+    path.write_bytes(b"not packed at all")
+
+
+def _changed(path: Path) -> None:
+    """Pack it anew with another journal than its sums speak of."""
+    with tarfile.open(path) as packed, tarfile.open(path.with_suffix(".new"), "w:gz") as other:
+        for member in packed:
+            source = packed.extractfile(member)
+            assert source is not None
+            data = source.read()
+            where = path.with_name("member")
+            where.write_bytes(data.replace(b"run-a", b"run-x") if member.name.endswith("run-a/journal.jsonl") else data)
+            other.add(where, member.name)
+    path.with_suffix(".new").replace(path)
+
+
+def _strange(path: Path) -> None:
+    with tarfile.open(path, "w:gz") as packed:
+        packed.add(__file__, "elsewhere/x.py")
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (_cut, "is damaged or not whole"),
+        (_no_archive, "is damaged or not whole"),
+        (_changed, "journals/run-a/journal.jsonl is not as it was"),
+        (_strange, "is no backup of Anamnesis: it holds 'elsewhere/x.py'"),
+    ],
+)
+def test_a_damaged_backup_restores_nothing(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: Callable[[Path], None], said: str
+) -> None:
+    out = tmp_path / "kept.tar.gz"
+    backup(store, out)
+    harm(out)
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "there" / NAME))
+    with pytest.raises(AnamnesisError, match=said):
+        restore(out, Store())
+    assert not any((tmp_path / "there").iterdir())
+
+
+def test_the_commands_keep_and_bring_back(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["backup"]) == 0
+    (out,) = store.path.parent.glob("backup-*.tar.gz")
+    assert f"Wrote 3 files to {out}" in capsys.readouterr().out
+    monkeypatch.setenv("ANAMNESIS_DB", str(tmp_path / "there" / NAME))
+    assert main(["restore", str(out)]) == 0
+    assert main(["verify"]) == 0
+    assert "24 trials" in capsys.readouterr().out
