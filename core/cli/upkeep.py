@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from core.store.database import Store
 from core.store.upkeep import backup as write_backup
-from core.store.upkeep import default_backup, repair
+from core.store.upkeep import repair
 from core.store.upkeep import restore as put_back
 from core.store.upkeep import verify as look
 
@@ -26,11 +28,12 @@ def verify(
 ) -> int:
     """Hold the database against journals, pictures and data sets: what is missing, doubled, orphaned or damaged."""
     store = Store()
-    verified = look(store)
-    if mend and (mended := repair(store, verified)):
-        for one in mended:
-            print(f"mended: {one.where} {one.words}")
-        verified = look(store)
+    with Console(stderr=True).status("Reading the database") as status:
+        verified = look(store, lambda name: status.update(f"Reading the journal of {name}"))
+        mended = repair(store, verified) if mend else []
+        verified = look(store) if mended else verified
+    for one in mended:
+        print(f"mended: {one.where} {one.words}")
     counts = f"{verified.journals:,} journals, {verified.trials:,} trials, {verified.calls:,} calls"
     if not verified.findings:
         print(f"All is there, and once: {counts}.")
@@ -53,8 +56,9 @@ def backup(
     out: Annotated[Path | None, typer.Option(help="The .tar.gz to write; else beside the database.")] = None,
 ) -> int:
     """Write database, journals, data sets, pictures and own prompts into one file with checksums, also during runs."""
-    path = out or default_backup()
-    count = write_backup(Store(), path)
+    store = Store()
+    path = out or store.path.with_name(f"backup-{time.strftime('%Y%m%d-%H%M%S')}.tar.gz")
+    count = write_backup(store, path)
     print(f"Wrote {count:,} files to {path} ({path.stat().st_size:,} bytes). Fetched models and keys are not in it.")
     print(f"It comes back by: ANAMNESIS_DB=NEW_FOLDER/anamnesis.duckdb python -m core restore {path}")
     return 0

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import orjson
 from filelock import FileLock, Timeout
 
-from core import __version__, paths
+from core import __version__
 from core.datasets import imported
 from core.datasets.archive import safe_name
 from core.errors import AnamnesisError, UsageError
@@ -303,8 +303,3 @@ def restore(packed: Path, store: Store) -> int:
                 connection.execute("UPDATE journal_positions SET path = ? WHERE path = ?", [str(here), path])
     fold(store)
     return len(sums)
-
-
-def default_backup() -> Path:
-    """Return where a backup goes where nobody says: beside the database, by the day and minute."""
-    return paths.local_folder() / f"backup-{time.strftime('%Y%m%d-%H%M%S')}.tar.gz"
