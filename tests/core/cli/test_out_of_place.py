@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from core.cli.app import main
 from core.jobs.engine import is_running, under_way
 from core.store.database import NotWritableError, Store
+from tests.support.places import mounted_read_only
 from tests.support.stores import NAME, campaign, copy_of
 
 READING = [["runs"], ["report", "accuracy"]]
@@ -27,18 +27,10 @@ def filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def read_only(filled: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The same on a file system that is mounted read-only, its journals grown by a line that is not taken in yet."""
     place = tmp_path_factory.mktemp("mounted")
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "none", str(place)], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("no file system can be mounted here")
-    try:
-        shutil.copytree(filled, place, dirs_exist_ok=True)
-        subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
+    with mounted_read_only(filled, place):
         os.environ["ANAMNESIS_DB"] = str(place / NAME)  # the fixture above puts it back
         yield place
-    finally:
-        subprocess.run(["umount", "-l", str(place)], check=True)
 
 
 @pytest.mark.parametrize("command", READING, ids=" ".join)
