@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Annotated, Any, Literal
 
 import orjson
-from filelock import FileLock
+from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from core import paths
@@ -342,6 +342,21 @@ def append_shared(path: Path, lines: Sequence[Line]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.parent / "running.lock"), JournalWriter(path) as journal:
             journal.append_all(lines)
+
+
+def in_use(path: Path) -> bool:
+    """Say whether some process holds the lock of the run or job whose journal this is."""
+    lock = FileLock(path.parent / "running.lock")
+    if not Path(lock.lock_file).exists():
+        return False
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return True
+    except OSError:  # where nothing can be written, nothing runs
+        return False
+    lock.release()
+    return False
 
 
 def _drop_torn_line(path: Path) -> None:

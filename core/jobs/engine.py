@@ -28,7 +28,7 @@ from core.agents.memory import Memory, Over, Remembered, Replies, Unit
 from core.errors import AnamnesisError
 from core.events import PASSING, Answered, CallRecord, Event, Failed, Graded
 from core.frameworks.base import Trial
-from core.journal import Journal, Line, RunHeader, TrialLine, journal_path, writable
+from core.journal import Journal, Line, RunHeader, TrialLine, in_use, journal_path, writable
 from core.models.registry import Registry
 from core.store.database import Store
 from core.store.fold import fold, fold_if_free
@@ -222,18 +222,7 @@ def running(run_id: str, folder: Path | None = None) -> Iterator[Path]:
 
 def is_running(run_id: str) -> bool:
     """Say whether some process is running this run right now."""
-    path = journal_path(run_id).parent / "running.lock"
-    if not path.exists():
-        return False
-    lock = FileLock(path)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        return True
-    except OSError:  # where nothing can be written, nothing runs
-        return False
-    lock.release()
-    return False
+    return in_use(journal_path(run_id))
 
 
 def status(run_id: str) -> dict[str, Any] | None:

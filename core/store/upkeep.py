@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import orjson
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
 from core import __version__
 from core.datasets import imported
@@ -25,7 +25,7 @@ from core.datasets.archive import safe_name
 from core.errors import AnamnesisError, UsageError
 from core.events import Called
 from core.images import Image
-from core.journal import DeletedLine, JournalWriter, ReplyLine, RunDeletedLine, RunHeader, TrialLine, read_lines
+from core.journal import DeletedLine, JournalWriter, ReplyLine, RunDeletedLine, RunHeader, TrialLine, in_use, read_lines
 from core.store.database import Store
 from core.store.fold import fold
 from core.store.tables import OF_A_TRIAL
@@ -110,7 +110,7 @@ def verify(store: Store, told: Callable[[str], object] = lambda words: None) -> 
         except (AnamnesisError, OSError) as error:
             found.append(Finding("damaged", name, str(error)))
             continue
-        if not _whole(path) and not _running(path):
+        if not _whole(path) and not in_use(path):
             found.append(Finding("torn", name, "ends in the beginning of a line, which a crash cut off", True))
         lacking, unpaid = held.trials - stored.get(name, set()), held.calls - paid
         if lacking or unpaid:
@@ -173,18 +173,6 @@ def _whole(path: Path) -> bool:
             return True
         file.seek(-1, io.SEEK_END)
         return file.read(1) == b"\n"
-
-
-def _running(path: Path) -> bool:
-    lock = FileLock(path.parent / "running.lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        return True
-    except OSError:
-        return False
-    lock.release()
-    return False
 
 
 def backup(store: Store, out: Path) -> int:
