@@ -6,6 +6,7 @@ by whoever opens it first.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import random
@@ -32,7 +33,7 @@ TIMEOUT_S = 30.0
 """How long a lease waits for others by default."""
 
 _LOCKED = re.compile(r"could not set lock|conflicting lock|being used by another process", re.IGNORECASE)
-_UNWRITABLE = re.compile(r"read-only file system|permission denied", re.IGNORECASE)
+_UNWRITABLE = tuple(map(os.strerror, (errno.EROFS, errno.EACCES, errno.EPERM)))
 _HOLDER = re.compile(r"\(PID (\d+)\)")
 
 
@@ -157,7 +158,7 @@ class Store:
                     message = str(error)
                     if not _LOCKED.search(message):
                         why = message.removeprefix("IO Error: ").splitlines()[0]
-                        if not read_only and _UNWRITABLE.search(message) and self.path.exists():
+                        if not read_only and any(words in message for words in _UNWRITABLE) and self.path.exists():
                             raise NotWritableError(
                                 f"The database {self.path} can be read but not written ({why.rpartition(': ')[2]}): "
                                 "nothing can be run, graded, named or deleted here. Copy it, with its journals "

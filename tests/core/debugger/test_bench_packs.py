@@ -138,7 +138,8 @@ def test_a_pack_made_before_questions_had_kinds_still_works_and_is_told_as_sent(
     fake_provider_thread: FakeProvider,
 ) -> None:
     """Its prompts do not name what is asked for: it words every question as it always did."""
-    fake_provider_thread.script = Actors(extract="Clobetasol")
+    # other words in every arm, so that each is read, whichever comes first
+    fake_provider_thread.script = Actors(extract="Clobetasol", answer=lambda body: f"Choose {len(str(body))}.")
     folder = a_pack(
         "before",
         answer_frq="{{ question }}\n\nName one diagnosis, beginning with **Final Diagnosis:**.",

@@ -266,7 +266,7 @@ def test_what_a_grader_said_in_another_trial_of_the_run_holds_too(fake_provider_
     fake_provider_thread.script = Actors()
     run = bench(fake_provider_thread.base_url, arms=(("vignette", "frq"),), trials=2)
     sent = len(fake_provider_thread.bodies)
-    assert sent == 2 * 2 + 1, "two answers, each is read; the pair is judged once"
+    assert sent == 2 + 1 + 1, "two answers of the same words are read once, and the pair is judged once"
     for number in (0, 1):
         trial = run.record(number)
         variant = again(trial, "answer:vignette:frq", steps(trial)["answer:vignette:frq"].messages)

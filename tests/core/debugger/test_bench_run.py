@@ -256,9 +256,9 @@ def test_a_prompt_edited_for_every_arm_asks_only_what_it_changes(fake_provider_t
     run = start_edited(before.header, CASE, CASE.vignette, {"answer_frq": f"{template.strip()} Name it at once."})
     run.join(60)
     assert run.error is None
-    # of each of 2 trials: an answer in each of the 3 arms of free responses, and the reading of each; one comparison
-    # for all, as the run says the same everywhere
-    assert len(fake_provider_thread.requests) - asked == 2 * 3 + 2 * 3 + 1
+    # of each of 2 trials: an answer in each of the 3 arms of free responses; one reading and one comparison for all,
+    # as the run says the same everywhere
+    assert len(fake_provider_thread.requests) - asked == 2 * 3 + 1 + 1
     assert [row.correct() for row in run.matrix()] == [(2, 2), (0, 2), (2, 2), (0, 2), (0, 2)]
     assert [trial.seed for trial in run.trials] == [trial.seed for trial in before.trials]
     assert run.header.prompt_pack.startswith("craftmd-edit-")

@@ -98,18 +98,18 @@ async def test_the_first_readable_verdict_ends_the_asking(fake_provider: FakePro
     assert len(judged(fake_provider)) == readable_at
 
 
-async def test_an_ungradable_pair_is_asked_about_again_for_the_next_answer(fake_provider: FakeProvider) -> None:
+async def test_an_ungradable_pair_is_not_asked_about_again_at_temperature_0(fake_provider: FakeProvider) -> None:
     fake_provider.script = Actors(judge=lambda body: "Yes" if len(judged(fake_provider)) > 3 else "Hm")
     events = await play(fake_provider, Rules(arms=(("vignette", "frq"), ("single_turn", "frq"))))
-    assert verdicts(events) == {"vignette:frq": ["ungradable"], "single_turn:frq": ["correct"]}
-    assert len(judged(fake_provider)) == 4
+    assert verdicts(events) == {"vignette:frq": ["ungradable"], "single_turn:frq": ["ungradable"]}
+    assert len(judged(fake_provider)) == 3
 
 
-async def test_one_pair_gets_one_verdict(fake_provider: FakeProvider) -> None:
+async def test_one_answer_is_read_once_and_one_pair_gets_one_verdict(fake_provider: FakeProvider) -> None:
     fake_provider.script = Actors(judge=lambda body: "Yes" if len(judged(fake_provider)) == 1 else "No")
     events = await play(fake_provider, Rules(arms=(("vignette", "frq"), ("single_turn", "frq"))))
     assert verdicts(events) == {"vignette:frq": ["correct"], "single_turn:frq": ["correct"]}
-    assert len(extractions(fake_provider)) == 2
+    assert len(extractions(fake_provider)) == 1
     assert len(judged(fake_provider)) == 1
 
 

@@ -52,7 +52,7 @@ async def test_every_other_request_is_the_same_byte_for_byte(fake_provider: Fake
 
     assert len(fake_provider.bodies) > len(sent_beside)
     assert sent_beside == sent
-    assert len(sent) == 6 + 1 + 24 + 6 + 1  # dialogue, summary, answers, extractions, and the one pair that is judged
+    assert len(sent) == 6 + 1 + 24 + 1 + 1  # dialogue, summary, answers; they say the same: one reading, one judgement
     assert verdicts(probed) == verdicts(plain)
 
 
