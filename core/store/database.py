@@ -96,11 +96,18 @@ class Store:
             raise AnamnesisError(f"{target} exists already: choose another name for the copy.")
         deadline = time.monotonic() + timeout
         with self._alone(deadline):
-            self._open(deadline, read_only=True).close()
-            with duckdb.connect(":memory:") as connection:
-                connection.execute(f"ATTACH {quoted(self.path)} AS original (READ_ONLY)")
-                connection.execute(f"ATTACH {quoted(target)} AS copy")
-                connection.execute("COPY FROM DATABASE original TO copy")
+            while True:
+                self._open(deadline, read_only=True).close()  # brought up to date, and free a moment ago
+                try:
+                    with duckdb.connect(":memory:") as connection:
+                        connection.execute(f"ATTACH {quoted(self.path)} AS original (READ_ONLY)")
+                        connection.execute(f"ATTACH {quoted(target)} AS copy")
+                        connection.execute("COPY FROM DATABASE original TO copy")
+                    return
+                except duckdb.IOException as error:  # another process, such as a run, was faster
+                    if not _LOCKED.search(str(error)):
+                        raise AnamnesisError(f"The database {self.path} cannot be copied: {error}") from error
+                time.sleep(0.05)
 
     def _gate(self) -> Gate:
         return gate_of(self.path)

@@ -190,3 +190,24 @@ def test_the_configured_path_is_the_default(monkeypatch: pytest.MonkeyPatch, tmp
     assert count(store) == 0
     assert store.path == tmp_path / "there" / "mine.duckdb"
     assert store.journals == tmp_path / "there" / "mine.journals"
+
+
+def test_a_copy_waits_for_a_writer_that_was_faster(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect, tries = duckdb.connect, list[str]()
+
+    def connecting(*given: str, **options: object) -> duckdb.DuckDBPyConnection:
+        if given == (":memory:",):
+            tries.append(given[0])
+            if len(tries) < 3:  # as a run in another process, which holds the file for a moment
+                raise duckdb.IOException("IO Error: Could not set lock on file: Conflicting lock is held")
+        return connect(*given, **options)  # type: ignore[arg-type]
+
+    with store.write():
+        pass
+    monkeypatch.setattr(duckdb, "connect", connecting)
+    store.copy_to(tmp_path / "copy.duckdb")
+    assert len(tries) == 3
+    with Store(tmp_path / "copy.duckdb").read() as cursor:
+        assert cursor.execute("SELECT count(*) FROM trials").fetchall() == [(0,)]
