@@ -60,8 +60,11 @@ def steps(trial: TrialRecord) -> dict[str, Step]:
 
 
 def sent_in(told: dict[str, Step]) -> dict[str, Any]:
-    """What models were sent by step; a pair is compared once, by whichever arm comes to it first."""
-    return {"judge" if step.kind == "judge" else key: step.sent for key, step in told.items() if step.call}
+    """What models were sent by step; what a grader reads and compares once is of whichever arm comes to it first."""
+    graded = ("extract", "judge")
+    return {
+        f"{step.kind}:{step.sent}" if step.kind in graded else key: step.sent for key, step in told.items() if step.call
+    }
 
 
 def import_release_of(root: Path, files: dict[str, Any], rows: list[dict[str, str]]) -> dict[str, list[str]]:
