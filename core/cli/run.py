@@ -35,7 +35,8 @@ from core.jobs.plan import (
     who_sits,
     without_words,
 )
-from core.jobs.run import Options, Outcome, begin, carry_out, check_prompts, check_startable
+from core.jobs.run import Options, Outcome, begin, carry_out, check_prompts, check_startable, in_this_process
+from core.jobs.workers import in_processes
 from core.journal import RunHeader
 from core.models.registry import Registry, load_registry
 from core.store.queries.labels import Label, delete_run, held_by, label_run, labels
@@ -45,6 +46,7 @@ from core.store.runs import runs as stored_runs
 
 Concurrency = Annotated[int, typer.Option(min=1, help="Trials under way at once.")]
 Budget = Annotated[float | None, typer.Option(help="Stop when this many US dollars are spent.")]
+Workers = Annotated[int, typer.Option(min=1, help="Processes that play the trials.")]
 BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")]
 _PROTOCOL = "--protocol"
 
@@ -121,7 +123,7 @@ def run_command(arguments: Sequence[str]) -> Callable[..., int]:
             if size.calls:
                 print_estimate(size, dry_run=False)
             begin(header)
-        return _carry_out(header, registry, concurrency, budget_usd)
+        return _carry_out(header, registry, concurrency, budget_usd, given["workers"])
 
     run.__doc__ = (
         f"""Run a campaign of {known.title}: cases × trials × arms; the same one is taken up where it stopped."""
@@ -171,6 +173,7 @@ def _parameters(known: Framework) -> list[inspect.Parameter]:
         option("reasoning_effort", str, "", effort.description or "", flag_of("reasoning_effort", effort)),
         option("images", str, "without", known.settings.model_fields["images"].description or ""),
         option("concurrency", int, 32, "Trials under way at once.", min=1),
+        option("workers", int, 1, "Processes that play the trials.", min=1),
         option("budget_usd", float | None, None, "Stop when this many US dollars are spent."),
         option("dry_run", bool, False, "Say what it would take, and start nothing.", "--dry-run"),
         option("fresh", bool, False, "Start anew even where the same campaign is unfinished.", "--fresh"),
@@ -178,7 +181,10 @@ def _parameters(known: Framework) -> list[inspect.Parameter]:
 
 
 def resume(
-    run_id: Annotated[str, typer.Argument(metavar="RUN")], concurrency: Concurrency = 32, budget_usd: Budget = None
+    run_id: Annotated[str, typer.Argument(metavar="RUN")],
+    concurrency: Concurrency = 32,
+    workers: Workers = 1,
+    budget_usd: Budget = None,
 ) -> int:
     """Run what an interrupted run still misses; finished trials are kept as they are."""
     try:
@@ -191,7 +197,7 @@ def resume(
         if stored is None or stored.source != "release":
             raise
         header = stored
-    return _carry_out(header, load_registry(programs=True), concurrency, budget_usd)
+    return _carry_out(header, load_registry(programs=True), concurrency, budget_usd, workers)
 
 
 def runs(format_: Annotated[str, typer.Option("--format", help="table or json.")] = "table") -> int:
@@ -282,9 +288,10 @@ def state_of(row: RunProgress) -> str:
     return "complete" if row.state == "complete" else "stopped"
 
 
-def _carry_out(header: RunHeader, registry: Registry, concurrency: int, budget_usd: float | None) -> int:
+def _carry_out(header: RunHeader, registry: Registry, concurrency: int, budget_usd: float | None, workers: int) -> int:
+    players = in_processes(workers) if workers > 1 else in_this_process
     with progress_bar(header.run_id) as show:
-        outcome = carry_out(header, registry, Options(concurrency, budget_usd, show))
+        outcome = carry_out(header, registry, Options(concurrency, budget_usd, show), players)
     return conclude(outcome)
 
 

@@ -116,11 +116,17 @@ class RateLimiter:
             ticket.tokens, ticket.requests = tokens, requests
 
 
+elsewhere: Callable[[str, Limits], RateLimiter] | None = None
+"""Makes the limiter of a scope that stands in another process, where one holds them all (``core.models.tickets``)."""
 _shared: dict[tuple[str, Limits], RateLimiter] = {}
 _shared_lock = threading.Lock()
+
+
+def _here(scope: str, limits: Limits) -> RateLimiter:
+    return RateLimiter(limits)
 
 
 def shared_limiter(scope: str, limits: Limits) -> RateLimiter:
     """Return this process's one limiter for ``scope`` (a provider and its address)."""
     with _shared_lock:
-        return _shared.setdefault((scope, limits), RateLimiter(limits))
+        return _shared.setdefault((scope, limits), (elsewhere or _here)(scope, limits))
