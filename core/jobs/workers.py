@@ -32,7 +32,7 @@ from core import __version__, paths
 from core.agents.memory import Asked, Over, Remembered, Replies, Unit, unit_at_work
 from core.errors import AnamnesisError, UsageError
 from core.events import PASSING, Called, CallRecord, Event
-from core.frameworks.base import Trial
+from core.frameworks.base import Campaign, Trial
 from core.jobs.plan import branch_of, campaign_of, check_pictures, models_of, trials_of
 from core.jobs.run import Play, Players, player_of
 from core.journal import Line, ReplyLine, RunHeader
@@ -42,6 +42,8 @@ from core.models.tickets import Ask, Tickets, hold_elsewhere
 
 _REPORTS_EVERY_S = 1.0
 _ENDS_WITHIN_S = 5.0
+_BEGIN_WITHIN_S = 30.0
+"""So long all workers are waited for; the others join those that are there by then."""
 _LOST_AT_MOST = 3
 """So often a trial is given to another worker: more often, it may well be what the workers die of."""
 _ROOM = 1.5
@@ -276,11 +278,22 @@ class Crew:
         """What graders said, in order, and to which worker."""
 
     async def __aenter__(self) -> Play:
+        """Begin with whoever is there; raises what keeps a worker from beginning, and goes on waiting for the first."""
+        starting = {self._begin() for _ in range(self._size)}
         try:
-            await asyncio.gather(*(self._start() for _ in range(self._size)))
+            while starting and not self._workers:
+                done, starting = await asyncio.wait(
+                    starting, timeout=_BEGIN_WITHIN_S, return_when=asyncio.FIRST_EXCEPTION
+                )
+                for task in done:
+                    task.result()
+                if not done:
+                    log.warning("No worker could be started yet: there may be no room for one.")
         except BaseException:
             await self.__aexit__(None, None, None)
             raise
+        for task in starting:
+            task.add_done_callback(_tell_of)
         return self.play
 
     async def __aexit__(
@@ -352,9 +365,13 @@ class Crew:
             self._owner[case] = chosen
         return chosen
 
-    async def _start(self) -> None:
-        """Start a worker, and look after it until it ends."""
+    def _begin(self) -> asyncio.Task[None]:
         self._coming += 1
+        self._tasks.add(task := asyncio.create_task(self._start()))
+        return task
+
+    async def _start(self) -> None:
+        """Start a worker, which is then looked after until it ends."""
         try:
             pipe, end = await self._hire()
             worker = _Worker(self, end)
@@ -385,11 +402,13 @@ class Crew:
         self.show_air()
         log.warning("A worker died: %d trials are played again from their replies.", len(worker.units))
         if worker.played:
-            try:
-                await self._start()
-            except Exception as error:
-                log.warning("It could not be replaced: %s", error)
+            self._begin().add_done_callback(_tell_of)
         await worker.end()
+
+
+def _tell_of(start: asyncio.Task[None]) -> None:
+    if not start.cancelled() and (error := start.exception()) is not None:
+        log.warning("A worker could not be started: %s", error)
 
 
 def in_processes(workers: int) -> Players:
@@ -397,17 +416,21 @@ def in_processes(workers: int) -> Players:
 
     @asynccontextmanager
     async def players(header: RunHeader, registry: Registry) -> AsyncIterator[Play]:
-        campaign = campaign_of(header)
-        for seat, name in models_of(campaign).items():
-            if registry.spec(name, base_url=campaign.settings.address_of(seat)).served_locally:
-                raise UsageError(
-                    f"{name} is served on this machine by one process, which answers one call after the other: "
-                    "more workers would each load it again. Leave --workers out."
-                )
+        if name := served_here(campaign_of(header), registry):
+            raise UsageError(
+                f"{name} is served on this machine by one process, which answers one call after the other: "
+                "more workers would each load it again. Leave --workers out."
+            )
         async with Crew(header, registry, _process, workers) as play:
             yield play
 
     return players
+
+
+def served_here(campaign: Campaign, registry: Registry) -> str:
+    """Name the first model of a campaign that a process of ours serves, beside whoever asks it; empty for none."""
+    reached = {name: campaign.settings.address_of(seat) for seat, name in models_of(campaign).items()}
+    return next((name for name, at in reached.items() if registry.spec(name, base_url=at).served_locally), "")
 
 
 class Stream:
