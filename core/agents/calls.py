@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar
 
 from pydantic import BaseModel
@@ -22,6 +23,7 @@ from core.models.base import (
     Delayed,
     Message,
     OnlyThought,
+    Priced,
     Restart,
     Sampling,
     Thought,
@@ -76,9 +78,11 @@ async def call(
         return
     call_id, begun = new_id(), False
     CONVERSATION.set(f"{asked.unit.replies.run_id}/{asked.unit.trial_id}/{role}" if asked else role)
+    model = voice.model
+    most = partial(model.most_usd, sent, sampling) if isinstance(model, Priced) else float
     try:
-        async with asked.in_the_air() if asked else nullcontext():
-            async for item in voice.model.stream(sent, sampling):
+        async with asked.in_the_air(most) if asked else nullcontext():
+            async for item in model.stream(sent, sampling):
                 if isinstance(item, Completion):
                     done = item
                 elif isinstance(item, Delayed):
@@ -146,4 +150,6 @@ def _record(
         reasoning=done.reasoning,
         reasoning_tokens=done.usage.reasoning_tokens,
         cached_tokens=done.usage.cached_tokens,
+        cache_write_tokens=done.usage.cache_write_tokens,
+        price_source=done.price_source,
     )

@@ -24,7 +24,7 @@ import orjson
 from filelock import FileLock, Timeout
 
 from core import paths
-from core.agents.memory import Memory, Over, Remembered, Replies, Unit
+from core.agents.memory import Memory, Over, Remembered, Replies, Took, Unit
 from core.errors import AnamnesisError
 from core.events import PASSING, Answered, CallRecord, Event, Failed, Graded
 from core.frameworks.base import Trial
@@ -48,6 +48,8 @@ _ABOUT_THE_REQUEST = ("refused", "picture", "thinking", "unspoken", "empty")
 _ASKED_AFTER_S = 0.5
 """Who only asks whether a job is under way holds its lock for a moment: it is waited for."""
 _RATE_OVER_S = 15.0
+_FORECAST_FROM = 3
+"""Pieces from which on something is said of all."""
 _STATUS = "status.json"
 _STATUS_EVERY = 5
 """Looks at the stop file between two words on how far the job is."""
@@ -87,6 +89,11 @@ class Progress:
     """Verdicts on free responses in this go: those that could be read, and those that could not."""
     replies: Replies | None = None
     """The calls in the air and the work under way, while the job runs."""
+    thought: Took | None = None
+    """What all pieces were thought to take before any was done."""
+    first: Took = field(default_factory=Took)
+    """What the pieces took that were begun first, up to the first that is not done: short ones are done sooner."""
+    _begun: deque[Unit] = field(default_factory=deque)
     _samples: deque[tuple[float, int]] = field(default_factory=deque)
 
     def note(self, events: Sequence[Event]) -> None:
@@ -125,6 +132,26 @@ class Progress:
         self.calls += 1
         self.tokens += call.prompt_tokens + call.completion_tokens
         self.cost_usd += call.cost_usd or 0.0
+
+    def begin(self, unit: Unit) -> None:
+        """Take note that a piece is begun."""
+        self._begun.append(unit)
+
+    def end(self, unit: Unit) -> None:
+        """Take note that a piece is done."""
+        unit.done = True
+        while self._begun and self._begun[0].done:
+            self.first += self._begun.popleft().took
+
+    @property
+    def forecast(self) -> str:
+        """Say what all pieces will take by what the first ones took, once a twentieth is done; else empty."""
+        done = self.first.pieces
+        if done < max(_FORECAST_FROM, self.planned / 20) or done >= self.planned or not self.first.calls:
+            return ""
+        before = f"; at first thought {self.thought.in_words}" if self.thought else ""
+        all_of_it = self.first.scaled(self.planned).in_words
+        return f"By what the first {done:,} of {self.planned:,} took: about {all_of_it} in all{before}."
 
     def tokens_a_second(self) -> float | None:
         """Return how fast text comes, over the last moments in which somebody asked; ``None`` before it is known."""
@@ -230,7 +257,8 @@ def status(run_id: str) -> dict[str, Any] | None:
 
     ``done`` of ``planned`` pieces, ``done_here`` of them since ``started_at``, ``calls``, ``tokens``, ``cost_usd`` (of
     all its goes), ``tokens_a_second`` (or ``None``), ``waiting`` as [seat, purpose, seconds] with the longest first,
-    ``under_way`` as piece → calls so far, and all of it in ``words``; ``trouble``: its grader cannot be read.
+    ``under_way`` as piece → calls so far, and all of it in ``words``; ``forecast``: what all of it will take, by what
+    the first pieces took, in a sentence; ``trouble``: its grader cannot be read.
     """
     path = journal_path(run_id).with_name(_STATUS)
     try:
@@ -313,6 +341,8 @@ class Job(Generic[U]):
         memory = await asyncio.to_thread(Memory.of, path, self.ours)
         memory.given = self.given
         self.progress.spent_usd += memory.cost_usd if self.resumed else 0.0
+        if memory.took.pieces <= self.progress.done:  # else it counts what is to be done in this go only
+            self.progress.first += memory.took
         self._check_budget()
         async with Journal(path, self.header) as journal:
             replies = Replies(
@@ -322,6 +352,7 @@ class Job(Generic[U]):
                 shared=self.shared,
                 heard=_Heard(self),
                 over=lambda: bool(self.stop.reason),
+                left=self._left,
                 at_once=self.options.calls_at_once,
             )
             self.progress.replies = replies
@@ -353,12 +384,14 @@ class Job(Generic[U]):
         while self.stop.reason is None and (piece := next(waiting, None)) is not None:
             name = self.unit(piece)
             with replies.unit(name, self.listed(piece)) as unit:
+                self.progress.begin(unit)
                 try:
                     lines = await self.do(piece, unit)
                 except Over:
                     return
                 self.progress.done += 1
                 self.progress.done_here += 1
+                self.progress.end(unit)
                 self.progress.remembered += unit.remembered
                 self.progress.unused += unit.unused
                 if unit.unused:
@@ -393,6 +426,7 @@ class Job(Generic[U]):
                         name: unit.calls for name, unit in (list(replies.under_way.items()) if replies else ())
                     },
                     "words": self.progress.in_words(),
+                    "forecast": self.progress.forecast,
                     "trouble": self.progress.trouble,
                 }
                 with suppress(OSError):
@@ -420,10 +454,15 @@ class Job(Generic[U]):
                     told = repr(error)
                     log.exception("The database does not follow; what is paid for is in the journal.")
 
-    def _check_budget(self) -> None:
+    def _left(self) -> float | None:
+        """Return the US dollars of the budget that are not spent in this go or an earlier one; ``None`` without one."""
         budget = self.options.budget_usd
-        if budget is not None and self.progress.spent_usd + self.progress.cost_usd >= budget:
-            self.stop.ask(f"The budget of ${budget:.2f} is used up.", at_once=False)
+        return None if budget is None else budget - self.progress.spent_usd - self.progress.cost_usd
+
+    def _check_budget(self) -> None:
+        left = self._left()
+        if left is not None and left <= 0:
+            self.stop.ask(f"The budget of ${self.options.budget_usd:.2f} is used up.", at_once=False)
 
 
 class _Heard:

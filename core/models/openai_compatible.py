@@ -39,10 +39,19 @@ from core.models.failures import (
 )
 from core.models.limits import RateLimiter, Sleep, shared_limiter
 from core.models.pictures import check_takes, data_urls, pictures_of, with_parts
-from core.models.prices import cost
+from core.models.prices import cost, source
 from core.models.spec import THINKING_TOKENS, ModelSpec, is_loopback
 from core.models.thinking import Thinking
-from core.models.wire import MOST_UNSAID, Endless, Reply, effort_fields, expected_tokens, merged, request_body
+from core.models.wire import (
+    MOST_UNSAID,
+    Endless,
+    Reply,
+    effort_fields,
+    expected_tokens,
+    merged,
+    most_tokens,
+    request_body,
+)
 
 _CONNECT_TIMEOUT_S = 15.0
 _NO_KEY = "none"
@@ -82,6 +91,8 @@ _PATH = "/chat/completions"
 _AFTER_FINISH_S = 5.0
 _ABOUT_FORMS = re.compile(r"response_format|json|schema|grammar|structured|guided", re.IGNORECASE)
 _ABOUT_LENGTH = re.compile(r"max_(?:completion_|new_)?tokens|maximum context length", re.IGNORECASE)
+_KNOWN_AFTER = 20
+"""Replies after which it is known how long they are."""
 _NO_EFFORT = ("none", "off", "minimal")
 formless: set[tuple[str, str]] = set()
 """(Address, model) of servers that refused a form: they are asked in words alone for as long as the process lives."""
@@ -124,6 +135,7 @@ class OpenAICompatibleModel:
         self.opens_thinking = spec.opens_thinking
         self._thinks = spec.opens_thinking or spec.thinking_tokens is not None
         self._takes_limit = True
+        self._replies = self._longest = 0
 
     @property
     def name(self) -> str:
@@ -157,6 +169,7 @@ class OpenAICompatibleModel:
             else:
                 done = self._completion(body, reply, retries.attempts)
                 self._thinks = self._thinks or bool(done.reasoning or done.usage.reasoning_tokens)
+                self._replies, self._longest = self._replies + 1, max(self._longest, done.usage.completion_tokens)
                 yield done
                 return
             if failure.kind == "rate_limit" and failure.retry_after_s:
@@ -172,6 +185,21 @@ class OpenAICompatibleModel:
             if reply.shown or not adapted:
                 yield Restart(failure.what, retries.attempts + 1)
             await self._sleep(wait)
+
+    def most_usd(self, messages: Sequence[Message], sampling: Sampling) -> float:
+        """Return what a call costs whose reply is as long as it may be.
+
+        Of a model that thinks, or whose replies have no limit, twice its longest reply so far, once some have come.
+        """
+        body = self._body(messages, merged(sampling, self.spec.sampling))
+        limited = self.spec.max_tokens_field in body
+        if (self._thinks or not limited) and self._replies >= _KNOWN_AFTER:
+            longest = 2 * self._longest
+        else:
+            longest = MOST_UNSAID if limited else THINKING_TOKENS
+        return (
+            cost(self.spec, replace(most := most_tokens(body, longest), cache_write_tokens=most.prompt_tokens)) or 0.0
+        )
 
     def _body(self, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
         if not self._takes_effort:
@@ -322,6 +350,7 @@ class OpenAICompatibleModel:
             first_token_s=reply.first_token_s,
             attempts=attempts,
             cost_usd=cost(self.spec, usage),
+            price_source=source(self.spec),
             served_by=reply.served_by,
             request=dict(body),
             reasoning=reply.reasoning or None,

@@ -55,6 +55,7 @@ class PricesTable(_Table):
     input: float = Field(ge=0)
     output: float = Field(ge=0)
     cached: float | None = Field(None, ge=0)
+    cache_write: float | None = Field(None, ge=0)
     as_of: Month | None = None
 
 

@@ -29,12 +29,16 @@ THINKING_TOKENS = 16_384
 
 @dataclass(frozen=True)
 class Prices:
-    """US dollars a million tokens, as listed in the month ``as_of``; without ``cached``, cached input costs as all."""
+    """US dollars a million tokens, as listed in the month ``as_of``.
+
+    Without ``cached`` and ``cache_write``, input that a provider had read before, or keeps, costs as all.
+    """
 
     input: float
     output: float
     as_of: str | None = None
     cached: float | None = None
+    cache_write: float | None = None
 
 
 @dataclass(frozen=True)

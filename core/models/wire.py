@@ -18,6 +18,10 @@ _LONGEST_ASSUMED = 1_024
 _AROUND = 1_000
 """Tokens that a template, a provider's own instructions or a form may add to a message."""
 _MOST_A_PICTURE = 50_000
+_AROUND_A_MESSAGE, _LARGE_PICTURE = 16, 6_400
+"""Tokens that a template adds to a message, and of a picture as the dearest of providers count it."""
+_CACHE_WRITES = ("cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens")
+"""Where servers say how many tokens they keep: OpenRouter, Anthropic's own word, and that of some proxies."""
 _LONGEST_REPEATED, _LEAST_REPEATED = 400, 2_000
 """Characters: of what is said again and again, and of all its repetitions together."""
 MOST_UNSAID = 200_000
@@ -109,6 +113,19 @@ def expected_tokens(body: Mapping[str, Any]) -> int:
     return prompt_tokens(body) + min(int(reply), _LONGEST_ASSUMED)
 
 
+def most_tokens(body: Mapping[str, Any], longest: int) -> Usage:
+    """Return the most that a call may be charged with, which is more than it will be.
+
+    No text has more tokens than half its bytes, templates included. A reply ends at its limit; ``longest`` is taken
+    where it is less, or where there is none.
+    """
+    words = sum(len(kept["content"].encode()) for kept in body["messages"]) + len(str(body.get("response_format", "")))
+    pictures = sum(len(kept.get("images", ())) for kept in body["messages"])
+    prompt = words // 2 + _AROUND_A_MESSAGE * (len(body["messages"]) + 1) + pictures * _LARGE_PICTURE
+    limit = body.get("max_tokens") or body.get("max_completion_tokens")
+    return Usage(prompt, min(int(limit), longest) if limit else longest, estimated=True)
+
+
 @dataclass
 class Reply:
     """A reply as far as it has come; ``thinking`` tells what it says from what it thinks."""
@@ -169,11 +186,15 @@ class Reply:
         cached = _count(_field(_field(usage, "prompt_tokens_details"), "cached_tokens"))
         if cached is None:
             cached = _count(_field(usage, "prompt_cache_hit_tokens"))
+        details = _field(usage, "prompt_tokens_details")
+        written = [_count(_field(of, name)) for of in (details, usage) for name in _CACHE_WRITES]
+        kept = next((count for count in written if count is not None), None)
         self.usage = Usage(
             prompt,
             completion,
             reasoning_tokens=thought if thought is not None and thought <= completion else None,
             cached_tokens=cached if cached is not None and cached <= prompt else None,
+            cache_write_tokens=kept if kept is not None and kept + (cached or 0) <= prompt else None,
         )
 
     def usage_or_estimate(self, body: Mapping[str, Any]) -> Usage:

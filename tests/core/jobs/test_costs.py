@@ -1,0 +1,123 @@
+"""What a run will take, said before it starts and by its first trials, and a budget that holds to one call.
+
+The models speak at the lengths that models usually speak at (``tests.support.speaking``).
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.datasets.select import select
+from core.frameworks.base import Arm, Campaign, framework
+from core.frameworks.casting import CastNames
+from core.jobs.engine import Progress, status
+from core.jobs.estimate import Estimate, estimate
+from core.jobs.plan import prepared_cases
+from core.journal import ReplyLine, RunHeader, journal_path, read_lines
+from tests.core.jobs.workshop import begun, core, go, registry
+from tests.support.fake_provider import FakeProvider
+from tests.support.speaking import speakers
+
+SEATS = {seat: f"openai/{seat}" for seat in ("doctor", "patient", "grader", "solver", "staff")}
+TALK: tuple[Arm, ...] = (("multi_turn", "mcq"),)
+PROTOCOLS: dict[str, tuple[tuple[Arm, ...], tuple[int, int]]] = {
+    "craftmd": ((("vignette", "mcq"), ("vignette", "frq"), *TALK, ("multi_turn", "frq")), (5, 9)),
+    "consultation": ((*TALK, ("multi_turn", "frq")), (10, 10)),
+    "automedic": ((("vignette", "mcq"), *TALK), (20, 20)),
+}
+"""Protocol → what is asked, and from how many to how many questions a doctor has: its usual number, or all it may."""
+
+
+@pytest.fixture
+def spoken(tmp_path: Path) -> Path:
+    """A models file in which a thousand tokens cost a dollar, thoughts and all."""
+    path = tmp_path / "models.toml"
+    path.write_text(
+        "".join(f'[models."{m}"]\nprices = {{ input = 1000.0, output = 1000.0 }}\n' for m in SEATS.values())
+    )
+    return path
+
+
+def talking(
+    protocol: str, provider: FakeProvider, cases: int, *own: Path, arms: Any = None
+) -> tuple[RunHeader, Estimate]:
+    """Begin a run with a model in every seat; and what it is thought to take."""
+    known = framework(protocol)
+    names = CastNames(**{seat.role: SEATS.get(seat.role, "reference/quotes") for seat in known.seats})
+    ready = prepared_cases(tuple(select("library", cases)), known).cases
+    settings = known.read_settings({"base_url": provider.base_url})
+    asked = arms or PROTOCOLS[protocol][0]
+    campaign = Campaign(names, ready, "library", asked, trials=1, protocol=protocol, settings=settings)
+    return begun(campaign, *own), estimate(campaign, registry(*own), 8)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_an_estimate_before_the_start_is_near(protocol: str, fake_provider_thread: FakeProvider) -> None:
+    fake_provider_thread.script = speakers(*PROTOCOLS[protocol][1])
+    header, thought = talking(protocol, fake_provider_thread, 5)
+    took = go(header, concurrency=8).progress
+    assert thought.calls == pytest.approx(took.calls, rel=0.10)
+    assert thought.tokens == pytest.approx(took.tokens, rel=0.15)
+
+
+def test_doctors_that_ask_less_are_learned_from(
+    fake_provider_thread: FakeProvider, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Half the turns are used: what was thought first is twice too much, what is said after three trials is near."""
+    fake_provider_thread.script = speakers(7, 11)
+    header, thought = talking("automedic", fake_provider_thread, 16)
+    said: list[str] = []
+    told: list[str] = []
+
+    def look(progress: Progress) -> None:
+        said.extend([progress.forecast] if progress.forecast else [])
+        told.extend([now["forecast"]] if (now := status(header.run_id)) else [])
+
+    took = go(header, concurrency=2, on_progress=look).progress
+    found = re.fullmatch(
+        r"By what the first (\d+) of 16 took: about ([\d,]+) calls, ([\d,]+) tokens, \$0.00 in all; "
+        r"at first thought ([\d,]+) calls, ([\d,]+) tokens, \$0.00\.",
+        said[0],
+    )
+    assert found is not None
+    first, calls, tokens, before, _ = (int(number.replace(",", "")) for number in found.groups())
+    assert (first, before) == (3, thought.calls)
+    assert thought.calls > 1.6 * took.calls
+    assert calls == pytest.approx(took.calls, rel=0.10)
+    assert tokens == pytest.approx(took.tokens, rel=0.15)
+    assert set(told) <= {"", *said}
+
+
+def test_half_a_budget_stops_resumes_and_stops_again(
+    fake_provider_thread: FakeProvider, spoken: Path, db: Path
+) -> None:
+    fake_provider_thread.script = speakers(5, 9)
+    whole, _ = talking("craftmd", fake_provider_thread, 4, spoken, arms=TALK)
+    budget = go(whole, spoken, concurrency=8).progress.cost_usd / 2
+    header, thought = talking("craftmd", fake_provider_thread, 5, spoken, arms=TALK)
+    fake_provider_thread.requests.clear()
+    most_at_once: list[int] = []
+
+    def look(progress: Progress) -> None:
+        most_at_once.append(len(progress.replies.air) if progress.replies else 0)
+
+    stopped = go(header, spoken, concurrency=8, budget_usd=budget, on_progress=look)
+    calls = [line.call for _, line in read_lines(journal_path(header.run_id)) if isinstance(line, ReplyLine)]
+    spent, dearest = sum(call.cost_usd or 0.0 for call in calls), max(call.cost_usd or 0.0 for call in calls)
+    assert stopped.stopped == f"The budget of ${budget:.2f} is used up."
+    assert budget <= spent <= budget + dearest
+    assert thought.cost_usd is not None
+    assert thought.cost_usd > spent
+    assert max(most_at_once) > 1
+    asked = len(fake_provider_thread.requests)
+    assert asked == len(calls)
+    assert go(header, spoken, concurrency=8, budget_usd=budget).stopped == stopped.stopped
+    assert len(fake_provider_thread.requests) == asked
+    assert {call.price_source for call in calls} == {"models file"}
+    rows = core(db, "report", "spend", "--run", header.run_id, "--format", "csv").stdout.splitlines()
+    assert "cached_tokens" in rows[0]
+    assert rows[1].endswith(",models file")
