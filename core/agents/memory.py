@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -164,15 +165,45 @@ class Replies:
     ) -> None:
         self.run_id, self.journal, self.memory = run_id, journal, memory or Memory()
         self.heard, self.over, self.left, self.shared = heard, over, left, shared
-        self.reserved: dict[Asked, float] = {}
+        self._kept_back: dict[Asked, float] = {}
         """What calls may cost at most that are in the air or not journaled yet, where there is a budget."""
-        self.freed = asyncio.Event()
+        self._kept_back_usd = 0.0
+        self._queue: deque[tuple[Asked, float, asyncio.Future[None]]] = deque()
         self.places = asyncio.Semaphore(at_once) if at_once else None
         self.under_way: dict[str, Unit] = {}
         self.air: list[Asked] = []
         """What was asked and is not answered yet, the oldest first."""
         self.streamed = 0
         """Tokens that came so far, those of replies under way counted by their pieces."""
+
+    async def afford(self, asked: Asked, most_usd: float) -> None:
+        """Wait until the budget has what a call may cost at most; who came first is sent first."""
+        turn = asyncio.get_running_loop().create_future()
+        self._queue.append((asked, most_usd, turn))
+        self._let_go()
+        try:
+            await turn
+        except BaseException:
+            self.free(asked)
+            raise
+
+    def free(self, asked: Asked) -> None:
+        """Give back what was kept back for a call: it is counted, or was not made."""
+        most = self._kept_back.pop(asked, 0.0)
+        self._kept_back_usd = sum(self._kept_back.values()) if math.isinf(most) else self._kept_back_usd - most
+        self._let_go()
+
+    def _let_go(self) -> None:
+        while self._queue:
+            asked, most, turn = self._queue[0]
+            fits = not self._kept_back or most + self._kept_back_usd <= (self.left() or 0.0)
+            if not (fits or turn.done() or self.over()):
+                return
+            self._queue.popleft()
+            if not turn.done():
+                self._kept_back_usd = most + (self._kept_back_usd if self._kept_back else 0.0)
+                self._kept_back[asked] = most
+                turn.set_result(None)
 
     @contextmanager
     def unit(self, unit_id: str, trial_id: str | None = None) -> Iterator[Unit]:
@@ -268,16 +299,10 @@ class Asked:
         """
         replies = self.unit.replies
         async with replies.places or nullcontext():
-            if replies.left() is not None:
-                most = most_usd()
-                while most and replies.reserved and most + sum(replies.reserved.values()) > (replies.left() or 0.0):
-                    if replies.over():
-                        raise Over
-                    replies.freed.clear()
-                    await replies.freed.wait()
-                replies.reserved[self] = most
+            if replies.left() is not None and (most := most_usd()):
+                await replies.afford(self, most)
             if replies.over():  # the job ended while this one waited
-                self._free()
+                replies.free(self)
                 raise Over
             self.since = time.time()
             replies.air.append(self)
@@ -286,14 +311,10 @@ class Asked:
             except ProviderError:
                 raise  # it is journaled, too
             except BaseException:
-                self._free()
+                replies.free(self)
                 raise
             finally:
                 replies.air.remove(self)
-
-    def _free(self) -> None:
-        self.unit.replies.reserved.pop(self, None)
-        self.unit.replies.freed.set()
 
     def piece(self) -> None:
         """Take note of a bit of text, taken to be a token until the provider has counted them."""
@@ -324,7 +345,7 @@ class Asked:
             replies.streamed += call.completion_tokens - self.pieces
             replies.heard(call)
         finally:
-            self._free()
+            replies.free(self)
 
 
 def side_by_side() -> bool:

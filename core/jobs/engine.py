@@ -47,6 +47,8 @@ _ABOUT_THE_REQUEST = ("refused", "picture", "thinking", "unspoken", "empty")
 """Failures that say nothing of whether the provider is up."""
 _ASKED_AFTER_S = 0.5
 """Who only asks whether a job is under way holds its lock for a moment: it is waited for."""
+_IN_A_BATCH = 50_000
+"""Pieces of work under way at once where their calls wait for a batch; it takes no more."""
 _RATE_OVER_S = 15.0
 _FORECAST_FROM = 3
 """Pieces from which on something is said of all."""
@@ -89,6 +91,8 @@ class Progress:
     """Verdicts on free responses in this go: those that could be read, and those that could not."""
     replies: Replies | None = None
     """The calls in the air and the work under way, while the job runs."""
+    batches: Callable[[], dict[str, Any] | None] = lambda: None
+    """What is in batches (``core.models.batches.Batches.waiting``)."""
     thought: Took | None = None
     """What all pieces were thought to take before any was done."""
     first: Took = field(default_factory=Took)
@@ -174,10 +178,12 @@ class Progress:
             words[0] += f" ({speed:.0f} a second)"
         if self.cost_usd + self.spent_usd:
             words.append(f"${self.cost_usd + self.spent_usd:.2f}")
-        if air:
+        if air and not self.batches():
             seats = ", ".join(f"{count} {role}" for role, count in Counter(one.role for one in air).most_common())
             words.append(f"waiting for {seats}, up to {time.time() - air[0].since:.0f} s")
-        if self.replies and self.replies.under_way:
+        if waiting := self.batches():
+            words.append(waiting["words"])
+        elif self.replies and self.replies.under_way:
             steps = [unit.calls for unit in list(self.replies.under_way.values())]
             words.append(f"{len(steps)} under way at call {min(steps)} to {max(steps)}")
         return "; ".join(words)
@@ -192,6 +198,13 @@ class Options:
     on_progress: Callable[[Progress], None] = lambda progress: None
     calls_at_once: int | None = None
     """The most calls in the air where a piece of work may have several; ``None``: one call of it follows another."""
+
+    def with_batches(self, registry: Registry, progress: Progress) -> Options:
+        """Return how a job is carried out whose registry asks by batches: all of it side by side, to go together."""
+        if not registry.batch:
+            return self
+        progress.batches = lambda: registry.batches.waiting() if registry.batches else None
+        return replace(self, concurrency=_IN_A_BATCH, calls_at_once=_IN_A_BATCH)
 
 
 @dataclass
@@ -257,8 +270,9 @@ def status(run_id: str) -> dict[str, Any] | None:
 
     ``done`` of ``planned`` pieces, ``done_here`` of them since ``started_at``, ``calls``, ``tokens``, ``cost_usd`` (of
     all its goes), ``tokens_a_second`` (or ``None``), ``waiting`` as [seat, purpose, seconds] with the longest first,
-    ``under_way`` as piece → calls so far, and all of it in ``words``; ``forecast``: what all of it will take, by what
-    the first pieces took, in a sentence; ``trouble``: its grader cannot be read.
+    ``batch`` where it waits for one (``core.models.batches.Batches.waiting``), ``under_way`` as piece → calls so far,
+    and all of it in ``words``; ``forecast``: what all of it will take, by what the first pieces took, in a sentence;
+    ``trouble``: its grader cannot be read.
     """
     path = journal_path(run_id).with_name(_STATUS)
     try:
@@ -425,6 +439,7 @@ class Job(Generic[U]):
                     "under_way": {
                         name: unit.calls for name, unit in (list(replies.under_way.items()) if replies else ())
                     },
+                    "batch": self.progress.batches(),
                     "words": self.progress.in_words(),
                     "forecast": self.progress.forecast,
                     "trouble": self.progress.trouble,
@@ -493,7 +508,8 @@ def carry_out(job: Job[U], pieces: Iterable[U], registry: Registry, store: Store
 
     The database follows, also where the job breaks off. Raises ``AnamnesisError`` where it is under way elsewhere.
     """
-    job = replace(job, folder=store.journals, fold=folding(store))
+    options = job.options.with_batches(registry, job.progress)
+    job = replace(job, folder=store.journals, fold=folding(store), options=options)
 
     async def main() -> None:
         async with registry:

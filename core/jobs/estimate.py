@@ -115,10 +115,10 @@ def estimated(
             continue
         spec = registry.spec(name, base_url=address_of(role))
         usage = Usage(round(prompt), round(completion), estimated=True)
-        dollars = cost(spec, usage) if calls else 0.0
+        dollars = cost(spec, usage, batch=registry.batch) if calls else 0.0
         thinks = spec.opens_thinking or bool(spec.thinking_tokens)
         tokens = (usage.prompt_tokens, usage.completion_tokens)
-        roles.append(RoleEstimate(role, spec.name, calls, *tokens, dollars, source(spec), thinks))
+        roles.append(RoleEstimate(role, spec.name, calls, *tokens, dollars, source(spec, batch=registry.batch), thinks))
     calls = sum(one.calls for one in roles)
     waves = math.ceil(todo / concurrency)
     seconds = waves * calls / max(1, todo) * _SECONDS_A_CALL if calls else todo * seconds_by_rule

@@ -120,6 +120,8 @@ async def _carry_out(header: RunHeader, registry: Registry, options: Options) ->
     campaign = campaign_of(header)
     if human_seats(campaign.names):
         raise UsageError("A campaign cannot wait for a human: seat humans on the Live page.")
+    if registry.batch and campaign.framework.talks(campaign.tested, campaign.arms):
+        raise UsageError("A dialogue cannot wait for batches: leave --batch out, or ask in arms of the vignette only.")
     stop = Stop()
     store = Store()
     with running(header.run_id) as stop_file:
@@ -130,9 +132,18 @@ async def _carry_out(header: RunHeader, registry: Registry, options: Options) ->
             check_budget(options.budget_usd, _specs(campaign, registry))
             check_pictures(replace(campaign, cases=tuple(trial.case for trial in missing)), registry)
             play = player_of(campaign, registry, branch=branch_of(header))
-            engine = Engine(header, play, options.concurrency, options.budget_usd, folding(store), options.on_progress)
             size = estimate(campaign, registry, options.concurrency)
             progress = Progress(len(trials), thought=Took(len(trials), size.calls, size.tokens, size.cost_usd))
+            options = options.with_batches(registry, progress)
+            engine = Engine(
+                header,
+                play,
+                options.concurrency,
+                options.budget_usd,
+                folding(store),
+                options.on_progress,
+                options.calls_at_once,
+            )
             progress = await engine.run(missing, len(trials), stop, stop_file, progress)
     await asyncio.to_thread(fold, store)
     return Outcome(header, progress, stop.reason if progress.done < progress.planned else None)

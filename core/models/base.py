@@ -5,7 +5,7 @@ A ``ChatModel`` knows nothing of doctors or patients; roles live in ``core.agent
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal, NotRequired, Protocol, TypedDict, runtime_checkable
@@ -20,12 +20,20 @@ CONVERSATION: ContextVar[str] = ContextVar("conversation", default="")
 """What the next call belongs to, such as a trial: by that an application tells one conversation from another."""
 
 
+CALL: ContextVar[str] = ContextVar("call", default="")
+"""Names the next call within its job, the same whenever the job is taken up again; empty outside of one."""
+
+
 class Message(TypedDict):
-    """One message of a chat; pictures go beside its text as content parts of their own."""
+    """One message of a chat; pictures go beside its text as content parts of their own.
+
+    One that is ``said`` belongs to a dialogue: the next call of whoever reads it begins with it and all before it.
+    """
 
     role: Role
     content: str
     images: NotRequired[tuple[Image, ...]]
+    said: NotRequired[bool]
 
 
 def message(role: Role, content: str, images: Sequence[Image] = ()) -> Message:
@@ -138,6 +146,8 @@ class Completion:
     served_by: str | None = None
     request: dict[str, Any] = field(default_factory=dict)
     reasoning: str | None = None
+    kept: Callable[[], None] | None = None
+    """To be called once the reply is journaled, where whoever gave it has to know."""
 
 
 CUT_SHORT = ("length", "repetition")

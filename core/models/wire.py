@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from core.models.base import Message, Piece, Role, Sampling, Thought, Usage, joined, message
-from core.models.pictures import TOKENS_A_PICTURE, recorded
+from core.models.pictures import CACHE_MARK, TOKENS_A_PICTURE, recorded
 from core.models.spec import EFFORT, Bounds, ModelSpec
 from core.models.thinking import Thinking
 
@@ -53,7 +53,11 @@ def request_body(spec: ModelSpec, messages: Sequence[Message], sampling: Samplin
     sent = {name: value for name, value in settings.items() if value is not None and name not in spec.unsupported}
     if "max_tokens" in sent:
         sent[spec.max_tokens_field] = sent.pop("max_tokens")
-    fitting = [recorded(one) for one in fitting_messages(spec, messages)]
+    taken = fitting_messages(spec, messages)
+    fitting = [recorded(one) for one in taken]
+    last = max((number for number, one in enumerate(taken) if one.get("said")), default=None)
+    if spec.cache_marks and last is not None:  # the next message of the dialogue is asked for with all up to here
+        fitting[last]["cache_control"] = dict(CACHE_MARK)
     extra = _filled(spec.extra_body, sampling.effort) or {}
     return {"model": spec.model_id, "messages": fitting, "stream": True, **sent, **extra}
 
@@ -140,6 +144,8 @@ class Reply:
     sent_s: float = 0.0
     first_token_s: float | None = None
     latency_s: float = 0.0
+    kept: Callable[[], None] | None = None
+    """To be called once it is journaled (``core.models.base.Completion``)."""
 
     @property
     def text(self) -> str:

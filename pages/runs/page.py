@@ -151,6 +151,8 @@ def draw_run(run: RunProgress) -> None:
     words = [f"{state.capitalize()}: {run.done:,} of {run.planned:,} trials"]
     if state == "running":
         told = status(run.run_id)
+        if told and told.get("batch"):
+            words[0] = words[0].replace("Running", "Waiting")
         words += map(plain, filter(None, (time_in_words(told), told["words"] if told else "")))
     st.progress(run.done / run.planned if run.planned else 0.0, text="; ".join(words))
     if told and told.get("forecast"):

@@ -6,6 +6,7 @@ The models speak at the lengths that models usually speak at (``tests.support.sp
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from core.jobs.engine import Progress, status
 from core.jobs.estimate import Estimate, estimate
 from core.jobs.plan import prepared_cases
 from core.journal import ReplyLine, RunHeader, journal_path, read_lines
-from tests.core.jobs.workshop import begun, core, go, registry
+from tests.core.jobs.workshop import begun, core, go, plan, registry
+from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider
+from tests.support.replies import Reply
 from tests.support.speaking import speakers
 
 SEATS = {seat: f"openai/{seat}" for seat in ("doctor", "patient", "grader", "solver", "staff")}
@@ -100,19 +103,21 @@ def test_half_a_budget_stops_resumes_and_stops_again(
     budget = go(whole, spoken, concurrency=8).progress.cost_usd / 2
     header, thought = talking("craftmd", fake_provider_thread, 5, spoken, arms=TALK)
     fake_provider_thread.requests.clear()
-    most_at_once: list[int] = []
+    speak, at_once, seen = speakers(5, 9), list[int](), list[Progress]()
 
-    def look(progress: Progress) -> None:
-        most_at_once.append(len(progress.replies.air) if progress.replies else 0)
+    def script(body: dict[str, Any]) -> Reply:
+        at_once.append(len(seen[0].replies.air) if seen[0].replies else 0)
+        return replace(speak(body), delay_s=0.02)
 
-    stopped = go(header, spoken, concurrency=8, budget_usd=budget, on_progress=look)
+    fake_provider_thread.script = script
+    stopped = go(header, spoken, concurrency=8, budget_usd=budget, on_progress=seen.append)
     calls = [line.call for _, line in read_lines(journal_path(header.run_id)) if isinstance(line, ReplyLine)]
     spent, dearest = sum(call.cost_usd or 0.0 for call in calls), max(call.cost_usd or 0.0 for call in calls)
     assert stopped.stopped == f"The budget of ${budget:.2f} is used up."
     assert budget <= spent <= budget + dearest
     assert thought.cost_usd is not None
     assert thought.cost_usd > spent
-    assert max(most_at_once) > 1
+    assert max(at_once) >= 3
     asked = len(fake_provider_thread.requests)
     assert asked == len(calls)
     assert go(header, spoken, concurrency=8, budget_usd=budget).stopped == stopped.stopped
@@ -121,3 +126,48 @@ def test_half_a_budget_stops_resumes_and_stops_again(
     rows = core(db, "report", "spend", "--run", header.run_id, "--format", "csv").stdout.splitlines()
     assert "cached_tokens" in rows[0]
     assert rows[1].endswith(",models file")
+
+
+def test_a_dialogue_of_claude_is_marked_and_paid_at_the_cached_price(
+    fake_provider_thread: FakeProvider, tmp_path: Path
+) -> None:
+    """Of 1,000 tokens 800 were read before and 100 are kept: 100 × $1,000 + 800 × $100 + 100 × $1,250 a million, and
+    10 tokens of $2,000: $0.325 a call, in place of $1.02."""
+    own = tmp_path / "claude.toml"
+    own.write_text(
+        '[models."openrouter/anthropic/claude-9"]\n'
+        "prices = { input = 1000.0, cached = 100.0, cache_write = 1250.0, output = 2000.0 }\n"
+    )
+    speak = speakers(3, 3)
+
+    def script(body: dict[str, Any]) -> Reply:
+        plain = [{**one, "content": _text(one)} for one in body["messages"]]
+        said = speak({"model": "doctor", "messages": plain})
+        cached = {"prompt_tokens_details": {"cached_tokens": 800, "cache_write_tokens": 100}}
+        return Reply(said.text, usage=(1000, 10), details=cached)
+
+    fake_provider_thread.script = script
+    settings = framework().read_settings({"base_url": fake_provider_thread.base_url})
+    names = beside_rules("openrouter/anthropic/claude-9")
+    header = begun(plan(1, names=names, arms=(("vignette", "mcq"), *TALK), settings=settings), own)
+    done = go(header, own, concurrency=1)
+    sent = [body["messages"] for body in fake_provider_thread.bodies]
+    marked = [[n for n, one in enumerate(messages) if not isinstance(one["content"], str)] for messages in sent]
+    talks = sent[:-2]  # three questions and the diagnosis; the arms come after it
+    assert marked[: len(talks)] == [[len(messages) - 1] for messages in talks]
+    assert len(talks) == 4
+    assert talks[0][-1]["content"] == [
+        {"type": "text", "text": _text(talks[0][-1]), "cache_control": {"type": "ephemeral"}}
+    ]
+    # each call begins with all that was marked in the one before; what is asked once of a written case is not marked
+    assert [_text(one) for one in talks[1][: len(talks[0])]] == [_text(one) for one in talks[0]]
+    assert sorted(len(places) for places in marked[len(talks) :]) == [0, 1]
+    assert done.progress.cost_usd == pytest.approx(0.325 * len(sent))
+    calls = [line.call for _, line in read_lines(journal_path(header.run_id)) if isinstance(line, ReplyLine)]
+    assert all(isinstance(one["content"], str) for call in calls for one in call.request["messages"])
+    assert {call.cache_write_tokens for call in calls} == {100}
+
+
+def _text(message: dict[str, Any]) -> str:
+    content = message["content"]
+    return content if isinstance(content, str) else content[-1]["text"]
