@@ -47,13 +47,14 @@ class Estimate:
     """A job's size before it starts.
 
     ``counts`` is what it is about → how many, as it is read out, ``todo`` how many pieces of work are left of that.
-    ``seconds`` is wall time at the given concurrency.
+    ``seconds`` is wall time at the given concurrency; in ``batches`` it is their provider's.
     """
 
     counts: Mapping[str, int]
     todo: int
     roles: tuple[RoleEstimate, ...]
     seconds: float
+    batches: bool = False
 
     @property
     def calls(self) -> int:
@@ -76,7 +77,8 @@ class Estimate:
         if not self.calls:
             return f"No model is called; about {duration(self.seconds)}."
         price = "cost unknown" if self.cost_usd is None else money(self.cost_usd)
-        return f"About {self.calls:,} calls, {self.tokens:,} tokens, {price}, {duration(self.seconds)}."
+        time = "in batches of a day at most" if self.batches else duration(self.seconds)
+        return f"About {self.calls:,} calls, {self.tokens:,} tokens, {price}, {time}."
 
     @property
     def prices(self) -> str:
@@ -122,7 +124,7 @@ def estimated(
     calls = sum(one.calls for one in roles)
     waves = math.ceil(todo / concurrency)
     seconds = waves * calls / max(1, todo) * _SECONDS_A_CALL if calls else todo * seconds_by_rule
-    return Estimate(counts, todo, tuple(roles), seconds)
+    return Estimate(counts, todo, tuple(roles), seconds, registry.batch)
 
 
 def estimate(campaign: Campaign, registry: Registry, concurrency: int, *, arms_side_by_side: bool = False) -> Estimate:
