@@ -6,6 +6,7 @@ Campaigns of the Consultation protocol: ``test_runs_consultation_app``.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -278,7 +279,9 @@ def test_a_run_that_waits_for_a_batch_says_since_when_and_what_it_will_take(open
     told |= {"words": waits, "trouble": "", "batch": {"since": 0.0, "done": 2, "of": 4, "words": waits}}
     told |= {"forecast": "By what the first 3 of 60 took: about 80 calls, 900 tokens, $1.00 in all."}
     with engine.running("run-a") as stop_file:
-        stop_file.with_name("status.json").write_text(json.dumps(told))
+        path, fresh = stop_file.with_name("status.json"), time.time() + 60
+        path.write_text(json.dumps(told))
+        os.utime(path, (fresh, fresh))
         app = open_page("runs")
         assert trouble(app) == []
         said = words(app).replace("\\", "")
