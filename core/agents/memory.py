@@ -171,7 +171,7 @@ class Replies:
         self._queue: deque[tuple[Asked, float, asyncio.Future[None]]] = deque()
         self.places = asyncio.Semaphore(at_once) if at_once else None
         self.under_way: dict[str, Unit] = {}
-        self.air: list[Asked] = []
+        self.air: dict[Asked, None] = {}
         """What was asked and is not answered yet, the oldest first."""
         self.streamed = 0
         """Tokens that came so far, those of replies under way counted by their pieces."""
@@ -305,7 +305,7 @@ class Asked:
                 replies.free(self)
                 raise Over
             self.since = time.time()
-            replies.air.append(self)
+            replies.air[self] = None
             try:
                 yield
             except ProviderError:
@@ -314,7 +314,7 @@ class Asked:
                 replies.free(self)
                 raise
             finally:
-                replies.air.remove(self)
+                del replies.air[self]
 
     def piece(self) -> None:
         """Take note of a bit of text, taken to be a token until the provider has counted them."""

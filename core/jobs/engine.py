@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -55,6 +56,8 @@ _FORECAST_FROM = 3
 _STATUS = "status.json"
 _STATUS_EVERY = 5
 """Looks at the stop file between two words on how far the job is."""
+_STATUS_LISTS = 100
+"""Calls in the air, and pieces under way, that are told of: in a batch there are tens of thousands."""
 _STATUS_HOLDS_S = 5.0
 
 log = logging.getLogger(__name__)
@@ -434,10 +437,12 @@ class Job(Generic[U]):
                     "cost_usd": self.progress.spent_usd + self.progress.cost_usd,
                     "tokens_a_second": self.progress.tokens_a_second(),
                     "waiting": [
-                        [one.role, one.purpose, now - one.since] for one in (list(replies.air) if replies else ())
+                        [one.role, one.purpose, now - one.since]
+                        for one in (islice(replies.air, _STATUS_LISTS) if replies else ())
                     ],
                     "under_way": {
-                        name: unit.calls for name, unit in (list(replies.under_way.items()) if replies else ())
+                        name: unit.calls
+                        for name, unit in (islice(replies.under_way.items(), _STATUS_LISTS) if replies else ())
                     },
                     "batch": self.progress.batches(),
                     "words": self.progress.in_words(),
