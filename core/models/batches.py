@@ -126,6 +126,7 @@ class Desk:
         self._endpoint: Any = "/chat/completions" if spec.kind == "azure" else "/v1/chat/completions"
         self._unsent: dict[str, Mapping[str, Any]] = {}
         self._asked: dict[str, asyncio.Future[Mapping[str, Any]]] = {}
+        self._given = set[str]()
         self._changed = 0.0
         self._settling: asyncio.Task[None] | None = None
         self.sent = list(self._found_again())
@@ -137,6 +138,9 @@ class Desk:
         """
         asked = orjson.dumps([CALL.get() or uuid.uuid4().hex, body])
         name = hashlib.sha256(asked).hexdigest()[:40]
+        if name in self._given:
+            self._given.discard(name)
+            self._strike(name)
         future: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
         self._asked[name] = future
         held = next((one for one in self.sent if name in one.open), None)
@@ -157,6 +161,7 @@ class Desk:
         if (_response_of(line) or {}).get("status_code") != 200:
             self._strike(name)  # nothing was charged: the next batch asks again
             raise AttemptFailed(self._failure_of(line))
+        self._given.add(name)
         return line, lambda: self._strike(name)
 
     async def aclose(self) -> None:
@@ -170,10 +175,13 @@ class Desk:
         """Return the batches of earlier processes of which somebody may still want replies."""
         found = []
         for path in sorted(self._folder.glob("*.json")):
-            if time.time() - path.stat().st_mtime > _KEPT_S:
+            try:
+                written, batch = path.stat().st_mtime, _Batch(**orjson.loads(path.read_bytes()))
+            except FileNotFoundError:  # another process is through with it
+                continue
+            if time.time() - written > _KEPT_S:
                 self._forget(path.stem)
                 continue
-            batch = _Batch(**orjson.loads(path.read_bytes()))
             if (batch.address, batch.model) == (self._address, self._spec.model_id):
                 struck = path.with_suffix(".done")
                 kept = set(struck.read_text().split()) if struck.exists() else set[str]()
@@ -239,8 +247,9 @@ class Desk:
                 return made.id
 
             batch.batch_id = await self._patiently(make, "make a batch")
-        except ProviderError:
-            self._forget(batch.token)
+        except ProviderError as error:
+            if error.kind in ("auth", "bad_request"):  # else there may be a batch all the same: the next go looks
+                self._forget(batch.token)
             raise
         self._write(batch)
         sent = _Sent(batch, set(lines))

@@ -160,7 +160,7 @@ def test_replies_that_were_not_journaled_are_fetched_again(
 
 
 def test_lines_that_expired_or_failed_are_asked_again_or_said(provider: BatchProvider, own: Path, talks: int) -> None:
-    """Of six the first expires once, the second is answered 500 once, and the third is refused for good."""
+    """Of six the first expires once, the second is 500 once, the fourth with nothing; the third is refused."""
     asked: dict[str, int] = {}
 
     def script(body: dict[str, Any]) -> Reply | str:
@@ -169,8 +169,8 @@ def test_lines_that_expired_or_failed_are_asked_again_or_said(provider: BatchPro
         number = list(asked).index(words)
         if number == 2:
             return failing(400, "no such thing")
-        if asked[words] == 1 and number < 2:
-            return (EXPIRED, failing(500, "out of order"))[number]
+        if asked[words] == 1 and number < 4:
+            return (EXPIRED, failing(500, "out of order"), "", Reply(""))[number]
         return world(body)
 
     provider.script = script
@@ -179,9 +179,9 @@ def test_lines_that_expired_or_failed_are_asked_again_or_said(provider: BatchPro
     assert done.failure.endswith(
         "the provider answered HTTP 400 (no such thing); check the model's name and its settings in the models file."
     )
-    assert sum(len(made.asked) for made in provider.made.values()) == talks + 2
-    assert provider.charged == 5
-    assert [line.call.attempts for line in replies() if line.call.attempts > 1] == [2, 2]
+    assert sum(len(made.asked) for made in provider.made.values()) == talks + 3
+    assert provider.charged == 5 + 1
+    assert [line.call.attempts for line in replies() if line.call.attempts > 1] == [2, 2, 2]
 
 
 def test_a_refused_batch_ends_the_job_in_a_sentence(provider: BatchProvider, own: Path, talks: int) -> None:
@@ -244,3 +244,15 @@ def test_azure_is_asked_in_its_own_words(provider: BatchProvider, talks: int, tm
     assert judge(Store(), wanted, batched(own), Options()).judged == talks
     (made,) = provider.made.values()
     assert (made.endpoint, made.urls) == ("/chat/completions", {"/chat/completions"})
+
+
+def test_a_batch_that_was_made_without_anybody_hearing_of_it_is_found_later(
+    provider: BatchProvider, own: Path, talks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer to its making is lost, and it is not asked again: the next command looks for it."""
+    monkeypatch.setattr(batches, "_TRIES", 1)
+    provider.unheard = 1
+    with pytest.raises(AnamnesisError, match="its provider did not make a batch: the provider answered HTTP 503"):
+        judged(provider, own)
+    assert judged(provider, own).judged == talks
+    assert (len(provider.made), provider.charged) == (1, talks)
