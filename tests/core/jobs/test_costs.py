@@ -5,20 +5,28 @@ The models speak at the lengths that models usually speak at (``tests.support.sp
 
 from __future__ import annotations
 
+import asyncio
+import math
+import random
 import re
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from core.agents.memory import Over, Replies
 from core.datasets.select import select
+from core.events import CallRecord
 from core.frameworks.base import Arm, Campaign, framework
 from core.frameworks.casting import CastNames
 from core.jobs.engine import Progress, status
 from core.jobs.estimate import Estimate, estimate
 from core.jobs.plan import prepared_cases
-from core.journal import ReplyLine, RunHeader, journal_path, read_lines
+from core.journal import Journal, Line, ReplyLine, RunHeader, journal_path, read_lines
+from core.models.base import Sampling, message
 from tests.core.jobs.workshop import begun, core, go, plan, registry
 from tests.support.campaigns import beside_rules
 from tests.support.fake_provider import FakeProvider
@@ -100,7 +108,10 @@ def test_half_a_budget_stops_resumes_and_stops_again(
 ) -> None:
     fake_provider_thread.script = speakers(5, 9)
     whole, _ = talking("craftmd", fake_provider_thread, 4, spoken, arms=TALK)
-    budget = go(whole, spoken, concurrency=8).progress.cost_usd / 2
+    took = go(whole, spoken, concurrency=8).progress
+    budget = took.cost_usd / 2
+    before = go(whole, spoken).progress.first
+    assert (before.pieces, before.calls, before.tokens) == (4, took.calls, took.tokens), "what earlier goes took counts"
     header, thought = talking("craftmd", fake_provider_thread, 5, spoken, arms=TALK)
     fake_provider_thread.requests.clear()
     speak, at_once, seen = speakers(5, 9), list[int](), list[Progress]()
@@ -126,6 +137,48 @@ def test_half_a_budget_stops_resumes_and_stops_again(
     rows = core(db, "report", "spend", "--run", header.run_id, "--format", "csv").stdout.splitlines()
     assert "cached_tokens" in rows[0]
     assert rows[1].endswith(",models file")
+
+
+class _NoDisk(Journal):
+    async def append(self, *lines: Line) -> None:
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_budget_is_overrun_by_one_call_whatever_calls_cost(seed: int, tmp_path: Path) -> None:
+    """Up to 64 in the air, each costs what it likes up to its most, some fail, of some nobody knows the most."""
+    chance = random.Random(seed)
+    budget, workers, paid = chance.uniform(0.5, 30.0), chance.choice([1, 4, 16, 64]), list[float]()
+
+    async def spend() -> Replies:
+        replies = Replies(
+            "run",
+            _NoDisk(tmp_path / "none"),
+            heard=lambda call: paid.append(call.cost_usd or 0.0),
+            over=lambda: sum(paid) >= budget,
+            left=lambda: budget - sum(paid),
+        )
+
+        async def work(number: int) -> None:
+            with replies.unit(str(number)) as unit, suppress(Over):
+                for place in range(200):
+                    asked = unit.ask("doctor", "dialogue", "m", [message("user", f"{number} {place}")], Sampling())
+                    most = chance.choice([0.05, 0.2, 1.0, 2.5, math.inf])
+                    with suppress(ConnectionError):
+                        async with asked.in_the_air(partial(float, most)):
+                            await asyncio.sleep(chance.uniform(0, 0.002))
+                            if chance.random() < 0.05:
+                                raise ConnectionError
+                        cost = chance.uniform(0.0, min(most, 3.0))
+                        record = CallRecord(call_id="c", role="doctor", purpose="dialogue", model="m", cost_usd=cost)
+                        await asked.keep(record)
+
+        async with asyncio.timeout(60):
+            await asyncio.gather(*map(work, range(workers)))
+        return replies
+
+    asyncio.run(spend())
+    assert budget <= sum(paid) <= budget + max(paid)
 
 
 def test_a_dialogue_of_claude_is_marked_and_paid_at_the_cached_price(
