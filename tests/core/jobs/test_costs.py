@@ -224,3 +224,10 @@ def test_a_dialogue_of_claude_is_marked_and_paid_at_the_cached_price(
 def _text(message: dict[str, Any]) -> str:
     content = message["content"]
     return content if isinstance(content, str) else content[-1]["text"]
+
+
+def test_an_estimate_says_what_is_not_in_it() -> None:
+    """A model that thinks does so for hundreds of tokens before a word: nobody knows how many before it was asked."""
+    for name, unsaid in (("openai/gpt-5", " Without what openai/gpt-5 will think before each reply."), ("gpt-4o", "")):
+        said = estimate(plan(2, names=beside_rules(name)), registry(), 4).prices
+        assert re.fullmatch(r"Prices: genai-prices [\d.]+(, price of [\d-]+)?\." + re.escape(unsaid), said), said
