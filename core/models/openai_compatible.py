@@ -114,7 +114,7 @@ class OpenAICompatibleModel:
         self._key = key
         self._retry = retry or RetryPolicy()
         self._pool = pool or ClientPool()
-        self._limiter = limiter or shared_limiter(spec.limits_scope or self._base_url, spec.limits)
+        self._limiter = limiter or shared_limiter(spec.limits_scope or self._base_url, spec.limits, key)
         self._extras = extras
         self._sleep = sleep
         self._jitter = jitter
@@ -160,7 +160,7 @@ class OpenAICompatibleModel:
                 yield done
                 return
             if failure.kind == "rate_limit" and failure.retry_after_s:
-                self._limiter.pause(min(failure.retry_after_s, self._retry.max_wait_s))
+                self._limiter.pause(min(failure.retry_after_s, retries.longest(failure)))
             adapted = self._adapts(body, sampling, failure)
             wait = 0.0 if adapted else retries.next_wait(failure)
             if wait is None:
@@ -237,36 +237,37 @@ class OpenAICompatibleModel:
         self, body: Mapping[str, Any], pictures: Mapping[str, str], reply: Reply
     ) -> AsyncGenerator[Piece | Thought]:
         """Make one request; yield its texts and leave the rest in ``reply``."""
-        ticket = await self._limiter.acquire(expected_tokens(body))
-        watch = Endless(self.spec.bounds, int(body.get(self.spec.max_tokens_field) or MOST_UNSAID))
-        reply.sent_s = time.monotonic()
-        try:
-            async with aclosing(self._texts(with_parts(body, pictures), reply)) as texts:
-                async for text in texts:
-                    yield text
-                    if reason := watch.ends(text.text):
-                        log.warning("%s %s: it was cut.", self.name, watch.words)
-                        reply.finish_reason = reason
-                        break
-        except Exception as error:
-            failure = (
-                error.failure
-                if isinstance(error, AttemptFailed)
-                else classify(error, (self._key.get_secret_value(),) if self._key else ())
-            )
-            if failure is None:
-                raise
-            # after a finish reason the reply is whole, and what broke was only how the connection was closed
-            if reply.finish_reason is None:
-                # The cause is dropped: a provider's own words may quote the key.
-                raise AttemptFailed(failure) from None
-        for rest in reply.thinking.end(cut_off=reply.finish_reason in CUT_SHORT):
-            yield rest
-        self.opens_thinking = self.opens_thinking or reply.thinking.closed_alone
-        reply.latency_s = time.monotonic() - reply.sent_s
-        ticket.correct(reply.usage_or_estimate(body).total_tokens)
-        if failure := _fault_of(reply, body.get(self.spec.max_tokens_field)):
-            raise AttemptFailed(failure)
+        async with self._limiter.request(expected_tokens(body)) as ticket:
+            watch = Endless(self.spec.bounds, int(body.get(self.spec.max_tokens_field) or MOST_UNSAID))
+            reply.sent_s = time.monotonic()
+            try:
+                async with aclosing(self._texts(with_parts(body, pictures), reply)) as texts:
+                    async for text in texts:
+                        yield text
+                        if reason := watch.ends(text.text):
+                            log.warning("%s %s: it was cut.", self.name, watch.words)
+                            reply.finish_reason = reason
+                            break
+            except Exception as error:
+                failure = (
+                    error.failure
+                    if isinstance(error, AttemptFailed)
+                    else classify(error, (self._key.get_secret_value(),) if self._key else ())
+                )
+                if failure is None:
+                    raise
+                # after a finish reason the reply is whole, and what broke was only how the connection was closed
+                if reply.finish_reason is None:
+                    # The cause is dropped: a provider's own words may quote the key.
+                    raise AttemptFailed(failure) from None
+            for rest in reply.thinking.end(cut_off=reply.finish_reason in CUT_SHORT):
+                yield rest
+            self.opens_thinking = self.opens_thinking or reply.thinking.closed_alone
+            reply.latency_s = time.monotonic() - reply.sent_s
+            usage = reply.usage_or_estimate(body)
+            ticket.correct(usage.total_tokens, usage.completion_tokens)
+            if failure := _fault_of(reply, body.get(self.spec.max_tokens_field)):
+                raise AttemptFailed(failure)
 
     async def _texts(self, body: Mapping[str, Any], reply: Reply) -> AsyncGenerator[Piece | Thought]:
         client = self._pool.get(self, self._base_url, self._key, self._make_client)
