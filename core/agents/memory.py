@@ -101,7 +101,8 @@ class Replies:
 
     ``heard`` is told of every call that is made; ``over`` says whether no more may be made (``Over``). ``shared`` lets
     ``Memory.others`` hold in all of it, such as a grader's reading of an answer, as it does within one process.
-    ``at_once`` calls at most are in the air where one piece of work may ask several (``side_by_side``).
+    ``at_once`` calls at most are in the air where one piece of work may ask several (``side_by_side``). Where nobody
+    has ``watched`` how replies come, they are told whole.
     """
 
     def __init__(
@@ -114,9 +115,10 @@ class Replies:
         heard: Callable[[CallRecord], None] = lambda call: None,
         over: Callable[[], bool] = lambda: False,
         at_once: int | None = None,
+        watched: bool = True,
     ) -> None:
         self.run_id, self.journal, self.memory = run_id, journal, memory or Memory()
-        self.heard, self.over, self.shared = heard, over, shared
+        self.heard, self.over, self.shared, self.watched = heard, over, shared, watched
         self.places = asyncio.Semaphore(at_once) if at_once else None
         self.under_way: dict[str, Unit] = {}
         self.air: list[Asked] = []

@@ -342,6 +342,7 @@ class Job(Generic[U]):
                 heard=_Heard(self),
                 over=lambda: bool(self.stop.reason),
                 at_once=self.options.calls_at_once,
+                watched=False,
             )
             self.progress.replies = replies
             self.options.on_progress(self.progress)

@@ -13,13 +13,21 @@ import re
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import orjson
-from openai import AsyncAzureOpenAI, AsyncOpenAI, AsyncStream, DefaultAioHttpClient, Timeout
+from openai import (
+    APIConnectionError,
+    APIError,
+    AsyncAzureOpenAI,
+    AsyncOpenAI,
+    AsyncStream,
+    DefaultAioHttpClient,
+    Timeout,
+)
 from pydantic import BaseModel, SecretStr
 
 from core.models.base import CUT_SHORT, Completion, Message, OnlyThought, Piece, Restart, Sampling, StreamItem, Thought
@@ -42,7 +50,16 @@ from core.models.pictures import check_takes, data_urls, pictures_of, with_parts
 from core.models.prices import cost
 from core.models.spec import THINKING_TOKENS, ModelSpec, is_loopback
 from core.models.thinking import Thinking
-from core.models.wire import MOST_UNSAID, Endless, Reply, effort_fields, expected_tokens, merged, request_body
+from core.models.wire import (
+    MOST_UNSAID,
+    Endless,
+    Reply,
+    ServerSentEvents,
+    effort_fields,
+    expected_tokens,
+    merged,
+    request_body,
+)
 
 _CONNECT_TIMEOUT_S = 15.0
 _NO_KEY = "none"
@@ -80,6 +97,8 @@ log = logging.getLogger(__name__)
 
 _PATH = "/chat/completions"
 _AFTER_FINISH_S = 5.0
+_END_S = 0.1
+"""So long the end of a response is waited for after the last event in it."""
 _ABOUT_FORMS = re.compile(r"response_format|json|schema|grammar|structured|guided", re.IGNORECASE)
 _ABOUT_LENGTH = re.compile(r"max_(?:completion_|new_)?tokens|maximum context length", re.IGNORECASE)
 _NO_EFFORT = ("none", "off", "minimal")
@@ -281,11 +300,24 @@ class OpenAICompatibleModel:
                     reply.first_token_s = time.monotonic() - reply.sent_s
                     yield text
                 return
-            while (chunk := await self._timed(reply, anext(stream, None))) is not None:
-                for text in reply.take(chunk):
-                    if reply.first_token_s is None:
-                        reply.first_token_s = time.monotonic() - reply.sent_s
-                    yield text
+            # the client's own stream makes several objects of each event and waits for each: half a call's CPU
+            events, request = ServerSentEvents(), stream.response.request
+            async with aclosing(cast(Any, stream.response.aiter_bytes())) as blocks:
+                while not events.done and (block := await self._timed(reply, anext(blocks, None))) is not None:
+                    for chunk in events.take(block):
+                        if isinstance(chunk, dict) and (error := chunk.get("error")):
+                            words = error.get("message") if isinstance(error, dict) else None
+                            raise APIError(str(words or "it broke off"), request, body=error)
+                        for text in reply.take(chunk):
+                            if reply.first_token_s is None:
+                                reply.first_token_s = time.monotonic() - reply.sent_s
+                            yield text
+                with suppress(TimeoutError):  # read to its end, the connection serves again
+                    async with asyncio.timeout(_END_S):
+                        async for _ in blocks:
+                            pass
+        except (httpx2.RequestError, ssl.SSLError) as error:
+            raise APIConnectionError(request=stream.response.request) from error
         finally:
             await stream.close()
 
@@ -333,7 +365,7 @@ class OpenAICompatibleModel:
 
 
 async def _post(client: AsyncOpenAI, body: Mapping[str, Any]) -> AsyncStream[object]:
-    """Send a body as it is and take the chunks as plain JSON: the client's typed objects cost most of a call's CPU."""
+    """Send a body as it is; what comes back is read by ``ServerSentEvents``."""
     return await client.post(_PATH, cast_to=object, body=body, stream=True, stream_cls=AsyncStream[object])
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+
+import orjson
 
 from core.models.base import Message, Piece, Role, Sampling, Thought, Usage, joined, message
 from core.models.pictures import TOKENS_A_PICTURE, recorded
@@ -107,6 +110,34 @@ def expected_tokens(body: Mapping[str, Any]) -> int:
     """Guess what a call will be charged with: its prompt, and what it may answer; few take all of a long limit."""
     reply = body.get("max_tokens") or body.get("max_completion_tokens") or _ASSUMED_REPLY_TOKENS
     return prompt_tokens(body) + min(int(reply), _LONGEST_ASSUMED)
+
+
+class ServerSentEvents:
+    """The JSON of a stream of events as its bytes come; ``done`` with the event that ends it.
+
+    Source: https://html.spec.whatwg.org/multipage/server-sent-events.html, of which only ``data`` is read.
+    """
+
+    def __init__(self) -> None:
+        self.done = False
+        self._rest = b""
+        self._data: list[bytes] = []
+
+    def take(self, block: bytes) -> Iterator[object]:
+        """Take the next bytes and yield what is whole; raise ``ValueError`` for what is no JSON."""
+        *lines, self._rest = (self._rest + block).replace(b"\r\n", b"\n").split(b"\n")
+        for line in lines:
+            if line.startswith(b"data:"):
+                self._data.append(line[5:].strip())
+            elif not line and self._data:
+                data, self._data = b"\n".join(self._data), []
+                if data.startswith(b"[DONE]"):
+                    self.done = True
+                    return
+                try:
+                    yield orjson.loads(data)
+                except orjson.JSONDecodeError:
+                    yield json.loads(data)  # half a character in an escape is no fault of the stream's
 
 
 @dataclass
