@@ -168,7 +168,8 @@ class Reply:
     def take(self, chunk: object) -> Iterator[Piece | Thought]:
         """Add a chunk, as the JSON it came as, and yield the text it brought."""
         self.served_by = _text_in(chunk, "model") or self.served_by
-        self._take_usage(_field(chunk, "usage"))
+        if usage := _field(chunk, "usage"):
+            self._take_usage(usage)
         choices = _field(chunk, "choices")
         if choices is None and self.usage is None:
             raise UnreadableChunk("no choices in the chunk")
@@ -177,7 +178,7 @@ class Reply:
             self.finish_reason = _text_in(choice, "finish_reason") or self.finish_reason
             delta = _field(choice, "delta")
             self.refused = self.refused or bool(_field(delta, "refusal"))
-            if reasoning := _reasoning_in(delta):
+            if isinstance(delta, dict) and not _THOUGHTS.isdisjoint(delta) and (reasoning := _reasoning_in(delta)):
                 yield from self.thinking.think(reasoning)
             for thought, text in _parts_of(_field(delta, "content") or ""):
                 yield from self.thinking.think(text) if thought else self.thinking.take(text)
@@ -226,6 +227,9 @@ class Reply:
 
 def _count(value: object) -> int | None:
     return value if type(value) is int and value >= 0 else None
+
+
+_THOUGHTS = frozenset({"reasoning", "reasoning_content", "reasoning_details"})
 
 
 def _reasoning_in(delta: object) -> str:
