@@ -59,7 +59,7 @@ class ModelAgent:
 async def call(
     voice: Voice, parts: Sequence[Part | Message], role: RoleName, purpose: Purpose, seed: int | None = None
 ) -> AsyncIterator[Saying]:
-    """Stream one reply: ``Token`` where it is watched, then ``Called``, then ``Said``; raise ``CallFailed`` if none came.
+    """Stream one reply: ``Token`` where it is watched, ``Called``, ``Said``; raise ``CallFailed`` if none came.
 
     ``parts`` are sent as messages and recorded with what they were made of; of a bare message only its words are known.
     What the model thinks is in tokens that say so and in the record of the call, and nowhere else. Within a job the
