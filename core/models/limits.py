@@ -31,6 +31,8 @@ _DOUBLE, _STEADY, _SLOW = 1.0, 0.05, 0.01
 _SLOW_ROUNDS = 10
 _PAYS = 1.25
 """By so much more text has to come each second, or twice as many requests at once only wait at the provider's."""
+_TRIES = 3
+"""So many rounds are given to bring it: one may just have had other questions than the one before."""
 _FAULTS = ("server", "timeout", "connection")
 
 log = logging.getLogger(__name__)
@@ -55,8 +57,9 @@ class Concurrency:
     """How many requests a provider is sent at once, learnt from its answers.
 
     A round is as many replies as were allowed at once. After a clean one in which all places were taken, twice as many
-    are allowed, as long as that brings more text a second. The first rate limit ends that: it takes a fifth away, and
-    a clean round adds 5 % from then on, or 1 % in the ten rounds after a fault of the provider's.
+    are allowed, as long as that brings more text a second; where it does not, a round adds 1 %. The first rate limit
+    ends that too: it takes a fifth away, and a clean round adds 5 % from then on, or 1 % in the ten rounds after a
+    fault of the provider's.
     """
 
     def __init__(self, name: str = "", *, clock: Clock = time.monotonic) -> None:
@@ -68,7 +71,7 @@ class Concurrency:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._in_air = 0
         self._exact, self._lowest = float(START), math.inf
-        self._step, self._slow_rounds, self._speed = _DOUBLE, 0.0, 0.0
+        self._step, self._slow_rounds, self._speed, self._unpaid = _DOUBLE, 0.0, 0.0, 0
         self._quiet_until = -math.inf
         self._begin_round(clock())
 
@@ -105,7 +108,8 @@ class Concurrency:
                     self._shrink(now, rest_s or COOLDOWN_S)
             elif outcome != "none":
                 if outcome == "fault":
-                    self._clean, self._step, self._slow_rounds = False, _STEADY, _SLOW_ROUNDS
+                    self._clean, self._step = False, _STEADY
+                    self._slow_rounds = max(self._slow_rounds, _SLOW_ROUNDS)
                 self._replies += 1
                 self._tokens += tokens
                 if self._replies >= self.limit:
@@ -132,11 +136,12 @@ class Concurrency:
         speed = self._tokens / max(now - self._began, 1e-9)
         if self._clean and self._full and not self.held and now >= self._quiet_until:
             if self._step == _DOUBLE and speed < _PAYS * self._speed:
-                self._step, self._slow_rounds = _STEADY, math.inf
+                self._unpaid += 1
+                if self._unpaid == _TRIES:
+                    self._step, self._slow_rounds = _STEADY, math.inf
             else:
                 self._exact = min(MOST, self._exact * (1 + (_SLOW if self._slow_rounds > 0 else self._step)))
-                self._slow_rounds -= 1
-            self._speed = speed
+                self._slow_rounds, self._speed, self._unpaid = self._slow_rounds - 1, speed, 0
         self._begin_round(now)
 
     def _begin_round(self, now: float) -> None:

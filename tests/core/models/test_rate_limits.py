@@ -198,8 +198,13 @@ async def test_it_grows_only_where_all_places_were_taken_and_nothing_else_held_i
 async def test_a_server_that_only_makes_more_of_them_wait_is_not_flooded() -> None:
     """It writes 400 tokens a second however many ask: at 40 at once no more comes than at 20."""
     rounds = Rounds()
-    assert [await rounds.go(tokens=400 // rounds.learnt.limit) for _ in range(2)] == [40, 40]
+    assert [await rounds.go(tokens=400 // rounds.learnt.limit) for _ in range(4)] == [40, 40, 40, 40]
     assert [await rounds.go(tokens=400 // rounds.learnt.limit) for _ in range(12)][-1] == 45  # 40 × 1.01¹²
+
+
+async def test_one_round_of_short_replies_does_not_end_the_doubling() -> None:
+    rounds = Rounds()
+    assert [await rounds.go(tokens=tokens) for tokens in (50, 10, 50, 50)] == [40, 40, 80, 160]
 
 
 async def test_who_waits_for_a_place_is_let_in_when_one_is_free_also_from_another_thread() -> None:
