@@ -182,8 +182,8 @@ def pool(url: str) -> float:
     return POOL * (2 * TURNS + 1) / (max(end for _, end in spans) - min(began for began, _ in spans))
 
 
-def long() -> None:
-    latency_s, in_flight, trials = 0.01 if SMOKE else 1.0, sized(128, 16), sized(1_024, 16)
+def conversations(latency_s: float) -> None:
+    in_flight, trials = sized(128, 16), sized(1_024, 16)
     calls, held = trials * (2 * TURNS + 1), dict[int, float]()
 
     def look(progress: Progress) -> None:
@@ -209,6 +209,9 @@ def long() -> None:
             ),
         ],
     )
+
+
+def refusals(latency_s: float) -> None:
     most, calls = sized(60, 15), sized(2_400, 160)
     rates = []
     for fixed in (most // 2, most, 2 * most, None):
@@ -237,7 +240,8 @@ def in_a_database(work: Awaitable[Measured]) -> Measured:
 
 def main() -> None:
     if SMOKE or "--long" in sys.argv:
-        long()
+        conversations(0.01 if SMOKE else 1.0)
+        refusals(0.01 if SMOKE else 1.0)
     if "--long" in sys.argv:
         return
     for latency_s, in_flight, calls in LOADS:
