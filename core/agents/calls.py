@@ -62,7 +62,7 @@ class ModelAgent:
 async def call(
     voice: Voice, parts: Sequence[Part | Message], role: RoleName, purpose: Purpose, seed: int | None = None
 ) -> AsyncIterator[Saying]:
-    """Stream one reply: ``Token`` events, then ``Called``, then ``Said``; raise ``CallFailed`` if none came.
+    """Stream one reply: ``Token`` where it is watched, ``Called``, ``Said``; raise ``CallFailed`` if none came.
 
     ``parts`` are sent as messages and recorded with what they were made of; of a bare message only its words are known.
     What the model thinks is in tokens that say so and in the record of the call, and nowhere else. Within a job the
@@ -97,9 +97,11 @@ async def call(
                         yield Token(role=role, purpose=purpose, text="", restart=True)
                     begun = False
                 else:
-                    begun = True
                     if asked is not None:
                         asked.piece()
+                        if not asked.unit.replies.watched:
+                            continue
+                    begun = True
                     thought = isinstance(item, Thought)
                     void = isinstance(item, Thought) and item.void
                     yield Token(role=role, purpose=purpose, text=item.text, restart=void, thought=thought)

@@ -148,7 +148,8 @@ class Replies:
     ``Memory.others`` hold in all of it, such as a grader's reading of an answer, as it does within one process.
     ``at_once`` calls at most are in the air where one piece of work may ask several (``side_by_side``). ``left`` says
     how many US dollars of a budget are not spent; a call is sent where what it and those in the air may cost at most
-    fits into that, or alone where anything is left, so that a budget is overrun by one call at most.
+    fits into that, or alone where anything is left, so that a budget is overrun by one call at most. Where nobody has
+    ``watched`` how replies come, they are told whole.
     """
 
     def __init__(
@@ -162,9 +163,10 @@ class Replies:
         over: Callable[[], bool] = lambda: False,
         left: Callable[[], float | None] = lambda: None,
         at_once: int | None = None,
+        watched: bool = True,
     ) -> None:
         self.run_id, self.journal, self.memory = run_id, journal, memory or Memory()
-        self.heard, self.over, self.left, self.shared = heard, over, left, shared
+        self.heard, self.over, self.left, self.shared, self.watched = heard, over, left, shared, watched
         self._kept_back: dict[Asked, float] = {}
         """What calls may cost at most that are in the air or not journaled yet, where there is a budget."""
         self._kept_back_usd = 0.0

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from core.cli.options import folded_store, print_estimate, progress_bar
+from core.cli.options import Concurrency, folded_store, print_estimate, progress_bar
 from core.cli.run import Batch, Budget
 from core.datasets.select import select
 from core.jobs.completing import Options, complete_cases, estimate
@@ -22,7 +22,7 @@ def meld(
     cases: Annotated[str, typer.Option(help="DATASET, DATASET:SPECIALTY, or DATASET:id,id,…")] = "library",
     limit: Annotated[int | None, typer.Option(help="Only the first N of these cases.")] = None,
     base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="Calls under way at once.")] = 16,
+    concurrency: Concurrency = None,
     variant: Annotated[
         Variant, typer.Option(help="Let it go on writing, or ask for the original word for word at temperature 0.")
     ] = "continue",

@@ -32,6 +32,9 @@ from core.words import money
 
 Runs = Annotated[list[str] | None, typer.Option(help="Only this run (again for more); live ones too.")]
 Models = Annotated[str | None, typer.Option(help="Only these models, with commas.")]
+Concurrency = Annotated[
+    int | None, typer.Option(min=1, help="So many at once; left out, as many as the models' providers take.")
+]
 Format = Literal["table", "csv", "json"]
 Printed = Annotated[Format, typer.Option("--format", help="How to print it.")]
 Row = dict[str, Any]

@@ -8,7 +8,16 @@ from typing import Annotated
 
 import typer
 
-from core.cli.options import Models, Runs, folded_store, model_names, print_estimate, progress_bar, run_id_of
+from core.cli.options import (
+    Concurrency,
+    Models,
+    Runs,
+    folded_store,
+    model_names,
+    print_estimate,
+    progress_bar,
+    run_id_of,
+)
 from core.cli.run import BaseUrl, Batch, Budget
 from core.jobs.judging import FactsWanted, JudgingOutcome, TermsWanted, Wanted, estimate
 from core.jobs.judging import judge as judge_talks
@@ -19,7 +28,6 @@ from core.store.selection import Selection
 
 _Model = Annotated[str, typer.Option(help="The model that judges: provider/model or an alias.")]
 _Limit = Annotated[int | None, typer.Option(min=1, help="Only N conversations: a random sample, always it.")]
-_AtOnce = Annotated[int, typer.Option(min=1, help="Conversations judged at once.")]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and ask nothing.")]
 
 
@@ -28,7 +36,7 @@ def judge(
     run: Runs = None,
     limit: _Limit = None,
     base_url: BaseUrl = None,
-    concurrency: _AtOnce = 16,
+    concurrency: Concurrency = None,
     budget_usd: Budget = None,
     batch: Batch = False,
     dry_run: _DryRun = False,
@@ -53,7 +61,7 @@ def judge_facts(
     ] = False,
     limit: _Limit = None,
     base_url: BaseUrl = None,
-    concurrency: _AtOnce = 16,
+    concurrency: Concurrency = None,
     budget_usd: Budget = None,
     batch: Batch = False,
     dry_run: _DryRun = False,

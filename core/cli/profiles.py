@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from core.cli.options import folded_store, print_estimate, progress_bar
+from core.cli.options import Concurrency, folded_store, print_estimate, progress_bar
 from core.cli.run import Batch, Budget
 from core.datasets.select import cases_of, select
 from core.errors import UsageError
@@ -34,7 +34,7 @@ def profile(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and start nothing.")] = False,
     base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
     prompts: Annotated[str, typer.Option(help="A prompt pack with filter.md and profile.md.")] = "",
-    concurrency: Annotated[int, typer.Option(min=1, help="Cases under way at once.")] = 8,
+    concurrency: Concurrency = None,
     budget_usd: Budget = None,
     batch: Batch = False,
 ) -> int:

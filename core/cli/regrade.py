@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from core.agents.mcq import STRICT_VERSION
-from core.cli.options import folded_store, print_estimate, progress_bar, run_id_of
+from core.cli.options import Concurrency, folded_store, print_estimate, progress_bar, run_id_of
 from core.cli.run import BaseUrl, Batch, Budget
 from core.errors import AnamnesisError, UsageError
 from core.events import QuestionType
@@ -37,7 +37,7 @@ def regrade(
     types: Annotated[str, typer.Option(help="Question types, with commas.")] = ",".join(FREE),
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N answers of each run.")] = None,
     base_url: BaseUrl = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="Trials graded at once.")] = 32,
+    concurrency: Concurrency = None,
     budget_usd: Budget = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Ask about every answer, also where the grader's verdict is known.")

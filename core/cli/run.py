@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, get_origin
 import typer
 from pydantic.fields import FieldInfo
 
-from core.cli.options import folded_store, print_estimate, progress_bar, run_id_of
+from core.cli.options import Concurrency, folded_store, print_estimate, progress_bar, run_id_of
 from core.datasets.select import answers_of, select
 from core.errors import UsageError
 from core.events import COUNTED
@@ -43,7 +43,6 @@ from core.store.runs import RunProgress
 from core.store.runs import header_of as header_of_run
 from core.store.runs import runs as stored_runs
 
-Concurrency = Annotated[int, typer.Option(min=1, help="Trials under way at once.")]
 Budget = Annotated[float | None, typer.Option(help="Stop when this many US dollars are spent.")]
 Batch = Annotated[bool, typer.Option("--batch", help="Ask by the provider's Batch API: half the price, within a day.")]
 BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")]
@@ -171,7 +170,7 @@ def _parameters(known: Framework) -> list[inspect.Parameter]:
         *(setting(name, info) for name, info in options_of(known.settings).items()),
         option("reasoning_effort", str, "", effort.description or "", flag_of("reasoning_effort", effort)),
         option("images", str, "without", known.settings.model_fields["images"].description or ""),
-        option("concurrency", int, 32, "Trials under way at once.", min=1),
+        inspect.Parameter("concurrency", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Concurrency),
         option("budget_usd", float | None, None, "Stop when this many US dollars are spent."),
         option("batch", bool, False, "Ask by the provider's Batch API, in arms without a dialogue.", "--batch"),
         option("dry_run", bool, False, "Say what it would take, and start nothing.", "--dry-run"),
@@ -181,7 +180,7 @@ def _parameters(known: Framework) -> list[inspect.Parameter]:
 
 def resume(
     run_id: Annotated[str, typer.Argument(metavar="RUN")],
-    concurrency: Concurrency = 32,
+    concurrency: Concurrency = None,
     budget_usd: Budget = None,
     batch: Batch = False,
 ) -> int:
@@ -287,7 +286,7 @@ def state_of(row: RunProgress) -> str:
     return "complete" if row.state == "complete" else "stopped"
 
 
-def _carry_out(header: RunHeader, registry: Registry, concurrency: int, budget_usd: float | None) -> int:
+def _carry_out(header: RunHeader, registry: Registry, concurrency: int | None, budget_usd: float | None) -> int:
     with progress_bar(header.run_id) as show:
         outcome = carry_out(header, registry, Options(concurrency, budget_usd, show))
     return conclude(outcome)

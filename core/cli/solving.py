@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from core.cli.options import Models, Runs, folded_store, model_names, print_estimate, progress_bar, run_id_of
+from core.cli.options import (
+    Concurrency,
+    Models,
+    Runs,
+    folded_store,
+    model_names,
+    print_estimate,
+    progress_bar,
+    run_id_of,
+)
 from core.cli.run import BaseUrl, Batch, Budget
 from core.jobs.engine import Options
 from core.jobs.solving import SolvedType, Solving, estimate, solve
@@ -28,7 +37,7 @@ def solve_prefixes(
     prompts: Annotated[str, typer.Option(help="A prompt pack with a solver's prompt.")] = "",
     limit: Annotated[int | None, typer.Option(min=1, help="Only N conversations: a random sample, always it.")] = None,
     base_url: BaseUrl = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="Conversations solved at once.")] = 16,
+    concurrency: Concurrency = None,
     budget_usd: Budget = None,
     batch: Batch = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and ask nothing.")] = False,

@@ -30,12 +30,17 @@ from core.errors import AnamnesisError
 from core.events import PASSING, Answered, CallRecord, Event, Failed, Graded
 from core.frameworks.base import Trial
 from core.journal import Journal, Line, RunHeader, TrialLine, in_use, journal_path, writable
+from core.models.limits import LEARNT, MOST, Concurrency
 from core.models.registry import Registry
 from core.store.database import Store
 from core.store.fold import fold, fold_if_free
 from core.work import Progress as Told
 from core.work import Stop as Asked
 
+UNDER_WAY = 32
+"""Pieces of work under way where providers have not yet shown that they take more at once, or no model is asked."""
+_BETWEEN_CALLS = 1.25
+"""So many times as many pieces as calls in the air: some of them are just between two calls."""
 FOLD_EVERY_S = 3.0
 """Seconds between two folds of the journal into the database while a job goes on."""
 UNREADABLE_OF = 10
@@ -101,6 +106,8 @@ class Progress:
     first: Took = field(default_factory=Took)
     """What the pieces took that were begun first, up to the first that is not done: short ones are done sooner."""
     _begun: deque[Unit] = field(default_factory=deque)
+    learnt: set[Concurrency] = field(default_factory=set)
+    """What was learnt of the providers it has met, where nobody fixed how much is under way."""
     _samples: deque[tuple[float, int]] = field(default_factory=deque)
 
     def note(self, events: Sequence[Event]) -> None:
@@ -171,6 +178,11 @@ class Progress:
         began, before = self._samples[0]
         return (streamed - before) / (now - began) if now - began >= 1.0 else None
 
+    @property
+    def at_once(self) -> list[int]:
+        """How many calls may be in the air now, by provider, where that is learnt from them."""
+        return sorted((one.limit for one in set(self.learnt)), reverse=True)
+
     def in_words(self) -> str:
         """Return calls, tokens, cost, speed, and who is waited for and how long, in one line; empty without calls."""
         air = list(self.replies.air) if self.replies else []
@@ -189,14 +201,20 @@ class Progress:
         elif self.replies and self.replies.under_way:
             steps = [unit.calls for unit in list(self.replies.under_way.values())]
             words.append(f"{len(steps)} under way at call {min(steps)} to {max(steps)}")
+        if self.at_once:
+            words.append(f"at most {' + '.join(map(str, self.at_once))} at once")
         return "; ".join(words)
 
 
 @dataclass(frozen=True)
 class Options:
-    """How a job is carried out; none of it changes results. The budget holds across resumes."""
+    """How a job is carried out; none of it changes results. The budget holds across resumes.
 
-    concurrency: int = 16
+    ``concurrency`` fixes how many pieces are under way; ``None`` lets it follow what the models' providers take at once
+    (``core.models.limits.Concurrency``).
+    """
+
+    concurrency: int | None = None
     budget_usd: float | None = None
     on_progress: Callable[[Progress], None] = lambda progress: None
     calls_at_once: int | None = None
@@ -274,8 +292,8 @@ def status(run_id: str) -> dict[str, Any] | None:
     ``done`` of ``planned`` pieces, ``done_here`` of them since ``started_at``, ``calls``, ``tokens``, ``cost_usd`` (of
     all its goes), ``tokens_a_second`` (or ``None``), ``waiting`` as [seat, purpose, seconds] with the longest first,
     ``batch`` where it waits for one (``core.models.batches.Batches.waiting``), ``under_way`` as piece → calls so far,
-    and all of it in ``words``; ``forecast``: what all of it will take, by what the first pieces took, in a sentence;
-    ``trouble``: its grader cannot be read.
+    ``at_once`` as ``Progress`` has it, and all of it in ``words``; ``forecast``: what all of it will take, by what the
+    first pieces took, in a sentence; ``trouble``: its grader cannot be read.
     """
     path = journal_path(run_id).with_name(_STATUS)
     try:
@@ -371,31 +389,44 @@ class Job(Generic[U]):
                 over=lambda: bool(self.stop.reason),
                 left=self._left,
                 at_once=self.options.calls_at_once,
+                watched=False,
             )
             self.progress.replies = replies
             self.options.on_progress(self.progress)
+            met = LEARNT.set(self.progress.learnt if self.options.concurrency is None else None)
             with interrupts(self.stop):
                 waiting = iter(pieces)
-                left = max(1, self.progress.planned - self.progress.done)
-                workers = [
-                    asyncio.create_task(self._work(waiting, replies))
-                    for _ in range(max(1, min(self.options.concurrency, left)))
-                ]
+                workers: list[asyncio.Task[None]] = []
+
+                def hire() -> None:
+                    left = max(1, self.progress.planned - self.progress.done)
+                    missing = min(self._at_once(), left) - sum(not worker.done() for worker in workers)
+                    workers.extend(asyncio.create_task(self._work(waiting, replies)) for _ in range(missing))
+
+                hire()
                 beside = [
-                    asyncio.create_task(self._watch(stop_file, workers)),
+                    asyncio.create_task(self._watch(stop_file, workers, hire)),
                     asyncio.create_task(self._fold_now_and_then()),
                 ]
                 try:
-                    outcomes = await asyncio.gather(*workers, return_exceptions=True)
+                    while under_way := [worker for worker in workers if not worker.done()]:
+                        await asyncio.wait(under_way)
                 finally:
+                    LEARNT.reset(met)
                     for task in [*beside, *workers]:
                         task.cancel()
                     await asyncio.gather(*beside, return_exceptions=True)
-                failures = [one for one in outcomes if isinstance(one, Exception)]
+                failures = [error for one in workers if not one.cancelled() and (error := one.exception())]
                 if failures:
                     raise failures[0]
             self.progress.replies = None
         self.options.on_progress(self.progress)
+
+    def _at_once(self) -> int:
+        """Return how many pieces are to be under way now."""
+        if self.options.concurrency is not None:
+            return max(1, self.options.concurrency)
+        return max(UNDER_WAY, min(MOST, round(_BETWEEN_CALLS * sum(self.progress.at_once))))
 
     async def _work(self, waiting: Iterator[U], replies: Replies) -> None:
         while self.stop.reason is None and (piece := next(waiting, None)) is not None:
@@ -418,10 +449,12 @@ class Job(Generic[U]):
             self.options.on_progress(self.progress)
             await asyncio.sleep(0)  # rules never wait, and the others must get their turn
 
-    async def _watch(self, stop_file: Path | None, workers: list[asyncio.Task[None]]) -> None:
-        """Show the progress, and cancel what is under way once an immediate stop is asked for."""
+    async def _watch(self, stop_file: Path | None, workers: list[asyncio.Task[None]], hire: Callable[[], None]) -> None:
+        """Show the progress, take up work where there is room, and cancel it once an immediate stop is asked for."""
         for tick in itertools.count():
             await asyncio.sleep(0.2)
+            if self.options.concurrency is None and self.stop.reason is None:
+                hire()
             if stop_file is not None and tick % _STATUS_EVERY == 0:
                 # tell other processes how far the job is. What cannot be written is left out: it is news for a second
                 path = stop_file.with_name(_STATUS)
@@ -445,6 +478,7 @@ class Job(Generic[U]):
                         for name, unit in (islice(replies.under_way.items(), _STATUS_LISTS) if replies else ())
                     },
                     "batch": self.progress.batches(),
+                    "at_once": self.progress.at_once,
                     "words": self.progress.in_words(),
                     "forecast": self.progress.forecast,
                     "trouble": self.progress.trouble,
@@ -543,7 +577,7 @@ class Engine:
 
     header: RunHeader
     play: Callable[[Trial], AsyncIterator[Event]]
-    concurrency: int = 16
+    concurrency: int | None = None
     budget_usd: float | None = None
     fold: Callable[[], Awaitable[object]] | None = None
     on_progress: Callable[[Progress], None] = lambda progress: None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from core.errors import UsageError
 from core.frameworks.base import Campaign
 from core.frameworks.casting import is_model
+from core.jobs.engine import UNDER_WAY
 from core.jobs.plan import tokens_a_call
 from core.models.base import Usage
 from core.models.prices import cost, source, total
@@ -47,7 +48,7 @@ class Estimate:
     """A job's size before it starts.
 
     ``counts`` is what it is about → how many, as it is read out, ``todo`` how many pieces of work are left of that.
-    ``seconds`` is wall time at the given concurrency; in ``batches`` it is their provider's.
+    ``seconds`` is wall time at the given concurrency, or at what a job begins with; ``batches`` take their provider's.
     """
 
     counts: Mapping[str, int]
@@ -101,7 +102,7 @@ def estimated(
     todo: int,
     sizes: Mapping[str, tuple[str, tuple[int, float, float]]],
     registry: Registry,
-    concurrency: int,
+    concurrency: int | None,
     address_of: Callable[[str], str | None],
     seconds_by_rule: float = SECONDS_BY_RULE,
 ) -> Estimate:
@@ -122,12 +123,14 @@ def estimated(
         tokens = (usage.prompt_tokens, usage.completion_tokens)
         roles.append(RoleEstimate(role, spec.name, calls, *tokens, dollars, source(spec, batch=registry.batch), thinks))
     calls = sum(one.calls for one in roles)
-    waves = math.ceil(todo / concurrency)
+    waves = math.ceil(todo / (concurrency or UNDER_WAY))
     seconds = waves * calls / max(1, todo) * _SECONDS_A_CALL if calls else todo * seconds_by_rule
     return Estimate(counts, todo, tuple(roles), seconds, registry.batch)
 
 
-def estimate(campaign: Campaign, registry: Registry, concurrency: int, *, arms_side_by_side: bool = False) -> Estimate:
+def estimate(
+    campaign: Campaign, registry: Registry, concurrency: int | None = None, *, arms_side_by_side: bool = False
+) -> Estimate:
     """Estimate a campaign in full (``core.jobs.plan.in_full``).
 
     Where the arms of a trial are asked side by side, ``concurrency`` calls are in the air, not trials under way.
@@ -148,7 +151,7 @@ def estimate(campaign: Campaign, registry: Registry, concurrency: int, *, arms_s
         return found
     asked = trials * len(campaign.arms) + sum(one.calls for one in found.roles if one.role == "grader")
     in_turn = max(0, found.calls - asked) / trials + _CALLS_AN_ARM
-    return replace(found, seconds=max(in_turn, found.calls / concurrency) * _SECONDS_A_CALL)
+    return replace(found, seconds=max(in_turn, found.calls / (concurrency or UNDER_WAY)) * _SECONDS_A_CALL)
 
 
 def check_budget(budget_usd: float | None, specs: Iterable[ModelSpec]) -> None:

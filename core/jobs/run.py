@@ -66,7 +66,7 @@ def begin(header: RunHeader) -> None:
 
 
 def start(
-    header: RunHeader, concurrency: int, budget_usd: float | None, keys: Mapping[str, SecretStr] | None = None
+    header: RunHeader, concurrency: int | None, budget_usd: float | None, keys: Mapping[str, SecretStr] | None = None
 ) -> None:
     """Begin a new run and carry it out in a process of its own, which gets the ``keys`` of seats by its environment.
 
@@ -78,11 +78,11 @@ def start(
     go_on(header.run_id, concurrency, budget_usd)
 
 
-def go_on(run_id: str, concurrency: int, budget_usd: float | None = None) -> None:
+def go_on(run_id: str, concurrency: int | None = None, budget_usd: float | None = None) -> None:
     """Carry on with a run in a process of its own; raise ``AnamnesisError`` with its words if it ends at once."""
-    command = [sys.executable, "-m", "core", "resume", run_id, "--concurrency", str(concurrency)]
-    if budget_usd is not None:
-        command += ["--budget-usd", str(budget_usd)]
+    command = [sys.executable, "-m", "core", "resume", run_id]
+    for flag, value in (("--concurrency", concurrency), ("--budget-usd", budget_usd)):
+        command += [] if value is None else [flag, str(value)]
     log = journal_path(run_id).parent / "engine.log"
     with log.open("ab") as output:
         child = subprocess.Popen(

@@ -38,7 +38,7 @@ from core.models.limits import Sleep, shared_limiter
 from core.models.local import in_thread
 from core.models.pictures import check_takes, recorded
 from core.models.prices import cost, source
-from core.models.spec import ModelSpec, is_loopback
+from core.models.spec import PROGRAMS, ModelSpec, is_loopback
 from core.models.wire import estimated_tokens, expected_tokens, fitting_messages, prompt_tokens
 
 _FORM = 'reply with text, or with {"reply": text}'
@@ -63,7 +63,9 @@ class Application:
         self._key = key
         self._retry = retry or RetryPolicy()
         self._sleep = sleep
-        self._limiter = shared_limiter(spec.limits_scope or spec.name, spec.limits)
+        self._limiter = shared_limiter(
+            spec.limits_scope or spec.name, spec.limits, key, adaptive=spec.kind not in PROGRAMS
+        )
         self._dearest: float | None = None
 
     @property
@@ -96,20 +98,21 @@ class Application:
         retries = Retries(self._retry)
         while True:
             retries.attempts += 1
-            ticket = await self._limiter.acquire(expected_tokens(asked))
-            started = time.monotonic()
             try:
-                async with asyncio.timeout(self.spec.timeouts.call_s):
-                    done = self._read(await self.ask(asked), asked)
-            except TimeoutError:
-                failure = timed_out(f"the reply was not complete within {self.spec.timeouts.call_s:g} seconds")
-                failure = replace(failure, retry=self.retried)
+                async with self._limiter.request(expected_tokens(asked)) as ticket:
+                    started = time.monotonic()
+                    try:
+                        async with asyncio.timeout(self.spec.timeouts.call_s):
+                            done = self._read(await self.ask(asked), asked)
+                    except TimeoutError:
+                        what = f"the reply was not complete within {self.spec.timeouts.call_s:g} seconds"
+                        raise AttemptFailed(replace(timed_out(what), retry=self.retried)) from None
+                    seconds = time.monotonic() - started
+                    ticket.correct(done.usage.total_tokens, done.usage.completion_tokens)
             except AttemptFailed as failed:
                 failure = failed.failure
             else:
                 self._dearest = max(self._dearest or 0.0, done.cost_usd or 0.0)
-                ticket.correct(done.usage.total_tokens)
-                seconds = time.monotonic() - started
                 yield Piece(done.text)
                 yield replace(done, latency_s=seconds, first_token_s=seconds, attempts=retries.attempts)
                 return

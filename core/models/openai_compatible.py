@@ -13,13 +13,21 @@ import re
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import orjson
-from openai import AsyncAzureOpenAI, AsyncOpenAI, AsyncStream, DefaultAioHttpClient, Timeout
+from openai import (
+    APIConnectionError,
+    APIError,
+    AsyncAzureOpenAI,
+    AsyncOpenAI,
+    AsyncStream,
+    DefaultAioHttpClient,
+    Timeout,
+)
 from pydantic import BaseModel, SecretStr
 
 from core.models.base import CUT_SHORT, Completion, Message, OnlyThought, Piece, Restart, Sampling, StreamItem, Thought
@@ -47,6 +55,7 @@ from core.models.wire import (
     MOST_UNSAID,
     Endless,
     Reply,
+    ServerSentEvents,
     effort_fields,
     expected_tokens,
     merged,
@@ -90,6 +99,8 @@ log = logging.getLogger(__name__)
 
 _PATH = "/chat/completions"
 _AFTER_FINISH_S = 5.0
+_END_S = 0.1
+"""So long the end of a response is waited for after the last event in it."""
 _ABOUT_FORMS = re.compile(r"response_format|json|schema|grammar|structured|guided", re.IGNORECASE)
 _ABOUT_LENGTH = re.compile(r"max_(?:completion_|new_)?tokens|maximum context length", re.IGNORECASE)
 _KNOWN_AFTER = 20
@@ -130,7 +141,7 @@ class OpenAICompatibleModel:
         self._pool = pool or ClientPool()
         self._batches = batches
         limiter = RateLimiter(Limits()) if batches else limiter
-        self._limiter = limiter or shared_limiter(spec.limits_scope or self._base_url, spec.limits)
+        self._limiter = limiter or shared_limiter(spec.limits_scope or self._base_url, spec.limits, key)
         self._extras = extras
         self._sleep = sleep
         self._jitter = jitter
@@ -178,7 +189,7 @@ class OpenAICompatibleModel:
                 yield done
                 return
             if failure.kind == "rate_limit" and failure.retry_after_s:
-                self._limiter.pause(min(failure.retry_after_s, self._retry.max_wait_s))
+                self._limiter.pause(min(failure.retry_after_s, retries.longest(failure)))
             adapted = self._adapts(body, sampling, failure)
             wait = 0.0 if adapted else retries.next_wait(failure)
             if wait is None:
@@ -272,36 +283,37 @@ class OpenAICompatibleModel:
         self, body: Mapping[str, Any], pictures: Mapping[str, str], reply: Reply
     ) -> AsyncGenerator[Piece | Thought]:
         """Make one request; yield its texts and leave the rest in ``reply``."""
-        ticket = await self._limiter.acquire(expected_tokens(body))
-        watch = Endless(self.spec.bounds, int(body.get(self.spec.max_tokens_field) or MOST_UNSAID))
-        reply.sent_s = time.monotonic()
-        try:
-            async with aclosing(self._texts(with_parts(body, pictures), reply)) as texts:
-                async for text in texts:
-                    yield text
-                    if reason := watch.ends(text.text):
-                        log.warning("%s %s: it was cut.", self.name, watch.words)
-                        reply.finish_reason = reason
-                        break
-        except Exception as error:
-            failure = (
-                error.failure
-                if isinstance(error, AttemptFailed)
-                else classify(error, (self._key.get_secret_value(),) if self._key else ())
-            )
-            if failure is None:
-                raise
-            # after a finish reason the reply is whole, and what broke was only how the connection was closed
-            if reply.finish_reason is None:
-                # The cause is dropped: a provider's own words may quote the key.
-                raise AttemptFailed(failure) from None
-        for rest in reply.thinking.end(cut_off=reply.finish_reason in CUT_SHORT):
-            yield rest
-        self.opens_thinking = self.opens_thinking or reply.thinking.closed_alone
-        reply.latency_s = time.monotonic() - reply.sent_s
-        ticket.correct(reply.usage_or_estimate(body).total_tokens)
-        if failure := _fault_of(reply, body.get(self.spec.max_tokens_field)):
-            raise AttemptFailed(failure)
+        async with self._limiter.request(expected_tokens(body)) as ticket:
+            watch = Endless(self.spec.bounds, int(body.get(self.spec.max_tokens_field) or MOST_UNSAID))
+            reply.sent_s = time.monotonic()
+            try:
+                async with aclosing(self._texts(with_parts(body, pictures), reply)) as texts:
+                    async for text in texts:
+                        yield text
+                        if reason := watch.ends(text.text):
+                            log.warning("%s %s: it was cut.", self.name, watch.words)
+                            reply.finish_reason = reason
+                            break
+            except Exception as error:
+                failure = (
+                    error.failure
+                    if isinstance(error, AttemptFailed)
+                    else classify(error, (self._key.get_secret_value(),) if self._key else ())
+                )
+                if failure is None:
+                    raise
+                # after a finish reason the reply is whole, and what broke was only how the connection was closed
+                if reply.finish_reason is None:
+                    # The cause is dropped: a provider's own words may quote the key.
+                    raise AttemptFailed(failure) from None
+            for rest in reply.thinking.end(cut_off=reply.finish_reason in CUT_SHORT):
+                yield rest
+            self.opens_thinking = self.opens_thinking or reply.thinking.closed_alone
+            reply.latency_s = time.monotonic() - reply.sent_s
+            usage = reply.usage_or_estimate(body)
+            ticket.correct(usage.total_tokens, usage.completion_tokens)
+            if failure := _fault_of(reply, body.get(self.spec.max_tokens_field)):
+                raise AttemptFailed(failure)
 
     async def _texts(self, body: Mapping[str, Any], reply: Reply) -> AsyncGenerator[Piece | Thought]:
         if self._batches is not None:
@@ -321,11 +333,24 @@ class OpenAICompatibleModel:
                     reply.first_token_s = time.monotonic() - reply.sent_s
                     yield text
                 return
-            while (chunk := await self._timed(reply, anext(stream, None))) is not None:
-                for text in reply.take(chunk):
-                    if reply.first_token_s is None:
-                        reply.first_token_s = time.monotonic() - reply.sent_s
-                    yield text
+            # the client's own stream makes several objects of each event and waits for each: half a call's CPU
+            events, request = ServerSentEvents(), stream.response.request
+            async with aclosing(cast(Any, stream.response.aiter_bytes())) as blocks:
+                while not events.done and (block := await self._timed(reply, anext(blocks, None))) is not None:
+                    for chunk in events.take(block):
+                        if isinstance(chunk, dict) and (error := chunk.get("error")):
+                            words = error.get("message") if isinstance(error, dict) else None
+                            raise APIError(str(words or "it broke off"), request, body=error)
+                        for text in reply.take(chunk):
+                            if reply.first_token_s is None:
+                                reply.first_token_s = time.monotonic() - reply.sent_s
+                            yield text
+                with suppress(TimeoutError):  # read to its end, the connection serves again
+                    async with asyncio.timeout(_END_S):
+                        async for _ in blocks:
+                            pass
+        except (httpx2.RequestError, ssl.SSLError) as error:
+            raise APIConnectionError(request=stream.response.request) from error
         finally:
             await stream.close()
 
@@ -378,7 +403,7 @@ class OpenAICompatibleModel:
 
 
 async def _post(client: AsyncOpenAI, body: Mapping[str, Any]) -> AsyncStream[object]:
-    """Send a body as it is and take the chunks as plain JSON: the client's typed objects cost most of a call's CPU."""
+    """Send a body as it is; what comes back is read by ``ServerSentEvents``."""
     return await client.post(_PATH, cast_to=object, body=body, stream=True, stream_cls=AsyncStream[object])
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+
+import orjson
 
 from core.models.base import Message, Piece, Role, Sampling, Thought, Usage, joined, message
 from core.models.pictures import CACHE_MARK, TOKENS_A_PICTURE, recorded
@@ -130,6 +133,34 @@ def most_tokens(body: Mapping[str, Any], longest: int) -> Usage:
     return Usage(prompt, min(int(limit), longest) if limit else longest, estimated=True)
 
 
+class ServerSentEvents:
+    """The JSON of a stream of events as its bytes come; ``done`` with the event that ends it.
+
+    Source: https://html.spec.whatwg.org/multipage/server-sent-events.html, of which only ``data`` is read.
+    """
+
+    def __init__(self) -> None:
+        self.done = False
+        self._rest = b""
+        self._data: list[bytes] = []
+
+    def take(self, block: bytes) -> Iterator[object]:
+        """Take the next bytes and yield what is whole; raise ``ValueError`` for what is no JSON."""
+        *lines, self._rest = (self._rest + block).replace(b"\r\n", b"\n").split(b"\n")
+        for line in lines:
+            if line.startswith(b"data:"):
+                self._data.append(line[5:].strip())
+            elif not line and self._data:
+                data, self._data = b"\n".join(self._data), []
+                if data.startswith(b"[DONE]"):
+                    self.done = True
+                    return
+                try:
+                    yield orjson.loads(data)
+                except orjson.JSONDecodeError:
+                    yield json.loads(data)  # half a character in an escape is no fault of the stream's
+
+
 @dataclass
 class Reply:
     """A reply as far as it has come; ``thinking`` tells what it says from what it thinks."""
@@ -160,7 +191,8 @@ class Reply:
     def take(self, chunk: object) -> Iterator[Piece | Thought]:
         """Add a chunk, as the JSON it came as, and yield the text it brought."""
         self.served_by = _text_in(chunk, "model") or self.served_by
-        self._take_usage(_field(chunk, "usage"))
+        if usage := _field(chunk, "usage"):
+            self._take_usage(usage)
         choices = _field(chunk, "choices")
         if choices is None and self.usage is None:
             raise UnreadableChunk("no choices in the chunk")
@@ -169,7 +201,7 @@ class Reply:
             self.finish_reason = _text_in(choice, "finish_reason") or self.finish_reason
             delta = _field(choice, "delta")
             self.refused = self.refused or bool(_field(delta, "refusal"))
-            if reasoning := _reasoning_in(delta):
+            if isinstance(delta, dict) and not _THOUGHTS.isdisjoint(delta) and (reasoning := _reasoning_in(delta)):
                 yield from self.thinking.think(reasoning)
             for thought, text in _parts_of(_field(delta, "content") or ""):
                 yield from self.thinking.think(text) if thought else self.thinking.take(text)
@@ -222,6 +254,9 @@ class Reply:
 
 def _count(value: object) -> int | None:
     return value if type(value) is int and value >= 0 else None
+
+
+_THOUGHTS = frozenset({"reasoning", "reasoning_content", "reasoning_details"})
 
 
 def _reasoning_in(delta: object) -> str:

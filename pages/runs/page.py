@@ -197,7 +197,7 @@ def _draw_buttons(run: RunProgress, state: str) -> None:
     def resume() -> None:
         st.session_state.pop(refused, None)
         try:
-            go_on(run.run_id, 32)
+            go_on(run.run_id)
         except AnamnesisError as error:
             st.session_state[refused] = str(error)
 

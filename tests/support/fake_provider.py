@@ -43,7 +43,10 @@ class Recorded:
 
 
 class FakeProvider:
-    """The server. ``requests`` holds every request in order, ``bodies`` their bodies."""
+    """The server. ``requests`` holds every request in order, ``bodies`` their bodies.
+
+    With ``most`` it answers 429 where more than so many are in the air; ``peak`` is the most that it answered at once.
+    """
 
     def __init__(self, script: Script = replies.demo, *, port: int = 0, log: Path | None = None) -> None:
         self.script = script
@@ -52,6 +55,8 @@ class FakeProvider:
         self._log = log
         self._runner: web.AppRunner | None = None
         self._answered = 0
+        self.most: int | None = None
+        self.in_air = self.peak = 0
 
     @property
     def root_url(self) -> str:
@@ -96,13 +101,20 @@ class FakeProvider:
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         self._record(request, body)
+        if self.most is not None and self.in_air >= self.most:
+            return _error(replies.rate_limited())
         reply = self._next_reply(body)
-        await asyncio.sleep(reply.delay_s)
-        if reply.status != 200:
-            return _error(reply)
-        if not body.get("stream"):
-            return web.json_response(whole(reply), headers=dict(reply.headers))
-        return await _stream(request, body, reply)
+        self.in_air += 1
+        self.peak = max(self.peak, self.in_air)
+        try:
+            await asyncio.sleep(reply.delay_s)
+            if reply.status != 200:
+                return _error(reply)
+            if not body.get("stream"):
+                return web.json_response(whole(reply), headers=dict(reply.headers))
+            return await _stream(request, body, reply)
+        finally:
+            self.in_air -= 1
 
     def _record(self, request: web.Request, body: dict[str, Any]) -> None:
         key = request.headers.get("api-key") or request.headers.get("Authorization", "").removeprefix("Bearer ")
