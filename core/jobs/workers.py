@@ -37,8 +37,9 @@ from core.jobs.plan import branch_of, campaign_of, check_pictures, models_of, tr
 from core.jobs.run import Play, Players, player_of
 from core.journal import Line, ReplyLine, RunHeader
 from core.models.keys import environment
+from core.models.limits import LEARNT, Concurrency
 from core.models.registry import Registry
-from core.models.tickets import Ask, Tickets, hold_elsewhere
+from core.models.tickets import Ask, Places, Tickets, hold_elsewhere
 
 _REPORTS_EVERY_S = 1.0
 _ENDS_WITHIN_S = 5.0
@@ -146,6 +147,21 @@ class _Played:
     remembered: int
 
 
+class _Calls(Replies):
+    """The calls of a worker, for which the driver has the money."""
+
+    def __init__(self, run_id: str, station: Station, wire: Wire, **more: Any) -> None:
+        super().__init__(run_id, cast(Any, station), **more)  # all that is asked of a journal is to append
+        self._wire = wire
+
+    async def afford(self, asked: Asked, most_usd: float) -> None:
+        await self._wire.ask("afford", asked.unit.unit_id, asked.key, asked.number, most_usd)
+
+    def free(self, asked: Asked) -> None:
+        if self.left() is not None:
+            self._wire.ask("free", asked.unit.unit_id, asked.key, asked.number)
+
+
 class Station:
     """What stands in a worker: plays trials of one run, and has the driver keep every reply.
 
@@ -155,7 +171,7 @@ class Station:
     def __init__(self, pipe: Pipe, tickets: Ask | None = None) -> None:
         self._wire = Wire(pipe, self)
         self._tickets = tickets or self._wire.ask
-        self._over = False
+        self._over, self._left = False, cast(float | None, None)
         self._open = AsyncExitStack()
 
     async def serve(self) -> None:
@@ -167,14 +183,21 @@ class Station:
         """Open the cast; raises ``UsageError`` where a key or a prompt is not the same here, or a picture lacks."""
         if version != __version__:
             raise UsageError(f"{socket.gethostname()} has Anamnesis {__version__}, not {version}: bring them together.")
-        hold_elsewhere(self._tickets)
+        hold_elsewhere(self._tickets, self._wire.ask)
         await self._open.enter_async_context(registry)
         campaign = campaign_of(header)
         check_pictures(campaign, registry)
         self._play = player_of(campaign, registry, branch=branch_of(header))
         self._trials = {trial.trial_id: trial for trial in trials_of(header)}
-        # all that it asks of a journal is to append
-        self._replies = Replies(header.run_id, cast(Any, self), shared=True, over=lambda: self._over)
+        self._replies = _Calls(
+            header.run_id,
+            self,
+            self._wire,
+            shared=True,
+            over=lambda: self._over,
+            left=lambda: self._left,
+            watched=False,
+        )
         reports = asyncio.create_task(self._report())
         self._open.callback(reports.cancel)
 
@@ -184,9 +207,19 @@ class Station:
             await self._wire.ask("keep", line)
 
     async def play(
-        self, trial_id: str, known: dict[str, list[Remembered]], said: list[tuple[str, CallRecord]]
+        self,
+        trial_id: str,
+        known: dict[str, list[Remembered]],
+        said: list[tuple[str, CallRecord]],
+        learns: bool,
+        left: float | None,
     ) -> _Played:
-        """Play a trial with the replies that are ``known``; ``said`` is what graders said elsewhere meanwhile."""
+        """Play a trial with the replies that are ``known``; ``said`` is what graders said elsewhere meanwhile.
+
+        ``learns``: how much is in the air is left to the providers. ``left``: there is a budget.
+        """
+        self._left = left
+        LEARNT.set(set() if learns else None)
         memory = self._replies.memory
         for key, call in said:
             memory.others.setdefault(key, []).append(Remembered(call))
@@ -229,15 +262,22 @@ class _Worker:
     end: Callable[[], Awaitable[None]]
     units: dict[str, Unit] = field(default_factory=dict)
     air: list[Asked] = field(default_factory=list)
+    afforded: dict[tuple[str, str, int], Asked] = field(default_factory=dict)
+    """Calls for which money of the budget is kept back."""
     told: int = 0
     """How much of what graders said it knows."""
     played: int = 0
 
+    def __post_init__(self) -> None:
+        self.places = Places(lambda: self.crew.learnt)
+
     async def keep(self, line: ReplyLine) -> None:
         """Journal a reply, and remember it for the case that the worker dies. Raises ``Over`` as the job does."""
         unit, call = self.units[line.unit], line.call
+        asked = self.afforded.pop((line.unit, line.key, line.number), None) or _asked(unit, line.key, line.number)
+        asked.place = line.place
         try:
-            await Asked(unit, call.role, call.purpose, line.key, line.number, line.place, None, False).keep(call)
+            await asked.keep(call)
         finally:
             if call.error is None:
                 unit.known.setdefault(line.key, []).append(Remembered(call, used=True))
@@ -245,6 +285,16 @@ class _Worker:
                     self.crew.said.append((self, line.key, call.model_copy(update={"request": {}, "parts": ()})))
             if unit.replies.over():
                 self.crew.end_all()
+
+    async def afford(self, name: str, key: str, number: int, most_usd: float) -> None:
+        """Wait until the budget has what a call may cost at most."""
+        self.afforded[name, key, number] = asked = _asked(self.units[name], key, number)
+        await asked.unit.replies.afford(asked, most_usd)
+
+    async def free(self, name: str, key: str, number: int) -> None:
+        """Give the money back for a call that was not made."""
+        if (asked := self.afforded.pop((name, key, number), None)) is not None:
+            asked.unit.replies.free(asked)
 
     async def far(self, air: list[tuple[str, str, Any, float]], calls: Mapping[str, int]) -> None:
         """Take note of what is in the air there, and of how many calls each trial has made."""
@@ -258,6 +308,10 @@ class _Worker:
             if name in self.units
         ]
         self.crew.show_air()
+
+
+def _asked(unit: Unit, key: str, number: int) -> Asked:
+    return Asked(unit, "", "dialogue", key, number, 0, None, False)
 
 
 class Crew:
@@ -274,11 +328,14 @@ class Crew:
         self._owner: dict[str, _Worker] = {}
         self._tickets = Tickets()
         self._replies: Replies | None = None
+        self.learnt: set[Concurrency] | None = None
         self.said: list[tuple[_Worker | None, str, CallRecord]] = []
         """What graders said, in order, and to which worker."""
 
     async def __aenter__(self) -> Play:
         """Begin with whoever is there; raises what keeps a worker from beginning, and goes on waiting for the first."""
+        if self._registry.batch:
+            raise UsageError("What goes in batches is asked by one process: leave --workers and --engine out.")
         starting = {self._begin() for _ in range(self._size)}
         try:
             while starting and not self._workers:
@@ -309,9 +366,10 @@ class Crew:
         unit = unit_at_work()
         assert unit is not None, "workers play the trials of a job"
         if self._replies is None:
-            self._replies = unit.replies
+            self._replies, self.learnt = unit.replies, LEARNT.get()
             others = unit.replies.memory.others.items()
             self.said += [(None, key, one.call) for key, kept in others for one in kept]
+        paid_before = list(chain.from_iterable(unit.known.values()))
         for _ in range(_LOST_AT_MOST):
             worker = await self._worker_for(trial.case.case_key)
             if unit.replies.over():
@@ -320,7 +378,9 @@ class Crew:
             worker.told = len(self.said)
             worker.units[unit.unit_id] = unit
             try:
-                played: _Played = await self._workers[worker].ask("play", trial.trial_id, unit.known, said)
+                played: _Played = await self._workers[worker].ask(
+                    "play", trial.trial_id, unit.known, said, self.learnt is not None, unit.replies.left()
+                )
             except Lost:
                 continue
             finally:
@@ -330,6 +390,9 @@ class Crew:
             unit.remembered = played.remembered
             for reply in chain.from_iterable(unit.known.values()):
                 reply.used = reply.call.call_id not in played.unused
+            for reply in paid_before:
+                if reply.used:
+                    unit.took.add(reply.call)
             for event in played.events:
                 yield event
             return
@@ -347,7 +410,8 @@ class Crew:
         """Show what all workers have in the air."""
         if self._replies is not None:
             air = chain.from_iterable(worker.air for worker in self._workers)
-            self._replies.air[:] = sorted(air, key=lambda one: one.since)
+            self._replies.air.clear()
+            self._replies.air.update(dict.fromkeys(sorted(air, key=lambda one: one.since)))
 
     async def _worker_for(self, case: str) -> _Worker:
         """Return the worker that knows a case, unless it has far more to do than others."""
@@ -375,7 +439,7 @@ class Crew:
         try:
             pipe, end = await self._hire()
             worker = _Worker(self, end)
-            wire = Wire(pipe, worker, self._tickets)
+            wire = Wire(pipe, worker, worker.places, self._tickets)
             looked_after = asyncio.create_task(self._look_after(worker, wire))
             self._tasks.add(looked_after)
             try:
@@ -397,9 +461,12 @@ class Crew:
             await wire.serve(finish="keep")
         except Exception:
             log.exception("What a worker said cannot be understood.")
+        worker.places.leave_all()
         if self._workers.pop(worker, None) is None:
             return
         self.show_air()
+        for asked in worker.afforded.values():
+            asked.unit.replies.free(asked)
         log.warning("A worker died: %d trials are played again from their replies.", len(worker.units))
         if worker.played:
             self._begin().add_done_callback(_tell_of)
