@@ -12,6 +12,8 @@ _NAME = "anamnesis"
 """Under which a file is attached; all that SQL names without a prefix is in it."""
 _ENDS = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
 """What the names of a database's files end in."""
+_MEMORY = "800MB"
+"""What DuckDB may hold at most; what needs more goes through files beside the database. Its default is most of all."""
 _lock = threading.Lock()
 _kept: dict[Path, duckdb.DuckDBPyConnection] = {}
 """The engine of the file that was opened last: of others there is none."""
@@ -81,6 +83,7 @@ def _engine(path: Path) -> duckdb.DuckDBPyConnection:
                     "autoinstall_known_extensions": "false",
                     "python_enable_replacements": "false",
                     "temp_directory": f"{path}.tmp",
+                    "memory_limit": _MEMORY,
                 }
             )
             files = ", ".join(quoted(path.with_name(f"{path.name}{end}")) for end in _ENDS)

@@ -133,8 +133,8 @@ def insert(connection: duckdb.DuckDBPyConnection, sql: str, name: str, rows: Seq
     return int(count)
 
 
-def shared_texts(column: pa.ChunkedArray) -> list[Any]:
-    """Return the texts of a column, equal ones as one object: of long columns a third of the time and of the memory."""
+def shared_texts(column: Any) -> list[Any]:
+    """Return the texts of an Arrow column, equal ones as one object: of long columns a third of the time and of the memory."""
     held = column.combine_chunks().dictionary_encode()
     names = np.array([*held.dictionary.to_pylist(), None], dtype=object)
     found: list[Any] = names[held.indices.fill_null(len(names) - 1).to_numpy(zero_copy_only=False)].tolist()

@@ -132,7 +132,7 @@ def _table(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: dict[str, An
     names = [name for name in found.column_names if name in _NAMES]
     for name in names:  # a text for each row would take most of the time and of the memory
         found = found.set_column(found.column_names.index(name), name, found[name].dictionary_encode())
-    table = found.to_pandas()
+    table: pd.DataFrame = found.to_pandas()
     return table.assign(
         **{name: table[name].cat.reorder_categories(sorted(table[name].cat.categories)) for name in names}
     )
