@@ -7,15 +7,20 @@
 from __future__ import annotations
 
 import gc
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+# Threads that wait for one another by spinning cost more than they bring where tests run side by side. Before torch.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import duckdb
 import pytest
 from hypothesis import settings
 
-from core.store import database, migrations
+from core.store import database, engine, migrations
 from core.store.database import Store
 from tests.support.dashboard import Dashboard, shared
 from tests.support.stores import campaign, copy_of
@@ -25,6 +30,8 @@ pytest.register_assert_rewrite("tests.support.browsing")
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+
+EngineOf = Callable[[Path], duckdb.DuckDBPyConnection]
 
 # A change needs few examples; `make test-all` tries many, with --hypothesis-profile=thorough.
 settings.register_profile("dev", max_examples=25, deadline=None)
@@ -99,6 +106,44 @@ def store(tmp_path: Path) -> Store:
 def filled_store(tmp_path: Path) -> Store:
     """A store with a small campaign: two models, six cases, two trials each."""
     return copy_of(campaign, tmp_path)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _engines_go_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineOf]:
+    """Let an engine of DuckDB that has let go of its file take the next one: it starts slower than most tests run.
+
+    Such an engine reaches all that tests write, where the product's reaches its file alone (``sealed``).
+    """
+    ours: list[duckdb.DuckDBPyConnection] = []
+    idle: list[duckdb.DuckDBPyConnection] = []
+    alone, close = engine._engine, engine.Opened.close
+
+    def next_one(path: Path) -> duckdb.DuckDBPyConnection:
+        if idle:
+            return idle.pop()
+        started = duckdb.connect(config={**engine.CONFIG, "threads": "1"})
+        started.execute(f"SET allowed_directories = ['{tmp_path_factory.getbasetemp()}']")
+        started.execute("SET enable_external_access = false")
+        ours.append(started)
+        return started
+
+    def closed(opened: engine.Opened) -> None:
+        close(opened)
+        if any(one is opened.engine for one in ours):
+            idle.append(opened.engine)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "_engine", next_one)
+        patch.setattr(engine.Opened, "close", closed)
+        yield alone
+    idle.clear()
+    ours.clear()
+
+
+@pytest.fixture
+def sealed(monkeypatch: pytest.MonkeyPatch, _engines_go_on: EngineOf) -> None:
+    """Open databases as the product does, with an engine that reaches one file."""
+    monkeypatch.setattr(engine, "_engine", _engines_go_on)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -15,7 +15,16 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PrivateAttr,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+)
 
 from core.errors import UsageError
 from core.models.base import Sampling
@@ -172,6 +181,8 @@ class ModelsFile(_Table):
     models: dict[str, ModelTable] = Field(default_factory=dict)
     aliases: dict[str, str] = Field(default_factory=dict)
     defaults: DefaultsTable = Field(default_factory=DefaultsTable)
+    _settled: dict[str, dict[str, Any]] = PrivateAttr(default_factory=dict)
+    """Model → its settings of all layers, kept, because pages ask for all models at every look."""
 
 
 def default_paths() -> list[Path]:
@@ -234,8 +245,10 @@ def resolve(settings: ModelsFile, provider: str, model_id: str, aliases: tuple[s
     general = settings.providers[provider]
     own = settings.models.get(name, ModelTable())
     ids = [model_id, *([own.model_id] if own.model_id else [])]
-    families = [family for family in general.families if any(re.search(family.match, one) for one in ids)]
-    chosen = _layered(general, *families, own)
+    if name not in settings._settled:
+        families = [family for family in general.families if any(re.search(family.match, one) for one in ids)]
+        settings._settled[name] = _layered(general, *families, own)
+    chosen = settings._settled[name]
     if general.kind is None:
         raise UsageError(f"The provider {provider} has no kind; set providers.{provider}.kind in the models file.")
     typed = model_id if general.kind == "http" and "://" in model_id else None

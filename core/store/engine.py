@@ -12,8 +12,16 @@ _NAME = "anamnesis"
 """Under which a file is attached; all that SQL names without a prefix is in it."""
 _ENDS = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
 """What the names of a database's files end in."""
-_MEMORY = "800MB"
-"""What DuckDB may hold at most; what needs more goes through files beside the database. Its default is most of all."""
+CONFIG = {
+    "autoload_known_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "python_enable_replacements": "false",
+    "memory_limit": "800MB",
+}
+"""No engine loads extensions, or takes a variable of the program's for a table.
+
+What needs more memory than that goes through files beside the database; DuckDB's default is most of all there is.
+"""
 _lock = threading.Lock()
 _kept: dict[Path, duckdb.DuckDBPyConnection] = {}
 """The engine of the file that was opened last: of others there is none."""
@@ -31,7 +39,8 @@ class Opened:
             self.connection = self._attach(path, read_only=read_only)
 
     def _attach(self, path: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
-        connection = _engine(path).cursor()
+        self.engine = _engine(path)
+        connection = self.engine.cursor()
         try:
             mode = "READ_ONLY" if read_only else "READ_WRITE"
             connection.execute(f"ATTACH {quoted(path)} AS {_NAME} ({mode})")
@@ -77,15 +86,7 @@ def _engine(path: Path) -> duckdb.DuckDBPyConnection:
     with _lock:
         if path not in _kept:
             _kept.clear()
-            engine = duckdb.connect(
-                config={
-                    "autoload_known_extensions": "false",
-                    "autoinstall_known_extensions": "false",
-                    "python_enable_replacements": "false",
-                    "temp_directory": f"{path}.tmp",
-                    "memory_limit": _MEMORY,
-                }
-            )
+            engine = duckdb.connect(config={**CONFIG, "temp_directory": f"{path}.tmp"})
             files = ", ".join(quoted(path.with_name(f"{path.name}{end}")) for end in _ENDS)
             engine.execute(f"SET allowed_paths = [{files}]")
             engine.execute("SET enable_external_access = false")

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 import streamlit as st
+from streamlit import config
 from streamlit.components.v2 import manifest_scanner
 from streamlit.runtime.scriptrunner import script_runner
-from streamlit.testing.v1 import AppTest, local_script_runner
+from streamlit.runtime.scriptrunner.script_cache import ScriptCache
+from streamlit.testing.v1 import AppTest, app_test, local_script_runner
 
 from core import paths
 from pages.kit.navigation import MOVED
@@ -19,18 +21,23 @@ from tests.support.pages import visit
 
 @pytest.fixture(scope="session", autouse=True)
 def _scanned_once() -> Iterator[None]:
-    """Look for components and for pages once and not at every run of a page: a server does, the test runner does not.
+    """Look for components and compile pages once and not at every run of one: a server does, the test runner does not.
 
-    Components take half a second; and a page that is a file in pages/ would be run without app.py around it.
+    Components take half a second; and a page that is a file in pages/ would be run without app.py around it. What a run
+    leaves behind is swept up when Python finds it time, too, and not after each.
     """
 
     def run_main(main_script_path: str) -> None:
         runpy.run_path(main_script_path, run_name="__main__")
 
-    scanned = functools.cache(manifest_scanner.scan_component_manifests)
+    scanned, compiled = functools.cache(manifest_scanner.scan_component_manifests), ScriptCache()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(manifest_scanner, "scan_component_manifests", scanned)
         patch.setattr(script_runner, "_mpa_v1", run_main)
+        patch.setattr(local_script_runner, "ScriptCache", lambda: compiled)
+        patch.setattr(app_test, "ScriptCache", lambda: compiled)
+        config.set_option("runner.postScriptGC", False)
+        config.set_option("runner.magicEnabled", False)
         yield
 
 

@@ -130,6 +130,7 @@ def test_a_foreign_duckdb_file_is_refused(store: Store) -> None:
         pass
 
 
+@pytest.mark.usefixtures("sealed")
 @pytest.mark.parametrize(
     "statement",
     [
@@ -158,6 +159,7 @@ def test_the_version_changes_with_the_data_only(store: Store) -> None:
     assert store.version != before
 
 
+@pytest.mark.usefixtures("sealed")
 def test_duckdb_is_started_once_and_the_file_opened_and_closed_each_time(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
