@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from common import ROOT, table
+from common import ROOT, sized, table
 
 LOOKS: tuple[tuple[str, dict[str, str]], ...] = (
     ("home", {}),
@@ -35,12 +35,9 @@ LOOKS: tuple[tuple[str, dict[str, str]], ...] = (
     ("accuracy", {"acc_tab": "Endings and what-if"}),
     ("compare", {}),
     ("compare", {"cmp_part": "Versions"}),
-    ("failures", {}),
-    ("failures", {"failures_tab": "Never asked"}),
-    ("failures", {"failures_tab": "Belief"}),
     ("quality", {}),
     ("quality", {"history_tab": "Cases"}),
-    ("quality", {"history_tab": "Measures"}),
+    ("quality", {"history_tab": "Comparison"}),
     ("quality", {"quality_part": "CARE"}),
     ("patients", {}),
     ("patients", {"patients_tab": "Hits"}),
@@ -55,8 +52,11 @@ LOOKS: tuple[tuple[str, dict[str, str]], ...] = (
     ("memorisation", {}),
     ("reproduce", {}),
     ("reproduce", {"reproduce_tab": "Beside ours"}),
+    ("failures", {"failures_tab": "Never asked"}),
+    ("failures", {"failures_tab": "Belief"}),
+    ("failures", {}),
 )  # fmt: skip
-"""Page and what else stands in its address; ``?`` is some trial."""
+"""Page and what else stands in its address; ``?`` is some trial. What goes on computing behind its page comes last."""
 REPORTS = (
     "accuracy", "belief", "care", "endings", "experts", "facts_ledger", "failures", "graders", "history",
     "history_taking", "ledger", "memorisation", "pairs", "patient_marks", "patients", "power", "repeatability", "spend",
@@ -81,7 +81,7 @@ def main() -> None:
         heads = ("", "first s", "CPU s", "again s", "CPU s", "one specialty s", "CPU s", "memory MB")
         table("Pages, on the server", heads, looked["rows"])
         print(f"  at most {looked['peak_mb']:,.0f} MB of memory for all of them")
-        rows = [report(name, environment) for name in REPORTS]
+        rows = [report(name, environment) for name in REPORTS[:: sized(1, 9)]]
         table("Reports, each a process", ("", "s", "CPU s", "peak MB"), rows)
 
 
@@ -96,7 +96,7 @@ def look_at_pages(wanted: list[str]) -> dict[str, Any]:
     with Store().read() as cursor:
         (some,) = cursor.execute("SELECT max(trial_id) FROM trials WHERE run_id = 'many-3'").fetchall()[0]
     rows = []
-    for page, query in LOOKS:
+    for page, query in LOOKS[:: sized(1, 9)]:
         if page not in wanted and wanted != ["all"]:
             continue
         times: list[str] = []

@@ -37,7 +37,7 @@ _MEASURED = 0.95
 
 @dataclass(frozen=True)
 class Planned:
-    """A run: who is the doctor, how good it is (0 to 1), which settings differ, and which run of the sample is repeated."""
+    """A run: who is the doctor, how good it is (0 to 1), what its settings add, and the framework that it repeats."""
 
     run_id: str
     doctor: str
@@ -99,7 +99,7 @@ def _write(connection: duckdb.DuckDBPyConnection, number: int, run: Planned) -> 
     """Write a run with all that hangs on its trials."""
     whole = run.protocol == "craftmd"
     (base, settings), *_ = connection.execute(
-        "SELECT run_id, settings FROM runs WHERE run_id = (SELECT any_value(base_run) FROM filled_bases WHERE protocol = ?)",
+        "SELECT run_id, settings FROM runs WHERE run_id IN (SELECT base_run FROM filled_bases WHERE protocol = ?)",
         [run.protocol],
     ).fetchall()
     held = {**orjson.loads(settings), **dict(run.settings)}
@@ -219,8 +219,8 @@ _RUN_SQL = (
     """
     INSERT INTO calls BY NAME
     WITH asked AS (
-        SELECT fresh.trial_id, since, old.position, 'dialogue' AS purpose, role, text AS response, case_key, content_hash,
-            left(md5(fresh.trial_id || old.position), 20) AS call_id
+        SELECT fresh.trial_id, since, old.position, 'dialogue' AS purpose, role, text AS response, case_key,
+            content_hash, left(md5(fresh.trial_id || old.position), 20) AS call_id
         FROM fresh JOIN utterances AS old ON old.trial_id = base WHERE role = 'doctor' AND turn > 0
         UNION ALL
         SELECT fresh.trial_id, since, 500, 'answer', 'doctor', response, case_key, content_hash, call_id

@@ -134,7 +134,7 @@ def insert(connection: duckdb.DuckDBPyConnection, sql: str, name: str, rows: Seq
 
 
 def shared_texts(column: Any) -> list[Any]:
-    """Return the texts of an Arrow column, equal ones as one object: of long columns a third of the time and of the memory."""
+    """Return the texts of an Arrow column, equal ones as one object: a third of the memory of a long column."""
     held = column.combine_chunks().dictionary_encode()
     names = np.array([*held.dictionary.to_pylist(), None], dtype=object)
     found: list[Any] = names[held.indices.fill_null(len(names) - 1).to_numpy(zero_copy_only=False)].tolist()
