@@ -54,7 +54,7 @@ def bring_up_to_date(connection: duckdb.DuckDBPyConnection, before: States) -> N
     if connection.execute("SELECT 1 FROM touched WHERE old LIMIT 1").fetchall():
         _add(connection, "WHERE old", n="-count(*)", grades=f"AND grades.rowid <= {lasts['grades']}")
         _add(connection, "WHERE old")
-    connection.execute(_JUDGED.format(which=f"WHERE grades.rowid > {lasts['grades']}"))
+    connection.execute(_JUDGED.format(which=f"WHERE grades.rowid > {lasts['grades']}", n="count(*)"))
     connection.execute("DROP TABLE touched")
 
 
@@ -64,8 +64,25 @@ def count_anew(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute("DELETE FROM judged")
     connection.execute("CREATE OR REPLACE TEMP TABLE touched AS SELECT trial_id, false AS old FROM trials")
     _add(connection, "")
-    connection.execute(_JUDGED.format(which=""))
+    connection.execute(_JUDGED.format(which="", n="count(*)"))
     connection.execute("DROP TABLE touched")
+
+
+def miscounted(connection: duckdb.DuckDBPyConnection) -> int:
+    """Return how many kinds of answers and verdicts are held at a number that is not that of their rows."""
+    connection.execute("CREATE OR REPLACE TEMP TABLE touched AS SELECT trial_id, false AS old FROM trials")
+    off = 0
+    for table, counting in (
+        ("tallies", _TALLY.format(**dict.fromkeys(_COUNTED, ""), which="", n="-count(*)")),
+        ("judged", _JUDGED.format(which="", n="-count(*)")),
+    ):
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE recounted AS FROM {table}")
+        connection.execute(counting.replace(f"INSERT INTO {table}", "INSERT INTO recounted"))
+        sql = "SELECT count(*) FROM (SELECT * EXCLUDE n FROM recounted GROUP BY ALL HAVING sum(n) <> 0)"
+        off += int(connection.execute(sql).fetchall()[0][0])
+    connection.execute("DROP TABLE recounted")
+    connection.execute("DROP TABLE touched")
+    return off
 
 
 def _add(connection: duckdb.DuckDBPyConnection, which: str, n: str = "count(*)", **only: str) -> None:
@@ -130,5 +147,5 @@ _TALLY = f"""
 _JUDGED = """
     INSERT INTO judged BY NAME
     SELECT run_id, rule, grader, coalesce(prompt_hash, '') AS prompt_hash, coalesce(rule_version, 1) AS rule_version,
-        count(*) AS n
+        {n} AS n
     FROM grades JOIN trials USING (trial_id) {which} GROUP BY ALL"""
