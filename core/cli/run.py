@@ -44,6 +44,7 @@ from core.store.runs import header_of as header_of_run
 from core.store.runs import runs as stored_runs
 
 Budget = Annotated[float | None, typer.Option(help="Stop when this many US dollars are spent.")]
+Batch = Annotated[bool, typer.Option("--batch", help="Ask by the provider's Batch API: half the price, within a day.")]
 BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")]
 _PROTOCOL = "--protocol"
 
@@ -68,7 +69,7 @@ def run_command(arguments: Sequence[str]) -> Callable[..., int]:
             raise typer.BadParameter(
                 f"there is no protocol {given['protocol']!r}: choose {choices}", param_hint=_PROTOCOL
             )
-        registry = load_registry(programs=True)
+        registry = load_registry(programs=True, batch=given["batch"])
         cases, limit = given["cases"], given["limit"]
         chosen, concurrency, budget_usd = tuple(select(cases, limit)), given["concurrency"], given["budget_usd"]
         settings = {name: given[name] for name in (*options_of(known.settings), "base_url", "reasoning_effort")}
@@ -171,13 +172,17 @@ def _parameters(known: Framework) -> list[inspect.Parameter]:
         option("images", str, "without", known.settings.model_fields["images"].description or ""),
         inspect.Parameter("concurrency", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Concurrency),
         option("budget_usd", float | None, None, "Stop when this many US dollars are spent."),
+        option("batch", bool, False, "Ask by the provider's Batch API, in arms without a dialogue.", "--batch"),
         option("dry_run", bool, False, "Say what it would take, and start nothing.", "--dry-run"),
         option("fresh", bool, False, "Start anew even where the same campaign is unfinished.", "--fresh"),
     ]
 
 
 def resume(
-    run_id: Annotated[str, typer.Argument(metavar="RUN")], concurrency: Concurrency = None, budget_usd: Budget = None
+    run_id: Annotated[str, typer.Argument(metavar="RUN")],
+    concurrency: Concurrency = None,
+    budget_usd: Budget = None,
+    batch: Batch = False,
 ) -> int:
     """Run what an interrupted run still misses; finished trials are kept as they are."""
     try:
@@ -190,7 +195,7 @@ def resume(
         if stored is None or stored.source != "release":
             raise
         header = stored
-    return _carry_out(header, load_registry(programs=True), concurrency, budget_usd)
+    return _carry_out(header, load_registry(programs=True, batch=batch), concurrency, budget_usd)
 
 
 def runs(format_: Annotated[str, typer.Option("--format", help="table or json.")] = "table") -> int:

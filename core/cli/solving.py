@@ -17,7 +17,7 @@ from core.cli.options import (
     progress_bar,
     run_id_of,
 )
-from core.cli.run import BaseUrl, Budget
+from core.cli.run import BaseUrl, Batch, Budget
 from core.jobs.engine import Options
 from core.jobs.solving import SolvedType, Solving, estimate, solve
 from core.measures.history.prefixes import ASKED_AT
@@ -39,13 +39,14 @@ def solve_prefixes(
     base_url: BaseUrl = None,
     concurrency: Concurrency = None,
     budget_usd: Budget = None,
+    batch: Batch = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and ask nothing.")] = False,
 ) -> int:
     """Ask a solver for the answer after 0, 20, 40, 60, 80 and 100 % of each stored dialogue; it sees no more of it.
 
     What it has answered under the same prompt is skipped; stopped by Ctrl-C or its budget, the same command goes on.
     """
-    store, registry = folded_store(), load_registry()
+    store, registry = folded_store(), load_registry(batch=batch)
     talks = Selection(runs=[run_id_of(store, name) for name in run] if run else None, models=model_names(models))
     wanted = Solving(solver, talks, (question,) if question else (), grader, prompts, limit, base_url)
     print_estimate(estimate(store, wanted, registry, concurrency), dry_run=dry_run)

@@ -112,6 +112,7 @@ def make_profiles(
     pack: str = "",
     concurrency: int | None = None,
     budget_usd: float | None = None,
+    batch: bool = False,
     progress: Told = lambda done, planned: None,
     stop: StopAsked = lambda: False,
     on_progress: Callable[[Progress], None] = lambda progress: None,
@@ -122,7 +123,7 @@ def make_profiles(
     ``stop`` is asked all the time, and what was made until then stays. Raises ``UsageError`` for an unknown model, a
     missing key, a budget without prices, or a pack without the prompts.
     """
-    registry = load_registry()
+    registry = load_registry(batch=batch)
     maker = MADE_BY if model is None else registry.spec(model).name
     if concurrency is not None and concurrency < 1:
         raise UsageError("Profiles cannot be made fewer than one at a time: give a concurrency of 1 or more.")

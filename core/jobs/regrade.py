@@ -286,6 +286,7 @@ class _Desk:
         pending = [plan.header.run_id for plan in plans if plan.todo]
         count = len(plans)
         del plans  # a release's answers are many: they are read again when their run's turn comes
+        self.options = self.options.with_batches(self.registry, self.progress)
         async with self.registry:
             for run_id in pending:
                 if self.stop.reason is None:

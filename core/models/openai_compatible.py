@@ -31,6 +31,7 @@ from openai import (
 from pydantic import BaseModel, SecretStr
 
 from core.models.base import CUT_SHORT, Completion, Message, OnlyThought, Piece, Restart, Sampling, StreamItem, Thought
+from core.models.batches import Batches
 from core.models.classify import classify
 from core.models.clients import ClientPool
 from core.models.failures import (
@@ -45,9 +46,9 @@ from core.models.failures import (
     timed_out,
     web_page,
 )
-from core.models.limits import RateLimiter, Sleep, shared_limiter
+from core.models.limits import Limits, RateLimiter, Sleep, shared_limiter
 from core.models.pictures import check_takes, data_urls, pictures_of, with_parts
-from core.models.prices import cost
+from core.models.prices import cost, source
 from core.models.spec import THINKING_TOKENS, ModelSpec, is_loopback
 from core.models.thinking import Thinking
 from core.models.wire import (
@@ -58,6 +59,7 @@ from core.models.wire import (
     effort_fields,
     expected_tokens,
     merged,
+    most_tokens,
     request_body,
 )
 
@@ -101,6 +103,8 @@ _END_S = 0.1
 """So long the end of a response is waited for after the last event in it."""
 _ABOUT_FORMS = re.compile(r"response_format|json|schema|grammar|structured|guided", re.IGNORECASE)
 _ABOUT_LENGTH = re.compile(r"max_(?:completion_|new_)?tokens|maximum context length", re.IGNORECASE)
+_KNOWN_AFTER = 20
+"""Replies after which it is known how long they are."""
 _NO_EFFORT = ("none", "off", "minimal")
 formless: set[tuple[str, str]] = set()
 """(Address, model) of servers that refused a form: they are asked in words alone for as long as the process lives."""
@@ -111,7 +115,8 @@ Extras = Callable[[Sampling], Mapping[str, Any]]
 class OpenAICompatibleModel:
     """One model behind ``/chat/completions`` of ``spec.base_url``.
 
-    ``extras`` adds fields of the server's own to the body. ``sleep`` and ``jitter`` are there for tests.
+    ``extras`` adds fields of the server's own to the body; with ``batches`` calls go by its Batch API. ``sleep`` and
+    ``jitter`` are there for tests.
     """
 
     def __init__(
@@ -123,6 +128,7 @@ class OpenAICompatibleModel:
         pool: ClientPool | None = None,
         limiter: RateLimiter | None = None,
         extras: Extras | None = None,
+        batches: Batches | None = None,
         sleep: Sleep = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
@@ -133,6 +139,8 @@ class OpenAICompatibleModel:
         self._key = key
         self._retry = retry or RetryPolicy()
         self._pool = pool or ClientPool()
+        self._batches = batches
+        limiter = RateLimiter(Limits()) if batches else limiter
         self._limiter = limiter or shared_limiter(spec.limits_scope or self._base_url, spec.limits, key)
         self._extras = extras
         self._sleep = sleep
@@ -143,6 +151,7 @@ class OpenAICompatibleModel:
         self.opens_thinking = spec.opens_thinking
         self._thinks = spec.opens_thinking or spec.thinking_tokens is not None
         self._takes_limit = True
+        self._replies = self._longest = 0
 
     @property
     def name(self) -> str:
@@ -176,6 +185,7 @@ class OpenAICompatibleModel:
             else:
                 done = self._completion(body, reply, retries.attempts)
                 self._thinks = self._thinks or bool(done.reasoning or done.usage.reasoning_tokens)
+                self._replies, self._longest = self._replies + 1, max(self._longest, done.usage.completion_tokens)
                 yield done
                 return
             if failure.kind == "rate_limit" and failure.retry_after_s:
@@ -192,6 +202,21 @@ class OpenAICompatibleModel:
                 yield Restart(failure.what, retries.attempts + 1)
             await self._sleep(wait)
 
+    def most_usd(self, messages: Sequence[Message], sampling: Sampling) -> float:
+        """Return what a call costs whose reply is as long as it may be.
+
+        Of a model that thinks, or whose replies have no limit, twice its longest reply so far, once some have come.
+        """
+        body = self._body(messages, merged(sampling, self.spec.sampling))
+        limited = self.spec.max_tokens_field in body
+        if (self._thinks or not limited) and self._replies >= _KNOWN_AFTER:
+            longest = 2 * self._longest
+        else:
+            longest = MOST_UNSAID if limited else THINKING_TOKENS
+        most = most_tokens(body, longest)
+        most = replace(most, cache_write_tokens=most.prompt_tokens)
+        return cost(self.spec, most, batch=self._batches is not None) or 0.0
+
     def _body(self, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
         if not self._takes_effort:
             sampling = replace(sampling, effort=None)
@@ -202,6 +227,8 @@ class OpenAICompatibleModel:
             body["response_format"] = wanted
         if self._ask_for_usage:
             body["stream_options"] = {"include_usage": True}
+        if self._batches is not None:
+            body = {name: value for name, value in body.items() if name not in ("stream", "stream_options")}
         return body | dict(self._extras(sampling) if self._extras else {})
 
     def _room(self, sampling: Sampling) -> int:
@@ -289,7 +316,13 @@ class OpenAICompatibleModel:
                 raise AttemptFailed(failure)
 
     async def _texts(self, body: Mapping[str, Any], reply: Reply) -> AsyncGenerator[Piece | Thought]:
-        client = self._pool.get(self, self._base_url, self._key, self._make_client)
+        if self._batches is not None:
+            secrets = (self._key.get_secret_value(),) if self._key else ()
+            line, reply.kept = await self._batches.desk(self.spec, self._open_client, secrets).ask(body)
+            for text in reply.take_whole(line["response"].get("body")):
+                yield text
+            return
+        client = self._open_client()
         stream = await self._timed(reply, _post(client, body))
         try:
             kind = stream.response.headers.get("content-type", "")
@@ -320,6 +353,9 @@ class OpenAICompatibleModel:
             raise APIConnectionError(request=stream.response.request) from error
         finally:
             await stream.close()
+
+    def _open_client(self) -> AsyncOpenAI:
+        return self._pool.get(self, self._base_url, self._key, self._make_client)
 
     async def _timed(self, reply: Reply, awaitable: Any) -> Any:
         """Await the next step of a reply under the timeout that applies to it."""
@@ -354,10 +390,12 @@ class OpenAICompatibleModel:
             latency_s=reply.latency_s,
             first_token_s=reply.first_token_s,
             attempts=attempts,
-            cost_usd=cost(self.spec, usage),
+            cost_usd=cost(self.spec, usage, batch=self._batches is not None),
+            price_source=source(self.spec, batch=self._batches is not None),
             served_by=reply.served_by,
             request=dict(body),
             reasoning=reply.reasoning or None,
+            kept=reply.kept,
         )
 
     def _make_client(self) -> AsyncOpenAI:

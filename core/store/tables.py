@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 Row = tuple[Any, ...]
@@ -56,7 +57,7 @@ SCHEMAS: dict[str, pa.Schema] = {
         "run_id:text trial_id:text position:int call_id:text role:text purpose:text model:text request:text "
         "response:text finish_reason:text served_by:text prompt_tokens:int completion_tokens:int tokens_estimated:bool "
         "latency_s:real first_token_s:real attempts:int cost_usd:real error:text reasoning:text reasoning_tokens:int "
-        "cached_tokens:int parts:text"
+        "cached_tokens:int parts:text cache_write_tokens:int price_source:text"
     ),
     "forks": _schema("trial_id:text parent_trial_id:text turn:int changes:texts"),
     "probes": _schema("trial_id:text turn:int rank:int diagnosis:text probability:real"),
@@ -130,6 +131,14 @@ def insert(connection: duckdb.DuckDBPyConnection, sql: str, name: str, rows: Seq
     finally:
         connection.unregister("incoming")
     return int(count)
+
+
+def shared_texts(column: Any) -> list[Any]:
+    """Return the texts of an Arrow column, equal ones as one object: a third of the memory of a long column."""
+    held = column.combine_chunks().dictionary_encode()
+    names = np.array([*held.dictionary.to_pylist(), None], dtype=object)
+    found: list[Any] = names[held.indices.fill_null(len(names) - 1).to_numpy(zero_copy_only=False)].tolist()
+    return found
 
 
 def records(cursor: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:

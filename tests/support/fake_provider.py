@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from aiohttp import web
 
@@ -27,6 +27,7 @@ from tests.support.replies import Reply, Script
 
 _SECRET_HEADERS = {"authorization", "api-key"}
 _STALL_S = 3600.0
+P = TypeVar("P", bound="FakeProvider")
 
 
 @dataclass(frozen=True)
@@ -72,11 +73,17 @@ class FakeProvider:
         """The bodies of all requests so far."""
         return [request.body for request in self.requests]
 
+    def routes(self) -> list[web.RouteDef]:
+        """What it serves."""
+        return [
+            web.post("/v1/chat/completions", self._chat),
+            web.post("/openai/deployments/{deployment}/chat/completions", self._chat),
+            web.get("/v1/models", self._models),
+        ]
+
     async def __aenter__(self) -> FakeProvider:
         app = web.Application(client_max_size=64 * 1024**2)
-        app.router.add_post("/v1/chat/completions", self._chat)
-        app.router.add_post("/openai/deployments/{deployment}/chat/completions", self._chat)
-        app.router.add_get("/v1/models", self._models)
+        app.add_routes(self.routes())
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", self.port)
@@ -104,7 +111,7 @@ class FakeProvider:
             if reply.status != 200:
                 return _error(reply)
             if not body.get("stream"):
-                return web.json_response(_whole(reply), headers=dict(reply.headers))
+                return web.json_response(whole(reply), headers=dict(reply.headers))
             return await _stream(request, body, reply)
         finally:
             self.in_air -= 1
@@ -178,7 +185,7 @@ def _chunk(reply: Reply, delta: dict[str, Any], finish_reason: str | None = None
     return {"id": "fake", "object": "chat.completion.chunk", "created": 0, "model": reply.model, "choices": [choice]}
 
 
-def _whole(reply: Reply) -> dict[str, Any]:
+def whole(reply: Reply) -> dict[str, Any]:
     message = {"role": "assistant", "content": reply.text, "refusal": reply.refusal}
     choice = {"index": 0, "message": message, "finish_reason": reply.finish_reason}
     whole = {"id": "fake", "object": "chat.completion", "created": 0, "model": reply.model, "choices": [choice]}
@@ -189,13 +196,13 @@ def _usage(reply: Reply) -> dict[str, Any]:
     prompt, completion = reply.usage or (0, 0)
     told = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
     details = {"completion_tokens_details": {"reasoning_tokens": reply.thought}} if reply.thought is not None else {}
-    return {**told, **details}
+    return {**told, **details, **reply.details}
 
 
 @contextlib.contextmanager
-def running(script: Script = replies.demo) -> Iterator[FakeProvider]:
+def running(script: Script = replies.demo, kind: type[P] = FakeProvider) -> Iterator[P]:  # type: ignore[assignment]
     """Run a provider in a thread of its own, for callers without an event loop or with child processes."""
-    provider = FakeProvider(script)
+    provider = kind(script)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True, name="fake-provider")
     thread.start()
